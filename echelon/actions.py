@@ -33,6 +33,10 @@ OBS_SORT_DIM = 3
 OBS_CTRL_DIM = OBS_SORT_DIM + 1
 HOSTILE_ONLY = OBS_CTRL_START + OBS_SORT_DIM
 COMM_START = OBS_CTRL_START + OBS_CTRL_DIM
+QUANTISATION_LEVELS = 127
+"""Positive levels to which the simulator rounds an entry."""
+ECCM_ABOVE = 64.5 / QUANTISATION_LEVELS
+"""A scout's SECONDARY above 0 means ECM up to 0.5, level 64, and ECCM from the next level on."""
 
 TRIGGER_NAMES = ("primary", "vent", "secondary", "tertiary", "special")
 TRIGGER_COLUMNS = (4, 5, 6, 7, 8)

@@ -1,4 +1,4 @@
-"""Run folders: paths of their files, run names, lookup and atomic writes.
+"""Run folders: paths of their files, run names and lookup.
 
 ``RunPaths`` has one property per file; no other module spells these file names. The content is defined by the writers:
 ``telemetry`` (metrics), ``jobs`` (process state, control) and ``training`` (checkpoints).
@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import time
@@ -15,6 +14,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from echelon.files import make_folder
+from echelon.state_files import IrregularFileError, parse_json, read_bounded
 
 HOME_VARIABLE = "ECHELON_HOME"
 DEFAULT_HOME = "runs"
@@ -150,11 +152,11 @@ def create_run(preset: str, home: str | os.PathLike[str] | None = None) -> RunPa
     """Create an empty run folder with a new name; ``ValueError`` where it cannot be written."""
     root = runs_home(home)
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root)
         while True:
             paths = RunPaths(root / new_run_id(preset))
             with contextlib.suppress(FileExistsError):
-                paths.root.mkdir()
+                make_folder(paths.root, exist_ok=False)
                 break
         for folder in (paths.log, paths.control, paths.checkpoints):
             folder.mkdir()
@@ -168,6 +170,7 @@ def create_run(preset: str, home: str | os.PathLike[str] | None = None) -> RunPa
 def list_runs(home: str | os.PathLike[str] | None = None) -> list[RunPaths]:
     """Return every run under ``home``, newest first; hidden folders and folders without spec.json are no runs.
 
+    A damaged spec.json costs names and settings, not the run.
     ``ValueError`` where the runs folder cannot be read.
     """
     root = runs_home(home)
@@ -179,12 +182,13 @@ def list_runs(home: str | os.PathLike[str] | None = None) -> list[RunPaths]:
         raise ValueError(
             f"runs folder {str(root)!r} cannot be read: {error.strerror}; try another {HOME_VARIABLE}"
         ) from error
-    return [RunPaths(root / name) for name in sorted(names, reverse=True) if _is_run(root / name)]
+    folder = str(root)
+    return [RunPaths(root / name) for name in sorted(names, reverse=True) if _is_run(os.path.join(folder, name))]
 
 
-def _is_run(folder: Path) -> bool:
+def _is_run(folder: Path | str) -> bool:
     """Whether the folder is a run; an unreadable folder is not."""
-    return os.path.isfile(folder / "spec.json")
+    return os.path.lexists(os.path.join(folder, "spec.json"))
 
 
 def find_run(name: str, home: str | os.PathLike[str] | None = None) -> RunPaths:
@@ -211,42 +215,21 @@ def find_run(name: str, home: str | os.PathLike[str] | None = None) -> RunPaths:
     raise RunNotFoundError(f"run {name!r} does not exist in {str(runs_home(home))!r}{hint}")
 
 
-def atomic_write(path: Path, data: str | bytes, *, durable: bool = True) -> None:
-    """Replace ``path`` by ``data`` atomically: after a crash at any time it has the old or the new content.
-
-    Writes and fsyncs a temporary file, renames it and fsyncs the folder; ``OSError`` leaves the old file unchanged. A
-    write that is not ``durable`` skips the fsyncs and survives a crash of the process, but not of the machine.
-    """
-    raw = data.encode() if isinstance(data, str) else data
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(raw)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    if durable:
-        fsync_folder(path.parent)
-
-
-def fsync_folder(folder: Path) -> None:
-    """Flush the entries of ``folder`` to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in ``path``; None where the file is missing, damaged or no object."""
+    """Return the JSON object in ``path``; None where the file is missing, unreadable, damaged or no object."""
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        return load_json(path)
+    except OSError:
+        return None
+
+
+def load_json(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object in ``path``; None where the file is missing, damaged, too large or no object.
+
+    ``OSError`` where the system cannot read it: that says nothing about the file.
+    """
+    try:
+        value = parse_json(read_bounded(path))
+    except (FileNotFoundError, IrregularFileError, ValueError):
         return None
     return value if isinstance(value, dict) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -76,18 +75,14 @@ def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
 def prepare(store: Store, game: EnvConfig | None) -> dict[str, Any]:
     """Store the game of a new league and return the game that the league plays; ``ConfigError`` if they differ."""
     from echelon.arena.bootstrap import ENV_SETTING
+    from echelon.config import EnvConfig
+    from echelon.config.validation import validated
     from echelon.jobs.config_layers import ConfigError, resolve
 
-    requested = asdict(game or resolve().config.env)
-    stored = store.init_setting(ENV_SETTING, requested)
-    if game is not None and _plain(stored) != _plain(requested):
+    stored = store.init_setting(ENV_SETTING, asdict(game or resolve().config.env))
+    if game is not None and validated(EnvConfig, stored) != game:
         raise ConfigError("the league already plays another game; ratings of two games cannot be compared")
     return stored
-
-
-def _plain(value: Any) -> Any:
-    """Return a value after a JSON round trip, so that lists and tuples compare."""
-    return json.loads(json.dumps(value, default=str))
 
 
 def _launched(paths: RunPaths, spec: JobSpec, as_json: bool) -> Follower:

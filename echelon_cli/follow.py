@@ -5,6 +5,7 @@ Only reads the run folder, so ending it never affects the run. The columns of a 
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from collections.abc import Callable
@@ -77,7 +78,7 @@ class Follower:
 
     def follow(self, until: Callable[[JobStatus, RunSnapshot], bool]) -> JobStatus:
         """Print new records until ``until`` holds or the run has ended; return its status at that moment."""
-        waiting = None if self.as_json or not output.console().is_terminal else output.console().status("")
+        waiting = None if self.as_json else output.spinner()
         started = time.monotonic()
         try:
             while True:
@@ -92,7 +93,9 @@ class Follower:
                     return status
                 if waiting:
                     waiting.start()
-                    waiting.update(f"{status.phase or status.state}: {duration(time.monotonic() - started)}")
+                    waiting.update(
+                        output.plain(f"{status.phase or status.state}: {duration(time.monotonic() - started)}")
+                    )
                 time.sleep(POLL_S)
         finally:
             if waiting:
@@ -101,7 +104,7 @@ class Follower:
     def show(self, event: Event) -> None:
         """Print one record."""
         if self.as_json:
-            print(to_json(event), flush=True)
+            output.show_json_text(to_json(event))
             return
         match event:
             case EventStart():
@@ -155,8 +158,10 @@ def eval_line(event: EventEval) -> str:
     interval = f" [{percent(low)} to {percent(high)}]" if low == low and high == high else ""
     draws = f", {percent(event.draw_rate)} draws" if event.draw_rate else ""
     best = ", best" if event.is_best else ""
+    sampled = f", {percent(event.sampled_win_rate)} sampled" if math.isfinite(event.sampled_win_rate) else ""
+    name = "report" if event.purpose == "report" else "eval"
     return (
-        f"eval {event.update}: {percent(event.win_rate)} wins{interval}{draws} against {event.opponent}, "
+        f"{name} {event.update}: {percent(event.win_rate)} wins{interval}{sampled}{draws} against {event.opponent}, "
         f"{event.episodes} episodes{best}"
     )
 

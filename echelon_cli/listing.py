@@ -10,7 +10,8 @@ from typing import Any
 
 from echelon.jobs.status import ALIVE, JobStatus, job_status
 from echelon.runs import RunPaths, read_json
-from echelon.telemetry.latest import LatestRecords, read_latest
+from echelon.telemetry.events import EventAlert
+from echelon.telemetry.latest import SEARCHED_LISTED, LatestRecords, read_latest
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli import output
 from echelon_cli.tui.format import short_run_id
@@ -53,6 +54,11 @@ class RunRow:
     def is_alive(self) -> bool:
         return self.state in ALIVE
 
+    @property
+    def status(self) -> str:
+        """Text of the status column: why the run ended, its newest alert, or its opponent."""
+        return self.reason or self.alert or (f"against {self.opponent}" if self.opponent else "")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain values under the JSON keys that all commands use."""
         row = asdict(self)
@@ -78,7 +84,8 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         return RunRow(id=paths.id, root=paths.root, state="failed", reason=str(error))
     if before is not None:
         return replace(before, state=status.state, reason=status.reason)
-    seen = read_latest(paths.metrics)
+    searched = (*SEARCHED_LISTED, EventAlert) if status.is_alive else SEARCHED_LISTED
+    seen = read_latest(paths.metrics, searched=searched)
     update, evaluation, start = seen.update, seen.evaluation, seen.start
     return RunRow(
         id=paths.id,
@@ -111,6 +118,8 @@ def _recent_alert(seen: LatestRecords, now: float) -> str:
 
 def _progress(paths: RunPaths, seen: LatestRecords) -> float:
     """Return the completed fraction of the plan; a resume may have extended it."""
+    if seen.round is not None:
+        return seen.round.progress
     extended = (read_json(paths.extension) or {}).get("config")
     start = seen.start
     if start is not None and isinstance(extended, dict):

@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
+from echelon.config import Fairness
+
 
 def complete_runs(incomplete: str) -> list[str]:
     """Return the run ids, and the short ids, that start with ``incomplete``."""
     from echelon.runs import list_runs
     from echelon_cli.tui.format import short_run_id
 
-    ids = [run.id for run in list_runs()]
+    ids = [run.id for run in list_runs() if run.id.isprintable()]
     return [name for name in (*ids, *(map(short_run_id, ids) if incomplete else ())) if name.startswith(incomplete)]
 
 
@@ -34,6 +36,11 @@ def complete_keys(incomplete: str) -> list[str]:
 
     return [f"{key}=" for key in default_values() if key.startswith(incomplete)]
 
+
+MapsOption = Annotated[
+    Fairness | None,
+    typer.Option("--maps", help="Maps with the zone anywhere (any), or with equal path costs for both teams (path)."),
+]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

@@ -1,6 +1,7 @@
 """Output of commands: aligned tables, strict JSON, one-line errors, number formats and exit codes.
 
-Independent of any command. Rich is loaded only when a table or colour is printed.
+The only module that prints, so that text of unknown origin reaches the terminal without control characters and without
+being read as markup. Independent of any command. Rich is loaded only when a table or colour is printed.
 """
 
 from __future__ import annotations
@@ -10,12 +11,18 @@ import json
 import math
 import os
 import sys
+import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from echelon_cli.foreign_text import visible
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.status import Status
+    from rich.text import Text
 
 DONE, FAILED, USAGE, NOT_FOUND, STOPPED, CRASHED = 0, 1, 2, 3, 4, 5
 """Exit codes of every command."""
@@ -28,6 +35,12 @@ GAP = 2
 
 MIN_WRAPPED_WIDTH = 10
 """Least width of a column whose text may be wrapped [columns]."""
+
+YEAR_10000 = 253_402_300_800.0
+"""End of the calendar that dates are printed in [s since the epoch]."""
+
+MAX_ERROR_CHARS = 2000
+"""Characters of an error that are printed."""
 
 COUNT_UNITS = ((1e4, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (math.inf, 1e9, "G"))
 """(limit, divisor, suffix): numbers below the limit are divided and get the suffix."""
@@ -60,7 +73,19 @@ def is_interactive() -> bool:
 
 def show_json(value: Any, *, indent: int | None = 2) -> None:
     """Print a value as strict JSON; numbers that are not finite become null."""
-    print(json.dumps(_strict(value), indent=indent, allow_nan=False, default=str), flush=True)
+    show_json_text(json.dumps(_strict(value), indent=indent, allow_nan=False, default=str))
+
+
+def show_json_text(text: str) -> None:
+    """Print JSON that is ASCII already; JSON allows DEL in strings, which is printed as its escape."""
+    print(text.replace("\x7f", "\\u007f"), flush=True)
+
+
+def plain(text: object, style: str = "") -> Text:
+    """Return text for Rich that is one line, without control characters and not read as markup."""
+    from rich.text import Text
+
+    return Text(visible(str(text)), style)
 
 
 def show_table(
@@ -75,13 +100,13 @@ def show_table(
 
     Where not all columns fit, ``optional`` ones are omitted in the order given, and named below the table.
     """
-    from rich.table import Table
     from rich.text import Text
 
     right = set(right)
     fixed = {0, *(index for index, name in enumerate(columns) if name in right | set(unwrapped))}
-    texts = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
-    longest = [max(len(name), *(row[index].cell_len for row in texts), 0) for index, name in enumerate(columns)]
+    texts = [[(visible(str(cell)), str(cell.style) if isinstance(cell, Text) else "") for cell in row] for row in rows]
+    names = [visible(name) for name in columns]
+    longest = [max(_width(text) for text in (name, *(row[i][0] for row in texts))) for i, name in enumerate(names)]
     widths = [size if index in fixed else min(size, MIN_WRAPPED_WIDTH) for index, size in enumerate(longest)]
     shown, omitted = list(range(len(columns))), []
     for name in optional:
@@ -89,42 +114,116 @@ def show_table(
             break
         shown.remove(max(index for index in shown if columns[index] == name))
         omitted.append(name)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0), show_header=any(columns))
-    for index in shown:
+    titles = [(name, "bold") for name in names]
+    lines = [[line[index] for index in shown] for line in ([titles, *texts] if any(columns) else texts)]
+    to_right = [columns[index] in right for index in shown]
+    sizes = [longest[index] for index in shown]
+    if sum(size + GAP for size in sizes) - GAP <= console().width:
+        _print_aligned(lines, sizes, to_right)
+    else:
         # a first column that would take most of the screen is wrapped all the same
-        no_wrap = index in fixed and (index > 0 or widths[index] <= console().width // 2)
-        table.add_column(
-            columns[index],
-            justify="right" if columns[index] in right else "left",
-            no_wrap=no_wrap,
-            overflow="fold",
-            min_width=widths[index] if no_wrap else None,
-        )
-    for row in texts:
-        table.add_row(*(row[index] for index in shown))
-    console().print(table, crop=False)
+        whole = [index in fixed and (index > 0 or widths[index] <= console().width // 2) for index in shown]
+        _print_wrapped(lines, [widths[i] if w else None for i, w in zip(shown, whole, strict=True)], to_right)
     if omitted:
         print_line(f"omitted (too narrow): {', '.join(omitted)}", style="dim")
 
 
+Line = Sequence[tuple[str, str]]
+"""Text and style of each cell of a table's line."""
+
+
+def _print_aligned(lines: Iterable[Line], sizes: Sequence[int], to_right: Sequence[bool]) -> None:
+    """Print lines that fit without wrapping; linear in their number, unlike Rich's measured tables."""
+    from rich.segment import Segment, Segments
+
+    styles = {style: console().get_style(style) for line in lines for _, style in line if style}
+    segments, plain_text = [], ""
+    for line in lines:
+        gap = 0
+        for (text, style), size, is_right in zip(line, sizes, to_right, strict=True):
+            if not text:
+                gap += size + GAP
+                continue
+            spare = size - _width(text)
+            plain_text += " " * (gap + spare if is_right else gap)
+            if style:
+                segments += (Segment(plain_text), Segment(text, styles[style]))
+                plain_text = ""
+            else:
+                plain_text += text
+            gap = GAP if is_right else GAP + spare
+        plain_text += "\n"
+    console().print(Segments([*segments, Segment(plain_text)]), crop=False, end="")
+
+
+def _width(text: str) -> int:
+    """Return the number of columns that a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _print_wrapped(lines: Sequence[Line], fixed: Sequence[int | None], to_right: Sequence[bool]) -> None:
+    """Print lines in columns of a fixed width, or wrapped where the width is None."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
+    for width, is_right in zip(fixed, to_right, strict=True):
+        table.add_column(
+            justify="right" if is_right else "left",
+            no_wrap=width is not None,
+            overflow="fold",
+            min_width=width,
+        )
+    for line in lines:
+        table.add_row(*(plain(text, style) for text, style in line))
+    console().print(table, crop=False)
+
+
 def state_text(state: str) -> object:
     """Return a job state as coloured text."""
-    from rich.text import Text
-
-    return Text(state, style=STATE_STYLES.get(state, ""))
+    return plain(state, STATE_STYLES.get(state, ""))
 
 
-def print_line(line: str = "", *, style: str | None = None) -> None:
-    """Print one line without interpreting markup."""
-    console().print(line, style=style, markup=False, soft_wrap=True)
+def print_line(line: str = "", *, style: str = "") -> None:
+    """Print one line without interpreting markup; control characters in it are shown as escapes."""
+    console().print(plain(line, style), soft_wrap=True)
+
+
+def print_rendered(drawing: RenderableType, *, soft_wrap: bool = False) -> None:
+    """Print a drawing that contains no text of unknown origin."""
+    console().print(drawing, soft_wrap=soft_wrap)
 
 
 def show_error(message: str, *, code: int, as_json: bool = False) -> None:
     """Print a failure as one line on standard error, and with ``as_json`` as an object on standard output."""
     line = " ".join(message.split())
+    if len(line) > MAX_ERROR_CHARS:
+        line = f"{line[:MAX_ERROR_CHARS]}…"
     if as_json:
         show_json({"error": line, "code": code})
-    print(f"error: {line}", file=sys.stderr, flush=True)
+    print(f"error: {visible(line)}", file=sys.stderr, flush=True)
+
+
+def show_traceback(failure: BaseException) -> None:
+    """Print the traceback of a failure on standard error."""
+    for part in traceback.format_exception(failure):
+        for line in part.rstrip("\n").split("\n"):
+            print(visible(line), file=sys.stderr)
+
+
+def confirm(question: str) -> None:
+    """Ask a question; ``typer.Abort`` where the answer is no."""
+    import typer
+
+    typer.confirm(visible(question), abort=True)
+
+
+def spinner() -> Status | None:
+    """Return a spinner that is not started; None without a terminal."""
+    return console().status("") if console().is_terminal else None
 
 
 @contextlib.contextmanager
@@ -133,8 +232,8 @@ def waiting(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]
     if quiet or not console().is_terminal:
         yield lambda _: None
         return
-    with console().status(what) as status:
-        yield status.update
+    with console().status(plain(what)) as status:
+        yield lambda text: status.update(plain(text))
 
 
 def count(value: float) -> str:
@@ -161,6 +260,11 @@ def figure(value: float) -> str:
         return "0"
     digits = 3 if 1e-2 <= abs(value) < 10 else 1
     return f"{value:.{digits}f}" if 1e-2 <= abs(value) < 1e4 else f"{value:.1e}"
+
+
+def local_time(moment: float) -> str:
+    """Return a time [s since the epoch] as local date and time; ``-`` where it is outside of the calendar."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment)) if 0 <= moment < YEAR_10000 else "-"
 
 
 def duration(seconds: float | None) -> str:

@@ -92,7 +92,7 @@ FIELDS: dict[str, TextField | NumberField] = {
     "preset": TextField(text=lambda row: row.preset, example="preset:quick"),
     "device": TextField(text=lambda row: row.device, example="device:cuda"),
     "opponent": TextField(text=lambda row: row.opponent, example="opponent:medium"),
-    "note": TextField(text=lambda row: row.reason or row.alert, example="note:disk"),
+    "status": TextField(text=lambda row: row.status, example="status:disk"),
     "wins": NumberField(
         value=lambda row, now: row.win_rate, read=read_fraction, expected="a fraction", example="wins>50%"
     ),
@@ -124,7 +124,8 @@ FIELDS: dict[str, TextField | NumberField] = {
 }
 """The fields of a query by name."""
 
-FIELD_ALIASES = {"name": "run", "id": "run", "steps/s": "speed", "elo": "rating"}
+FIELD_ALIASES = {"name": "run", "id": "run", "steps/s": "speed", "elo": "rating", "note": "status"}
+"""Further names of fields: columns of the run list that are called otherwise, and earlier names."""
 
 OPERATORS = ("and", "or", "not")
 

@@ -51,7 +51,8 @@ def _show_heading(found: dict[str, Any]) -> None:
     how = "every seed from both sides" if found["swap"] else "every seed once"
     last = found["first_seed"] + found["seeds"] - 1
     output.print_line(f"{found['blue']} against {found['red']}: {count}", style="bold")
-    fair = f"path costs to the zone within {task['fair']:g}x, " if task["fair"] else ""
+    fair = "fair maps, " if task["maps"] == "path" else ""
+    fair += f"distances to the zone within {task['fair']:g}x, " if task["fair"] else ""
     output.print_line(f"seeds {found['first_seed']} to {last}, {how}; packs per team: {task['packs']}, {x}x{y}x{z}, "
                f"{fair}{task['seconds']:g} s, trigger probability {task['weapon_prob']:g}")  # fmt: skip
     if found["note"]:
@@ -92,7 +93,8 @@ def _show_ends(found: dict[str, Any]) -> None:
 
 def _show_mechs(title: str, values: tuple[tuple[str, str, Any], ...], found: dict[str, Any]) -> None:
     """Print some values per class of each pilot, and over all its mechs."""
-    output.print_line(f"\n{title}", style="bold")
+    output.print_line()
+    output.print_line(f"{title}", style="bold")
     rows = []
     for team in found["teams"]:
         of_team = [row for row in found["classes"] if row["pilot"] == team["pilot"]]
@@ -103,7 +105,8 @@ def _show_mechs(title: str, values: tuple[tuple[str, str, Any], ...], found: dic
 
 
 def _show_weapons(found: dict[str, Any]) -> None:
-    output.print_line("\nweapons", style="bold")
+    output.print_line()
+    output.print_line("weapons", style="bold")
     columns = ("pilot", "weapon", "shots", "accuracy", "dealt a match", "share", "kills")
     rows = [
         (
@@ -122,7 +125,8 @@ def _show_weapons(found: dict[str, Any]) -> None:
 
 def _show_deaths(found: dict[str, Any]) -> None:
     causes = list(dict.fromkeys(cause for row in found["deaths"] for cause in row["causes"]))
-    output.print_line("\ndeaths by cause", style="bold")
+    output.print_line()
+    output.print_line("deaths by cause", style="bold")
     columns = ("pilot", "deaths", *(cause.replace("_", " ") for cause in causes))
     rows = [
         (row["pilot"], row["deaths"], *(row["causes"].get(cause, 0) for cause in causes)) for row in found["deaths"]

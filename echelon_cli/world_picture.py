@@ -65,10 +65,10 @@ def _show_colours(title: str, scene: Scene, sheet: MapView, width: int | None) -
     if legend_beside:
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_row(picture, legend)
-        console.print(grid)
+        output.print_rendered(grid)
     else:
-        console.print(picture, soft_wrap=True)
-        console.print(legend)
+        output.print_rendered(picture, soft_wrap=True)
+        output.print_rendered(legend)
 
 
 def half_blocks(pixels: Pixels) -> Text:

@@ -37,7 +37,7 @@ def show_measurements(found: dict[str, Any]) -> None:
             ),
             ("zone", f"radius {zone['radius']:.1f} at {zone['centre'][0]:.1f}, {zone['centre'][1]:.1f}"),
             *((f"{side} spawns", _start(found, side)) for side in ("blue", "red")),
-            ("path costs", _fairness(paths["ratio"])),
+            ("path costs", _fairness(paths["ratio"], found["fair"])),
             ("connected", _connected(found)),
             *(("", _fixup(fixup)) for fixup in found["dug"]),
             ("recipe", found["hashes"]["recipe"][:HASH_DIGITS]),
@@ -66,7 +66,8 @@ def show_measurements(found: dict[str, Any]) -> None:
         for walk in found["walk"]
     ]
     output.show_table(columns, walks, right=columns[1:])
-    output.print_line(f"\ndraw it: echelon world show {found['file'] or found['seed']}", style="dim")
+    output.print_line()
+    output.print_line(f"draw it: echelon world show {found['file'] or found['seed']}", style="dim")
 
 
 STATISTICS: tuple[tuple[str, Callable[[dict[str, Any]], float | None], bool], ...] = (
@@ -176,8 +177,9 @@ def _start(found: dict[str, Any], side: str) -> str:
     )
 
 
-def _fairness(ratio: float | None) -> str:
-    return "-" if ratio is None else f"ratio {ratio:.2f}"
+def _fairness(ratio: float | None, fair: dict[str, Any] | None) -> str:
+    team = "-" if ratio is None else f"ratio {ratio:.2f}"
+    return team if fair is None or fair["ratio"] is None else f"{team}, at most {fair['ratio']:.2f} for a class"
 
 
 def _connected(found: dict[str, Any]) -> str:

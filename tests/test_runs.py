@@ -1,4 +1,4 @@
-"""Run folders: names, lookup and atomic writes."""
+"""Run folders: names and lookup."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 
 import pytest
 
+from echelon.files import atomic_write
 from echelon.runs import (
     RunNotFoundError,
     RunPaths,
-    atomic_write,
     create_run,
     find_run,
     list_runs,
+    load_json,
     new_run_id,
     read_json,
     runs_home,
@@ -103,33 +104,25 @@ def test_create_and_find_run_in_any_home(hostile_home):
     assert find_run("latest") == paths
 
 
-def test_atomic_write_replaces_file_and_leaves_no_temporary(tmp_path):
-    path = tmp_path / "exit.json"
-    atomic_write(path, "a long first version")
-    atomic_write(path, b"short", durable=False)
-    assert path.read_bytes() == b"short"
-    assert os.listdir(tmp_path) == ["exit.json"]
-
-
-def test_atomic_write_failure_keeps_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "exit.json"
-    atomic_write(path, "old")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        atomic_write(path, "new")
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["exit.json"]
-
-
 @pytest.mark.parametrize("raw", [b"", b"[1]", b"{", b"\xff\xfe\0"])
 def test_read_json_damaged_file_returns_none(tmp_path, raw):
     path = tmp_path / "proc.json"
     path.write_bytes(raw)
     assert read_json(path) is None
+
+
+def test_load_json_unreadable_file_raises_os_error(tmp_path):
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    with pytest.raises(OSError):
+        load_json(tmp_path / "loop.json")
+    assert load_json(tmp_path / "missing.json") is None and read_json(tmp_path / "loop.json") is None
+
+
+def test_create_run_syncs_every_new_folder(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    paths = create_run("quickstart", tmp_path / "new" / "home")
+    assert synced == [str(path) for path in (tmp_path, tmp_path / "new", paths.root.parent)]
 
 
 def test_run_paths_are_inside_run_folder(tmp_path):

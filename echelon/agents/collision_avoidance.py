@@ -32,7 +32,7 @@ DETOUR_S = wp.constant(1.5)
 CHANGE_SIDE_S = wp.constant(2.0)
 """Distance lost on one side of an obstacle at which the other side is tried [s of full speed]."""
 OTHER_SIDE_S = wp.constant(3.5)
-"""Time for which that other side is kept without meeting the obstacle, enough to regain the distance lost [s]."""
+"""Time for which a pilot stays on that other side without meeting the obstacle, enough to regain the loss [s]."""
 CLEARANCE = wp.constant(1.5)
 """Gap that pilots keep to friends [vox]."""
 WIDEST_HALF = wp.constant(max(max(spec.size[:2]) for spec in CHASSIS) / 2.0)
@@ -47,7 +47,7 @@ CLASS_AT, RELATION_AT = wp.constant(3), wp.constant(4)
 JUMP_HEIGHT = wp.constant(6)
 """Height up to which jets lift a mech over an obstacle, and to which pilots fly [vox]."""
 BLOCKED, JUMP = wp.constant(-1.0), wp.constant(-2.0)
-"""Turns of a detour that are none: no free direction, and straight on by jets."""
+"""Special turns of a detour: no free direction, and straight on by jets."""
 STUCK_VOX, STUCK_S = wp.constant(1.0), wp.constant(2.5)
 """A pilot within this distance of an earlier position [vox] after this time of commanded movement [s] is stuck."""
 MOVING_THROTTLE = wp.constant(0.2)

@@ -40,7 +40,7 @@ def install(engine: Engine) -> list[Launch]:
     batch = engine.batch
     batch.lengths["H"] = levels.history_decisions(engine.cfg.dt_act)
     batch.add_fields(FIELDS)
-    batch.backend.add({"crew": batch["script"]}, per_env=True)
+    batch.backend.add_alias("crew", "script")
     install_flow_fields(batch)
     batch["weapon_prob"].fill_(1.0)
     batch.add_constant("skills", levels.pack_levels(engine.cfg.dt_act), levels.Skill)
@@ -73,7 +73,7 @@ def action_program() -> list[Launch]:
         Launch(weapons_control.control_weapons, "EM"),
         Launch(systems_control.control_systems, "EM"),
         Launch(systems_control.deploy_smoke, "EM"),
-        Launch(legacy.fly_legacy, "EM"),
+        Launch(legacy.control_legacy, "EM"),
     ]
 
 

@@ -209,7 +209,7 @@ def manoeuvres(stuck: StuckState, e: int, m: int, actions_out: wp.array3d[wp.flo
 
 
 @wp.kernel
-def fly_legacy(
+def control_legacy(
     rules: Rules,
     world: World,
     episode: Episode,

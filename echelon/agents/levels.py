@@ -1,7 +1,7 @@
 """The five skill levels of scripted pilots: one ``Level`` record each, and the same record as kernels read it.
 
 Kernels read the fields of a level and never its name, so a new level is a new row of ``LEVELS``. A level that lacks a
-capability has the neutral value in that field. ``legacy``, the omniscient baseline, has a kernel of its own.
+capability has the neutral value in that field. ``legacy``, the omniscient baseline, has a separate kernel.
 """
 
 from __future__ import annotations

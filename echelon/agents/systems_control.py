@@ -214,7 +214,7 @@ def deploy_smoke(
     targets: Targets,
     actions_out: wp.array3d[wp.float32],
 ):
-    """Write the trigger of the smoke weapon: for defence, or as a screen on open ground."""
+    """Write the trigger of the smoke weapon: for defence, or to hide on open ground."""
     e, m = wp.tid()
     if assignment.script[e, m] < FIRST_LEVEL_SCRIPT or mechs.alive[e, m] == 0:
         return

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
+
+from echelon.files import make_folder
+from echelon.state_files import parse_json
 
 VERSION = 1
 """Schema version."""
@@ -57,6 +62,41 @@ CREATE TABLE styles (
 """
 
 
+SHOWN_CHARS = 60
+"""Characters of a damaged value in a message."""
+MAX_TEXT_CHARS = 1 << 20
+MAX_REAL = 1e15
+"""Bounds of stored values; ratings, sums and seconds stay far below."""
+CHECKS = {
+    "TEXT": f"typeof({{0}}) = 'text' AND length({{0}}) <= {MAX_TEXT_CHARS}",
+    "REAL": f"typeof({{0}}) IN ('real', 'integer') AND abs({{0}}) <= {MAX_REAL}",
+    "INTEGER": "typeof({0}) = 'integer'",
+}
+"""SQL condition for a value by the declared type of its column."""
+
+
+CHECKED_ONCE = ("matches", "ratings")
+"""Long tables: a process checks each of their rows once, so that opening a league does not read all its matches."""
+
+_CHECKED: dict[tuple[str, int], dict[str, int]] = {}
+"""Highest checked row of each long table, by path and inode of the file."""
+
+
+@cache
+def _table_checks() -> dict[str, dict[str, str]]:
+    """Return the SQL condition for the values of each column, by table and column."""
+    checks: dict[str, dict[str, str]] = {}
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(SCHEMA)
+        for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+            rows = db.execute(f"PRAGMA table_info({table})").fetchall()
+            checks[table] = {
+                name: f"({CHECKS[declared].format(name)}{'' if required or key else f' OR {name} IS NULL'})"
+                for _, name, declared, required, _, key in rows
+            }
+    return checks
+
+
 class StoreError(ValueError):
     """The league cannot be read or written; the message gives cause and advice."""
 
@@ -74,13 +114,14 @@ class Database:
             raise StoreError(f"league {str(path)!r} does not exist; create one with: echelon arena add or arena run")
         with self._readable_errors():
             if create:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(path.parent)
             self._db = self._open_read_only(busy_s) if read_only else self._connect(str(path), busy_s)
         try:
             with self._readable_errors():
                 if not read_only:
                     self._prepare(busy_s)
                 self._check_version()
+                self._check_content()
         except BaseException:
             self._db.close()
             raise
@@ -137,6 +178,25 @@ class Database:
         if (version := self._version()) != VERSION:
             raise StoreError(f"league {str(self.path)!r} has schema version {version}, expected {VERSION}")
 
+    def _check_content(self) -> None:
+        """Raise ``StoreError`` unless the tables hold what the schema says: its origin is unknown.
+
+        Views, triggers and generated columns would run expressions of whoever wrote the file.
+        """
+        active = self._db.execute("SELECT name FROM sqlite_schema WHERE type IN ('view', 'trigger')").fetchone()
+        if active:
+            raise StoreError(f"league {str(self.path)!r} has {active[0][:SHOWN_CHARS]!r}, expected tables only")
+        checked = _CHECKED.setdefault((os.path.abspath(self.path), os.stat(self.path).st_ino), {})
+        for table, checks in _table_checks().items():
+            columns = {row["name"]: row["hidden"] for row in self._db.execute(f"PRAGMA table_xinfo({table})")}
+            if not checks.keys() <= columns.keys() or any(columns.values()):
+                raise StoreError(f"league {str(self.path)!r} has a table {table!r} with other columns than expected")
+            wrong = f"SELECT 1 FROM {table} WHERE rowid > ? AND NOT ({' AND '.join(checks.values())}) LIMIT 1"
+            if self._db.execute(wrong, (checked.get(table, 0),)).fetchone():
+                raise StoreError(f"league {str(self.path)!r} is damaged: a value in table {table!r} is of a wrong type")
+        for table in CHECKED_ONCE:
+            checked[table] = self._db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0
+
     @contextlib.contextmanager
     def _readable_errors(self) -> Iterator[None]:
         """Turn SQLite and system errors into one-line ``StoreError`` with file and advice."""
@@ -172,7 +232,21 @@ class Database:
     def setting(self, key: str) -> Any:
         """Return a setting, None where it is not set."""
         rows = self.read("SELECT value FROM settings WHERE key = ?", (key,))
-        return json.loads(rows[0][0]) if rows else None
+        return self.parsed(rows[0][0]) if rows else None
+
+    def parsed(self, text: str) -> Any:
+        """Return the value of a stored JSON text; ``StoreError`` where it is none."""
+        try:
+            return parse_json(text)
+        except ValueError as error:
+            raise StoreError(f"league {str(self.path)!r} is damaged: {error}") from None
+
+    def parsed_object(self, text: str) -> dict[str, Any]:
+        """Return the object of a stored JSON text; ``StoreError`` where it is none."""
+        value = self.parsed(text)
+        if not isinstance(value, dict):
+            raise StoreError(f"league {str(self.path)!r} is damaged: {text[:SHOWN_CHARS]!r} is no object")
+        return value
 
     def init_setting(self, key: str, value: Any) -> Any:
         """Set a setting that is not set yet; return its current value."""

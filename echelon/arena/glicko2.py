@@ -7,8 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+MAX_RATING = 1e9
+"""Size of a stored rating above which it counts as damaged."""
+MIN_EPSILON = 1e-12
+"""Smallest stored tolerance; with a smaller one the iteration may not end."""
+SHOWN_CHARS = 60
+"""Characters of an invalid value in a message."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,17 @@ class Glicko2Config:
         for name, value in asdict(self).items():
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"glicko2.{name} is {value!r}, expected a number > 0")
+
+    @classmethod
+    def from_dict(cls, row: Any) -> Glicko2Config:
+        """Return the constants written as a dict; ``ValueError`` names the invalid one."""
+        known = {f.name for f in fields(cls)}
+        if not isinstance(row, dict) or not row.keys() <= known:
+            raise ValueError(f"glicko2 is {repr(row)[:SHOWN_CHARS]}, expected its constants {', '.join(sorted(known))}")
+        config = cls(**{name: _number(value) for name, value in row.items()})
+        if config.epsilon < MIN_EPSILON:
+            raise ValueError(f"glicko2.epsilon is {config.epsilon!r}, expected at least {MIN_EPSILON}")
+        return config
 
 
 DEFAULT = Glicko2Config()
@@ -64,11 +82,18 @@ class Glicko2Rating:
         values = {}
         for name in ("rating", "rd", "vol"):
             value = row.get(name)
-            number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+            number = _number(value)
             if not math.isfinite(number) or (name != "rating" and number <= 0):
-                raise ValueError(f"rating.{name} is {value!r}, expected a number{'' if name == 'rating' else ' > 0'}")
+                expected = "a number" if name == "rating" else "a number > 0"
+                raise ValueError(f"rating.{name} is {repr(value)[:SHOWN_CHARS]}, expected {expected}")
             values[name] = number
         return cls(**values)
+
+
+def _number(value: Any) -> float:
+    """Return a JSON number as a float; NaN for other values and for numbers that no rating reaches."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) < MAX_RATING else math.nan
 
 
 @dataclass(frozen=True)

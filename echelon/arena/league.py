@@ -17,7 +17,8 @@ from typing import Any
 from echelon.arena import matchmaking
 from echelon.arena.entries import KINDS, commander_name, entry_id_of
 from echelon.arena.glicko2 import DEFAULT_CONSERVATISM, GameResult, Glicko2Config, Glicko2Rating, rate
-from echelon.runs import atomic_write
+from echelon.files import atomic_write
+from echelon.state_files import parse_json, read_bounded
 
 __all__ = ["SCHEMA_VERSION", "GameResult", "Glicko2Config", "Glicko2Rating", "League", "LeagueEntry", "utc_now"]
 
@@ -70,16 +71,25 @@ class LeagueEntry:
             raise ValueError(f"entry {row['entry_id']!r} has games {games!r}, expected a whole number >= 0")
         if not isinstance(meta, dict):
             raise ValueError(f"entry {row['entry_id']!r} has meta {meta!r}, expected an object")
+        rating = row.get("rating") or {}
+        if not isinstance(rating, dict):
+            raise ValueError(f"entry {row['entry_id']!r} has rating {str(rating)[:60]!r}, expected an object")
         return cls(
             entry_id=row["entry_id"],
             ckpt_path=row["ckpt_path"],
             kind=row["kind"],
             commander_name=row.get("commander_name"),
             created_at=str(row.get("created_at") or utc_now()),
-            rating=Glicko2Rating.from_dict(row.get("rating") or {}),
+            rating=Glicko2Rating.from_dict(rating),
             games=games,
             meta=dict(meta),
         )
+
+
+MAX_FILE_BYTES = 8 << 20
+"""Largest league file; an entry has some 600 bytes."""
+MAX_CONSERVATISM = 1e3
+"""Deviations that may be subtracted from a rating."""
 
 
 def check_kind(kind: str) -> None:
@@ -261,14 +271,15 @@ class League:
         rows = row.get("entries")
         if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
             raise ValueError(f"league has entries {str(rows)[:60]!r}, expected a list of objects")
-        try:
-            glicko2 = Glicko2Config(**row.get("glicko2", {}))
-        except TypeError as error:
-            raise ValueError(f"league has glicko2 {row.get('glicko2')!r}, expected its constants: {error}") from None
+        conservatism, signature = row.get("conservatism", DEFAULT_CONSERVATISM), row.get("env_signature")
+        if not isinstance(conservatism, (int, float)) or not abs(conservatism) < MAX_CONSERVATISM:
+            raise ValueError(f"league has conservatism {str(conservatism)[:60]!r}, expected a number")
+        if not isinstance(signature, dict | None):
+            raise ValueError(f"league has env_signature {str(signature)[:60]!r}, expected an object")
         league = cls(
-            glicko2=glicko2,
-            conservatism=float(row.get("conservatism", DEFAULT_CONSERVATISM)),
-            env_signature=row.get("env_signature"),
+            glicko2=Glicko2Config.from_dict(row.get("glicko2", {})),
+            conservatism=float(conservatism),
+            env_signature=signature,
         )
         for r in rows:
             entry = LeagueEntry.from_dict(r)
@@ -283,11 +294,14 @@ class League:
     def load(cls, path: str | Path) -> League:
         """Read the league written by ``save``; ``ValueError`` where it cannot be read."""
         try:
-            row = json.loads(Path(path).read_bytes())
+            row = parse_json(read_bounded(path, MAX_FILE_BYTES))
         except FileNotFoundError:
             raise ValueError(f"league file {str(path)!r} does not exist") from None
         except (OSError, ValueError) as error:
             raise ValueError(f"league file {str(path)!r} cannot be read: {error}") from None
         if not isinstance(row, dict):
             raise ValueError(f"league file {str(path)!r} holds no league, expected the output of: echelon arena export")
-        return cls.from_dict(row)
+        try:
+            return cls.from_dict(row)
+        except ValueError as error:
+            raise ValueError(f"league file {str(path)!r} holds no league: {error}") from None

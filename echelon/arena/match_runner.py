@@ -276,5 +276,6 @@ def _record(recorder: Recorder | None, session: MatchSession, action: Callable[[
     try:
         action(recorder)
     except OSError as error:
-        session.recording_error = f"matches could not be recorded: {error.strerror or error}"
+        names = ", ".join(path.name for path in recorder.paths)
+        session.recording_error = f"matches could not be recorded: {error.strerror or error} ({names})"
         recorder.abandon()

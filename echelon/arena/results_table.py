@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.arena.contest import BLUE, DRAW, RED, Contest, MatchResult
-from echelon.arena.intervals import wilson_interval
 from echelon.arena.match_statistics import Cause
 from echelon.env.referee import REASONS, WINNERS
 from echelon.sim.arsenal import WEAPONS, Chassis
+from echelon.statistics import wilson_interval
 
 SIDES = ("blue", "red")
 FIRST, SECOND = 0, 1
@@ -76,6 +76,7 @@ def _task(contest: Contest) -> dict[str, Any]:
         "packs": env.num_packs,
         "seconds": env.max_episode_seconds,
         "observation": env.observation_mode,
+        "maps": world.fairness,
         "fair": world.max_distance_ratio,
         "weapon_prob": contest.weapon_prob,
     }

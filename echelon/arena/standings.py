@@ -5,14 +5,14 @@ Stored ratings drift as a whole; displayed ratings are shifted so that the scrip
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from typing import Any
 
 from echelon.arena.entries import KINDS
 from echelon.arena.glicko2 import DEFAULT, Glicko2Rating, win_probability
-from echelon.arena.intervals import Z_95, wilson_interval
+from echelon.arena.league import check_kind
 from echelon.arena.store import Store, StoreError
+from echelon.statistics import Z_95, wilson_interval
 
 ANCHOR = "heuristic:medium"
 """Entry whose displayed rating is the centre of the scale."""
@@ -29,7 +29,7 @@ def rating_shift(store: Store) -> float:
 def entry_names(store: Store) -> dict[str, str]:
     """Return the displayed name of each entry by id."""
     return {
-        row["id"]: row["commander_name"] or str(json.loads(row["meta"]).get("label") or row["id"])
+        row["id"]: row["commander_name"] or str(store.parsed_object(row["meta"]).get("label") or row["id"])
         for row in store.read("SELECT id, commander_name, meta FROM entries")
     }
 
@@ -40,10 +40,11 @@ def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
     results = _results(store)
     rows = []
     for row in store.read("SELECT * FROM entries ORDER BY rating DESC, id"):
+        check_kind(row["kind"])
         if not (KINDS[row["kind"]].plays or retired):
             continue
         wins, draws, losses = results.get(row["id"], (0, 0, 0))
-        meta = json.loads(row["meta"])
+        meta = store.parsed_object(row["meta"])
         rows.append(
             {
                 "id": row["id"],
@@ -167,7 +168,7 @@ def matches(
     )
     name_of = entry_names(store)
     rows = store.read(query, values)
-    return [{**dict(row), "blue_name": name_of[row["blue"]], "red_name": name_of[row["red"]]} for row in rows]
+    return [{**dict(row), **{f"{side}_name": name_of.get(row[side], row[side]) for side in SIDES}} for row in rows]
 
 
 def count_matches(store: Store, *, entry: str = "", against: str = "", outcome: str = "") -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from echelon.arena.database import Database, StoreError
 from echelon.arena.entries import KINDS
 from echelon.arena.glicko2 import GameResult, Glicko2Config, Glicko2Rating
-from echelon.arena.league import League, LeagueEntry, utc_now
+from echelon.arena.league import League, LeagueEntry, check_kind, utc_now
 from echelon.arena.matchmaking import Fixture
 from echelon.runs import runs_home
 
@@ -79,15 +79,16 @@ class Store(Database):
 
     def league(self) -> League:
         """Return the current league."""
-        constants = self.setting("glicko2")
-        league = League(
-            glicko2=Glicko2Config(**constants) if constants else None, env_signature=self.setting("env_signature")
-        )
+        constants, signature = self.setting("glicko2"), self.setting("env_signature")
+        if not isinstance(signature, dict | None):
+            raise StoreError(f"league {str(self.path)!r} is damaged: its environment signature is no object")
+        league = League(glicko2=Glicko2Config.from_dict(constants) if constants else None, env_signature=signature)
         for row in self.read("SELECT * FROM entries ORDER BY rowid"):
-            rating = Glicko2Rating(row["rating"], row["rd"], row["vol"])
+            rating = Glicko2Rating.from_dict(dict(row))
+            check_kind(row["kind"])
             league.entries[row["id"]] = LeagueEntry(
                 row["id"], row["ckpt_path"], row["kind"], row["commander_name"], row["created_at"], rating,
-                row["games"], json.loads(row["meta"]),
+                row["games"], self.parsed_object(row["meta"]),
             )  # fmt: skip
         return league
 

@@ -1,6 +1,7 @@
 """Submitting checkpoints to the league, and loading the policies of entries.
 
-A checkpoint is validated before it is added; the first one fixes the environment configuration of the league.
+A checkpoint is validated before it is added; the first one fixes the environment configuration of the league, on fair
+maps.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from echelon.arena.bootstrap import ENV_SETTING, add_default_levels
 from echelon.arena.league import LeagueEntry
 from echelon.arena.policy_runner import Pilot
 from echelon.arena.store import Store
-from echelon.config import EnvConfig
+from echelon.config import EnvConfig, Fairness, with_fairness
+from echelon.config.validation import validated
 from echelon.rl.weights import LoadedPolicy, find_checkpoint, load_policy
 
 SIGNATURE = ("obs_layout", "num_packs", "comm_dim", "dt_sim", "decision_repeat", "nav_mode")
 """Environment fields a policy depends on, besides the widths of observation and action."""
+LEAGUE_FAIRNESS: Fairness = "path"
+"""Fairness of the maps of a new league, whatever maps its first policy was trained on."""
 
 
 def signature_of(meta: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +63,8 @@ def submit(
     add_default_levels(store)
     with store.editing() as league:
         entry = league.upsert_checkpoint(path, kind=kind, env_signature=signature, meta=meta)
-    store.init_setting(ENV_SETTING, loaded.meta["env_cfg"])
+    env = loaded.meta["env_cfg"]
+    store.init_setting(ENV_SETTING, {**env, "world": {**env.get("world", {}), "fairness": LEAGUE_FAIRNESS}})
     return entry
 
 
@@ -72,13 +77,15 @@ def display_name(path: Path, meta: dict[str, Any]) -> str:
 
 def league_env_config(store: Store, initial: EnvConfig | None = None) -> EnvConfig:
     """Return the environment configuration of the league; ``initial`` sets it where it is not set yet."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     if initial is not None:
         store.init_setting(ENV_SETTING, asdict(initial))
-    row = store.setting(ENV_SETTING) or store.init_setting(ENV_SETTING, asdict(EnvConfig()))
+    row = store.setting(ENV_SETTING) or store.init_setting(
+        ENV_SETTING, asdict(with_fairness(EnvConfig(), LEAGUE_FAIRNESS))
+    )
     try:
-        return TypeAdapter(EnvConfig).validate_python(row)
+        return validated(EnvConfig, row)
     except ValidationError as error:
         raise ValueError(
             f"environment configuration of the league is invalid in this version: {error.errors()[0]['msg']}"

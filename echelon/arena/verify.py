@@ -34,6 +34,10 @@ EDITS, BASE = "edits", "base"
 """Tables of map changes, in this chunk and before it."""
 DATED_EDITS = [2, 1]
 """First schema version whose edits contain their tick."""
+ACTION = "action"
+"""Frame column with the recorded actions."""
+MAX_SEEDS = {"seed": 2**31 - 1, "map_seed": 2**63 - 1}
+"""Largest seed of an episode and of a map."""
 NOT_SIMULATED = ("value",)
 """Columns that are not computed by the simulator."""
 
@@ -99,6 +103,7 @@ def replay_actions(recorded: Replay, folder: Path, device: str) -> Path:
     """Simulate the recorded actions and return the path of the new recording."""
     header = recorded.header
     cfg = config_from_header(header)
+    _check_configuration(recorded, cfg)
     bank = build_bank(
         cfg.world, [int(header["map_seed"])], num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox
     )
@@ -114,9 +119,9 @@ def replay_actions(recorded: Replay, folder: Path, device: str) -> Path:
         match = MatchInfo(name="again", map_seed=int(header["map_seed"]))
         recorder = Recorder(engine, [0], folder, [match], policy="acts")
         recorder.begin()
-        spec = next(column for column in header["columns"] if column["name"] == "action")
+        spec = next(column for column in header["columns"] if column["name"] == ACTION)
         for number in range(len(recorded.chunks)):
-            actions = recorded.chunk(number).frames["action"][1:].astype(np.float32) * np.float32(spec["scale"])
+            actions = recorded.chunk(number).frames[ACTION][1:].astype(np.float32) * np.float32(spec["scale"])
             for row in actions:
                 engine.batch.set("actions", row.reshape(1, header["mechs"], int(spec["k"])))
                 engine.step()
@@ -125,6 +130,23 @@ def replay_actions(recorded: Replay, folder: Path, device: str) -> Path:
     finally:
         engine.close()
     return path
+
+
+def _check_configuration(recorded: Replay, cfg: EnvConfig) -> None:
+    """Raise ``ValueError`` for a header whose match its own configuration cannot play."""
+    header, name = recorded.header, recorded.path.name
+    actions = len(header["insight"]["actions"])
+    column = next((c for c in header["columns"] if c["name"] == ACTION), {})
+    if (column.get("per"), column.get("k")) != ("mech", actions):
+        raise ValueError(f"replay {name!r} has no column of {actions} actions per mech, which its header lists")
+    if header["mechs"] != cfg.num_mechs:
+        raise ValueError(f"replay {name!r} has {header['mechs']} mechs, its configuration {cfg.num_mechs}")
+    largest = cfg.world.size_x, cfg.world.size_y, cfg.world.size_z
+    if any(size > limit for size, limit in zip(header["world"]["size"], largest, strict=True)):
+        raise ValueError(f"replay {name!r} has a map of {header['world']['size']} voxels, its configuration {largest}")
+    for key, limit in MAX_SEEDS.items():
+        if not 0 <= header.get(key, -1) <= limit:
+            raise ValueError(f"replay {name!r} has {key} {header.get(key)}, expected 0 to {limit}")
 
 
 def _check_start(recorded: Replay, engine: Engine) -> None:
@@ -195,6 +217,8 @@ def _difference(replay: Replay, number: int, one: Chunk, two: Chunk, tolerant: b
         name = column["name"]
         if name in NOT_SIMULATED or name not in two.frames or (tolerant and name not in TOLERANCES):
             continue
+        if one.frames[name].shape != two.frames[name].shape:
+            return Divergence(chunk=number, tick=one.ref.tick0, field=name)
         differs = np.abs(one.frames[name] - two.frames[name]) * column["scale"] > (
             TOLERANCES[name] if tolerant else 0.0
         )
@@ -229,6 +253,8 @@ def _column_divergence(replay: Replay, number: int, one: Chunk, two: Chunk, fram
 
 def _table_divergence(number: int, one: Chunk, two: Chunk, name: str) -> Divergence | None:
     """Return the first differing row and column of two tables, or the table itself where row counts differ."""
+    if list(one.tables[name]) != list(two.tables.get(name, ())):
+        return Divergence(chunk=number, tick=one.ref.tick0, field=name)
     a, b = (_rows(chunk.tables[name]) for chunk in (one, two))
     columns, common = list(one.tables[name]), min(len(a), len(b))
     row, column = (list(part) for part in np.nonzero(a[:common] != b[:common]))

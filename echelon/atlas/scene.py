@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.config import ConnectivityConfig
+from echelon.config import ConnectivityConfig, WorldConfig
+from echelon.config.validation import validated
 from echelon.gen.generate import GeneratedMap
 from echelon.replay.reader import Replay, ReplayError
 from echelon.sim.arsenal import CHASSIS, ROSTER
@@ -55,13 +56,14 @@ class Scene:
 def scene_from_map(generated: GeneratedMap) -> Scene:
     """Return the scene of a generated map."""
     mechs = len(generated.spawn)
+    world = validated(WorldConfig, generated.recipe["generator"]["world"])
     return Scene(
         material=generated.material,
         zone=generated.zone,
         starts=generated.spawn.astype(np.float64),
         team=np.repeat([BLUE, RED], mechs // 2),
         chassis=np.array([int(ROSTER[m % len(ROSTER)]) for m in range(mechs)]),
-        clearance=int(generated.recipe["generator"]["world"]["connectivity"]["clearance_z"]),
+        clearance=world.connectivity.clearance_z,
         recipe=generated.recipe,
     )
 

@@ -8,27 +8,80 @@ reading, after the recipe's hashes were checked.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from echelon.config import WorldConfig
+from echelon.config.ranges import ENV_RANGES, WORLD_RANGES
+from echelon.files import atomic_write
 from echelon.gen.generate import GeneratedMap
 from echelon.gen.recipe import materials_hash, sha256_json
-from echelon.gen.spawn import formation
+from echelon.gen.spawn import check_world_fits, formations
 from echelon.gen.transforms import Corner
 from echelon.nav.lanes import navigation_fields
 from echelon.replay import codec
-from echelon.replay.codec import ReplayError
 from echelon.replay.schema import WORLD_HEAD, RecordType
 from echelon.replay.writer import world_payload
-from echelon.runs import atomic_write
 from echelon.sim.world import MATERIALS
 
 MAGIC = b"\x89ECW\r\n\x1a\n"
 """First bytes of a world file; a transfer in text mode changes them, which is then detected."""
 SUFFIX = ".ecw"
+
+
+MAX_FIXUPS = 1024
+MAX_COORDINATE = float(max(WORLD_RANGES["size_x"][1], WORLD_RANGES["size_y"][1]))
+
+
+class _Part(BaseModel):
+    """A map of a recipe; values have their exact types, unknown keys are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Hashes(_Part):
+    recipe: str
+    materials: str
+
+
+class _Generator(_Part):
+    world: WorldConfig
+    num_packs: Annotated[int, Field(ge=1, le=int(ENV_RANGES["num_packs"][1]))]
+
+
+class _Corners(_Part):
+    blue: Literal["BL", "BR", "TL", "TR"]
+    red: Literal["BL", "BR", "TL", "TR"]
+
+
+class _Variant(_Part):
+    spawn_corners: _Corners
+    open_map: bool
+
+
+class _Objective(_Part):
+    centre: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=MAX_COORDINATE)], Annotated[float, Field(ge=0, le=MAX_COORDINATE)]],
+        Field(strict=False),
+    ]
+    radius: Annotated[float, Field(gt=0, le=MAX_COORDINATE)]
+
+
+class _Regions(_Part):
+    objective: _Objective
+
+
+class _Recipe(_Part):
+    """What a map is rebuilt from."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    hashes: _Hashes
+    generator: _Generator
+    variant: _Variant
+    regions: _Regions
+    fixups: Annotated[list[dict[str, Any]], Field(max_length=MAX_FIXUPS)]
 
 
 class WorldFileError(ValueError):
@@ -58,9 +111,10 @@ def load_world(path: Path) -> GeneratedMap:
             recipe, offset = _read_record(file, len(MAGIC), RecordType.HEADER)
             payload, _ = _read_record(file, offset, RecordType.WORLD)
         return _rebuild_map(codec.unpack_map(recipe), payload)
-    except (ReplayError, KeyError, TypeError, ValidationError) as error:
-        reason = str(error) if isinstance(error, ReplayError) else "its recipe is incomplete"
-        raise WorldFileError(f"world {path.name!r} cannot be read: {reason}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise WorldFileError(f"world {path.name!r} cannot be read: {place!r} of its recipe is invalid") from None
     except ValueError as error:
         if isinstance(error, WorldFileError) and path.name in str(error):
             raise
@@ -77,38 +131,38 @@ def _read_record(file: BinaryIO, offset: int, expected: RecordType) -> tuple[byt
 
 def _rebuild_map(recipe: dict[str, Any], payload: bytes) -> GeneratedMap:
     """Return the map of a recipe and its voxels, after checking their hashes."""
-    hashes = recipe["hashes"]
-    if len(payload) < WORLD_HEAD.size:
-        raise WorldFileError("its voxels are truncated")
-    x, y, z, _ = WORLD_HEAD.unpack_from(payload)
-    if len(payload) != WORLD_HEAD.size + x * y * z:
+    parsed = _Recipe.model_validate(recipe)
+    size_x, size_y, size_z, _ = WORLD_HEAD.unpack_from(payload.ljust(WORLD_HEAD.size, b"\0"))
+    world, packs = parsed.generator.world, parsed.generator.num_packs
+    if (size_x, size_y, size_z) != (world.size_x, world.size_y, world.size_z):
+        raise WorldFileError("the size of its voxels does not match its recipe")
+    if len(payload) != WORLD_HEAD.size + size_x * size_y * size_z:
         raise WorldFileError("its voxels do not match their size")
-    cells = np.frombuffer(payload, np.uint8, offset=WORLD_HEAD.size).reshape(y, x, z)
+    check_world_fits(world, packs)
+    cells = np.frombuffer(payload, np.uint8, offset=WORLD_HEAD.size).reshape(size_y, size_x, size_z)
     material = np.ascontiguousarray(cells.transpose(2, 0, 1))
-    recipe_valid = sha256_json({key: value for key, value in recipe.items() if key != "hashes"}) == hashes["recipe"]
-    if not recipe_valid or materials_hash(material) != hashes["materials"]:
+    try:
+        recipe_hash = sha256_json({key: value for key, value in recipe.items() if key != "hashes"})
+    except TypeError:
+        raise WorldFileError("its recipe has values without a JSON form") from None
+    if recipe_hash != parsed.hashes.recipe or materials_hash(material) != parsed.hashes.materials:
         raise WorldFileError("its content does not match its hashes")
     if material.max(initial=0) >= len(MATERIALS):
         raise WorldFileError("it has unknown materials")
-    world = TypeAdapter(WorldConfig).validate_python(recipe["generator"]["world"])
-    if (x, y, z) != (world.size_x, world.size_y, world.size_z):
-        raise WorldFileError("the size of its voxels does not match its recipe")
-    corners = [Corner[recipe["variant"]["spawn_corners"][team]] for team in ("blue", "red")]
-    packs = int(recipe["generator"]["num_packs"])
-    zone = recipe["regions"]["objective"]
-    circle = (float(zone["centre"][0]), float(zone["centre"][1]), float(zone["radius"]))
-    spawn = np.concatenate([formation(world, corner, packs) for corner in corners]).astype(np.float32)
-    clearance = world.connectivity.clearance_z
-    _, flow = navigation_fields(material, zone=circle, spawn=spawn, clearance=clearance)
+    blue, red = Corner[parsed.variant.spawn_corners.blue], Corner[parsed.variant.spawn_corners.red]
+    zone = parsed.regions.objective
+    circle = (*zone.centre, zone.radius)
+    spawn = formations(world, (blue, red), packs).astype(np.float32)
+    _, flow = navigation_fields(material, zone=circle, spawn=spawn, clearance=world.connectivity.clearance_z)
     return GeneratedMap(
-        map_seed=int(recipe["seed"]),
+        map_seed=parsed.seed,
         material=material,
         zone=circle,
-        blue_corner=int(corners[0]),
-        red_corner=int(corners[1]),
+        blue_corner=int(blue),
+        red_corner=int(red),
         spawn=spawn,
         flow=flow,
         recipe=recipe,
-        open_map=bool(recipe["variant"]["open_map"]),
-        fixups=tuple(recipe["fixups"]),
+        open_map=parsed.variant.open_map,
+        fixups=tuple(parsed.fixups),
     )

@@ -27,7 +27,8 @@ from typing import Any
 import psutil
 
 from echelon.bench import Measure
-from echelon.runs import HOME_VARIABLE, RunPaths, atomic_write
+from echelon.files import atomic_write
+from echelon.runs import HOME_VARIABLE, RunPaths
 from echelon.telemetry.events import EventEpisodes, EventEval, EventStart, EventUpdate
 from echelon.telemetry.latest import read_latest
 from echelon.telemetry.lines import to_json

@@ -8,7 +8,7 @@ MIN_FRACTION = 0.01
 """Minimum fraction of the total for a row to be shown."""
 
 
-def fold(times: Mapping[str, float]) -> dict[str, float]:
+def sums_by_prefix(times: Mapping[str, float]) -> dict[str, float]:
     """Return the total time of each dotted prefix of ``times``, the full names included."""
     sums: dict[str, float] = {}
     for name, value in times.items():
@@ -21,7 +21,7 @@ def fold(times: Mapping[str, float]) -> dict[str, float]:
 
 def rows(times: Mapping[str, float]) -> list[tuple[str, float, float]]:
     """Return rows (indented label, time, fraction of the total), children below their parent, largest first."""
-    sums = fold(times)
+    sums = sums_by_prefix(times)
     total = sum(times.values()) or 1.0
     out: list[tuple[str, float, float]] = []
 

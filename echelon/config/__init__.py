@@ -1,27 +1,29 @@
 """Configuration: frozen keyword-only dataclasses; a field's docstring is its help text.
 
 ``game``, ``display`` and ``reward`` configure the environment; ``opponents`` opponents, curriculum and evaluation;
-``learner`` the network, PPO and a whole run. ``ranges`` defines the valid range of each field. ``presets`` and
-``ablations`` are named configurations. Importing this package loads neither torch nor warp.
+``learner`` the network, PPO and a whole run. ``ranges`` defines the valid range of each field, ``seeds`` what each
+range of episode seeds is for. ``presets`` and ``ablations`` are named configurations. Importing this package loads
+neither torch nor warp.
 """
 
 from __future__ import annotations
 
 from echelon.config.display import DisplayConfig
 from echelon.config.game import (
-    EVAL_SEED_BASE,
     MIN_MAP_EDGE,
     PACK_SIZE,
     TANH_EPS,
     ConnectivityConfig,
     EnvConfig,
+    Fairness,
     ObsNormConfig,
     PhysicsConfig,
     WorldConfig,
     current_values,
     require,
+    with_fairness,
 )
-from echelon.config.learner import REMOVED_FIELDS, ModelConfig, PPOConfig, RunConfig, env_signature
+from echelon.config.learner import REMOVED_FIELDS, ModelConfig, PPOConfig, RunConfig, TeacherConfig, env_signature
 from echelon.config.opponents import (
     LADDER,
     MIX_PROFILES,
@@ -34,6 +36,7 @@ from echelon.config.opponents import (
     PilotSkill,
 )
 from echelon.config.reward import REWARD_PROFILES, RewardConfig
+from echelon.config.seeds import EVAL_SEED_BASE
 
 __all__ = [
     "EVAL_SEED_BASE",
@@ -49,6 +52,7 @@ __all__ = [
     "DisplayConfig",
     "EnvConfig",
     "EvalConfig",
+    "Fairness",
     "LadderSkill",
     "LeagueConfig",
     "MixConfig",
@@ -60,8 +64,10 @@ __all__ = [
     "PilotSkill",
     "RewardConfig",
     "RunConfig",
+    "TeacherConfig",
     "WorldConfig",
     "current_values",
     "env_signature",
     "require",
+    "with_fairness",
 ]

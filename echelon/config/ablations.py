@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from echelon.config import RunConfig
+from echelon.config.opponents import DEFAULT_LEVEL
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ def _without_curriculum(run: RunConfig) -> dict[str, Any]:
     changes |= {"opponents.weapon_ramp_share": 0.0, "opponents.weapon_ramp_updates": 0}
     if run.curriculum.ladder:
         # the level of evaluations; an untrained policy cannot learn against the ladder's last level
-        changes["opponents.skill"] = run.eval.skill
+        changes["opponents.skill"] = DEFAULT_LEVEL if run.eval.skill == "hardest" else run.eval.skill
     return changes
 
 

@@ -7,7 +7,7 @@ Values that differ by weapon, mech class or voxel material are tables in ``echel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Annotated, Any, Literal
 
@@ -26,11 +26,11 @@ from echelon.config.ranges import (
 )
 from echelon.config.reward import RewardConfig
 
+Fairness = Literal["any", "path"]
+"""Position of a map's capture zone relative to the teams; ``WorldConfig.fairness`` describes the values."""
+
 PACK_SIZE = 5
 """Mechs per pack; ``echelon.sim.arsenal.ROSTER`` lists their classes by position."""
-
-EVAL_SEED_BASE = 2**30
-"""First seed of held-out evaluation; training seeds are below it."""
 
 MIN_MAP_EDGE = 20
 """Minimum horizontal edge of a map [vox]."""
@@ -41,6 +41,11 @@ TANH_EPS = 1e-6
 
 REPLACED_VALUES: dict[str, dict[str, str]] = {"nav_mode": {"planner": "full"}}
 """Removed values of ``EnvConfig`` fields in older files, and the current value of the same effect."""
+
+
+def with_fairness(env: EnvConfig, fairness: Fairness) -> EnvConfig:
+    """Return the environment with maps of this fairness."""
+    return replace(env, world=replace(env.world, fairness=fairness))
 
 
 def current_values(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,6 +250,8 @@ class WorldConfig:
     """Check that both teams can reach the capture zone, and dig a path where they cannot."""
     connectivity: ConnectivityConfig = field(default_factory=ConnectivityConfig)
     """Parameters of the connectivity check."""
+    fairness: Fairness = "any"
+    """Position of the zone: anywhere (any), or where the path costs of both teams are nearly equal (path)."""
     max_distance_ratio: float = 0.0
     """Maximum ratio of the teams' distances to the zone, 0 or 1.05 to 1000; 0 sets no limit."""
 
@@ -325,7 +332,7 @@ class EnvConfig:
     zone_win_share: float = 0.5
     """Zone score that wins, as a fraction of the time limit."""
     truncation_bootstraps: bool = True
-    """Report the time limit as a truncation, which bootstraps from the final observation's value."""
+    """Bootstrap from the value and potential of the final observation at the time limit; off makes it an end."""
     gamma: float = 0.99
     """Discount factor of the approach potential; must equal ppo.gamma."""
     physics: PhysicsConfig = field(default_factory=PhysicsConfig)

@@ -7,21 +7,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from echelon.config.game import (
-    EVAL_SEED_BASE,
-    STRICT,
-    EnvConfig,
-    require,
-)
-from echelon.config.opponents import (
-    CurriculumConfig,
-    EvalConfig,
-    OpponentConfig,
-)
-from echelon.config.ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES, require_ranges
+from echelon.config.game import STRICT, EnvConfig, require
+from echelon.config.opponents import CurriculumConfig, EvalConfig, OpponentConfig, PilotSkill
+from echelon.config.ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES, TEACHER_RANGES, require_ranges
+from echelon.config.seeds import EVAL_SEED_BASE
 
+SCRIPTED_TEACHER = "heuristic"
+"""Kind of the teachers that are scripted levels."""
 REMOVED_FIELDS = frozenset({"model.target_temperature"})
 """Fields that older runs and checkpoints contain and that are ignored: they never had an effect."""
 
@@ -40,15 +34,26 @@ class ModelConfig:
     """Width of the recurrent state."""
     memory: bool = True
     """Keep the recurrent state between environment steps; off resets it to zero before every step."""
+    action_head: Literal["gaussian", "hybrid"] = "gaussian"
+    """Action distribution: Gaussian in every column, or also Bernoulli switches and categorical selectors (hybrid)."""
     target_head: Literal["gaussian", "gumbel"] = "gaussian"
-    """Distribution from which the five target preferences are sampled."""
+    """Distribution from which the five target preferences are sampled where action_head is gaussian."""
     film: bool = False
     """Let the suite descriptor scale and shift the encodings (FiLM; suite network only)."""
     init_log_std: float = 0.0
     """Initial log standard deviation of actions before tanh."""
+    log_std_end: float | None = None
+    """Upper bound of the log standard deviation at the end of training, reached linearly from init_log_std; none sets
+    no bound (hybrid action head only)."""
 
     def __post_init__(self) -> None:
         require_ranges(self, "model", MODEL_RANGES)
+        hybrid = self.action_head == "hybrid"
+        ok = not hybrid or self.target_head == "gaussian"
+        require(ok, "model.target_head", self.target_head, "'gaussian' where model.action_head = 'hybrid'")
+        low, end = MODEL_RANGES["init_log_std"][0], self.log_std_end
+        expected = f"{low:g} to model.init_log_std = {self.init_log_std:g} with model.action_head = 'hybrid', or none"
+        require(end is None or (hybrid and low <= end <= self.init_log_std), "model.log_std_end", end, expected)
         require(not self.film or self.kind == "suite", "model.film", self.film, "model.kind = 'suite'")
 
 
@@ -65,7 +70,7 @@ class PPOConfig:
     adam_eps: float = 1e-5
     """Adam epsilon."""
     lr_schedule: Literal["none", "linear", "cosine"] = "none"
-    """Decay of the learning rate over total_steps."""
+    """Decay of the learning rate over the planned training, by steps or time, whichever is further."""
     gamma: float = 0.99
     """Discount factor per environment step."""
     gae_lambda: float = 0.95
@@ -86,6 +91,8 @@ class PPOConfig:
     """Environment steps per rollout."""
     num_minibatches: int = 8
     """Minibatches per epoch."""
+    draw_members: bool = False
+    """Draw the learner rows of a minibatch again in every epoch; off takes neighbours, teammates of a few battles."""
     tbptt_chunk_length: int = 0
     """Environment steps per chunk of truncated backpropagation; 0 divides the rollout by the minibatches."""
     burn_in_steps: int = 0
@@ -150,6 +157,42 @@ class PPOConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TeacherConfig:
+    """A teacher: first its actions are imitated, then PPO continues, with an imitation loss that fades."""
+
+    __pydantic_config__ = STRICT
+
+    policy: str = ""
+    """Teacher as KIND:NAME: heuristic:LEVEL is a scripted level; empty trains without a teacher."""
+    imitation: float = 0.2
+    """Fraction of the planned training that only imitates, before PPO."""
+    flown: float = 0.5
+    """Fraction of the environments in which the learner acts at the end of the flown_ramp; the teacher has the rest."""
+    flown_ramp: float = 0.33
+    """Fraction of the imitation over which the learner's environments grow from none to flown."""
+    imitation_coef: float = 0.2
+    """Coefficient of the imitation loss while only imitating, beside ppo.vf_coef."""
+    coef: float = 0.0
+    """Coefficient of the imitation loss when PPO begins."""
+    fade: float = 0.2
+    """Fraction of the planned training, from the end of the imitation, over which coef falls to 0."""
+    rl_lr_factor: float = 0.3
+    """Factor on ppo.lr after the imitation; ppo.lr_schedule begins again there."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "teacher", TEACHER_RANGES)
+        kind, _, level = self.policy.partition(":")
+        levels = get_args(PilotSkill)
+        known = not self.policy or (kind == SCRIPTED_TEACHER and level in levels)
+        require(known, "teacher.policy", self.policy, f"{SCRIPTED_TEACHER}:LEVEL, a level of {', '.join(levels)}")
+
+    @property
+    def level(self) -> str | None:
+        """Return the scripted level that teaches, None without a teacher."""
+        return self.policy.partition(":")[2] or None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """A training run."""
 
@@ -180,9 +223,9 @@ class RunConfig:
     bank_refresh_maps: int = 8
     """Maps replaced each time."""
     total_steps: int = 2_000_000
-    """Planned training length [learner agent-steps]; schedules are defined over it."""
+    """Planned training length [learner agent-steps]; schedules follow the nearest of this and the other limits."""
     max_minutes: float = 0.0
-    """Wall-clock limit of training [min]; 0 sets no limit."""
+    """Wall-clock limit of training [min], which schedules follow too; 0 sets no limit."""
     max_updates: int = 0
     """Limit of updates; 0 sets no limit."""
     max_episodes: int = 0
@@ -201,6 +244,8 @@ class RunConfig:
     """Network."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     """Learning algorithm."""
+    teacher: TeacherConfig = field(default_factory=TeacherConfig)
+    """Teacher whose actions are imitated first."""
     opponents: OpponentConfig = field(default_factory=OpponentConfig)
     """Opponents."""
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
@@ -235,6 +280,15 @@ class RunConfig:
             "model.kind",
             self.model.kind,
             f"'classic' where env.obs_layout is {self.env.obs_layout!r}",
+        )
+
+    @property
+    def eval_level(self) -> PilotSkill:
+        """Return the scripted level of the run's evaluations."""
+        if self.eval.skill != "hardest":
+            return self.eval.skill
+        return self.opponents.hardest_level(
+            self.curriculum.ladder_last if self.curriculum.ladder else self.opponents.skill
         )
 
 

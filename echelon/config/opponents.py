@@ -20,6 +20,10 @@ PilotSkill = Literal["legacy", "trivial", "easy", "medium", "hard", "expert"]
 """Levels of the scripted pilots of ``echelon.agents``."""
 LadderSkill = Literal["trivial", "easy", "medium", "hard", "expert"]
 """Levels of the curriculum's ladder, weakest first."""
+EvalSkill = Literal["hardest", "legacy", "trivial", "easy", "medium", "hard", "expert"]
+"""Level of an evaluation's scripted opponent; hardest is that of ``OpponentConfig.hardest_level``."""
+DEFAULT_LEVEL: PilotSkill = "medium"
+"""Level that evaluates a run without scripted opponents."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +174,19 @@ class OpponentConfig:
         """Whether snapshots of the policy are kept, as opponents or to rate self-play."""
         return self.mix.past > 0 or self.mix.self_play > 0
 
+    def hardest_level(self, scripted: PilotSkill) -> PilotSkill:
+        """Return the hardest scripted level that is sampled, ``scripted`` being the level of ``mix.scripted``.
+
+        The league contains every level. Without any scripted level it is ``DEFAULT_LEVEL``.
+        """
+        if self.mix.uses_league:
+            return LADDER[-1]
+        order: tuple[PilotSkill, ...] = ("legacy", *LADDER)
+        sampled: list[PilotSkill] = [level for level in order if getattr(self.mix, level) > 0]
+        if self.mix.scripted > 0:
+            sampled.append(scripted)
+        return sorted(sampled, key=order.index)[-1] if sampled else DEFAULT_LEVEL
+
 
 @dataclass(frozen=True, kw_only=True)
 class CurriculumConfig:
@@ -248,16 +265,21 @@ LADDER: tuple[LadderSkill, ...] = ("trivial", "easy", "medium", "hard", "expert"
 
 @dataclass(frozen=True, kw_only=True)
 class EvalConfig:
-    """Evaluation on held-out seeds, each played from both sides."""
+    """Evaluations of a run, each seed played from both sides.
+
+    Scheduled evaluations decide which checkpoint is the best; the report at the end uses other seeds.
+    """
 
     __pydantic_config__ = STRICT
 
     every_updates: int = 50
     """Updates between evaluations; 0 evaluates only at the end."""
     seeds: int = 40
-    """Held-out seeds; each is played from both sides."""
-    skill: PilotSkill = "legacy"
-    """Level of the scripted opponent."""
+    """Held-out seeds of an evaluation."""
+    report: bool = False
+    """End a run with a report: mean and sampled actions, on as many seeds that chose nothing."""
+    skill: EvalSkill = "legacy"
+    """Level of the scripted opponent; hardest is the hardest level among the run's opponents."""
     weapon_prob: float = 1.0
     """Probability that a trigger of the scripted opponent takes effect."""
     deterministic: bool = True
@@ -265,7 +287,7 @@ class EvalConfig:
     at_start: bool = True
     """Evaluate the initial policy first, as a baseline of progress."""
     record_seeds: int = 1
-    """Held-out seeds whose matches are recorded, from both sides; 0 disables recording."""
+    """Seeds of a scheduled evaluation whose matches are recorded, from both sides; 0 disables recording."""
     record_policy: bool = True
     """Record contacts, actions, value estimates and rewards of the policy with these matches."""
     heat_cells: int = 16

@@ -23,6 +23,7 @@ from echelon.config import (
     PPOConfig,
     RewardConfig,
     RunConfig,
+    TeacherConfig,
     WorldConfig,
 )
 
@@ -32,46 +33,51 @@ GAMMA = 0.99
 
 def quickstart() -> RunConfig:
     """Two cores, 15 minutes: 5v5 on 60x60x20 maps against easy and medium pilots, partial observation."""
-    return RunConfig(
-        preset="quickstart",
+    return _run(
+        "quickstart",
         num_envs=64,
-        bank_maps=64,
         total_steps=8_000_000,
         max_minutes=15.0,
         save_every=25,
         env=_env(60),
-        model=ModelConfig(init_log_std=-0.5),
-        ppo=_ppo(),
         opponents=_levels(easy=1.0, medium=1.0),
-        eval=EvalConfig(every_updates=50, skill="easy"),
+        eval=_evals(),
     )
 
 
 def standard() -> RunConfig:
     """Two to eight cores, 1 hour: 5v5 on maps that grow to 100x100x20, against easy, medium and hard pilots."""
-    return RunConfig(
-        preset="standard",
+    return _run(
+        "standard",
         num_envs=64,
-        bank_maps=64,
         bank_refresh_every=20,
         total_steps=40_000_000,
         max_minutes=60.0,
-        save_every=50,
         env=_env(100),
-        model=ModelConfig(init_log_std=-0.5),
-        ppo=_ppo(),
         opponents=_levels(easy=1.0, medium=2.0, hard=1.0),
         curriculum=CurriculumConfig(
             maps=True, map_small_min=50, map_small_max=60, map_large_min=80, map_large_max=100
         ),
-        eval=EvalConfig(every_updates=50, seeds=20, skill="medium"),
+        eval=_evals(seeds=20),
     )  # fmt: skip
+
+
+def imitation() -> RunConfig:
+    """Two to eight cores, 1 hour: 5v5 on 100x100x20 maps; imitates expert pilots, then PPO against three levels."""
+    return replace(
+        standard(),
+        preset="imitation",
+        model=ModelConfig(init_log_std=-0.5, action_head="hybrid"),
+        teacher=TeacherConfig(policy="heuristic:expert"),
+        opponents=_levels(medium=1.0, hard=1.0, expert=2.0),
+        curriculum=CurriculumConfig(),
+    )
 
 
 def gpu() -> RunConfig:
     """One large GPU, 1 hour: 10v10 on 100x100x20 maps, 2,048 environments, updates as CUDA graphs."""
-    return RunConfig(
-        preset="gpu",
+    return _run(
+        "gpu",
         device="cuda",
         num_envs=2048,
         bank_maps=512,
@@ -80,56 +86,47 @@ def gpu() -> RunConfig:
         bank_refresh_maps=32,
         total_steps=2_000_000_000,
         max_minutes=60.0,
-        save_every=50,
         env=_env(100, num_packs=2),
         model=ModelConfig(hidden_dim=128, lstm_hidden_dim=256, init_log_std=-0.5),
         ppo=_ppo(capture=True),
         opponents=_levels(easy=1.0, medium=2.0, hard=2.0, expert=1.0, past=2.0, past_every_updates=50),
-        eval=EvalConfig(every_updates=50, skill="medium"),
+        eval=_evals(),
     )
 
 
 def duel() -> RunConfig:
     """Two to eight cores, 30 minutes: 5v5 by self-play and past snapshots only, without scripted opponents."""
-    return RunConfig(
-        preset="duel",
+    return _run(
+        "duel",
         num_envs=48,
-        bank_maps=64,
         bank_refresh_every=20,
         total_steps=24_000_000,
         max_minutes=30.0,
-        save_every=50,
         env=_env(60),
-        model=ModelConfig(init_log_std=-0.5),
-        ppo=_ppo(),
         opponents=OpponentConfig(mix=MixConfig(scripted=0.0, self_play=1.0, past=2.0), past_every_updates=25),
-        eval=EvalConfig(every_updates=50, seeds=20, skill="easy"),
+        eval=_evals(seeds=20),
     )
 
 
 def skirmish() -> RunConfig:
     """Two to eight cores, 2 hours: 10v10 on 100x100x20 maps against three levels and past snapshots."""
-    return RunConfig(
-        preset="skirmish",
+    return _run(
+        "skirmish",
         num_envs=32,
-        bank_maps=64,
         bank_refresh_every=20,
         total_steps=60_000_000,
         max_minutes=120.0,
-        save_every=50,
         env=_env(100, num_packs=2),
-        model=ModelConfig(init_log_std=-0.5),
-        ppo=_ppo(),
         opponents=_levels(easy=1.0, medium=2.0, hard=1.0, past=1.0),
         curriculum=CurriculumConfig(packs=True, packs_two_at=500, packs_all_at=500),
-        eval=EvalConfig(every_updates=50, seeds=20, skill="medium"),
+        eval=_evals(seeds=20),
     )
 
 
 def battle() -> RunConfig:
     """Eight cores or a GPU, 8 hours: 10v10 to 100v100 on 200x200x20 maps, 2-minute episodes, three levels."""
-    return RunConfig(
-        preset="battle",
+    return _run(
+        "battle",
         num_envs=4,
         bank_maps=8,
         bank_spare=4,
@@ -137,22 +134,48 @@ def battle() -> RunConfig:
         bank_refresh_maps=2,
         total_steps=100_000_000,
         max_minutes=480.0,
-        save_every=50,
         keep_replays=8,
         env=_env(200, num_packs=20, packs_per_team_range=(2, 20), max_episode_seconds=120.0),
-        model=ModelConfig(init_log_std=-0.5),
-        ppo=_ppo(),
         opponents=_levels(easy=1.0, medium=2.0, hard=1.0),
-        eval=EvalConfig(every_updates=200, seeds=4, skill="medium", at_start=False),
+        eval=_evals(every_updates=200, seeds=4, at_start=False),
     )
 
 
+def league() -> RunConfig:
+    """Two cores, 1 hour: the environment of quickstart against league opponents."""
+    base = quickstart()
+    return replace(
+        base,
+        preset="league",
+        total_steps=30_000_000,
+        max_minutes=60.0,
+        ppo=replace(base.ppo, lr=5e-4),
+        opponents=OpponentConfig(
+            mix=MIX_PROFILES["league"], skill="medium", weapon_prob_start=1.0, weapon_prob_end=1.0, rating_seeds=0
+        ),
+        eval=_evals(every_updates=100),
+    )
+
+
+def _run(preset: str, **settings: Any) -> RunConfig:
+    """Return a run with these settings; network and PPO parameters are those of quickstart unless given."""
+    shared = {"bank_maps": 64, "save_every": 50, "model": ModelConfig(init_log_std=-0.5), "ppo": _ppo()}
+    return RunConfig(preset=preset, **{**shared, **settings})
+
+
 def _env(edge: int, **changes: Any) -> EnvConfig:
-    """Return the environment on square maps of ``edge`` voxels with the reward weights of quickstart."""
+    """Return the environment on fair square maps of ``edge`` voxels with the reward weights of quickstart.
+
+    The time limit is an end: a winner is named and rewarded there, and a bootstrapped value would cancel that reward.
+    """
     reward = RewardConfig(approach=2.0, damage=0.01, death=-1.0, win=2.0, loss=-2.0)
     return EnvConfig(
-        world=WorldConfig(size_x=edge, size_y=edge, size_z=20), gamma=GAMMA, reward=reward, **changes
-    )  # fmt: skip
+        world=WorldConfig(size_x=edge, size_y=edge, size_z=20, fairness="path"),
+        gamma=GAMMA,
+        truncation_bootstraps=False,
+        reward=reward,
+        **changes,
+    )
 
 
 def _ppo(**changes: Any) -> PPOConfig:
@@ -166,11 +189,17 @@ def _ppo(**changes: Any) -> PPOConfig:
         "update_epochs": 2,
         "rollout_steps": 64,
         "num_minibatches": 16,
+        "draw_members": True,
         "tbptt_chunk_length": 32,
         "obs_norm": True,
         "amp": True,
     }
     return PPOConfig(**{**values, **changes})
+
+
+def _evals(**changes: Any) -> EvalConfig:
+    """Return evaluations against the hardest level among the opponents, which is not saturated, with ``changes``."""
+    return EvalConfig(**{"every_updates": 50, "report": True, "skill": "hardest", **changes})
 
 
 def _levels(past_every_updates: int = 25, **weights: float) -> OpponentConfig:
@@ -187,26 +216,11 @@ def _levels(past_every_updates: int = 25, **weights: float) -> OpponentConfig:
     )
 
 
-def league() -> RunConfig:
-    """Two cores, 1 hour: the environment of quickstart against league opponents."""
-    base = quickstart()
-    return replace(
-        base,
-        preset="league",
-        total_steps=30_000_000,
-        max_minutes=60.0,
-        ppo=replace(base.ppo, lr=5e-4),
-        opponents=OpponentConfig(
-            mix=MIX_PROFILES["league"], skill="medium", weapon_prob_start=1.0, weapon_prob_end=1.0, rating_seeds=0
-        ),
-        eval=EvalConfig(every_updates=100, skill="medium"),
-    )
-
-
 PRESETS: dict[str, Callable[[], RunConfig]] = {
     "quickstart": quickstart,
     "league": league,
     "standard": standard,
+    "imitation": imitation,
     "gpu": gpu,
     "duel": duel,
     "skirmish": skirmish,

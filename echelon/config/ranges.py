@@ -267,6 +267,11 @@ PPO_RANGES = {
     "gamma": (TINY, 1.0),
     "gae_lambda": FRACTION,
 }
+TEACHER_RANGES = {
+    **dict.fromkeys(("imitation", "flown", "flown_ramp", "fade"), FRACTION),
+    **dict.fromkeys(("imitation_coef", "coef"), NON_NEGATIVE),
+    "rl_lr_factor": POSITIVE,
+}
 RUN_RANGES = {
     **dict.fromkeys(("num_envs", "bank_maps", "bank_spare", "save_every", "nproc"), NATURAL),
     **dict.fromkeys(("max_minutes", "max_updates", "max_episodes"), LIMIT),

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.layout import MAX_CONTACTS
-from echelon.env.suites import COMBAT_SUITES, CombatSuiteSpec, FillRule, SuiteType, build_suite_descriptor
+from echelon.env.suites import (
+    COMBAT_SUITES,
+    SUITE_OF_CLASS,
+    CombatSuiteSpec,
+    FillRule,
+    SuiteType,
+    build_suite_descriptor,
+)
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.state import CONTACT_SLOTS, Episode, Mechs, Senses, Tracks
@@ -25,12 +32,7 @@ from echelon.sim.structs import Field, array_struct
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-CLASS_SUITES = (
-    SuiteType.SCOUT_RECON,
-    SuiteType.LIGHT_SKIRMISH,
-    SuiteType.MEDIUM_ASSAULT,
-    SuiteType.HEAVY_FIRE_SUPPORT,
-)
+CLASS_SUITES = tuple(SUITE_OF_CLASS[spec.chassis.name.lower()] for spec in CHASSIS)
 """Suite of each chassis."""
 SUITE_ABLATIONS = {
     "own": (0, 1, 2, 3),

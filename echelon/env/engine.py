@@ -87,6 +87,8 @@ class Engine:
         self._runners: dict[str, Runner] = {}
         self.programs: dict[str, Callable[[], Program]] = {
             "decision": self.decision,
+            "pilots": lambda: in_phase("pilots", self._pilots),
+            "after_pilots": self.after_pilots,
             "reset": lambda: [*self.reset_program("every"), *self.observe_program("every")],
             "reset_chosen": lambda: [*self.reset_program("chosen"), *self.observe_program("every")],
             "observe": lambda: self.observe_program("every"),
@@ -120,11 +122,14 @@ class Engine:
 
     def decision(self) -> list[Launch]:
         """Return the whole program of one environment step."""
+        return [*self.program("pilots"), *self.after_pilots()]
+
+    def after_pilots(self) -> list[Launch]:
+        """Return the program of an environment step whose scripted pilots have acted."""
         final = []
         if self.cfg.truncation_bootstraps:
             final = self.observe_program("cut", obs="final_obs", obs_row="first_row")
         return [
-            *in_phase("pilots", self._pilots),
             *step.read_actions(),
             *reward.start_launches(),
             *in_phase("assist", self._navigation_assist()),
@@ -179,8 +184,8 @@ class Engine:
         """
         self._frame, self._keeps_journal = frame, bool(envs)
         self.batch.keep_journal(envs)
-        self._runners.pop("decision", None)
-        self._runners.pop("frame", None)
+        for name in ("decision", "after_pilots", "frame"):
+            self._runners.pop(name, None)
 
     def program(self, name: str) -> Program:
         """Return a whole program by name; ``programs`` maps names to builders, and callers may add to it."""
@@ -204,10 +209,13 @@ class Engine:
         """Set the time row of the attached buffer that the next observations are written to."""
         self.batch.set("obs_row", np.array([row], np.int32))
 
-    def step(self, row: int = 0) -> None:
-        """Play one environment step with the current actions; observations go to ``obs[row]``."""
+    def step(self, row: int = 0, program: str = "decision") -> None:
+        """Play one environment step with the current actions; observations go to ``obs[row]``.
+
+        Program ``after_pilots`` plays a step whose scripted pilots have acted in program ``pilots``.
+        """
         self.set_row(row)
-        self.run("decision")
+        self.run(program)
 
     def reset(self, row: int = 0, mask: NDArray[np.bool_] | None = None) -> None:
         """Begin episodes in all environments, or where ``mask`` ``[E]`` is set."""

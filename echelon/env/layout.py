@@ -5,7 +5,8 @@ and the constants that kernels write by (``position``) are derived from it; it l
 
 - The suite layout is ``SUITE_CORE``, 706 columns that ``CombatSuiteActorCritic`` splits by ``FLAT_BLOCKS``, followed by
   optional blocks (``suite_tail``): messages, the local map, then ``OPTIONAL_BLOCKS``.
-- The classic layout is ``classic_blocks``, 589 columns.
+- The classic layout is ``classic_blocks``, 589 columns: a table of its own, of which ``OPTIONAL_BLOCKS`` are not part,
+  except the telemetry map, which it always has, and the chosen target, which ``observe_target`` adds.
 
 All relative vectors are in the heading frame of the observing mech. Distances are in units of the map's longest edge.
 
@@ -26,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.actions import TARGET_DIM
-from echelon.config import PACK_SIZE, EnvConfig
+from echelon.config import PACK_SIZE, EnvConfig, RunConfig
 
 MAX_CONTACTS = 20
 """Contact rows of the suite layout."""
@@ -127,6 +128,13 @@ EGO = (
     *signed("zone_control"),
     *shares("my_score", "enemy_score", "time", "display_mode"),
 )
+"""State of the observing mech.
+
+The cooldown columns are of shared timers (``Cooldown`` in ``echelon/sim/arsenal.py``): each is that of every carried
+weapon on its timer, and a new weapon adds none. ``laser_cooldown`` is of LASER, ``missile_cooldown`` of LAUNCHER (1 is
+the missile's cooldown), ``kinetic_cooldown`` of KINETIC (1 is the longest cooldown of a carried weapon on it),
+``painter_cooldown`` of PAINTER.
+"""
 DESCRIPTOR = flags(
     "suite_scout", "suite_light", "suite_medium", "suite_heavy", "suite_pack_command", "suite_command",
     "contact_capacity", "sensor_range", "sensor_fidelity", "squad_detail", "sees_engaged", "issues_orders",
@@ -328,3 +336,12 @@ def bounds(cfg: EnvConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the lowest and highest value of every column ``[D]``."""
     table = columns(cfg)
     return np.array([column.low for column in table], np.float32), np.array([c.high for c in table], np.float32)
+
+
+def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int, int]:
+    """Return the columns of comms, local map and extras in the suite layout's tail; zeros for another layout."""
+    if config.model.kind != "suite":
+        return 0, 0, 0
+    comm_width = PACK_SIZE * config.env.comm_dim if config.env.observe_comms else 0
+    extras = extra_width(config.env)
+    return comm_width, obs_dim - FLAT_OBS_DIM - comm_width - extras, extras

@@ -56,10 +56,10 @@ def blend_navigation(
         point = wp.vec3(world.zone[e][0], world.zone[e][1], AT_GOAL)
     if point[2] == NO_PATH or is_near(point, p):
         return
-    way = unit2(point[0] - p[0], point[1] - p[1])
+    direction = unit2(point[0] - p[0], point[1] - p[1])
     cs = cos_sin(mechs.yaw[e, m])
     pilot_share = 1.0 - route_share
     d = drive_out[e, m]
-    d[FORWARD] = clamp_unit(pilot_share * d[FORWARD] + route_share * (way[0] * cs[0] + way[1] * cs[1]))
-    d[STRAFE] = clamp_unit(pilot_share * d[STRAFE] + route_share * (way[1] * cs[0] - way[0] * cs[1]))
+    d[FORWARD] = clamp_unit(pilot_share * d[FORWARD] + route_share * (direction[0] * cs[0] + direction[1] * cs[1]))
+    d[STRAFE] = clamp_unit(pilot_share * d[STRAFE] + route_share * (direction[1] * cs[0] - direction[0] * cs[1]))
     drive_out[e, m] = d

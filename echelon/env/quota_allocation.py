@@ -3,16 +3,18 @@
 Candidates are all living mechs that the observer sees or remembers. The first three friends in sort order get slots,
 then hostiles, then the remaining friends; with a hostile-only display only hostiles. Ties go to the lower index.
 
-Contacts keep their slots: a better candidate of the same side replaces a worse one only if its sort key is better by
-the margin, and the order within a side changes by the same margin. Allocating twice in a step changes nothing. Target
-preferences of the next action refer to the slots.
+Contacts keep their slots: a candidate without one replaces the worst contact of its side if its sort key is better by
+the margin, the best candidate first. A side ranks at most as many candidates as there are slots; contacts among them
+change their order by the same margin, the others stay in their slot until they are replaced. Allocating twice in a step
+changes nothing. Target preferences of the next action refer to the slots.
 """
 
 import warp as wp
 
 from echelon.actions import TARGET_DIM
 from echelon.env.alerts import alerted_contact
-from echelon.env.display import DisplayRules, Suites, Viewer, confidence, known_age, make_viewer, priority_share
+from echelon.env.contact_order import age_penalty, precedes, sort_key, track_key
+from echelon.env.display import DisplayRules, Suites, Viewer, known_age, make_viewer
 from echelon.sim.state import CONTACT_SLOTS, Controls, Episode, Mechs, Rounds, Senses, Tracks
 from echelon.sim.tables import Rules
 
@@ -21,11 +23,7 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 FRIENDLY_QUOTA = wp.constant(3)
 SELECTABLE = wp.constant(TARGET_DIM)
 """Slots that target preferences can select."""
-SORT_BIGGEST = wp.constant(1)
-SORT_DAMAGED = wp.constant(2)
 UNRANKED = wp.constant(CONTACT_SLOTS)
-ROUNDING = wp.constant(1.0e-6)
-"""Rounding of a confidence: ages of whole seconds can be exactly at the faint limit."""
 Ranking = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.int32)
 Keys = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.float32)
 """One entry more than there are slots, so that a full ranking ends in -1 too."""
@@ -54,7 +52,7 @@ class SideSlots:
     slot: SlotOfRank
     """Slot of each rank of the side's candidates, -1 none."""
     rank: RankOfSlot
-    """Rank of each slot's mech, ``UNRANKED`` if it is not among the best."""
+    """Rank of each slot's mech, from ``UNRANKED`` on if it is not among the best."""
     mask: int
     """Slots of this side."""
     unranked: int
@@ -71,47 +69,6 @@ class SlotRange:
     end: int
     keeps: int
     """1 if contacts keep their slots, which separates friends from hostiles."""
-
-
-@wp.func
-def sort_key(rules: Rules, mode: int, c: int, hp: float, distance: float, penalty: float) -> wp.vec2:
-    """Return the sort key (primary, secondary) of a candidate, lower first; ``penalty`` multiplies both."""
-    if mode == SORT_BIGGEST:
-        return penalty * wp.vec2(1.0 / float(rules.chassis[c].sort_rank), distance)
-    if mode == SORT_DAMAGED:
-        return penalty * wp.vec2(hp / rules.chassis[c].hp, distance)
-    return wp.vec2(penalty * distance, 0.0)
-
-
-@wp.func
-def age_penalty(d: DisplayRules, viewer: Viewer, age: int) -> float:
-    """Return the factor on the sort key of a track of this age [steps], at least 1."""
-    share = priority_share(d, viewer, age)
-    if confidence(d, viewer, age) < d.faint - ROUNDING:
-        share *= d.faint
-    return 1.0 / share
-
-
-@wp.func
-def track_key(
-    rules: Rules, d: DisplayRules, viewer: Viewer, mechs: Mechs, tracks: Tracks, j: int, age: int, mode: int
-) -> wp.vec2:
-    """Return the sort key of mech j by what the observer knows of it: its current or its last seen state."""
-    e = viewer.env
-    penalty = age_penalty(d, viewer, age)
-    own_pos = mechs.pos[e, viewer.mech]
-    c = mechs.chassis[e, j]
-    if age == 0:
-        return sort_key(rules, mode, c, mechs.hp[e, j], wp.length(mechs.pos[e, j] - own_pos), penalty)
-    k = (viewer.step - age) % tracks.trace_pos.shape[1]
-    distance = wp.length(tracks.trace_pos[e, k, j] - own_pos)
-    return sort_key(rules, mode, c, tracks.trace_body[e, k, j][1], distance, penalty)
-
-
-@wp.func
-def precedes(a: wp.vec2, b: wp.vec2, margin: float) -> bool:
-    """Whether key ``a`` is better than ``b`` by a factor; of equal primary keys the secondary ones decide."""
-    return a[0] * margin < b[0] or (a[0] == b[0] and a[1] * margin < b[1])
 
 
 @wp.func
@@ -203,13 +160,47 @@ def slots_of_side(
 
 
 @wp.func
+def order_unranked(
+    owned: SideSlots,
+    previous: Slots,
+    rules: Rules,
+    d: DisplayRules,
+    viewer: Viewer,
+    mechs: Mechs,
+    senses: Senses,
+    tracks: Tracks,
+    mode: int,
+) -> SideSlots:
+    """Rank the unranked mechs of a side from ``UNRANKED`` on, the best first, equal ones by index."""
+    if (owned.unranked & (owned.unranked - 1)) == 0:
+        return owned
+    primary = Keys()
+    secondary = Keys()
+    for k in range(CONTACT_SLOTS):
+        if has_bit(owned.unranked, k):
+            j = previous[k]
+            key = track_key(rules, d, viewer, mechs, tracks, j, known_age(d, viewer, mechs, senses, j), mode)
+            primary[k] = key[0]
+            secondary[k] = key[1]
+            for q in range(k):
+                if has_bit(owned.unranked, q):
+                    other = wp.vec2(primary[q], secondary[q])
+                    worse = int(q)
+                    if precedes(other, key, 1.0) or (not precedes(key, other, 1.0) and previous[q] < j):
+                        worse = k
+                    owned.rank[worse] = owned.rank[worse] + wp.int8(1)
+    return owned
+
+
+@wp.func
 def worst_slot(side: Candidates, owned: SideSlots) -> int:
-    """Return the slot of a side's worst mech, -1 if it has none; of several unranked ones the last slot."""
+    """Return the slot of a side's worst mech, -1 if it has none."""
     if owned.unranked != 0:
-        k = int(CONTACT_SLOTS - 1)
-        while not has_bit(owned.unranked, k):
-            k -= 1
-        return k
+        worst = int(-1)
+        for k in range(CONTACT_SLOTS):
+            if has_bit(owned.unranked, k) and (worst < 0 or owned.rank[k] > owned.rank[wp.max(worst, 0)]):
+                worst = k
+        return worst
     at = side.count - 1
     while at >= 0 and int(owned.slot[at]) < 0:
         at -= 1
@@ -421,6 +412,8 @@ def allocate(
     r = SlotRange(first, first + quota, slots, d.keeps)
     hostile_slots = slots_of_side(hostiles, viewer, mechs, previous, True, r)
     friend_slots = slots_of_side(friends, viewer, mechs, previous, False, r)
+    hostile_slots = order_unranked(hostile_slots, previous, rules, d, viewer, mechs, senses, tracks, mode)
+    friend_slots = order_unranked(friend_slots, previous, rules, d, viewer, mechs, senses, tracks, mode)
     hostile_count = wp.min(hostiles.count, free - quota)
     friend_count = wp.min(friends.count, free - hostile_count)
     hostile_slots = trim_slots(hostiles, hostile_slots, hostile_count)

@@ -39,6 +39,7 @@ class RewardRules:
     contested_death: float
     teammate_decay: float
     approach_mode: int
+    limit_is_terminal: int
     win: float
     loss: float
     draw: float
@@ -110,7 +111,10 @@ def term_approach(
     column: wp.int32,
     amounts_out: wp.array3d(dtype=wp.float32),
 ):
-    """Approach to the zone: gamma Phi(s') - Phi(s) with Phi 0 in terminal states (Ng, 1999), or plain distance."""
+    """Approach to the zone: gamma Phi(s') - Phi(s) with Phi 0 in terminal states (Ng, 1999), or plain distance.
+
+    The state at the time limit is terminal unless the learner bootstraps from it.
+    """
     e, m = wp.tid()
     amount = float(0.0)
     if events.acting[e, m] == 1:
@@ -119,7 +123,8 @@ def term_approach(
         crowd = wp.pow(reward_rules.teammate_decay, float(teammates_in_zone(mechs, e, m, zone)))
         if reward_rules.approach_mode == PBRS:
             after = -d * crowd
-            if mechs.alive[e, m] == 0 or (outcome.over[e] == 1 and outcome.cut[e] == 0):
+            ends = outcome.over[e] == 1 and (outcome.cut[e] == 0 or reward_rules.limit_is_terminal == 1)
+            if mechs.alive[e, m] == 0 or ends:
                 after = 0.0
             amount = reward_rules.gamma * after - rewards.potential[e, m]
         elif reward_rules.approach_mode == DECAY and not in_zone(zone, mechs.pos[e, m]):
@@ -298,6 +303,7 @@ def reward_rules(cfg: EnvConfig) -> Any:
     rules.gamma = cfg.gamma
     for name in ("contested_offense", "contested_death", "teammate_decay", "win", "loss", "draw"):
         setattr(rules, name, getattr(cfg.reward, name))
+    rules.limit_is_terminal = int(not cfg.truncation_bootstraps)
     rules.approach_mode = APPROACH_MODES[cfg.reward.approach_mode]
     return rules
 

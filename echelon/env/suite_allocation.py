@@ -12,9 +12,10 @@ import warp as wp
 from echelon.config import PACK_SIZE, EnvConfig
 from echelon.env import quota_allocation
 from echelon.env.alerts import alerted_contact, has_missile_on
+from echelon.env.contact_order import age_penalty, precedes, sort_key
 from echelon.env.display import DisplayRules, Suites, Viewer, allocates_by_suite, known_age, make_viewer
 from echelon.env.observe.contacts import painter_is_packmate
-from echelon.env.quota_allocation import Slots, age_penalty, precedes, sort_key
+from echelon.env.quota_allocation import Slots
 from echelon.env.suites import FillRule
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import cos_sin, xy_length

@@ -192,12 +192,13 @@ COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
     )
 }
 
-_SUITE_OF_CLASS = {
+SUITE_OF_CLASS = {
     "scout": SuiteType.SCOUT_RECON,
     "light": SuiteType.LIGHT_SKIRMISH,
     "medium": SuiteType.MEDIUM_ASSAULT,
     "heavy": SuiteType.HEAVY_FIRE_SUPPORT,
 }
+"""Suite of each mech class."""
 _SUITE_OF_COMMAND = {
     "squad_leader": SuiteType.TACTICAL_COMMAND,
     "pack_leader": SuiteType.PACK_COMMAND,
@@ -208,7 +209,7 @@ def get_suite_for_role(mech_class: str, command_role: str | None = None) -> Comb
     """Return the suite of a mech class name; a command role overrides it, an unknown class is a medium."""
     if command_role in _SUITE_OF_COMMAND:
         return COMBAT_SUITES[_SUITE_OF_COMMAND[command_role]]
-    return COMBAT_SUITES[_SUITE_OF_CLASS.get(mech_class.lower(), SuiteType.MEDIUM_ASSAULT)]
+    return COMBAT_SUITES[SUITE_OF_CLASS.get(mech_class.lower(), SuiteType.MEDIUM_ASSAULT)]
 
 
 def build_suite_descriptor(spec: CombatSuiteSpec) -> tuple[float, ...]:

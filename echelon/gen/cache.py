@@ -11,14 +11,13 @@ import json
 import os
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from echelon.config import WorldConfig
 from echelon.gen.generate import GeneratedMap, generate
-from echelon.gen.recipe import GENERATOR_ID, GENERATOR_VERSION, canonical_json, materials_hash, sha256_json
+from echelon.gen.recipe import canonical_json, generator_record, materials_hash, sha256_json
 from echelon.gen.transforms import Corner
 from echelon.nav.lanes import NAVIGATION_VERSION
 from echelon.sim.arsenal import CHASSIS, ROSTER
@@ -43,10 +42,11 @@ def cache_dir() -> Path:
 
 def map_path(world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_vox: float) -> Path:
     """Return the cache file of a map; its name is a hash of everything that the map depends on."""
+    generator = generator_record(world)
     key = sha256_json(
         {
-            "generator": [GENERATOR_ID, GENERATOR_VERSION],
-            "world": asdict(world),
+            "generator": [generator["id"], generator["version"]],
+            "world": generator["world"],
             "num_packs": num_packs,
             "zone_radius_vox": float(zone_radius_vox),
             "seed": map_seed,

@@ -8,25 +8,26 @@ again with different draws.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.config import WorldConfig
+from echelon.config import Fairness, WorldConfig
 from echelon.gen.biomes import BIOMES
 from echelon.gen.corridors import Corridor, carve_corridors, plan_corridors
+from echelon.gen.fairness import CLASSES, MAX_RATIO, PathCosts, balanced_zone, imbalance, path_costs, straight_costs
 from echelon.gen.layout import choose_biomes, lay_ground, split_quadrants
-from echelon.gen.objective import Zone, clear_zone, distance_ratio, place_zone
-from echelon.gen.recipe import GENERATOR_ID, GENERATOR_VERSION, RECIPE_SCHEMA, seal
-from echelon.gen.shapes import Grid
-from echelon.gen.spawn import anchor, boxes_clear, check_world_fits, clear_spawn, corner_square, formation, spawn_clear
+from echelon.gen.objective import Zone, clear_zone, distance_ratio, place_zone, quadrant_of, sample_radius
+from echelon.gen.recipe import RECIPE_SCHEMA, generator_record, seal
+from echelon.gen.shapes import Grid, Rect
+from echelon.gen.spawn import anchor, boxes_clear, check_world_fits, clear_spawn, corner_square, formations, spawn_clear
 from echelon.gen.transforms import TRANSFORMS, Corner, Transform
 from echelon.gen.validator import connect
 from echelon.nav.field import ZoneField
-from echelon.nav.lanes import navigation_fields
+from echelon.nav.lanes import navigation_fields, zone_fields
 from echelon.sim.random import Stream, StreamId
 from echelon.sim.world import BLOCKS_MOVE
 
@@ -36,6 +37,10 @@ MAX_SEED = 2**32 - 1
 """Largest map seed; keys of the random generator have 32 bits."""
 CARVE_EXTRA = 1
 """Layers cleared in corridors above the headroom of a mech."""
+MAX_PLACEMENTS = 4
+"""Zones that are tried on one terrain until the path costs are fair."""
+MAX_UNFAIR = 4
+"""Terrains without a fair zone after which the fairest of them is used."""
 
 
 class SubStream(IntEnum):
@@ -96,7 +101,7 @@ class Draft:
     open_map: bool
     biome: str = ""
     """Biome of all quadrants; empty samples four."""
-    material: Grid = field(init=False)
+    material: Grid = field(default_factory=lambda: np.zeros((0, 0, 0), dtype=np.uint8))
     biomes: dict[Corner, str] = field(default_factory=dict)
     transform: Transform = TRANSFORMS[0]
     corners: tuple[Corner, Corner] = (Corner.BL, Corner.TR)
@@ -108,7 +113,33 @@ class Draft:
     accepted: bool = True
     attempts: tuple[dict[str, Any], ...] = ()
     fixups: tuple[dict[str, Any], ...] = ()
-    widest: ZoneField | None = None
+    fields: tuple[ZoneField, ...] = ()
+    """Path costs to the zone that a step computed, for the flow fields."""
+    costs: PathCosts | None = None
+    """Path costs of both teams, None where they are not measured."""
+    bias: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(CLASSES)))
+    """Imbalance per class of the measured over the straight path costs at the latest zone, shape [C]."""
+
+    @property
+    def ratio(self) -> float:
+        """Return the ratio of the teams' path costs, 0 where it is not measured."""
+        return 0.0 if self.costs is None else self.costs.ratio
+
+    @property
+    def fair(self) -> bool:
+        """Return whether the path costs are as fair as requested."""
+        return self.ratio <= MAX_RATIO
+
+    @property
+    def squares(self) -> tuple[Rect, Rect]:
+        """Return the spawn squares of blue and red."""
+        blue, red = self.corners
+        return corner_square(self.world, blue, self.clear), corner_square(self.world, red, self.clear)
+
+    @property
+    def spawn(self) -> NDArray[np.float64]:
+        """Return the box centres of the mechs in slot order, blue first, shape [M, 3] [vox]."""
+        return formations(self.world, self.corners, self.num_packs)
 
     def stream(self, stream: StreamId, sub_stream: int) -> Stream:
         """Return the random sub-stream of a step."""
@@ -155,21 +186,45 @@ def clear_spawns(draft: Draft) -> None:
     draft.clear = spawn_clear(world, draft.num_packs)
     blue, red = draft.corners
     draft.starts = (anchor(world, blue, draft.clear), anchor(world, red, draft.clear))
-    for corner in draft.corners:
-        clear_spawn(draft.material, corner_square(world, corner, draft.clear))
+    for square in draft.squares:
+        clear_spawn(draft.material, square)
 
 
-def place_objective(draft: Draft) -> None:
-    """Sample the capture zone and clear its columns."""
-    blue, red = (corner_square(draft.world, corner, draft.clear) for corner in draft.corners)
+def sample_zone(draft: Draft) -> None:
+    """Sample the capture zone anywhere."""
     draft.zone, draft.zone_quadrant = place_zone(
         draft.world,
         draft.material,
         mean_radius=draft.zone_radius_vox,
-        spawns=(blue, red),
+        spawns=draft.squares,
         starts=draft.starts,
         stream=draft.stream(StreamId.VARIANT, SubStream.OBJECTIVE),
     )
+
+
+def balance_zone(draft: Draft) -> None:
+    """Sample the capture zone where the path costs of both teams are equal."""
+    stream = draft.stream(StreamId.VARIANT, SubStream.OBJECTIVE)
+    draft.zone = balanced_zone(
+        draft.world,
+        draft.material,
+        radius=sample_radius(draft.world, draft.zone_radius_vox, stream),
+        spawn=draft.spawn,
+        squares=draft.squares,
+        starts=draft.starts,
+        bias=draft.bias,
+        stream=stream,
+    )
+    draft.zone_quadrant = quadrant_of(draft.zone, draft.world)
+
+
+ZONE_STEPS: dict[Fairness, Callable[[Draft], None]] = {"any": sample_zone, "path": balance_zone}
+"""Step that places the capture zone, for each fairness of a world."""
+
+
+def place_objective(draft: Draft) -> None:
+    """Place the capture zone and clear its columns."""
+    ZONE_STEPS[draft.world.fairness](draft)
     limit = draft.world.max_distance_ratio
     draft.accepted = not limit or distance_ratio(draft.zone, draft.starts) <= limit
     clear_zone(draft.material, draft.zone)
@@ -189,7 +244,21 @@ def validate(draft: Draft) -> None:
         return
     result = connect(draft.material, zone=draft.zone, starts=draft.starts, rules=draft.world.connectivity)
     draft.accepted = draft.accepted and result.connected
-    draft.attempts, draft.fixups, draft.widest = result.attempts, result.fixups, result.field
+    draft.attempts, draft.fixups, draft.fields = result.attempts, result.fixups, (result.field,)
+
+
+def measure_paths(draft: Draft) -> None:
+    """Measure the path costs of both teams on a map that must be fair."""
+    world = draft.world
+    if world.fairness == "any":
+        return
+    draft.fields = zone_fields(
+        draft.material, zone=draft.zone, clearance=world.connectivity.clearance_z, known=draft.fields
+    )
+    draft.costs = path_costs(draft.fields, draft.spawn)
+    if draft.costs.complete:
+        straight = straight_costs(np.array([draft.zone[:2]]), draft.zone.r, draft.spawn)[:, :, 0]
+        draft.bias = imbalance(draft.costs.mean) - imbalance(straight)
 
 
 TERRAIN_STEPS: tuple[Callable[[Draft], None], ...] = (
@@ -198,12 +267,16 @@ TERRAIN_STEPS: tuple[Callable[[Draft], None], ...] = (
     choose_variant,
     apply_variant,
     clear_spawns,
+)
+"""Steps that determine the terrain; repeated as the next attempt if no draft of it is accepted."""
+OBJECTIVE_STEPS: tuple[Callable[[Draft], None], ...] = (
     place_objective,
     carve_lanes,
     validate,
     fill_ground,
+    measure_paths,
 )
-"""Steps that determine the voxels; repeated as the next attempt if the draft is not accepted."""
+"""Steps that add the zone and the lanes to it; repeated on the same terrain if the path costs are unfair."""
 
 
 def generate(
@@ -225,12 +298,12 @@ def generate(
     if not 0 <= map_seed <= MAX_SEED:
         raise ValueError(f"map_seed is {map_seed}, expected 0 to {MAX_SEED}")
     draft = _accepted_draft(world, map_seed, num_packs, zone_radius_vox, biome)
-    spawn = np.concatenate([formation(world, corner, num_packs) for corner in draft.corners])
+    spawn = draft.spawn
     assert boxes_clear(BLOCKS_MOVE[draft.material], spawn), "a spawn box is blocked or overlaps another"
     spawn = spawn.astype(np.float32)
     zone = (draft.zone.cx, draft.zone.cy, draft.zone.r)
     clearance = world.connectivity.clearance_z
-    _, flow = navigation_fields(draft.material, zone=zone, spawn=spawn, clearance=clearance, widest=draft.widest)
+    _, flow = navigation_fields(draft.material, zone=zone, spawn=spawn, clearance=clearance, known=draft.fields)
     return GeneratedMap(
         map_seed=map_seed,
         material=draft.material,
@@ -248,10 +321,13 @@ def generate(
 def _accepted_draft(
     world: WorldConfig, map_seed: int, num_packs: int, zone_radius_vox: float, biome: str = ""
 ) -> Draft:
-    """Return the first accepted draft; after the last attempt, a flat open map."""
+    """Return the first accepted and fair draft, else the fairest accepted one, else a flat open map."""
     last = world.connectivity.max_regenerations + 1
+    unfair: list[Draft] = []
     for attempt in range(last + 1):
-        draft = Draft(
+        if unfair and (len(unfair) == MAX_UNFAIR or attempt == last):
+            return min(unfair, key=lambda draft: draft.ratio)
+        terrain = Draft(
             world=world,
             map_seed=map_seed,
             num_packs=num_packs,
@@ -261,10 +337,29 @@ def _accepted_draft(
             biome=biome,
         )
         for step in TERRAIN_STEPS:
-            step(draft)
-        if draft.accepted:
+            step(terrain)
+        draft = _fairest_placement(terrain)
+        if draft.accepted and draft.fair:
             break
+        unfair += [draft] if draft.accepted else []
     return draft
+
+
+def _fairest_placement(terrain: Draft) -> Draft:
+    """Return a terrain with zone and lanes: the first accepted and fair one, else the fairest of all placements."""
+    drafts: list[Draft] = []
+    bias = terrain.bias
+    while len(drafts) < MAX_PLACEMENTS:
+        draft = replace(terrain, material=terrain.material.copy(), bias=bias)
+        for step in OBJECTIVE_STEPS:
+            step(draft)
+        if draft.fair:
+            return draft
+        drafts.append(draft)
+        if draft.costs is None or not draft.costs.complete:
+            break
+        bias = draft.bias
+    return min(drafts, key=lambda draft: (not draft.accepted, draft.ratio))
 
 
 def _recipe(draft: Draft) -> dict[str, Any]:
@@ -274,9 +369,7 @@ def _recipe(draft: Draft) -> dict[str, Any]:
     return {
         "schema_version": RECIPE_SCHEMA,
         "generator": {
-            "id": GENERATOR_ID,
-            "version": GENERATOR_VERSION,
-            "world": asdict(draft.world),
+            **generator_record(draft.world),
             "num_packs": draft.num_packs,
             "zone_radius_vox": float(draft.zone_radius_vox),
             **({"biome": draft.biome} if draft.biome else {}),
@@ -302,6 +395,9 @@ def _recipe(draft: Draft) -> dict[str, Any]:
             },
             "corridors": [corridor.record() for corridor in draft.corridors],
         },
-        "stats": {"checks": list(draft.attempts)},
+        "stats": {
+            "checks": list(draft.attempts),
+            **({"paths": draft.costs.record()} if draft.costs is not None else {}),
+        },
         "fixups": list(draft.fixups),
     }

@@ -51,10 +51,7 @@ def place_zone(
     the last one without a limit; the caller checks the limit. Raises ``ValueError`` if the zone does not fit the map.
     """
     size = (world.size_x, world.size_y)
-    radius = mean_radius * stream.uniform(*RADIUS_SPREAD)
-    radius = _round(min(radius, max(1.0, min(size) / 2 - EDGE_MARGIN)))
-    if not (radius > 0 and 2 * radius <= min(size)):
-        raise ValueError(f"zone radius is {radius}, expected more than 0 and at most half of {min(size)} vox")
+    radius = sample_radius(world, mean_radius, stream)
     quadrant = Corner(int(stream.coin()) + 2 * int(stream.coin()))
     blocked = BLOCKS_MOVE[grid[0]]
     zone, best_ratio = Zone(0.0, 0.0, radius), float("inf")
@@ -64,18 +61,33 @@ def place_zone(
         candidate = Zone(cx, cy, radius)
         ratio = distance_ratio(candidate, starts)
         fair = not world.max_distance_ratio or ratio <= world.max_distance_ratio
-        apart = attempt >= APART_TRIES or not any(_touches(candidate, square) for square in spawns)
-        if fair and apart and _ground_is_open(blocked, candidate):
+        apart = attempt >= APART_TRIES or not any(touches(candidate, square) for square in spawns)
+        if fair and apart and ground_is_open(blocked, candidate):
             return candidate, quadrant
         if not world.max_distance_ratio or ratio < best_ratio:
             zone, best_ratio = candidate, ratio
     return zone, quadrant
 
 
+def sample_radius(world: WorldConfig, mean_radius: float, stream: Stream) -> float:
+    """Return a sampled radius of the zone [vox]; raise ``ValueError`` if the zone does not fit the map."""
+    smaller = min(world.size_x, world.size_y)
+    radius = mean_radius * stream.uniform(*RADIUS_SPREAD)
+    radius = round_to_grain(min(radius, max(1.0, smaller / 2 - EDGE_MARGIN)))
+    if not (radius > 0 and 2 * radius <= smaller):
+        raise ValueError(f"zone radius is {radius}, expected more than 0 and at most half of {smaller} vox")
+    return radius
+
+
 def distance_ratio(zone: Zone, starts: tuple[tuple[int, int], tuple[int, int]]) -> float:
     """Return the larger of the teams' distances to the zone over the smaller one."""
     near, far = sorted(distance((x + 0.5, y + 0.5), zone[:2]) for x, y in starts)
     return far / max(near, 1.0)
+
+
+def quadrant_of(zone: Zone, world: WorldConfig) -> Corner:
+    """Return the quadrant of the zone's centre."""
+    return Corner(int(zone.cx >= world.size_x / 2) + 2 * int(zone.cy >= world.size_y / 2))
 
 
 def clear_zone(grid: Grid, zone: Zone) -> None:
@@ -85,29 +97,34 @@ def clear_zone(grid: Grid, zone: Zone) -> None:
     grid[:, (x + 0.5 - zone.cx) ** 2 + (y + 0.5 - zone.cy) ** 2 <= reach * reach] = Material.AIR
 
 
-def _round(value: float) -> float:
+def round_to_grain(value: float) -> float:
+    """Return the nearest number that float32 and the recipe store alike."""
     return round(value * _GRAIN) / _GRAIN
+
+
+def centre_span(size: int, radius: float) -> tuple[float, float]:
+    """Return the range of a coordinate of the centre on a map edge of ``size`` [vox]."""
+    low, high = radius + EDGE_MARGIN, size - radius - EDGE_MARGIN
+    return (low, high) if low <= high else (size / 2, size / 2)
 
 
 def _coordinate(size: int, radius: float, high_half: bool, stream: Stream) -> float:
     """Sample a coordinate of the centre in one half of the map, away from the edges."""
-    low, high = radius + EDGE_MARGIN, size - radius - EDGE_MARGIN
-    if low > high:
-        low = high = size / 2
+    low, high = centre_span(size, radius)
     half_low, half_high = (max(low, size / 2), high) if high_half else (low, min(high, size / 2))
     if half_low <= half_high:
         low, high = half_low, half_high
-    return _round(stream.uniform(low, high))
+    return round_to_grain(stream.uniform(low, high))
 
 
-def _touches(zone: Zone, square: Rect) -> bool:
+def touches(zone: Zone, square: Rect) -> bool:
     """Return whether the zone and a square of columns overlap."""
     dx = max(square.x0 - zone.cx, zone.cx - square.x1, 0.0)
     dy = max(square.y0 - zone.cy, zone.cy - square.y1, 0.0)
     return dx * dx + dy * dy <= zone.r * zone.r
 
 
-def _ground_is_open(blocked: np.ndarray, zone: Zone) -> bool:
+def ground_is_open(blocked: np.ndarray, zone: Zone) -> bool:
     """Return whether the 3x3 ground cells around the rounded centre are on the map and not blocked."""
     x, y = round(zone.cx), round(zone.cy)
     if not (1 <= x < blocked.shape[1] - 1 and 1 <= y < blocked.shape[0] - 1):

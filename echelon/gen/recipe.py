@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from echelon.config import Fairness, WorldConfig
 from echelon.gen.shapes import Grid
 from echelon.sim.world import BLOCKS_MOVE
 
@@ -16,6 +18,21 @@ RECIPE_SCHEMA = 2
 GENERATOR_ID = "echelon.gen"
 GENERATOR_VERSION = "1"
 """Version of the generator; raise it when a seed gives a different map. It is part of the cache key."""
+FAIR_GENERATOR_VERSION = f"{GENERATOR_VERSION}-path-1"
+"""Version of the generator of fair maps; raise its last number when a seed gives a different fair map."""
+GENERATOR_VERSIONS: dict[Fairness, str] = {"any": GENERATOR_VERSION, "path": FAIR_GENERATOR_VERSION}
+"""Version of the generator for each fairness of a world."""
+
+
+def generator_record(world: WorldConfig) -> dict[str, Any]:
+    """Return the generator of a world's maps and its settings.
+
+    The default fairness is left out, so that maps generated before fair ones existed keep their hash.
+    """
+    settings = asdict(world)
+    if world.fairness == "any":
+        del settings["fairness"]
+    return {"id": GENERATOR_ID, "version": GENERATOR_VERSIONS[world.fairness], "world": settings}
 
 
 def canonical_json(data: Any) -> str:

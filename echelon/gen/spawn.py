@@ -69,8 +69,26 @@ def check_world_fits(world: WorldConfig, num_packs: int) -> None:
         )
 
 
-def formation(world: WorldConfig, corner: Corner, num_packs: int) -> NDArray[np.float64]:
-    """Return the box centres of a team in slot order, shape [5 * packs, 3] [vox]."""
+def formations(world: WorldConfig, corners: tuple[Corner, Corner], num_packs: int) -> NDArray[np.float64]:
+    """Return the box centres of both teams in slot order, blue first, shape [10 * packs, 3] [vox].
+
+    With fairness ``path`` the formations on a square map mirror each other across its other diagonal, if both have
+    room: each class is then as far from a point of that diagonal as the same class of the other team. Elsewhere they
+    are turned by 180 degrees, which makes every class as far from the map's centre.
+    """
+    mirrored = world.fairness == "path" and _mirrored_fit(world, num_packs)
+    teams = [formation(world, corner, num_packs, turned=mirrored and corner.is_right) for corner in corners]
+    return np.concatenate(teams)
+
+
+def _mirrored_fit(world: WorldConfig, num_packs: int) -> bool:
+    """Return whether the world is square and has room for a formation and a turned one in the opposite corner."""
+    both = sum(formation_extent(num_packs)) + 2 * SPAWN_JITTER
+    return world.size_x == world.size_y and world.size_x >= both
+
+
+def formation(world: WorldConfig, corner: Corner, num_packs: int, *, turned: bool = False) -> NDArray[np.float64]:
+    """Return the box centres of a team in slot order, shape [5 * packs, 3] [vox]; ``turned`` swaps x and y."""
     centres = []
     for row in range(num_packs):
         cursor = SPAWN_BORDER
@@ -79,6 +97,8 @@ def formation(world: WorldConfig, corner: Corner, num_packs: int) -> NDArray[np.
             centres.append((cursor + size[0] / 2, y, size[2] / 2))
             cursor += size[0] + SPAWN_GAP
     out = np.array(centres)
+    if turned:
+        out[:, :2] = out[:, 1::-1]
     if corner.is_right:
         out[:, 0] = world.size_x - out[:, 0]
     if corner.is_top:

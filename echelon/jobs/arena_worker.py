@@ -75,7 +75,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
         return link.should_stop() > 0 or (worker.rank() > 0 and bool(control.stop_requests(paths)))
 
     callbacks = RoundCallbacks(
-        on_status=lambda text: link.beat(),
+        on_status=lambda text: link.write_progress(),
         should_stop=should_stop,
         on_progress=_ProgressRecords(link, config.rounds),
         on_replay=on_replay,

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from echelon.config import MIX_PROFILES, REMOVED_FIELDS, REWARD_PROFILES, RunConfig
 from echelon.config.presets import get_preset
+from echelon.config.validation import validated, validator
+from echelon.state_files import read_bounded
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
 DEFAULT_PRESET = "quickstart"
 """Preset used where none is named."""
@@ -37,6 +39,9 @@ PROFILES: dict[str, Mapping[str, Any]] = {"env.reward": REWARD_PROFILES, "oppone
 NONE_WORDS = ("none", "null")
 """Spellings of an absent value in ``--set`` and TOML, which has no null."""
 
+
+MAX_FILE_BYTES = 64 << 10
+"""Largest configuration file; one with every field has some 10 KiB."""
 
 UNKNOWN_KEY_ERROR = "unexpected_keyword_argument"
 """Pydantic's error type of an unknown key."""
@@ -100,7 +105,7 @@ def validate(nested: Mapping[str, Any], provenance: Mapping[str, str] | None = N
     from pydantic import ValidationError
 
     try:
-        return _adapter().validate_python(without_retired(nested))
+        return validated(RunConfig, without_retired(nested))
     except ValidationError as error:
         raise ConfigError(_explain(error, provenance or {})) from None
 
@@ -112,7 +117,7 @@ def without_retired(nested: Mapping[str, Any]) -> dict[str, Any]:
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema of the whole configuration, descriptions included."""
-    return _adapter().json_schema()
+    return validator(RunConfig).json_schema()
 
 
 def field_descriptions() -> dict[str, str]:
@@ -138,7 +143,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         raise ConfigError(f"--set {text!r} is no assignment, expected KEY=VALUE; try ppo.lr=1e-4")
     try:
         return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return key.strip(), value.strip()
 
 
@@ -162,6 +167,8 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
         node = nested
         for section in sections:
             node = node.setdefault(section, {})
+            if not isinstance(node, dict):
+                raise ConfigError(f"config key {key!r} is in {section!r}, which is a value, expected a section")
         node[name] = value
     return nested
 
@@ -219,13 +226,17 @@ def _from_preset(name: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        return flatten(tomllib.loads(path.read_text(encoding="utf-8")))
+        return flatten(tomllib.loads(read_bounded(path, MAX_FILE_BYTES).decode("utf-8")))
+    except RecursionError:
+        raise ConfigError(f"config file {str(path)!r} is nested too deeply, expected sections of fields") from None
     except FileNotFoundError:
         raise ConfigError(f"config file {str(path)!r} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {str(path)!r} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"config file {str(path)!r} is not TOML: {error}") from None
+    except ValueError as error:
+        raise ConfigError(f"config file {str(path)!r} cannot be read: {error}") from None
 
 
 def _expand_profiles(values: Mapping[str, Any], layer: str) -> dict[str, Any]:
@@ -272,13 +283,6 @@ def _apply_links(layered: dict[str, Any], provenance: dict[str, str], changed: s
                 layered[other], provenance[other] = layered[key], provenance[key]
 
 
-@cache
-def _adapter() -> TypeAdapter[RunConfig]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(RunConfig)
-
-
 def _explain(error: ValidationError, provenance: Mapping[str, str]) -> str:
     details = error.errors(include_url=False, include_context=False)
     first = details[0]
@@ -292,7 +296,7 @@ def _explain(error: ValidationError, provenance: Mapping[str, str]) -> str:
     tail = f" (and {more} more)" if more > 0 else ""
     if first["type"] == "value_error":
         return first["msg"].removeprefix("Value error, ") + tail
-    expectation = first["msg"].removeprefix("Input should be ").removesuffix(".")
+    expectation = first["msg"].removeprefix("Input should be ").partition(", unable to parse")[0].removesuffix(".")
     source = provenance.get(key)
     origin = f" (from {source})" if source else ""
     return f"{key} is {first['input']!r}{origin}, expected {expectation}{tail}"

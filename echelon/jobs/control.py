@@ -10,6 +10,7 @@ import os
 import time
 
 from echelon.runs import RunPaths
+from echelon.state_files import read_bounded
 
 STOP = "stop"
 NOW = "now"
@@ -29,8 +30,8 @@ def request_stop(paths: RunPaths, *, now: bool = False, origin: str = "command")
 def stop_requests(paths: RunPaths) -> list[str]:
     """Return the stop requests so far, each ``stop`` or ``now``."""
     try:
-        lines = paths.stop.read_text(errors="replace").splitlines()
-    except OSError:
+        lines = read_bounded(paths.stop).decode(errors="replace").splitlines()
+    except (OSError, ValueError):
         return []
     return [NOW if line.startswith(NOW) else STOP for line in lines if line.strip()]
 

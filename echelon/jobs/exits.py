@@ -10,6 +10,7 @@ from typing import Any
 from echelon.jobs import control
 from echelon.jobs.usage import disk_free_mb
 from echelon.runs import RunPaths
+from echelon.state_files import open_regular
 from echelon.telemetry.events import EventCheckpoint, EventEnd, EventUpdate
 from echelon.telemetry.latest import read_latest
 from echelon.telemetry.log import EventFollower
@@ -86,7 +87,7 @@ def _message(paths: RunPaths, end: EventEnd | None, number: int, killed: bool, o
 def last_line(path: Path) -> str:
     """Return the last non-empty line of a log, empty where there is none."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             file.seek(max(0, file.seek(0, 2) - LOG_TAIL_BYTES))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:

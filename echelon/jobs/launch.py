@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from echelon.files import fsync, make_folder
 from echelon.jobs import control
 from echelon.jobs.exits import last_line
 from echelon.jobs.kinds import JobKind
@@ -45,7 +46,7 @@ def launch(paths: RunPaths, spec: JobSpec, kind: JobKind, arguments: Sequence[st
         raise LaunchError(f"run {paths.id!r} is already running; try: echelon stop {paths.id}")
     try:
         for folder in (paths.log, paths.control, paths.checkpoints):
-            folder.mkdir(exist_ok=True)
+            make_folder(folder)
         write_spec(paths, spec)
         answer = _spawn(paths, kind.command(paths.root, arguments, int(spec.config.get("nproc", 1))))
     except OSError as error:
@@ -133,6 +134,8 @@ def remove(paths: RunPaths) -> None:
         return
     removed = paths.root.with_name(f".{paths.id}.removed")
     paths.root.rename(removed)
+    # a crash while files are deleted must not bring back a run that lacks some
+    fsync(removed.parent)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(removed)
 

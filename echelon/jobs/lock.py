@@ -31,7 +31,7 @@ def acquire(path: Path) -> int | None:
 def is_held(path: Path) -> bool:
     """Whether a running supervisor holds the lock; needs read access only."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -26,6 +26,16 @@ PYTHON_MODULE = (sys.executable, "-P", "-m")
 """Command prefix that runs a module without importing from the current folder."""
 
 
+MAX_PID = 2**31 - 1
+"""Largest number of a process."""
+
+MAX_HOST_CHARS = 253
+"""Longest name of a host."""
+
+MAX_START_TIME = 1e15
+"""Larger start times of a process count as damaged."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProcessIdentity:
     """One process on one boot of one host."""
@@ -52,15 +62,17 @@ def identity_from(row: object) -> ProcessIdentity | None:
     """Return the identity of a JSON object, None where it is damaged."""
     if not isinstance(row, dict):
         return None
-    try:
-        return ProcessIdentity(
-            pid=int(row["pid"]),
-            create_time=float(row["create_time"]),
-            boot_id=str(row["boot_id"]),
-            host=str(row["host"]),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError):
+    pid, started, boot, host = (row.get(name) for name in ("pid", "create_time", "boot_id", "host"))
+    if not (isinstance(boot, str) and isinstance(host, str) and len(host) <= MAX_HOST_CHARS):
         return None
+    if not (
+        isinstance(pid, int)
+        and isinstance(started, (int, float))
+        and 0 < pid <= MAX_PID
+        and abs(started) < MAX_START_TIME
+    ):
+        return None
+    return ProcessIdentity(pid=pid, create_time=float(started), boot_id=boot, host=host)
 
 
 def process_state(identity: ProcessIdentity | None) -> str:

@@ -14,13 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import echelon
-from echelon.runs import RunPaths, atomic_write, read_json
+from echelon.files import atomic_write
+from echelon.runs import RunPaths, read_json
 
 DISTRIBUTIONS = ("torch", "warp-lang", "numpy", "pydantic")
 """Packages whose versions are recorded, from their metadata without an import."""
@@ -77,10 +78,21 @@ def read_spec(paths: RunPaths) -> JobSpec:
     row = read_json(paths.extension) or read_json(paths.spec)
     if row is None:
         raise ValueError(f"run {paths.id!r} has no readable spec.json in {str(paths.root)!r}")
-    known = {f.name for f in fields(JobSpec)}
     if not isinstance(row.get("kind"), str) or not isinstance(row.get("config"), dict):
         raise ValueError(f"spec.json of run {paths.id!r} has no kind and config, expected both")
-    return JobSpec(**{name: value for name, value in row.items() if name in known})
+    hints = get_type_hints(JobSpec)
+    return JobSpec(**{name: value for name, value in row.items() if name in hints and _is_of(value, hints[name])})
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    """Whether a JSON value has the type of a field; a damaged field gets its default."""
+    if hint is Any:
+        return True
+    cls = get_origin(hint) or hint
+    if not isinstance(value, (int, float) if cls is float else cls) or isinstance(value, bool):
+        return False
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return all(_is_of(item, get_args(hint)[-1]) for item in items)
 
 
 def versions() -> dict[str, str]:

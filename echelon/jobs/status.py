@@ -36,6 +36,9 @@ decision, evaluation included, but not during optimisation and saving.
 MAX_NUMBER = 1e15
 """Larger numbers in a file count as damaged; steps, updates and clocks stay below."""
 
+MAX_TEXT_CHARS = 2000
+"""Characters of a text in a file that are shown."""
+
 LAUNCH_LIMIT_S = 15.0
 """Time after the request during which a run without lock and identity counts as starting [s]."""
 
@@ -77,28 +80,27 @@ class JobStatus:
 
 
 def job_status(paths: RunPaths) -> JobStatus:
-    """Return the state of a run; ``ValueError`` where the folder is no run."""
+    """Return the state of a run; ``ValueError`` where its spec.json cannot be read."""
     spec = read_json(paths.spec)
     if spec is None:
         raise ValueError(f"run {paths.id!r} has no readable spec.json in {str(paths.root)!r}")
-    processes, progress = read_json(paths.processes) or {}, read_json(paths.progress) or {}
-    ended = read_json(paths.exit)
-    alive = lock.is_held(paths.lock)
+    processes, ended = read_json(paths.processes) or {}, read_json(paths.exit)
+    progress = {} if ended is not None else read_json(paths.progress) or {}
     if ended is not None:
         state, reason = _ended_state(ended)
-    elif alive:
+    elif lock.is_held(paths.lock):
         state, reason = _running_state(paths, processes, progress)
     else:
         state, reason = _unrecorded_end(spec, processes)
     supervisor = identity_from(processes.get("supervisor"))
-    source = ended or progress
+    source = ended if ended is not None else progress
     config = spec.get("config")
     return JobStatus(
         id=paths.id,
         kind=_text(spec, "kind"),
         state=state,
         reason=reason,
-        preset=str(config.get("preset", "")) if isinstance(config, dict) else "",
+        preset=_text(config, "preset") if isinstance(config, dict) else "",
         phase=_text(progress, "phase") if state in ALIVE else "",
         update=int(_number(source, "update")),
         global_step=int(_number(source, "global_step")),
@@ -165,7 +167,7 @@ def idle_time_s(progress: dict[str, Any]) -> float | None:
 
 def _text(row: dict[str, Any], key: str) -> str:
     value = row.get(key)
-    return value if isinstance(value, str) else ""
+    return value[:MAX_TEXT_CHARS] if isinstance(value, str) else ""
 
 
 def _number(row: dict[str, Any], key: str) -> float:

@@ -20,12 +20,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from echelon.files import atomic_write
 from echelon.jobs import control, lock
 from echelon.jobs.alerts import MachineAlertRules
 from echelon.jobs.exits import exit_record, oom_kills
 from echelon.jobs.process import boot_id, identify, identity_from, is_alive, send_signal
 from echelon.jobs.status import job_status
-from echelon.runs import RunPaths, atomic_write, read_json
+from echelon.runs import RunPaths, read_json
 from echelon.telemetry.log import EventLog
 
 HEARTBEAT_S = 2.0

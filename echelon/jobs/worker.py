@@ -20,12 +20,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from echelon.files import atomic_write
 from echelon.jobs import config_layers, control
 from echelon.jobs.alerts import TrainingAlertRules
 from echelon.jobs.process import boot_id
 from echelon.jobs.spec import read_spec
 from echelon.jobs.usage import ResourceUsage
-from echelon.runs import RunPaths, atomic_write
+from echelon.runs import RunPaths
 from echelon.telemetry.events import (
     Event,
     EventCheckpoint,
@@ -86,7 +87,7 @@ class RunLink:
         self._append(event)
         for alert in self._alert_rules.check(event):
             self._append(alert)
-        self.beat()
+        self.write_progress()
 
     def _append(self, event: Event) -> None:
         if isinstance(event, EventStart):
@@ -106,14 +107,18 @@ class RunLink:
         if not isinstance(event, UNLOGGED):
             print(log_line(event), flush=True)
 
+    def sync_records(self) -> None:
+        """Flush the records so far to the disk."""
+        self._log.sync()
+
     def progress(self, task: str, done: int, total: int) -> None:
         """Report the progress of a preparation task."""
         self._phase = f"starting, {PREPARING.get(task, COMPILING)} {done}/{total}"
-        self.beat()
+        self.write_progress()
 
     def should_stop(self) -> int:
         """Return 0 to continue, 1 to stop and save after this update, 2 to stop at once; called at every decision."""
-        self.beat()
+        self.write_progress()
         if self._is_orphaned():
             return LEVEL_ABANDON
         return min(LEVEL_ABANDON, max(self._signals, len(control.stop_requests(self.paths))))
@@ -134,7 +139,7 @@ class RunLink:
             self.paths.checkpoint_now.unlink()
         return True
 
-    def beat(self) -> None:
+    def write_progress(self) -> None:
         """Write the progress file at most every ``PROGRESS_S``; a full disk is detected by the metrics instead."""
         now = time.monotonic()
         if now - self._progress_written < PROGRESS_S:
@@ -168,7 +173,7 @@ class SecondaryRunLink(RunLink):
     def emit(self, event: Event) -> None:
         self.last = event
 
-    def beat(self) -> None:
+    def write_progress(self) -> None:
         pass
 
     def want_checkpoint(self) -> bool:
@@ -196,6 +201,7 @@ def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
         resume=resume,
         want_checkpoint=link.want_checkpoint,
         progress=link.progress,
+        sync_records=link.sync_records,
     )
 
 
@@ -242,7 +248,7 @@ def main(
         with EventLog(paths.metrics) as log:
             link = (SecondaryRunLink if rank() else RunLink)(paths, log, phase)
             link.catch_signals()
-            link.beat()
+            link.write_progress()
             try:
                 work(paths, link, options.resume)
             except Exception as error:

@@ -52,22 +52,31 @@ NAVIGATION_VERSION = (1, EYE_VOX, SIGHT_STEP_VOX, BLOCK, EXPOSED_FACTOR, LANE_WI
 """Key of cached flow fields: a version to raise when the code changes, and every constant they depend on."""
 
 
+def zone_fields(
+    material: Grid, *, zone: tuple[float, float, float], clearance: int, known: Sequence[ZoneField] = ()
+) -> tuple[ZoneField, ...]:
+    """Return the zone field of each radius in ``RADII``; fields in ``known`` are not computed again."""
+    found = {field.graph.radius: field for field in known}
+    for radius in RADII:
+        if radius not in found:
+            found[radius] = zone_field(material, zone=zone, radius=radius, clearance=clearance)
+    return tuple(found[radius] for radius in RADII)
+
+
 def navigation_fields(
     material: Grid,
     *,
     zone: tuple[float, float, float],
     spawn: NDArray[np.float32],
     clearance: int,
-    widest: ZoneField | None = None,
-) -> tuple[list[ZoneField], NDArray[np.uint8]]:
+    known: Sequence[ZoneField] = (),
+) -> tuple[tuple[ZoneField, ...], NDArray[np.uint8]]:
     """Return the zone field per footprint radius, and the flow codes of all layers, shape [L, Z + 1, Y, X].
 
     ``material`` is [Z, Y, X], ``zone`` a circle (cx, cy, r) [vox], ``spawn`` the box centres of the mechs, blue in the
-    first half, shape [M, 3] [vox]; ``widest`` is the field of the widest footprint if already computed.
+    first half, shape [M, 3] [vox]; ``known`` are the fields of footprint radii that are already computed.
     """
-    narrower = RADII[:-1] if widest is not None else RADII
-    fields = [zone_field(material, zone=zone, radius=radius, clearance=clearance) for radius in narrower]
-    fields += [widest] if widest is not None else []
+    fields = zone_fields(material, zone=zone, clearance=clearance, known=known)
     half = len(spawn) // 2
     starts = [team[:, :2].mean(axis=0) for team in (spawn[:half], spawn[half:]) if len(team)]
     lanes = [_weighted(fields[-1], LANE_COSTS[lane](material, fields[-1], zone, starts), zone).flow for lane in Lane]

@@ -17,16 +17,20 @@ from typing import Any, BinaryIO
 
 import msgpack
 
+from echelon.files import fsync
 from echelon.replay.schema import (
     ALIGNMENT,
+    ANY_BUDGET,
+    BUDGETS,
     END_MAGIC,
     HEAD,
     MAGIC,
     MAX_CHUNKS,
+    MAX_DEPTH,
     MAX_FILE_BYTES,
-    MAX_RAW_BYTES,
     MAX_STORED_BYTES,
     TRAILER_PAYLOAD,
+    Budget,
     Codec,
     RecordType,
 )
@@ -40,8 +44,6 @@ CHUNK_LEVEL = 6
 CHUNK_MEMORY, CHUNK_STRATEGY = 5, zlib.Z_FILTERED
 """zlib parameters of chunks: short blocks and few short matches make small integers 2 to 3 % smaller."""
 TRAILER_BYTES = HEAD.size + TRAILER_PAYLOAD.size
-MAX_DEPTH_ITEMS = 2**20
-"""Maximum number of entries of a map or list in a payload."""
 
 
 class ReplayError(ValueError):
@@ -70,6 +72,11 @@ class RecordHead:
         return HEAD.size + self.stored + padding(self.stored)
 
 
+def budget_of(kind: int) -> Budget:
+    """Return the budget of a record type, known or not."""
+    return BUDGETS.get(kind, ANY_BUDGET)
+
+
 def padding(length: int) -> int:
     """Return the number of zero bytes after a payload of ``length`` bytes."""
     return -length % ALIGNMENT
@@ -82,16 +89,63 @@ def pack_map(value: Any) -> bytes:
     return data
 
 
-def unpack_map(data: bytes) -> dict[str, Any]:
-    """Return the msgpack map of a payload; raise ``ReplayError`` if it is not a map."""
+class _ObjectCounter:
+    """Counts the objects of a payload while it is unpacked; raises ``ReplayError`` above the budget."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget, self.objects = budget, 0
+
+    def count(self, container: Any) -> Any:
+        """Count a map or list with its entries, and return it."""
+        self.objects += 1 + len(container)
+        if self.objects > self.budget.objects:
+            raise ReplayError(f"replay record has more than {self.budget.objects} objects")
+        return container
+
+
+def _reject_extension(code: int, data: bytes) -> Any:
+    raise ReplayError(f"replay record has an extension of type {code}, expected none")
+
+
+def unpack_map(data: bytes, kind: int = RecordType.HEADER) -> dict[str, Any]:
+    """Return the msgpack map of a payload of a record of type ``kind``.
+
+    Raises ``ReplayError`` if it is not a map, exceeds the budget of its record type, is nested deeper than
+    ``MAX_DEPTH``, or has keys other than strings.
+    """
+    budget = BUDGETS[kind]
+    count = _ObjectCounter(budget).count
+    limits = dict.fromkeys(("max_array_len", "max_map_len"), budget.entries)
     try:
-        limits = dict.fromkeys(("max_array_len", "max_map_len"), MAX_DEPTH_ITEMS)
-        value = msgpack.unpackb(data, raw=False, strict_map_key=False, **limits)
+        value = msgpack.unpackb(
+            data, raw=False, strict_map_key=True, max_ext_len=0, ext_hook=_reject_extension, list_hook=count,
+            object_hook=count, **limits,
+        )  # fmt: skip
+    except ReplayError:
+        raise
     except (ValueError, msgpack.UnpackException) as error:
         raise ReplayError(f"replay record cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise ReplayError(f"replay record is a {type(value).__name__}, expected a map")
+    _check_nesting(value)
     return value
+
+
+def _check_nesting(value: Any) -> None:
+    """Raise ``ReplayError`` for maps and lists nested deeper than ``MAX_DEPTH``, and for keys that are no strings."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = []
+        for container in level:
+            if isinstance(container, dict):
+                if not all(isinstance(key, str) for key in container):
+                    raise ReplayError("replay record has a key that is not a string")
+                container = container.values()
+            inner += [part for part in container if isinstance(part, (dict, list))]
+        if not inner:
+            return
+        level = inner
+    raise ReplayError(f"replay record is nested deeper than {MAX_DEPTH} levels")
 
 
 def pack_record(kind: int, payload: bytes, *, codec: int = Codec.ZLIB, ticks: tuple[int, int] = (0, 0)) -> bytes:
@@ -106,8 +160,9 @@ def pack_record(kind: int, payload: bytes, *, codec: int = Codec.ZLIB, ticks: tu
         )
         stream = zlib.compressobj(level, zlib.DEFLATED, zlib.MAX_WBITS, *options)
         stored = stream.compress(payload) + stream.flush()
-    if len(payload) > MAX_RAW_BYTES or len(stored) > MAX_STORED_BYTES:
-        raise ReplayError(f"replay record has {len(payload)} bytes, expected at most {MAX_RAW_BYTES}")
+    limit = budget_of(kind).raw_bytes
+    if len(payload) > limit or len(stored) > MAX_STORED_BYTES:
+        raise ReplayError(f"replay record has {len(payload)} bytes, expected at most {limit}")
     head = HEAD.pack(kind, codec, 0, len(stored), len(payload), *ticks, 0)[:CRC_AT]
     crc = zlib.crc32(stored, zlib.crc32(head))
     return head + crc.to_bytes(4, "little") + stored + bytes(padding(len(stored)))
@@ -118,7 +173,7 @@ def parse_head(data: bytes, offset: int = 0) -> RecordHead:
     if len(data) < HEAD.size:
         raise ReplayError(f"replay record at byte {offset} is truncated")
     kind, codec, _, stored, raw, tick0, tick1, crc = HEAD.unpack_from(data)
-    if stored > MAX_STORED_BYTES or raw > MAX_RAW_BYTES:
+    if stored > MAX_STORED_BYTES or raw > budget_of(kind).raw_bytes:
         raise ReplayError(f"replay record at byte {offset} has length {max(stored, raw)}, which exceeds the limit")
     return RecordHead(offset, kind, codec, stored, raw, tick0, tick1, crc)
 
@@ -232,6 +287,7 @@ class RecordWriter:
             offset = self.append(RecordType.INDEX, pack_map(index))
             self.append(RecordType.TRAILER, TRAILER_PAYLOAD.pack(offset, END_MAGIC), codec=Codec.NONE)
             os.fsync(self._file.fileno())
+            fsync(self.path.parent)
         self._file.close()
 
     def _write(self, data: bytes) -> None:

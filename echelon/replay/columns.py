@@ -7,17 +7,19 @@ per row. Columns are defined by ``schema``; sizes read from a file are checked.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.replay.schema import BY_RATE, DTYPE_BYTES, MAX_FRAMES, MAX_ROWS, PREDICTORS
+from echelon.replay.schema import BY_RATE, DTYPE_BYTES, MAX_NAMES, MAX_ROWS, PREDICTORS
 
 Ints = NDArray[np.int64]
 ColumnSpec = Mapping[str, Any]
 """A column as described in a header."""
 TEAMS = 2
+LINEAR = 2
+"""Predictor by linear extrapolation."""
 BYTE = 8
 """Bits per byte."""
 MAX_GAIN = 2**15
@@ -36,14 +38,33 @@ def check_columns(columns: Sequence[ColumnSpec], *, frames: bool) -> None:
         name = column.get("name")
         if column.get("dtype") not in DTYPE_BYTES or column.get("predict") not in PREDICTORS:
             raise ValueError(f"column {name!r} has an unknown type or predictor")
-        if frames and (column.get("per") not in ("frame", "team", "mech") or not 1 <= int(column["k"]) <= MAX_FRAMES):
+        if frames and (column.get("per") not in ("frame", "team", "mech") or not 1 <= column.get("k", 0) <= MAX_NAMES):
             raise ValueError(f"column {name!r} has an unknown shape")
     known = {column["name"]: column for column in columns}
     for column in (column for column in columns if column["predict"] == BY_RATE):
         rate = known.get(column.get("rate"), {})
         same_shape = all(rate.get(key) == column.get(key) for key in ("per", "k"))
-        if not same_shape or rate.get("predict") == BY_RATE or abs(int(column.get("gain", 0))) > MAX_GAIN:
+        if not same_shape or rate.get("predict") == BY_RATE or abs(column.get("gain", MAX_GAIN + 1)) > MAX_GAIN:
             raise ValueError(f"column {column['name']!r} has no valid rate column")
+
+
+class _Code(NamedTuple):
+    """Place and code of a column."""
+
+    part: slice
+    bits: int
+    low: int
+    """Smallest integer of its type."""
+    predict: int
+
+    @property
+    def mask(self) -> int:
+        """Largest unsigned integer of the column's size."""
+        return (1 << self.bits) - 1
+
+    def wrap(self, values: Ints, low: int) -> Ints:
+        """Return values modulo the size of the type, from ``low`` on."""
+        return ((values - low) & self.mask) + low
 
 
 class Layout:
@@ -62,15 +83,12 @@ class Layout:
         self._sizes = sizes = [DTYPE_BYTES[column["dtype"]] for column in columns]
         self.row_bytes = int(np.dot(widths, sizes)) if columns else 0
         self._wide = [(self.parts[n], size) for n, size in zip(self.names, sizes, strict=True) if size > 1]
-        spread = [(s, c["predict"], bounds(c["dtype"])[0]) for s, c in zip(sizes, columns, strict=True)]
-        per_value = np.repeat(np.array(spread, np.int64).reshape(-1, 3), widths, axis=0)
-        self._span = np.int64(1) << (BYTE * per_value[:, 0])
-        self._half = self._span >> 1
-        self._low = per_value[:, 2]
-        self._first = (per_value[:, 1] >= 1).astype(np.int64)
-        self._second = (per_value[:, 1] == 2).astype(np.int64)
-        by_rate = [column for column in columns if column["predict"] == BY_RATE]
-        self._rates = [(self.parts[c["name"]], self.parts[c["rate"]], int(c["gain"])) for c in by_rate]
+        self._codes = [
+            _Code(self.parts[c["name"]], BYTE * size, bounds(c["dtype"])[0], c["predict"])
+            for c, size in zip(columns, sizes, strict=True)
+        ]
+        by_rate = [(code, c) for code, c in zip(self._codes, columns, strict=True) if c["predict"] == BY_RATE]
+        self._rates = [(code, self.parts[c["rate"]], int(c["gain"])) for code, c in by_rate]
 
     def split(self, rows: Ints) -> dict[str, Ints]:
         """Return views of each column ``[F, w]`` by name."""
@@ -82,13 +100,18 @@ class Layout:
         The block starts with the low bytes of the first row, then those of the other rows by value, then the higher
         bytes by column, so that similar bytes are adjacent.
         """
-        residual = rows.astype(np.int64)
-        residual[1:] -= rows[:-1] * self._first
-        residual[2:] -= (rows[1:-1] - rows[:-2]) * self._second
-        for part, rate, gain in self._rates:
-            residual[1:, part] -= gain * rows[1:, rate]
-        residual = ((residual + self._half) & (self._span - 1)) - self._half
-        coded = ((residual << 1) ^ (residual >> 63)) & (self._span - 1)
+        coded = rows.astype(np.int64)
+        for code in self._codes:
+            values, residual = rows[:, code.part], coded[:, code.part]
+            if code.predict:
+                residual[1:] -= values[:-1]
+            if code.predict == LINEAR:
+                residual[2:] -= values[1:-1] - values[:-2]
+        for code, rate, gain in self._rates:
+            coded[1:, code.part] -= gain * rows[1:, rate]
+        for code in self._codes:
+            residual = code.wrap(coded[:, code.part], -(1 << (code.bits - 1)))
+            coded[:, code.part] = ((residual << 1) ^ (residual >> 63)) & code.mask
         planes = [_split_plane(coded >> (BYTE * plane)) for plane in range(max(self._sizes, default=1))]
         parts, rest = list(planes[0]), len(rows) - 1
         for part, size in self._wide:
@@ -110,15 +133,20 @@ class Layout:
             for plane in range(1, size):
                 coded[:, part] |= _join_plane(block[count : count + rows * width], rows, width) << (BYTE * plane)
                 count += rows * width
-        values = (coded >> 1) ^ -(coded & 1)
-        # linear prediction sums twice, except for the first row; sums wrap around in the stored type
-        values[1:] = np.where(self._second, np.cumsum(values[1:], axis=0), values[1:])
-        values = np.where(self._first, np.cumsum(values, axis=0), values)
-        values = ((values - self._low) & (self._span - 1)) + self._low
-        for part, rate, gain in self._rates:
-            predicted = values[1:, part] + gain * np.cumsum(values[1:, rate], axis=0)
-            values[1:, part] = ((predicted - self._low[part]) & (self._span[part] - 1)) + self._low[part]
-        return values
+        # column by column, so that the temporary arrays stay small
+        for code in self._codes:
+            column = coded[:, code.part]
+            values = (column >> 1) ^ -(column & 1)
+            # linear prediction sums twice, except for the first row; sums wrap around in the stored type
+            if code.predict == LINEAR:
+                values[1:] = np.cumsum(values[1:], axis=0)
+            if code.predict:
+                values = np.cumsum(values, axis=0)
+            coded[:, code.part] = code.wrap(values, code.low)
+        for code, rate, gain in self._rates:
+            predicted = coded[1:, code.part] + gain * np.cumsum(coded[1:, rate], axis=0)
+            coded[1:, code.part] = code.wrap(predicted, code.low)
+        return coded
 
     def decode_rows(self, data: bytes, rows: int) -> dict[str, Ints]:
         """Return the columns ``[rows]`` of a table by name."""

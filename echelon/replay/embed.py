@@ -30,7 +30,7 @@ def embed_world(replay: Replay) -> bytes:
     out.write(MAGIC)
     out.write(pack_record(RecordType.HEADER, pack_map(replay.header)))
     world_offset = out.tell()
-    out.write(pack_record(RecordType.WORLD, replay.world))
+    out.write(pack_record(RecordType.WORLD, replay.load_world()))
     world = [world_offset, out.tell() - world_offset]
     chunks = []
     for number, ref in enumerate(replay.chunks):

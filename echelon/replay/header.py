@@ -23,8 +23,7 @@ from echelon.replay.schema import (
 )
 from echelon.sim.arsenal import Guidance, Mechanic, mechanic_names
 from echelon.sim.batch import Batch
-from echelon.sim.overrides import stock_tables
-from echelon.sim.tables import GameTables
+from echelon.sim.tables import GameTables, stock_tables
 from echelon.sim.world import MATERIALS
 from echelon.version import __version__
 

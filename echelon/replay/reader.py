@@ -6,50 +6,35 @@ file that is still being written. This module does not import the simulator.
 
 from __future__ import annotations
 
-import zlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echelon.replay import codec
 from echelon.replay.codec import RecordHead, ReplayError
-from echelon.replay.columns import Ints, Layout, check_columns
+from echelon.replay.columns import Ints, Layout
 from echelon.replay.schema import (
-    INDEX_TABLES,
     MAGIC,
     MAX_CHUNKS,
-    MAX_FRAMES,
-    MAX_MECHS,
     MAX_RAW_BYTES,
-    OLDEST_MAJOR,
-    SCHEMA_MAJOR,
-    TICK_HZ_LIMIT,
     UNDECIDED,
     WORLD_HEAD,
     WORLD_SUFFIX,
     WORLDS_FOLDER,
     RecordType,
 )
-from echelon.replay.timeline import Timeline, unpack_series
+from echelon.replay.timeline import Timeline
+from echelon.replay.validate import FIRST_CHUNK, ChunkRef, check_ref, parse_chunk, parse_header, parse_index
 
-REQUIRED = ("tick", "score", "flags", "hp")
-"""Frame columns that every replay must have."""
 NO_OUTCOME = {"winner": UNDECIDED, "reason": ""}
-
-
-class ChunkRef(NamedTuple):
-    """Position of a chunk in the file, and its first and last tick."""
-
-    offset: int
-    length: int
-    tick0: int
-    tick1: int
 
 
 @dataclass(frozen=True)
@@ -81,7 +66,7 @@ class Replay:
             self.index: dict[str, Any] | None = None
             """Chunks, series, markers, world and outcome; None in a file that was not closed."""
             self._world_head: RecordHead | None = None
-            self._end = len(MAGIC)
+            self._end, self._scanned = len(MAGIC), -1
             self.header = self._open()
             self._layout = Layout(self.header["columns"], self.header["mechs"])
             self._timeline, self._timeline_chunks = Timeline(self.header), 0
@@ -124,10 +109,10 @@ class Replay:
         if first.kind != RecordType.HEADER:
             raise ReplayError(f"replay {self.path.name!r} has no header record at its start")
         header = codec.unpack_map(self._payload(first))
-        _check_header(header, self.path.name)
+        parse_header(header, self.path.name)
+        self._tick_hz = float(header["tick_hz"])
         self._end = first.offset + first.length
-        if not self._read_index():
-            self.refresh()
+        self.refresh()
         return header
 
     def _read_index(self) -> bool:
@@ -137,31 +122,45 @@ class Replay:
             return False
         try:
             head = codec.read_head(self._file, offset)
-            index = _decode_index(codec.unpack_map(self._payload(head)))
-            if head.kind != RecordType.INDEX or len(index["chunks"]) > MAX_CHUNKS:
+            if head.kind != RecordType.INDEX:
                 return False
-            chunks = [ChunkRef(*row) for row in index["chunks"]]
+            body = codec.unpack_map(self._payload(head), RecordType.INDEX)
+            index = parse_index(body, offset, self._tick_hz)
             world = index["world"]
-            self._world_head = codec.read_head(self._file, int(world[0])) if world else None
-        except (ReplayError, KeyError, TypeError, ValueError):
+            world_head = codec.read_head(self._file, world[0]) if world else None
+        except ReplayError:
             return False
-        self.chunks, self.index = chunks, index
+        self.chunks, self.index, self._world_head = index["chunks"], index, world_head
         return True
 
     def refresh(self) -> int:
-        """Read chunks that were appended since the last call, and the index if any; return the number of chunks."""
-        if self.index is not None:
+        """Read chunks that were appended since the last call, and the index if any; return the number of chunks.
+
+        Chunks are read up to the first invalid one, as in a truncated file.
+        """
+        size = os.fstat(self._file.fileno()).st_size
+        if self.index is not None or size == self._scanned:
             return len(self.chunks)
-        self._size = self.path.stat().st_size
+        self._size = self._scanned = size
+        if not self._read_index():
+            self._scan()
+        return len(self.chunks)
+
+    def _scan(self) -> None:
+        end = self._size + codec.padding(self._size)  # a cut may remove the padding of the last record
         for head in codec.scan(self._file, self._size, self._end):
-            if head.kind == RecordType.CHUNK and len(self.chunks) < MAX_CHUNKS:
-                self.chunks.append(ChunkRef(head.offset, head.length, head.tick0, head.tick1))
+            if head.kind == RecordType.CHUNK:
+                if len(self.chunks) == MAX_CHUNKS:
+                    return
+                ref = ChunkRef(head.offset, head.length, head.tick0, head.tick1)
+                previous = self.chunks[-1] if self.chunks else FIRST_CHUNK
+                try:
+                    self.chunks.append(check_ref(ref, previous, end, self._tick_hz))
+                except ReplayError:
+                    return
             elif head.kind == RecordType.WORLD:
                 self._world_head = head
             self._end = head.offset + head.length
-        if self.index is None:
-            self._read_index()
-        return len(self.chunks)
 
     def _payload(self, head: RecordHead) -> bytes:
         return codec.unpack_payload(head, codec.read_stored(self._file, head))
@@ -172,7 +171,8 @@ class Replay:
             raise IndexError(n)
         ref = self.chunks[n]
         head = codec.read_head(self._file, ref.offset)
-        if head.kind != RecordType.CHUNK or head.length != ref.length:
+        found = ChunkRef(head.offset, head.length, head.tick0, head.tick1)
+        if head.kind != RecordType.CHUNK or found != ref:
             raise ReplayError(f"replay {self.path.name!r} has no chunk at byte {ref.offset}, where its index has one")
         codec.read_stored(self._file, head)
         self._file.seek(ref.offset)
@@ -182,17 +182,12 @@ class Replay:
         """Return chunk ``n`` decoded; raise ``ReplayError`` if it is damaged, ``IndexError`` if there is none."""
         data = self.chunk_bytes(n)
         head = codec.parse_head(data, self.chunks[n].offset)
-        body = codec.unpack_map(codec.unpack_payload(head, data[codec.HEAD.size :][: head.stored]))
         try:
-            if not 1 <= int(body["f"]) <= MAX_FRAMES:
-                raise ValueError(f"it has {body['f']} frames")
-            frames = self._layout.split(self._layout.decode(body["c"], int(body["f"])))
-            tables = {}
-            for (name, layout), (rows, block) in zip(self._tables.items(), body["t"], strict=True):
-                tables[name] = layout.decode_rows(block, int(rows))
-        except (KeyError, TypeError, ValueError) as error:
+            body = codec.unpack_map(codec.unpack_payload(head, data[codec.HEAD.size :][: head.stored]), head.kind)
+            frames, tables, chain = parse_chunk(body, self.chunks[n], self._layout, self._tables)
+        except ReplayError as error:
             raise ReplayError(f"chunk {n} of replay {self.path.name!r} cannot be read: {error}") from None
-        return Chunk(self.chunks[n], frames, tables, bytes(body.get("h", b"")))
+        return Chunk(self.chunks[n], frames, tables, chain)
 
     def timeline(self) -> dict[str, Any]:
         """Return series, markers and outcome: from the index, or computed from the chunks of an unclosed file."""
@@ -212,73 +207,40 @@ class Replay:
 
     def load_world(self) -> bytes:
         """Return the payload of the world, from this file or the folder ``worlds`` beside it; its hash is checked."""
-        sha = self.header["world"]["sha256"]
-        if self._world_head is not None:
+        name, sha, size = self.path.name, self.header["world"]["sha256"], self.header["world"]["size"]
+        expected = WORLD_HEAD.size + prod(size)
+        if self._world_head is None:
+            payload = read_world(self.path.parent / WORLDS_FOLDER / f"{sha}{WORLD_SUFFIX}", expected)
+        elif self._world_head.raw == expected:
             payload = self._payload(self._world_head)
         else:
-            payload = read_world(self.path.parent / WORLDS_FOLDER / f"{sha}{WORLD_SUFFIX}")
+            raise ReplayError(f"the world of replay {name!r} has {self._world_head.raw} bytes, expected {expected}")
         if codec.world_hash(payload) != sha:
-            raise ReplayError(f"the world of replay {self.path.name!r} does not match the hash in its header")
+            raise ReplayError(f"the world of replay {name!r} does not match the hash in its header")
+        if list(WORLD_HEAD.unpack_from(payload)[:3]) != size:
+            raise ReplayError(f"the world of replay {name!r} has another size than its header")
         return payload
 
     def materials(self) -> NDArray[np.uint8]:
         """Return the materials at the start of the match, ``uint8 [y, x, z]``."""
-        x, y, z, _ = WORLD_HEAD.unpack_from(self.world)
-        if len(self.world) != WORLD_HEAD.size + x * y * z:
-            raise ReplayError(f"the world of replay {self.path.name!r} has a size that differs from its head")
+        x, y, z = self.header["world"]["size"]
         return np.frombuffer(self.world, np.uint8, offset=WORLD_HEAD.size).reshape(y, x, z)
 
 
-def read_world(path: Path) -> bytes:
-    """Return the payload of a stored world; raise ``ReplayError`` if it is missing, damaged or too large."""
+def read_world(path: Path, size: int) -> bytes:
+    """Return the payload of ``size`` bytes of a stored world; ``ReplayError`` if it is missing or damaged."""
     try:
-        stored = path.read_bytes()
+        if not path.is_file():  # a pipe of this name would never end
+            raise FileNotFoundError(path)
+        with open(path, "rb") as file:
+            stored = file.read(min(os.fstat(file.fileno()).st_size, MAX_RAW_BYTES))
     except OSError:
         expected = f"{WORLDS_FOLDER}/{path.name} beside the replay"
         raise ReplayError(f"world {path.stem!r} is missing, expected {expected}") from None
-    stream = zlib.decompressobj()
     try:
-        payload = stream.decompress(stored, MAX_RAW_BYTES)
-    except zlib.error:
-        raise ReplayError(f"world {path.stem!r} is damaged") from None
-    if not stream.eof:
-        raise ReplayError(f"world {path.stem!r} is damaged or larger than {MAX_RAW_BYTES} bytes")
+        payload = codec.inflate(stored, size)
+    except ReplayError:
+        payload = b""
+    if len(payload) != size:
+        raise ReplayError(f"world {path.stem!r} is damaged, expected a zlib stream of {size} bytes")
     return payload
-
-
-def _decode_index(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return chunks, series, markers, world and outcome of an INDEX; further tables are skipped."""
-    tables = {}
-    for table, (rows, block) in zip(INDEX_TABLES, body["t"], strict=False):
-        tables[table.name] = Layout([column.to_header() for column in table.columns]).decode_rows(block, int(rows))
-    return {
-        "chunks": np.stack(list(tables["chunks"].values()), axis=1).tolist(),
-        "series": unpack_series(tables["series"]),
-        "markers": np.stack(list(tables["markers"].values()), axis=1).tolist(),
-        "world": body.get("world"),
-        "outcome": body["outcome"],
-    }
-
-
-def _check_header(header: Mapping[str, Any], name: str) -> None:
-    """Raise ``ReplayError`` for a header that is incomplete or has an unsupported schema."""
-    try:
-        major = int(header["schema"][0])
-        if not OLDEST_MAJOR <= major <= SCHEMA_MAJOR:
-            version = "newer" if major > SCHEMA_MAJOR else "older"
-            expected = f"{OLDEST_MAJOR} to {SCHEMA_MAJOR}"
-            raise ReplayError(f"replay {name!r} has schema {major}, expected {expected}; try a {version} Echelon")
-        check_columns(header["columns"], frames=True)
-        for table in header["tables"]:
-            check_columns(table["columns"], frames=False)
-        known = {column["name"] for column in header["columns"]}
-        missing = [column for column in REQUIRED if column not in known]
-        valid = 1 <= int(header["mechs"]) <= MAX_MECHS and len(header["roster"]) == int(header["mechs"])
-        valid = valid and 0 < float(header["tick_hz"]) <= TICK_HZ_LIMIT and bool(header["world"]["sha256"])
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        if isinstance(error, ReplayError):
-            raise
-        raise ReplayError(f"the header of replay {name!r} cannot be read: {error}") from None
-    if missing or not valid:
-        column = f": no column {missing[0]!r}" if missing else ""
-        raise ReplayError(f"the header of replay {name!r} is incomplete{column}")

@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.replay import frames, policy_columns
-from echelon.replay.columns import Ints
+from echelon.replay.columns import Ints, Layout
 from echelon.replay.header import TeamInfo, build_header
 from echelon.replay.schema import (
     CHUNK_SECONDS,
     CLOUDS,
+    COLUMNS,
+    MAX_FRAMES,
+    MAX_VALUES,
     REASONS,
     ROUNDS,
     SUFFIX,
@@ -161,11 +164,12 @@ class Recorder:
         """Rows of journals and logs that were dropped because the log was full."""
         self._tracks: list[_Track] = []
         cfg = engine.batch.cfg
-        self._stride = chunk_frames(cfg.dt_sim, cfg.decision_repeat)
         self._steps = 0
         self._fetched_at, self._fetched_step = 0.0, 0
         self.policy_columns = _policy_columns(engine, policy)
         extra = self.policy_columns.columns(engine.batch.num_mechs) if self.policy_columns else ()
+        width = Layout([column.to_header() for column in (*COLUMNS, *extra)], engine.batch.num_mechs).width
+        self._stride = chunk_frames(cfg.dt_sim, cfg.decision_repeat, width)
         frames.add_arrays(engine.batch, len(self.envs), (MAX_CHUNKS_PER_FETCH + 1) * self._stride, extra)
         if self.policy_columns:
             policy_columns.add_constants(engine.batch, self.policy_columns)
@@ -307,6 +311,10 @@ def rows_between(rows: Ints, column: int, after: int, until: int) -> Ints:
     return rows[start:end].copy()
 
 
-def chunk_frames(dt_sim: float, decision_repeat: int) -> int:
-    """Return the environment steps per chunk."""
-    return max(1, round(CHUNK_SECONDS / (dt_sim * decision_repeat)))
+def chunk_frames(dt_sim: float, decision_repeat: int, width: int) -> int:
+    """Return the environment steps per chunk whose frames have ``width`` values.
+
+    Frames fill at most half of the largest chunk; the rest is for its tables.
+    """
+    most = min(MAX_FRAMES, MAX_VALUES // (2 * width)) - 1
+    return max(1, min(most, round(CHUNK_SECONDS / (dt_sim * decision_repeat))))

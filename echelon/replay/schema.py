@@ -12,6 +12,7 @@ This module does not import the simulator. ``codec`` packs and unpacks records, 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from math import pi
@@ -41,7 +42,7 @@ WORLD_HEAD = struct.Struct("<IIII")
 
 MAX_STORED_BYTES = 16 * 2**20
 MAX_RAW_BYTES = 64 * 2**20
-"""Maximum bytes of an inflated payload."""
+"""Maximum bytes of an inflated payload of any record."""
 MAX_FILE_BYTES = 2 * 2**30
 MAX_FRAMES = 2048
 """Maximum frames of a chunk."""
@@ -49,10 +50,24 @@ MAX_MECHS = 4096
 MAX_EDGE = 1024
 """Maximum edge of a world [vox]."""
 MAX_NAMES = 1024
-"""Maximum number of cooldowns, actions, reward terms or contact slots in a header."""
+"""Maximum number of columns, tables, cooldowns, actions, reward terms or contact slots in a header."""
 MAX_CHUNKS = 65536
 MAX_ROWS = 2**20
 """Maximum rows of a table of a chunk."""
+MAX_VALUES = 2**22
+"""Maximum number of values of a chunk or an INDEX, frames and tables together."""
+MAX_CELLS = 2**22
+"""Maximum number of voxels that the runs of a chunk cover, its changes since the start and during the chunk."""
+MAX_CHUNK_TICKS = 2**16 - 1
+"""Maximum ticks of a chunk: the ticks in it have 16 bits."""
+MAX_SECONDS = 2**17
+"""Maximum length of a match, ``MAX_CHUNKS`` chunks of ``CHUNK_SECONDS`` [s]."""
+MAX_MARKERS = 2**18
+"""Maximum number of markers of an INDEX; later ones are not listed."""
+MAX_TEXT = 2**12
+"""Maximum characters of a text in a header."""
+MAX_DEPTH = 16
+"""Maximum nesting of maps and lists in a payload."""
 CHUNK_SECONDS = 2.0
 HASH_BYTES = 8
 TICK_HZ_LIMIT = 1000.0
@@ -66,6 +81,31 @@ class RecordType(IntEnum):
     CHUNK = 3
     INDEX = 4
     TRAILER = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Limits of a record's payload, checked before memory is allocated for it."""
+
+    raw_bytes: int = MAX_RAW_BYTES
+    """Bytes after decompression."""
+    objects: int = 0
+    """Maps, lists and their entries; 0 for a payload that is not a msgpack map."""
+    entries: int = 0
+    """Entries of one map or list."""
+
+
+ANY_BUDGET = Budget()
+"""Budget of record types without an own one."""
+BUDGETS: Mapping[int, Budget] = {
+    RecordType.HEADER: Budget(raw_bytes=2**20, objects=2**17, entries=2 * MAX_MECHS),
+    RecordType.WORLD: ANY_BUDGET,
+    RecordType.CHUNK: Budget(raw_bytes=2**24, objects=2**12, entries=MAX_NAMES),
+    RecordType.INDEX: Budget(raw_bytes=2**23, objects=2**12, entries=MAX_NAMES),
+    RecordType.TRAILER: Budget(raw_bytes=2**8),
+}
+"""Budget of each record type. A match of 100 against 100 writes headers of 40 kB with 4,000 objects, chunks of 0.4 MB
+with 0.2 million values, and an INDEX of 0.2 MB per hour; docs/reliability.md has the reasons."""
 
 
 class Codec(IntEnum):

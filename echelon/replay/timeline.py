@@ -5,26 +5,20 @@ The writer computes it for its own chunks, a reader for a file that was not clos
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echelon.replay.columns import TEAMS, Ints, bounds
-from echelon.replay.schema import DTYPE_BYTES, EVENTS, MARKERS, EventKind, MechFlag
+from echelon.replay.schema import MARKERS, MAX_MARKERS, EventKind, MechFlag
 from echelon.replay.schema import SERIES as SERIES_TABLE
 
 TEAM_NAMES = ("blue", "red")
-NO_ROWS = np.zeros(0, np.int64)
 SUMMED = ("score", "alive", "hp")
 SERIES = (*SUMMED, "damage")
-MARKED = np.zeros(2 ** (8 * DTYPE_BYTES[EVENTS.columns[1].dtype]), bool)
-MARKED[[int(kind) for kind in MARKERS]] = True
-"""Whether an event kind gets a marker."""
-COUNTED = MARKED.copy()
-COUNTED[int(EventKind.HIT)] = True
-"""Whether an event kind is needed for markers or damage."""
+MARKED = [int(kind) for kind in MARKERS]
 SAMPLED = ("score", "flags", "hp")
 """Columns that series are computed from."""
 
@@ -32,7 +26,7 @@ SAMPLED = ("score", "flags", "hp")
 class Timeline:
     """Values per second and team, and markers, of the chunks added so far.
 
-    It stores sums per frame instead of frames, so that its size stays small for matches of hours.
+    Its size depends on the seconds and markers of the match, not on its frames.
     """
 
     def __init__(self, header: Mapping[str, Any]) -> None:
@@ -42,38 +36,45 @@ class Timeline:
         self._scale = {str(c["name"]): float(c["scale"]) for c in header["columns"]}
         events = {str(table["name"]): table["columns"] for table in header["tables"]}.get("events", [])
         self._damage_scale = next((float(c["scale"]) for c in events if c["name"] == "value"), 1.0)
-        self._frames: list[tuple[Ints, NDArray[np.float64]]] = []
-        """Ticks ``[F]`` and sums ``[F, name, team]`` of each chunk; about 1 MB per hour of play."""
-        self._events: list[tuple[Ints, ...]] = []
+        self._seconds: list[list[list[float]]] = []
+        """Sums ``[name][team]`` at each second."""
+        self._dealt: list[list[float]] = [[0.0] * TEAMS]
+        """Damage ``[team]`` during each second, and since the last."""
+        self._markers: list[list[int]] = []
+        self._last: list[list[float]] | None = None
 
     def add(self, frames: Mapping[str, Ints], events: Mapping[str, Ints], tick0: int) -> None:
-        """Add the chunk that starts at ``tick0``: frame columns ``[F, W]`` and event columns ``[rows]``."""
-        new = slice(1 if self._frames else 0, None)
+        """Add the chunk that starts at ``tick0``: frame columns ``[F, W]`` and event columns ``[rows]``.
+
+        Its first frame repeats the last of the chunk before.
+        """
+        new = slice(1 if self._last else 0, None)
         sums = self._sums(*(frames[name][new] for name in SAMPLED))
-        self._frames.append((frames["tick"][new, 0] + tick0, sums))
-        rows = np.flatnonzero(COUNTED[events["kind"]])
-        if len(rows):
-            columns = (events[name][rows] for name in ("kind", "who", "whom", "value"))
-            self._events.append((events["tick"][rows] + tick0, *columns))
+        ticks = frames["tick"][new, 0] + tick0
+        ends = np.zeros(0, np.int64)
+        if len(ticks):
+            second = np.arange(len(self._seconds), int(ticks[-1] / self._hz) + 1)
+            at = np.minimum(np.searchsorted(ticks, second * self._hz), len(ticks) - 1)
+            ends = ticks[at]
+            self._seconds += sums[at].tolist()
+            self._last = sums[-1].tolist()
+        self._add_damage(events, tick0, ends)
+        marked = np.flatnonzero(np.isin(events["kind"], MARKED))[: MAX_MARKERS - len(self._markers)]
+        columns = (events["tick"][marked] + tick0, *(events[name][marked] for name in ("kind", "who", "whom")))
+        self._markers += np.stack(columns, axis=1).tolist()
 
     def index(self) -> dict[str, Any]:
         """Return ``series`` and ``markers`` as in an index."""
-        if not self._frames:
-            return {"series": {"second": [], **{name: [[], []] for name in SERIES}}, "markers": []}
-        ticks, sums = (np.concatenate(parts) for parts in zip(*self._frames, strict=True))
-        events = [np.concatenate(parts) for parts in zip(*self._events, strict=True)] or [NO_ROWS] * 5
-        second = np.arange(int(ticks[-1] / self._hz) + 1)
-        at = np.searchsorted(ticks, second * self._hz)
-        series = {name: sums[at, i].T.tolist() for i, name in enumerate(SUMMED)}
-        series["damage"] = self._damage(ticks[at], events)
-        marked = MARKED[events[1]]
-        markers = np.stack([column[marked] for column in events[:4]], axis=1)
-        return {"series": {"second": second.tolist(), **series}, "markers": sorted(markers.tolist())}
+        count = len(self._seconds)
+        sums = np.array(self._seconds, np.float64).reshape(count, len(SUMMED), TEAMS)
+        series = {name: sums[:, i].T.tolist() for i, name in enumerate(SUMMED)}
+        series["damage"] = np.round(np.array(self._dealt[:count]).reshape(count, TEAMS), 1).T.tolist()
+        return {"series": {"second": list(range(count)), **series}, "markers": sorted(self._markers)}
 
     @property
     def last(self) -> dict[str, list[float]]:
         """Score, living mechs and hit points of each team at the last frame; empty before the first chunk."""
-        return dict(zip(SUMMED, self._frames[-1][1][-1].tolist(), strict=True)) if self._frames else {}
+        return dict(zip(SUMMED, self._last, strict=True)) if self._last else {}
 
     def _sums(self, score: Ints, flags: Ints, hp: Ints) -> NDArray[np.float64]:
         """Return score, living mechs and hit points ``[F, name, team]`` of frames ``[F, W]``."""
@@ -82,17 +83,19 @@ class Timeline:
         scores = np.round(score * self._scale["score"], 2)
         return np.stack([scores, alive, np.round(hit_points * self._scale["hp"], 1)], axis=1).astype(np.float64)
 
-    def _damage(self, ends: Ints, events: Sequence[Ints]) -> list[list[float]]:
-        """Return the damage that each team dealt to the other during each second, ``[team][second]``."""
-        tick, kind, attacker, target, value = events
-        dealt = np.zeros((TEAMS, len(ends) + 1))
+    def _add_damage(self, events: Mapping[str, Ints], tick0: int, ends: Ints) -> None:
+        """Add the damage that each team dealt to the other to the seconds that end at the ticks ``ends``."""
+        hits = np.flatnonzero(events["kind"] == int(EventKind.HIT))
+        attacker, target = events["who"][hits], events["whom"][hits]
         mechs = len(self._team)
         valid = (attacker >= 0) & (attacker < mechs) & (target >= 0) & (target < mechs)
-        hits = np.flatnonzero((kind == int(EventKind.HIT)) & valid)
-        hits = hits[self._team[attacker[hits]] != self._team[target[hits]]]
-        second = np.searchsorted(ends, tick[hits])
-        np.add.at(dealt, (self._team[attacker[hits]], second), value[hits] * self._damage_scale)
-        return np.round(dealt[:, :-1], 1).tolist()
+        hits, attacker, target = hits[valid], attacker[valid], target[valid]
+        hostile = self._team[attacker] != self._team[target]
+        dealt = np.zeros((len(ends) + 1, TEAMS))
+        dealt[0] = self._dealt.pop()
+        second = np.searchsorted(ends, events["tick"][hits[hostile]] + tick0)
+        np.add.at(dealt, (second, self._team[attacker[hostile]]), events["value"][hits[hostile]] * self._damage_scale)
+        self._dealt += dealt.tolist()
 
 
 def pack_series(series: Mapping[str, Any]) -> Ints:

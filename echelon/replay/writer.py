@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from echelon.files import atomic_write, make_folder
 from echelon.replay.codec import ZLIB_LEVEL, RecordWriter, pack_map, world_hash
 from echelon.replay.columns import Ints, Layout
 from echelon.replay.schema import (
@@ -55,19 +56,25 @@ def world_payload(material: Any) -> bytes:
 
 
 def store_world(folder: Path, payload: bytes) -> Path:
-    """Store a world in ``folder`` under its SHA-256 unless it exists, and return its path.
+    """Store a world durably in ``folder`` under its SHA-256 unless it is there undamaged, and return its path.
 
     The modification time of an existing file is updated, so that cleaning up unused worlds keeps it.
     """
     path = folder / f"{world_hash(payload)}{WORLD_SUFFIX}"
-    if path.exists():
+    if _contains_world(path, payload):
         os.utime(path)
     else:
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_bytes(zlib.compress(payload, ZLIB_LEVEL))
-        os.replace(temporary, path)
+        make_folder(folder)
+        atomic_write(path, zlib.compress(payload, ZLIB_LEVEL))
     return path
+
+
+def _contains_world(path: Path, payload: bytes) -> bool:
+    """Whether a stored world exists and is undamaged."""
+    try:
+        return zlib.decompressobj().decompress(path.read_bytes(), len(payload) + 1) == payload
+    except (FileNotFoundError, zlib.error):
+        return False
 
 
 def chain_hash(previous: bytes, state: bytes) -> bytes:
@@ -87,7 +94,7 @@ class MatchWriter:
         self.layout = Layout(header["columns"], int(header["mechs"]))
         if worlds is not None:
             store_world(worlds, world)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         self.path = path
         self._records = RecordWriter(path)
         self._timeline = Timeline(header)

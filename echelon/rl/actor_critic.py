@@ -1,8 +1,9 @@
-"""Base of all models: the recurrent core, the heads, and how actions are sampled and scored.
+"""Base of all models: the recurrent core and the heads.
 
-A model adds only ``encode``, which turns its observations into features. Heads and distribution run in float32, also
-under autocast. Shapes: ``T step, B sequence, A action, H recurrent state, W noise``; observations are what ``encode``
-takes, with the same leading axes.
+A model adds only ``encode``, which turns its observations into features, and ``encode_with_targets`` if it can point at
+contacts. ``echelon.rl.action_distribution`` samples and scores actions. Heads and distribution run in float32, also
+under autocast. Shapes: ``T step, B sequence, A action, H recurrent state, S target slot, K key, W noise``; observations
+are what ``encode`` takes, with the same leading axes.
 """
 
 from __future__ import annotations
@@ -13,8 +14,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from echelon.actions import TARGET_DIM, TARGET_START
+from echelon.actions import TARGET_DIM
 from echelon.rl import squash
+from echelon.rl.action_distribution import (
+    GAUSSIAN,
+    GUMBEL_TARGET,
+    HYBRID,
+    UNAVAILABLE,
+    ActionDistribution,
+    ActionLayout,
+    ActionParameters,
+    Entropies,
+)
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.recurrent import lstm_weights, make_lstm, reset_state, run_lstm, run_lstm_unrolled
 
@@ -23,13 +34,20 @@ ACTOR_GAIN = 0.01
 CRITIC_GAIN = 1.0
 
 
-class HeadOutputs(NamedTuple):
-    """Outputs of the heads per row: Gaussian ``[..., A]``, value ``[...]``, target logits ``[..., 6]`` or None."""
+class TargetContacts(NamedTuple):
+    """Contacts in the slots that an action can target."""
 
-    mean: Tensor
-    log_std: Tensor
+    keys: Tensor
+    """Encodings of the contacts ``[..., S, K]``, 0 for an empty slot."""
+    selectable: Tensor
+    """Whether the slot has a contact that can be targeted ``[..., S]``."""
+
+
+class HeadOutputs(NamedTuple):
+    """Outputs of the heads per row: parameters of the action distribution, and value ``[...]``."""
+
+    action: ActionParameters
     value: Tensor
-    target_logits: Tensor | None
 
 
 class SequenceScores(NamedTuple):
@@ -40,6 +58,10 @@ class SequenceScores(NamedTuple):
     values: Tensor
     state: LSTMState
     features: Tensor
+    discrete_entropies: Tensor
+    """The part of ``entropies`` that is of switches and selectors ``[T, B]``."""
+    imitation_losses: Tensor | None = None
+    """Negative log-likelihood of the labels ``[T, B]``; None without labels."""
 
 
 def init_linear(layer: nn.Linear, gain: float) -> nn.Linear:
@@ -60,17 +82,24 @@ def init_encoder(encoder: nn.Module) -> None:
 class ActorCritic(nn.Module):
     """Recurrent core and heads; a subclass provides ``encode``."""
 
+    log_std_max: Tensor | None
+    """Upper bound of the log standard deviation ``[]``, saved with the weights; None for the Gaussian action head."""
+
     def __init__(
         self,
         feature_dim: int,
         action_dim: int,
         lstm_hidden_dim: int,
         *,
+        action_head: str = "gaussian",
         target_head: str = "gaussian",
+        target_key_dim: int = 0,
         init_log_std: float = 0.0,
+        log_std_end: float | None = None,
         predict_dim: int = 0,
         memory: bool = True,
     ) -> None:
+        """``target_key_dim`` is the width of the keys of ``encode_with_targets``, 0 if the model has none."""
         super().__init__()
         self.action_dim = action_dim
         self.memory = memory
@@ -85,15 +114,43 @@ class ActorCritic(nn.Module):
         nn.init.zeros_(self.actor_logstd_head.weight)
         self.actor_logstd = nn.Parameter(torch.full((action_dim,), init_log_std))
         self.critic = init_linear(nn.Linear(lstm_hidden_dim, 1), CRITIC_GAIN)
+        self.distribution = ActionDistribution(action_dim, _layout(action_head, target_head, action_dim))
+        self.noise_dim = self.distribution.noise_dim
         self.target_selector: nn.Linear | None = None
-        if target_head == "gumbel" and action_dim >= TARGET_START + TARGET_DIM:
+        self.selectors: nn.Linear | None = None
+        self.target_key_dim = 0
+        """Width of the keys of contacts that the target head points at; 0 if it scores slots by number."""
+        hybrid = self.distribution.layout is HYBRID
+        if hybrid:
+            self.target_key_dim = target_key_dim
+            self.selectors = init_linear(nn.Linear(lstm_hidden_dim, sum(self._selector_widths())), ACTOR_GAIN)
+        elif self.distribution.layout.selectors:
             self.target_selector = init_linear(nn.Linear(lstm_hidden_dim, TARGET_DIM + 1), ACTOR_GAIN)
-        self.noise_dim = action_dim + (0 if self.target_selector is None else TARGET_DIM + 1)
+        self.log_std_span = (init_log_std, log_std_end)
+        self.register_buffer("log_std_max", torch.tensor(squash.LOG_STD_MAX) if hybrid else None)
         self.obs_predictor = nn.Linear(lstm_hidden_dim, predict_dim) if predict_dim else None
 
     def encode(self, obs: Any) -> Tensor:
         """Return features ``[..., F]`` of observations."""
         raise TypeError(f"{type(self).__name__} does not implement encode")
+
+    def encode_with_targets(self, obs: Any) -> tuple[Tensor, TargetContacts | None]:
+        """Return features ``[..., F]`` of observations and the contacts that a pointer head selects from, if any."""
+        return self.encode(obs), None
+
+    def set_progress(self, progress: float) -> None:
+        """Lower the bound of the log standard deviation for ``progress`` in [0, 1] through training.
+
+        The bound falls linearly from ``init_log_std`` to ``log_std_end``; without the latter nothing changes. The bias
+        of the log standard deviation is lowered with it: above the bound it would have no gradient.
+        """
+        start, end = self.log_std_span
+        if self.log_std_max is None or end is None:
+            return
+        bound = start + (end - start) * progress
+        with torch.no_grad():
+            self.log_std_max.fill_(bound)
+            self.actor_logstd.clamp_(max=bound)
 
     def initial_state(self, batch_size: int, device: torch.device | str | None = None) -> LSTMState:
         """Return a zero state ``[1, batch_size, H]`` on ``device``, by default the parameters' device."""
@@ -108,12 +165,11 @@ class ActorCritic(nn.Module):
 
         ``done [B]`` of 1 resets the state before the step. Without ``action [B, A]`` one is sampled, without gradient.
         """
-        features, state = self._recur_once(obs, lstm_state, done)
-        out = self._heads(features)
+        out, state = self._step(obs, lstm_state, done)
         if action is None:
-            action = self._draw(out, self._fresh_noise(out)).detach()
-        logprob, entropy = self._score(out, action)
-        return action, logprob, entropy, out.value, state
+            action = self.distribution.sample(out.action, self._fresh_noise(out)).detach()
+        logprob, entropies = self._score(out, action)
+        return action, logprob, entropies.total(), out.value, state
 
     def sample(
         self, obs: Any, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
@@ -122,22 +178,23 @@ class ActorCritic(nn.Module):
 
         ``noise [B, W]`` is a standard normal draw, made here if None.
         """
-        features, state = self._recur_once(obs, lstm_state, done)
-        out = self._heads(features)
-        action = self._draw(out, self._fresh_noise(out) if noise is None else noise).detach()
-        return action, self._logprob(out, action), out.value, state
+        out, state = self._step(obs, lstm_state, done)
+        action = self.distribution.sample(out.action, self._fresh_noise(out) if noise is None else noise).detach()
+        return action, self.distribution.log_prob(out.action, action), out.value, state
 
     def act(
         self, observations: Any, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
     ) -> tuple[Tensor, LSTMState]:
         """Return actions ``[B, A]`` and the next state: the mean action, or the sample of ``noise [B, W]``."""
-        features, state = self._recur_once(observations, state, done)
-        return self._draw(self._heads(features), noise), state
+        out, state = self._step(observations, state, done)
+        if noise is None:
+            return self.distribution.mode(out.action), state
+        return self.distribution.sample(out.action, noise), state
 
     @torch.no_grad()
     def get_value(self, obs: Any, lstm_state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
         """Return the value ``[B]`` and the next state ``[1, B, H]``, without gradient; ``done [B]`` resets it first."""
-        features, state = self._recur_once(obs, lstm_state, done)
+        features, state = self._recur_once(self.encode(obs), lstm_state, done)
         return self._value(features), state
 
     def evaluate_actions_sequence(
@@ -150,23 +207,31 @@ class ActorCritic(nn.Module):
     get_chunk_values = evaluate_actions_sequence
 
     def score_sequence(
-        self, obs_seq: Any, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState, noise: Tensor | None = None
+        self,
+        obs_seq: Any,
+        actions_seq: Tensor,
+        dones_seq: Tensor,
+        init_state: LSTMState,
+        noise: Tensor | None = None,
+        labels_seq: Tensor | None = None,
     ) -> SequenceScores:
         """Return the scores of ``actions_seq [T, B, A]``: one encoding, one recurrence, one call of the heads.
 
-        ``noise [T, B, A or W]`` is the draw of the entropy estimate, made here if None.
+        ``noise [T, B, A or W]`` is the draw of the entropy estimate, made here if None. ``labels_seq [T, B, A]`` are
+        the actions of a teacher.
         """
-        features, state = self._recur(obs_seq, dones_seq, init_state)
-        out = self._heads(features)
+        x, targets = self.encode_with_targets(obs_seq)
+        features, state = self._recur(x, dones_seq, init_state)
+        out = self._heads(features, targets)
         logprobs, entropies = self._score(out, actions_seq, noise)
-        return SequenceScores(logprobs, entropies, out.value, state, features)
+        imitation = None if labels_seq is None else self.distribution.imitation_loss(out.action, labels_seq)
+        return SequenceScores(logprobs, entropies.total(), out.value, state, features, entropies.discrete, imitation)
 
     def replay_state(self, obs_seq: Any, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
         """Return the state ``[1, B, H]`` after a chunk, ``dones_seq [T, B]``, without scoring it."""
-        return self._recur(obs_seq, dones_seq, init_state)[1]
+        return self._recur(self.encode(obs_seq), dones_seq, init_state)[1]
 
-    def _recur(self, obs_seq: Any, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
-        x = self.encode(obs_seq)
+    def _recur(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         if not self.memory:
             return self._recur_memoryless(x, dones_seq, state)
         return self._run(x, dones_seq, state)
@@ -186,62 +251,59 @@ class ActorCritic(nn.Module):
         h, c = (part.view(steps, sequences, -1)[-1:] for part in end_state)
         return y.view(steps, sequences, -1), LSTMState(h, c)
 
-    def _recur_once(self, obs: Any, state: LSTMState, done: Tensor | None) -> tuple[Tensor, LSTMState]:
-        x = self.encode(obs)
+    def _step(self, obs: Any, state: LSTMState, done: Tensor | None) -> tuple[HeadOutputs, LSTMState]:
+        x, targets = self.encode_with_targets(obs)
+        features, state = self._recur_once(x, state, done)
+        return self._heads(features, targets), state
+
+    def _recur_once(self, x: Tensor, state: LSTMState, done: Tensor | None) -> tuple[Tensor, LSTMState]:
         if done is None or not self.memory:
             done = state.h.new_full((state.h.shape[1],), 0.0 if self.memory else 1.0)
         state = reset_state(state, done)
         y, (h, c) = self.lstm(x.unsqueeze(0), (state.h.to(x.dtype), state.c.to(x.dtype)))
         return y[0], LSTMState(h.to(state.h.dtype), c.to(state.c.dtype))
 
-    def _heads(self, features: Tensor) -> HeadOutputs:
+    def _heads(self, features: Tensor, targets: TargetContacts | None = None) -> HeadOutputs:
         with torch.autocast(features.device.type, enabled=False):
             y = squash.full_precision(features)
             log_std = (self.actor_logstd_head(y) + self.actor_logstd).clamp(squash.LOG_STD_MIN, squash.LOG_STD_MAX)
-            logits = None if self.target_selector is None else self.target_selector(y)
-            return HeadOutputs(self.actor_mean(y), log_std, self.critic(y).squeeze(-1), logits)
+            if self.log_std_max is not None:
+                log_std = log_std.clamp(max=self.log_std_max)
+            logits = self._logits(y, targets)
+            return HeadOutputs(ActionParameters(self.actor_mean(y), log_std, logits), self.critic(y).squeeze(-1))
+
+    def _selector_widths(self) -> list[int]:
+        """Return the outputs of ``selectors`` for each selector: its logits, or for a pointer query and no target."""
+        target, *others = (len(selector.codes) for selector in HYBRID.selectors)
+        return [self.target_key_dim + 1 if self.target_key_dim else target, *others]
+
+    def _logits(self, y: Tensor, targets: TargetContacts | None) -> Tensor | None:
+        """Return the logits of all selectors ``[..., selector, choice]``."""
+        if self.target_selector is not None:
+            return self.target_selector(y).unsqueeze(-2)
+        if self.selectors is None:
+            return None
+        target, *others = self.selectors(y).split(self._selector_widths(), -1)
+        if targets is not None:
+            query, none = target[..., :-1].unsqueeze(-2), target[..., -1:]
+            scores = (targets.keys * query).sum(-1) / math.sqrt(self.target_key_dim)
+            target = torch.cat([scores.masked_fill(~targets.selectable, UNAVAILABLE), none], -1)
+        return HYBRID.stack([target, *others])
 
     def _value(self, features: Tensor) -> Tensor:
         with torch.autocast(features.device.type, enabled=False):
             return self.critic(squash.full_precision(features)).squeeze(-1)
 
     def _fresh_noise(self, out: HeadOutputs) -> Tensor:
-        return torch.randn(*out.mean.shape[:-1], self.noise_dim, device=out.mean.device)
+        return torch.randn(*out.value.shape, self.noise_dim, device=out.value.device)
 
-    def _draw(self, out: HeadOutputs, noise: Tensor | None) -> Tensor:
-        if noise is None:
-            action = squash.squash(out.mean)
-        else:
-            action = squash.sample(out.mean, out.log_std, noise[..., : self.action_dim])
-        if out.target_logits is None:
-            return action
-        logits = out.target_logits
-        if noise is not None:
-            logits = logits + squash.gumbel(noise[..., self.action_dim :])
-        one_hot = nn.functional.one_hot(logits.argmax(-1), TARGET_DIM + 1)[..., :TARGET_DIM]
-        first, end = TARGET_START, TARGET_START + TARGET_DIM
-        return torch.cat([action[..., :first], one_hot * 2.0 - 1.0, action[..., end:]], -1)
+    def _score(self, out: HeadOutputs, action: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Entropies]:
+        noise = torch.randn_like(out.action.location) if noise is None else noise
+        return self.distribution.score(out.action, action, noise)
 
-    def _score(self, out: HeadOutputs, action: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        noise = torch.randn_like(out.mean) if noise is None else noise[..., : self.action_dim]
-        mean, log_std, noise = self._gaussian(out.mean), self._gaussian(out.log_std), self._gaussian(noise)
-        entropy = squash.entropy(mean, log_std, noise)
-        if out.target_logits is not None:
-            log_choice = torch.log_softmax(out.target_logits, -1)
-            entropy = entropy - (log_choice.exp() * log_choice).sum(-1)
-        return self._logprob(out, action), entropy
 
-    def _logprob(self, out: HeadOutputs, action: Tensor) -> Tensor:
-        logprob = squash.log_prob(self._gaussian(out.mean), self._gaussian(out.log_std), self._gaussian(action))
-        if out.target_logits is None:
-            return logprob
-        best, slot = action[..., TARGET_START : TARGET_START + TARGET_DIM].max(-1)
-        slot = torch.where(best > 0, slot, TARGET_DIM)
-        log_choice = torch.log_softmax(out.target_logits, -1)
-        return logprob + log_choice.gather(-1, slot.unsqueeze(-1)).squeeze(-1)
-
-    def _gaussian(self, x: Tensor) -> Tensor:
-        """Return the columns ``[..., A]`` that the squashed Gaussian samples: all but those of a target head."""
-        if self.target_selector is None:
-            return x
-        return torch.cat([x[..., :TARGET_START], x[..., TARGET_START + TARGET_DIM :]], -1)
+def _layout(action_head: str, target_head: str, action_dim: int) -> ActionLayout:
+    """Return the action layout of ``model.action_head`` and ``model.target_head``."""
+    if action_head == "hybrid":
+        return HYBRID
+    return GUMBEL_TARGET if target_head == "gumbel" and GUMBEL_TARGET.fits(action_dim) else GAUSSIAN

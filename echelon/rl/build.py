@@ -85,9 +85,10 @@ class FlatPolicy(nn.Module):
         dones_seq: Tensor,
         init_state: LSTMState,
         noise: Tensor | None = None,
+        labels_seq: Tensor | None = None,
     ) -> SequenceScores:
         """Return the scores of a chunk ``[T, B, ...]``; ``noise [T, B, A]`` is the draw of the entropy estimate."""
-        return self.core.score_sequence(self._unpack(obs_seq), actions_seq, dones_seq, init_state, noise)
+        return self.core.score_sequence(self._unpack(obs_seq), actions_seq, dones_seq, init_state, noise, labels_seq)
 
     def replay_state(self, obs_seq: Tensor, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
         """Return the state ``[1, B, H]`` after a chunk ``[T, B, ...]``, without scoring it."""
@@ -131,8 +132,10 @@ def build_model(
             action_dim,
             CLASSIC_WIDTH_FACTOR * model_cfg.hidden_dim,
             model_cfg.lstm_hidden_dim,
+            action_head=model_cfg.action_head,
             target_head=model_cfg.target_head,
             init_log_std=model_cfg.init_log_std,
+            log_std_end=model_cfg.log_std_end,
             predict_obs=predict,
             memory=model_cfg.memory,
         )
@@ -147,8 +150,10 @@ def build_model(
         comm_width=comm_width,
         map_width=map_width,
         extra_width=extra_width,
+        action_head=model_cfg.action_head,
         target_head=model_cfg.target_head,
         init_log_std=model_cfg.init_log_std,
+        log_std_end=model_cfg.log_std_end,
         predict_dim=obs_dim if predict else 0,
         film=model_cfg.film,
         memory=model_cfg.memory,

@@ -7,25 +7,30 @@ Only tensors and plain values are read: opening one never runs code. ``echelon.t
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.numpy import load_file as load_arrays
-from safetensors.torch import load_file as load_tensors
 from torch import Tensor
 
-from echelon.runs import read_json
+from echelon.rl.safe_load import load_arrays, load_plain, load_tensors
+from echelon.runs import load_json
 
 FORMAT_VERSION = 1
 WEIGHTS = "model.safetensors"
 STATE = "state.pt"
 ENVIRONMENT = "env.safetensors"
 CARRY = "carry.safetensors"
+STEP_PREFIX = "step-"
 MANIFEST = "manifest.json"
 BEST = "best.json"
+STEP_NAME = re.compile(rf"{STEP_PREFIX}([0-9]{{1,18}})")
+"""Name of a checkpoint's folder."""
+FILE_NAME = re.compile(r"[a-z]{1,32}(-[0-9]{1,9})?\.(safetensors|pt)")
+"""Name of a file of a checkpoint."""
 READ_BLOCK = 1 << 20
 ID_DIGITS = 16
 """Number of hex digits of a checkpoint's id."""
@@ -49,11 +54,11 @@ class Checkpoint:
 
     def weights(self, device: torch.device | str = "cpu") -> dict[str, Tensor]:
         """Return the policy's state dict."""
-        return load_tensors(self.path / WEIGHTS, device=str(device))
+        return load_tensors(self.path / WEIGHTS, device)
 
     def state(self) -> dict[str, Any]:
         """Return the state of the learner (trainer, counters, generators, opponents), on the CPU."""
-        return torch.load(self.path / STATE, map_location="cpu", weights_only=True)
+        return load_plain(self.path / STATE)
 
     def environment(self, rank: int = 0) -> dict[str, np.ndarray]:
         """Return the environment arrays of ``rank`` by name."""
@@ -77,6 +82,11 @@ class CheckpointSearch:
     """One message for each newer checkpoint that was skipped."""
 
 
+def step_name(global_step: int) -> str:
+    """Return the name of the folder of a checkpoint."""
+    return f"{STEP_PREFIX}{global_step}"
+
+
 def rank_file_name(name: str, rank: int) -> str:
     """Return the file of ``rank`` that corresponds to the file ``name`` of rank 0."""
     stem, _, suffix = name.rpartition(".")
@@ -84,10 +94,13 @@ def rank_file_name(name: str, rank: int) -> str:
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
-    """Return the checkpoint at ``path`` after checking every file; raise ``ValueError`` naming what is damaged."""
+    """Return the checkpoint at ``path`` after checking every file; raise ``ValueError`` naming what is damaged.
+
+    ``OSError`` where the system cannot read it: a resume must not fall back from a checkpoint that may be whole.
+    """
     if not path.is_dir():
         raise ValueError(f"checkpoint {str(path)!r} does not exist, expected a step-N folder")
-    manifest = read_json(path / MANIFEST)
+    manifest = load_json(path / MANIFEST)
     if manifest is None:
         raise ValueError(f"checkpoint {path.name!r} has no readable {MANIFEST}: it was not completely saved")
     if manifest.get("format") != FORMAT_VERSION:
@@ -95,7 +108,12 @@ def open_checkpoint(path: Path) -> Checkpoint:
     files = manifest.get("files")
     if not isinstance(files, dict) or not {WEIGHTS, STATE, ENVIRONMENT, CARRY} <= files.keys():
         raise ValueError(f"checkpoint {path.name!r} has a {MANIFEST} that does not list its files")
+    identity, step = manifest.get("id"), manifest.get("global_step")
+    if not (isinstance(identity, str) and identity and isinstance(step, int) and step >= 0):
+        raise ValueError(f"checkpoint {path.name!r} has a {MANIFEST} without id and global_step, expected both")
     for name, expected in files.items():
+        if not FILE_NAME.fullmatch(name):
+            raise ValueError(f"checkpoint {path.name!r} is damaged: {name[:60]!r} is no name of a file of a checkpoint")
         actual = describe(path / name) if (path / name).is_file() else None
         if actual != expected:
             raise ValueError(f"checkpoint {path.name!r} is damaged: {name} does not match its manifest")
@@ -114,8 +132,10 @@ def latest_valid(folder: Path) -> CheckpointSearch:
 
 
 def read_best(folder: Path) -> dict[str, Any] | None:
-    """Return the contents of ``best.json``, the pointer to the best checkpoint, or None."""
-    return read_json(folder / BEST)
+    """Return the contents of ``best.json``, the pointer to the best checkpoint; None where it points to none."""
+    best = load_json(folder / BEST)
+    name = best.get("checkpoint") if best else None
+    return best if isinstance(name, str) and STEP_NAME.fullmatch(name) else None
 
 
 def steps_in(folder: Path) -> list[Path]:
@@ -124,7 +144,7 @@ def steps_in(folder: Path) -> list[Path]:
         found = [path for path in folder.iterdir() if path.is_dir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    numbered = [(int(p.name[5:]), p) for p in found if p.name.startswith("step-") and p.name[5:].isdigit()]
+    numbered = [(int(name[1]), path) for path in found if (name := STEP_NAME.fullmatch(path.name))]
     return [path for _, path in sorted(numbered, reverse=True)]
 
 

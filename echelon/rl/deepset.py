@@ -27,12 +27,20 @@ AGGREGATIONS = ("mean", "sum", "max")
 class DeepSetEncoder(nn.Module):
     """Encode ``entities [B, N, F]`` with ``mask [B, N]`` (1 = padding) to ``[B, O]``."""
 
-    def __init__(self, entity_dim: int, hidden_dim: int = 64, output_dim: int = 64, aggregation: str = "mean") -> None:
+    def __init__(
+        self,
+        entity_dim: int,
+        hidden_dim: int = 64,
+        output_dim: int = 64,
+        aggregation: str = "mean",
+        key_dim: int = 0,
+    ) -> None:
+        """``key_dim`` is the width of the keys of single entities, 0 if the set has none."""
         super().__init__()
         if aggregation not in AGGREGATIONS:
             raise ValueError(f"aggregation is {aggregation!r}, expected one of {', '.join(AGGREGATIONS)}")
         self.aggregation = aggregation
-        self.output_dim = output_dim
+        self.output_dim, self.key_dim = output_dim, key_dim
         self.phi = nn.Sequential(
             nn.Linear(entity_dim, hidden_dim),
             nn.LayerNorm(hidden_dim),
@@ -41,35 +49,59 @@ class DeepSetEncoder(nn.Module):
             nn.ReLU(),
         )
         self.rho = nn.Sequential(nn.Linear(hidden_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, output_dim))
+        if key_dim:
+            self.key = nn.Linear(hidden_dim, key_dim, bias=False)
 
     def forward(self, entities: Tensor, mask: Tensor) -> Tensor:
         """Return the encoding ``[B, O]``; a set without a real entity is encoded as the zero sum."""
+        return self.encode_with_keys(entities, mask, 0)[0]
+
+    def encode_with_keys(self, entities: Tensor, mask: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
+        """Return the encoding ``[B, O]`` and the keys ``[B, slots, K]`` of the first slots, 0 where a slot is empty.
+
+        Keys are None without slots.
+        """
         keep = 1.0 - full_precision(mask)
         if self.aggregation == "max":
-            return self.rho(self._max(entities, keep))
-        total = self._sum_packed(entities, keep) if _packs_rows(entities) else self._sum_dense(entities, keep)
+            total, keys = self._max(entities, keep, slots)
+        elif _packs_rows(entities):
+            total, keys = self._sum_packed(entities, keep, slots)
+        else:
+            total, keys = self._sum_dense(entities, keep, slots)
         if self.aggregation == "mean":
             total = total / keep.sum(1, keepdim=True).clamp_min(1.0)
-        return self.rho(total)
+        return self.rho(total), keys
 
-    def _sum_dense(self, entities: Tensor, keep: Tensor) -> Tensor:
+    def _sum_dense(self, entities: Tensor, keep: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
         real = entities.masked_fill(keep.unsqueeze(-1) == 0, 0.0)
-        return (full_precision(self.phi(real)) * keep.unsqueeze(-1)).sum(1)
+        encoded = full_precision(self.phi(real)) * keep.unsqueeze(-1)
+        return encoded.sum(1), self._keys(encoded[:, :slots]) if slots else None
 
-    def _sum_packed(self, entities: Tensor, keep: Tensor) -> Tensor:
-        rows, slots = keep.nonzero(as_tuple=True)
-        count, padding = _padding(rows)
-        rows, slots = functional.pad(rows, (0, padding)), functional.pad(slots, (0, padding))
-        weight = keep[rows, slots]
+    def _sum_packed(self, entities: Tensor, keep: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
+        sets, slot = keep.nonzero(as_tuple=True)
+        count, padding = _padding(sets)
+        sets, slot = functional.pad(sets, (0, padding)), functional.pad(slot, (0, padding))
+        weight = keep[sets, slot]
         weight[count:] = 0.0
-        encoded = full_precision(self.phi(entities[rows, slots])) * weight.unsqueeze(1)
-        return encoded.new_zeros(keep.shape[0], encoded.shape[1]).index_add(0, rows, encoded)
+        encoded = full_precision(self.phi(entities[sets, slot])) * weight.unsqueeze(1)
+        total = encoded.new_zeros(keep.shape[0], encoded.shape[1]).index_add(0, sets, encoded)
+        if not slots:
+            return total, None
+        keys = self._keys(encoded)
+        # keys of later slots add up in one surplus row
+        row = torch.where(slot < slots, sets * slots + slot, keep.shape[0] * slots)
+        unpacked = keys.new_zeros(keep.shape[0] * slots + 1, self.key_dim).index_add(0, row, keys)
+        return total, unpacked[:-1].view(keep.shape[0], slots, self.key_dim)
 
-    def _max(self, entities: Tensor, keep: Tensor) -> Tensor:
-        real = entities.masked_fill(keep.unsqueeze(-1) == 0, 0.0)
-        encoded = full_precision(self.phi(real)).masked_fill(keep.unsqueeze(-1) == 0, -torch.inf)
+    def _max(self, entities: Tensor, keep: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
+        empty = keep.unsqueeze(-1) == 0
+        encoded = full_precision(self.phi(entities.masked_fill(empty, 0.0))).masked_fill(empty, -torch.inf)
         top = encoded.amax(1)
-        return torch.where(torch.isneginf(top), torch.zeros_like(top), top)
+        keys = self._keys(encoded[:, :slots].masked_fill(empty[:, :slots], 0.0)) if slots else None
+        return torch.where(torch.isneginf(top), torch.zeros_like(top), top), keys
+
+    def _keys(self, encoded: Tensor) -> Tensor:
+        return full_precision(self.key(encoded))
 
 
 def bucket(count: int) -> int:

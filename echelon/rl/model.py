@@ -20,8 +20,10 @@ class ActorCriticLSTM(ActorCritic):
         hidden_dim: int = 128,
         lstm_hidden_dim: int = 128,
         *,
+        action_head: str = "gaussian",
         target_head: str = "gaussian",
         init_log_std: float = 0.0,
+        log_std_end: float | None = None,
         predict_obs: bool = False,
         memory: bool = True,
     ) -> None:
@@ -29,8 +31,10 @@ class ActorCriticLSTM(ActorCritic):
             hidden_dim,
             action_dim,
             lstm_hidden_dim,
+            action_head=action_head,
             target_head=target_head,
             init_log_std=init_log_std,
+            log_std_end=log_std_end,
             predict_dim=obs_dim if predict_obs else 0,
             memory=memory,
         )

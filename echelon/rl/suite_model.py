@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from echelon.actions import TARGET_DIM
 from echelon.env.layout import (
+    CONTACT,
     CONTACT_DIM,
     EGO_DIM,
     FLAT_OBS_DIM,
@@ -20,8 +22,9 @@ from echelon.env.layout import (
     PANEL_DIM,
     SQUAD_DIM,
     SUITE_DESCRIPTOR_DIM,
+    position,
 )
-from echelon.rl.actor_critic import ActorCritic, init_encoder
+from echelon.rl.actor_critic import ActorCritic, TargetContacts, init_encoder
 from echelon.rl.deepset import DeepSetEncoder
 
 __all__ = ["FLAT_OBS_DIM", "CombatSuiteActorCritic", "SuiteEncoder", "SuiteObservation", "flat_obs_to_suite_obs"]
@@ -32,6 +35,10 @@ COMMS_WIDTH = 32
 MAP_HIDDEN = 64
 MAP_WIDTH = 48
 EXTRAS_WIDTH = 48
+TARGET_KEY_DIM = 16
+"""Width of the keys by which a pointer head compares contacts."""
+HOSTILE = position(CONTACT).hostile
+"""Column of a contact row that is 1 for a hostile mech, the only kind that can be targeted."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +103,11 @@ class SuiteEncoder(nn.Module):
         map_width: int = 0,
         film: bool = False,
         extra_width: int = 0,
+        key_dim: int = 0,
     ) -> None:
         super().__init__()
         self.tail_widths = (comm_width, map_width, extra_width)
-        self.contact_encoder = DeepSetEncoder(contact_dim, hidden_dim, hidden_dim)
+        self.contact_encoder = DeepSetEncoder(contact_dim, hidden_dim, hidden_dim, key_dim=key_dim)
         self.squad_encoder = DeepSetEncoder(squad_dim, SQUAD_WIDTH, SQUAD_WIDTH)
         self.ego_encoder = nn.Sequential(nn.Linear(ego_dim, hidden_dim), nn.LayerNorm(hidden_dim), nn.ReLU())
         width = 2 * hidden_dim + SQUAD_WIDTH + SUITE_DESCRIPTOR_DIM + panel_dim
@@ -135,8 +143,16 @@ class SuiteEncoder(nn.Module):
 
     def forward(self, obs: SuiteObservation) -> Tensor:
         """Return features ``[B, FUSION_WIDTH]``; raise ``ValueError`` if the tail has another width than built for."""
+        return self.encode_with_keys(obs, 0)[0]
+
+    def encode_with_keys(self, obs: SuiteObservation, slots: int) -> tuple[Tensor, Tensor | None]:
+        """Return features ``[B, FUSION_WIDTH]`` and the keys of the first contact slots ``[B, slots, K]``.
+
+        Raises ``ValueError`` if the tail has another width than built for.
+        """
+        contacts, keys = self.contact_encoder.encode_with_keys(obs.contacts, obs.contact_mask, slots)
         parts = [
-            self.contact_encoder(obs.contacts, obs.contact_mask),
+            contacts,
             self.squad_encoder(obs.squad, obs.squad_mask),
             self.ego_encoder(obs.ego_state),
         ]
@@ -151,7 +167,7 @@ class SuiteEncoder(nn.Module):
             for encoder, part in zip(encoders, obs.tail.split(self.tail_widths, -1), strict=True):
                 if encoder is not None:
                     parts.append(encoder(part))
-        return self.fusion(torch.cat([part.to(parts[0].dtype) for part in parts], -1))
+        return self.fusion(torch.cat([part.to(parts[0].dtype) for part in parts], -1)), keys
 
     def _modulate(self, encodings: Tensor, descriptor: Tensor) -> Tensor:
         """Return ``encodings [B, W]`` scaled and shifted by the suite descriptor (FiLM, Perez et al., 2018)."""
@@ -178,8 +194,10 @@ class CombatSuiteActorCritic(ActorCritic):
         comm_width: int = 0,
         map_width: int = 0,
         extra_width: int = 0,
+        action_head: str = "gaussian",
         target_head: str = "gaussian",
         init_log_std: float = 0.0,
+        log_std_end: float | None = None,
         predict_dim: int = 0,
         film: bool = False,
         memory: bool = True,
@@ -188,8 +206,11 @@ class CombatSuiteActorCritic(ActorCritic):
             FUSION_WIDTH,
             action_dim,
             lstm_hidden_dim,
+            action_head=action_head,
             target_head=target_head,
+            target_key_dim=TARGET_KEY_DIM,
             init_log_std=init_log_std,
+            log_std_end=log_std_end,
             predict_dim=predict_dim,
             memory=memory,
         )
@@ -197,13 +218,32 @@ class CombatSuiteActorCritic(ActorCritic):
         self.max_contacts = max_contacts
         self.max_squad = max_squad
         self.encoder = SuiteEncoder(
-            contact_dim, squad_dim, ego_dim, panel_dim, hidden_dim, comm_width, map_width, film, extra_width
+            contact_dim,
+            squad_dim,
+            ego_dim,
+            panel_dim,
+            hidden_dim,
+            comm_width,
+            map_width,
+            film,
+            extra_width,
+            key_dim=self.target_key_dim,
         )
 
     def encode(self, obs: SuiteObservation) -> Tensor:
         """Return features ``[..., FUSION_WIDTH]`` of observations with any leading axes."""
         lead = obs.ego_state.shape[:-1]
         return self.encoder(_flatten_leading_axes(obs, len(lead))).view(*lead, FUSION_WIDTH)
+
+    def encode_with_targets(self, obs: SuiteObservation) -> tuple[Tensor, TargetContacts | None]:
+        """Return features ``[..., FUSION_WIDTH]`` and, for a pointer head, the contacts that it selects from."""
+        if not self.target_key_dim:
+            return self.encode(obs), None
+        lead = obs.ego_state.shape[:-1]
+        features, keys = self.encoder.encode_with_keys(_flatten_leading_axes(obs, len(lead)), TARGET_DIM)
+        assert keys is not None
+        hostile = obs.contacts[..., :TARGET_DIM, HOSTILE] * (1.0 - obs.contact_mask[..., :TARGET_DIM])
+        return features.view(*lead, FUSION_WIDTH), TargetContacts(keys.view(*lead, *keys.shape[1:]), hostile > 0)
 
 
 def _flatten_leading_axes(obs: SuiteObservation, axes: int) -> SuiteObservation:

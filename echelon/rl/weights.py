@@ -6,18 +6,19 @@ values is rejected before any of it runs.
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from torch import Tensor, nn
 
 from echelon.config import REMOVED_FIELDS, ModelConfig
+from echelon.config.validation import validated
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.checkpoint import FORMAT_VERSION, Checkpoint, latest_valid, open_checkpoint, read_best
+from echelon.rl.safe_load import load_plain
 
 SHAPE_KEYS = ("obs_dim", "action_dim", "comm_width", "map_width")
 
@@ -32,7 +33,15 @@ class LoadedPolicy:
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
     """Load ``weights`` strictly; raise ``ValueError`` listing missing and unexpected names and differing shapes."""
+    check_weights(model, weights)
+    model.load_state_dict(weights, strict=True)
+
+
+def check_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Raise ``ValueError`` listing missing and unexpected names and differing shapes."""
     own = model.state_dict()
+    if not all(isinstance(tensor, Tensor) for tensor in weights.values()):
+        raise ValueError("weights do not fit the model: some are no tensors")
     problems = []
     if missing := sorted(own.keys() - weights.keys()):
         problems.append(f"missing {', '.join(missing)}")
@@ -43,7 +52,6 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
             problems.append(f"{name} is {list(weights[name].shape)}, expected {list(own[name].shape)}")
     if problems:
         raise ValueError(f"weights do not fit the model: {'; '.join(problems)}")
-    model.load_state_dict(weights, strict=True)
 
 
 def check_dimensions(manifest: dict[str, Any], **expected: int) -> None:
@@ -57,12 +65,19 @@ def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.
     """Return the policy that the metadata describes, with ``weights``, frozen and in evaluation mode."""
     try:
         fields = {name: value for name, value in meta["model_cfg"].items() if f"model.{name}" not in REMOVED_FIELDS}
-        config = TypeAdapter(ModelConfig).validate_python(fields)
+        config = validated(ModelConfig, fields)
         sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
         extras = int(meta.get("extra_width", 0))
     except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
         raise ValueError(f"checkpoint does not describe its model: {error}") from None
-    policy = build_model(config, **sizes, extra_width=extras, predict=bool(meta.get("predict", False)))
+    predict = bool(meta.get("predict", False))
+    with torch.device("meta"):
+        # nothing is allocated before the sizes are known to be those of the weights
+        try:
+            check_weights(build_model(config, **sizes, extra_width=extras, predict=predict), weights)
+        except (RuntimeError, TypeError, OverflowError) as error:
+            raise ValueError(f"checkpoint does not describe its model: {error}") from None
+    policy = build_model(config, **sizes, extra_width=extras, predict=predict)
     load_weights(policy, weights)
     return policy.to(device).eval().requires_grad_(False)
 
@@ -94,10 +109,9 @@ def load_policy(path: Path | str, device: torch.device | str = "cpu") -> LoadedP
 
 def _read_export(path: Path) -> dict[str, Any]:
     try:
-        data = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{str(path)!r} is not an exported policy: {reason}") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT_VERSION or "model_state" not in data:
+        data = load_plain(path)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{str(path)!r} is not an exported policy: {error}") from None
+    if data.get("format") != FORMAT_VERSION or not isinstance(data.get("model_state"), dict):
         raise ValueError(f"{str(path)!r} is not an exported policy of format {FORMAT_VERSION}")
     return data

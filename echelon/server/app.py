@@ -16,10 +16,19 @@ from aiohttp import web
 
 import echelon
 from echelon.arena.store import league_path
-from echelon.runs import atomic_write, read_json, runs_home
+from echelon.files import atomic_write
+from echelon.runs import read_json, runs_home
 from echelon.server import routes
 from echelon.server.catalogue import ReplayCatalogue, home_hash
-from echelon.server.connections import LIMITS, ConnectionFactory, Limits, rate_limited, set_stall_timeout
+from echelon.server.connections import (
+    LIMITS,
+    ConnectionFactory,
+    Limits,
+    handle_loop_error,
+    rate_limited,
+    set_stall_timeout,
+    within_descriptors,
+)
 from echelon.server.live import NoticeHub
 from echelon.server.response_cache import ResponseCache
 from echelon.server.responses import CATALOGUE, LEAGUE, RESPONSE_CACHE
@@ -109,12 +118,16 @@ def serve(
     host: str = "127.0.0.1",
     port: int | None = None,
     embed_origin: str = "",
+    allowed_hosts: tuple[str, ...] = (),
     league: Path | None = None,
     ready: Callable[[Access], None] = lambda access: None,
 ) -> None:
-    """Serve until interrupted; ``ready`` is called with the access rules once the port is open."""
+    """Serve until interrupted; ``ready`` is called with the access rules once the port is open.
+
+    ``allowed_hosts`` are further names of this server in Host and Origin headers, such as that of a proxy.
+    """
     bound = open_socket(host, port)
-    access = Access.create(host, bound.getsockname()[1], embed_origin=embed_origin)
+    access = Access.create(host, bound.getsockname()[1], embed_origin=embed_origin, extra_hosts=allowed_hosts)
     asyncio.run(_serve(make_app(home, access, league), bound, access, runs_home(home), ready))
 
 
@@ -142,14 +155,15 @@ async def listen(
     app: web.Application, bound: socket.socket, limits: Limits = LIMITS
 ) -> Callable[[], Coroutine[Any, Any, None]]:
     """Serve ``app`` on a listening socket within connection limits; return the coroutine function that stops it."""
+    limits = within_descriptors(limits)
     set_stall_timeout(bound, limits)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(handle_loop_error)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
     await runner.setup()
     assert runner.server is not None
     bound.setblocking(False)
-    server = await asyncio.get_running_loop().create_server(
-        ConnectionFactory(runner.server, limits), sock=bound, backlog=BACKLOG
-    )
+    server = await loop.create_server(ConnectionFactory(runner.server, limits), sock=bound, backlog=BACKLOG)
 
     async def stop() -> None:
         server.close()

@@ -6,7 +6,9 @@ name a path. Only plain files inside a run's ``replays`` folder count; links are
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import logging
 import os
 import threading
 import time
@@ -28,6 +30,8 @@ SCAN_INTERVAL_S = 0.4
 """Shortest time between two scans of the run folders [s]."""
 LIVE_AGE_S = 30.0
 """An incomplete match whose file was written within this time counts as live [s]."""
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -57,7 +61,7 @@ class Match:
 
 def match_id(run: str, name: str) -> str:
     """Return the id of file ``name`` of a run."""
-    return hashlib.sha256(f"{run}/{name}".encode()).hexdigest()[:ID_DIGITS]
+    return hashlib.sha256(os.fsencode(f"{run}/{name}")).hexdigest()[:ID_DIGITS]
 
 
 def version_of(header: Mapping[str, Any]) -> str:
@@ -118,10 +122,10 @@ class ReplayCatalogue:
                 try:
                     replay.refresh()
                     return query(replay)
+                except ReplayError:
+                    raise
                 except (OSError, ValueError) as error:
-                    if isinstance(error, ReplayError):
-                        raise
-                    raise ReplayError(f"replay {match.path.name!r} cannot be read") from None
+                    raise unreadable(match, error) from None
 
     def close(self) -> None:
         """Close all open files."""
@@ -134,8 +138,8 @@ class ReplayCatalogue:
         if match.file not in self._open:
             try:
                 self._open[match.file] = (threading.Lock(), Replay(match.path))
-            except OSError:
-                raise ReplayError(f"replay {match.path.name!r} cannot be read") from None
+            except OSError as error:
+                raise unreadable(match, error) from None
             while len(self._open) > OPEN_FILES:
                 _, (lock, replay) = self._open.popitem(last=False)
                 with lock:
@@ -146,18 +150,22 @@ class ReplayCatalogue:
     def _scan(self) -> None:
         if time.monotonic() - self._scanned < SCAN_INTERVAL_S:
             return
+        self._scanned = time.monotonic()
         found: dict[str, Match] = {}
-        for run in list_runs(self.home):
-            for path, stamp in replay_files(run):
-                match = self._load_match(run.id, path, stamp)
-                if match is not None:
-                    found[match.id] = match
+        try:
+            for run in list_runs(self.home):
+                for path, stamp in replay_files(run):
+                    match = self._load_match(run.id, path, stamp)
+                    if match is not None:
+                        found[match.id] = match
+        except (OSError, ValueError) as error:  # such as too many open files: the matches of the last scan stay
+            LOG.warning("replays cannot be listed: %s", error)
+            return
         for gone in set(self._open) - {match.file for match in found.values()}:
             lock, replay = self._open.pop(gone)
             with lock:
                 replay.close()
         self._matches = found
-        self._scanned = time.monotonic()
 
     def _load_match(self, run: str, path: Path, stamp: tuple[int, int, int]) -> Match | None:
         known = self._matches.get(match_id(run, path.name))
@@ -170,13 +178,34 @@ class ReplayCatalogue:
             with Replay(path) as replay:
                 summary = summarize(match_id(run, path.name), run, path, replay, live)
                 return Match(summary["id"], run, path, stamp, summary, replay.header["world"]["sha256"])
-        except (ReplayError, OSError):
-            self._damaged[path] = stamp
-            return None
+        except OSError as error:
+            if is_exhausted(error):
+                raise
+        except ReplayError as error:
+            LOG.warning("%s", error)
+        except Exception:
+            LOG.exception("replay %r is skipped", path.name)
+        self._damaged[path] = stamp
+        return None
+
+
+def unreadable(match: Match, error: Exception) -> Exception:
+    """Return the error of a match whose file raised ``error``; a lack of descriptors is none of the file."""
+    if is_exhausted(error):
+        return error
+    return ReplayError(f"replay {match.path.name!r} cannot be read")
+
+
+def is_exhausted(error: BaseException | None) -> bool:
+    """Return whether an error comes from a process or machine without free descriptors or buffers; it passes."""
+    return isinstance(error, OSError) and error.errno in EXHAUSTED
 
 
 def replay_files(run: RunPaths) -> list[tuple[Path, tuple[int, int, int]]]:
-    """Return the plain replay files of a run with their stamps; links and special files are skipped."""
+    """Return the plain replay files of a run with their stamps; links and special files are skipped.
+
+    ``OSError`` where the process has no descriptor left to list them.
+    """
     found = []
     try:
         if run.replays.is_symlink():
@@ -186,7 +215,9 @@ def replay_files(run: RunPaths) -> list[tuple[Path, tuple[int, int, int]]]:
                 if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                     info = entry.stat(follow_symlinks=False)
                     found.append((Path(entry.path), (info.st_ino, info.st_size, info.st_mtime_ns)))
-    except OSError:
+    except OSError as error:
+        if is_exhausted(error):
+            raise
         return []
     return found
 
@@ -195,7 +226,7 @@ def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> 
     """Return a match's row for the match list; ``fresh`` tells that its file was written recently."""
     header = replay.header
     teams = [str(team.get("policy") or team.get("name") or "") for team in header["teams"]]
-    outcome: dict[str, Any] = replay.index["outcome"] if replay.index is not None else {}
+    outcome: dict[str, Any] = (replay.index or {}).get("outcome") or {}
     return {
         "id": ident,
         "version": version_of(header),

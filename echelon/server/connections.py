@@ -10,12 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aiohttp import web
 
-from echelon.server.security import problem
+try:
+    import resource
+except ImportError:  # Windows has no limit of descriptors
+    resource = None
+
+from echelon.server.catalogue import OPEN_FILES, is_exhausted
+from echelon.server.security import exhausted_problem, problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +49,8 @@ class Limits:
 
 
 LIMITS = Limits()
+RESERVED_DESCRIPTORS = OPEN_FILES + 64
+"""Descriptors for replays and other files that connections leave free."""
 LOG = logging.getLogger(__name__)
 
 
@@ -98,6 +106,8 @@ class Connection(web.RequestHandler):
             response = problem(status, "Bad request", "the request is not valid HTTP")
             response.force_close()
             return response
+        if is_exhausted(exc):
+            return exhausted_problem()
         return super().handle_error(request, status, exc, message)
 
 
@@ -116,6 +126,24 @@ class ConnectionFactory:
         excess = max(0, len(current) - self.limits.connections + 1)
         for connection in sorted(current, key=lambda c: c.keep_priority)[:excess]:
             abort(connection)
+
+
+def within_descriptors(limits: Limits) -> Limits:
+    """Return limits whose connections fit into the descriptors that the process may open."""
+    if resource is None:
+        return limits
+    available = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if available == resource.RLIM_INFINITY:
+        return limits
+    return replace(limits, connections=max(1, min(limits.connections, available - RESERVED_DESCRIPTORS)))
+
+
+def handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an accept without free descriptors in one line, after which asyncio pauses accepting; others as usual."""
+    if is_exhausted(context.get("exception")) and "socket" in context:
+        LOG.warning("no free file descriptors: new connections wait; raise the limit with `ulimit -n`")
+    else:
+        loop.default_exception_handler(context)
 
 
 def abort(connection: Connection) -> None:

@@ -1,13 +1,15 @@
 """Live notices over WebSockets: which matches changed, never the data itself.
 
 One task polls the catalogue while clients are connected. The queue of a client holds only the newest notice per match,
-so that a slow client delays nobody; a new client first receives a notice of every live match.
+so that a slow client delays no other; a new client first receives a notice of every live match.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -26,6 +28,7 @@ Several pings long, since a client that downloads over a slow line answers late;
 """
 MAX_PINGS = 20
 """Most pings or pongs from a client within ``PING_INTERVAL_S``; each is answered at once, so a flood is cut off."""
+LOG = logging.getLogger(__name__)
 MAX_CLIENTS = 256
 MAX_MESSAGE = 1024
 """Longest message from a client [bytes]; clients have nothing to send, so that a longer one closes the channel."""
@@ -54,7 +57,6 @@ class NoticeHub:
         self.catalogue = catalogue
         self.listeners: dict[Listener, web.WebSocketResponse] = {}
         self._task: asyncio.Task[None] | None = None
-        self._seen: dict[str, tuple[int, bool]] = {}
 
     async def join(self, request: web.Request) -> web.StreamResponse:
         """Serve one WebSocket client until it disconnects."""
@@ -93,20 +95,28 @@ class NoticeHub:
             self._task = None
 
     async def _watch(self) -> None:
-        self._seen = {m.id: notice_state(m) for m in await asyncio.to_thread(self.catalogue.matches)}
-        while True:
+        seen: dict[str, tuple[int, bool]] | None = None
+        while self.listeners:
+            try:
+                matches = await asyncio.to_thread(self.catalogue.matches)
+            except Exception:  # notices go on, whatever a poll ran into
+                LOG.exception("a poll of the matches failed")
+            else:
+                if seen is not None:
+                    self._notify(matches, seen)
+                seen = {match.id: notice_state(match) for match in matches}
             await asyncio.sleep(POLL_S)
-            if not self.listeners:
-                self._task = None
-                return
-            for match in await asyncio.to_thread(self.catalogue.matches):
-                before, now = self._seen.get(match.id), notice_state(match)
-                if before == now:
-                    continue
-                self._seen[match.id] = now
-                kind = "match" if before is None else "ended" if not match.live else "chunk"
-                for listener in self.listeners:
-                    listener.enqueue(notice_of(match, kind))
+        self._task = None
+
+    def _notify(self, matches: Iterable[Match], seen: Mapping[str, tuple[int, bool]]) -> None:
+        """Queue a notice for each match that is not as ``seen`` at the last poll."""
+        for match in matches:
+            before, now = seen.get(match.id), notice_state(match)
+            if before == now:
+                continue
+            kind = "match" if before is None else "ended" if not match.live else "chunk"
+            for listener in self.listeners:
+                listener.enqueue(notice_of(match, kind))
 
 
 def notice_state(match: Match) -> tuple[int, bool]:

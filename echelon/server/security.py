@@ -7,8 +7,10 @@ page reaches the server through DNS rebinding. Errors are JSON problems without 
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import logging
 import secrets
+import socket
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +18,12 @@ from aiohttp import web
 
 from echelon.arena.database import StoreError
 from echelon.replay.codec import ReplayError
+from echelon.server.catalogue import is_exhausted
 
 LOG = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+WILDCARDS = ("0.0.0.0", "::")
+"""Addresses that listen on every interface."""
 COOKIE = "echelon_token"
 TOKEN_BYTES = 24
 METHODS = ("GET", "HEAD")
@@ -60,15 +65,18 @@ class Access:
     def create(cls, host: str, port: int, *, embed_origin: str = "", extra_hosts: tuple[str, ...] = ()) -> Access:
         """Return the access rules of an address; beyond loopback with a new token."""
         token = "" if host in LOOPBACK else secrets.token_urlsafe(TOKEN_BYTES)
-        return cls(host, port, token, embed_origin, extra_hosts)
+        names = machine_names() if host in WILDCARDS else ()
+        return cls(host, port, token, embed_origin, (*names, *extra_hosts))
 
     def host_allowed(self, header: str) -> bool:
         """Return whether a Host header names this server."""
         name, port = split_host(header)
-        names = {*LOOPBACK, *(name.lower() for name in (self.host, *self.extra_hosts))}
-        if self.host in ("0.0.0.0", "::"):
-            return bool(self.token) and port in (self.port, None)
-        return name in names and port in (self.port, None)
+        if port not in (self.port, None):
+            return False
+        # an address, unlike a name, cannot be rebound by a foreign page
+        if self.host in WILDCARDS and is_address(name):
+            return True
+        return name in {host.lower() for host in (*LOOPBACK, self.host, *self.extra_hosts)}
 
     def origin_allowed(self, header: str) -> bool:
         """Return whether an Origin header names this server."""
@@ -78,6 +86,21 @@ class Access:
     def token_matches(self, token: str) -> bool:
         """Return whether a token is correct, compared in constant time."""
         return not self.token or hmac.compare_digest(token.encode(errors="surrogateescape"), self.token.encode())
+
+
+def machine_names() -> tuple[str, ...]:
+    """Return the host names under which other machines may know this one."""
+    name = socket.gethostname()
+    return name, socket.getfqdn(), f"{name.partition('.')[0]}.local"
+
+
+def is_address(name: str) -> bool:
+    """Return whether a host is an IPv4 or IPv6 address, not a name."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def split_host(header: str) -> tuple[str, int | None]:
@@ -97,6 +120,11 @@ def problem(status: int, title: str, detail: str) -> web.Response:
     """Return an ``application/problem+json`` response."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
     return web.json_response(body, status=status, content_type="application/problem+json")
+
+
+def exhausted_problem() -> web.Response:
+    """Return the response of a server without free descriptors."""
+    return problem(503, "No descriptors", "the server has too many open files; try again in a moment")
 
 
 def access_middleware(access: Access) -> Any:
@@ -120,9 +148,12 @@ def access_middleware(access: Access) -> Any:
             response = problem(422, "Unreadable league", "the league cannot be read; see the server's log")
         except ConnectionError:
             raise
-        except Exception:
-            LOG.exception("a request failed")
-            response = problem(500, "Internal error", "the request failed; see the server's log")
+        except Exception as error:
+            if is_exhausted(error):
+                response = exhausted_problem()
+            else:
+                LOG.exception("a request failed")
+                response = problem(500, "Internal error", "the request failed; see the server's log")
         if not response.prepared:
             response.headers.update(HEADERS)
             # "self" does not cover WebSockets in every browser

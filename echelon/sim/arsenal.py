@@ -1,6 +1,6 @@
-"""What mechs are and what they carry: a row per chassis in ``CHASSIS``, a row per weapon in ``WEAPONS``.
+"""The tables of mechs and weapons: a row per chassis in ``CHASSIS``, a row per weapon in ``WEAPONS``.
 
-This is the place to add a weapon or a mech. Kernels never name one: they read columns of these tables,
+A new weapon or mech class is a row here. Kernels never name one: they read columns of these tables,
 packed into device arrays by ``echelon.sim.tables``.
 """
 
@@ -67,17 +67,17 @@ class Mechanic(IntFlag):
     """Mechanics that the episodes of an environment may disable."""
 
     HEAT = 1
-    """Nothing heats up, so nobody shuts down."""
+    """Nothing heats up, so no mech shuts down."""
     MISSILES = 2
-    """Homing weapons stay silent."""
+    """Homing weapons do not fire."""
     EWAR = 4
-    """Neither ECM nor ECCM comes on."""
+    """ECM and ECCM stay off."""
     PAINT = 8
-    """Painters stay silent."""
+    """Painters do not fire."""
 
 
 def mechanics_of(names: Iterable[str]) -> Mechanic:
-    """Return the mechanics of these names together; ``ValueError`` for one that is none."""
+    """Return the union of the mechanics with these names; ``ValueError`` for an unknown name."""
     mechanics = Mechanic(0)
     for name in names:
         if not isinstance(name, str) or name.upper() not in Mechanic.__members__:
@@ -117,7 +117,14 @@ class WeaponSpec:
     splash_vox: float = 0.0
     splash_scale: float = 0.0
     voxel_damage: Mapping[Material, float] = field(default_factory=dict, hash=False)
-    """Factor on the damage to voxels of a material, 1 for those not listed."""
+    """Factor on the damage of its rounds to voxels of a material, 1 for those not listed."""
+
+    def __post_init__(self) -> None:
+        if self.voxel_damage and self.guidance == Guidance.HITSCAN:
+            raise ValueError(
+                f"voxel_damage of {self.weapon.name} is {dict(self.voxel_damage)}, expected none: hitscan weapons "
+                "damage no voxels; try LINEAR, BALLISTIC or HOMING guidance"
+            )
 
     @property
     def needs(self) -> Mechanic:
@@ -186,6 +193,17 @@ class ChassisSpec:
     has_ams: bool = False
     has_ewar: bool = False
     """Whether SECONDARY selects ECM and ECCM instead of firing."""
+
+    def __post_init__(self) -> None:
+        fired_by: dict[tuple[Trigger, Cooldown], Weapon] = {}
+        for weapon, trigger in self.carries.items():
+            timer = WEAPONS[weapon].cooldown
+            other = fired_by.setdefault((trigger, timer), weapon)
+            if other != weapon:
+                raise ValueError(
+                    f"trigger {trigger.name} of {self.chassis.name} fires {other.name} and {weapon.name}, which share "
+                    f"timer {timer.name}: expected one, as the first would hold back the other; try another trigger"
+                )
 
     @property
     def hit_radius(self) -> float:

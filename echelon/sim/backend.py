@@ -1,7 +1,7 @@
 """Runs kernels: binds parameters to arrays, splits environments over threads, captures graphs, times phases.
 
-On the CPU Warp runs a kernel serially, so a program is captured once per shard of environments and each shard runs on a
-thread of its own; on CUDA there is one shard and one device graph. Environments never read each other, so results do
+On the CPU Warp runs a kernel serially, so a program is captured once per shard of environments and each shard runs on
+its thread; on CUDA there is one shard and one device graph. Environments never read each other, so results do
 not depend on the split. This module knows no rule of the game.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import warp as wp
 
-from echelon.sim.structs import OUT, fields_of, is_array_struct
+from echelon.sim.structs import OUT, Field, declaration_conflict, fields_of, is_array_struct
 
 wp.config.log_level = wp.LOG_ERROR
 
@@ -133,30 +133,52 @@ class Backend:
         self.device = device
         self.lengths = dict(lengths)
         self.arrays: dict[str, Any] = {}
+        self.fields: dict[str, Field] = {}
+        """Declarations of the arrays that were added with one."""
+        self._bound: dict[str, Field] = {}
+        self._aliases: set[str] = set()
         self.per_env: set[str] = set()
         self._per_group: dict[str, Mapping[int, Any]] = {}
         self._selected: dict[tuple[int, int], dict[str, Any]] = {}
+        self._structs: dict[tuple[Any, tuple[int, int]], Any] = {}
         count = (threads or default_threads()) if device == "cpu" else 1
         count = max(1, min(count, num_envs))
         edges = sorted({num_envs * i // count for i in range(count + 1)} | set(cuts))
         self.shards = list(pairwise(edges))
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="sim") if count > 1 else None
 
-    def add(self, arrays: Mapping[str, Any], *, per_env: bool) -> None:
-        """Register ``arrays`` by name; with ``per_env`` their first axis is the environment."""
+    def add(self, arrays: Mapping[str, Any], *, per_env: bool, fields: Mapping[str, Field] | None = None) -> None:
+        """Register ``arrays`` by name; with ``per_env`` their first axis is the environment.
+
+        An array may be replaced under its declaration in ``fields``, or without one; ``ValueError`` for another.
+        """
+        fields = fields or {}
+        for name in (arrays.keys() & self.arrays.keys()) - self._aliases:
+            if self.fields.get(name) is not fields.get(name):
+                raise declaration_conflict(name, self.fields.get(name), fields.get(name))
+        self._aliases -= arrays.keys()
+        self.fields.update(fields)
         self.arrays.update(arrays)
+        self._structs.clear()
         if per_env:
             self.per_env.update(arrays)
+
+    def add_alias(self, name: str, of: str) -> None:
+        """Bind ``name`` to the array ``of`` until an array of that name is added."""
+        self.add({name: self.arrays[of]}, per_env=of in self.per_env)
+        self._aliases.add(name)
 
     def add_per_group(self, name: str, constants: Mapping[int, Any]) -> None:
         """Register a constant per group of environments, keyed by the first environment of each group."""
         self._per_group[name] = constants
+        self._structs.clear()
 
     def select_envs(self, envs: Sequence[int]) -> None:
         """Select the environments that launches over letter ``J`` cover, through two arrays.
 
         ``journal_env`` [J] is the environment within its shard, ``journal_page`` [J] its index in ``envs``.
         """
+        self._structs.clear()
         for low, high in self.shards:
             inside = [(env - low, page) for page, env in enumerate(envs) if low <= env < high]
             columns = {"journal_env": 0, "journal_page": 1}
@@ -175,15 +197,12 @@ class Backend:
     def _bind(self, launch: Launch, shard: tuple[int, int]) -> tuple[tuple[int, ...], list[Any]]:
         """Return the launch dimensions and the value of each kernel parameter for one shard of environments."""
         values = []
-        structs: dict[Any, Any] = {}
         user = f"kernel {launch.kernel.key}"
         for argument in launch.kernel.adj.args:
             name = argument.label.removesuffix(OUT)
             value = launch.given.get(name, name)
             if is_array_struct(argument.type):
-                if argument.type not in structs:
-                    structs[argument.type] = self._struct(argument.type, shard, user)
-                value = structs[argument.type]
+                value = self._struct(argument.type, shard, user)
             elif isinstance(value, str):
                 value = self.array(value, shard, user)
             values.append(value)
@@ -203,11 +222,16 @@ class Backend:
         return self.arrays[name][low:high] if name in self.per_env else self.arrays[name]
 
     def _struct(self, kind: Any, shard: tuple[int, int], user: str) -> Any:
-        """Return an instance of struct ``kind`` with the arrays of one shard."""
-        instance = kind()
-        for name in fields_of(kind):
-            setattr(instance, name, self.array(name, shard, f"struct {kind.key} of {user}"))
-        return instance
+        """Return the instance of struct ``kind`` with the arrays of one shard; all launches share it."""
+        if (kind, shard) not in self._structs:
+            instance = kind()
+            for name, row in fields_of(kind).items():
+                declared = self.fields.get(name) or self._bound.setdefault(name, row)
+                if declared is not row:
+                    raise declaration_conflict(name, declared, row)
+                setattr(instance, name, self.array(name, shard, f"struct {kind.key} of {user}"))
+            self._structs[kind, shard] = instance
+        return self._structs[kind, shard]
 
     def load(self, program: Program, progress: Progress | None = None) -> None:
         """Compile and load every module of ``program``, in parallel."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from echelon.config import EnvConfig, require
 from echelon.sim.arsenal import CHASSIS, Mechanic
 from echelon.sim.backend import Backend, Program, Runner, resolve_device
-from echelon.sim.overrides import Overrides, apply_overrides, override_groups, stock_tables
+from echelon.sim.overrides import Overrides, apply_overrides, override_groups
 from echelon.sim.state import (
     EDIT_ROWS_PER_MECH,
     EDIT_VALUES,
@@ -29,8 +29,8 @@ from echelon.sim.state import (
     all_fields,
     sizes,
 )
-from echelon.sim.structs import Field, allocate, fields_of
-from echelon.sim.tables import GameTables, pack_rules
+from echelon.sim.structs import Field, allocate, fields_of, numpy_layout
+from echelon.sim.tables import GameTables, pack_rules, stock_tables
 
 
 class Maps(Protocol):
@@ -133,7 +133,6 @@ class Batch:
         self.backend = Backend(
             device=self.device, num_envs=num_envs, lengths=self.lengths, threads=threads, cuts=groups
         )
-        self.fields: dict[str, Field] = {}
         self.add_fields(all_fields())
         self.backend.add_per_group("rules", {e: pack_rules(cfg, self.tables(e), self.device) for e in groups})
         self._add_maps(maps)
@@ -167,10 +166,18 @@ class Batch:
         """Disable mechanics from each environment's next episode on; one entry per environment."""
         self.set("withhold", np.array([int(disabled) for disabled in mechanics], np.int32))
 
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """Declarations of the arrays whose first axis is the environment, by name."""
+        return self.backend.fields
+
     def add_fields(self, fields: Mapping[str, Field]) -> None:
-        """Allocate further arrays whose first axis is the environment."""
-        self.fields.update(fields)
-        self.backend.add(allocate(fields, self.lengths, self.device), per_env=True)
+        """Allocate further arrays whose first axis is the environment; ``ValueError`` for a name declared elsewhere.
+
+        Arrays that the batch has under the same declaration stay.
+        """
+        new = {name: row for name, row in fields.items() if self.fields.get(name) is not row}
+        self.backend.add(allocate(new, self.lengths, self.device), per_env=True, fields=new)
 
     def add_constant(self, name: str, values: Any, dtype: Any) -> None:
         """Allocate an array that all environments share."""
@@ -238,9 +245,16 @@ class Batch:
         return self[name].numpy()
 
     def set(self, name: str, values: Any) -> None:
-        """Overwrite a whole array from numpy values of the same shape."""
-        array = self[name]
-        array.assign(np.asarray(values))
+        """Overwrite a whole array from numpy values; ``ValueError`` for another shape or element type."""
+        self.require_layout(name, values)
+        self[name].assign(np.asarray(values))
+
+    def require_layout(self, name: str, values: Any) -> None:
+        """Raise ``ValueError`` unless ``values`` have the shape and element type of array ``name``."""
+        values, (shape, dtype) = np.asarray(values), numpy_layout(self[name])
+        if values.shape != shape or values.dtype != dtype:
+            found = f"{values.dtype} of shape {values.shape}"
+            raise ValueError(f"array {name!r} is {found}, expected {dtype} of shape {shape}")
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return copies of all arrays that carry over from one decision to the next, without the voxel map."""

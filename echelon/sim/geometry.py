@@ -18,7 +18,7 @@ EPS_DIV = wp.constant(1.0e-9)
 
 @wp.func
 def wrap_angle(a: wp.float32) -> wp.float32:
-    """Wrap an angle [rad] into [-pi, pi)."""
+    """Return an angle [rad] wrapped into [-pi, pi)."""
     b = a - TWO_PI * wp.floor((a + PI) / TWO_PI)
     if b >= PI:
         b -= TWO_PI
@@ -95,13 +95,13 @@ def to_heading(v: wp.vec3, cs: wp.vec2) -> wp.vec3:
 
 @wp.func
 def xy_length(v: wp.vec3) -> wp.float32:
-    """Horizontal length of a vector."""
+    """Return the horizontal length of a vector."""
     return wp.sqrt(v[0] * v[0] + v[1] * v[1])
 
 
 @wp.func
 def unit3(v: wp.vec3) -> wp.vec3:
-    """Unit vector of ``v``, or zero when it is shorter than the norm epsilon."""
+    """Return the unit vector of ``v``, zero if it is shorter than the norm epsilon."""
     n = wp.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
     if n < EPS_NORM:
         return wp.vec3(0.0, 0.0, 0.0)
@@ -110,7 +110,7 @@ def unit3(v: wp.vec3) -> wp.vec3:
 
 @wp.func
 def clamp_unit(x: wp.float32) -> wp.float32:
-    """Clip to [-1, 1]."""
+    """Return a number clipped to [-1, 1]."""
     return wp.clamp(x, -1.0, 1.0)
 
 

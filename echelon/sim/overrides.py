@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import ceil
 from typing import Any
 
 from echelon.config import PhysicsConfig, require
 from echelon.config.ranges import FRACTION, HOUR_S, NON_NEGATIVE, PHYSICS_RANGES, POSITIVE, TINY
-from echelon.sim.arsenal import CHASSIS, WEAPONS, Guidance, WeaponSpec
+from echelon.sim.arsenal import CHASSIS, WEAPONS
 from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH
-from echelon.sim.tables import GameTables, duration_ticks, life_ticks
+from echelon.sim.tables import GameTables, max_clouds, max_rounds
 
 Overrides = Mapping[str, float]
 """Values by dotted parameter name; the argument ``changes`` of environments."""
@@ -31,11 +30,6 @@ WEAPON_RANGES: dict[str, tuple[float, float]] = {
     "arc_deg": (0.0, 360.0), "speed_vox_s": POSITIVE,
 }  # fmt: skip
 """The same for ``WeaponSpec``; damage is limited by the 16 bits of voxel hit points."""
-
-
-def stock_tables(physics: PhysicsConfig) -> GameTables:
-    """Return the tables without overrides, with these physics."""
-    return GameTables(chassis=CHASSIS, weapons=WEAPONS, physics=physics)
 
 
 def apply_overrides(physics: PhysicsConfig, dt: float, changes: Overrides) -> GameTables:
@@ -71,23 +65,13 @@ def apply_overrides(physics: PhysicsConfig, dt: float, changes: Overrides) -> Ga
 
 def _require_slots(tables: GameTables, dt: float) -> None:
     """Raise ``ValueError`` if a mech could have more rounds in flight, or more smoke clouds, than slots."""
-    weapons = tables.weapons
     for mech in tables.chassis:
-        fired = [weapons[w] for w in mech.carries if weapons[w].guidance != Guidance.HITSCAN]
-        need = sum(max_rounds_in_flight(spec, dt) for spec in fired)
-        expected = f"at most {ROUNDS_PER_MECH}: shorter flights or longer cooldowns"
-        require(need <= ROUNDS_PER_MECH, f"rounds in flight of a {mech.chassis.name.lower()}", need, expected)
-    for spec in weapons:
-        if spec.bursts_smoke:
-            live = duration_ticks(tables.physics.smoke_life_s, dt) + life_ticks(spec.life_s, dt)
-            most = CLOUDS_PER_MECH * duration_ticks(spec.cooldown_s, dt) - 1
-            name = f"flight and life of {spec.weapon.name.lower()} clouds in ticks"
-            require(live <= most, name, live, f"at most {most}, as a mech has {CLOUDS_PER_MECH} cloud slots")
-
-
-def max_rounds_in_flight(spec: WeaponSpec, dt: float) -> int:
-    """Return the largest number of rounds of a weapon that are in flight at once."""
-    return ceil((life_ticks(spec.life_s, dt) + 1) / duration_ticks(spec.cooldown_s, dt))
+        owner = mech.chassis.name.lower()
+        for name, need, slots in (
+            (f"rounds in flight of a {owner}", max_rounds(tables, mech, dt), ROUNDS_PER_MECH),
+            (f"smoke clouds of a {owner}", max_clouds(tables, mech, dt), CLOUDS_PER_MECH),
+        ):
+            require(need <= slots, name, need, f"at most {slots}: shorter lives or longer cooldowns")
 
 
 def override_groups(changes: Sequence[Overrides]) -> list[int]:

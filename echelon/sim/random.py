@@ -28,7 +28,7 @@ _BLOCK = 256
 
 
 class StreamId(IntEnum):
-    """What a draw is for; draws of different streams are independent."""
+    """Purpose of a draw; draws of different streams are independent."""
 
     TERRAIN = 0
     VARIANT = 1
@@ -81,7 +81,7 @@ def uniform01(seed: Any, stream: Any, tick: Any, entity: Any, draw: Any) -> Any:
 
 
 def bell(bits: Any) -> Any:
-    """Return numbers that are near enough to normal, mean 0 and deviation 1: the scaled sums of the words' bytes."""
+    """Return approximately normal numbers, mean 0 and deviation 1: the scaled sums of the words' bytes."""
     words = np.asarray(bits).astype(np.uint32)
     total = sum((words >> np.uint32(shift)) & np.uint32(255) for shift in (0, 8, 16, 24))
     return (np.asarray(total).astype(np.float32) - np.float32(_BYTES_MEAN)) * np.float32(1 / _BYTES_SD)
@@ -99,7 +99,7 @@ class Stream:
 
     @property
     def draws(self) -> int:
-        """How many draws were taken so far."""
+        """Number of draws taken."""
         return self._next
 
     def u32(self) -> int:

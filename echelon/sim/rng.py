@@ -1,21 +1,22 @@
 """Counter-based random numbers on the device, keyed by (seed, stream, tick, entity, draw).
 
 The same function in numpy is ``echelon.sim.random``; a test holds them equal. No generator has state, so a
-draw never depends on batch size, thread split or what else was drawn.
+draw never depends on batch size, thread split or other draws.
 """
 
 import warp as wp
 
+from echelon.sim.random import StreamId
+
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-STREAM_TERRAIN = wp.constant(0)
-STREAM_VARIANT = wp.constant(1)
-STREAM_COMBAT = wp.constant(2)
-STREAM_ORDER = wp.constant(3)
-STREAM_AGENT = wp.constant(4)
-STREAM_MAP = wp.constant(5)
-STREAM_DISPLAY = wp.constant(6)
-STREAM_RUN = wp.constant(7)
+STREAM_VARIANT = wp.constant(int(StreamId.VARIANT))
+STREAM_COMBAT = wp.constant(int(StreamId.COMBAT))
+STREAM_ORDER = wp.constant(int(StreamId.ORDER))
+STREAM_AGENT = wp.constant(int(StreamId.AGENT))
+STREAM_MAP = wp.constant(int(StreamId.MAP))
+STREAM_DISPLAY = wp.constant(int(StreamId.DISPLAY))
+STREAM_RUN = wp.constant(int(StreamId.RUN))
 MIX_A = wp.constant(wp.uint32(0x21F0AAAD))
 MIX_B = wp.constant(wp.uint32(0x735A2D97))
 BYTE = wp.constant(wp.uint32(255))
@@ -42,7 +43,7 @@ def mix(x: wp.uint32) -> wp.uint32:
 
 @wp.func
 def keyed(seed: wp.uint32, stream: wp.int32, tick: wp.int32, entity: wp.int32) -> wp.uint32:
-    """Return what all draws of one entity share; ``drawn`` takes them from it."""
+    """Return the key that all draws of one entity share, as ``drawn`` takes it."""
     h = mix(seed ^ KEY_SEED)
     h = mix(h ^ (wp.uint32(stream) * KEY_STREAM + wp.uint32(1)))
     h = mix(h ^ (wp.uint32(tick) * KEY_TICK + wp.uint32(2)))
@@ -64,7 +65,7 @@ def draw_u32(seed: wp.uint32, stream: wp.int32, tick: wp.int32, entity: wp.int32
 
 @wp.func
 def bell(bits: wp.uint32) -> wp.float32:
-    """Return a number that is near enough to normal, mean 0 and deviation 1: the scaled sum of the four bytes."""
+    """Return an approximately normal number, mean 0 and deviation 1: the scaled sum of the four bytes."""
     low = (bits & BYTE) + ((bits >> wp.uint32(8)) & BYTE)
     high = ((bits >> wp.uint32(16)) & BYTE) + (bits >> wp.uint32(24))
     return (float(low + high) - BYTES_MEAN) * BYTES_SCALE

@@ -1,7 +1,7 @@
 """Every array of the simulator, with type, shape and unit, grouped into the structs that kernels take.
 
 Adding an array is adding a ``Field`` here: the row allocates it and makes it a member of the struct in every kernel
-(see ``echelon.sim.structs``, also for how other packages declare structs of their own).
+(see ``echelon.sim.structs``, also for how other packages declare structs).
 
 Shapes are spelled in letters: E environment, M mech, P packs of both teams, X Y Z voxels, K cooldowns, W weapons,
 S rounds per mech, Q smoke clouds per mech, C message floats, N contact slots, D past decisions, B maps of the bank,
@@ -13,16 +13,37 @@ from __future__ import annotations
 
 import warp as wp
 
-from echelon.config import EnvConfig
+from echelon.config import EnvConfig, require
 from echelon.sim.structs import Field, allocate, array_struct, fields_of
-from echelon.sim.tables import NUM_COOLDOWNS, NUM_WEAPONS
+from echelon.sim.tables import NUM_COOLDOWNS, NUM_WEAPONS, GameTables, max_clouds, max_rounds, stock_tables
 
 __all__ = ["Field", "allocate"]
 
-ROUNDS_PER_MECH = 4
-"""Live rounds one mech can have with stock weapons."""
-CLOUDS_PER_MECH = 3
-"""Live smoke clouds one mech can have: life 10 s, cooldown 5 s."""
+MIN_ROUNDS_PER_MECH, MIN_CLOUDS_PER_MECH = 4, 3
+"""Slots that saved states have even if no class needs as many."""
+MASK_BITS = 31
+"""Round slots that the masks of ``Blasts`` have bits for."""
+
+
+def round_slots(tables: GameTables, dt: float) -> int:
+    """Return the round slots of one mech: the most rounds that any class can have in flight at once.
+
+    Raises ``ValueError`` for more than ``MASK_BITS``; ``dt`` is the tick length [s].
+    """
+    slots = max(MIN_ROUNDS_PER_MECH, *(max_rounds(tables, mech, dt) for mech in tables.chassis))
+    expected = f"at most {MASK_BITS}: shorter flights or longer cooldowns"
+    require(slots <= MASK_BITS, "rounds in flight of one mech", slots, expected)
+    return slots
+
+
+def cloud_slots(tables: GameTables, dt: float) -> int:
+    """Return the cloud slots of one mech: the most smoke clouds of any class that can live at once."""
+    return max(MIN_CLOUDS_PER_MECH, *(max_clouds(tables, mech, dt) for mech in tables.chassis))
+
+
+STOCK = stock_tables(EnvConfig().physics)
+ROUNDS_PER_MECH = round_slots(STOCK, EnvConfig().dt_sim)
+CLOUDS_PER_MECH = cloud_slots(STOCK, EnvConfig().dt_sim)
 CONTACT_SLOTS = 20
 """Contact slots of a display."""
 JOURNAL_ROWS_PER_MECH = 128
@@ -46,7 +67,7 @@ class World:
     """Voxel map of each environment."""
 
     material = Field(U8, "EZYX", "material id of each voxel")
-    voxel_hp = Field(U16, "EZYX", "hit points left of each voxel")
+    voxel_hp = Field(U16, "EZYX", "remaining hit points of each voxel")
     move_plane = Field(U64, "EYX", "bit z set where the column blocks mechs")
     sight_plane = Field(U64, "EYX", "bit z set where the column blocks sight")
     shot_plane = Field(U64, "EYX", "bit z set where the column stops rounds")
@@ -93,7 +114,7 @@ class Episode:
     forced_seed = Field(I32, "E", "seed of every next episode, -1 to draw it")
     forced_slot = Field(I32, "E", "map of every next episode, -1 to draw it")
     withheld = Field(I32, "E", "disabled mechanics of this episode: bits 1 heat, 2 missiles, 4 EWAR, 8 paint")
-    withhold = Field(I32, "E", "the same of every next episode")
+    withhold = Field(I32, "E", "disabled mechanics of the next episodes, the same bits")
     packs = Field(I32, "E", "most packs per team in the next episodes; the map may have fewer")
     score = Field(V2, "E", "zone score of blue and red [s]")
     zone_tick = Field(V2, "E", "zone tick of blue and red in the last decision")
@@ -117,7 +138,7 @@ class Smoke:
 
     cloud_ticks = Field(I32, "EMQ", "ticks left of each smoke cloud, 0 free")
     cloud_pos = Field(V3, "EMQ", "centre of each smoke cloud [vox]")
-    clouds = Field(I32, "E", "smoke clouds that live")
+    clouds = Field(I32, "E", "live smoke clouds")
 
 
 @array_struct
@@ -139,7 +160,7 @@ class Controls:
 
 @array_struct
 class Senses:
-    """What each mech can know at the end of a decision."""
+    """Senses of each mech at the end of an environment step."""
 
     sight = Field(U8, "EMM", "segment between two centres: 0 terrain blocks it, 1 clear, 2 only smoke blocks it")
     quality = Field(F32, "EM", "sensor quality")
@@ -156,33 +177,33 @@ class Tracks:
     trace_pos = Field(V3, "EDM", "where each mech was in the last decisions, a ring of them [vox]")
     trace_vel = Field(V3, "EDM", "its velocity then [vox/s]")
     trace_body = Field(V4, "EDM", "its heading [rad], hit points, heat and stability then")
-    trace_marks = Field(I32, "EDM", "bits 1 fallen, 2 legged then; the rest one more than who had painted it, 0 none")
+    trace_marks = Field(I32, "EDM", "bits 1 fallen, 2 legged then; above them its painter plus 1, 0 none")
 
 
 @array_struct
 class Events:
-    """What happened to each mech, in the current decision unless the field says otherwise."""
+    """Events of each mech, of the current decision unless the field states another time."""
 
     acting = Field(I32, "EM", "1 if alive when the decision began")
     took = Field(F32, "EM", "damage taken this decision")
     dealt = Field(F32, "EM", "damage dealt to hostiles this decision")
     dealt_friendly = Field(F32, "EM", "damage dealt to friends this decision")
     kills = Field(I32, "EM", "hostile kills this decision")
-    assists = Field(I32, "EM", "paid paint assists this decision")
-    assist_tick = Field(I32, "EM", "last tick at which paint on this mech paid an assist")
+    assists = Field(I32, "EM", "rewarded paint assists this decision")
+    assist_tick = Field(I32, "EM", "last tick at which paint on this mech earned an assist")
     died = Field(I32, "EM", "1 if it died this decision")
     dying = Field(I32, "EM", "1 from death until its wreck is stamped")
     was_hit = Field(I32, "EM", "1 if hit this decision")
     fired = Field(I32, "EM", "bit w set if weapon w was fired this decision")
     hit_dir = Field(V3, "EM", "unit vector toward the last attacker, zero if none")
     aim = Field(I32, "EMW", "target of each weapon this tick, -1 blind, -2 not fired")
-    assist_to = Field(I32, "EM", "painter that this mech's damage pays this phase, -1 none")
+    assist_to = Field(I32, "EM", "painter that earns an assist by this mech's damage this phase, -1 none")
     killer = Field(I32, "EM", "mech that killed this one, -1 none or a hazard")
-    hazard = Field(I32, "EM", "what killed it where no mech did: Hazard, 0 nothing")
+    hazard = Field(I32, "EM", "Hazard that killed it, 0 if none did")
     shutdown_due = Field(I32, "EM", "1 if hits of this phase shut it down, which acts from the next tick")
     landing_speed = Field(F32, "EM", "downward speed that something stopped in this tick [vox/s], else 0")
     intercepts = Field(I32, "EM", "missiles shot down this decision")
-    ams_shot = Field(wp.vec4i, "EM", "last shot of point defence: whose round, its slot, its weapon, 1 if it was hit")
+    ams_shot = Field(wp.vec4i, "EM", "last shot of point defence: owner of the round, its slot and weapon, 1 if hit")
     bad_actions = Field(I32, "EM", "non-finite action entries replaced by 0 this decision")
     overflow = Field(I32, "EM", "bits of capacity overflows; 1 rounds, 2 smoke clouds")
     knockdowns = Field(I32, "EM", "knockdowns this decision")
@@ -212,7 +233,7 @@ class Blasts:
     blast_pos = Field(V3, "EMS", "centre of the explosion [vox]")
     blast_skip = Field(I32, "EMS", "mech that the explosion spares because the round hit it, -1 none")
     blast_weapon = Field(I32, "EMS", "weapon of the round that exploded")
-    splash = Field(V3, "EMM", "what mech 1's explosions cost mech 2: damage, stability; and its last round felt, -1")
+    splash = Field(V3, "EMM", "by mech 1's explosions on mech 2: damage, stability loss, slot of the last round or -1")
 
 
 @array_struct

@@ -1,6 +1,6 @@
-"""The contents page of the simulator: what a tick, a decision's start, a look around and a reset consist of.
+"""The launches of the simulator in order: reading actions, a tick, sensing and a reset.
 
-Each function returns launches in order; ``echelon.env`` strings them into a whole decision. Every numbered phase
+``echelon.env`` joins them to an environment step. Every numbered phase
 finishes for all mechs of an environment before the next begins.
 """
 
@@ -17,7 +17,7 @@ RECORDED = "J"
 
 
 def read_actions() -> list[Launch]:
-    """Turn action vectors into controls and clear the counters of the step."""
+    """Return the launches that turn action vectors into controls and clear the counters of the step."""
     return in_phase(
         "controls",
         [
@@ -29,19 +29,19 @@ def read_actions() -> list[Launch]:
 
 
 def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
-    """One tick: clock, upkeep, projectiles, weapons, movement and noise, with deaths resolved after each phase.
+    """Return the launches of a tick: clock, upkeep, projectiles, weapons, movement; each phase resolves its deaths.
 
-    ``recorded`` adds the launches that keep the journal; they change nothing of the game. ``landing`` adds the shock of
+    ``recorded`` adds the launches that write the journal; they do not change the battle. ``landing`` adds the shock of
     hard landings.
     """
 
-    def noted(*kernels: Any) -> list[Launch]:
+    def recording(*kernels: Any) -> list[Launch]:
         return in_phase("journal", [Launch(kernel, RECORDED) for kernel in kernels]) if recorded else []
 
     hits = [Launch(damage.apply_hits, MECH), Launch(damage.resolve_deaths, MECH), Launch(damage.credit_hits, MECH)]
     rounds = [
         Launch(projectiles.defend, ENV),
-        *noted(journal.record_defence),
+        *recording(journal.record_defence),
         Launch(projectiles.guide, MECH),
         Launch(projectiles.fly, MECH),
         Launch(projectiles.burst_smoke, ENV),
@@ -53,7 +53,7 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
         Launch(fire.triggers, MECH),
     ]
     wrecks = [Launch(terrain.stamp_wrecks, ENV)]
-    falls = [Launch(motion.land, MECH), *noted(journal.record_deaths), *wrecks] if landing else []
+    falls = [Launch(motion.land, MECH), *recording(journal.record_deaths), *wrecks] if landing else []
     return in_phase(
         "tick",
         [
@@ -64,7 +64,7 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
                     Launch(upkeep.timers, MECH),
                     Launch(upkeep.thermals, MECH),
                     Launch(upkeep.balance, MECH),
-                    *noted(journal.record_deaths),
+                    *recording(journal.record_deaths),
                     *wrecks,
                 ],
             ),
@@ -73,14 +73,14 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
                 [
                     *rounds,
                     *hits,
-                    *noted(journal.record_hits, journal.record_impacts),
+                    *recording(journal.record_hits, journal.record_impacts),
                     Launch(terrain.damage_terrain, ENV),
                     *wrecks,
                 ],
             ),
             *in_phase(
                 "weapons",
-                [*shots, *noted(journal.record_launches), *hits, *noted(journal.record_hits), *wrecks],
+                [*shots, *recording(journal.record_launches), *hits, *recording(journal.record_hits), *wrecks],
             ),
             *in_phase("movement", [Launch(motion.move, ENV), *falls]),
         ],
@@ -88,7 +88,7 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
 
 
 def sense(fresh: str) -> list[Launch]:
-    """What every mech can know now, in the environments that array ``fresh`` marks."""
+    """Return the launches that sense, in the environments that array ``fresh`` marks."""
     given = {"fresh": fresh}
     return in_phase(
         "sensing",
@@ -101,7 +101,7 @@ def sense(fresh: str) -> list[Launch]:
 
 
 def reset(fresh: str) -> list[Launch]:
-    """Begin an episode in the environments that array ``fresh`` marks."""
+    """Return the launches that begin an episode in the environments that array ``fresh`` marks."""
     given = {"fresh": fresh}
     return in_phase(
         "reset",

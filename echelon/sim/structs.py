@@ -18,8 +18,9 @@ is a Warp struct, so a kernel takes a whole group of arrays as one parameter::
     batch.add_fields(fields_of(Track))
     program = [Launch(age_tracks, "EM")]
 
-- A field's name is the name of its array in the batch. Names are unique over all structs; a field that several structs
-  share is declared in one and repeated by reference (``tick = Episode.fields["tick"]``).
+- A field's name is the name of its array in the batch. Names are unique over all structs: adding or binding an array
+  that two structs declare raises ``ValueError``. A field that several structs share is declared in one and repeated by
+  reference (``tick = Episode.fields["tick"]``).
 - The backend fills a struct parameter with the arrays of its fields, whatever the parameter is called. A missing array
   raises ``KeyError`` when the program is captured.
 - A parameter that is written carries the suffix ``_out``; everything else is only read. A kernel that reads some fields
@@ -33,9 +34,10 @@ is a Warp struct, so a kernel takes a whole group of arrays as one parameter::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+import numpy as np
 import warp as wp
 
 OUT = "_out"
@@ -49,9 +51,19 @@ class Field:
     dtype: Any
     shape: str
     doc: str
+    struct: str = field(default="", init=False, compare=False)
+    """Name of the struct that declares it, empty outside a struct."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Remember the declaring struct; one that repeats the field by reference is not its declarer."""
+        if not self.struct:
+            object.__setattr__(self, "struct", owner.__name__)
 
 
 T = TypeVar("T")
+
+STRUCTS: list[Any] = []
+"""Every struct made by ``array_struct`` in this process."""
 
 
 def array_struct(cls: type[T]) -> type[T]:
@@ -61,12 +73,30 @@ def array_struct(cls: type[T]) -> type[T]:
     columns.__annotations__ = {name: wp.array(dtype=row.dtype, ndim=len(row.shape)) for name, row in fields.items()}
     struct = wp.struct(columns)
     struct.fields = fields  # type: ignore[attr-defined]
+    STRUCTS.append(struct)
     return cast(type[T], struct)
 
 
 def fields_of(struct: Any) -> dict[str, Field]:
     """Return the fields of a struct by name."""
     return dict(struct.fields)
+
+
+def declaration_conflict(name: str, *declarations: Field | None) -> ValueError:
+    """Return the error of an array ``name`` with several declarations; None stands for an array added without one."""
+    owners = {row.struct or "a field outside structs" for row in declarations if row}
+    if None in declarations:
+        owners |= {row.struct for row in declarations_of(name)} - owners or {"an array without a field"}
+    return ValueError(
+        f"array {name!r} is declared by {' and '.join(sorted(owners))}; rename one of them, "
+        f'or repeat the field by reference to share it ({name} = Owner.fields["{name}"])'
+    )
+
+
+def declarations_of(name: str) -> list[Field]:
+    """Return the declarations of array ``name`` in structs; one that is repeated by reference counts once."""
+    found = {id(struct.fields[name]): struct.fields[name] for struct in STRUCTS if name in struct.fields}
+    return list(found.values())
 
 
 def is_array_struct(kind: Any) -> bool:
@@ -80,3 +110,9 @@ def allocate(fields: Mapping[str, Field], length: Mapping[str, int], device: str
         name: wp.zeros(tuple(length[letter] for letter in field.shape), dtype=field.dtype, device=device)
         for name, field in fields.items()
     }
+
+
+def numpy_layout(array: wp.array) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and element type of an array in numpy, where the components of vectors are a last axis."""
+    scalar = getattr(array.dtype, "_wp_scalar_type_", array.dtype)
+    return (*array.shape, *getattr(array.dtype, "_shape_", ())), np.dtype(wp.dtype_to_numpy(scalar))

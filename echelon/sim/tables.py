@@ -17,7 +17,7 @@ import numpy as np
 import warp as wp
 
 from echelon.config import EnvConfig, PhysicsConfig
-from echelon.sim.arsenal import ROSTER, WEAPONS, ChassisSpec, Cooldown, Weapon, WeaponSpec
+from echelon.sim.arsenal import CHASSIS, ROSTER, WEAPONS, ChassisSpec, Cooldown, Guidance, Weapon, WeaponSpec
 from echelon.sim.world import MATERIALS, Material, MaterialSpec
 
 NUM_WEAPONS = len(WEAPONS)
@@ -41,6 +41,26 @@ class GameTables:
     chassis: tuple[ChassisSpec, ...]
     weapons: tuple[WeaponSpec, ...]
     physics: PhysicsConfig
+
+
+def stock_tables(physics: PhysicsConfig) -> GameTables:
+    """Return the tables without overrides, with these physics."""
+    return GameTables(chassis=CHASSIS, weapons=WEAPONS, physics=physics)
+
+
+def max_rounds(tables: GameTables, mech: ChassisSpec, dt: float) -> int:
+    """Return the largest number of rounds that a mech can have in flight at once, at tick length ``dt`` [s]."""
+    fired = [spec for weapon in mech.carries if (spec := tables.weapons[weapon]).guidance != Guidance.HITSCAN]
+    return sum(ceil((life_ticks(spec.life_s, dt) + 1) / duration_ticks(spec.cooldown_s, dt)) for spec in fired)
+
+
+def max_clouds(tables: GameTables, mech: ChassisSpec, dt: float) -> int:
+    """Return the largest number of a mech's smoke clouds that live at once, rounds about to burst included."""
+    launchers = [spec for weapon in mech.carries if (spec := tables.weapons[weapon]).bursts_smoke]
+    cloud = duration_ticks(tables.physics.smoke_life_s, dt)
+    return sum(
+        ceil((cloud + life_ticks(spec.life_s, dt) + 1) / duration_ticks(spec.cooldown_s, dt)) for spec in launchers
+    )
 
 
 @dataclass(frozen=True)
@@ -97,6 +117,8 @@ class Rules:
     """Trigger bit that fires weapon w on chassis c, -1 if it is not carried [chassis, weapon]."""
     voxel_damage: wp.array2d(dtype=wp.float32)
     """Factor on the damage of a weapon to voxels of a material [weapon, material]."""
+    timer_ticks: wp.array(dtype=wp.int32)
+    """Longest cooldown of the carried weapons that share timer k [ticks], at least 1 [cooldown]."""
     roster: wp.array(dtype=wp.int32)
     """Chassis of each position in a pack."""
     # clock
@@ -212,6 +234,12 @@ def pack_rules(cfg: EnvConfig, tables: GameTables, device: str) -> Rules:
     rules.materials = _pack_rows(MaterialRow, MATERIALS, MATERIAL_DERIVED, dt, device)
     triggers = [[int(c.carries.get(Weapon(w), -1)) for w in range(NUM_WEAPONS)] for c in tables.chassis]
     rules.trigger_of = wp.array(np.array(triggers, dtype=np.int32), dtype=wp.int32, device=device)
+    carried = {weapon for c in tables.chassis for weapon in c.carries}
+    cooldowns = [
+        [duration_ticks(w.cooldown_s, dt) for w in tables.weapons if w.weapon in carried and w.cooldown == k]
+        for k in Cooldown
+    ]
+    rules.timer_ticks = wp.array([max([1, *ticks]) for ticks in cooldowns], dtype=wp.int32, device=device)
     factors = [[w.voxel_damage.get(material, 1.0) for material in Material] for w in tables.weapons]
     rules.voxel_damage = wp.array(np.array(factors, dtype=np.float32), dtype=wp.float32, device=device)
     rules.roster = wp.array([int(c) for c in ROSTER], dtype=wp.int32, device=device)

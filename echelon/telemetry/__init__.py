@@ -1,1 +1,1 @@
-"""Records of a run: events, the metrics log, snapshots folded from it, exports."""
+"""Records of a run: events, the metrics log, snapshots built from it, exports."""

@@ -2,7 +2,7 @@
 
 Fields are plain numbers, strings, lists and dicts. Adding a metric is adding a field with a default, so that older
 files stay readable: the trainer's metrics fill the field of the same name (``update_fields``), every numeric field is
-exported (``export``), and a chart of the dashboard can draw every float field of ``EventUpdate``.
+exported (``export``), and a chart of the dashboard can draw every numeric field of ``EventUpdate``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class EventUpdate(Event):
     episodes: int = 0
     """Episodes finished so far."""
     elapsed_s: float = 0.0
-    """Training time so far, earlier sessions included [s]."""
+    """Training time so far, earlier sessions included [s]; schedules of the next update follow it."""
     steps_per_s: float = 0.0
     """Learner agent-steps per second in this update."""
     avg_return: float = math.nan
@@ -87,6 +87,12 @@ class EventUpdate(Event):
     pg_loss: float = 0.0
     vf_loss: float = 0.0
     aux_loss: float = 0.0
+    imitation_loss: float = 0.0
+    """Negative log-likelihood of the teacher's actions, up to a constant; 0 without labels."""
+    agreement: float = math.nan
+    """Mean of agreement_by_part; NaN without labels."""
+    flown_share: float = 1.0
+    """Fraction of learner mechs that the learner controls; a teacher controls the others."""
     entropy: float = 0.0
     approx_kl: float = 0.0
     clip_frac: float = 0.0
@@ -140,6 +146,8 @@ class EventUpdate(Event):
     """Mean sum of each reward term per learner mech and episode over the newest episodes."""
     actions: dict[str, float] = field(default_factory=dict)
     """Activation rate per ``role/trigger``."""
+    agreement_by_part: dict[str, float] = field(default_factory=dict)
+    """Fraction of steps in which the learner's sample equals the teacher's choice, by switch and selector."""
     curriculum: dict[str, Any] = field(default_factory=dict)
     """Value of each curriculum parameter."""
     opponents: dict[str, int] = field(default_factory=dict)
@@ -199,7 +207,14 @@ class EventEval(Event):
     weapon_prob: float = math.nan
     """Trigger probability of the scripted opponent."""
     deterministic: bool = True
+    sampled_win_rate: float = math.nan
+    """Win rate with sampled actions where both were played; ``win_rate`` is of mean actions then."""
+    sampled_low: float = math.nan
+    """Lower bound of its 95 % confidence interval (Wilson)."""
+    sampled_high: float = math.nan
     duration_s: float = 0.0
+    purpose: str = "choice"
+    """choice decides which checkpoint is the best; report has seeds of its own and decides nothing."""
     is_best: bool = False
     seeds: list[int] = field(default_factory=list)
     reasons: dict[str, int] = field(default_factory=dict)
@@ -315,6 +330,12 @@ class EventRound(Event):
     promoted: list[str] = field(default_factory=list)
     retired: list[str] = field(default_factory=list)
 
+    @property
+    def progress(self) -> float:
+        """Completed fraction of the job's rounds, 0 to 1; 0 where their number is unknown."""
+        of_round = self.played / self.matches if self.matches else float(self.state == "rated")
+        return min(1.0, (self.round - 1 + of_round) / self.rounds) if self.rounds else 0.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class EventCurriculum(Event):
@@ -348,6 +369,8 @@ class EventResume(Event):
     update: int
     """Update of the checkpoint."""
     global_step: int
+    elapsed_s: float = 0.0
+    """Training time from which the run's clock continues [s]."""
     checkpoint: str = ""
     message: str = ""
     """Damaged checkpoints that were skipped, if any."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,13 @@ KINDS = ("movement", "damage", "deaths")
 SUFFIX = ".npz"
 PREFIX = "u"
 """Prefix of the update number in a file name."""
+NAME = re.compile(rf"{PREFIX}([0-9]{{1,18}}){re.escape(SUFFIX)}")
 
 
 def heat_files(folder: Path) -> dict[int, Path]:
     """Return the heat map files of a folder by update, ascending."""
-    found = {path.stem.removeprefix(PREFIX): path for path in folder.glob(f"{PREFIX}*{SUFFIX}")}
-    return dict(sorted((int(number), path) for number, path in found.items() if number.isdigit()))
+    found = ((NAME.fullmatch(path.name), path) for path in folder.glob(f"{PREFIX}*{SUFFIX}"))
+    return dict(sorted((int(name[1]), path) for name, path in found if name))
 
 
 def read_heat(path: Path) -> dict[str, np.ndarray]:

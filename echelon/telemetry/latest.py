@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from echelon.state_files import open_regular
 from echelon.telemetry.events import (
     Event,
     EventAlert,
@@ -18,10 +19,11 @@ from echelon.telemetry.events import (
     EventEnd,
     EventEval,
     EventResume,
+    EventRound,
     EventStart,
     EventUpdate,
 )
-from echelon.telemetry.lines import from_json
+from echelon.telemetry.lines import MAX_RECORD_BYTES, from_json
 from echelon.telemetry.log import is_superseded_by
 
 BLOCK_BYTES = 1 << 16
@@ -36,6 +38,7 @@ SEARCHED: tuple[type[Event], ...] = (
     EventStart,
     EventEnd,
     EventResume,
+    EventRound,
 )
 
 
@@ -51,6 +54,8 @@ class LatestRecords:
     alert: EventAlert | None = None
     end: EventEnd | None = None
     """None where a session started after it."""
+    round: EventRound | None = None
+    """Newest round of an arena job."""
 
     @property
     def global_step(self) -> int:
@@ -63,23 +68,32 @@ PREFIXES: dict[type[Event], bytes] = {kind: f'\n{{"kind":"{kind.kind}"'.encode()
 UNTIL_LISTED: tuple[type[Event], ...] = (EventUpdate, EventEval)
 """Kinds shown by a list of runs; the search continues until they are found."""
 
+SEARCHED_LISTED: tuple[type[Event], ...] = (*UNTIL_LISTED, EventStart, EventResume, EventRound)
+"""Kinds that a list of runs shows of an ended run; of a running one also its alerts."""
+
 UNTIL_WITH_START: tuple[type[Event], ...] = (*UNTIL_LISTED, EventStart)
 """``UNTIL_LISTED`` and the newest session's start, which may be far from the end; otherwise the first start is used."""
 
 
 def read_latest(
-    path: Path, limit_bytes: int = LIMIT_BYTES, until: tuple[type[Event], ...] = UNTIL_LISTED
+    path: Path,
+    limit_bytes: int = LIMIT_BYTES,
+    until: tuple[type[Event], ...] = UNTIL_LISTED,
+    searched: tuple[type[Event], ...] = SEARCHED,
 ) -> LatestRecords:
-    """Return the newest records of a run, searching back until the kinds in ``until`` are found."""
+    """Return the newest records of a run, searching back until the kinds in ``until`` are found.
+
+    Only kinds in ``searched`` are looked for; without ``EventResume`` superseded records are returned too.
+    """
     found: dict[type[Event], Event] = {}
     resume: EventResume | None = None
     try:
-        file = open(path, "rb")
+        file = open_regular(path)
     except OSError:
         return LatestRecords()
     with file:
         for block in _backwards(file, limit_bytes):
-            for line in _newest_first(block, found):
+            for line in _newest_first(block, found, searched):
                 if (event := _record(line)) is None:
                     continue
                 if isinstance(event, EventResume):
@@ -98,6 +112,7 @@ def read_latest(
         checkpoint=_as(EventCheckpoint, found),
         alert=_as(EventAlert, found),
         end=_as(EventEnd, found),
+        round=_as(EventRound, found),
     )
 
 
@@ -109,9 +124,9 @@ def _as(kind: type[E], found: dict[type[Event], Event]) -> E | None:
     return event if isinstance(event, kind) else None
 
 
-def _newest_first(block: bytes, found: Container[type[Event]]) -> Iterator[bytes]:
-    """Yield the lines of kinds not in ``found`` yet, last first, without parsing other lines."""
-    positions = {kind: block.rfind(PREFIXES[kind]) for kind in SEARCHED if kind not in found}
+def _newest_first(block: bytes, found: Container[type[Event]], searched: tuple[type[Event], ...]) -> Iterator[bytes]:
+    """Yield the lines of searched kinds not in ``found`` yet, last first, without parsing other lines."""
+    positions = {kind: block.rfind(PREFIXES[kind]) for kind in searched if kind not in found}
     while positions:
         kind = max(positions, key=positions.__getitem__)
         at = positions[kind]
@@ -129,30 +144,30 @@ def _backwards(file: BinaryIO, limit_bytes: int) -> Iterator[bytes]:
     """Yield blocks of complete lines, each line preceded by a newline, newest block first."""
     at = file.seek(0, os.SEEK_END)
     stop = max(0, at - limit_bytes)
-    rest = b""
+    rest: list[bytes] = []
     while at > stop:
         size = min(BLOCK_BYTES, at - stop)
         at -= size
         file.seek(at)
-        block = file.read(size) + rest
-        if at == 0:
-            yield b"\n" + block
-            return
+        block = file.read(size)
         first = block.find(b"\n")
-        rest = block if first < 0 else block[:first]
-        if first >= 0:
-            yield block[first:]
+        if at > 0 and first < 0:
+            rest.append(block)
+            continue
+        whole = b"".join([block, *reversed(rest)])
+        yield whole[first:] if at > 0 else b"\n" + whole
+        rest = [block[:first]]
 
 
 def _first(file: BinaryIO) -> EventStart | None:
     """Return the start of the first session, the first record of the file."""
     file.seek(0)
-    event = _record(file.readline(LIMIT_BYTES))
+    event = _record(file.readline(MAX_RECORD_BYTES + 1))
     return event if isinstance(event, EventStart) else None
 
 
 def _record(line: bytes) -> Event | None:
     try:
         return from_json(line)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None

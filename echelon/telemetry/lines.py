@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
+from echelon.state_files import parse_json
 from echelon.telemetry.events import EVENTS, Event
 
-_TYPES: dict[str, dict[str, Any]] = {
-    kind: {name: hint for name, hint in get_type_hints(cls).items() if name != "kind"} for kind, cls in EVENTS.items()
-}
-"""Type of each field by kind."""
+MAX_RECORD_BYTES = 1 << 20
+"""Length above which a line is no record; the longest ones, of a league with a thousand entries, have some 50 KiB."""
+
+MAX_NUMBER = 2.0**63
+"""Whole numbers of this size and above are no count; arithmetic with them overflows."""
+
+
+SHOWN_CHARS = 60
+"""Characters of an invalid value in a message."""
 
 
 def to_json(event: Event) -> str:
@@ -27,19 +33,23 @@ def from_json(line: str | bytes) -> Event:
 
     Unknown fields are dropped, so that files of newer versions stay readable.
     """
-    row = json.loads(line)
-    if not isinstance(row, dict) or row.get("kind") not in EVENTS:
-        raise ValueError(f"record {str(line)[:60]!r} has an unknown kind (have: {', '.join(EVENTS)})")
-    cls, types = EVENTS[row["kind"]], _TYPES[row["kind"]]
-    values = {
-        name: row[name] if type(row[name]) is expected else _convert(f"{cls.kind}.{name}", expected, row[name])
-        for name, expected in types.items()
-        if name in row
-    }
+    if len(line) > MAX_RECORD_BYTES:
+        raise ValueError(f"record has {len(line)} bytes, expected at most {MAX_RECORD_BYTES}")
+    row = parse_json(line)
+    kind = row.get("kind") if isinstance(row, dict) else None
+    if not isinstance(kind, str) or kind not in EVENTS:
+        raise ValueError(f"record {str(line[:SHOWN_CHARS])!r} has an unknown kind (have: {', '.join(EVENTS)})")
+    values = {}
+    for name, convert in _FIELDS[kind]:
+        if name in row:
+            try:
+                values[name] = convert(row[name])
+            except _MismatchError as error:
+                raise ValueError(f"{kind}.{'.'.join((name, *error.keys))} is {error}") from None
     try:
-        return cls(**values)
+        return EVENTS[kind](**values)
     except TypeError as error:
-        raise ValueError(f"record of kind {cls.kind!r} is incomplete: {error}") from None
+        raise ValueError(f"record of kind {kind!r} is incomplete: {error}") from None
 
 
 def _strict(value: Any) -> Any:
@@ -52,22 +62,77 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def _convert(name: str, expected: Any, value: Any) -> Any:
-    """Return a JSON value converted to the type of its field, recursively: null to NaN, 1 to 1.0."""
-    if type(value) is expected or expected is Any:
+class _MismatchError(ValueError):
+    """A JSON value does not fit its field; ``keys`` lead to it within the field, outermost first."""
+
+    def __init__(self, value: Any, expected: str) -> None:
+        super().__init__(f"{repr(value)[:SHOWN_CHARS]}, expected {expected}")
+        self.keys: list[str] = []
+
+
+Converter = Callable[[Any], Any]
+"""Returns a JSON value as its field's type, or raises ``_MismatchError``."""
+
+
+def _float(value: Any) -> float:
+    """Return a number as a float; null and floats that are not finite are NaN."""
+    if type(value) is float or value is None:
+        return value if value is not None and math.isfinite(value) else math.nan
+    if type(value) is int and abs(value) < MAX_NUMBER:
+        return float(value)
+    raise _MismatchError(value, "float")
+
+
+def _int(value: Any) -> int:
+    if type(value) is int and abs(value) < MAX_NUMBER:
         return value
-    cls = get_origin(expected) or expected
-    if cls is float:
-        if value is None:
-            return math.nan
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            with contextlib.suppress(OverflowError):
-                return float(value)
-    elif isinstance(value, cls) and (cls is bool or not isinstance(value, bool)):
-        inner = get_args(expected)[-1] if cls in (dict, list) else Any
-        if inner is Any:
+    raise _MismatchError(value, "int")
+
+
+def _exactly(cls: type) -> Converter:
+    def convert(value: Any) -> Any:
+        if type(value) is cls:
             return value
-        if cls is dict:
-            return {key: _convert(f"{name}.{key}", inner, item) for key, item in value.items()}
-        return [_convert(name, inner, item) for item in value]
-    raise ValueError(f"{name} is {value!r}, expected {cls.__name__}")
+        raise _MismatchError(value, cls.__name__)
+
+    return convert
+
+
+def _list_of(item: Converter) -> Converter:
+    def convert(value: Any) -> list[Any]:
+        if type(value) is list:
+            return [item(part) for part in value]
+        raise _MismatchError(value, "list")
+
+    return convert
+
+
+def _dict_of(item: Converter) -> Converter:
+    def convert(value: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise _MismatchError(value, "dict")
+        converted = {}
+        for key, part in value.items():
+            try:
+                converted[key] = item(part)
+            except _MismatchError as error:
+                error.keys.insert(0, key[:SHOWN_CHARS])
+                raise
+        return converted
+
+    return convert
+
+
+def _converter(hint: Any) -> Converter:
+    """Return the converter of a field's type."""
+    cls = get_origin(hint) or hint
+    if cls in (list, dict) and (inner := get_args(hint)[-1]) is not Any:
+        return (_list_of if cls is list else _dict_of)(_converter(inner))
+    return {float: _float, int: _int}.get(cls) or _exactly(cls)
+
+
+_FIELDS: dict[str, tuple[tuple[str, Converter], ...]] = {
+    kind: tuple((name, _converter(hint)) for name, hint in get_type_hints(cls).items() if name != "kind")
+    for kind, cls in EVENTS.items()
+}
+"""Name and converter of each field by kind."""

@@ -11,8 +11,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from echelon.files import fsync
+from echelon.state_files import LineSplitter, open_regular
 from echelon.telemetry.events import Event, EventAlert, EventEnd, EventResume, EventStart
-from echelon.telemetry.lines import from_json, to_json
+from echelon.telemetry.lines import MAX_RECORD_BYTES, from_json, to_json
 
 CHUNK_BYTES = 1 << 20
 """Bytes read at once, which bounds the memory needed for a long run."""
@@ -26,6 +28,8 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         """Open ``path`` for appending; a line torn by an earlier crash is terminated first."""
+        self.path = path
+        self._synced_name = False
         self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         size = os.fstat(self._fd).st_size
         self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
@@ -40,8 +44,11 @@ class EventLog:
         self._torn = False
 
     def sync(self) -> None:
-        """Flush appended records to the disk."""
+        """Flush appended records, and at first the file's entry in its folder, to the disk."""
         os.fsync(self._fd)
+        if not self._synced_name:
+            fsync(self.path.parent)
+            self._synced_name = True
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -70,7 +77,7 @@ class EventFollower:
         self.behind = False
         self._inode = -1
         self._offset = offset
-        self._rest = b""
+        self._lines = LineSplitter(MAX_RECORD_BYTES + 1)
 
     def poll(self, limit_bytes: int | None = None) -> list[Event]:
         """Return the complete records appended since the last call, superseded ones included.
@@ -79,7 +86,7 @@ class EventFollower:
         """
         self.behind = False
         try:
-            file = open(self.path, "rb")
+            file = open_regular(self.path)
         except FileNotFoundError:
             return []
         events: list[Event] = []
@@ -92,8 +99,7 @@ class EventFollower:
             stop = math.inf if limit_bytes is None else self._offset + limit_bytes
             while chunk := file.read(CHUNK_BYTES):
                 self._offset += len(chunk)
-                *lines, self._rest = (self._rest + chunk).split(b"\n")
-                self._parse(lines, events)
+                self._parse(self._lines.feed(chunk), events)
                 if self._offset >= stop:
                     self.behind = True
                     break
@@ -101,7 +107,8 @@ class EventFollower:
 
     def _restart(self) -> None:
         self.generation += 1
-        self._offset, self._rest, self.skipped = 0, b"", 0
+        self._offset, self.skipped = 0, 0
+        self._lines.clear()
 
     def _parse(self, lines: Iterable[bytes], events: list[Event]) -> None:
         for line in lines:
@@ -109,7 +116,7 @@ class EventFollower:
                 continue
             try:
                 events.append(from_json(line))
-            except (ValueError, RecursionError):
+            except ValueError:
                 self.skipped += 1
 
 

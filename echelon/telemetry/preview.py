@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
+from echelon.state_files import open_regular
 from echelon.telemetry.events import EventUpdate
 from echelon.telemetry.lines import from_json
 
@@ -29,7 +30,7 @@ def sample_updates(path: Path, samples: int = SAMPLES) -> list[EventUpdate]:
     """Return at most ``samples`` evenly spread updates of a run in order, without superseded ones."""
     by_update: dict[int, EventUpdate] = {}
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             size = file.seek(0, os.SEEK_END)
             for i in range(samples):
                 event = _update_from(file, size * i // samples)
@@ -57,7 +58,7 @@ def _update_from(file: BinaryIO, offset: int) -> EventUpdate | None:
             if line.startswith(UPDATE_PREFIX):
                 try:
                     event = from_json(line)
-                except (ValueError, RecursionError):
+                except ValueError:
                     continue
                 return event if isinstance(event, EventUpdate) else None
         if len(block) < LINE_BYTES:

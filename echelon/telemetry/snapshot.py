@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -190,8 +191,7 @@ class SnapshotBuilder:
             case EventEpisodes():
                 self._totals = _add_episodes(self._totals, event)
             case EventEval():
-                if self._best is None or event.win_rate > self._best.win_rate:
-                    self._best = event
+                self._best = _better(self._best, event)
             case EventCheckpoint():
                 self._saved.append(_Mark(event.update, self._update, self._totals))
             case EventEnd():
@@ -208,7 +208,7 @@ class SnapshotBuilder:
         self._saved = deque((m for m in self._saved if m.number <= resume.update), maxlen=MAX_MARKS)
         for name, events in self._lists.items():
             self._lists[name] = [e for e in events if not is_superseded_by(e, resume)]
-        self._best = max(self._lists["evals"], key=lambda e: e.win_rate, default=None)
+        self._best = reduce(_better, self._lists["evals"], None)
 
     def snapshot(self, skipped: int = 0) -> RunSnapshot:
         """Return the snapshot after the newest record."""
@@ -223,6 +223,15 @@ class SnapshotBuilder:
             skipped=skipped,
             **lists,
         )
+
+
+def _better(best: EventEval | None, event: EventEval) -> EventEval | None:
+    """Return the better of two evaluations; a report decides nothing, and another opponent begins again."""
+    if event.purpose != "choice":
+        return best
+    if best is None or event.opponent != best.opponent:
+        return event
+    return event if event.win_rate > best.win_rate else best
 
 
 def _add_episodes(totals: EpisodeTotals, event: EventEpisodes) -> EpisodeTotals:

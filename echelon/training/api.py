@@ -11,9 +11,10 @@ from typing import Any
 
 from echelon.config import EnvConfig, EvalConfig, RunConfig
 from echelon.config.presets import get_preset
+from echelon.config.seeds import eval_seeds
 from echelon.rl.weights import LoadedPolicy
 from echelon.telemetry.events import Event
-from echelon.training.evaluation import EvalStats, eval_seeds, evaluate_policy
+from echelon.training.evaluation import EvalStats, evaluate_policy
 from echelon.training.loop import RunResult, run
 from echelon.training.policy_agent import env_config_of
 from echelon.training.weights import load_policy

@@ -2,27 +2,34 @@
 
 A folder ``step-N`` contains weights, learner state, environment state and ``manifest.json`` with size and sha256 of
 each file. It is written under a temporary name, synced and renamed; a crash at any point leaves older checkpoints
-unchanged. Only tensors and plain values are stored: reading one never runs code. ``echelon.training.session`` decides
-what the learner state contains; ``echelon.rl.checkpoint`` reads checkpoints, and its names are re-exported here.
+unchanged, and ``recover`` completes a save that was interrupted after its manifest. Only tensors and plain values are
+stored: reading one never runs code. ``echelon.training.session`` decides what the learner state contains;
+``echelon.rl.checkpoint`` reads checkpoints, and its names are re-exported here.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import json
 import os
+import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file as save_tensors
 from torch import Tensor
 
+from echelon.files import atomic_write, exchange, fsync, make_folder
 from echelon.rl.checkpoint import (
     BEST,
     CARRY,
@@ -39,12 +46,13 @@ from echelon.rl.checkpoint import (
     open_checkpoint,
     rank_file_name,
     read_best,
+    step_name,
     steps_in,
 )
-from echelon.runs import atomic_write, fsync_folder
 from echelon.training.runtime.fault_points import fault_point
 
 __all__ = [
+    "BEST",
     "Checkpoint",
     "CheckpointSearch",
     "RankPart",
@@ -53,10 +61,15 @@ __all__ = [
     "open_checkpoint",
     "prune",
     "read_best",
+    "recover",
     "save_checkpoint",
+    "step_name",
 ]
 
-TEMPORARY = ".tmp-"
+TEMPORARY, REPLACED = ".tmp-", ".tmp-old-"
+"""Prefixes of a folder being written and of the one it replaces."""
+SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+"""Error number in a message of safetensors."""
 
 
 @dataclass(frozen=True)
@@ -79,38 +92,26 @@ def save_checkpoint(
     manifest: dict[str, Any],
     others: Sequence[RankPart] = (),
 ) -> Checkpoint:
-    """Write ``folder/step-<global_step>`` and return it; an ``OSError`` leaves existing checkpoints unchanged.
+    """Write ``folder/step-<global_step>`` and return it.
+
+    ``OSError`` where it cannot be written: existing checkpoints are unchanged and no temporary folder remains.
 
     ``environment`` and ``carry`` are those of rank 0, ``others`` the parts of the other ranks, in order.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    name = f"step-{manifest['global_step']}"
+    make_folder(folder)
+    recover(folder)
+    name = step_name(manifest["global_step"])
     building = folder / f"{TEMPORARY}{name}"
-    _remove_leftovers(folder)
-    building.mkdir()
     try:
+        building.mkdir()
         fault_point("save.begin")
-        save_tensors({k: v.detach().contiguous() for k, v in weights.items()}, building / WEIGHTS)
-        fault_point("save.weights")
-        ranks = [{"rng": part.rng, "opponents": part.opponents} for part in others]
-        torch.save({**state, "ranks": ranks}, building / STATE)
-        carries = (carry, *(part.carry for part in others))
-        for rank, tensors in enumerate(carries):
-            save_tensors(
-                {k: v.detach().contiguous() for k, v in tensors.items()}, building / rank_file_name(CARRY, rank)
-            )
-        fault_point("save.state")
-        environments = (environment, *(part.environment for part in others))
-        for rank, arrays in enumerate(environments):
-            contiguous = {k: np.ascontiguousarray(v) for k, v in arrays.items()}
-            save_arrays(contiguous, building / rank_file_name(ENVIRONMENT, rank))
-        fault_point("save.environment")
+        with _system_errors():
+            _write_tensors(building, weights, state, environment, carry, others)
         full = _write_manifest(building, manifest)
         fault_point("save.before_rename")
         _move_into_place(building, folder / name)
-        fault_point("save.after_rename")
-    except OSError:
-        shutil.rmtree(building, ignore_errors=True)
+    except BaseException:
+        recover(folder)
         raise
     return Checkpoint(path=folder / name, manifest=full)
 
@@ -131,10 +132,78 @@ def prune(folder: Path, keep: int) -> list[Path]:
     return removed
 
 
+def recover(folder: Path) -> list[Path]:
+    """Put whole checkpoints of interrupted saves in place, delete other temporary folders; return the former.
+
+    A temporary folder is deleted only if it is incomplete or its step is in place and valid.
+    """
+    recovered = []
+    # of a step saved twice the new folder comes first
+    for path in sorted(folder.glob(f"{TEMPORARY}*"), key=lambda path: (path.name.startswith(REPLACED), path.name)):
+        target = folder / path.name.removeprefix(REPLACED).removeprefix(TEMPORARY)
+        # an error of the system says nothing about a checkpoint: it stays
+        with contextlib.suppress(OSError):
+            if _is_valid(path) and not _is_valid(target):
+                shutil.rmtree(target, ignore_errors=True)
+                os.rename(path, target)
+                fsync(folder)
+                recovered.append(target)
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+    return recovered
+
+
+def _is_valid(path: Path) -> bool:
+    try:
+        open_checkpoint(path)
+    except ValueError:
+        return False
+    return True
+
+
+def _write_tensors(
+    building: Path,
+    weights: dict[str, Tensor],
+    state: dict[str, Any],
+    environment: dict[str, np.ndarray],
+    carry: dict[str, Tensor],
+    others: Sequence[RankPart],
+) -> None:
+    save_tensors(_contiguous(weights), building / WEIGHTS)
+    fault_point("save.weights")
+    ranks = [{"rng": part.rng, "opponents": part.opponents} for part in others]
+    # written by torch itself, a full disk would be a RuntimeError without an error number
+    data = io.BytesIO()
+    torch.save({**state, "ranks": ranks}, data)
+    (building / STATE).write_bytes(data.getbuffer())
+    for rank, tensors in enumerate((carry, *(part.carry for part in others))):
+        save_tensors(_contiguous(tensors), building / rank_file_name(CARRY, rank))
+    fault_point("save.state")
+    for rank, arrays in enumerate((environment, *(part.environment for part in others))):
+        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        save_arrays(contiguous, building / rank_file_name(ENVIRONMENT, rank))
+    fault_point("save.environment")
+
+
+def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+
+
+@contextlib.contextmanager
+def _system_errors() -> Iterator[None]:
+    """Raise errors of safetensors as the ``OSError`` that caused them."""
+    try:
+        yield
+    except SafetensorError as error:
+        found = SYSTEM_ERROR.search(str(error))
+        number = int(found[1]) if found else errno.EIO
+        raise OSError(number, os.strerror(number)) from error
+
+
 def _write_manifest(building: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     files = {}
     for path in sorted(building.iterdir()):
-        _sync(path)
+        fsync(path)
         files[path.name] = describe(path)
     full = {
         **manifest,
@@ -152,30 +221,24 @@ def _write_manifest(building: Path, manifest: dict[str, Any]) -> dict[str, Any]:
         file.write(text[len(text) // 2 :])
         file.flush()
         os.fsync(file.fileno())
-    fsync_folder(building)
+    fsync(building)
     return full
 
 
 def _move_into_place(building: Path, target: Path) -> None:
-    """Rename ``building`` to ``target``; an existing folder of the same step is moved away first and then deleted."""
-    if target.exists():
-        replaced = target.with_name(f"{TEMPORARY}old-{target.name}")
+    """Rename ``building`` to ``target``, of which an older version is replaced and deleted.
+
+    Both names are exchanged atomically; where the system cannot do that, ``recover`` completes an interrupted exchange.
+    """
+    replaced = building
+    if not target.exists():
+        os.rename(building, target)
+    elif not exchange(building, target):
+        replaced = target.with_name(f"{REPLACED}{target.name}")
         os.rename(target, replaced)
+        fsync(target.parent)
+        fault_point("save.moved_away")
         os.rename(building, target)
-        shutil.rmtree(replaced, ignore_errors=True)
-    else:
-        os.rename(building, target)
-    fsync_folder(target.parent)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    for path in folder.glob(f"{TEMPORARY}*"):
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    fault_point("save.after_rename")
+    fsync(target.parent)
+    shutil.rmtree(replaced, ignore_errors=True)

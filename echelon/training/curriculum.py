@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from echelon.arena.intervals import wilson_interval
 from echelon.config import LADDER, CurriculumConfig, OpponentConfig, RunConfig
+from echelon.statistics import wilson_interval
 
 THIRDS = 3
 RANGE_SUFFIX = "_range"

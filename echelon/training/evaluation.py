@@ -1,7 +1,7 @@
 """Evaluation of a frozen policy against scripted pilots on held-out seeds, every seed from both sides.
 
-Seeds come from a range that training never draws from. Two evaluations of equal weights and seeds return equal
-statistics. Shapes: ``E environment (two per seed), N learner row``.
+Seeds come from ranges that training never draws from (``echelon.config.seeds``). Two evaluations of equal weights and
+seeds return equal statistics. Shapes: ``E environment (two per seed), N learner row``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from typing import Any, Protocol
 
 import torch
 
-from echelon.arena.intervals import wilson_interval
-from echelon.config import EVAL_SEED_BASE, EnvConfig
+from echelon.config import EnvConfig
+from echelon.config.seeds import SeedRange
+from echelon.config.seeds import eval_seeds as eval_seeds
 from echelon.replay.embed import embed_world
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
+from echelon.statistics import wilson_interval
 from echelon.telemetry.events import EventEval
 from echelon.training.opponents.outcomes import hp_margin, learner_return, outcome_of, side_of, team_hit_points
 from echelon.training.ppo.collect import BatchedEnv, Opponents
@@ -34,8 +36,6 @@ LEARNERS = ("blue", "red")
 FULL_WEAPON_PROB = 1.0
 OPPONENT = "medium"
 """Scripted level that ``evaluate_vs_heuristic`` plays against."""
-SEED_STREAMS = {"report": 0, "rating": 1 << 24, "gate": 1 << 25}
-"""First held-out seed of reported evaluations, snapshot ratings and gates, relative to ``EVAL_SEED_BASE``."""
 
 
 class EpisodeObserver(Protocol):
@@ -80,11 +80,8 @@ class EvalStats:
     """Mean sum of each reward term per mech and episode."""
     actions: dict[str, float] = field(default_factory=dict)
     """Activation rate per ``class/control``, over steps of living mechs."""
-
-
-def eval_seeds(count: int, stream: str = "report") -> list[int]:
-    """Return the first ``count`` held-out seeds of a stream of ``SEED_STREAMS``; streams do not overlap."""
-    return [EVAL_SEED_BASE + SEED_STREAMS[stream] + s for s in range(count)]
+    sampled: EvalStats | None = None
+    """The same episodes with sampled actions, where both were played; the other fields are of mean actions then."""
 
 
 def make_eval_env(
@@ -268,6 +265,24 @@ def play_and_summarize(
     return summarize(records, team_hit_points(env_cfg), duration_s, RowLayout(env), counter.rates())
 
 
+def play_mean_and_sampled(
+    policy: FlatPolicy,
+    env: BatchedEnv,
+    env_cfg: EnvConfig,
+    *,
+    observers: Sequence[EpisodeObserver | None] = (),
+    on_step: Callable[[], object] = lambda: None,
+    opponents: Opponents | None = None,
+) -> EvalStats:
+    """Play every episode with mean actions, then with sampled ones; return the first, with the second as ``sampled``.
+
+    ``observers`` follow the mean actions only.
+    """
+    mean = play_and_summarize(policy, env, env_cfg, observers=observers, on_step=on_step, opponents=opponents)
+    sampled = play_and_summarize(policy, env, env_cfg, deterministic=False, on_step=on_step, opponents=opponents)
+    return replace(mean, sampled=sampled)
+
+
 def evaluate_ladder(
     policy: FlatPolicy,
     env_cfg: EnvConfig,
@@ -283,7 +298,8 @@ def evaluate_ladder(
 ) -> dict[str, EvalStats]:
     """Play every seed from both sides against each level in turn and return the statistics by level.
 
-    ``tell`` is called with each level before it is played.
+    They are of mean actions, with those of sampled actions as ``sampled``; without ``deterministic`` of sampled ones
+    only. ``tell`` is called with each level before it is played.
     """
     env = make_eval_env(
         env_cfg, seeds, skill=levels[0], weapon_prob=weapon_prob, device=device, threads=threads, make_env=make_env
@@ -293,7 +309,10 @@ def evaluate_ladder(
         for level in levels:
             tell(level)
             env.set_heuristic_skill(level)
-            stats[level] = play_and_summarize(policy, env, env_cfg, deterministic=deterministic)
+            if deterministic:
+                stats[level] = play_mean_and_sampled(policy, env, env_cfg)
+            else:
+                stats[level] = play_and_summarize(policy, env, env_cfg, deterministic=False)
     finally:
         env.close()
     return stats
@@ -344,9 +363,10 @@ def eval_event(
     opponent: str,
     weapon_prob: float,
     deterministic: bool,
-    is_best: bool,
+    purpose: SeedRange = "choice",
+    is_best: bool = False,
 ) -> EventEval:
-    """Return the event of an evaluation."""
+    """Return the event of an evaluation; ``purpose`` is the range of its seeds."""
     return EventEval(
         update=update,
         global_step=global_step,
@@ -363,13 +383,22 @@ def eval_event(
         weapon_prob=weapon_prob,
         deterministic=deterministic,
         duration_s=stats.duration_s,
+        purpose=purpose,
         is_best=is_best,
         seeds=list(seeds),
         reasons=dict(stats.reasons),
         returns_by_role=stats.returns_by_role,
         reward_terms=stats.reward_terms,
         actions=stats.actions,
+        **_sampled_fields(stats.sampled),
     )
+
+
+def _sampled_fields(stats: EvalStats | None) -> dict[str, float]:
+    """Return the event's fields of sampled actions, none where they were not played."""
+    if stats is None:
+        return {}
+    return {"sampled_win_rate": stats.win_rate, "sampled_low": stats.win_low, "sampled_high": stats.win_high}
 
 
 def _generators(env: BatchedEnv, seed: int) -> list[torch.Generator]:

@@ -1,6 +1,6 @@
-"""Evaluations during training: held-out evaluations with replays and heat maps, gate evaluations, snapshot ratings.
+"""Evaluations during training: scheduled ones with replays and heat maps, the report, gates, snapshot ratings.
 
-They play on seeds that training never draws, with frozen statistics, in environments that are built once. If a replay
+Each plays its own range of held-out seeds (``echelon.config.seeds``), with frozen statistics. If a replay
 or heat map cannot be written the evaluation goes on and ``fault`` says why.
 """
 
@@ -8,20 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from echelon.config import RunConfig
+from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.telemetry.heat_maps import PREFIX, SUFFIX
-from echelon.training.evaluation import EvalStats, MakeEnv, eval_seeds, make_eval_env, play_and_summarize
+from echelon.training.evaluation import (
+    EvalStats,
+    MakeEnv,
+    make_eval_env,
+    play_and_summarize,
+    play_mean_and_sampled,
+)
 from echelon.training.opponents.rating import SnapshotRater
 from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.recording import TRAINING_PREFIX, RecordedMatch, Recording, RecordingPlan
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.spatial import HeatMapObserver, SpatialAccumulator, save_heat
+
+IMPROVEMENT = 1e-6
+"""Smallest difference by which one evaluation is better than another."""
+
+
+def best_evaluation(best: dict[str, Any], stats: EvalStats, update: int, opponent: str) -> dict[str, Any]:
+    """Return the better of ``best`` and an evaluation by choice: the higher win rate, then the higher HP margin.
+
+    ``best`` is a result of this function, or empty. Evaluations of another opponent or on other seeds do not compare.
+    """
+    task = {"opponent": opponent, "purpose": "choice"}
+    if task.items() <= best.items():
+        gain, margin_gain = stats.win_rate - best["win_rate"], stats.mean_hp_margin - best["mean_hp_margin"]
+        if not (gain > IMPROVEMENT or (abs(gain) <= IMPROVEMENT and margin_gain > IMPROVEMENT)):
+            return best
+    return {"win_rate": stats.win_rate, "mean_hp_margin": stats.mean_hp_margin, "update": update, **task}
 
 
 class Evaluator:
@@ -55,10 +79,10 @@ class Evaluator:
     def evaluate(
         self, policy: FlatPolicy, update: int, global_step: int, on_step: Callable[[], object] = lambda: None
     ) -> EvalStats:
-        """Play the held-out seeds from both sides; write replays and heat maps if there is a run folder."""
+        """Play the seeds of choice from both sides; write replays and heat maps if there is a run folder."""
         cfg = self.config.eval
         if self._eval_env is None:
-            self._eval_env = self._build(eval_seeds(cfg.seeds), cfg.skill)
+            self._eval_env = self._build(eval_seeds(cfg.seeds, "choice"), self.config.eval_level)
         recording, heat = self._recording(self._eval_env, update, global_step), self._heat(self._eval_env)
         stats = play_and_summarize(
             policy,
@@ -73,6 +97,15 @@ class Evaluator:
         if heat is not None:
             self._save_heat(heat, update)
         return stats
+
+    def report(self, policy: FlatPolicy, on_step: Callable[[], object] = lambda: None) -> EvalStats:
+        """Play the seeds of reports from both sides, with mean and with sampled actions."""
+        cfg = self.config
+        env = self._build(eval_seeds(cfg.eval.seeds), cfg.eval_level)
+        try:
+            return play_mean_and_sampled(policy, env, cfg.env, on_step=on_step)
+        finally:
+            env.close()
 
     def gate_wins(self, policy: FlatPolicy, level: str, on_step: Callable[[], object] = lambda: None) -> list[bool]:
         """Play the gate's seeds from both sides against a level; return whether each episode was won."""
@@ -97,21 +130,21 @@ class Evaluator:
         try:
             save_heat(observer.heat, path)
         except OSError as error:
-            self.fault = f"heat maps could not be written: {error.strerror or error}"
+            self.fault = f"heat map {path.name!r} could not be written: {error.strerror or error}"
 
     def _recording(self, env: BatchedEnv, update: int, global_step: int) -> Recording | None:
-        """Return a recording of the first held-out seeds; None without a run folder, record seeds or an engine."""
+        """Return a recording of the first seeds; None without a run folder, record seeds or an engine."""
         cfg = self.config
         if self.run_dir is None or not cfg.eval.record_seeds or not hasattr(env, "engine"):
             return None
         paths = RunPaths(Path(self.run_dir))
         plan = RecordingPlan(
             folder=paths.replays,
-            seeds=eval_seeds(cfg.eval.seeds),
+            seeds=eval_seeds(cfg.eval.seeds, "choice"),
             count=cfg.eval.record_seeds,
             prefix=f"{TRAINING_PREFIX}{update:06d}",
             policy=TeamInfo(name=f"update {update}" if update else "untrained"),
-            opponent=TeamInfo(name=cfg.eval.skill, level=f"{cfg.opponents.kind}:{cfg.eval.skill}"),
+            opponent=TeamInfo(name=cfg.eval_level, level=f"{cfg.opponents.kind}:{cfg.eval_level}"),
             about={"run": paths.id, "update": update, "global_step": global_step},
             policy_columns=cfg.eval.record_policy,
         )

@@ -7,14 +7,16 @@ that says whether to stop, and writes no file but checkpoints, replays and heat 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from echelon.config import RunConfig
+from echelon.config.seeds import SeedRange, eval_seeds
 from echelon.telemetry.events import (
     Event,
     EventAlert,
@@ -29,13 +31,14 @@ from echelon.telemetry.events import (
 from echelon.training import checkpoint as checkpoints
 from echelon.training import records
 from echelon.training.curriculum import significant_changes
-from echelon.training.evaluation import EvalStats, MakeEnv, eval_event, eval_seeds
+from echelon.training.evaluation import EvalStats, MakeEnv, eval_event
 from echelon.training.normalization import update_obs_normalizer
 from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.pool import scripted_name
 from echelon.training.ppo.collect import CollectionAborted, CollectTimes
 from echelon.training.ppo.trainer import ReloadCheckpoint
 from echelon.training.recording import match_event
+from echelon.training.runtime.clock import Clock
 from echelon.training.runtime.devices import release_cache
 from echelon.training.runtime.fault_points import fault_point
 from echelon.training.runtime.system_info import device_memory_mb, peak_memory_mb
@@ -43,7 +46,6 @@ from echelon.training.session import MakePolicy, Session
 
 STOP_AFTER_UPDATE, STOP_NOW = 1, 2
 """Levels of ``should_stop``."""
-SECONDS_PER_MINUTE = 60.0
 MIN_REPORTED_CHANGE = 0.05
 """Smallest change of a curriculum parameter that is emitted as an event."""
 MAX_RELOADS = 3
@@ -77,22 +79,26 @@ def run(
     make_env: MakeEnv | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     make_policy: MakePolicy | None = None,
+    clock: Clock | None = None,
+    sync_records: Callable[[], object] = lambda: None,
 ) -> RunResult:
     """Train as ``config`` says until its end or a stop, and emit events.
 
     ``should_stop`` is called at every step: 0 continues, 1 (or True) saves after this update and stops, 2 aborts the
     rollout and keeps the last checkpoint. ``resume`` is a checkpoint folder or ``latest``. Without ``run_dir`` nothing
     is saved. ``make_env`` replaces ``VectorEnv`` and ``make_policy`` the network of ``config.model``.
-    ``progress(what, done, total)`` is called while maps and kernels are prepared. With several ranks (see
+    ``clock`` replaces the wall clock, which schedules follow: every reading is the ``elapsed_s`` of an event.
+    ``progress(what, done, total)`` is called while maps and kernels are prepared, and ``sync_records`` before a
+    checkpoint is written, to flush the emitted events to the disk. With several ranks (see
     ``echelon.training.runtime.process_group``) each calls this; rank 0 emits and saves, any may ask to stop.
     """
-    with Session(config, run_dir, make_env, progress, make_policy) as session:
-        training = TrainingRun(session, emit, should_stop, want_checkpoint or (lambda: False))
+    with Session(config, run_dir, make_env, progress, make_policy, clock=clock) as session:
+        training = TrainingRun(session, emit, should_stop, want_checkpoint or (lambda: False), sync_records)
         training.start(resume)
         try:
             while not (reason := training.end_reason()):
                 timer = PhaseTimer()
-                session.trainer.set_progress(session.progress)
+                session.set_progress()
                 training.apply_curriculum()
                 session.refresh_maps()
                 timer.mark("maps")
@@ -148,11 +154,16 @@ class TrainingRun:
     """A session in progress: the events it emits, when it stops, and what is due after an update."""
 
     def __init__(
-        self, session: Session, emit: Emit, should_stop: ShouldStop, want_checkpoint: Callable[[], bool]
+        self,
+        session: Session,
+        emit: Emit,
+        should_stop: ShouldStop,
+        want_checkpoint: Callable[[], bool],
+        sync_records: Callable[[], object],
     ) -> None:
         self.session = session
         self.emit: Emit = emit if session.group.is_main else lambda event: None
-        self.should_stop, self.want_checkpoint = should_stop, want_checkpoint
+        self.should_stop, self.want_checkpoint, self.sync_records = should_stop, want_checkpoint, sync_records
         self.last_checkpoint: checkpoints.Checkpoint | None = None
         self.last_evaluation: EvalStats | None = None
         self._reported_parameters: dict[str, Any] = {}
@@ -164,12 +175,20 @@ class TrainingRun:
     def start(self, resume: Path | str | None) -> None:
         """Restore a checkpoint, or begin a new run, which is submitted and evaluated untrained where configured."""
         s = self.session
+        self._recover_checkpoints()
         found = self._find(resume)
         if found is not None and found.checkpoint is not None:
             notice = s.restore(found.checkpoint)
             self.last_checkpoint = found.checkpoint
             message = "; ".join([*found.notices, *([notice] if notice else [])])
-            self.emit(EventResume(**self._position, checkpoint=found.checkpoint.path.name, message=message))
+            self.emit(
+                EventResume(
+                    **self._position,
+                    elapsed_s=s.counters.elapsed_s,
+                    checkpoint=found.checkpoint.path.name,
+                    message=message,
+                )
+            )
         else:
             s.apply_curriculum()
             s.begin()
@@ -182,8 +201,7 @@ class TrainingRun:
     def end_reason(self) -> str:
         """Return why training ends, the same on every rank, or an empty string."""
         s = self.session
-        timed_out = s.config.max_minutes and s.elapsed_s >= s.config.max_minutes * SECONDS_PER_MINUTE
-        if s.progress >= 1.0 or s.group.broadcast(bool(timed_out)):
+        if s.progress >= 1.0:
             return "completed"
         level = s.group.all_max(int(self.should_stop()))
         if level >= STOP_NOW and not s.group.is_single:
@@ -195,14 +213,23 @@ class TrainingRun:
         return int(self.should_stop()) >= STOP_NOW and self.session.group.is_single
 
     def finish(self, reason: str) -> None:
-        """Submit, evaluate and save the policy as it is at the end, unless that was done after the last update."""
+        """Submit, evaluate and save the policy as it is at the end, unless that was done after the last update.
+
+        A completed run ends with its report.
+        """
         s = self.session
         if reason == "completed":
             self._emit_all(s.submit(lambda: self.should_stop() >= STOP_NOW))
             if s.counters.evaluated_update != s.counters.update:
                 self.evaluate()
         if s.folder is not None and s.counters.saved_update != s.counters.update:
-            self.save("end" if reason == "completed" else "stop")
+            try:
+                self.save("end" if reason == "completed" else "stop")
+            except OSError as error:
+                raise OSError(f"{_fault(self._checkpoint_name, error)}; free disk space and resume") from error
+        if reason == "completed" and s.config.eval.report:
+            self.last_evaluation = s.report(self.should_stop)
+            self._emit_evaluation(self.last_evaluation, "report")
 
     def end(self, reason: str, message: str = "") -> RunResult:
         """Emit the end event and return the result."""
@@ -214,7 +241,7 @@ class TrainingRun:
                 update=c.update,
                 global_step=c.global_step,
                 episodes=c.episodes,
-                elapsed_s=s.elapsed_s,
+                elapsed_s=s.read_clock(),
                 checkpoint="" if path is None else f"checkpoints/{path.name}",
                 message=message,
             )
@@ -262,10 +289,11 @@ class TrainingRun:
                 update=c.update,
                 global_step=c.global_step,
                 episodes=c.episodes,
-                elapsed_s=s.elapsed_s,
+                elapsed_s=s.read_clock(),
                 steps_per_s=steps / duration_s,
                 **s.episode_stats.averages(),
                 **update_fields(metrics),
+                flown_share=s.collector.flown_share,
                 clip_frac=metrics["clipfrac"],
                 max_grad_norm=s.config.ppo.max_grad_norm,
                 peak_memory_mb=peak_memory_mb(),
@@ -327,22 +355,12 @@ class TrainingRun:
             self._try_save("requested" if requested else "scheduled")
 
     def evaluate(self) -> None:
-        """Evaluate on the held-out seeds, emit the results, judge the gate, and save the policy if it is the best."""
+        """Evaluate on the seeds of choice, emit the results, judge the gate, and save the policy if it is the best."""
         s = self.session
         stats = s.evaluate(self.should_stop)
         is_best = s.is_best(stats)
         self.last_evaluation = stats
-        self.emit(
-            eval_event(
-                stats,
-                eval_seeds(s.config.eval.seeds),
-                **self._position,
-                opponent=scripted_name(s.config.eval.skill),
-                weapon_prob=s.config.eval.weapon_prob,
-                deterministic=s.config.eval.deterministic,
-                is_best=is_best,
-            )
-        )
+        self._emit_evaluation(stats, "choice", is_best=is_best)
         for match in s.evaluator.matches:
             self.emit(match_event(match, **self._position))
         if s.evaluator.fault:
@@ -352,12 +370,13 @@ class TrainingRun:
         if is_best and s.folder is not None and s.counters.update > 0:
             saved = self._try_save("best")
             if saved is not None and s.group.is_main:
-                checkpoints.mark_best(s.folder, saved, s.counters.best)
+                with self._alert_on_disk_error(checkpoints.BEST):
+                    checkpoints.mark_best(s.folder, saved, s.counters.best)
 
     def save(self, reason: str) -> checkpoints.Checkpoint:
         """Write a checkpoint and emit it."""
         began = time.perf_counter()
-        saved = self.session.save()
+        saved = self.session.save(self.sync_records)
         self.last_checkpoint = saved
         self.emit(
             EventCheckpoint(
@@ -383,16 +402,17 @@ class TrainingRun:
         )
         if found.checkpoint is None:
             raise ValueError(f"{error}; nonfinite_policy is 'reload', but there is no checkpoint yet") from error
-        name, nonfinite, elapsed_s = found.checkpoint.path.name, s.trainer.nonfinite, s.elapsed_s
+        name, nonfinite, elapsed_s = found.checkpoint.path.name, s.trainer.nonfinite, s.read_clock()
         if self._reloads[name] == MAX_RELOADS:
             raise ValueError(
                 f"{error}; reloaded {name} {MAX_RELOADS} times, expected a finite update; try a lower ppo.lr"
             ) from error
         self._reloads[name] += 1
         s.restore(found.checkpoint, fresh_random=True)
+        s.clock.restart(elapsed_s)
         s.trainer.nonfinite, s.counters.elapsed_s = nonfinite, elapsed_s
         self._alert(f"{error}; reloading {name}")
-        self.emit(EventResume(**self._position, checkpoint=name))
+        self.emit(EventResume(**self._position, elapsed_s=elapsed_s, checkpoint=name))
 
     # -- helpers
 
@@ -419,13 +439,43 @@ class TrainingRun:
             self._emit_all(s.submit(lambda: self.should_stop() >= STOP_NOW))
         s.league.refresh_opponents()
 
+    def _recover_checkpoints(self) -> None:
+        """Complete or delete what an interrupted save left."""
+        s = self.session
+        if s.folder is not None and s.group.is_main:
+            for path in checkpoints.recover(s.folder):
+                self.emit(
+                    EventAlert(message=f"checkpoint {path.name!r} of an interrupted save is recovered", level="info")
+                )
+        s.group.broadcast(None)
+
     def _try_save(self, reason: str) -> checkpoints.Checkpoint | None:
         """Save; a disk error skips this checkpoint with an alert."""
-        try:
+        with self._alert_on_disk_error(self._checkpoint_name):
             return self.save(reason)
+
+    @contextlib.contextmanager
+    def _alert_on_disk_error(self, name: str) -> Iterator[None]:
+        """Turn an ``OSError`` while ``name`` is written into an alert."""
+        try:
+            yield
         except OSError as error:
-            self._alert(f"checkpoint could not be written: {error.strerror or error}", level="error")
-            return None
+            self._alert(_fault(name, error), level="error")
+
+    def _emit_evaluation(self, stats: EvalStats, purpose: SeedRange, is_best: bool = False) -> None:
+        config = self.session.config
+        self.emit(
+            eval_event(
+                stats,
+                eval_seeds(config.eval.seeds, purpose),
+                **self._position,
+                opponent=scripted_name(config.eval_level),
+                weapon_prob=config.eval.weapon_prob,
+                deterministic=config.eval.deterministic or purpose == "report",
+                purpose=purpose,
+                is_best=is_best,
+            )
+        )
 
     def _emit_all(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -435,6 +485,14 @@ class TrainingRun:
         self.emit(EventAlert(message=message, **self._position, **fields))
 
     @property
+    def _checkpoint_name(self) -> str:
+        return f"checkpoint {checkpoints.step_name(self.session.counters.global_step)!r}"
+
+    @property
     def _position(self) -> dict[str, Any]:
         """Update and step, the fields that locate an event in training."""
         return {"update": self.session.counters.update, "global_step": self.session.counters.global_step}
+
+
+def _fault(name: str, error: OSError) -> str:
+    return f"{name} could not be written: {error.strerror or error}"

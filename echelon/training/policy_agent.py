@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from echelon.config import EnvConfig
+from echelon.config.validation import validated
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 
@@ -61,6 +62,6 @@ PolicyPilot = PolicyAgent
 def env_config_of(meta: Mapping[str, Any]) -> EnvConfig:
     """Return the environment configuration in a checkpoint's metadata; raise ``ValueError`` if it has none."""
     try:
-        return TypeAdapter(EnvConfig).validate_python(meta["env_cfg"])
+        return validated(EnvConfig, meta["env_cfg"])
     except (KeyError, ValidationError) as error:
         raise ValueError(f"checkpoint does not describe its environment: {error}") from None

@@ -123,7 +123,8 @@ class Recording:
         try:
             work()
         except OSError as error:
-            self.fault = f"matches could not be recorded: {error.strerror or error}"
+            names = ", ".join(path.name for path in self._recorder.paths)
+            self.fault = f"matches could not be recorded: {error.strerror or error} ({names})"
             self._recorder.abandon()
 
 

@@ -30,8 +30,18 @@ MAX_SAMPLES = 32
 """Largest number of single episodes in one event."""
 
 
+EPISODE_STATISTICS: dict[str, tuple[str, Callable[[Any, RowLayout], float]]] = {
+    "avg_return": ("return", lambda record, layout: learner_return(record)),
+    "avg_length": ("length", lambda record, layout: int(record.length)),
+}
+"""Averaged statistics of episodes: field of ``EventUpdate`` -> key in a saved row, and value of a finished episode."""
+
+
 class EpisodeStats:
-    """Running statistics of the newest episodes."""
+    """Running statistics of the newest episodes.
+
+    To add one, add a row to ``EPISODE_STATISTICS``. Rows saved before it do not count in its average.
+    """
 
     def __init__(self, size: int = WINDOW) -> None:
         self.rows: deque[dict[str, Any]] = deque(maxlen=size)
@@ -40,9 +50,8 @@ class EpisodeStats:
         """Add finished episodes."""
         for record in records:
             self.rows.append(
-                {
-                    "return": learner_return(record),
-                    "length": int(record.length),
+                {key: measure(record, layout) for key, measure in EPISODE_STATISTICS.values()}
+                | {
                     "outcome": MIRRORED if is_self_play(record) else outcome_of(record),
                     "terms": layout.learner_terms(record),
                 }
@@ -55,15 +64,15 @@ class EpisodeStats:
         outcomes = Counter(row["outcome"] for row in self.rows if row["outcome"] != MIRRORED)
         count = outcomes.total()
         return {
-            "avg_return": _mean([row["return"] for row in self.rows]),
-            "avg_length": _mean([row["length"] for row in self.rows]),
+            name: _mean([row[key] for row in self.rows if key in row]) for name, (key, _) in EPISODE_STATISTICS.items()
+        } | {
             "win_rate": outcomes["win"] / count if count else math.nan,
             "loss_rate": outcomes["loss"] / count if count else math.nan,
             "draw_rate": outcomes["draw"] / count if count else math.nan,
         }
 
     def reward_terms(self) -> dict[str, float]:
-        """Return the mean sum of each reward term per mech and episode."""
+        """Return the mean sum of each reward term per mech and episode; rows saved before a term do not count in it."""
         return mean_terms([row["terms"] for row in self.rows])
 
     def state(self) -> list[dict[str, Any]]:
@@ -110,8 +119,9 @@ def role_name(role: int) -> str:
 
 
 def mean_terms(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of each reward term over ``rows``."""
-    return {name: _mean([row[name] for row in rows]) for name in rows[0]} if rows else {}
+    """Return the mean of each reward term over the rows that have it."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: _mean([row[name] for row in rows if name in row]) for name in names}
 
 
 def activation_rates(buffer: RolloutBuffer) -> dict[str, float]:

@@ -6,8 +6,9 @@ value of the final observation as ``truncation_bonus`` and is then a boundary to
 clears ``alive``.
 
 For an update the rollout is divided into chunks (spans of steps whose time order is kept), chunks into units (a chunk
-for a range of rows), and units are shuffled into minibatches. A minibatch is evaluated in micro-batches, which threads
-work on; their number never changes the result.
+for a drawn set of rows), and units are shuffled into minibatches. Sequences of which no step enters a loss, such as
+those of absent mechs, are not evaluated. A minibatch is evaluated in micro-batches, which threads work on; their number
+never changes the result.
 
 Shapes: ``T step, N learner row, D observation, A action, C chunk, H recurrent state, L chunk step, B sequence``.
 """
@@ -77,10 +78,19 @@ class RolloutBuffer:
     gae_computed: bool = False
     truncations: list[Truncation] = field(default_factory=list)
     """Where ``truncation_bonus`` comes from, so that it can be revalued."""
+    labels: Tensor | None = None
+    """Actions of the teacher [T, N, A]; None in a run without one"""
 
     @classmethod
     def create(
-        cls, num_steps: int, num_agents: int, obs_dim: int, action_dim: int, device: torch.device | str = "cpu"
+        cls,
+        num_steps: int,
+        num_agents: int,
+        obs_dim: int,
+        action_dim: int,
+        device: torch.device | str = "cpu",
+        *,
+        has_labels: bool = False,
     ) -> RolloutBuffer:
         """Return a zeroed rollout of T = ``num_steps`` steps and N = ``num_agents`` rows."""
 
@@ -104,6 +114,7 @@ class RolloutBuffer:
             start_age=torch.full((num_agents,), torch.inf, device=device),
             next_done=zeros(num_agents),
             next_value=zeros(num_agents),
+            labels=zeros(*flat, action_dim) if has_labels else None,
         )
 
     @property
@@ -172,13 +183,13 @@ class RolloutBuffer:
 
 
 class Unit(NamedTuple):
-    """A chunk for a range of rows: steps ``first`` to ``end``, rows ``left`` to ``right``, ends excluded."""
+    """A chunk for some rows: steps ``first`` to ``end``, excluded."""
 
     chunk: int
     first: int
     end: int
-    left: int
-    right: int
+    rows: Tensor
+    """Ascending learner rows [B]."""
 
 
 @dataclass(frozen=True)
@@ -202,8 +213,8 @@ class ChunkStates:
     def of(self, units: list[Unit]) -> LSTMState:
         """Return the state ``[1, B, H]`` of the sequences of ``units``, concatenated."""
         return LSTMState(
-            h=torch.cat([self.h[u.chunk, u.left : u.right] for u in units]).unsqueeze(0),
-            c=torch.cat([self.c[u.chunk, u.left : u.right] for u in units]).unsqueeze(0),
+            h=torch.cat([self.h[u.chunk].index_select(0, u.rows) for u in units]).unsqueeze(0),
+            c=torch.cat([self.c[u.chunk].index_select(0, u.rows) for u in units]).unsqueeze(0),
         )
 
 
@@ -228,6 +239,8 @@ class Minibatch:
     """Weight of each step in the policy loss; they sum to 1."""
     value_weights: Tensor
     """Weight of each step in the value loss; they sum to 1."""
+    labels: Tensor | None = None
+    """Actions of the teacher [L, B, A], where they enter the loss."""
 
 
 def chunk_length(steps: int, requested: int, num_minibatches: int) -> int:
@@ -240,40 +253,62 @@ def chunk_spans(steps: int, length: int) -> list[tuple[int, int]]:
     return [(first, min(first + length, steps)) for first in range(0, steps, length)]
 
 
-def plan_minibatches(steps: int, rows: int, length: int, num_minibatches: int) -> list[list[Unit]]:
+def plan_minibatches(
+    steps: int, rows: int, length: int, num_minibatches: int, *, draws_rows: bool = False
+) -> list[list[Unit]]:
     """Return shuffled minibatches of equally long units; torch's CPU generator decides the order.
 
-    With fewer chunks than minibatches each chunk is divided among groups of neighbouring rows. Units of a shorter last
-    chunk come last, so that ranks, each of which shuffles by itself, make equally many minibatches.
+    With fewer chunks than minibatches each chunk is divided among groups of rows: neighbours, or with ``draws_rows``
+    rows drawn at random, again in each call. Units of a shorter last chunk come last, so that ranks, each of which
+    shuffles by itself, make equally many minibatches.
     """
     spans = chunk_spans(steps, length)
     groups = min(rows, -(-num_minibatches // len(spans)))
+    order = torch.randperm(rows, device="cpu") if draws_rows else torch.arange(rows)
     edges = [rows * g // groups for g in range(groups + 1)]
-    units = [
-        Unit(chunk, first, end, edges[g], edges[g + 1])
-        for chunk, (first, end) in enumerate(spans)
-        for g in range(groups)
-    ]
+    members = [order[left:right].sort().values for left, right in zip(edges, edges[1:], strict=False)]
+    units = [Unit(chunk, first, end, of) for chunk, (first, end) in enumerate(spans) for of in members]
     per_minibatch = max(1, len(units) // num_minibatches)
-    order = [units[i] for i in torch.randperm(len(units), device="cpu").tolist()]
-    full_length = [u for u in order if u.end - u.first == length]
-    shorter = [u for u in order if u.end - u.first != length]
+    shuffled = [units[i] for i in torch.randperm(len(units), device="cpu").tolist()]
+    full_length = [u for u in shuffled if u.end - u.first == length]
+    shorter = [u for u in shuffled if u.end - u.first != length]
     return [part[i : i + per_minibatch] for part in (full_length, shorter) for i in range(0, len(part), per_minibatch)]
 
 
 def gather(source: Tensor, units: list[Unit]) -> Tensor:
     """Return the parts ``[L, B, ...]`` of ``source [T, N, ...]`` that ``units`` name, concatenated."""
-    parts = [source[u.first : u.end, u.left : u.right] for u in units]
+    parts = [
+        source[u.first : u.end] if len(u.rows) == source.shape[1] else source[u.first : u.end].index_select(1, u.rows)
+        for u in units
+    ]
     return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 
 def gather_minibatch(
-    buffer: RolloutBuffer, states: ChunkStates, returns: Tensor, counted: Tensor, units: list[Unit]
+    buffer: RolloutBuffer,
+    states: ChunkStates,
+    returns: Tensor,
+    counted: Tensor,
+    units: list[Unit],
+    *,
+    skips_idle: bool = False,
+    has_labels: bool = False,
 ) -> Minibatch:
     """Return the minibatch of ``units``, with fresh noise.
 
-    ``returns [T, N]`` are on the scale of the value loss; ``counted [T, N]`` is 1 for steps that enter a loss.
+    ``returns [T, N]`` are on the scale of the value loss; ``counted [T, N]`` is 1 for steps that enter a loss. With
+    ``skips_idle`` sequences without such a step are left out: their weight is 0, so loss and gradient are the same.
+    With ``has_labels`` the minibatch has the labels of the rollout.
     """
+    units = [u._replace(rows=u.rows.to(buffer.actions.device)) for u in units]
+    shape = (units[0].end - units[0].first, sum(len(u.rows) for u in units), buffer.actions.shape[-1])
+    noise = torch.randn(shape, device=buffer.actions.device)
+    if skips_idle:
+        active = gather(counted, units).any(0)
+        if not bool(active.all()):
+            # a minibatch without any active sequence keeps one, so that ranks stay in step
+            active[0] |= ~active.any()
+            units, noise = _select(units, active), noise[:, active]
     actions = gather(buffer.actions, units)
     value_weights = gather(counted, units)
     policy_weights = value_weights * gather(buffer.alive, units)
@@ -282,13 +317,20 @@ def gather_minibatch(
         actions=actions,
         dones=gather(buffer.dones, units),
         state=states.of(units),
-        noise=torch.randn(actions.shape, device=actions.device),
+        noise=noise,
         advantages=gather(buffer.advantages, units),
         returns=gather(returns, units),
         old_logprobs=gather(buffer.logprobs, units),
         policy_weights=policy_weights / policy_weights.sum().clamp_min(1.0),
         value_weights=value_weights / value_weights.sum().clamp_min(1.0),
+        labels=gather(buffer.labels, units) if has_labels and buffer.labels is not None else None,
     )
+
+
+def _select(units: list[Unit], selected: Tensor) -> list[Unit]:
+    """Return the units with the rows for which ``selected`` [B] bool, without empty units."""
+    parts = selected.split([len(u.rows) for u in units])
+    return [u._replace(rows=u.rows[part]) for u, part in zip(units, parts, strict=True) if bool(part.any())]
 
 
 def micro_batch_columns(length: int, sequences: int, device: torch.device) -> list[slice]:

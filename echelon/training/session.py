@@ -7,7 +7,7 @@ recurrent states, the environment's state, counters. ``echelon.training.loop`` h
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,26 +15,28 @@ from typing import Any
 
 import torch
 
-from echelon.config import PACK_SIZE, RunConfig, env_signature
+from echelon.config import RunConfig, env_signature
 from echelon.env import layout
-from echelon.env.layout import FLAT_OBS_DIM
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.runs import RunPaths, read_json
 from echelon.telemetry.events import Event, EventAlert, EventStart
 from echelon.training import checkpoint as checkpoints
 from echelon.training.checkpoint import Checkpoint, RankPart
 from echelon.training.curriculum import Curriculum
+from echelon.training.engine_state import restore_episodes
 from echelon.training.evaluation import EvalStats, MakeEnv
-from echelon.training.evaluator import Evaluator
+from echelon.training.evaluator import Evaluator, best_evaluation
 from echelon.training.opponents.league_client import LeagueClient, Submission
 from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import OpponentMix, OpponentRunner, assign_sides
 from echelon.training.opponents.rating import SnapshotRating
 from echelon.training.ppo.collect import BatchedEnv, Collector
+from echelon.training.ppo.teacher import teaching_at
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.records import EpisodeStats, RowLayout
 from echelon.training.rollout import RolloutBuffer, chunk_length
+from echelon.training.runtime.clock import SECONDS_PER_MINUTE, Clock, RunClock
 from echelon.training.runtime.devices import resolve_device, set_determinism
 from echelon.training.runtime.process_group import ProcessGroup, process_group_from_environment
 from echelon.training.runtime.profile import UpdateProfiler
@@ -46,8 +48,6 @@ from echelon.training.weights import LoadedPolicy, check_dimensions, find_checkp
 
 MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]
 """Return a new policy for a configuration, observation columns and action columns."""
-IMPROVEMENT = 1e-6
-"""Smallest difference by which one evaluation is better than another."""
 RETURN_STATISTICS = "return_rms"
 """Key of the return statistics in a trainer's state and in a submitted policy."""
 DEFAULT_RUN_NAME = "run"
@@ -63,14 +63,14 @@ class Counters:
     """Learner agent-steps: rows of living mechs that entered a loss, counted once."""
     episodes: int = 0
     elapsed_s: float = 0.0
-    """Wall time of earlier sessions [s]."""
+    """Newest reading of the run's clock, which schedules and the time limit follow [s]."""
     evaluated_update: int = -1
     saved_update: int = -1
     submitted_update: int = -1
     elo: float = float("nan")
     """Elo of the newest rated snapshot."""
     best: dict[str, Any] = field(default_factory=dict)
-    """Win rate, HP margin and update of the best evaluation."""
+    """Win rate, HP margin, update, opponent and seed range of the best evaluation."""
 
 
 class Session:
@@ -84,6 +84,7 @@ class Session:
         progress: Callable[[str, int, int], None] | None = None,
         make_policy: MakePolicy | None = None,
         group: ProcessGroup | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.config = config
         self.run_dir = run_dir
@@ -98,7 +99,7 @@ class Session:
         self.episode_stats = EpisodeStats()
         self._make_env, self._make_policy = make_env, make_policy
         self._prefetched: dict[str, Any] = {}
-        self._began = time.monotonic()
+        self.clock = RunClock(self.group, clock)
         seed_everything(config.seed)
         torch.set_num_threads(1)
         self.pool = ThreadPool(self.threads)
@@ -114,9 +115,8 @@ class Session:
         self.opponents = OpponentRunner(self.env, self.source, self.pool, seed=seed, amp=ppo.amp)
         self.league = self._build_league_client()
         self.evaluator = Evaluator(config, run_dir, self.device, self.pool, make_env)
-        self.buffer = RolloutBuffer.create(
-            ppo.rollout_steps, self.env.rows, self.env.obs_dim, self.env.action_dim, self.device
-        )
+        shape = (ppo.rollout_steps, self.env.rows, self.env.obs_dim, self.env.action_dim)
+        self.buffer = RolloutBuffer.create(*shape, self.device, has_labels=config.teacher.level is not None)
         trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
         self.profiler = UpdateProfiler(trace, config.profile_updates)
         self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group)
@@ -131,6 +131,8 @@ class Session:
             amp_dtype=ppo.amp_dtype,
             pool=self.pool,
             opponents=self.opponents,
+            teacher=config.teacher.level,
+            first_env=self.group.rank * config.num_envs,
         )
 
     def __enter__(self) -> Session:
@@ -147,10 +149,10 @@ class Session:
         self.pool.close()
         self.group.close()
 
-    @property
-    def elapsed_s(self) -> float:
-        """Wall time of the run so far, earlier sessions included [s]."""
-        return self.counters.elapsed_s + time.monotonic() - self._began
+    def read_clock(self) -> float:
+        """Read the run's clock into the counters and return the reading [s]."""
+        self.counters.elapsed_s = self.clock.read()
+        return self.counters.elapsed_s
 
     @property
     def progress(self) -> float:
@@ -158,8 +160,20 @@ class Session:
         if isinstance(self.source, LeagueSource) and self.source.target_is_beaten:
             return 1.0
         cfg, c = self.config, self.counters
-        limits = ((c.global_step, cfg.total_steps), (c.update, cfg.max_updates), (c.episodes, cfg.max_episodes))
+        limits = (
+            (c.global_step, cfg.total_steps),
+            (c.elapsed_s, cfg.max_minutes * SECONDS_PER_MINUTE),
+            (c.update, cfg.max_updates),
+            (c.episodes, cfg.max_episodes),
+        )
         return min(1.0, max(done / limit for done, limit in limits if limit))
+
+    def set_progress(self) -> None:
+        """Set what follows a schedule, except for curriculum parameters, for the coming update."""
+        progress = self.progress
+        teaching = teaching_at(self.config.teacher, progress)
+        self.trainer.set_progress(progress, teaching)
+        self.collector.set_teaching(teaching)
 
     def begin(self) -> None:
         """Start a new run: load ``start_from``, snapshot the initial policy, join the league, reset environments."""
@@ -172,12 +186,18 @@ class Session:
         self.collector.reset()
 
     def evaluate(self, on_step: Callable[[], object] = lambda: None) -> EvalStats:
-        """Play the held-out seeds from both sides with the current policy, on rank 0 for all ranks."""
+        """Play the seeds that choose the best checkpoint with the current policy, on rank 0 for all ranks."""
         counters, stats = self.counters, None
         if self.group.is_main:
             stats = self.evaluator.evaluate(self.policy, counters.update, counters.global_step, on_step)
         counters.evaluated_update = counters.update
         stats = self.group.broadcast(stats)
+        assert stats is not None
+        return stats
+
+    def report(self, on_step: Callable[[], object] = lambda: None) -> EvalStats:
+        """Play the seeds of reports, with mean and with sampled actions, on rank 0 for all ranks."""
+        stats = self.group.broadcast(self.evaluator.report(self.policy, on_step) if self.group.is_main else None)
         assert stats is not None
         return stats
 
@@ -243,17 +263,11 @@ class Session:
 
     def is_best(self, stats: EvalStats) -> bool:
         """Return whether an evaluation is better than all before it, and store it as the best if so."""
-        best = self.counters.best
-        gain = stats.win_rate - best.get("win_rate", -1.0)
-        margin_gain = stats.mean_hp_margin - best.get("mean_hp_margin", -float("inf"))
-        better = gain > IMPROVEMENT or (abs(gain) <= IMPROVEMENT and margin_gain > IMPROVEMENT)
-        if better:
-            self.counters.best = {
-                "win_rate": stats.win_rate,
-                "mean_hp_margin": stats.mean_hp_margin,
-                "update": self.counters.update,
-            }
-        return better
+        before, self.counters.best = (
+            self.counters.best,
+            best_evaluation(self.counters.best, stats, self.counters.update, self.config.eval_level),
+        )
+        return self.counters.best is not before
 
     def refresh_maps(self) -> None:
         """Replace the oldest maps of the pool by new ones if this update's number is one to do so."""
@@ -288,7 +302,7 @@ class Session:
     def manifest(self) -> dict[str, Any]:
         """Return the metadata of a checkpoint: sizes, counters and the configuration of the policy."""
         cfg, counters = self.config, self.counters
-        comm_width, map_width, extra_width = tail_widths(cfg, self.env.obs_dim)
+        comm_width, map_width, extra_width = layout.tail_widths(cfg, self.env.obs_dim)
         spec = read_json(RunPaths(Path(self.run_dir)).spec) if self.run_dir is not None else None
         return {
             "kind": cfg.model.kind,
@@ -315,24 +329,26 @@ class Session:
             "git": (spec or {}).get("git", {}),
         }
 
-    def save(self) -> Checkpoint:
+    def save(self, sync_records: Callable[[], object] = lambda: None) -> Checkpoint:
         """Write a checkpoint, at an update boundary, delete old ones, and return it.
 
-        Every rank contributes its environments; rank 0 writes, and its ``OSError`` is raised on all ranks.
+        Every rank contributes its environments; rank 0 first calls ``sync_records``, so that a checkpoint is never
+        newer than the records on the disk, and writes; its ``OSError`` is raised on all ranks.
         """
         if self.folder is None:
             raise ValueError("run_dir is None, expected a folder to save in")
         part = RankPart(self.env.state_dict(), self.collector.carry(), random_state(), self.opponents.state_dict())
         parts = self.group.all_gather(part)
-        result = self.group.broadcast(self._write(self.folder, parts) if self.group.is_main else None)
+        result = self.group.broadcast(self._write(self.folder, parts, sync_records) if self.group.is_main else None)
         if isinstance(result, OSError):
             raise result
         assert result is not None
         self.counters.saved_update = self.counters.update
         return result
 
-    def _write(self, folder: Path, parts: list[RankPart]) -> Checkpoint | OSError:
+    def _write(self, folder: Path, parts: list[RankPart], sync_records: Callable[[], object]) -> Checkpoint | OSError:
         try:
+            sync_records()
             saved = checkpoints.save_checkpoint(
                 folder,
                 weights=self.policy.state_dict(),
@@ -342,16 +358,19 @@ class Session:
                 manifest=self.manifest(),
                 others=parts[1:],
             )
-            checkpoints.prune(folder, self.config.keep_checkpoints)
         except OSError as error:
             return error
+        # the next save tries again to delete
+        with contextlib.suppress(OSError):
+            checkpoints.prune(folder, self.config.keep_checkpoints)
         return saved
 
     def restore(self, saved: Checkpoint, *, fresh_random: bool = False) -> str:
         """Continue from a checkpoint exactly; raise ``ValueError`` if it does not fit this run.
 
         ``fresh_random`` leaves the generators alone, so that the same draws are not repeated. With another number of
-        ranks learning continues and new episodes begin, which the returned notice says; else the notice is empty.
+        ranks, or running episodes that do not fit the tables of this version, learning continues and new episodes
+        begin, which the returned notice says; else the notice is empty.
         """
         rank, processes = self.group.rank, int(saved.manifest.get("processes", 1))
         same_ranks = processes == self.group.size
@@ -363,19 +382,20 @@ class Session:
         self.trainer.load_state_dict(state["trainer"])
         self.counters = Counters(**state["counters"])
         self.episode_stats.load(state["window"])
-        self._began = time.monotonic()
+        self.clock.restart(self.counters.elapsed_s)
         self.curriculum.load_state_dict(state["gate"])
         if self.league is not None:
             self.league.set_episodes(self.counters.episodes)
+        notice = f"saved by {processes} processes, now {self.group.size}: new episodes begin"
         if same_ranks:
-            self.env.load_state_dict(saved.environment(rank))
+            notice = restore_episodes(self.env, saved.environment(rank), self.group)
         current = self.env.get_curriculum()
         # the environment has restored its maps: setting an unchanged range would generate them again
         self.env.set_curriculum(**{n: v for n, v in state["curriculum"].items() if current.get(n) != v})
-        if not same_ranks:
+        if notice:
             self.source.load_state_dict(state["opponents"]["source"])
             self.collector.reset()
-            return f"saved by {processes} processes, now {self.group.size}: new episodes begin"
+            return notice
         self.opponents.load_state_dict(rank_state["opponents"])
         self.collector.load_carry(saved.carry(rank))
         if not fresh_random:
@@ -431,7 +451,7 @@ class Session:
         if self._make_policy is not None:
             policy = self._make_policy(cfg, env.obs_dim, env.action_dim)
         else:
-            widths = tail_widths(cfg, env.obs_dim)
+            widths = layout.tail_widths(cfg, env.obs_dim)
             policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, predict=cfg.ppo.aux_coef > 0)
         policy = policy.to(self.device)
         self._set_normalizable(policy)
@@ -463,7 +483,7 @@ class Session:
         )
 
     def _state(self) -> dict[str, Any]:
-        counters = {**asdict(self.counters), "elapsed_s": self.elapsed_s, "saved_update": self.counters.update}
+        counters = {**asdict(self.counters), "saved_update": self.counters.update}
         return {
             "trainer": self.trainer.state_dict(),
             "counters": counters,
@@ -473,12 +493,3 @@ class Session:
             "gate": self.curriculum.state_dict(),
             "opponents": self.opponents.state_dict(),
         }
-
-
-def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int, int]:
-    """Return the columns of comms, local map and extras in the suite layout's tail; zeros for another layout."""
-    if config.model.kind != "suite":
-        return 0, 0, 0
-    comm_width = PACK_SIZE * config.env.comm_dim if config.env.observe_comms else 0
-    extra_width = layout.extra_width(config.env)
-    return comm_width, obs_dim - FLAT_OBS_DIM - comm_width - extra_width, extra_width

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.runs import atomic_write
+from echelon.files import atomic_write
 from echelon.telemetry.heat_maps import read_heat
 
 GRID_SIZE = 32

@@ -58,6 +58,11 @@ def _check_share(name: str) -> Callable[[float], None]:
     return lambda value: require(0.0 <= value <= 1.0, name, value, "0 to 1")
 
 
+def _script_of(skill: str | None) -> int:
+    """Return the value of array ``script`` for a scripted level, or for none."""
+    return 0 if skill is None else heuristic.script_of(skill)
+
+
 def _check_terms(weights: Mapping[str, float]) -> None:
     """Raise ``ValueError`` for a name that is no reward term."""
     names = [term.name for term in reward.TERMS]
@@ -134,6 +139,8 @@ class VectorEnv:
         ranges = MapRanges.of(env_cfg)
         self._parameters: dict[str, Any] = {"map_size_range": ranges.size, "packs_per_team_range": ranges.packs}
         self.set_heuristic_weapon_prob(initial_weapon_prob)
+        self._scripts, self._teacher_script = np.zeros(num_envs, np.int32), 0
+        self._pilots_have_acted = False
         self._assign_rows(learners)
         self._assign_opponents(opponents)
         self.set_heuristic_skill(skill)
@@ -245,7 +252,8 @@ class VectorEnv:
         """Play one step with ``actions``; observations go to ``obs[row]``."""
         if self.map_pool is not None and self.map_pool.has_pending:
             self.map_pool.place_pending()
-        self.engine.step(row)
+        self.engine.step(row, "after_pilots" if self._pilots_have_acted else "decision")
+        self._pilots_have_acted = False
 
     def pop_episodes(self) -> list[EpisodeRecord]:
         """Return the episodes that ended since the last call, at most one per environment."""
@@ -265,9 +273,30 @@ class VectorEnv:
         With None these mechs do what is written into ``actions``.
         """
         require(len(skills) == self.num_envs, "skills", len(skills), f"one per environment, {self.num_envs}")
-        scripts = np.array([0 if skill is None else heuristic.script_of(skill) for skill in skills], np.int32)
+        self._scripts = np.array([_script_of(skill) for skill in skills], np.int32)
+        self._set_scripts()
+
+    def set_teacher(self, skill: str | None) -> None:
+        """Set the scripted level whose actions ``label`` writes for the mechs that learn, None for no teacher.
+
+        While there is a teacher, every ``step`` needs a ``label`` before it.
+        """
+        self._teacher_script = _script_of(skill)
+        self._set_scripts()
+
+    def label(self) -> None:
+        """Write what scripted pilots and teacher do in this state into ``actions``.
+
+        These are the pilots of the coming step: it plays ``actions`` as the caller leaves them, at no extra cost. A
+        teacher sees what the mech senses and remembers its episode, also where another policy flew.
+        """
+        self.engine.run("pilots")
+        self._pilots_have_acted = True
+
+    def _set_scripts(self) -> None:
         learns = self.engine.batch.numpy("row_of") >= 0
-        self.engine.batch.set("script", np.where(learns, 0, scripts[:, None]).astype(np.int32))
+        scripts = np.where(learns, self._teacher_script, self._scripts[:, None])
+        self.engine.batch.set("script", scripts.astype(np.int32))
 
     def set_heuristic_weapon_prob(self, p: float) -> None:
         """Set the probability that a scripted pilot's trigger fires, at once."""

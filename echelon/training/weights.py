@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from echelon.files import atomic_write
 from echelon.rl.build import FlatPolicy
 from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, Checkpoint
 from echelon.rl.weights import LoadedPolicy, check_dimensions, find_checkpoint, load_policy, load_weights, policy_from
@@ -40,7 +42,8 @@ def export_policy_weights(policy: FlatPolicy, manifest: dict[str, Any], target: 
 
 
 def write_export(meta: dict[str, Any], weights: dict[str, Tensor], target: Path) -> None:
-    """Write metadata and weights of a policy as one file, atomically."""
-    building = target.with_name(f".{target.name}.tmp")
-    torch.save({**meta, "model_state": weights}, building)
-    building.replace(target)
+    """Write metadata and weights of a policy as one file, atomically and durably; ``OSError`` changes nothing."""
+    # written by torch itself, a full disk would be a RuntimeError
+    data = io.BytesIO()
+    torch.save({**meta, "model_state": weights}, data)
+    atomic_write(target, data.getvalue())

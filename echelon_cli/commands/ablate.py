@@ -75,11 +75,14 @@ def ablate(
             found.append(result)
     except KeyboardInterrupt:
         if not as_json:
-            output.print_line("\nstopped; finished variants:")
+            output.print_line()
+            output.print_line("stopped; finished variants:")
+    statistics = across_seeds(found) if runs > 1 else {}
     if as_json:
-        output.show_json(found)
+        output.show_json([{**result, "across_seeds": statistics.get(result["variant"])} for result in found])
     else:
         show(found)
+        show_statistics(statistics)
     return output.DONE if all(result["last_win_rate"] is not None for result in found) else output.FAILED
 
 
@@ -189,8 +192,59 @@ def train_one(resolved: ResolvedConfig, seed: int, threads: int, stopping: threa
         "last_win_rate": last.win_rate if last and last.update else None,
         "win_low": last.win_low if last else None,
         "win_high": last.win_high if last else None,
+        "sampled_win_rate": last.sampled_win_rate if last else None,
         "hp_margin": last.hp_margin if last else None,
     }
+
+
+def across_seeds(found: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return per variant the interquartile mean of the last win rates over its training seeds, with its interval.
+
+    ``improvement`` is the probability that a seed of the variant wins more than the same seed of the unchanged run,
+    None for that run itself and without a common seed.
+    """
+    from echelon.statistics import aggregate, paired_improvement
+
+    rates: dict[str, dict[int, float]] = {}
+    for result in found:
+        if result["last_win_rate"] is not None:
+            rates.setdefault(result["variant"], {})[result["seed"]] = result["last_win_rate"]
+    statistics = {}
+    for variant, by_seed in rates.items():
+        common = [] if variant == WHOLE else [seed for seed in by_seed if seed in rates.get(WHOLE, {})]
+        better = (
+            paired_improvement([by_seed[seed] for seed in common], [rates[WHOLE][seed] for seed in common])._asdict()
+            if common
+            else None
+        )
+        estimate = aggregate(list(by_seed.values()))._asdict()
+        statistics[variant] = {"seeds": len(by_seed), "win_rate": estimate, "improvement": better}
+    return statistics
+
+
+def show_statistics(statistics: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print a line per variant with its statistics over the training seeds; nothing without any."""
+    if not statistics:
+        return
+    right = ("seeds", "wins", "95 % interval", f"better than {WHOLE}", "95 % interval of that")
+    rows = [
+        (variant, str(row["seeds"]), *_estimate_cells(row["win_rate"]), *_estimate_cells(row["improvement"]))
+        for variant, row in statistics.items()
+    ]
+    output.print_line()
+    output.show_table(("variant", *right), rows, right=right)
+    output.print_line(
+        "wins: interquartile mean over training seeds; better: probability that a seed wins more than the same seed "
+        f"of {WHOLE}; intervals by bootstrap"
+    )
+
+
+def _estimate_cells(estimate: Mapping[str, float] | None) -> tuple[str, str]:
+    """Return a percentage and its interval as text; the interval of a single seed is unknown."""
+    if estimate is None:
+        return "", ""
+    value, low, high = estimate["value"], estimate["low"], estimate["high"]
+    return output.percent(value), f"{output.percent(low)} to {output.percent(high)}" if low == low else "-"
 
 
 def show(found: Sequence[Mapping[str, Any]]) -> None:

@@ -58,7 +58,8 @@ def bench(
     output.show_table(columns, [_row(result) for result in results], right=columns[1:4])
     for result in results:
         if phases := result.get("phases_ms"):
-            output.print_line(f"\n{result['scene']}: milliseconds per environment step on one thread", style="bold")
+            output.print_line()
+            output.print_line(f"{result['scene']}: milliseconds per environment step on one thread", style="bold")
             table = [(label, f"{value:.3f}", f"{100 * share:.0f} %") for label, value, share in tree_rows(phases)]
             output.show_table(("phase", "ms", "share"), table, right=("ms", "share"))
     return output.DONE

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -14,10 +15,10 @@ import typer
 from echelon.config.opponents import PilotSkill
 from echelon_cli import output
 from echelon_cli.devices import require_device
-from echelon_cli.options import JsonFlag, complete_runs
+from echelon_cli.options import JsonFlag, MapsOption, complete_runs
 
 if TYPE_CHECKING:
-    from echelon.config import EnvConfig
+    from echelon.config import EnvConfig, Fairness
     from echelon.rl.weights import LoadedPolicy
     from echelon.training.opponents.pool import OpponentRunner
     from echelon.training.ppo.collect import BatchedEnv
@@ -60,8 +61,9 @@ def evaluate(
         float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of the scripted opponent.")
     ] = FULL_STRENGTH,
     size: Annotated[int | None, typer.Option("--size", help="Map edge [vox]; default: that of the training.")] = None,
+    maps: MapsOption = None,
     stochastic: Annotated[
-        bool, typer.Option("--stochastic", help="Sample actions instead of taking the mean.")
+        bool, typer.Option("--stochastic", help="Play sampled actions only, not mean actions and then sampled ones.")
     ] = False,
     ladder: Annotated[bool, typer.Option("--ladder", help="Evaluate against every level, trivial to expert.")] = False,
     record: Annotated[
@@ -71,7 +73,7 @@ def evaluate(
     threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 uses every core.")] = 0,
     as_json: JsonFlag = False,
 ) -> int:
-    """Play held-out seeds from both sides and report the win rate with its 95 % interval."""
+    """Play held-out seeds from both sides; report the win rates of mean and sampled actions with 95 % intervals."""
     require_device(device)
     path = find_policy(target)
     if ladder and (record or opponent):
@@ -79,11 +81,15 @@ def evaluate(
     chosen = opponent_of(opponent, skill)
     if ladder:
         with output.waiting(f"playing {2 * seeds} episodes per level", quiet=as_json) as show_progress:
-            result = evaluate_levels(path, seeds, weapon_prob, size, not stochastic, device, threads, show_progress)
+            result = evaluate_levels(
+                path, seeds, weapon_prob, size, maps, not stochastic, device, threads, show_progress
+            )
         output.show_json(result) if as_json else show_ladder(result)
         return output.DONE
     with output.waiting(f"playing {2 * seeds} episodes", quiet=as_json):
-        result = evaluate_one(path, seeds, chosen, weapon_prob, size, not stochastic, device, threads, record=record)
+        result = evaluate_one(
+            path, seeds, chosen, weapon_prob, size, maps, not stochastic, device, threads, record=record
+        )
     if as_json:
         output.show_json(result)
     else:
@@ -132,6 +138,7 @@ def evaluate_one(
     opponent: Opponent,
     weapon_prob: float,
     size: int | None,
+    maps: Fairness | None,
     deterministic: bool,
     device: str,
     threads: int,
@@ -142,11 +149,12 @@ def evaluate_one(
     from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
-    from echelon.training.evaluation import eval_seeds, make_eval_env, play_and_summarize
+    from echelon.config.seeds import eval_seeds
+    from echelon.training.evaluation import make_eval_env, play_and_summarize, play_mean_and_sampled
     from echelon.training.weights import load_policy
 
     loaded = load_policy(path, device)
-    env, chosen = environment_of(loaded.meta, size), eval_seeds(seeds)
+    env, chosen = environment_of(loaded.meta, size, maps), eval_seeds(seeds)
     other = load_policy(opponent.path, device) if opponent.path else None
     if other is not None and _interface(other) != _interface(loaded):
         raise ValueError(f"opponent {opponent.name!r} has another observation layout than {path}; both must be equal")
@@ -161,11 +169,11 @@ def evaluate_one(
     )
     try:
         recording = recording_of(batch, path, loaded.meta, chosen, opponent, other) if record else None
-        stats = play_and_summarize(
+        play = play_mean_and_sampled if deterministic else partial(play_and_summarize, deterministic=False)
+        stats = play(
             loaded.policy,
             batch,
             env,
-            deterministic=deterministic,
             observers=[recording],
             opponents=_opponent_runner(batch, other) if other else None,
         )
@@ -181,7 +189,7 @@ def evaluate_one(
 
 def _interface(loaded: LoadedPolicy) -> tuple[Any, ...]:
     """Return what must be equal for two policies to play in one batch."""
-    env = environment_of(loaded.meta, None)
+    env = environment_of(loaded.meta)
     return loaded.policy.obs_dim, env.obs_layout, env.comm_dim
 
 
@@ -201,6 +209,7 @@ def evaluate_levels(
     seeds: int,
     weapon_prob: float,
     size: int | None,
+    maps: Fairness | None,
     deterministic: bool,
     device: str,
     threads: int,
@@ -211,11 +220,12 @@ def evaluate_levels(
 
     os.environ.update(thread_environment())
     from echelon.config import LADDER
-    from echelon.training.evaluation import eval_seeds, evaluate_ladder
+    from echelon.config.seeds import eval_seeds
+    from echelon.training.evaluation import evaluate_ladder
     from echelon.training.weights import load_policy
 
     loaded = load_policy(path, device)
-    env, chosen = environment_of(loaded.meta, size), eval_seeds(seeds)
+    env, chosen = environment_of(loaded.meta, size, maps), eval_seeds(seeds)
     found = evaluate_ladder(
         loaded.policy,
         env,
@@ -243,6 +253,7 @@ def _task_values(
         "weapon_prob": weapon_prob,
         "deterministic": deterministic,
         "map": [env.world.size_x, env.world.size_y, env.world.size_z],
+        "maps": env.world.fairness,
         "packs": env.num_packs,
         "seconds": env.max_episode_seconds,
         "observation": env.observation_mode,
@@ -299,22 +310,33 @@ def find_policy(target: str) -> Path:
     return Path(target) if Path(target).exists() else find_run(target).root
 
 
-def environment_of(meta: dict[str, Any], size: int | None) -> EnvConfig:
-    """Return the environment a policy was trained in, with maps of edge ``size`` [vox] if given."""
+def environment_of(meta: dict[str, Any], size: int | None = None, maps: Fairness | None = None) -> EnvConfig:
+    """Return the environment a policy was trained in, with maps of edge ``size`` [vox] and this fairness if given."""
+    from echelon.config import with_fairness
     from echelon.training.policy_agent import env_config_of
 
     env = env_config_of(meta)
+    env = env if maps is None else with_fairness(env, maps)
     if size is None:
         return env
     return dataclasses.replace(env, world=dataclasses.replace(env.world, size_x=size, size_y=size))
 
 
+def _interval(row: dict[str, Any]) -> str:
+    return f"{output.percent(row['win_low'])} to {output.percent(row['win_high'])}"
+
+
 def _show(result: dict[str, Any]) -> None:
-    interval = f"{output.percent(result['win_low'])} to {output.percent(result['win_high'])}"
+    sampled = result["sampled"]
     output.show_table(
         ("", ""),
         [
-            ("wins", f"{output.percent(result['win_rate'])} (95 % interval {interval})"),
+            ("wins", f"{output.percent(result['win_rate'])} (95 % interval {_interval(result)})"),
+            *(
+                [("wins, sampled", f"{output.percent(sampled['win_rate'])} (95 % interval {_interval(sampled)})")]
+                if sampled
+                else []
+            ),
             ("draws, losses", f"{output.percent(result['draw_rate'])}, {output.percent(result['loss_rate'])}"),
             ("episodes", f"{result['episodes']}: {result['seeds']} seeds from {result['first_seed']}, both sides"),
             ("against", _against(result)),
@@ -337,14 +359,15 @@ def _show(result: dict[str, Any]) -> None:
 
 def show_ladder(result: dict[str, Any]) -> None:
     """Print a line per level."""
-    right = ("wins", "95 % interval", "draws", "losses", "hp margin", "length")
+    right = ("wins", "95 % interval", "sampled", "its interval", "draws", "losses", "hp margin", "length")
     output.show_table(
         ("level", *right),
         [
             (
                 row["level"],
                 output.percent(row["win_rate"]),
-                f"{output.percent(row['win_low'])} to {output.percent(row['win_high'])}",
+                _interval(row),
+                *((output.percent(row["sampled"]["win_rate"]), _interval(row["sampled"])) if row["sampled"] else "--"),
                 output.percent(row["draw_rate"]),
                 output.percent(row["loss_rate"]),
                 output.figure(row["mean_hp_margin"]),
@@ -372,6 +395,7 @@ def _named_values(values: dict[str, float]) -> str:
 
 def _task(result: dict[str, Any]) -> str:
     x, y, z = result["map"]
-    actions = "mean actions" if result["deterministic"] else "sampled actions"
+    actions = "mean actions, then sampled ones" if result["deterministic"] else "sampled actions"
     observation = f"{result['observation']} observation"
-    return f"packs of five per team: {result['packs']}, {x}x{y}x{z}, {result['seconds']:g} s, {observation}, {actions}"
+    maps = f"{result['maps']} maps of {x}x{y}x{z}"
+    return f"packs of five per team: {result['packs']}, {maps}, {result['seconds']:g} s, {observation}, {actions}"

@@ -45,7 +45,7 @@ def heat(
     grid = read_heat(found[chosen])[kind]
     if png is not None:
         from echelon.atlas.png import encode_png
-        from echelon.runs import atomic_write
+        from echelon.files import atomic_write
 
         atomic_write(png, encode_png(picture(grid)), durable=False)
     if as_json:

@@ -8,12 +8,16 @@ from typing import Annotated
 
 import typer
 
+from echelon.state_files import LineSplitter, open_regular
 from echelon_cli import output
 from echelon_cli.options import JsonFlag, RunArgument
 
 LINES = 40
 MAX_LINES = 1_000_000
 """Greatest number of lines held in memory."""
+MAX_LINE_BYTES = 1 << 14
+"""Longer lines are cut."""
+BLOCK_BYTES = 1 << 20
 
 
 def logs(
@@ -37,7 +41,7 @@ def logs(
     for path in files:
         output.print_line(f"==> {path}", style="bold")
         for line in tail(path, lines):
-            print(line)
+            output.print_line(line.expandtabs())
     status = job_status(paths)
     output.print_line(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""), style="dim")
     return output.DONE
@@ -45,8 +49,13 @@ def logs(
 
 def tail(path: Path, lines: int) -> list[str]:
     """Return the last ``lines`` lines of a log."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return [line.rstrip("\n") for line in deque(file, maxlen=lines)]
+    splitter, found = LineSplitter(MAX_LINE_BYTES), deque[bytes](maxlen=lines)
+    with open_regular(path) as file:
+        while block := file.read(BLOCK_BYTES):
+            found.extend(splitter.feed(block))
+    if last := splitter.rest():
+        found.append(last)
+    return [line.decode("utf-8", "replace") for line in found]
 
 
 def _follow(paths, as_json: bool) -> int:

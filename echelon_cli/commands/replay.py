@@ -238,7 +238,7 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("mechs, map", f"{found['mechs']}, {x}x{y}x{z}"),
         ("seed", f"{found['seed']}, map {found['map_seed']}"),
         ("run", f"{found['run'] or '-'} at update {found['update']}"),
-        ("recorded", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found["created"]))),
+        ("recorded", output.local_time(found["created"])),
         ("by", f"Echelon {found['echelon']}, schema {'.'.join(map(str, found['schema']))}"),
         ("world", found["world"]),
     ]

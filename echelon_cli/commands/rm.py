@@ -23,7 +23,7 @@ def rm(
     if not yes:
         if as_json:
             raise typer.BadParameter("rm --json cannot ask for confirmation; add --yes")
-        typer.confirm(f"Delete {', '.join(chosen)}?", abort=True)
+        output.confirm(f"Delete {', '.join(chosen)}?")
     for paths in chosen.values():
         remove(paths)
         if not as_json:

@@ -91,6 +91,9 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
         output.print_line(f"{len(snapshot.evals)} evaluations; the newest:")
     for event in snapshot.evals[-EVALS_SHOWN:]:
         output.print_line(eval_line(event))
+    if snapshot.update and snapshot.update.agreement_by_part:
+        parts = snapshot.update.agreement_by_part.items()
+        output.print_line("agreement with the teacher: " + ", ".join(f"{n} {output.percent(v)}" for n, v in parts))
     for alert in snapshot.alerts:
         output.print_line(f"{alert.level}: {alert.message}", style="yellow")
     output.print_line()
@@ -176,6 +179,9 @@ def describe(paths) -> dict[str, Any]:
         "map_stalls": update.map_stalls if update else 0,
         "avg_return": update.avg_return if update else nan,
         "win_rate": update.win_rate if update else nan,
+        "imitation_loss": update.imitation_loss if update else nan,
+        "agreement": update.agreement if update else nan,
+        "flown_share": update.flown_share if update else nan,
         "best_win_rate": best.win_rate if best else nan,
         "last_win_rate": snapshot.evals[-1].win_rate if snapshot.evals else nan,
         "checkpoint": snapshot.checkpoints[-1].path if snapshot.checkpoints else "",
@@ -193,8 +199,8 @@ def _plain(key: str, value: object) -> object:
     if not isinstance(value, float):
         return value
     if key == "created":
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
-    if key.endswith("win_rate") or key == "progress":
+        return output.local_time(value)
+    if key.endswith("win_rate") or key in ("progress", "agreement", "flown_share"):
         return output.percent(value)
     if key.endswith("_s") and not key.endswith("per_s"):
         return output.duration(value)

@@ -47,6 +47,10 @@ def serve(
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
     embed_origin: Annotated[str, typer.Option("--embed-origin", help="Origin whose pages may frame the viewer.")] = "",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Further host name of this server, such as a proxy's."),
+    ] = None,
     league: LeagueOption = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the viewer in a browser.")] = False,
     as_json: JsonFlag = False,
@@ -59,6 +63,7 @@ def serve(
         host=host,
         port=port,
         embed_origin=embed_origin,
+        allowed_hosts=tuple(allow_host or ()),
         league=find_league(league),
         ready=lambda access: _announce(access, "", open_browser, as_json),
     )

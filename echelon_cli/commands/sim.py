@@ -16,15 +16,16 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.devices import require_device
-from echelon_cli.options import JsonFlag
+from echelon_cli.options import JsonFlag, MapsOption
 
 if TYPE_CHECKING:
     from echelon.arena.contest import Contest, MatchResult, MatchSession, Pairing
-    from echelon.config import EnvConfig
+    from echelon.config import EnvConfig, Fairness
     from echelon.runs import RunPaths
 
 PILOT = "baseline"
 MATCHES = 64
+FAIRNESS = "path"
 RECORD_NONE, RECORD_ALL, RECORD_UPSETS = "none", "all", "upsets"
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 """Sent by Ctrl-C, by the system, and by ``echelon stop``."""
@@ -55,8 +56,9 @@ def sim(
     seconds: Annotated[float | None, typer.Option("--seconds", help="Time limit of a match [s].")] = None,
     fair: Annotated[
         float | None,
-        typer.Option("--fair", metavar="RATIO", help="Greatest ratio of the teams' path costs to the zone."),
+        typer.Option("--fair", metavar="RATIO", help="Greatest ratio of the teams' straight distances to the zone."),
     ] = None,
+    maps: MapsOption = FAIRNESS,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first match and its map.")] = 0,
     weapon_prob: Annotated[
         float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of both levels, 0 to 1.")
@@ -85,7 +87,7 @@ def sim(
     os.environ.update(thread_environment())
     first = _recorded_first(record, matches)
     contest, note = _contest(
-        _environment(packs, size, height, seconds, fair), (blue, red), matches, seed, weapon_prob, swap
+        _environment(packs, size, height, seconds, maps, fair), (blue, red), matches, seed, weapon_prob, swap
     )
     require_device(device)
     found = _play(contest, envs, device, threads, first, record == RECORD_UPSETS, insight=insight, quiet=as_json)
@@ -113,14 +115,19 @@ def _recorded_first(record: str, matches: int) -> int:
 
 
 def _environment(
-    packs: int | None, size: int | None, height: int | None, seconds: float | None, fair: float | None
+    packs: int | None,
+    size: int | None,
+    height: int | None,
+    seconds: float | None,
+    maps: Fairness | None,
+    fair: float | None,
 ) -> EnvConfig:
     """Return the default environment with the given fields replaced."""
     from echelon.config import EnvConfig
     from echelon.jobs.config_layers import ConfigError
 
     env = EnvConfig()
-    world = {"size_x": size, "size_y": size, "size_z": height, "max_distance_ratio": fair}
+    world = {"size_x": size, "size_y": size, "size_z": height, "fairness": maps, "max_distance_ratio": fair}
     game = {"num_packs": packs, "max_episode_seconds": seconds}
     try:
         world = replace(env.world, **{key: value for key, value in world.items() if value is not None})
@@ -241,10 +248,11 @@ def _run_folder(contest: Contest) -> Iterator[RunPaths]:
     """Yield a run folder for replays that has the state of a running job while matches are played."""
     from dataclasses import asdict
 
+    from echelon.files import atomic_write
     from echelon.jobs import lock
     from echelon.jobs.process import identify
     from echelon.jobs.spec import new_spec, write_spec
-    from echelon.runs import atomic_write, create_run
+    from echelon.runs import create_run
 
     run = create_run(RUN_NAME)
     first, second = contest.pilots
@@ -273,8 +281,8 @@ def _record_into(session: MatchSession, run: RunPaths, pairings: list[Pairing]) 
 
 def _with_heartbeat(run: RunPaths, stop: Callable[[], bool]) -> Callable[[], bool]:
     """Return ``stop`` wrapped in a function that also writes the run's progress file every ``HEARTBEAT_S``."""
+    from echelon.files import atomic_write
     from echelon.jobs.process import boot_id
-    from echelon.runs import atomic_write
 
     last = -math.inf
 

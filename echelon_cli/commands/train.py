@@ -18,6 +18,7 @@ from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption,
 ALIASES: dict[str, tuple[str, ...]] = {
     "seed": ("seed",),
     "start-from": ("start_from",),
+    "teacher": ("teacher.policy",),
     "target": ("opponents.league.target",),
     "device": ("device",),
     "threads": ("threads",),
@@ -244,7 +245,8 @@ def _discard(root: Path) -> None:
 
 def _show_detached(run_id: str) -> None:
     name = shlex.quote(run_id)
-    output.print_line(f"\n{run_id} continues in the background.")
+    output.print_line()
+    output.print_line(f"{run_id} continues in the background.")
     output.print_line(f"  dashboard: echelon dash {name}    as lines: echelon logs -f {name}")
     output.print_line(f"  replays:   echelon watch {name}")
     output.print_line(f"  stop:      echelon stop {name}    all runs: echelon dash")

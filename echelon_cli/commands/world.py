@@ -12,11 +12,12 @@ import typer
 from typer.core import TyperCommand
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, complete_runs
+from echelon_cli.options import JsonFlag, MapsOption, complete_runs
 
 if TYPE_CHECKING:
     from echelon.atlas.scene import Scene
     from echelon.atlas.views import MapView
+    from echelon.config import Fairness
     from echelon.gen.generate import GeneratedMap
 
 ANY_BIOME = "any"
@@ -57,7 +58,7 @@ BiomeOption = Annotated[
 ZoneOption = Annotated[float | None, typer.Option("--zone-radius", help="Mean radius of the capture zone [vox].")]
 RatioOption = Annotated[
     float | None,
-    typer.Option("--max-distance-ratio", help="Greatest ratio of the teams' path costs to the zone; 0: any."),
+    typer.Option("--max-distance-ratio", help="Greatest ratio of the teams' straight distances to the zone; 0: any."),
 ]
 PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a PNG.")]
 
@@ -71,6 +72,7 @@ class Recipe:
     packs: int | None = None
     biome: str = ANY_BIOME
     zone_radius: float | None = None
+    fairness: Fairness | None = None
     ratio: float | None = None
 
     @property
@@ -88,11 +90,13 @@ class Recipe:
         env = EnvConfig()
         x, y = (env.world.size_x, env.world.size_y) if self.size is None else _edges(self.size)
         z = env.world.size_z if self.height is None else self.height
+        fairness = env.world.fairness if self.fairness is None else self.fairness
         ratio = env.world.max_distance_ratio if self.ratio is None else self.ratio
         given = {"num_packs": self.packs, "zone_radius_vox": self.zone_radius}
         try:
             env = replace(env, **{name: value for name, value in given.items() if value is not None})
-            world = replace(env.world, size_x=x, size_y=y, size_z=z, max_distance_ratio=ratio)
+            sizes = {"size_x": x, "size_y": y, "size_z": z}
+            world = replace(env.world, **sizes, fairness=fairness, max_distance_ratio=ratio)
         except ValueError as error:
             raise ConfigError(str(error)) from None
         return {
@@ -111,6 +115,7 @@ def make(
     packs: PacksOption = None,
     biome: BiomeOption = ANY_BIOME,
     zone_radius: ZoneOption = None,
+    maps: MapsOption = None,
     max_distance_ratio: RatioOption = None,
     count: Annotated[
         int | None,
@@ -124,7 +129,13 @@ def make(
     from echelon.jobs.config_layers import ConfigError
 
     recipe = Recipe(
-        size=size, height=height, packs=packs, biome=biome, zone_radius=zone_radius, ratio=max_distance_ratio
+        size=size,
+        height=height,
+        packs=packs,
+        biome=biome,
+        zone_radius=zone_radius,
+        fairness=maps,
+        ratio=max_distance_ratio,
     )
     if count is not None:
         if out is not None or png is not None:
@@ -172,6 +183,7 @@ def show(
     packs: PacksOption = None,
     biome: BiomeOption = ANY_BIOME,
     zone_radius: ZoneOption = None,
+    maps: MapsOption = None,
     max_distance_ratio: RatioOption = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -179,7 +191,13 @@ def show(
     from echelon.atlas.render import png as as_png
 
     recipe = Recipe(
-        size=size, height=height, packs=packs, biome=biome, zone_radius=zone_radius, ratio=max_distance_ratio
+        size=size,
+        height=height,
+        packs=packs,
+        biome=biome,
+        zone_radius=zone_radius,
+        fairness=maps,
+        ratio=max_distance_ratio,
     )
     _require_folder(png, "picture")
     title, scene = _find_scene(what, recipe)
@@ -243,6 +261,7 @@ def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
         "flip": variant["transform"],
         "spawn_corners": variant["spawn_corners"],
         **world_statistics(scene_from_map(made)),
+        "fair": stats.get("paths"),
         "regenerated": variant["attempt"],
         "open_map": made.open_map,
         "dug": [dict(fixup) for fixup in made.fixups],

@@ -9,7 +9,7 @@ import base64
 from collections.abc import Mapping
 from pathlib import Path
 
-from echelon.runs import atomic_write
+from echelon.files import atomic_write
 
 COPY_NAME = "copied.txt"
 """File beside the runs with the text copied last."""

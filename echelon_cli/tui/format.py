@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 
-from echelon_cli.output import count, duration, percent
+from echelon_cli.output import count, duration, local_time, percent
 
 __all__ = [
     "age",
@@ -21,6 +20,7 @@ __all__ = [
     "short_run_id",
     "signed",
     "speed",
+    "whole",
     "wrap",
 ]
 
@@ -94,7 +94,7 @@ def brief(seconds: float | None) -> str:
 
 def clock(moment: float) -> str:
     """Return the local time of day, HH:MM:SS."""
-    return time.strftime("%H:%M:%S", time.localtime(moment))
+    return local_time(moment)[-8:]
 
 
 def speed(value: float) -> str:
@@ -125,6 +125,15 @@ def measured(value: float) -> str:
     if size < SMALLEST:
         return _exponent(value, 1)
     return f"{value:.{min(4, max(0, 2 - math.floor(math.log10(size))))}f}"
+
+
+def whole(value: float) -> str:
+    """Return a whole number without decimals, another value as ``measured`` does."""
+    return (
+        f"{value:.0f}"
+        if math.isfinite(value) and value == round(value) and abs(value) < COUNTED_FROM
+        else measured(value)
+    )
 
 
 def axis_label(value: float, span: float) -> str:

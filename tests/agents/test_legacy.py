@@ -8,7 +8,7 @@ import pytest
 from echelon.agents.heuristic import SKILLS, HeuristicPolicy, install
 from echelon.config import EnvConfig, WorldConfig
 from echelon.env.env import EchelonEnv
-from echelon.sim.arsenal import Chassis
+from echelon.sim.arsenal import CHASSIS, Chassis, Weapon
 from tests.env.battle import Battle
 from tests.oracles import pilot as rules
 from tests.parity.scenes import clutter, scatter, snapshots
@@ -85,8 +85,9 @@ def test_legacy_heavy_fires_missile_and_gauss_but_never_smoke(duel, distance, pa
     duel.put("painter", 1, 5)
     duel.observe()
     duel.step()
-    assert duel["actions"][0, 0, TRIGGERS].tolist() == [0, missile, gauss, 0]
-    assert duel["fired"][0, 0] == 4 * missile + 8 * gauss
+    for weapon, fires in ((Weapon.MISSILE, missile), (Weapon.GAUSS, gauss), (Weapon.SMOKE, False)):
+        assert bool(duel["actions"][0, 0, TRIGGERS[CHASSIS[HEAVY].carries[weapon]]]) == fires, weapon.name
+        assert bool(duel["fired"][0, 0] >> weapon & 1) == fires, weapon.name
 
 
 def test_legacy_vents_and_holds_fire_when_hot(duel):

@@ -134,10 +134,7 @@ def test_expert_launches_past_ams_only_while_it_reloads(field, skill, ams, reloa
     field.put("painted", 90, 5)
     field.put("painter", 1, 5)
     if reloads:
-        weapons, positions = field["round_weapon"].copy(), field["round_pos"].copy()
-        weapons[0, 2, 0], positions[0, 2, 0] = MISSILE, (14.0, MIDDLE, 4.0)
-        field.batch.set("round_weapon", weapons)
-        field.batch.set("round_pos", positions)
+        field.put_round(2, MISSILE, (14.0, MIDDLE, 4.0))
     field.put("script", script_of(skill), 0)
     field.observe()
     assert bool(decide(field, 3)[SECONDARY]) == launches

@@ -14,7 +14,7 @@ from echelon.agents.heuristic import HeuristicPolicy, install, script_of
 from echelon.agents.levels import LEVELS, SKILLS, Level
 from echelon.config import EnvConfig, PilotSkill, WorldConfig
 from echelon.env.env import EchelonEnv
-from echelon.sim.arsenal import CHASSIS, Chassis
+from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis
 from tests.env.battle import Battle
 
 SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
@@ -239,25 +239,26 @@ def test_expert_leaves_watched_lane_for_four_seconds(duel):
 
 
 def test_hard_and_expert_keep_shots_below_heat_limit(duel):
+    """At a heat of 80, the medium's laser would pass its cap of 100; its autocannon would not."""
+    heat, medium = 80.0, CHASSIS[MEDIUM]
+    cool = {t for w, t in medium.carries.items() if heat + WEAPONS[w].heat <= medium.heat_cap}
+    assert cool and set(medium.carries.values()) - cool, "no weapon or every weapon fits below the cap"
     duel.place(0, MEDIUM, 20, MIDDLE)
     duel.place(5, HEAVY, 26, MIDDLE, yaw=np.pi)
-    duel.put("heat", 80.0, 0)
-    fired = {}
+    duel.put("heat", heat, 0)
     for skill in ("hard", "expert"):
         duel.batch.set("decision", np.array([0], np.int32))
         duel.put("script", script_of(skill), 0)
         pulled = set()
         for _ in range(12):
-            duel.put("heat", 80.0, 0)
+            duel.put("heat", heat, 0)
             duel.put("pos", (20, MIDDLE, 1.5), 0)
             duel.put("hp", 200.0, 5)
             duel.put("cooldown", 0)
             duel.observe()
             duel.step()
             pulled |= set(np.nonzero(duel["actions"][0, 0, TRIGGERS])[0].tolist())
-        fired[skill] = pulled
-    # 80 + 22 for the laser passes the cap of 100; 80 + 6 for the autocannon does not
-    assert fired == {"hard": {2}, "expert": {2}}
+        assert pulled and pulled <= cool, skill
 
 
 @pytest.mark.parametrize(

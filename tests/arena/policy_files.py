@@ -18,6 +18,7 @@ from echelon.training.checkpoint import save_checkpoint
 BASE = EnvConfig()
 SMALL = replace(BASE, world=replace(BASE.world, size_x=40, size_y=40, size_z=12), max_episode_seconds=10.0)
 MODEL = ModelConfig(hidden_dim=16, lstm_hidden_dim=16)
+HYBRID = replace(MODEL, action_head="hybrid")
 
 
 def shape_of(env: EnvConfig) -> dict[str, int]:

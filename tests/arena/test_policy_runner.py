@@ -14,9 +14,9 @@ from echelon.arena.match_runner import play
 from echelon.arena.policies import LRUPolicyCache
 from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
 from echelon.replay.reader import Replay
-from tests.arena.policy_files import SMALL, loaded
+from tests.arena.policy_files import HYBRID, SMALL, loaded
 
-POLICIES = {"one": loaded(1), "two": loaded(2), "broken": loaded(3, broken=True)}
+POLICIES = {"one": loaded(1), "two": loaded(2, model=HYBRID), "broken": loaded(3, broken=True)}
 PILOTS = {name: Pilot(id=name, label=name.title(), path=name) for name in POLICIES}
 PILOTS["easy"] = Pilot(id="easy", label="easy", level="easy")
 SEATS = [("one", "two"), ("two", "one"), ("easy", "one"), ("two", "easy"), ("one", "one"), ("easy", "easy")]

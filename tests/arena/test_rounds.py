@@ -14,7 +14,10 @@ from echelon.arena.rounds import PLAYING, RATED, RoundCallbacks, plan_round, pla
 from echelon.arena.standings import head_to_head, matches, standings, style_sums
 from echelon.arena.store import Store
 from echelon.arena.submit import league_env_config, submit
+from echelon.config import with_fairness
+from echelon.jobs.config_layers import ConfigError
 from echelon.replay.reader import Replay
+from echelon_cli.arena_job import prepare
 from tests.arena.policy_files import SMALL, save
 
 SHORT = ArenaConfig(seeds=1, envs=8)
@@ -177,7 +180,8 @@ def test_round_needs_two_playing_entries(tmp_path):
 def test_league_env_config_comes_from_first_policy(store, tmp_path):
     from dataclasses import replace
 
-    assert league_env_config(store) == SMALL
+    game = with_fairness(SMALL, "path")
+    assert league_env_config(store) == game
     with pytest.raises(
         ValueError, match="built for another environment than the league's: action_dim 22, expected 26; comm_dim 4"
     ):
@@ -185,7 +189,20 @@ def test_league_env_config_comes_from_first_policy(store, tmp_path):
     with pytest.raises(ValueError, match="does not exist|contains no valid checkpoint"):
         submit(store, tmp_path / "nothing")
     assert len(store.league().entries) == 3
-    assert asdict(league_env_config(store)) == store.setting(ENV_SETTING) or league_env_config(store) == SMALL
+    assert league_env_config(store) == game
+
+
+def test_new_league_plays_fair_maps_and_older_league_keeps_its_maps(tmp_path):
+    with Store(tmp_path / "new.db") as store:
+        assert league_env_config(store).world.fairness == "path"
+    with Store(tmp_path / "older.db") as store:
+        older = asdict(SMALL)
+        del older["world"]["fairness"]
+        store.init_setting(ENV_SETTING, older)
+        assert league_env_config(store) == SMALL and SMALL.world.fairness == "any"
+        assert prepare(store, SMALL) == store.setting(ENV_SETTING)
+        with pytest.raises(ConfigError, match="already plays another game"):
+            prepare(store, with_fairness(SMALL, "path"))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from echelon.atlas.world_file import MAGIC, WorldFileError, is_world_file, load_world, save_world
+from echelon.config import WorldConfig
+from echelon.gen.generate import generate
 from echelon.replay import codec
 from echelon.replay.schema import RecordType
 from echelon.replay.writer import world_payload
@@ -27,6 +29,15 @@ def test_world_file_round_trip(saved):
     assert (loaded.blue_corner, loaded.red_corner) == (original.blue_corner, original.red_corner)
     for name in ("material", "spawn", "flow"):
         assert np.array_equal(getattr(loaded, name), getattr(original, name)), name
+
+
+def test_world_file_of_fair_map_keeps_spawns(tmp_path):
+    world = WorldConfig(size_x=60, size_y=60, size_z=12, fairness="path")
+    original = generate(world, 3, num_packs=1, zone_radius_vox=5.0)
+    save_world(tmp_path / "fair.ecw", original)
+    loaded = load_world(tmp_path / "fair.ecw")
+    assert loaded.recipe == original.recipe
+    assert np.array_equal(loaded.spawn, original.spawn) and np.array_equal(loaded.flow, original.flow)
 
 
 def test_world_file_with_flipped_byte_is_rejected(saved):

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.bench.find_fight import Fight, Moment, find_fight
 from tests.bench.viewer_speed import browsing
 from tests.browser.player import SETTLED, open_paused, pass_frames
@@ -166,7 +168,7 @@ def record(battle: Battle, path: Path) -> None:
     policy = "acts" if battle.insight else "none"
     with VectorEnv(1, cfg, learners="none", seeds=[battle.seed], autoreset=False, initial_weapon_prob=1.0) as env:
         scripts = [script_of(level) for level in battle.levels for _ in range(cfg.team_size)]
-        env.engine.batch.set("script", [scripts])
+        env.engine.batch.set("script", np.array([scripts], np.int32))
         env.reset()
         recorder = Recorder(env.engine, [0], path.parent, [match], embed_world=True, policy=policy)
         recorder.begin()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from echelon.bench import dashboard, scenes, startup
-from echelon.bench.phases import fold, rows
+from echelon.bench.phases import rows, sums_by_prefix
 
 
-def test_fold_sums_dotted_prefixes():
-    assert fold({"tick.move.a": 1.0, "tick.move.b": 2.0, "tick.fire": 4.0}) == {
+def test_sums_by_prefix_add_up_dotted_names():
+    assert sums_by_prefix({"tick.move.a": 1.0, "tick.move.b": 2.0, "tick.fire": 4.0}) == {
         "tick": 7.0,
         "tick.move": 3.0,
         "tick.move.a": 1.0,
@@ -47,7 +47,7 @@ def test_simulator_scene_reports_phases(monkeypatch):
     for name in ("WARM_STEPS", "MEASURED_STEPS", "TIMED_STEPS"):
         monkeypatch.setattr(scenes, name, 1)
     (result,) = scenes.run_scenes(["sim-5v5"], repeats=1)
-    assert {"tick.movement.move", "tick.weapons.triggers", "sensing.sense_sight", "pilots.fly_legacy"} <= set(
+    assert {"tick.movement.move", "tick.weapons.triggers", "sensing.sense_sight", "pilots.control_legacy"} <= set(
         result["phases_ms"]
     )
     assert 0.0 <= result["dead_share"] < 1.0

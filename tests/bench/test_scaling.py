@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from echelon.bench import scenes
-from echelon.bench.phases import fold
+from echelon.bench.phases import sums_by_prefix
 
 QUADRATIC = 4.0
 """Cost ratio of a mech among 40 to one among 10 if the cost per mech grew linearly with their number."""
@@ -19,7 +19,7 @@ def test_movement_and_weapon_cost_grows_subquadratically():
     for packs, envs in ((1, 64), (4, 16)):
         with scenes.battle(packs, envs=envs, observe=False, maps=16) as env:
             alive = [float(env.alive_now.sum())]
-            trees = [fold(scenes.phase_tree(env)) for _ in range(5)]
+            trees = [sums_by_prefix(scenes.phase_tree(env)) for _ in range(5)]
             alive.append(float(env.alive_now.sum()))
         for phase in ("tick.movement", "tick.weapons"):
             costs[packs, phase] = median(tree[phase] for tree in trees) / (sum(alive) / 2)

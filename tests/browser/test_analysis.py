@@ -119,6 +119,7 @@ def test_camera_modes_change_view_and_return(page, address, insight, key, mode):
     assert state(page, "camera.mode") == "orbit"
 
 
+@pytest.mark.long
 def test_gait_depends_only_on_moment(page, address, insight):
     open_match(page, address, 120, "&mech=2&cam=follow")
     seek(page, 90)

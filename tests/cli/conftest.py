@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from echelon.files import atomic_write
 from echelon.jobs.spec import JobSpec, write_spec
-from echelon.runs import RunPaths, atomic_write, runs_home
+from echelon.runs import RunPaths, runs_home
 from echelon.telemetry.events import EventEnd, EventEval, EventStart, EventUpdate
 from echelon.telemetry.log import EventLog
 from echelon_cli import output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -80,3 +82,33 @@ def test_ablate_interrupt_with_json_prints_only_json(echelon, monkeypatch):
 def test_ablate_keeps_requested_threads():
     assert threads_each(3, 4) == 3 and threads_each(0, 1) == 0
     assert threads_each(0, 10**6) == 1
+
+
+def results(**rates: list[float | None]) -> list[dict]:
+    """Return the results of variants by name, one per training seed; None for a run without an evaluation."""
+    whole = {"id": "x", "state": "completed", "changes": {}, "global_step": 1, "steps_per_s": 1.0, "opponent": "easy",
+             "weapon_prob": 1.0, "episodes": 80, "win_low": 0.0, "win_high": 1.0, "hp_margin": 0.0}  # fmt: skip
+    return [
+        {**whole, "variant": name, "seed": seed, "last_win_rate": rate}
+        for name, values in rates.items()
+        for seed, rate in enumerate(values)
+    ]
+
+
+def test_ablate_reports_statistics_over_training_seeds(echelon, monkeypatch):
+    found = results(whole=[0.5, 0.6, 0.7, 0.9], less=[0.4, 0.6, 0.2, None])
+    monkeypatch.setattr(ablate, "train_all", lambda *_: iter(found))
+    statistics = ablate.across_seeds(found)
+    assert statistics[WHOLE]["win_rate"]["value"] == pytest.approx(0.65) and statistics[WHOLE]["improvement"] is None
+    assert 0.5 <= statistics[WHOLE]["win_rate"]["low"] <= 0.65 <= statistics[WHOLE]["win_rate"]["high"] <= 0.9
+    assert statistics["less"]["seeds"] == 3 and statistics["less"]["improvement"]["value"] == pytest.approx(0.5 / 3)
+    code, text, _ = echelon("ablate", "lstm", "--preset", "quickstart", "--runs", "4")
+    assert code == 1 and "better than whole" in text and "65%" in text and "17%" in text
+    code, text, _ = echelon("ablate", "lstm", "--preset", "quickstart", "--runs", "4", "--json")
+    rows = json.loads(text)
+    assert len(rows) == 8 and rows[-1]["across_seeds"] == statistics["less"]
+
+
+def test_ablate_statistics_of_one_seed_have_no_interval():
+    (row,) = ablate.across_seeds(results(whole=[0.5])).values()
+    assert row["win_rate"]["value"] == 0.5 and math.isnan(row["win_rate"]["low"])

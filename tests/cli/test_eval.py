@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit
+from echelon.config import with_fairness
 from echelon.replay.reader import Replay
-from echelon_cli.commands.evaluate import Opponent, opponent_of
+from echelon_cli.commands.evaluate import Opponent, environment_of, opponent_of
 from tests.arena.policy_files import SMALL, save
 from tests.cli.conftest import parsed
 
@@ -35,7 +36,7 @@ def test_eval_policy_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path
     words = [(str(two),), ("keen-lynx", "--record")]
     found = [parsed(echelon("eval", str(one), *FEW, "--opponent", *more)[1]) for more in words]
     assert [row.pop("opponent") for row in found] == [str(two), "keen-lynx"]
-    assert [row.pop("duration_s") > 0 for row in found] == [True, True]
+    assert all(row.pop("duration_s") > 0 and row["sampled"].pop("duration_s") > 0 for row in found)
     replays = [row.pop("replays") for row in found]
     assert found[0] == found[1] and found[0]["episodes"] == 2 and [len(remaining) for remaining in replays] == [0, 2]
     with Replay(Path(replays[1][0])) as replay:
@@ -55,6 +56,24 @@ def test_eval_policy_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path
 def test_invalid_opponent_is_one_line_error(echelon, tmp_path, words, code, expected_text):
     done, _, err = echelon("eval", str(save(tmp_path, 1, env=SHORT)), *words)
     assert done == code and expected_text in err and err.count("\n") == 1
+
+
+def test_eval_plays_the_maps_of_the_training_unless_others_are_requested(echelon, tmp_path):
+    fair = with_fairness(SHORT, "path")
+    for trained in (SHORT, fair):
+        policy = str(save(tmp_path / trained.world.fairness, 1, env=trained))
+        for words in ((), ("--maps", "any"), ("--maps", "path"), ("--maps", "any", "--ladder")):
+            found = parsed(echelon("eval", policy, *FEW, *words)[1])
+            assert found["maps"] == (words[1] if words else trained.world.fairness)
+
+
+def test_environment_of_older_policy_has_its_maps():
+    older = asdict(SHORT)
+    del older["world"]["fairness"]
+    assert environment_of({"env_cfg": older}) == SHORT
+    assert environment_of({"env_cfg": older}, 60, "path").world == replace(
+        SHORT.world, size_x=60, size_y=60, fairness="path"
+    )
 
 
 def test_eval_rejects_other_observation_layout(echelon, tmp_path):

@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from echelon_cli.listing import RunRow
-from echelon_cli.query import FIELDS, MAX_DEPTH, Query, QueryError, parse, read_query
+from echelon_cli.query import FIELD_ALIASES, FIELDS, MAX_DEPTH, Query, QueryError, parse, read_query
+from echelon_cli.tui.widgets.run_table import COLUMNS
 from tests.cli.conftest import parsed
 
 NOW = 1_000_000.0
@@ -73,7 +74,9 @@ def typed(text: str) -> tuple[list[str], str]:
         ("preset:quick -state:failed", ["amber-fox"]),
         ("device:cuda", ["brave-owl"]),
         ("opponent:medium", ["amber-fox"]),
+        ('status:"space left"', ["calm-elk"]),
         ('note:"space left"', ["calm-elk"]),
+        ("status:against", ["amber-fox", "brave-owl"]),
         ("run:OWL", ["brave-owl"]),
         ("name: owl", ["brave-owl"]),
     ],
@@ -176,6 +179,11 @@ def test_query_unknown_field_is_searched_as_text():
 
 def test_query_complete_word_without_match_finds_none():
     assert typed("zebra") == ([], "") and typed("wins ") == ([], "")
+
+
+@pytest.mark.parametrize("column", [column.name for column in COLUMNS])
+def test_query_finds_every_column_of_the_run_list(column):
+    assert FIELD_ALIASES.get(column, column) in FIELDS
 
 
 def test_query_field_examples_parse():

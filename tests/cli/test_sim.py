@@ -63,6 +63,14 @@ def test_sim_json_schema(echelon):
     assert not runs_home().exists(), "nothing is kept unless it is asked for"
 
 
+def test_sim_plays_fair_maps_unless_any_are_requested(echelon):
+    fair, every = outcome(echelon), outcome(echelon, "--maps", "any")
+    assert (fair["task"]["maps"], every["task"]["maps"]) == ("path", "any")
+    assert outcome(echelon, "--maps", "path")["rows"] == fair["rows"] != every["rows"]
+    limited = outcome(echelon, "--fair", "1.1")
+    assert limited["task"] == {**fair["task"], "fair": 1.1}
+
+
 def test_sim_prints_tables(echelon):
     code, out, _ = echelon("sim", *SMALL, "--swap")
     assert code == output.DONE

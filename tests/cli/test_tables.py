@@ -6,10 +6,13 @@ import shutil
 
 import pytest
 
-from echelon.telemetry.events import EventUpdate
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.runs import RunPaths
+from echelon.telemetry.events import EventRound, EventStart, EventUpdate
 from echelon.telemetry.log import EventLog
 from echelon_cli import arena_tables, output
 from echelon_cli.commands import replay, runs
+from echelon_cli.listing import run_row
 from tests.replay.golden import SMALL
 
 WIDTHS = (60, 72, 80)
@@ -84,3 +87,16 @@ def test_wide_terminal_shows_every_column(echelon, ended_run):
     ended_run(RUN)
     out = echelon("runs", "list")[1]
     assert RUN in out and "no room" not in out
+
+
+@pytest.mark.parametrize(
+    ("number", "state", "played", "progress"), [(1, "playing", 40, 0.25), (1, "rated", 80, 0.5), (2, "rated", 80, 1.0)]
+)
+def test_progress_of_an_arena_job_counts_its_rounds(tmp_path, number, state, played, progress):
+    paths = RunPaths(tmp_path / "20260101-000000-arena-tidal-cobra")
+    paths.root.mkdir(parents=True)
+    write_spec(paths, JobSpec(kind="arena", config={"rounds": 2}))
+    with EventLog(paths.metrics) as log:
+        log.append(EventStart(device="cpu", preset="arena"))
+        log.append(EventRound(round=number, state=state, rounds=2, matches=80, played=played))
+    assert run_row(paths).progress == progress

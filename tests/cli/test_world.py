@@ -59,6 +59,15 @@ def test_world_make_default_is_the_match_map(echelon):
     assert parsed(echelon("world", "make", "2", "--json")[1])["hashes"] == made.hashes
 
 
+def test_world_maps_option_makes_fair_maps(echelon):
+    found = parsed(echelon("world", "make", "5", *SMALL, "--maps", "path", "--json")[1])
+    every = parsed(echelon("world", "make", "5", *SMALL, "--json")[1])
+    assert found["fair"]["ratio"] <= 1.1 and set(found["fair"]["costs"]) == {"scout", "light", "medium", "heavy"}
+    assert every["fair"] is None and every["hashes"] != found["hashes"]
+    assert "for a class" in echelon("world", "make", "5", *SMALL, "--maps", "path")[1]
+    assert shown(echelon, "5", *SMALL, "--maps", "path") != shown(echelon, "5", *SMALL)
+
+
 def test_world_biome_option_fills_the_map(echelon):
     found = parsed(echelon("world", "make", "1", "--size", "60", "--biome", "dense_jungle", "--json")[1])
     assert set(found["biomes"].values()) == {"dense_jungle"} and found["seen_from_above"]["foliage"] > 0.2

@@ -1,6 +1,7 @@
-"""Every kernel is compared with a rule in plain Python; the table below names the test.
+"""Every kernel and every array of the simulator is compared with a rule in plain Python.
 
-A new kernel without a row fails here, and so does a row whose test is gone.
+A new kernel without a row of ``ORACLES`` fails here, and so does a row whose test is gone. A new array fails until a
+test of ``ORACLES`` compares it by name.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from echelon.sim import state
+from echelon.sim.structs import fields_of, is_array_struct
+
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = "agents/test_levels_oracle.py::test_targets_match_oracle"
 MOVED = "agents/test_levels_oracle.py::test_movement_plan_and_throttles_match_oracle"
@@ -18,7 +22,7 @@ LEGACY = "agents/test_legacy.py::test_legacy_actions_match_oracle"
 COUNTS = "arena/test_match.py::test_statistics_match_replay_events"
 COLUMNS = "parity/test_sensing.py::test_observation_columns_match_oracle"
 CLASSIC = "env/test_classic_layout.py::test_classic_columns_match_the_reference_implementation"
-SURVEY = "env/test_classic_layout.py::test_telemetry_map_is_built_once_per_episode_and_updated_where_voxels_change"
+MAP = "env/test_classic_layout.py::test_telemetry_map_is_built_once_per_episode_and_updated_where_voxels_change"
 REFEREE = "env/test_referee.py::test_outcomes_and_flags_match_the_reference_on_random_states"
 REWARD = "env/test_reward.py::test_reward_terms_match_the_reference_through_whole_fights"
 FRAMES = "replay/test_record.py::test_frames_match_simulator_state_within_one_quantum"
@@ -37,7 +41,7 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["plan_movement", "steer"], MOVED),
     "avoid_collisions": "agents/test_levels_oracle.py::test_collision_avoidance_matches_oracle",
     **dict.fromkeys(["control_weapons", "control_systems", "deploy_smoke"], TRIGGERS),
-    "fly_legacy": LEGACY,
+    "control_legacy": LEGACY,
     "detect_stuck": "agents/test_legacy.py::test_stuck_detection_accounts_for_leg_loss_and_water",
     **dict.fromkeys(["count_decision", "count_hits", "count_shots", "name_killers", "name_hazards"], COUNTS),
     **dict.fromkeys(["record_deaths", "record_hits", "record_launches", "record_impacts", "record_defence"], COUNTS),
@@ -52,7 +56,7 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(
         ["write_self_state", "write_self_match", "write_self_senses", "write_target", "write_telemetry"], CLASSIC
     ),
-    **dict.fromkeys(["build_telemetry_map", "mark_damaged_bins", "update_telemetry_map"], SURVEY),
+    **dict.fromkeys(["build_telemetry_map", "mark_damaged_bins", "update_telemetry_map"], MAP),
     **dict.fromkeys(
         ["update_scope", "write_scope"], "env/test_optional_blocks.py::test_scope_shows_sector_levels_and_their_changes"
     ),
@@ -80,6 +84,19 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["fresh_mechs", "reset_pilots"], FRESH),
 }
 """Kernel -> test that compares it with its rule."""
+
+SETTING = "a setting that no kernel writes"
+JOURNALED = "statistics and replays that read it are compared with the battle (arena/test_match.py)"
+SCRATCH = "of one phase; the hits, damage and terrain that follow from it are compared"
+NOT_COMPARED: dict[str, str] = {
+    **dict.fromkeys(("env_index", "forced_seed", "forced_slot", "packs", "withhold"), SETTING),
+    **dict.fromkeys(fields_of(state.Journal), JOURNALED),
+    **dict.fromkeys(("ams_shot",), JOURNALED),
+    **dict.fromkeys((*fields_of(state.Hits), *fields_of(state.Blasts), "aim", "assist_to"), SCRATCH),
+    "withheld": "a copy of withhold; tests/sim/test_variants.py plays without each mechanic",
+    **dict.fromkeys(("zone_tick", "zone_tonnage"), "the scores that follow from it are compared (env/test_referee.py)"),
+}
+"""Array that no oracle compares -> why."""
 
 
 def kernels() -> dict[str, Path]:
@@ -113,3 +130,46 @@ def test_oracle_test_of_each_kernel_exists_and_runs(kernel):
     assert name in tests, f"{path} has no {name}"
     marks = " ".join(ast.unparse(mark) for mark in tests[name].decorator_list)
     assert not any(word in marks for word in ("xfail", "skip", "slow", "bench")), f"{name} does not run by default"
+
+
+def arrays() -> dict[str, str]:
+    """Every array that a kernel of the simulator writes, with the name of its struct; the map bank is input."""
+    structs = [value for value in vars(state).values() if is_array_struct(value) and value is not state.MapBank]
+    return {name: struct.key for struct in structs for name in fields_of(struct)}
+
+
+def compares(node: ast.AST) -> bool:
+    """Whether a node is an assert statement or a call to a function whose name starts with ``assert_``."""
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func).rpartition(".")[2].startswith("assert_")
+    return isinstance(node, ast.Assert)
+
+
+def compared_names(tree: ast.Module) -> set[str]:
+    """Strings and attributes in the comparisons of a module, in loops over them, and in the tuples they name."""
+    tuples = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
+    sources: list[ast.AST] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For) and any(compares(inner) for inner in ast.walk(node)):
+            sources.append(node.iter)
+        elif compares(node):
+            sources.append(node)
+    parts = [part for source in sources for part in ast.walk(source)]
+    used = [tuples[part.id] for part in parts if isinstance(part, ast.Name) and part.id in tuples]
+    parts += [part for value in used if isinstance(value, ast.Tuple) for part in ast.walk(value)]
+    strings = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    return strings | {part.attr for part in parts if isinstance(part, ast.Attribute)}
+
+
+def test_every_array_is_compared_with_an_oracle():
+    files = sorted({test.partition("::")[0] for test in ORACLES.values()})
+    compared = set.union(*(compared_names(ast.parse((ROOT / "tests" / file).read_text("utf-8"))) for file in files))
+    known = arrays()
+    missing = [f"{name} of {struct}" for name, struct in known.items() if name not in compared | NOT_COMPARED.keys()]
+    assert not missing, (
+        f"no oracle test compares {missing}: write them in the oracle of the kernel that writes them (tests/oracles) "
+        "and add their names to the assert_same of its test (tests/parity), or to NOT_COMPARED with a reason, "
+        "tests/contracts/test_oracles.py"
+    )
+    assert sorted(NOT_COMPARED.keys() - known.keys()) == [], "rows of NOT_COMPARED name arrays that do not exist"
+    assert sorted(NOT_COMPARED.keys() & compared) == [], "rows of NOT_COMPARED name arrays that a test compares"

@@ -17,10 +17,12 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=["rules", "format"])
-def test_ruff_reports_nothing(command):  # RL-92
-    done = run("ruff", *command, "echelon", "echelon_cli", "examples", "tests", "hatch_build.py")
-    assert done.returncode == 0, done.stdout
+def test_ruff_reports_nothing():  # RL-92
+    """Rules and format are one test: a line that is too long breaks both."""
+    files = ("echelon", "echelon_cli", "examples", "tests", "hatch_build.py")
+    commands = (("check",), ("format", "--check"))
+    reports = [done.stdout for command in commands if (done := run("ruff", *command, *files)).returncode]
+    assert not reports, "\n".join(reports)
 
 
 @pytest.mark.long

@@ -155,10 +155,7 @@ def test_telemetry_bin_clears_when_its_only_wall_is_destroyed():
     at = 30 * 16 // 60 * 17
     assert battle["telemetry"][0, at] == 1 and battle["telemetry"].sum() == 1
     for shot in range(12):
-        battle.put("round_weapon", [MISSILE, -1, -1, -1], 0)
-        battle.put("round_pos", (29.2, 30.5, 0.5 + shot % 4), 0)
-        battle.put("round_vel", (12.0, 0.0, 0.0), 0)
-        battle.put("round_age", 0, 0)
+        battle.put_round(0, MISSILE, (29.2, 30.5, 0.5 + shot % 4), (12.0, 0.0, 0.0))
         battle.step()
     assert (battle["material"][0, 1:4, 30, 30] == AIR).all() and not MOVES[battle["material"][0, :, 30, 30]].any()
     assert not battle["telemetry"].any() and battle["surveys"].tolist() == [1]

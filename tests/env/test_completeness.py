@@ -1,4 +1,4 @@
-"""Observation blocks and reward terms are complete; each message names what to add, with file and line."""
+"""Observation blocks, reward terms and appearances are complete; each message names what to add, and where."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from echelon.config import EnvConfig, RewardConfig
 from echelon.config.reward import reward_weights
 from echelon.env import layout, reward
 from echelon.env.observe import program
+from echelon.sim.arsenal import Chassis, Weapon
 from tests.env.battle import Battle
 from tests.oracles import game
 from tests.parity.scenes import scatter, snapshots
@@ -99,6 +100,22 @@ def test_every_column_is_written(obs_layout):
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "record", "table"),
+    [
+        ("viewer/src/palette.ts", "WEAPONS", Weapon),
+        ("viewer/src/palette.ts", "CHASSIS", Chassis),
+        ("viewer/src/render/mech_models.ts", "MODELS", Chassis),
+    ],
+)
+def test_viewer_has_a_row_for_every_weapon_and_class(path, record, table):
+    """Shots, rounds and muzzles need no further row: they follow from these and from a replay's header."""
+    declaration = f"export const {record}: Record<"
+    rows = (ROOT / path).read_text(encoding="utf-8").partition(declaration)[2].partition("\n};")[0]
+    missing = [item.name.lower() for item in table if f"\n  {item.name.lower()}: {{" not in rows]
+    assert not missing, f"the viewer does not draw {missing}: add rows to {record}, {line_of(path, declaration)}"
+
+
 def test_every_reward_term_has_a_weight():
     names = {f.name for f in fields(RewardConfig)}
     missing = [term.name for term in reward.TERMS if term.name not in names]
@@ -115,9 +132,9 @@ def test_every_reward_weight_has_a_term():
 
 def test_every_reward_term_has_a_reference():
     where = line_of("tests/oracles/game.py", "amounts = {")
-    source = inspect.getsource(game.rewards)
+    source = inspect.getsource(game.reward_amounts)
     missing = [term.name for term in reward.TERMS if f'"{term.name}":' not in source]
-    assert not missing, f"terms {missing} have no reference: add their amounts to rewards(), {where}"
+    assert not missing, f"terms {missing} have no reference: add their amounts to reward_amounts(), {where}"
 
 
 def test_reward_term_of_weight_zero_is_measured_and_reported():

@@ -8,6 +8,7 @@ import pytest
 from echelon.config import DisplayConfig, EnvConfig
 from echelon.env import display, layout
 from echelon.env.suites import SuiteType
+from echelon.sim.arsenal import Weapon
 from tests.env.battle import Battle
 from tests.env.display_scenes import AT, CLASS, HEAVY, MEDIUM, SCOUT, VALID, contacts, duel, hide, next_decision
 from tests.oracles import sensing as sense
@@ -34,8 +35,7 @@ def slots_after(change, **options) -> list[int]:
 
 
 def missile(battle: Battle) -> None:
-    battle.put("round_weapon", [2, -1, -1, -1], 6)
-    battle.put("round_target", 0, 6)
+    battle.put_round(6, Weapon.MISSILE, (30.0, 30.0, 5.0), target=0)
 
 
 def crash(battle: Battle) -> None:

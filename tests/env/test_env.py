@@ -126,12 +126,12 @@ def test_chosen_target_slot_is_observed():  # RL-126 (DR-M6)
     made = EchelonEnv(replace(SMALL, obs_layout="classic", observe_target=True, observation_mode="full"))
     made.reset(seed=1)
     slots = made._last_contact_slots["blue_2"]
-    foe = next(k for k, aid in enumerate(slots) if aid and aid.startswith("red"))
+    hostile = next(k for k, aid in enumerate(slots) if aid and aid.startswith("red"))
     prefer = np.zeros(made.ACTION_DIM, np.float32)
-    prefer[made.TARGET_START + foe] = 1.0
+    prefer[made.TARGET_START + hostile] = 1.0
     observations, *_, infos = made.step({"blue_2": prefer})
-    assert infos["blue_2"]["selected_target_slot"] == foe
-    assert observations["blue_2"][589:].tolist() == [float(k == foe) for k in range(5)] + [1.0]
+    assert infos["blue_2"]["selected_target_slot"] == hostile
+    assert observations["blue_2"][589:].tolist() == [float(k == hostile) for k in range(5)] + [1.0]
     assert not observations["blue_3"][589:].any()
     made.close()
 

@@ -52,8 +52,8 @@ def blended(s, flows, mode, own):
     if hypot(dx, dy) <= 1.0:
         return own
     dx, dy, yaw, share = dx / hypot(dx, dy), dy / hypot(dx, dy), s["yaw"], SHARE[mode]
-    way = np.array([dx * cos(yaw) + dy * sin(yaw), dy * cos(yaw) - dx * sin(yaw)])
-    return np.clip((1 - share) * np.asarray(own) + share * way, -1, 1)
+    direction = np.array([dx * cos(yaw) + dy * sin(yaw), dy * cos(yaw) - dx * sin(yaw)])
+    return np.clip((1 - share) * np.asarray(own) + share * direction, -1, 1)
 
 
 @pytest.mark.parametrize("mode", ["off", "assist", "planner"])

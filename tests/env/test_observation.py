@@ -13,7 +13,7 @@ from echelon.env.suites import build_suite_descriptor, get_suite_for_role
 from echelon.sim.arsenal import Chassis
 from tests.env.battle import Battle
 from tests.parity.scenes import clutter, scatter
-from tests.sim.arena import as_maps
+from tests.sim.flat_field import as_maps
 
 SIDE = 36
 TURNED = 48
@@ -78,11 +78,23 @@ def test_observation_is_invariant_to_quarter_turns(mode, obs_layout):
 @pytest.mark.parametrize(("weapon", "target", "warns"), [(2, 5, True), (2, 6, False), (6, 5, False), (-1, 5, False)])
 def test_missile_inbound_flag_needs_a_homing_hostile_missile(weapon, target, warns):
     battle = Battle()
-    battle.put("round_weapon", [weapon, -1, -1, -1], 0)
-    battle.put("round_target", target, 0)
+    battle.put_round(0, weapon, (30.0, 30.0, 5.0), target=target)
     battle.observe()
     names = [row.name for row in layout.columns(battle.cfg)]
     assert bool(battle.obs[0, 5, names.index("ego.missile_inbound")]) == warns
+    battle.close()
+
+
+@pytest.mark.parametrize(
+    ("obs_layout", "column"), [("suite", "ego.kinetic_cooldown"), ("classic", "self.kinetic_cooldown")]
+)
+def test_kinetic_cooldown_is_a_share_of_the_longest_on_the_timer(obs_layout, column):
+    battle = Battle(obs_layout=obs_layout, changes=[{"autocannon.cooldown_s": 10.0}])
+    names = [row.name for row in layout.columns(battle.cfg)]
+    for ticks, share in ((200, 1.0), (150, 0.75), (40, 0.2), (0, 0.0)):
+        battle.put("cooldown", ticks)
+        battle.observe()
+        assert battle.obs[0, :, names.index(column)] == pytest.approx(share), f"{ticks} ticks"
     battle.close()
 
 

@@ -16,7 +16,7 @@ from tests.oracles import sensing as sense
 from tests.oracles.shared import count, living, wrap
 from tests.parity.scenes import clutter, scatter, snapshot, stir
 
-EXTRAS = {"observe_telemetry": True, "observe_scope": True, "observe_target": True}
+EXTRAS = {block.config_field: True for block in layout.OPTIONAL_BLOCKS}
 CFG = EnvConfig(**EXTRAS)
 MECHS = 20
 
@@ -126,8 +126,11 @@ def test_scope_ablation_changes_no_other_block():
 
 
 def test_suite_tail_lists_optional_blocks_in_order():
-    assert [part.name for part in layout.suite_tail(CFG)] == ["comms", "local_map", "telemetry", "scope", "target"]
-    assert layout.extra_width(CFG) == 256 + 8 + 6 == layout.obs_dim(CFG) - layout.obs_dim(EnvConfig())
+    names = [part.name for part in layout.OPTIONAL_BLOCKS]
+    assert names[:3] == ["telemetry", "scope", "target"], "stored policies read the columns in this order"
+    assert [part.name for part in layout.suite_tail(CFG)] == ["comms", "local_map", *names]
+    assert [part.width for part in layout.OPTIONAL_BLOCKS[:3]] == [256, 8, 6]
+    assert layout.extra_width(CFG) == layout.obs_dim(CFG) - layout.obs_dim(EnvConfig()) >= 256 + 8 + 6
     rows = {row.name: row for row in layout.columns(CFG)}
     assert rows["scope.behind"][2:] == (0.0, 1.0, True) and rows["scope.left_change"][2:] == (-1.0, 1.0, True)
     assert not any(row.normalizable for name, row in rows.items() if name.startswith(("telemetry", "target")))

@@ -38,9 +38,11 @@ def brawl(seconds: float, reward: RewardConfig, **options) -> Battle:
     return made
 
 
-@pytest.mark.parametrize("reward", [RewardConfig(), LOUD], ids=["own", "mixed"])
-def test_reward_terms_match_the_reference_through_whole_fights(reward):
-    battle = brawl(8.0, reward)
+@pytest.mark.parametrize(
+    ("reward", "bootstraps"), [(RewardConfig(), True), (LOUD, True), (LOUD, False)], ids=["own", "mixed", "end"]
+)
+def test_reward_terms_match_the_reference_through_whole_fights(reward, bootstraps):
+    battle = brawl(8.0, reward, truncation_bootstraps=bootstraps)
     seen = np.zeros(len(TERM_NAMES))
     done = np.zeros(6, bool)
     for _ in range(battle.cfg.max_steps):
@@ -49,20 +51,28 @@ def test_reward_terms_match_the_reference_through_whole_fights(reward):
         for e in np.flatnonzero(~done):
             after = snapshot(battle, e)
             parts, total = rules.rewards(before[e], after, int(after.reason), int(after.winner), battle.cfg)
+            amounts = rules.reward_amounts(before[e], after, int(after.reason), battle.cfg)
+            acted = after.acting.astype(bool)
+            for i, name in enumerate(TERM_NAMES[:-1]):
+                got, expected = after.amounts[acted, i], amounts[acted, i]
+                np.testing.assert_allclose(got, expected, atol=1e-5, err_msg=f"amount of {name}, env {e}")
             for i, name in enumerate(TERM_NAMES):
                 np.testing.assert_allclose(after.terms[:, i], parts[:, i], atol=1e-5, err_msg=f"{name}, env {e}")
             np.testing.assert_allclose(after.reward, total, atol=2e-5, err_msg=f"reward, env {e}")
-            seen += np.abs(parts).sum(axis=0)
+            seen += np.abs(amounts).sum(axis=0)
         done |= battle["over"].astype(bool)
     battle.close()
-    rewarded = [name for name in TERM_NAMES if name != "assist" and getattr(reward, name, 1.0)]
-    missing = [name for name in rewarded if seen[TERM_NAMES.index(name)] == 0]
-    assert done.all() and not missing, f"no fight rewarded {missing}"
+    missing = [name for name in TERM_NAMES[:-1] if name != "assist" and seen[TERM_NAMES.index(name)] == 0]
+    assert done.all() and not missing, f"no fight has an amount of {missing}"
 
 
-@pytest.mark.parametrize(("seconds", "endings"), [(3.0, {rules.TIME}), (20.0, {rules.ZONE, rules.ELIMINATION})])
-def test_discounted_approach_reward_telescopes_to_end_potentials(seconds, endings):
-    battle = brawl(seconds, RewardConfig())
+@pytest.mark.parametrize(
+    ("seconds", "endings", "bootstraps"),
+    [(3.0, {rules.TIME}, True), (3.0, {rules.TIME}, False), (20.0, {rules.ZONE, rules.ELIMINATION}, True)],
+)
+def test_discounted_approach_reward_telescopes_to_end_potentials(seconds, endings, bootstraps):
+    """At the time limit the last potential counts where the learner bootstraps, and is 0 where it is an end."""
+    battle = brawl(seconds, RewardConfig(), truncation_bootstraps=bootstraps)
     gamma, weight = battle.cfg.gamma, battle.cfg.reward.approach
     start = [[rules.potential(s, m) for m in range(10)] for s in snapshots(battle)]
     total, steps = np.zeros((6, 10)), np.zeros((6, 10))
@@ -75,7 +85,7 @@ def test_discounted_approach_reward_telescopes_to_end_potentials(seconds, ending
             acted = s.acting.astype(bool)
             total[e] += gamma**t * s.terms[:, APPROACH]
             steps[e, acted] = t + 1
-            terminal = int(s.reason) in (rules.ZONE, rules.ELIMINATION)
+            terminal = int(s.reason) in rules.terminal_reasons(battle.cfg)
             last[e] = [0.0 if terminal or not s.alive[m] else rules.potential(s, m) for m in range(10)]
             fates |= {int(s.reason)} | ({"death"} if s.died.any() else set())
         done |= battle["over"].astype(bool)
@@ -131,12 +141,12 @@ def test_dead_mechs_receive_the_terminal_reward(field, score, blue, red):
     assert field["reward"][0, 1] == blue and field["reward"][0, 9] == red
 
 
-@pytest.mark.parametrize(("foe_inside", "factor"), [(True, 2.0), (False, 1.0)])
-def test_damage_reward_doubles_in_a_contested_zone(field, foe_inside, factor):
+@pytest.mark.parametrize(("hostile_inside", "factor"), [(True, 2.0), (False, 1.0)])
+def test_damage_reward_doubles_in_a_contested_zone(field, hostile_inside, factor):
     fresh(field)
     field.place(0, HEAVY, 30, 30)
     field.place(5, HEAVY, 36, 30)
-    if foe_inside:
+    if hostile_inside:
         field.place(6, SCOUT, 30, 36)
     else:
         field.put("pos", (37.8, 30, 2), 5)
@@ -146,12 +156,12 @@ def test_damage_reward_doubles_in_a_contested_zone(field, foe_inside, factor):
     assert field["terms"][0, 0, DAMAGE] == pytest.approx(0.005 * factor * field["dealt"][0, 0], rel=1e-5)
 
 
-@pytest.mark.parametrize(("foe_inside", "price"), [(True, -1.0), (False, -2.0)])
-def test_death_penalty_halves_in_a_contested_zone(field, foe_inside, price):
+@pytest.mark.parametrize(("hostile_inside", "price"), [(True, -1.0), (False, -2.0)])
+def test_death_penalty_halves_in_a_contested_zone(field, hostile_inside, price):
     fresh(field)
     field.place(0, HEAVY, 30, 30)
     field.place(1, SCOUT, 30, 34)
-    field.place(5, HEAVY, 36 if foe_inside else 37.8, 30, yaw=np.pi)
+    field.place(5, HEAVY, 36 if hostile_inside else 37.8, 30, yaw=np.pi)
     field.put("hp", 1.0, 0)
     field.act(5, primary=1)
     field.step()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from echelon.config import WorldConfig
 from echelon.gen.generate import GeneratedMap, check_world_fits, generate
 from echelon.gen.objective import CLEAR_MARGIN
-from echelon.gen.recipe import GENERATOR_VERSION, materials_hash, seal, sha256_json, solid_hash
+from echelon.gen.recipe import FAIR_GENERATOR_VERSION, GENERATOR_VERSION, materials_hash, seal, sha256_json, solid_hash
 from echelon.gen.spawn import SPAWN_JITTER, corner_square, spawn_clear
 from echelon.gen.transforms import Corner
 from echelon.gen.validator import Connectivity, connect
@@ -38,6 +39,9 @@ CASES = {
     "120x90x32 3 packs seed 12": (WorldConfig(size_x=120, size_y=90, size_z=32), 12, 3),
 }
 
+FAIR_CASES = {name: (replace(world, fairness="path"), seed, packs) for name, (world, seed, packs) in CASES.items()}
+"""The same maps with fair path costs."""
+
 
 def make(world: WorldConfig, seed: int = 0, packs: int = 1, radius: float = 7.5) -> GeneratedMap:
     return generate(world, seed, num_packs=packs, zone_radius_vox=radius)
@@ -46,8 +50,16 @@ def make(world: WorldConfig, seed: int = 0, packs: int = 1, radius: float = 7.5)
 @pytest.mark.golden
 def test_golden_map_hashes() -> None:
     hashes = {name: make(*case).hashes for name, case in CASES.items()}
-    current = {"generator_version": GENERATOR_VERSION, "maps": hashes}
-    assert_golden_json(GOLDEN, current, note="and raise GENERATOR_VERSION in echelon/gen/recipe.py")
+    current = {"version": GENERATOR_VERSION, "maps": hashes}
+    assert_golden_json(GOLDEN, current, section="any", note="and raise GENERATOR_VERSION in echelon/gen/recipe.py")
+
+
+@pytest.mark.golden
+def test_golden_fair_map_hashes() -> None:
+    hashes = {name: make(*case).hashes for name, case in FAIR_CASES.items()}
+    current = {"version": FAIR_GENERATOR_VERSION, "maps": hashes}
+    note = "and raise FAIR_GENERATOR_VERSION in echelon/gen/recipe.py"
+    assert_golden_json(GOLDEN, current, section="path", note=note)
 
 
 def test_map_bytes_depend_only_on_seed() -> None:

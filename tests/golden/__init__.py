@@ -1,7 +1,7 @@
 """Golden files: stored results that tests compare with, and the one way to update them.
 
 - ``battles.json``: state hashes of reference battles, and material hashes of maps of a single biome
-- ``maps.json``: hashes of reference maps
+- ``maps.json``: hashes of reference maps for each fairness
 - ``worlds/``: a map printed by ``echelon world show --plain``
 - ``replays/``: a replay per schema version and its decoded content; ``.ecr`` files are never recorded again, because
   later versions must read them

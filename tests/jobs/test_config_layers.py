@@ -93,6 +93,7 @@ def test_none_unsets_optional_value():
         ("preset", "quickstart", "--preset"),
         ("env.world", 1, "section"),
         ("ppo.lr", "fast", "ppo.lr is 'fast' (from --set), expected a valid number"),
+        ("threads", "abc", "threads is 'abc' (from --set), expected a valid integer"),
         ("num_envs", True, "num_envs is True"),
         ("seed", 1.5, "seed is 1.5"),
         ("model.kind", "huge", "model.kind is 'huge' (from --set), expected 'suite' or 'classic'"),
@@ -114,6 +115,7 @@ def test_invalid_override_names_key_value_and_expectation(key, value, names):
     with pytest.raises(ConfigError) as caught:
         resolve(overrides={key: value})
     assert names in str(caught.value) and "\n" not in str(caught.value)
+    assert "unable to parse" not in str(caught.value)
 
 
 @pytest.mark.parametrize("raw", [b"seed = ", b"\xff\xfe", b"[ppo]\nlr = 1\nlr = 2\n"])
@@ -142,6 +144,12 @@ def test_profile_name_expands_section_and_single_values_override():
 def test_none_is_null_for_optional_fields_only():
     resolved = resolve("quickstart", None, {"ppo.lr_schedule": "none", "ppo.ent_coef_end": "none"}).config.ppo
     assert (resolved.lr_schedule, resolved.ent_coef_end) == ("none", None)
+
+
+def test_run_stored_without_fairness_keeps_its_maps():
+    older = resolve("quickstart").nested()
+    assert older["env"]["world"].pop("fairness") == "path"
+    assert resolve(base=older).config.env.world.fairness == "any"
 
 
 def test_retired_fields_of_older_run_are_dropped():

@@ -16,7 +16,7 @@ def test_progress_file_reports_preparation_phase(tmp_path, monkeypatch):
         link = RunLink(paths, log)
 
         def phase() -> str:
-            link.beat()
+            link.write_progress()
             return (read_json(paths.progress) or {})["phase"]
 
         assert phase() == "starting"

@@ -96,12 +96,13 @@ def worlds(draw: st.DrawFn) -> WorldConfig:
     y = draw(edge) if x <= 64 else draw(st.integers(20, 48))
     z = draw(st.one_of(st.integers(12, 15), st.integers(16, 24), st.integers(12, 64)))
     ratio = draw(st.sampled_from((0.0, 0.0, 1.5)))
+    fairness = draw(st.sampled_from(("any", "any", "path")))
     rules = ConnectivityConfig(clearance_z=draw(st.integers(4, 6)))
     checked = draw(st.booleans()) if x * y > 2500 else True
     metres = draw(st.sampled_from((1.0, 1.0, 0.5, 5.0)))
     return WorldConfig(
         size_x=x, size_y=y, size_z=z, ensure_connectivity=checked, connectivity=rules, max_distance_ratio=ratio,
-        voxel_size_m=metres,
+        voxel_size_m=metres, fairness=fairness,
     )  # fmt: skip
 
 

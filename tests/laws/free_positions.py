@@ -6,7 +6,7 @@ import numpy as np
 
 from echelon.sim.world import BLOCKS_MOVE
 from tests.laws.invariants import HALF
-from tests.sim.arena import Scene
+from tests.sim.flat_field import Scene
 
 TRIES = 60
 MARGIN = 0.02

@@ -25,7 +25,7 @@ from echelon.sim.batch import Batch
 from tests.laws.configs import KINDS, RandomActions, environments
 from tests.laws.free_positions import free_positions
 from tests.laws.invariants import InvariantChecker
-from tests.sim.arena import Scene
+from tests.sim.flat_field import Scene
 
 STEPS = 100
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

@@ -19,7 +19,7 @@ from echelon.env.suites import COMBAT_SUITES
 from echelon.sim import geometry
 from echelon.sim.arsenal import CHASSIS, ROSTER, Chassis
 from tests.env.battle import Battle
-from tests.sim.arena import Field5v5
+from tests.sim.flat_field import Field5v5
 
 SOURCES = sorted(Path(echelon.__file__).parent.rglob("*.py"))
 SCOUT, LIGHT, MEDIUM, HEAVY = Chassis

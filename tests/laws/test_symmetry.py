@@ -15,7 +15,7 @@ from echelon.config import EnvConfig
 from tests.laws.configs import RandomActions
 from tests.laws.invariants import HALF
 from tests.parity.scenes import clutter, scatter
-from tests.sim.arena import Field5v5, flat_maps
+from tests.sim.flat_field import Field5v5, flat_maps
 
 SIZE, ENVS = 44, 80
 APART = 1.5

@@ -15,7 +15,7 @@ from tests.env.battle import Battle
 from tests.laws.configs import RandomActions
 from tests.laws.invariants import HALF
 from tests.parity.scenes import clutter
-from tests.sim.arena import Field5v5
+from tests.sim.flat_field import Field5v5
 
 CLEARANCE = 4
 

@@ -106,5 +106,5 @@ def test_unreachable_zone_has_no_lane() -> None:
 
 def test_navigation_fields_reuse_given_widest_field(made: GeneratedMap) -> None:
     widest = zone_field(made.material, zone=made.zone, radius=RADII[-1], clearance=4)
-    fields, flow = navigation_fields(made.material, zone=made.zone, spawn=made.spawn, clearance=4, widest=widest)
+    fields, flow = navigation_fields(made.material, zone=made.zone, spawn=made.spawn, clearance=4, known=[widest])
     assert fields[-1] is widest and np.array_equal(flow, made.flow)

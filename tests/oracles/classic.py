@@ -9,13 +9,10 @@ import numpy as np
 from tests.oracles import sensing as sense
 from tests.oracles.shared import (
     CD_AMS,
-    CD_KINETIC,
-    CD_LASER,
-    CD_LAUNCHER,
-    CD_PAINTER,
     MECHS,
     MISSILE,
     MOVES,
+    SHOWN_TIMERS,
     count,
     distance,
     flat,
@@ -32,7 +29,7 @@ BINS = 16
 
 
 def visible(s, m: int, j: int) -> bool:
-    """Whether m knows of j in partial mode; every class has the same radar."""
+    """Return whether m knows of j in partial mode; every class has the same radar."""
     if m == j or not s.alive[m] or not s.alive[j]:
         return False
     q = sense.quality(s, m)[0]
@@ -79,16 +76,15 @@ def own_scalars(s, m: int, limit: int, win: float) -> list[float]:
     targeted = any(hostile(s, m, j) and distance(s.pos[j], s.pos[m]) <= 8 and sees(s, m, j) for j in living(s))
     chased = any(hostile(s, m, j) and MISSILE in s.round_weapon[j][s.round_target[j] == m] for j in range(count(s)))
     share, tons, width = s.heat[m] / mech.heat_cap, s.zone_tonnage, max(s.size[0], s.size[1])
-    way = heading_frame([s.zone[0] - s.pos[m][0], s.zone[1] - s.pos[m][1], 0 - s.pos[m][2]], s.yaw[m])
-    timers = ((CD_LASER, 12), (CD_LAUNCHER, 60), (CD_KINETIC, 80), (CD_PAINTER, 20))
+    to_zone = heading_frame([s.zone[0] - s.pos[m][0], s.zone[1] - s.pos[m][1], 0 - s.pos[m][2]], s.yaw[m])
     own = np.zeros(3) if down else heading_frame(s.vel[m], s.yaw[m])
     return [
         targeted, s.was_hit[m], s.painted[m] > 0, down, share > 0.85,
         np.clip(s.hp[m] / mech.hp, 0, 1), np.clip(share / 2, 0, 1), np.clip(1 - share, 0, 1), 1 - s.stability[m] / 100,
         *heading_frame(s.hit_dir[m], s.yaw[m]), chased, q / 1.5, jam,
         s.ecm[m] and not down, s.eccm[m] and not down, s.suppressed[m] / 24, min(1, s.cooldown[m][CD_AMS] / 20),
-        *np.clip(own / [7, 7, 10], -1, 1), *(min(1, s.cooldown[m][k] / full) for k, full in timers),
-        flat(way) < s.zone[2], *(way / width), s.zone[2] / width,
+        *np.clip(own / [7, 7, 10], -1, 1), *(min(1, s.cooldown[m][k] / full) for k, full in SHOWN_TIMERS),
+        flat(to_zone) < s.zone[2], *(to_zone / width), s.zone[2] / width,
         (tons[side] - tons[1 - side]) / max(1e-9, tons.sum()),
         min(1, s.score[side] / win), min(1, s.score[1 - side] / win), s.decision / limit,
         *(s.sort_mode[m] == k for k in range(3)), s.hostile_only[m],

@@ -38,13 +38,13 @@ class AvoidanceResult(NamedTuple):
 
 
 def turned(u: np.ndarray, eighths: float) -> np.ndarray:
-    """A direction turned counter-clockwise by eighths of a full turn."""
+    """Return a direction turned counter-clockwise by eighths of a full turn."""
     a = eighths * pi / 4
     return np.array([u[0] * cos(a) - u[1] * sin(a), u[0] * sin(a) + u[1] * cos(a)])
 
 
 def step_to(s, m: int, p: np.ndarray, u: np.ndarray) -> np.ndarray | None:
-    """Position one voxel along ``u`` from ``p``, level or a step up [vox]; None if blocked."""
+    """Return the position one voxel along ``u`` from ``p``, level or a step up [vox]; None if blocked."""
     half, size = MECHS[s.chassis[m]].half, np.array(s.size[:2])
     level = (p + np.array([*u, 0.0])).astype(np.float32)
     if (level[:2] < half[:2]).any() or (level[:2] > size - half[:2]).any():
@@ -57,7 +57,7 @@ def step_to(s, m: int, p: np.ndarray, u: np.ndarray) -> np.ndarray | None:
 
 
 def can_jump_over(s, m: int, u: np.ndarray) -> bool:
-    """Whether jets lead over the obstacle along ``u``, at most six voxels high."""
+    """Return whether jets lead over the obstacle along ``u``, at most six voxels high."""
     half, p = MECHS[s.chassis[m]].half, s.pos[m]
     for rise in range(2, 7):
         above = (p + np.array([0, 0, rise])).astype(np.float32)
@@ -70,7 +70,7 @@ def can_jump_over(s, m: int, u: np.ndarray) -> bool:
 
 
 def perceived_state(memory: Memory, s, m: int) -> SimpleNamespace:
-    """The state with hostiles at their perceived positions, and without those that are not perceived."""
+    """Return the state with hostiles at their perceived positions, and without those that are not perceived."""
     seen = SimpleNamespace(**vars(s))
     seen.pos, seen.alive = s.pos.copy(), s.alive.copy()
     for j in range(len(s.alive)):
@@ -82,7 +82,7 @@ def perceived_state(memory: Memory, s, m: int) -> SimpleNamespace:
 
 
 def detour(s, m: int, u: np.ndarray, detour_s: float, turn: int, lost_s: float) -> tuple[float, int | None, float]:
-    """Time left of a detour, signed by its side, its turn (None if every turn is blocked), and the distance lost."""
+    """Return the time left of a detour, signed by its side, its turn (None if all are blocked), and the loss."""
     p = s.pos[m]
     jets = level_of(s, m).jets >= JetUse.OBSTACLES and MECHS[s.chassis[m]].jet > 0
     if jets and step_to(s, m, p, turned(u, 0)) is None and can_jump_over(s, m, u):
@@ -110,7 +110,7 @@ def detour(s, m: int, u: np.ndarray, detour_s: float, turn: int, lost_s: float) 
 
 
 def escape_direction(s, m: int, path: np.ndarray, push: np.ndarray) -> np.ndarray:
-    """The one of eight directions with most free steps, preferring the path to the zone to the direction tried."""
+    """Return the direction of eight with most free steps, preferring the path to the zone to the one tried."""
     best, best_score = -push, -np.inf
     for i in range(8):
         u, at, steps = turned(np.array([1.0, 0.0]), i), s.pos[m], 0
@@ -125,7 +125,7 @@ def escape_direction(s, m: int, path: np.ndarray, push: np.ndarray) -> np.ndarra
 
 
 def push_from_friends(s, m: int) -> np.ndarray:
-    """Velocity away from friends that are too near."""
+    """Return the velocity away from friends that are too near."""
     push, half = np.zeros(2), MECHS[s.chassis[m]].half[0]
     for k in living(s):
         if k != m and not hostile(s, m, k):
@@ -135,7 +135,7 @@ def push_from_friends(s, m: int) -> np.ndarray:
 
 
 def avoidance(memory: Memory, state, after, m: int) -> AvoidanceResult:
-    """The commanded velocity of a pilot whose desired velocity is in ``after``."""
+    """Return the commanded velocity of a pilot whose desired velocity is in ``after``."""
     velocity, first = after.pilot_wish[m].astype(float), state.decision == 0
     if level_of(state, m).stuck_recovery != StuckRecovery.FREE_DIRECTION:
         return AvoidanceResult(velocity, *(getattr(state, f"pilot_{name}")[m] for name in AvoidanceResult._fields[1:]))

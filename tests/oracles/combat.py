@@ -77,7 +77,7 @@ def upkeep(s) -> None:
 
 
 def felt(s, heat: float) -> float:
-    """The heat that a mech absorbs: none where the heat mechanic is disabled."""
+    """Return the heat that a mech absorbs: none where the heat mechanic is disabled."""
     return 0.0 if s.withheld & NO_HEAT else heat
 
 
@@ -131,7 +131,7 @@ def bearing_error(s, m: int, j: int) -> float:
 
 
 def may_aim(s, m: int, j: int, weapon: int) -> bool:
-    """Whether a hitscan or homing weapon locks on target j."""
+    """Return whether a hitscan or homing weapon locks on target j."""
     gun, d = GUNS[weapon], s.pos[j].astype(float) - s.pos[m]
     far = float(np.linalg.norm(d))
     in_arc = flat(d) < 1e-7 or d @ ahead(s.yaw[m]) >= cos(radians(gun.arc_deg / 2)) * flat(d)
@@ -143,13 +143,13 @@ def may_aim(s, m: int, j: int, weapon: int) -> bool:
 
 
 def aimed_target(s, m: int, weapon: int) -> int:
-    """The focus target if the weapon locks on it, else the nearest hostile it locks on, else -1."""
+    """Return the focus target if the weapon locks on it, else the nearest hostile it locks on, else -1."""
     candidates = [(j != s.focus[m], distance(s.pos[j], s.pos[m]), j) for j in living(s) if may_aim(s, m, j, weapon)]
     return min(candidates)[2] if candidates else -1
 
 
 def kinetic_target(s, m: int, weapon: int) -> int:
-    """The focus target within 0.2 rad, else the nearest hostile within 0.1 rad, else -1; no sight test."""
+    """Return the focus target within 0.2 rad, else the nearest hostile within 0.1 rad, else -1; no sight test."""
     near = [j for j in living(s) if hostile(s, m, j) and distance(s.pos[j], s.pos[m]) <= GUNS[weapon].range]
     if s.focus[m] in near and bearing_error(s, m, s.focus[m]) < 0.2:
         return int(s.focus[m])
@@ -201,26 +201,26 @@ def unit(v) -> np.ndarray:
 def launch(s, m: int, weapon: int, target: int) -> None:
     """Put a round of the weapon into the first free slot; only homing rounds are given a target."""
     gun = GUNS[weapon]
-    here, half_z, way = s.pos[m].astype(float), float(MECHS[s.chassis[m]].half[2]), ahead(s.yaw[m])
+    here, half_z, direction = s.pos[m].astype(float), float(MECHS[s.chassis[m]].half[2]), ahead(s.yaw[m])
     if gun.flight == "homing":
         muzzle = here + [0, 0, half_z + 0.5]
-        way = unit(unit(s.pos[target] - here) + [0, 0, 0.5])
+        direction = unit(unit(s.pos[target] - here) + [0, 0, 0.5])
     elif gun.smoke:
         muzzle, target = here + [0, 0, half_z], int(s.focus[m])
         if target >= 0 and not s.alive[target]:
             target = -1
-        way_there = (s.pos[target] - here) * [1, 1, 0]
-        if target >= 0 and distance(s.pos[target], here) <= gun.range and flat(way_there) > 1e-7:
-            way = unit(way_there)
+        toward = (s.pos[target] - here) * [1, 1, 0]
+        if target >= 0 and distance(s.pos[target], here) <= gun.range and flat(toward) > 1e-7:
+            direction = unit(toward)
     else:
         muzzle, target = here + [0, 0, 0.8 * half_z], kinetic_target(s, m, weapon)
         if target >= 0:
             t = distance(s.pos[target], muzzle) / gun.speed
             drop = 0.5 * GRAVITY * t * t if gun.flight == "ballistic" else 0.0
-            way = unit(s.pos[target] - muzzle + [0, 0, drop])
+            direction = unit(s.pos[target] - muzzle + [0, 0, drop])
     slot = int(np.flatnonzero(s.round_weapon[m] < 0)[0])
     s.round_weapon[m, slot], s.round_age[m, slot], s.round_target[m, slot] = weapon, 0, target
-    s.round_pos[m, slot], s.round_vel[m, slot] = muzzle, way * gun.speed
+    s.round_pos[m, slot], s.round_vel[m, slot] = muzzle, direction * gun.speed
 
 
 def apply_hits(s, hits: list[Hit], splashes: list[Splash] | None = None) -> None:

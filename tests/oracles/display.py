@@ -112,6 +112,7 @@ def fill(s, m: int, before: list[int], slots: int | None = None, alerts: bool = 
     shown = [j for j in range(count(s)) if hostile(s, m, j) or not s.hostile_only[m]]
     pool = [j for j in shown if j != alerted and age(s, m, j) is not None]
     pool.sort(key=lambda j: (*key(s, m, j), j))
+    order = {j: i for i, j in enumerate(pool)}
     foes = [j for j in pool if hostile(s, m, j)][:room]
     friends = [j for j in pool if not hostile(s, m, j)][:room]
     near = min(3, len(friends))
@@ -124,7 +125,7 @@ def fill(s, m: int, before: list[int], slots: int | None = None, alerts: bool = 
         return [k for k in sorted(held) if k >= first and hostile(s, m, held[k]) == side]
 
     def last(side: bool) -> int:
-        return max(of(side), key=lambda k: (rank.get(held[k], 99), k))
+        return max(of(side), key=lambda k: order[held[k]])
 
     for side in (True, False):
         while len(of(side)) > counts[side]:
@@ -140,23 +141,25 @@ def fill(s, m: int, before: list[int], slots: int | None = None, alerts: bool = 
         if free and free[0] < SELECTABLE:
             held[free[0]] = held.pop(k)
     for side, ranking in ((True, foes), (False, friends)):
-        settle_slots(held, of(side), ranking, lambda j: key(s, m, j))
+        settle_slots(held, of(side), ranking, order, lambda j: key(s, m, j))
     return [held.get(k, -1) for k in range(20)]
 
 
-def settle_slots(held: dict[int, int], slots: list[int], ranking: list[int], of) -> None:
-    """Change the slots of one side in place: better candidates replace worse ones, then better ones move up."""
-    slot_key = {j: i for i, j in enumerate(ranking)}
+def settle_slots(held: dict[int, int], slots: list[int], ranking: list[int], order: dict[int, int], of) -> None:
+    """Change the slots of one side in place: better candidates replace worse ones, then better ones move up.
+
+    ``order`` has the rank of every known mech; the ``ranking`` of the side has its best.
+    """
     for j in ranking:
         if j in held.values() or not slots:
             continue
-        worst = max(slots, key=lambda k: (slot_key.get(held[k], 99), k))
-        if slot_key.get(held[worst], 99) < slot_key[j] or not precedes(of(j), of(held[worst])):
+        worst = max(slots, key=lambda k: order[held[k]])
+        if order[held[worst]] < order[j] or not precedes(of(j), of(held[worst])):
             break
         held[worst] = j
-    slots = [k for k in slots if held[k] in slot_key]
+    slots = [k for k in slots if held[k] in ranking]
     for n, k in enumerate(slots):
-        q = min(slots[n:], key=lambda q: slot_key[held[q]])
+        q = min(slots[n:], key=lambda q: order[held[q]])
         if q != k and precedes(of(held[q]), of(held[k])):
             held[k], held[q] = held[q], held[k]
 

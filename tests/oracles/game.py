@@ -12,7 +12,7 @@ BLUE, RED, DRAW, UNDECIDED = 0, 1, 2, -1
 
 
 def inside(s, m: int) -> bool:
-    """Whether a mech is in the zone, at any height."""
+    """Return whether a mech is in the zone, at any height."""
     return flat(s.pos[m][:2] - s.zone[:2]) < s.zone[2]
 
 
@@ -24,7 +24,7 @@ def tonnage(s) -> np.ndarray:
 
 
 def zone_ticks(tons: np.ndarray) -> np.ndarray:
-    """Score of each team per second."""
+    """Return the score of each team per second."""
     if (tons > 0).all():
         lead = (tons[0] - tons[1]) / tons.sum()
         return 0.25 + 0.75 * np.maximum(0, [lead, -lead])
@@ -38,7 +38,7 @@ def larger(values, margin: float) -> int:
 
 
 def by_points(score, hp) -> int:
-    """Winner by score, then by sum of hit points, else a draw."""
+    """Return the winner by score, then by sum of hit points, else a draw."""
     for values in (score, hp):
         if larger(values, 1e-3) != UNDECIDED:
             return larger(values, 1e-3)
@@ -65,7 +65,7 @@ def call(s, *, limit: int, win: float, dt_act: float = 0.25) -> tuple[int, int]:
 
 
 def flags(s, reason: int) -> tuple[np.ndarray, np.ndarray]:
-    """(terminated, truncated) of every mech."""
+    """Return (terminated, truncated) of every mech."""
     dead = s.alive == 0
     if reason == 0:
         return dead, np.zeros(count(s), bool)
@@ -73,20 +73,24 @@ def flags(s, reason: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def potential(s, m: int) -> float:
-    """Negative distance to the zone in map widths, halved for each other teammate inside."""
+    """Return the negative distance to the zone in map widths, halved for each other teammate inside."""
     others = sum(1 for j in living(s) if j != m and not hostile(s, m, j) and inside(s, j))
     return -flat(s.pos[m][:2] - s.zone[:2]) / max(s.size[:2]) * 0.5**others
 
 
-def rewards(before, after, reason: int, winner: int, cfg) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weighted terms in the order of ``TERM_NAMES``, and the rewards of one decision."""
+def terminal_reasons(cfg) -> tuple[int, ...]:
+    """Endings after which the potential is 0; the time limit is one unless the learner bootstraps there."""
+    return (ZONE, ELIMINATION) if cfg.truncation_bootstraps else (ZONE, ELIMINATION, TIME)
+
+
+def reward_amounts(before, after, reason: int, cfg) -> np.ndarray:
+    """Return the unweighted terms of one decision in the order of ``TERM_NAMES``, 0 for mechs that did not act."""
     w = cfg.reward
     parts = np.zeros((count(after), len(TERM_NAMES)))
-    acted = before.alive.astype(bool)
-    for m in np.flatnonzero(acted):
+    for m in np.flatnonzero(before.alive):
         hot = inside(after, m) and (after.zone_tonnage > 0).all()
         gain, loss = (w.contested_offense, w.contested_death) if hot else (1.0, 1.0)
-        ends = not after.alive[m] or reason in (ZONE, ELIMINATION)
+        ends = not after.alive[m] or reason in terminal_reasons(cfg)
         shaping = cfg.gamma * (0.0 if ends else potential(after, m)) - potential(before, m)
         zone = after.zone_tick[after.team[m]] if after.alive[m] and inside(after, m) else 0.0
         amounts = {
@@ -97,7 +101,15 @@ def rewards(before, after, reason: int, winner: int, cfg) -> tuple[np.ndarray, n
             "assist": gain * after.assists[m],
             "death": loss * after.died[m],
         }
-        parts[m, :-1] = [getattr(w, name) * amounts[name] for name in TERM_NAMES[:-1]]
+        parts[m, :-1] = [amounts[name] for name in TERM_NAMES[:-1]]
+    return parts
+
+
+def rewards(before, after, reason: int, winner: int, cfg) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weighted terms in the order of ``TERM_NAMES``, and the rewards of one decision."""
+    w = cfg.reward
+    parts = reward_amounts(before, after, reason, cfg) * [*(getattr(w, name) for name in TERM_NAMES[:-1]), 0.0]
+    acted = before.alive.astype(bool)
     own = parts.sum(axis=1)
     mixed = own.copy()
     for team in (BLUE, RED):

@@ -63,7 +63,7 @@ class Memory:
         return len(self.past) - 1
 
     def perceives(self, t: int, m: int, j: int, closely: bool = False) -> bool:
-        """Whether a mech perceives a hostile at a decision, ``closely`` by its own sight or radar."""
+        """Return whether a mech perceives a hostile at a decision, ``closely`` by its own sight or radar."""
         s = self.past[t]
         if not (s.alive[m] and s.alive[j] and hostile(s, m, j) and s.visible[m, j]):
             return False
@@ -71,14 +71,14 @@ class Memory:
         return not closely or bool(s.sight[m, j] == 1 or distance(s.pos[j], s.pos[m]) <= radar)
 
     def observers(self, level: Level, m: int) -> list[int]:
-        """Mechs whose senses a pilot uses."""
+        """Return the mechs whose senses a pilot uses."""
         s = self.past[-1]
         if level.knowledge in (Knowledge.OWN_SIGHT, Knowledge.OWN):
             return [m]
         return pack_of(m) if level.knowledge == Knowledge.PACK else [k for k in range(count(s)) if not hostile(s, m, k)]
 
     def known(self, level: Level, m: int, j: int) -> Track | None:
-        """What the pilot of ``m`` knows of ``j``, as perceived its reaction delay ago."""
+        """Return what the pilot of ``m`` knows of ``j``, as perceived its reaction delay ago."""
         then = self.now - delay_decisions(level, DT_ACT)
         if then < 0 or not self.past[then].alive[j]:
             return None
@@ -97,23 +97,23 @@ class Memory:
 
 
 def pack_of(m: int) -> list[int]:
-    """Members of a mech's pack, itself included."""
+    """Return the members of a mech's pack, itself included."""
     return list(range(m - m % PACK, m - m % PACK + PACK))
 
 
 def level_of(s, m: int) -> Level | None:
-    """The level that controls a mech, None for the baseline or no pilot."""
+    """Return the level that controls a mech, None for the baseline or no pilot."""
     index = int(s.script[m]) - FIRST_LEVEL
     return list(LEVELS.values())[index] if index >= 0 else None
 
 
 def members_of(s, pack: list[int]) -> list[int]:
-    """Living members of a pack that a level controls."""
+    """Return the living members of a pack that a level controls."""
     return [m for m in pack if s.alive[m] and level_of(s, m)]
 
 
 def threat(s, m: int, j: int, known: Track) -> float:
-    """Threat score of a hostile."""
+    """Return the threat score of a hostile."""
     d = distance(known.pos, s.pos[m])
     score = CLASS_WORTH[s.chassis[j]] * (1 - 0.6 * known.hp / MECHS[s.chassis[j]].hp) - d / 20
     score += 0.5 * (known.paint > 0)
@@ -125,7 +125,7 @@ def threat(s, m: int, j: int, known: Track) -> float:
 
 
 def pack_choices(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, int]:
-    """A pack's mark, focus, and the decision at which the focus was chosen; ``before`` is the last decision, if any."""
+    """Return a pack's mark, focus, and the decision that chose the focus; ``before`` is the last decision, if any."""
     members, row, now = members_of(s, pack), pack[0] // PACK, memory.now
     heavy_targets = [int(before.pilot_target[m]) for m in members if s.chassis[m] == HEAVY] if before else []
     mark = next((j for j in heavy_targets if j >= 0), -1)
@@ -151,7 +151,7 @@ def pack_choices(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, 
 
 
 def chosen_target(memory: Memory, s, before, m: int) -> tuple[int, Track | None]:
-    """The target of the pilot of ``m``, given the choices of its pack, and what the pilot knows of it."""
+    """Return the target of the pilot of ``m``, given the choices of its pack, and what the pilot knows of it."""
     level, row, now = level_of(s, m), m // PACK, memory.now
     held = int(before.pilot_target[m]) if before else -1
     held_s = (now - int(before.pilot_target_since[m])) * DT_ACT if before else 0.0

@@ -53,7 +53,7 @@ NO_LANE, COVERED, FLANK = -1, 0, 1
 
 
 def unit(v) -> np.ndarray:
-    """A horizontal direction, zero for none."""
+    """Return a horizontal direction, zero for none."""
     v = np.asarray(v, float)[:2]
     n = hypot(*v)
     return v / n if n >= 1e-6 else np.zeros(2)
@@ -69,14 +69,14 @@ class Paths:
         self.lanes = layers[len(RADII) :]
 
     def level(self, x: int, y: int, foot: float) -> int:
-        """The first cell with a code at or below a foot."""
+        """Return the first cell with a code at or below a foot."""
         k = int(np.clip(floor(foot + 0.01), 0, len(self.code) - 1))
         while k > 0 and self.code[k, y, x] == FLOW_NONE:
             k -= 1
         return k
 
     def ahead(self, p, foot: float, cells: int, lane: int = NO_LANE) -> np.ndarray | None:
-        """The point ``cells`` steps ahead on a path, None without a path or inside the zone.
+        """Return the point ``cells`` steps ahead on a path, None without a path or inside the zone.
 
         Where a lane does not lead through the cell, the shortest path is used.
         """
@@ -93,7 +93,7 @@ class Paths:
 
 
 def sidestep_side(level: Level, s, m: int) -> float:
-    """The side of the sidestep, 1 or -1."""
+    """Return the side of the sidestep, 1 or -1."""
     seconds = float(np.float32(s.tick) * np.float32(DT))
     block = 0
     if level.sidestep_s > 0:
@@ -108,7 +108,7 @@ def sidestep_side(level: Level, s, m: int) -> float:
 
 
 def fighting_distance(level: Level, s, m: int, target_share: float, inside: bool, aims: bool) -> float:
-    """The desired distance to the target [vox]."""
+    """Return the desired distance to the target [vox]."""
     c = int(s.chassis[m])
     heat, hp = s.heat[m] / MECHS[c].heat_cap, s.hp[m] / MECHS[c].hp
     if level.range_policy == RangePolicy.FIXED:
@@ -122,7 +122,7 @@ def fighting_distance(level: Level, s, m: int, target_share: float, inside: bool
 
 
 def odds(memory: Memory, s, m: int) -> float:
-    """Own strength nearby over that of the hostiles that the pilot perceives nearby."""
+    """Return own strength nearby over that of the hostiles that the pilot perceives nearby."""
     own = theirs = 0.0
     for j in range(count(s)):
         weight = MECHS[s.chassis[j]].tonnage / MECHS[s.chassis[j]].hp
@@ -135,13 +135,13 @@ def odds(memory: Memory, s, m: int) -> float:
 
 
 def must_cool(level: Level, s, m: int) -> bool:
-    """Whether a pilot is so hurt and so hot that it keeps out of sight."""
+    """Return whether a pilot is so hurt and so hot that it keeps out of sight."""
     share, heat = s.hp[m] / MECHS[s.chassis[m]].hp, s.heat[m] / MECHS[s.chassis[m]].heat_cap
     return bool(level.retreat >= Retreat.COOL and share < 0.35 and heat > 0.4)
 
 
 def begins_retreat(memory: Memory, level: Level, s, m: int, outside: bool, seen: bool) -> bool:
-    """Whether a pilot retreats now."""
+    """Return whether a pilot retreats now."""
     share = s.hp[m] / MECHS[s.chassis[m]].hp
     if level.retreat == Retreat.NEVER or not seen:
         return False
@@ -152,7 +152,7 @@ def begins_retreat(memory: Memory, level: Level, s, m: int, outside: bool, seen:
 
 
 def retreat_time_left(before_s: float, breaks: bool) -> float:
-    """Time left of the one retreat of a battle [s]."""
+    """Return the time left of the one retreat of a battle [s]."""
     if before_s == 0:
         return 3.0 if breaks else 0.0
     if before_s > 0:
@@ -161,7 +161,7 @@ def retreat_time_left(before_s: float, breaks: bool) -> float:
 
 
 def walk(level: Level, s, p, path, go: bool) -> np.ndarray:
-    """The desired velocity without a target."""
+    """Return the desired velocity without a target."""
     centre, radius = s.zone[:2].astype(float), float(s.zone[2])
     d = flat(centre - p[:2])
     if not go and d < radius + 4:
@@ -174,7 +174,7 @@ def walk(level: Level, s, p, path, go: bool) -> np.ndarray:
 
 
 def manoeuvre(level: Level, s, m: int, spot, expected: float, side: float, path, go: bool) -> np.ndarray:
-    """The velocity that keeps the fighting distance and sidesteps, inside the zone or on the path to it."""
+    """Return the velocity that keeps the fighting distance and sidesteps, inside the zone or on the path to it."""
     p, zone, radius = s.pos[m].astype(float), s.zone[:2].astype(float), float(s.zone[2])
     u = unit(spot[:2] - p[:2])
     radial = np.clip((flat(spot - p) - expected) / 2, -1, 1)
@@ -192,7 +192,7 @@ def manoeuvre(level: Level, s, m: int, spot, expected: float, side: float, path,
 
 
 def flank_time_left(memory: Memory, s, m: int, flow, left_s: float) -> float:
-    """Time left on the flank path [s]; it restarts while a hostile covers the shortest path."""
+    """Return the time left on the flank path [s]; it restarts while a hostile covers the shortest path."""
     level, c = level_of(s, m), int(s.chassis[m])
     left_s = 0.0 if memory.now == 0 else max(0.0, left_s - DT_ACT)
     if level.route != Route.FLANKING or flat(s.zone[:2] - s.pos[m][:2]) < s.zone[2]:
@@ -206,14 +206,14 @@ def flank_time_left(memory: Memory, s, m: int, flow, left_s: float) -> float:
 
 
 def shortest(s, m: int, flow, lane: int = NO_LANE) -> np.ndarray:
-    """The direction of the shortest path of a mech to the zone, or of a lane; the straight line without a path."""
+    """Return the direction of the shortest path to the zone, or of a lane; the straight line without a path."""
     c, p = int(s.chassis[m]), s.pos[m]
     point = Paths(s, flow, c).ahead(p, float(p[2] - MECHS[c].half[2]), 4, lane)
     return unit((s.zone[:2] if point is None else point) - p[:2].astype(float))
 
 
 def path_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
-    """The direction of a pilot's path to the zone."""
+    """Return the direction of a pilot's path to the zone."""
     route = level_of(s, m).route
     if route == Route.STRAIGHT:
         return unit(s.zone[:2] - s.pos[m][:2].astype(float))
@@ -221,7 +221,7 @@ def path_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
 
 
 def gathers(s, m: int, waited_s: float) -> bool:
-    """Whether a pilot waits for packmates in front of a zone that only hostiles hold."""
+    """Return whether a pilot waits for packmates in front of a zone that only hostiles hold."""
     level, mine = level_of(s, m), int(s.team[m])
     away = [flat(s.zone[:2].astype(float) - s.pos[k][:2]) for k in range(count(s))]
     alone = s.zone_tonnage[1 - mine] > 0 and not s.zone_tonnage[mine] > 0
@@ -235,7 +235,7 @@ def gathers(s, m: int, waited_s: float) -> bool:
 def combat_velocity(
     level: Level, s, m: int, known: Track, j: int, path, go: bool, inside: bool, walking: np.ndarray
 ) -> np.ndarray:
-    """The desired velocity with target ``j``: it fights, pursues, sidesteps, or keeps ``walking``."""
+    """Return the desired velocity with target ``j``: it fights, pursues, sidesteps, or keeps ``walking``."""
     p, spot, sees = s.pos[m].astype(float), known.pos.astype(float), known.sees
     d, back, d_zone = distance(spot, p), unit(p[:2] - spot[:2]), flat(s.zone[:2] - p[:2])
     side = sidestep_side(level, s, m)
@@ -256,7 +256,7 @@ def combat_velocity(
 def movement_plan(
     memory: Memory, s, after, m: int, flow, retreat_s: float, flank_s: float, waited_s: float
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """The desired velocity, the path, time left of a retreat and time waited; ``after`` has the chosen target."""
+    """Return the desired velocity, the path, time left of a retreat, time waited; ``after`` has the target."""
     level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m].astype(float)
     path = path_to_zone(s, m, flow, flank_s > 0)
     d_zone = flat(s.zone[:2] - p[:2])
@@ -289,7 +289,7 @@ def movement_plan(
 
 
 def height(s, m: int) -> int:
-    """Free cells below the feet, six of them at most."""
+    """Return the free cells below the feet, six of them at most."""
     x, y = (int(np.clip(floor(s.pos[m][i]), 0, s.size[i] - 1)) for i in (0, 1))
     foot = floor(float(s.pos[m][2]) - MECHS[s.chassis[m]].half[2] + 0.01)
     below = [MOVES[s.material[z, y, x]] if z < s.size[2] else False for z in range(foot - 1, max(-1, foot - 7), -1)]
@@ -297,7 +297,7 @@ def height(s, m: int) -> int:
 
 
 def throttles(s, after, m: int) -> np.ndarray:
-    """The four throttles of a pilot whose commanded velocity is in ``after``."""
+    """Return the four throttles of a pilot whose commanded velocity is in ``after``."""
     level, yaw, spot = level_of(s, m), float(s.yaw[m]), after.pilot_spot[m].astype(float)
     fights, p = after.pilot_target[m] >= 0, s.pos[m].astype(float)
     near = distance(spot, p) if fights else 1e9
@@ -329,5 +329,5 @@ def throttles(s, after, m: int) -> np.ndarray:
 
 
 def level_controlled(s) -> list[int]:
-    """Living mechs that a level controls."""
+    """Return the living mechs that a level controls."""
     return [m for m in living(s) if s.script[m] >= FIRST_LEVEL]

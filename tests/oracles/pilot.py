@@ -39,7 +39,7 @@ COLUMN = {0: PRIMARY, 1: SECONDARY, 2: TERTIARY, 3: SPECIAL}
 
 
 def decode_action(action: np.ndarray) -> np.ndarray:
-    """An action as applied: non-finite entries are 0, clipped to [-1, 1], in steps of 1/127."""
+    """Return an action as applied: non-finite entries are 0, clipped to [-1, 1], in steps of 1/127."""
     finite = np.where(np.isfinite(action), action, 0.0).astype(np.float32)
     return np.rint(np.clip(finite, -1, 1) * np.float32(127)) / np.float32(127)
 
@@ -67,7 +67,7 @@ def read_actions(s, switched: bool = True) -> None:
 
 
 def legacy_weapons(s, m: int, j: int) -> set[int]:
-    """Weapons that the baseline fires at mech ``j``: homing ones by lock, others within range and a cone."""
+    """Return the weapons that the baseline fires at mech ``j``: homing ones by lock, others within range and a cone."""
     d = distance(s.pos[j], s.pos[m])
     delta = s.pos[j].astype(float) - s.pos[m]
     e = degrees(abs(wrap(atan2(delta[1], delta[0]) - s.yaw[m])))
@@ -85,7 +85,7 @@ def legacy_weapons(s, m: int, j: int) -> set[int]:
 
 
 def legacy(s, m: int, weapon_prob: float, width: int = 26) -> np.ndarray:
-    """The baseline's action outside its unstick manoeuvre."""
+    """Return the baseline's action outside its unstick manoeuvre."""
     a = np.zeros(width)
     hostiles = [(distance(s.pos[j], s.pos[m]), j) for j in living(s) if hostile(s, m, j)]
     if not s.alive[m] or not hostiles:
@@ -124,7 +124,7 @@ def legacy(s, m: int, weapon_prob: float, width: int = 26) -> np.ndarray:
 
 
 def is_without_progress(s, m: int, moved: float, throttle: float, dt_act: float) -> bool:
-    """Whether a mech that commanded ``throttle`` and moved ``moved`` [vox] in a decision made no progress."""
+    """Return whether a mech that commanded ``throttle`` and moved ``moved`` [vox] in a decision made no progress."""
     speed = 0.98 * MECHS[s.chassis[m]].speed * min(1.0, throttle)
     speed *= (0.4 if is_legged(s, m) else 1) * (0.6 if under(s, m) == WATER else 1)
     able = throttle >= 0.2 and not s.fallen[m] and not is_shut_down(s, m)

@@ -31,7 +31,7 @@ from tests.oracles.world import Cell, cast, damage_voxel, nearest_on, stamp_wrec
 
 
 class End(NamedTuple):
-    """Where and how a round ended."""
+    """The end of a round: its place, and what it struck."""
 
     owner: int
     weapon: int
@@ -73,6 +73,7 @@ def rounds_phase(s) -> None:
 
 def defend(s) -> None:
     """Every ready heavy in range shoots at a homing round until one hits; a shot starts a cooldown of 1 s."""
+    slots = s.round_weapon.shape[1]
     for m in range(count(s)):
         for slot in np.flatnonzero(np.isin(s.round_weapon[m], list(HOMING))):
             if s.round_age[m, slot] + 1 > GUNS[int(s.round_weapon[m, slot])].life:
@@ -83,7 +84,7 @@ def defend(s) -> None:
                 if not ready or not friend or distance(s.pos[j], s.round_pos[m, slot]) > 5.5:
                     continue
                 s.cooldown[j][CD_AMS] = ticks(1.0)
-                if uniform01(int(s.seed), StreamId.COMBAT, int(s.tick), j, 64 + 4 * m + int(slot)) < 0.60:
+                if uniform01(int(s.seed), StreamId.COMBAT, int(s.tick), j, 64 + slots * m + int(slot)) < 0.60:
                     s.round_weapon[m, slot] = -1
                     s.intercepts[j] += 1
                     break
@@ -95,9 +96,9 @@ def guide(s, m: int, slot: int) -> None:
     if gun.flight == "ballistic":
         s.round_vel[m, slot] = v - [0, 0, GRAVITY * DT]
     elif gun.flight == "homing" and s.alive[target]:
-        way = s.pos[target].astype(float) - s.round_pos[m, slot]
-        if np.linalg.norm(way) > 0.1:
-            turned = v * (1 - 4 * DT) + unit(way) * gun.speed * 4 * DT
+        to_target = s.pos[target].astype(float) - s.round_pos[m, slot]
+        if np.linalg.norm(to_target) > 0.1:
+            turned = v * (1 - 4 * DT) + unit(to_target) * gun.speed * 4 * DT
             s.round_vel[m, slot] = unit(turned) * gun.speed
 
 
@@ -130,7 +131,7 @@ def struck_mech(s, end: End, at, v) -> Hit:
 
 
 def blast(s, end: End) -> list[Splash]:
-    """Splash on every mech in range and in sight, friends and the shooter included, the struck mech excluded."""
+    """Return the splash on every mech in range and sight, also friends and the shooter, but not the struck mech."""
     return [
         Splash(end.owner, j, end.weapon, end.centre)
         for j in living(s)

@@ -1,4 +1,4 @@
-"""Plain-Python rules of knowing: sensor quality, who sees whom, sound, contact slots, and the observation row."""
+"""Plain-Python rules of sensing: sensor quality, visibility, sound, contact slots, and the observation row."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ import numpy as np
 
 from tests.oracles.shared import (
     CARRIED,
-    CD_KINETIC,
-    CD_LASER,
-    CD_LAUNCHER,
-    CD_PAINTER,
     GRAVITY,
     GUNS,
     MECHS,
     MISSILE,
     MOVES,
     PRIMARY,
+    SHOWN_TIMERS,
     count,
     distance,
     flat,
@@ -49,7 +46,7 @@ def emits(s, m: int) -> bool:
 
 
 def quality(s, m: int) -> tuple[float, float, float]:
-    """Sensor quality of a mech, and the jamming and the friendly ECCM that make it."""
+    """Return the sensor quality of a mech, and the jamming and the friendly ECCM that make it."""
     if not s.alive[m] or is_shut_down(s, m):
         return 0.25, 0.0, 0.0
     jam = aid = 0.0
@@ -63,7 +60,7 @@ def quality(s, m: int) -> tuple[float, float, float]:
 
 
 def visible(s, m: int, j: int) -> bool:
-    """Whether m may know of j, in partial mode."""
+    """Return whether m may know of j, in partial mode."""
     if m == j or not s.alive[m] or not s.alive[j]:
         return False
     q = quality(s, m)[0]
@@ -75,7 +72,7 @@ def visible(s, m: int, j: int) -> bool:
 
 
 def contacts(s, m: int, seen=visible) -> list[int]:
-    """The mechs in the contact slots, in order."""
+    """Return the mechs in the contact slots, in order."""
     slots = CONTACT_SLOTS[s.chassis[m]]
 
     def key(j: int):
@@ -92,7 +89,7 @@ def contacts(s, m: int, seen=visible) -> list[int]:
 
 
 def acoustic(s, m: int) -> list[float]:
-    """Sound in the front-left, front-right, rear-left and rear-right quadrant."""
+    """Return the sound in the front-left, front-right, rear-left and rear-right quadrant."""
     sums = [0.0] * 4
     for j in living(s):
         if j == m or s.noise[j] <= 0:
@@ -124,7 +121,7 @@ def contact_row(s, m: int, j: int) -> list[float]:
 
 
 def squad(s, m: int) -> list[int]:
-    """Squadmates shown: packmates in roster order, then the rest of the team by distance."""
+    """Return the squadmates shown: packmates in roster order, then the rest of the team by distance."""
     mates = [j for j in range(count(s)) if j != m and s.present[j] and not hostile(s, m, j)]
     near = [j for j in mates if s.pack[j] == s.pack[m]]
     rest = sorted((j for j in mates if j not in near), key=lambda j: (np.float32(distance(s.pos[j], s.pos[m])), j))
@@ -146,7 +143,7 @@ def squad_row(s, m: int, j: int) -> list[float]:
 
 
 def ego(s, m: int, limit: int, win: float) -> list[float]:
-    """The 32 ego columns; ``limit`` decisions and a score of ``win`` end the episode."""
+    """Return the 32 ego columns; ``limit`` decisions and a score of ``win`` end the episode."""
     mech, side, down = MECHS[s.chassis[m]], int(s.team[m]), is_shut_down(s, m)
     q, jam, _ = quality(s, m)
     targeted = any(
@@ -154,16 +151,15 @@ def ego(s, m: int, limit: int, win: float) -> list[float]:
     )  # fmt: skip
     chased = any(hostile(s, m, j) and MISSILE in s.round_weapon[j][s.round_target[j] == m] for j in range(count(s)))
     own, tons = heading_frame(s.vel[m], s.yaw[m]) * (not down), s.zone_tonnage
-    way = np.array([s.zone[0] - s.pos[m][0], s.zone[1] - s.pos[m][1], 0.0])
-    timer = ((CD_LASER, 12), (CD_LAUNCHER, 60), (CD_KINETIC, 80), (CD_PAINTER, 20))
+    to_zone = np.array([s.zone[0] - s.pos[m][0], s.zone[1] - s.pos[m][1], 0.0])
     return [
         *acoustic(s, m), targeted, s.was_hit[m], s.painted[m] > 0,
         max(0, s.hp[m] / mech.hp), min(1, s.heat[m] / (2 * mech.heat_cap)), 1 - s.stability[m] / 100,
         *heading_frame(s.hit_dir[m], s.yaw[m])[:2], chased, q / 1.5, jam,
         0 if down else int(s.eccm[m]) - int(s.ecm[m]), s.suppressed[m] / 24,
         *np.clip(own / [7, 7, 10], -1, 1),
-        *(min(1, s.cooldown[m][k] / full) for k, full in timer),
-        flat(way) < s.zone[2], *(heading_frame(way, s.yaw[m])[:2] / max(s.size[0], s.size[1])),
+        *(min(1, s.cooldown[m][k] / full) for k, full in SHOWN_TIMERS),
+        flat(to_zone) < s.zone[2], *(heading_frame(to_zone, s.yaw[m])[:2] / max(s.size[0], s.size[1])),
         (tons[side] - tons[1 - side]) / max(1e-9, tons.sum()),
         min(1, s.score[side] / win), min(1, s.score[1 - side] / win), s.decision / limit,
         (s.sort_mode[m] + 3 * s.hostile_only[m]) / 5,
@@ -180,7 +176,7 @@ def panel(s, m: int) -> list[float]:
 
 
 def local_map(s, m: int) -> list[float]:
-    """11 by 11 cells around the mech, turned to its heading: 1 where walking is blocked or outside."""
+    """Return 11 by 11 cells around the mech, turned to its heading: 1 where walking is blocked or outside."""
     low = MOVES[s.material[:4]].any(axis=0)
     cells = []
     for i in range(-5, 6):
@@ -193,7 +189,7 @@ def local_map(s, m: int) -> list[float]:
 
 
 def row(s, m: int, *, limit: int = 240, win: float = 30.0, shown=contact_row) -> np.ndarray:
-    """The whole observation of a mech: the 706 core, messages and local map; slots as in ``s.contact``."""
+    """Return the whole observation of a mech: the 706 core, messages and local map; slots as in ``s.contact``."""
     contact = np.zeros((20, 25)), np.ones(20)
     mates = np.zeros((12, 10)), np.ones(12)
     rest = np.zeros(32 + 14 + 8 + 40 + 121)

@@ -1,4 +1,4 @@
-"""Tables and small mathematics of the oracles: the rules of the game in plain Python, which kernels are compared with.
+"""Tables and small functions of the oracles: the rules of the game in plain Python, which kernels are compared with.
 
 The oracles are written from the rules, not from the kernels. The other modules of this package hold the rules by topic;
 all of them work on one environment's arrays, given as a namespace ``s`` (see ``tests/parity/scenes.py``), and change it
@@ -105,6 +105,13 @@ CARRIED = {
     MEDIUM: {LASER: PRIMARY, AUTOCANNON: TERTIARY, PAINTER: TERTIARY, SMOKE: SPECIAL},
     HEAVY: {LASER: PRIMARY, MISSILE: SECONDARY, GAUSS: TERTIARY, SMOKE: SPECIAL},
 }
+SHOWN_TIMERS = (
+    (CD_LASER, GUNS[LASER].cooldown),
+    (CD_LAUNCHER, GUNS[MISSILE].cooldown),
+    (CD_KINETIC, max(GUNS[w].cooldown for guns in CARRIED.values() for w in guns if GUNS[w].timer == CD_KINETIC)),
+    (CD_PAINTER, GUNS[PAINTER].cooldown),
+)
+"""Timers that a mech observes of itself, with the ticks that read 1."""
 HITSCAN = {w for w, gun in GUNS.items() if gun.flight == "beam"}
 BALLISTIC = {w for w, gun in GUNS.items() if gun.flight == "ballistic"}
 HOMING = {w for w, gun in GUNS.items() if gun.flight == "homing"}
@@ -141,7 +148,7 @@ def left(yaw: float) -> np.ndarray:
 
 
 def heading_frame(v, yaw: float) -> np.ndarray:
-    """A world vector in the frame (ahead, left, up) of heading ``yaw``."""
+    """Return a world vector in the frame (ahead, left, up) of heading ``yaw``."""
     v = np.asarray(v, float)
     return np.array([v @ ahead(yaw), v @ left(yaw), v[2]])
 
@@ -183,14 +190,14 @@ def painted_by_pack_of(s, viewer: int, target: int) -> bool:
 
 
 def material_at(s, x: int, y: int, z: int) -> int:
-    """Material of a cell, SOLID outside the map."""
+    """Return the material of a cell, SOLID outside the map."""
     if not (0 <= x < s.size[0] and 0 <= y < s.size[1] and 0 <= z < s.size[2]):
         return SOLID
     return int(s.material[z, y, x])
 
 
 def under(s, m: int, gap: float = 0.0) -> int:
-    """Material at the feet of a mech, or ``gap`` [vox] below them, in the column of its centre."""
+    """Return the material at the feet of a mech, or ``gap`` [vox] below them, in the column of its centre."""
     x, y, z = s.pos[m]
     foot = z - MECHS[s.chassis[m]].half[2] - np.float32(gap)
     return material_at(s, floor(x), floor(y), floor(foot))

@@ -29,7 +29,7 @@ def share(s, m: int, j: int) -> float:
 
 
 def aims_at(s, m: int, j: int) -> bool:
-    """Whether j attacks m."""
+    """Return whether j attacks m."""
     chased = MISSILE in s.round_weapon[j][s.round_target[j] == m]
     away = (s.pos[m] - s.pos[j]).astype(float)
     faces = display.age(s, m, j) == 0 and away @ ahead(s.yaw[j]) >= AIM_COS * flat(away)

@@ -40,19 +40,19 @@ BY_DAMAGE_PER_HEAT = sorted(sorted(GUNS), key=lambda weapon: -GUNS[weapon].damag
 
 
 def aim_bias(level: Level, s, m: int) -> float:
-    """Aiming bias of a pilot in this second [rad]: a sum of three uniform draws."""
+    """Return the aiming bias of a pilot in this second [rad]: a sum of three uniform draws."""
     second = int(np.float32(s.tick) * np.float32(DT))
     draws = sum(uniform01(int(s.seed), StreamId.AGENT, second, m, k) for k in (11, 12, 13))
     return radians(level.aim_sigma_deg) * 2 * (float(draws) - 1.5)
 
 
 def scout_may_paint(s, m: int, spot) -> bool:
-    """Whether a scout of the pack is near enough to the target to paint it soon."""
+    """Return whether a scout of the pack is near enough to the target to paint it soon."""
     return any(s.alive[k] and s.chassis[k] == SCOUT and distance(s.pos[k], spot) <= 12 for k in pack_of(m))
 
 
 def ams_reloads(s, m: int, spot, arrival_s: float) -> bool:
-    """Whether a friendly missile comes into range of a heavy at ``spot`` in the second before ``arrival_s``."""
+    """Return whether a friendly missile comes into range of a heavy at ``spot`` in the second before ``arrival_s``."""
     for k in range(count(s)):
         for i in np.flatnonzero(np.isin(s.round_weapon[k], list(HOMING))) if not hostile(s, m, k) else []:
             speed = GUNS[int(s.round_weapon[k][i])].speed
@@ -63,7 +63,7 @@ def ams_reloads(s, m: int, spot, arrival_s: float) -> bool:
 
 
 def ams_protects(memory: Memory, level: Level, s, m: int, spot, speed: float) -> bool:
-    """Whether a perceived hostile heavy near the target likely has its anti-missile system ready."""
+    """Return whether a perceived hostile heavy near the target likely has its anti-missile system ready."""
     for j in range(count(s)):
         known = memory.known(level, m, j) if hostile(s, m, j) and s.chassis[j] == HEAVY else None
         if known and known.age == 0 and not known.shutdown and distance(known.pos, spot) <= 5.5:
@@ -73,7 +73,7 @@ def ams_protects(memory: Memory, level: Level, s, m: int, spot, speed: float) ->
 
 
 def any_target_in_arc(memory: Memory, level: Level, s, m: int, weapon: int) -> bool:
-    """Whether any hostile in sight is in range and arc of a weapon."""
+    """Return whether any hostile in sight is in range and arc of a weapon."""
     gun = GUNS[weapon]
     for j in range(count(s)):
         known = memory.known(level, m, j) if hostile(s, m, j) else None
@@ -86,7 +86,7 @@ def any_target_in_arc(memory: Memory, level: Level, s, m: int, weapon: int) -> b
 
 
 def wants(memory: Memory, level: Level, s, m: int, weapon: int, known: Track, awaits_paint: bool) -> bool:
-    """Whether a pilot would fire a weapon at its target, heat and cooldown aside."""
+    """Return whether a pilot would fire a weapon at its target, heat and cooldown aside."""
     gun, delta = GUNS[weapon], known.pos.astype(float) - s.pos[m]
     d = float(np.linalg.norm(delta))
     error = abs(wrap(atan2(delta[1], delta[0]) + aim_bias(level, s, m) - float(s.yaw[m])))
@@ -112,7 +112,7 @@ def wants(memory: Memory, level: Level, s, m: int, weapon: int, known: Track, aw
 
 
 def muzzle_blocked(level: Level, s, m: int, weapon: int, spot) -> bool:
-    """Whether terrain right in front of the muzzle stops a round."""
+    """Return whether terrain right in front of the muzzle stops a round."""
     half, to_target = MECHS[s.chassis[m]].half[2], np.asarray(spot, float) - s.pos[m]
     if level.muzzle_clearance_vox == 0 or weapon in HITSCAN:
         return False
@@ -123,7 +123,7 @@ def muzzle_blocked(level: Level, s, m: int, weapon: int, spot) -> bool:
 
 
 def paint_wait(level: Level, s, m: int, known: Track, waited_s: float, new_target: bool) -> tuple[bool, float]:
-    """Whether launches wait for a scout to paint the target, and how long they have waited after this decision [s]."""
+    """Return whether launches wait for a scout to paint the target, and the time waited after this decision [s]."""
     launchers = [GUNS[weapon].timer for weapon in CARRIED[int(s.chassis[m])] if weapon in HOMING]
     if not launchers:
         return False, waited_s
@@ -137,7 +137,7 @@ def paint_wait(level: Level, s, m: int, known: Track, waited_s: float, new_targe
 def triggers(
     memory: Memory, s, m: int, known: Track | None, waited_s: float, prob: float, new_target: bool
 ) -> tuple[dict[int, float], float, set[int]]:
-    """The trigger and vent columns that a pilot sets, its time waited for paint [s], and the weapons it fires.
+    """Return the trigger and vent columns that a pilot sets, its time waited for paint [s], and the weapons it fires.
 
     ``waited_s`` is the time before this decision; ``new_target`` says whether the target was chosen in this decision.
     """
@@ -167,7 +167,7 @@ def triggers(
 
 
 def ewar_column(s, m: int, level: Level, contact: bool) -> float:
-    """Value of a scout's EWAR column."""
+    """Return the value of a scout's EWAR column."""
     mates = [k for k in pack_of(m) if k != m and s.alive[k]]
     quality = np.mean([s.quality[k] for k in mates]) if mates else 1.0
     hot = s.heat[m] / MECHS[s.chassis[m]].heat_cap > 0.7
@@ -178,13 +178,13 @@ def ewar_column(s, m: int, level: Level, contact: bool) -> float:
 
 
 def segment_distance(point, a, b) -> float:
-    """Distance of a point from a segment [vox]."""
+    """Return the distance of a point from a segment [vox]."""
     a, along = a.astype(float), b.astype(float) - a
     return float(np.linalg.norm(a + along * nearest_on(a, along, point) - point))
 
 
 def in_the_open(memory: Memory, s, m: int, flow) -> bool:
-    """Whether a near hostile beyond own gun range sees a pilot outside the zone, without cover on its path."""
+    """Return whether a near hostile beyond own gun range sees a pilot outside the zone, without cover on its path."""
     # imported here because movement imports the aiming bias from this module
     from tests.oracles.moves import GUN_RANGE, Paths
 
@@ -207,7 +207,7 @@ def in_the_open(memory: Memory, s, m: int, flow) -> bool:
 
 
 def deploys_smoke(memory: Memory, s, after, m: int, known: Track | None, flow) -> bool:
-    """Whether a pilot deploys smoke: for defence or on open ground, unless it blocks a packmate's line of sight."""
+    """Return whether a pilot deploys smoke: for defence or on open ground, unless it blinds a packmate."""
     level, p = level_of(s, m), s.pos[m].astype(float)
     if level.smoke == SmokeUse.NEVER:
         return False
@@ -223,7 +223,7 @@ def deploys_smoke(memory: Memory, s, after, m: int, known: Track | None, flow) -
 
 
 def systems(memory: Memory, s, after, m: int, known: Track | None, flow) -> dict[int, float]:
-    """Action columns of contact display, EWAR, smoke and target preference; ``after`` has the chosen targets."""
+    """Return the action columns of contact display, EWAR, smoke and target preference; ``after`` has the targets."""
     level, j = level_of(s, m), int(after.pilot_target[m])
     columns = {14: 1.0, 17: 1.0}
     if s.chassis[m] == SCOUT:

@@ -69,8 +69,8 @@ def trace(blocks: np.ndarray, start, end, include_end: bool = False) -> tuple[Ce
             face[i] = (cell[i] + (u[i] > 0) - start[i]) / u[i]
     for _ in range(int(2 * length) + sum(size) + 2):
         axis = 0 if face[0] < face[1] and face[0] < face[2] else (1 if face[1] < face[2] else 2)
-        way = face[axis]
-        if way > length + 1e-3:
+        travelled = face[axis]
+        if travelled > length + 1e-3:
             return None
         cell[axis] += 1 if u[axis] > 0 else -1
         face[axis] += 1 / abs(u[axis])
@@ -78,39 +78,39 @@ def trace(blocks: np.ndarray, start, end, include_end: bool = False) -> tuple[Ce
         if at_end and not include_end:
             return None
         if not within() or blocked():
-            return tuple(cell), way
+            return tuple(cell), travelled
         if at_end:
             return None
     return (-1, -1, -1), length
 
 
 def sight(s, i: int, j: int) -> bool:
-    """Terrain sight between two mechs, cast from the lower to the higher index."""
+    """Return the terrain sight between two mechs, cast from the lower to the higher index."""
     a, b = min(i, j), max(i, j)
     return cast(SIGHT[s.material], s.pos[a], s.pos[b]) is None
 
 
-def nearest_on(start, way, point) -> float:
-    """Parameter in [0, 1] of the point of start + t way that is closest to ``point``."""
-    return float(np.clip((point - start) @ way / max(way @ way, 1e-9), 0, 1))
+def nearest_on(start, path, point) -> float:
+    """Return the parameter in [0, 1] of the point of start + t * path that is closest to ``point``."""
+    return float(np.clip((point - start) @ path / max(path @ path, 1e-9), 0, 1))
 
 
 def smoked(s, i: int, j: int) -> bool:
-    """Whether a cloud touches the segment between two mechs."""
-    start, way = s.pos[i].astype(float), s.pos[j].astype(float) - s.pos[i]
-    if np.linalg.norm(way) < 3e-5:
+    """Return whether a cloud touches the segment between two mechs."""
+    start, path = s.pos[i].astype(float), s.pos[j].astype(float) - s.pos[i]
+    if np.linalg.norm(path) < 3e-5:
         return False
     centres = s.cloud_pos[s.cloud_ticks > 0].astype(float)
-    return any(np.linalg.norm(start + nearest_on(start, way, c) * way - c) <= 4.0 for c in centres)
+    return any(np.linalg.norm(start + nearest_on(start, path, c) * path - c) <= 4.0 for c in centres)
 
 
 def sees(s, i: int, j: int) -> bool:
-    """Sight between two mechs: no terrain and no smoke."""
+    """Return the sight between two mechs: no terrain and no smoke."""
     return sight(s, i, j) and not smoked(s, i, j)
 
 
 def span(low, top, limit: int) -> range:
-    """Cells of the grid that an interval touches; faces do not count."""
+    """Return the cells of the grid that an interval touches; faces do not count."""
     return range(max(0, floor(low)), min(limit, ceil(top)))
 
 
@@ -161,7 +161,7 @@ def steered(s, m: int) -> np.ndarray:
 
 
 def move_mech(s, m: int) -> None:
-    """One mech's movement in a tick."""
+    """Move one mech by a tick."""
     s.landing_speed[m] = 0
     half = MECHS[s.chassis[m]].half
     v = steered(s, m).astype(F)
@@ -189,7 +189,7 @@ def move_mech(s, m: int) -> None:
 
 
 def order_of(seed: int, tick: int, n: int) -> list[int]:
-    """The movement order of a tick: an inside-out shuffle."""
+    """Return the movement order of a tick: an inside-out shuffle."""
     order: list[int] = []
     for i in range(n):
         j = (draw_u32(seed, StreamId.ORDER, tick, i, 0) * (i + 1)) >> 32
@@ -236,7 +236,7 @@ def damage_voxel(s, x: int, y: int, z: int, weapon: int, damage: float) -> None:
 
 
 def wreck_kind(m: int, chassis: int, low, top) -> int:
-    """The material of a wreck, from a hash of mech, class and the six box bounds."""
+    """Return the material of a wreck, from a hash of mech, class and the six box bounds."""
     h = mix((m + 1) & 0xFFFFFFFF)
     h = mix(h ^ (chassis + 1))
     for a, b in zip(low, top, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from echelon.sim import step
 from echelon.sim.backend import Launch
 from tests.oracles.shared import MECHS, MISSILE, SMOKE
-from tests.sim.arena import Field5v5, Scene
+from tests.sim.flat_field import Field5v5, Scene
 
 KINDS = (1, 1, 1, 2, 3, 4, 5, 7, 8, 9)
 """Materials that clutter is made of."""
@@ -30,7 +30,7 @@ def clutter(rng: np.random.Generator, boxes: int = 25):
 
 
 def cluttered_field(seed: int, *, envs: int = 12, size: int = 30, boxes: int = 25, **options: Any) -> Field5v5:
-    """Return a field whose environments each have a cluttered map of their own."""
+    """Return a field with a separate cluttered map per environment."""
     edit = clutter(np.random.default_rng(seed), boxes)
     return Field5v5(envs=envs, size=size, edit=edit, own_maps=True, **options)
 
@@ -84,15 +84,16 @@ def smoke_up(scene: Scene, rng: np.random.Generator, clouds: float = 2.0) -> Non
 
 
 def stir(scene: Scene, rng: np.random.Generator) -> None:
-    """Set at random what ``scatter`` leaves and pilots are shown: displays, hits, words, scores, rounds in flight."""
+    """Set at random what ``scatter`` does not: displays, hits, messages, scores, rounds in flight."""
     envs, mechs = shape = scene["alive"].shape
+    slots = scene["round_weapon"].shape
     for name, value in (
         ("sort_mode", rng.integers(0, 3, shape)), ("hostile_only", rng.random(shape) < 0.3),
         ("was_hit", rng.random(shape) < 0.3), ("engaged", rng.integers(0, 2, shape)),
         ("message", rng.uniform(-1, 1, (*shape, 8))), ("zone_tonnage", rng.choice([0, 20, 55, 85], (envs, 2))),
         ("score", rng.uniform(0, 33, (envs, 2))), ("cooldown", rng.integers(0, 100, (*shape, 5))),
-        ("round_weapon", np.where(rng.random((*shape, 4)) < 0.2, rng.choice([MISSILE, SMOKE], (*shape, 4)), -1)),
-        ("round_target", (np.arange(mechs)[:, None] + mechs // 2 + rng.integers(-5, 5, (*shape, 4))) % mechs),
+        ("round_weapon", np.where(rng.random(slots) < 0.2, rng.choice([MISSILE, SMOKE], slots), -1)),
+        ("round_target", (np.arange(mechs)[:, None] + mechs // 2 + rng.integers(-5, 5, slots)) % mechs),
     ):  # fmt: skip
         scene.batch.set(name, np.asarray(value).astype(scene[name].dtype))
     scene.batch.set("decision", np.arange(envs, dtype=np.int32) * 20)
@@ -101,7 +102,7 @@ def stir(scene: Scene, rng: np.random.Generator) -> None:
 
 
 def recall(scene: Scene, rng: np.random.Generator) -> None:
-    """Give every display a past: slots filled before, sightings of the last decisions, and how everybody was then."""
+    """Set a random past of every display: slots, sightings of the last decisions, and the states of mechs then."""
     envs, mechs = scene["alive"].shape
     past = (envs, scene["trace_marks"].shape[1], mechs)
     scene.batch.set("decision", np.arange(envs, dtype=np.int32) * 20 + 23)

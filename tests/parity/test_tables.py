@@ -7,9 +7,8 @@ import pytest
 
 from echelon.config import EnvConfig
 from echelon.sim.arsenal import CHASSIS, ROSTER, WEAPONS, Guidance, Weapon
-from echelon.sim.overrides import stock_tables
 from echelon.sim.state import ROUNDS_PER_MECH
-from echelon.sim.tables import duration_ticks, life_ticks, pack_rules
+from echelon.sim.tables import duration_ticks, life_ticks, pack_rules, stock_tables
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, MATERIAL_HP, MATERIALS, STOPS_SHOT
 from tests.oracles import shared as o
 

@@ -160,13 +160,16 @@ def test_unknown_columns_tables_and_keys_are_skipped(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"mechs": 0}, "incomplete"),
-        ({"mechs": 5}, "incomplete"),
+        ({"mechs": 0}, "mechs 0: it should be greater"),
+        ({"mechs": 5}, "roster has 4 mechs, expected 5"),
         ({"columns": []}, "no column 'tick'"),
-        ({"columns": [{"name": "x", "dtype": "f8", "predict": 0, "per": "mech", "k": 1}]}, "unknown type"),
-        ({"roster": None}, "cannot be read"),
-        ({"schema": []}, "cannot be read"),
-        ({"tick_hz": 0}, "incomplete"),
+        (
+            {"columns": [{"name": "x", "dtype": "f8", "scale": 1.0, "predict": 0, "per": "mech", "k": 1}]},
+            "unknown type",
+        ),
+        ({"roster": None}, "roster None: it should be a valid list"),
+        ({"schema": []}, "at least 2 items"),
+        ({"tick_hz": 0}, "tick_hz 0: it should be greater than 0"),
     ],
     ids=str,
 )
@@ -195,7 +198,8 @@ def test_world_with_wrong_hash_is_rejected(tmp_path):
     path = write_match(tmp_path / "b.ecr", 1, worlds=tmp_path / WORLDS_FOLDER)
     with Replay(path) as replay:
         stored = tmp_path / WORLDS_FOLDER / f"{replay.header['world']['sha256']}.zz"
-        stored.write_bytes(zlib.compress(WORLD_HEAD.pack(1, 1, 1, 0) + b"\x01"))
+        x, y, z = SIZE
+        stored.write_bytes(zlib.compress(WORLD_HEAD.pack(x, y, z, 0) + bytes(x * y * z)))
         with pytest.raises(ReplayError, match="does not match the hash"):
             _ = replay.world
 

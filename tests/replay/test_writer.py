@@ -100,6 +100,15 @@ def test_store_world_deduplicates_by_hash(tmp_path):
     assert first == second and len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: raw[:-9], lambda raw: raw[:-1] + b"?"])
+def test_store_world_replaces_damaged_file(tmp_path, damage):
+    path = store_world(tmp_path, world_payload(material()))
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    assert store_world(tmp_path, world_payload(material())) == path
+    assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
 @pytest.mark.parametrize("index", [True, False])
 def test_closed_match_opens(tmp_path, index):
     path = write_match(tmp_path / "m.ecr", 1, closed=index)

@@ -50,9 +50,22 @@ def test_deepset_gradient_reaches_real_rows_only(mode):
 
 @pytest.mark.parametrize("mode", ["mean", "sum"])
 def test_deepset_packed_and_dense_sums_agree(mode):
-    encoder, (x, mask) = DeepSetEncoder(5, 16, 7, mode), masked_set(2)
+    encoder, (x, mask) = DeepSetEncoder(5, 16, 7, mode, key_dim=4), masked_set(2)
     keep = 1 - mask
-    assert torch.allclose(encoder._sum_packed(x, keep), encoder._sum_dense(x, keep), atol=1e-6)
+    for packed, dense in zip(encoder._sum_packed(x, keep, 3), encoder._sum_dense(x, keep, 3), strict=True):
+        assert torch.allclose(packed, dense, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_deepset_keys_belong_to_their_slots_and_are_zero_where_empty(mode):
+    encoder, (x, mask) = DeepSetEncoder(5, 16, 7, mode, key_dim=4), masked_set(3)
+    encoding, keys = encoder.encode_with_keys(x, mask, 3)
+    assert torch.equal(encoding, encoder(x, mask))
+    expected = encoder.key(encoder.phi(x[:, :3])) * (1 - mask[:, :3]).unsqueeze(-1)
+    assert torch.allclose(keys, expected, atol=1e-6)
+    keys, all_empty = encoder.encode_with_keys(x, torch.ones_like(mask), 3)[1], torch.zeros_like(expected)
+    assert torch.equal(keys, all_empty)
+    assert encoder.encode_with_keys(x, mask, 0)[1] is None
 
 
 def test_deepset_mean_is_independent_of_entity_count():

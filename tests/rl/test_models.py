@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from echelon.config import ModelConfig
+from echelon.rl.action_distribution import UNAVAILABLE
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
@@ -15,12 +16,14 @@ from echelon.rl.recurrent import lstm_weights, make_lstm, run_lstm, run_lstm_unr
 from echelon.rl.suite_model import CombatSuiteActorCritic, SuiteObservation, flat_obs_to_suite_obs
 
 T, B, A = 9, 6, 26
-KINDS = ("classic", "suite")
+KINDS = ("classic", "suite", "classic hybrid", "suite hybrid")
+"""Networks, and networks with the hybrid action head."""
 
 
 def policy_of(kind: str, **options) -> FlatPolicy:
     torch.manual_seed(0)
-    return build_model(ModelConfig(kind=kind, **options), 867, A, 40, 121)
+    network, _, head = kind.partition(" ")
+    return build_model(ModelConfig(kind=network, action_head=head or "gaussian", **options), 867, A, 40, 121)
 
 
 def flat_obs(*lead: int) -> torch.Tensor:
@@ -169,13 +172,13 @@ def test_fully_masked_contacts_get_zero_gradient():
     assert contacts.grad is not None and not contacts.grad.any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["classic", "suite", "classic hybrid"])
 def test_log_std_depends_on_observation_and_is_bounded(kind):
     core = policy_of(kind).core
     nn.init.normal_(core.actor_logstd_head.weight, std=0.5)
-    out = core._heads(torch.tensor([[1.0] * 128, [-1.0] * 128]))
+    out = core._heads(torch.tensor([[1.0] * 128, [-1.0] * 128])).action
     assert not torch.allclose(out.log_std[0], out.log_std[1])
-    extreme = core._heads(torch.full((1, 128), 1e6)).log_std
+    extreme = core._heads(torch.full((1, 128), 1e6)).action.log_std
     assert extreme.min() >= -20 and extreme.max() <= 2
 
 
@@ -206,6 +209,96 @@ def test_gumbel_head_slot_frequencies_match_logits():
     assert core.target_selector.bias.grad.any()
 
 
+def test_suite_hybrid_points_at_hostile_contacts_and_follows_them_to_another_slot():
+    policy, obs = policy_of("suite hybrid"), flat_obs(40)
+    with torch.no_grad():
+        for weight in (policy.core.selectors.weight, policy.core.selectors.bias):
+            weight.normal_()
+    hostile = obs[:, :125].view(40, 5, 25)[..., 14]
+    obs[:, 500:520] = 1.0
+    obs[:, 500:505] = (torch.rand(40, 5) > 0.7).float()
+    obs[0, 500:520] = 1.0
+    selectable = (hostile > 0) & (obs[:, 500:505] == 0)
+    order = torch.tensor([3, 0, 4, 2, 1])
+    moved = obs.clone()
+    moved[:, :125] = obs[:, :125].view(40, 5, 25)[:, order].flatten(1)
+    moved[:, 500:505] = obs[:, 500:505][:, order]
+    logits, after = (
+        policy.core._step(policy._unpack(x), policy.initial_state(40), None)[0].action.logits[:, 0]
+        for x in (obs, moved)
+    )
+    assert torch.allclose(after[:, :5], logits[:, order], atol=1e-4) and torch.allclose(
+        after[:, 5], logits[:, 5], atol=1e-4
+    )
+    assert torch.equal(logits[:, :5] == UNAVAILABLE, ~selectable)
+    action, _ = policy.act(obs, policy.initial_state(40), None, torch.randn(40, policy.noise_dim))
+    chosen = action[:, 9:14] > 0
+    assert chosen.any() and not (chosen & ~selectable).any() and not chosen[0].any()
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_pointer_head_gradients_are_finite_and_reach_the_keys(empty):
+    policy, obs = policy_of("suite hybrid"), flat_obs(T, B)
+    if empty:
+        obs[..., 500:520] = 1.0
+    actions = torch.rand(T, B, A) * 2 - 1
+    scores = policy.score_sequence(obs, actions, dones("none"), policy.initial_state(B))
+    (scores.logprobs.sum() + scores.entropies.sum()).backward()
+    assert scores.logprobs.isfinite().all() and scores.entropies.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in policy.parameters() if p.grad is not None)
+    assert bool(policy.core.encoder.contact_encoder.key.weight.grad.any()) is not empty
+    assert (scores.discrete_entropies > 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_of_sampled_actions_equal_the_log_probs_of_sampling(kind):
+    policy, obs, d = policy_of(kind), flat_obs(T, B), dones("scattered")
+    with torch.no_grad():
+        for p in policy.parameters():
+            p += 0.05 * torch.randn_like(p)
+    state, actions, logprobs = policy.initial_state(B), [], []
+    with torch.no_grad():
+        for t in range(T):
+            action, logprob, _, state = policy.sample(obs[t], state, d[t])
+            actions.append(action)
+            logprobs.append(logprob)
+        scores = policy.score_sequence(obs, torch.stack(actions), d, policy.initial_state(B))
+    assert torch.allclose(scores.logprobs, torch.stack(logprobs), atol=2e-3, rtol=1e-4)
+    assert all(action.abs().max() <= 1 for action in actions)
+
+
+def test_progress_lowers_the_bound_of_the_log_std_and_leaves_it_a_gradient():
+    core = policy_of("classic hybrid", init_log_std=-0.5, log_std_end=-1.5).core
+    free = policy_of("classic hybrid", init_log_std=-0.5).core
+    y = torch.randn(4, 128)
+    for progress, bound in ((0.0, -0.5), (0.5, -1.0), (1.0, -1.5)):
+        core.set_progress(progress)
+        free.set_progress(progress)
+        log_std = core._heads(y).action.log_std
+        assert torch.allclose(log_std, torch.full_like(log_std, bound))
+        assert torch.equal(core.state_dict()["log_std_max"], torch.tensor(bound))
+        log_std.sum().backward()
+        assert (core.actor_logstd.grad > 0).all()
+    assert torch.equal(free._heads(y).action.log_std, torch.full((4, A), -0.5))
+
+
+def test_progress_leaves_a_gaussian_policy_unchanged():
+    core = policy_of("classic").core
+    before = {name: value.clone() for name, value in core.state_dict().items()}
+    core.set_progress(1.0)
+    assert "log_std_max" not in before and all(torch.equal(before[n], v) for n, v in core.state_dict().items())
+
+
+def test_log_std_end_and_target_head_need_their_action_head():
+    with pytest.raises(ValueError, match=r"model\.log_std_end is -1\.0.*hybrid"):
+        ModelConfig(log_std_end=-1.0)
+    with pytest.raises(ValueError, match=r"model\.log_std_end is 1\.0, expected -20 to model\.init_log_std = 0"):
+        ModelConfig(action_head="hybrid", log_std_end=1.0)
+    with pytest.raises(ValueError, match=r"model\.target_head is 'gumbel', expected 'gaussian'"):
+        ModelConfig(action_head="hybrid", target_head="gumbel")
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_score_sequence_compiles_without_graph_break(kind):
     policy, obs = policy_of(kind), flat_obs(3, 2)

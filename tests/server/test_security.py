@@ -87,6 +87,42 @@ def test_host_header_is_case_insensitive():
     assert Access("MyHost.lan", 8400, "x").host_allowed("MyHost.LAN")
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_names_are_checked_on_every_interface(host, monkeypatch):
+    """A page of a foreign name that was rebound to this machine reaches nothing; addresses cannot be rebound."""
+    monkeypatch.setattr(socket, "gethostname", lambda: "Mars")
+    monkeypatch.setattr(socket, "getfqdn", lambda: "mars.lan")
+    access = Access.create(host, 8400, extra_hosts=("proxy.example",))
+    allowed = (
+        "mars",
+        "mars.lan:8400",
+        "mars.local",
+        "192.168.1.5:8400",
+        "[fe80::1]:8400",
+        "localhost",
+        "proxy.example",
+    )
+    assert all(access.host_allowed(name) for name in allowed)
+    foreign = (
+        "evil.example",
+        "evil.example:8400",
+        "192.168.1.5:80",
+        "mars.evil.example",
+        "1.2.3",
+        "",
+        "1.2.3.4.example",
+    )
+    assert not any(access.host_allowed(name) for name in foreign)
+    assert access.origin_allowed("http://mars:8400") and not access.origin_allowed("http://evil.example:8400")
+
+
+def test_foreign_names_are_rejected_on_every_interface(ask):
+    access = {"host": "0.0.0.0", "token": "secret"}
+    cookie = {"Cookie": "echelon_token=secret"}
+    assert get(ask, headers={"Host": "evil.example", **cookie}, access=access)[0] == 421
+    assert get(ask, headers={"Origin": "http://evil.example", **cookie}, access=access)[0] == 403
+
+
 def test_token_is_required_beyond_loopback():
     assert Access.create("127.0.0.1", 8400).token == ""
     first, second = Access.create("0.0.0.0", 8400), Access.create("0.0.0.0", 8400)

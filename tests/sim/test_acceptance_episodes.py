@@ -14,7 +14,7 @@ from tests.env.battle import Battle
 from tests.oracles.shared import MECHS
 from tests.oracles.world import box_free, overlap
 from tests.parity.scenes import clutter, snapshot
-from tests.sim.arena import Field5v5
+from tests.sim.flat_field import Field5v5
 
 SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
 
@@ -51,7 +51,7 @@ def test_a18_zone_held_alone_wins_after_120_decisions(battle):
 
 
 def play(*, seeds: list[int], threads: int, decisions: int = 50) -> list[list[str]]:
-    """Fight out battles between scripted pilots on a rough map; return the hash of each decision, by environment."""
+    """Return the state hash after each environment step of battles between scripted pilots, by environment."""
     made = Battle(envs=len(seeds), edit=clutter(np.random.default_rng(2), 40), size=36, threads=threads, pilots=install)
     made.batch["script"].fill_(1)
     made.batch.set("forced_seed", np.array(seeds, np.int32))
@@ -61,7 +61,7 @@ def play(*, seeds: list[int], threads: int, decisions: int = 50) -> list[list[st
         made.step()
         for e, row in enumerate(hashes):
             row.append(state_hash(made.batch, e))
-    assert made["died"].sum() + (made["alive"] == 0).sum() > 0 or len(seeds) < 8, "nobody fought"
+    assert made["died"].sum() + (made["alive"] == 0).sum() > 0 or len(seeds) < 8, "no shot was fired"
     made.close()
     return hashes
 

@@ -1,4 +1,4 @@
-"""What rounds leave where they end: explosions, smoke, kills and who is credited with them."""
+"""Ends of rounds: explosions, smoke, kills and their credit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from echelon.sim import step
 from echelon.sim.arsenal import Chassis, Weapon
 from echelon.sim.world import Material
-from tests.sim.arena import Field5v5
+from tests.sim.flat_field import Field5v5
 
 BLUE, MATE, RED, RED_MATE = 0, 1, 5, 6
 EDGE = 60
@@ -28,17 +28,6 @@ def field(open_field):
     return open_field
 
 
-def put_round(field: Field5v5, owner: int, weapon: Weapon, pos, vel, *, target: int = -1, age: int = 0) -> None:
-    """Hang one round in the air."""
-    for name, value in (
-        ("round_weapon", int(weapon)), ("round_pos", pos), ("round_vel", vel), ("round_target", target),
-        ("round_age", age),
-    ):  # fmt: skip
-        values = field.batch.numpy(name).copy()
-        values[0, owner, 0] = value
-        field.batch.set(name, values)
-
-
 def clouds(field: Field5v5) -> list[tuple[float, float, float]]:
     return [(float(p[0]), float(p[1]), float(p[2])) for p in field["cloud_pos"][0][field["cloud_ticks"][0] > 0]]
 
@@ -48,7 +37,7 @@ def test_smoke_round_bursts_at_wall():
         grid[0:8, :, 30] = Material.SOLID
 
     field = Field5v5(edit=wall)
-    put_round(field, BLUE, Weapon.SMOKE, (29.5, 20.5, 2.5), (15.0, 0.0, 0.0))
+    field.put_round(BLUE, Weapon.SMOKE, (29.5, 20.5, 2.5), (15.0, 0.0, 0.0))
     field.tick()
     assert clouds(field) == [pytest.approx((30.0, 20.5, 2.5), abs=1e-3)] and clouds(field)[0][0] < 30
     assert field["clouds"][0] == 1 and (field["round_weapon"] < 0).all()
@@ -58,7 +47,7 @@ def test_smoke_round_bursts_at_wall():
 
 def test_smoke_round_bursts_at_hostile_without_damage(field):
     field.place(RED, Chassis.MEDIUM, 20, 20)
-    put_round(field, BLUE, Weapon.SMOKE, (18.3, 20.4, 1.9), (15.0, 0.0, 0.0))
+    field.put_round(BLUE, Weapon.SMOKE, (18.3, 20.4, 1.9), (15.0, 0.0, 0.0))
     field.tick()
     assert clouds(field) == [pytest.approx((20.0, 20.0, 1.5), abs=0.05)]
     assert field["hp"][0, RED] == 150.0 and field["was_hit"][0, RED] == 0
@@ -74,7 +63,7 @@ def test_smoke_round_bursts_at_hostile_without_damage(field):
     ],
 )
 def test_round_leaving_map_bursts_at_border(field, pos, vel, burst):
-    put_round(field, BLUE, Weapon.SMOKE, pos, vel)
+    field.put_round(BLUE, Weapon.SMOKE, pos, vel)
     field.tick()
     (centre,) = clouds(field)
     assert centre == pytest.approx(burst, abs=1e-3)
@@ -93,7 +82,7 @@ def test_smoke_fired_under_ceiling_stays_inside_map(field):
 def test_explosion_damages_shooter_but_not_struck_mech(field):
     field.place(BLUE, Chassis.HEAVY, 20, 20)
     field.place(RED, Chassis.SCOUT, 22.4, 20, z=2.0)
-    put_round(field, BLUE, Weapon.MISSILE, (21.9, 20.0, 2.0), (12.0, 0.0, 0.0), target=RED)
+    field.put_round(BLUE, Weapon.MISSILE, (21.9, 20.0, 2.0), (12.0, 0.0, 0.0), target=RED)
     field.tick()
     assert field["hp"][0, RED] == pytest.approx(60 - 40 * 1.5), "the direct hit, and no splash on top"
     assert field["kills"][0, BLUE] == 1
@@ -103,7 +92,7 @@ def test_explosion_damages_shooter_but_not_struck_mech(field):
 
 
 def splash_on_the_floor(field: Field5v5, owner: int, weapon: Weapon, x: float, y: float) -> None:
-    put_round(field, owner, weapon, (x, y, 0.1), (0.0, 0.0, -12.0), target=MATE if owner >= RED else RED)
+    field.put_round(owner, weapon, (x, y, 0.1), (0.0, 0.0, -12.0), target=MATE if owner >= RED else RED)
 
 
 def test_kill_is_credited_to_hostile_before_friend(field):
@@ -130,7 +119,7 @@ def test_mech_killed_by_round_does_not_fire_in_same_tick(field):
     field.place(BLUE, Chassis.MEDIUM, 20, 20)
     field.place(RED, Chassis.MEDIUM, 26, 20, yaw=np.pi)
     field.put("hp", 5.0, RED)
-    put_round(field, BLUE, Weapon.AUTOCANNON, (24.0, 20.0, 1.5), (25.0, 0.0, 0.0))
+    field.put_round(BLUE, Weapon.AUTOCANNON, (24.0, 20.0, 1.5), (25.0, 0.0, 0.0))
     field.act(RED, primary=1.0)
     field.decide()
     field.tick()
@@ -164,7 +153,7 @@ def test_point_defence_shoots_in_index_order_until_hit(field):
         field.batch.set("seed", np.array([seed], np.uint32))
         field.put("cooldown", 0)
         field.put("intercepts", 0)
-        put_round(field, RED, Weapon.MISSILE, (24.5, 22.0, 3.0), (-12.0, 0.0, 0.0), target=BLUE)
+        field.put_round(RED, Weapon.MISSILE, (24.5, 22.0, 3.0), (-12.0, 0.0, 0.0), target=BLUE)
         field.tick()
         stopped = field["intercepts"][0, [BLUE, MATE]].tolist()
         spent = (field["cooldown"][0, [BLUE, MATE], 4] == 20).tolist()
@@ -186,8 +175,8 @@ def test_smoke_round_ignores_dead_focus_target(field):
 
 
 def test_reset_clears_rounds_and_smoke(field):
-    put_round(field, BLUE, Weapon.MISSILE, (20.0, 20.0, 3.0), (12.0, 0.0, 0.0), target=RED)
-    put_round(field, MATE, Weapon.SMOKE, (20.0, 20.0, 3.0), (12.0, 0.0, 0.0), age=26)
+    field.put_round(BLUE, Weapon.MISSILE, (20.0, 20.0, 3.0), (12.0, 0.0, 0.0), target=RED)
+    field.put_round(MATE, Weapon.SMOKE, (20.0, 20.0, 3.0), (12.0, 0.0, 0.0), age=26)
     field.put("overflow", 3)
     field.tick()
     assert field["clouds"][0] == 1

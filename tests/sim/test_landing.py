@@ -1,4 +1,4 @@
-"""Falls: harmless by default, and what the optional landing rules do."""
+"""Falls: harmless by default, with damage under the optional landing rules."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 
 from echelon.config import PhysicsConfig
 from echelon.sim.arsenal import Chassis
-from tests.sim.arena import Field5v5
+from tests.sim.flat_field import Field5v5
 
 
 def drop(landing: bool, *, fallen: bool = False, hp: float = 150.0) -> tuple[Field5v5, float]:
-    """Drop a medium from ten voxels up until it lies or stands; return the field and the landing speed."""
+    """Drop a medium from ten voxels until it rests; return the field and the landing speed."""
     field = Field5v5(physics=PhysicsConfig(landing=landing))
     field.place(0, Chassis.MEDIUM, 30, 30, z=11.5)
     field.put("hp", hp, 0)

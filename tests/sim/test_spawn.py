@@ -1,17 +1,47 @@
-"""How an episode begins: places, facing, condition, the restored map, and independence from what was before."""
+"""Start of an episode: positions, headings, condition, the restored map, and independence from the last episode."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 import pytest
 
+from echelon.agents import memory
 from echelon.agents.heuristic import install
+from echelon.agents.levels import SKILLS
 from echelon.config import EVAL_SEED_BASE
-from echelon.sim.hashing import state_hash
+from echelon.env import layout, referee, reward
+from echelon.sim import state
+from echelon.sim.hashing import CLOUD_FIELDS, ROUND_FIELDS, state_hash
 from echelon.sim.random import StreamId, draw_u32, uniform01
+from echelon.sim.structs import fields_of
 from tests.env.battle import Battle
 from tests.oracles.shared import MECHS, ROSTER, VOXEL_HP, wrap
 from tests.parity.scenes import clutter
+
+SETTINGS = frozenset(
+    ("env_index", "forced_seed", "forced_slot", "packs", "withhold", "every", "chosen", "row_of", "opponent_row_of",
+     "script", "weapon_prob")
+)  # fmt: skip
+"""Arrays that callers write, and a reset reads or leaves."""
+EACH_STEP = "clear_decision, read_motion or read_choices writes it before the step reads it"
+EACH_TICK = "a kernel of the tick writes it before another reads it"
+NOT_RESET: dict[str, str] = {
+    **dict.fromkeys({*ROUND_FIELDS, *CLOUD_FIELDS} - {"round_target"}, "meaningless while its slot is free"),
+    **dict.fromkeys(("drive", "trigger", "vent", "acting", "bad_actions"), EACH_STEP),
+    **dict.fromkeys(("took", "dealt", "dealt_friendly", "kills", "assists", "died", "fired"), EACH_STEP),
+    **dict.fromkeys(("intercepts", "knockdowns", "shutdowns"), EACH_STEP),
+    **dict.fromkeys(("order", "aim", "assist_to", "landing_speed", "ams_shot"), EACH_TICK),
+    **dict.fromkeys((*fields_of(state.Hits), *fields_of(state.Blasts)), EACH_TICK),
+    "episode": "the number of episodes begun",
+    "surveys": "the number of computations of the telemetry map",
+    **dict.fromkeys(("actions", "value"), "policies write it before every step"),
+    **dict.fromkeys((*fields_of(referee.Outcome), *fields_of(reward.Rewards)), "each step writes it before it is read"),
+    **dict.fromkeys((n for n in fields_of(referee.EpisodeStats) if n.startswith("done_")), "of the finished episode"),
+    **dict.fromkeys(memory.FIELDS, "the first decision of an episode resets or ignores it"),
+}  # fmt: skip
+"""Array that keeps its values over a reset -> why the next episode does not depend on them."""
 
 
 def rough(**options) -> Battle:
@@ -31,7 +61,7 @@ def test_spawn_places_intact_mechs_facing_zone(battle):
     places = battle["bank_spawn"][0]
     shift = battle["pos"] - places
     assert np.abs(shift[..., :2]).max() <= 0.25 and np.abs(shift[..., :2]).max() > 0.2
-    assert len(np.unique(shift[..., 0])) == 60, "the jitter is drawn anew for each mech and environment"
+    assert len(np.unique(shift[..., 0])) == 60, "each mech and environment has its own jitter"
     to_zone = battle["zone"][:, None, :2] - battle["pos"][..., :2]
     errors = [wrap(x) for x in (battle["yaw"] - np.arctan2(to_zone[..., 1], to_zone[..., 0])).ravel()]
     assert 0.1 < np.abs(errors).max() <= 0.15 + 1e-5
@@ -51,11 +81,49 @@ def test_reset_clears_all_state(battle):
     for _ in range(60):
         battle.step()
     assert not np.array_equal(battle["material"], material), "no wreck and no hole in 60 decisions"
-    battle.batch["cloud_pos"].fill_(3.0)  # where smoke of that episode may have been
+    battle.batch["cloud_pos"].fill_(3.0)  # as after an episode with smoke
     battle.engine.reset()
     assert [state_hash(battle.batch, e) for e in range(6)] == first
     assert np.array_equal(battle["voxel_hp"], VOXEL_HP[material]) and np.array_equal(battle.obs, rows)
     battle.batch["forced_seed"].fill_(-1)
+
+
+def test_reset_clears_every_array_that_the_next_episode_reads():
+    """Every array of the batch is changed; the reset and the steps after it are those of a fresh batch."""
+    options = {block.config_field: True for block in layout.OPTIONAL_BLOCKS}
+    battle = rough(**options)
+    battle.batch.set("forced_seed", np.arange(5, 11, dtype=np.int32))
+    scripts = np.arange(battle["script"].size) % (len(SKILLS) + 1)
+    battle.batch.set("script", scripts.astype(np.int32).reshape(battle["script"].shape))
+
+    def play() -> tuple[dict[str, np.ndarray], list[object]]:
+        """Reset, then play 20 steps; return the arrays after the reset, and what was observed and played."""
+        battle.engine.reset()
+        after = {name: battle[name].copy() for name in battle.batch.fields}
+        seen: list[object] = [battle.rows.tobytes()]
+        for _ in range(20):
+            battle.step()
+            seen += [battle.rows.tobytes(), battle["reward"].tobytes(), state_hash(battle.batch, 0)]
+        return after, seen
+
+    fresh, expected = play()
+
+    def play_after_changing(names: Collection[str]) -> tuple[dict[str, np.ndarray], list[object]]:
+        for name in fresh.keys() - SETTINGS:
+            battle.batch.set(name, (fresh[name] + (name in names)).astype(fresh[name].dtype))
+        battle.batch["actions"].zero_()
+        return play()
+
+    after, found = play_after_changing(fresh.keys() - SETTINGS)
+    changed = {name for name in fresh if not np.array_equal(after[name], fresh[name])}
+    forgotten = sorted(changed - NOT_RESET.keys())
+    assert not forgotten, (
+        f"a reset keeps the values of arrays {forgotten}: reset them in echelon/sim/kernels/spawn.py (an array of "
+        "another package in its kernel), or add them to NOT_RESET with a reason, tests/sim/test_spawn.py"
+    )
+    culprits = [] if found == expected else [n for n in sorted(changed) if play_after_changing([n])[1] != expected]
+    assert found == expected, f"a step after a reset depends on arrays {culprits}, which NOT_RESET excuses"
+    assert NOT_RESET.keys() <= fresh.keys(), "rows of NOT_RESET name arrays that do not exist"
 
 
 def test_masked_reset_leaves_other_environments_unchanged(battle):
@@ -104,6 +172,7 @@ def test_spawn_leaves_surplus_packs_absent():
     battle.engine.reset()
     assert battle["present"][0].tolist() == ([1] * 5 + [0] * 5) * 2
     assert np.array_equal(battle["alive"], battle["present"]) and battle["present"][1].all()
+    assert battle["pack"].tolist() == [([0] * 5 + [1] * 5) * 2] * 2
     battle.step()
     absent = battle["present"][0] == 0
     assert battle["terminated"][0, absent].all() and not battle["terminated"][0, ~absent].any()
@@ -123,6 +192,7 @@ def test_spawn_matches_oracle():
             seed = (base + 1_000_003 * e + int(episode[e])) % EVAL_SEED_BASE
             slot = draw_below(seed, len(zones))
             assert (battle["seed"][e], battle["map_slot"][e], battle["tick"][e]) == (seed, slot, 0)
+            assert np.array_equal(battle["zone"][e], zones[slot])
             assert np.array_equal(battle["material"][e], battle["bank_material"][slot])
             assert np.array_equal(battle["voxel_hp"][e], VOXEL_HP[battle["material"][e]])
             for m in range(10):
@@ -138,5 +208,5 @@ def test_spawn_matches_oracle():
 
 
 def draw_below(seed: int, count: int) -> int:
-    """The map slot of a seed."""
+    """Return the map slot of a seed."""
     return int(draw_u32(seed, StreamId.MAP, 0, 0, 0)) * count >> 32

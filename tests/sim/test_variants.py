@@ -1,4 +1,4 @@
-"""Environments of one batch may go without parts of the game, or be played with figures of their own."""
+"""Environments of one batch may disable mechanics and override parameters."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from echelon.sim.arsenal import CHASSIS, WEAPONS, Mechanic, Weapon, mechanics_of
 from echelon.sim.backend import Backend, Launch
 from echelon.sim.hashing import state_hash
 from echelon.sim.overrides import CHASSIS_RANGES, WEAPON_RANGES, apply_overrides
+from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH
 from echelon.sim.world import Material
-from tests.sim.arena import Field5v5
+from tests.sim.flat_field import Field5v5
 
 SCOUT, LIGHT, MEDIUM, HEAVY = range(4)
 PARTS = (0, *(int(part) for part in Mechanic))
@@ -30,7 +31,7 @@ FIXED_COLUMNS = {"weapon", "cooldown", "guidance", "suppresses", "paints", "burs
 
 
 def skirmish(**options) -> Field5v5:
-    """Everybody in reach of everybody: a heavy, a medium and a scout against a heavy."""
+    """Return a field with all mechs in range of each other: a heavy, a medium and a scout against a heavy."""
     field = Field5v5(**options)
     field.place(0, HEAVY, 21, 24)
     field.place(1, MEDIUM, 20, 30)
@@ -67,11 +68,11 @@ def test_disabled_heat_prevents_shutdown():
     field.act(5, primary=1)
     field.run(20)
     assert field["heat"][0].max() > 75 and not field["heat"][1].any()
-    assert (field["hp"] < 200).any(axis=1).all(), "lava burns all the same"
+    assert (field["hp"] < 200).any(axis=1).all(), "lava still damages"
 
 
 def fleet(cfg: EnvConfig, changes=None, without=(), threads: int = 1, seeds=(3, 4, 5, 6)) -> Engine:
-    """Return an engine with a battle per seed, flown by scripts, that is about to begin."""
+    """Return an engine with a battle of scripted pilots per seed, at its start."""
     bank = build_bank_for(cfg, sorted(set(seeds)))
     engine = Engine(cfg, len(seeds), bank, threads=threads, autoreset=False, changes=changes, pilots=heuristic.install)
     slot = {int(seed): i for i, seed in enumerate(bank.map_seed)}
@@ -165,8 +166,11 @@ def test_every_table_column_has_range_or_is_fixed():
         ({"laser.damage": "much"}, "parameter laser.damage is 'much', expected 0"),
         ({"heavy.hp": float("nan")}, "parameter heavy.hp is nan, expected"),
         ({"physics.ams_chance": 2.0}, "parameter physics.ams_chance is 2.0, expected 0 to 1"),
-        ({"gauss.cooldown_s": 0.1}, "rounds in flight of a heavy is 9, expected at most 4"),
-        ({"smoke.cooldown_s": 2.0}, "expected at most 119, as a mech has 3 cloud slots"),
+        (
+            {"missile.cooldown_s": 0.1},
+            rf"rounds in flight of a heavy is \d+, expected at most {ROUNDS_PER_MECH}: shorter",
+        ),
+        ({"smoke.cooldown_s": 1.0}, rf"smoke clouds of a scout is \d+, expected at most {CLOUDS_PER_MECH}: shorter"),
         ({"physics.stand_up_stability": 200.0}, "stand_up_stability is 200.0, expected at most max_stability"),
     ],
 )
@@ -193,7 +197,7 @@ def test_environment_keeps_overrides_and_mechanics_over_resets():
 
 
 def random_changes(rng: np.random.Generator, count: int = 12) -> dict[str, float]:
-    """Return some figures a quarter to four times what they are, that go together."""
+    """Return random valid overrides, a quarter to four times the stock values."""
     rows = [(CHASSIS, CHASSIS_RANGES, "chassis"), (WEAPONS, WEAPON_RANGES, "weapon")]
     named = [
         (f"{getattr(spec, key).name.lower()}.{column}", getattr(spec, column), ends)
@@ -236,11 +240,9 @@ def test_point_defence_without_cooldown_shoots_once_per_tick():
     field.place(5, HEAVY, 30, 30)
     for shooter in (0, 1):
         field.place(shooter, HEAVY, 10, 10)
-    field.put("round_weapon", [int(Weapon.MISSILE), -1, -1, -1], slice(0, 2))
-    field.put("round_pos", (27.0, 30.0, 2.0), slice(0, 2))
-    field.put("round_target", 5, slice(0, 2))
+    field.put_round(slice(0, 2), Weapon.MISSILE, (27.0, 30.0, 2.0), target=5)
     field.tick()
-    assert field["ams_shot"][0, 5].tolist() == [0, 0, int(Weapon.MISSILE), 0], "the lowest missile, and no other"
+    assert field["ams_shot"][0, 5].tolist() == [0, 0, int(Weapon.MISSILE), 0], "only the missile of the lowest index"
     assert field["cooldown"][0, 5, 4] == 1
 
 

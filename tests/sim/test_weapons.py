@@ -1,14 +1,19 @@
-"""Acceptance vectors of the weapons and devices, and what they do to bodies and walls."""
+"""Acceptance vectors of the weapons and devices, and their effects on mechs and walls."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from echelon.config import EnvConfig
 from echelon.sim import step
-from echelon.sim.arsenal import Chassis, Weapon
+from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, Trigger, Weapon
+from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH, STOCK, cloud_slots, round_slots
+from echelon.sim.tables import GameTables, max_rounds
 from echelon.sim.world import Material
-from tests.sim.arena import Field5v5
+from tests.sim.flat_field import Field5v5
 
 BLUE, MATE, RED = 0, 1, 5
 HALF_WALL = 30
@@ -33,16 +38,16 @@ def fresh(field: Field5v5) -> Field5v5:
     return field
 
 
-def shoot(field: Field5v5, mech: int, *triggers: str) -> None:
-    """Hold triggers for one tick."""
-    field.act(mech, **dict.fromkeys(triggers, 1.0))
+def shoot(field: Field5v5, mech: int, *weapons: Weapon) -> None:
+    """Fire weapons of a mech for one tick."""
+    field.hold(mech, *weapons)
     field.decide()
     field.tick()
     field.put("trigger", 0, mech)
 
 
 def fly_until(field: Field5v5, name: str, mech: int, change: float, limit: int = 90) -> int:
-    """Tick until an array entry has changed at least that much; return the ticks."""
+    """Tick until an array entry has changed by at least ``change``; return the ticks."""
     before = float(field[name][0, mech])
     for n in range(limit):
         if abs(float(field[name][0, mech]) - before) >= change:
@@ -58,15 +63,17 @@ def paint(field: Field5v5, target: int, by: int, ticks: int = 100) -> None:
 
 @pytest.mark.parametrize("own_fire", [False, True])
 def test_shutdown_is_immediate_by_own_fire_and_delayed_by_hits(field, own_fire):
-    """Sim 6.2 and J-44: what phase 5 does to others acts on them from the next tick on."""
+    """Sim 6.2 and J-44: effects of phase 5 on other mechs begin with the next tick."""
     field.place(BLUE, Chassis.LIGHT, 20, 20)
     field.place(RED, Chassis.MEDIUM, 23, 20, yaw=np.pi)
     field.put("heat", 99.9, RED)
-    field.act(RED, strafe=1.0, primary=float(own_fire))
-    shoot(field, BLUE, "primary")
+    field.act(RED, strafe=1.0)
+    if own_fire:
+        field.hold(RED, Weapon.LASER)
+    shoot(field, BLUE, Weapon.FLAMER)
     moved = abs(float(field["vel"][0, RED, 1]))
     assert field["shutdown"][0, RED] == 1 and field["shutdowns"][0, RED] == 1
-    assert (moved > 5.0) != own_fire, "who was shut down by another moves once more"
+    assert (moved > 5.0) != own_fire, "a mech shut down by another moves in this tick"
     field.tick()
     assert field["shutdown"][0, RED] == 1 and field["shutdowns"][0, RED] == 1
     assert abs(float(field["vel"][0, RED, 1])) == pytest.approx(0.98 * moved, abs=1e-4), "it coasts"
@@ -77,7 +84,7 @@ def test_a8_laser_rear_hit_on_painted_target(field):
     field.place(MATE, Chassis.SCOUT, 10, 10)
     field.place(RED, Chassis.MEDIUM, 25, 20)
     paint(field, RED, MATE)
-    shoot(field, BLUE, "primary")
+    shoot(field, BLUE, Weapon.LASER)
     lost = 150.0 - field["hp"][0, RED]
     legs = 75.0 - field["leg_hp"][0, RED]
     assert (lost, legs) == pytest.approx((23.1, 0.0)) or (lost, legs) == pytest.approx((11.55, 23.1))
@@ -88,7 +95,7 @@ def test_a8_laser_rear_hit_on_painted_target(field):
 def gauss_duel(field: Field5v5, target_yaw: float) -> None:
     field.place(BLUE, Chassis.HEAVY, 20, 20)
     field.place(RED, Chassis.MEDIUM, 30, 20, yaw=target_yaw)
-    shoot(field, BLUE, "tertiary")
+    shoot(field, BLUE, Weapon.GAUSS)
     fly_until(field, "hp", RED, 1.0)
 
 
@@ -98,7 +105,7 @@ def test_a9_gauss_front_hits_knock_medium_down(field):
     assert field["stability"][0, RED] == pytest.approx(40.0)
     field.put("stability", 40.0, RED)
     field.put("cooldown", 0, BLUE)
-    shoot(field, BLUE, "tertiary")
+    shoot(field, BLUE, Weapon.GAUSS)
     fly_until(field, "hp", RED, 1.0)
     assert field["stability"][0, RED] == 0.0 and field["fallen"][0, RED] == 0
     field.tick()
@@ -118,13 +125,7 @@ def test_a10_gauss_rear_hit_is_scaled(field):
 def explode(field: Field5v5, weapon: Weapon, at: tuple[float, float, float]) -> None:
     """Let a round of the red heavy strike a wall cell just past ``at``, moving along +x."""
     field.put("round_weapon", -1)
-    for name, value in (("round_pos", at), ("round_vel", (20.0, 0.0, 0.0)), ("round_target", 9), ("round_age", 0)):
-        values = field.batch.numpy(name).copy()
-        values[0, RED, 0] = value
-        field.batch.set(name, values)
-    values = field.batch.numpy("round_weapon").copy()
-    values[0, RED, 0] = int(weapon)
-    field.batch.set("round_weapon", values)
+    field.put_round(RED, weapon, at, (20.0, 0.0, 0.0), target=9)
     field.tick()
 
 
@@ -211,13 +212,7 @@ def test_a20_point_defence_stops_six_of_ten_missiles():
     field.put("alive", 0)
     field.place(BLUE, Chassis.HEAVY, 20, 20)
     field.place(RED, Chassis.HEAVY, 45, 20, yaw=np.pi)
-    for name, value in (("round_pos", (25.0, 20.0, 3.0)), ("round_vel", (-12.0, 0.0, 0.0)), ("round_target", BLUE)):
-        values = field.batch.numpy(name).copy()
-        values[:, RED, 0] = value
-        field.batch.set(name, values)
-    values = field.batch.numpy("round_weapon").copy()
-    values[:, RED, 0] = int(Weapon.MISSILE)
-    field.batch.set("round_weapon", values)
+    field.put_round(RED, Weapon.MISSILE, (25.0, 20.0, 3.0), (-12.0, 0.0, 0.0), target=BLUE)
     field.tick()
     stopped = float((field["round_weapon"][:, RED, 0] < 0).mean())
     assert 0.55 <= stopped <= 0.65
@@ -227,7 +222,7 @@ def test_a20_point_defence_stops_six_of_ten_missiles():
 
 def test_a21_smoke_round_bursts_at_end_of_flight_and_blocks_sight(field):
     field.place(BLUE, Chassis.SCOUT, 10, 30)
-    shoot(field, BLUE, "special")
+    shoot(field, BLUE, Weapon.SMOKE)
     field.tick(27)
     assert field["clouds"][0] == 1
     assert field["cloud_pos"][0, BLUE, 0][0] == pytest.approx(29.5, abs=0.01)
@@ -263,7 +258,7 @@ def test_a23_glass_is_transparent_and_stops_rounds():
     assert field["sight"][0, BLUE, RED] == 1
     for _ in range(2):
         field.put("cooldown", 0, BLUE)
-        shoot(field, BLUE, "tertiary")
+        shoot(field, BLUE, Weapon.AUTOCANNON)
         field.tick(6)
     assert field["hp"][0, RED] == 150.0
     assert (field["material"][0, :4, 20, HALF_WALL] == Material.AIR).any()
@@ -277,7 +272,7 @@ def test_a23_glass_is_transparent_and_stops_rounds():
 
 
 def missile_at(field: Field5v5, distance: float, *, painted: bool, quality: float = 1.0) -> bool:
-    """Say whether a heavy launches at a target that far away."""
+    """Return whether a heavy launches a missile at a target at ``distance`` [vox]."""
     fresh(field)
     field.place(BLUE, Chassis.HEAVY, 5, 30)
     field.place(MATE, Chassis.SCOUT, 5, 50)
@@ -289,13 +284,13 @@ def missile_at(field: Field5v5, distance: float, *, painted: bool, quality: floa
         field.put("ecm", 1, RED + 1)
         shoot_ecm(field)
     else:
-        shoot(field, BLUE, "secondary")
+        shoot(field, BLUE, Weapon.MISSILE)
     return bool((field["round_weapon"][0, BLUE] == int(Weapon.MISSILE)).any())
 
 
 def shoot_ecm(field: Field5v5) -> None:
     """Hold the missile trigger for a tick while the hostile scout jams."""
-    field.act(BLUE, secondary=1.0)
+    field.hold(BLUE, Weapon.MISSILE)
     field.act(RED + 1, secondary=0.25)
     field.decide()
     field.tick()
@@ -311,7 +306,7 @@ def test_missile_locks_by_sight_near_and_by_paint_far(open_field):
 def test_missile_homes_on_target(field):
     field.place(BLUE, Chassis.HEAVY, 10, 30)
     field.place(RED, Chassis.MEDIUM, 20, 33, yaw=np.pi)
-    field.act(BLUE, secondary=1.0)
+    field.hold(BLUE, Weapon.MISSILE)
     field.decide()
     field.tick()
     assert field["heat"][0, BLUE] == pytest.approx(45.0)
@@ -324,7 +319,7 @@ def test_missile_homes_on_target(field):
 def test_missile_and_smoke_share_cooldown(field):
     field.place(BLUE, Chassis.HEAVY, 10, 30)
     field.place(RED, Chassis.MEDIUM, 20, 30)
-    shoot(field, BLUE, "secondary", "special")
+    shoot(field, BLUE, Weapon.MISSILE, Weapon.SMOKE)
     assert sorted(field["round_weapon"][0, BLUE])[-1] == int(Weapon.MISSILE)
     assert (field["round_weapon"][0, BLUE] >= 0).sum() == 1
     assert field["cooldown"][0, BLUE, 2] == 60
@@ -339,6 +334,37 @@ def test_friendly_splash_damages_without_credit(walled_field):
     assert field["alive"][0, RED + 1] == 0
     assert field["kills"][0, RED] == 0
     assert field["dealt_friendly"][0, RED] == pytest.approx(20.0) and field["dealt"][0, RED] == 0.0
+
+
+def test_two_weapons_on_one_trigger_and_timer_raise_one_line_error():
+    carries = {Weapon.GAUSS: Trigger.TERTIARY, Weapon.AUTOCANNON: Trigger.TERTIARY}
+    message = "trigger TERTIARY of HEAVY fires GAUSS and AUTOCANNON, which share timer KINETIC: expected one"
+    with pytest.raises(ValueError, match=message):
+        replace(CHASSIS[Chassis.HEAVY], carries=carries)
+    assert replace(CHASSIS[Chassis.HEAVY], carries={**carries, Weapon.AUTOCANNON: Trigger.PRIMARY})
+
+
+def test_voxel_damage_of_hitscan_weapon_raises_one_line_error():
+    message = "voxel_damage of LASER is .*, expected none: hitscan weapons damage no voxels; try LINEAR"
+    with pytest.raises(ValueError, match=message):
+        replace(WEAPONS[Weapon.LASER], voxel_damage={Material.GLASS: 2.0})
+    assert replace(WEAPONS[Weapon.AUTOCANNON], voxel_damage={Material.GLASS: 2.0})
+
+
+def with_row(weapon: Weapon, **columns: float) -> GameTables:
+    """Return the stock tables with columns of one weapon changed."""
+    return replace(STOCK, weapons=tuple(replace(w, **columns) if w.weapon == weapon else w for w in WEAPONS))
+
+
+def test_slots_of_a_mech_follow_the_tables():
+    dt = EnvConfig().dt_sim
+    assert (round_slots(STOCK, dt), cloud_slots(STOCK, dt)) == (ROUNDS_PER_MECH, CLOUDS_PER_MECH)
+    slow = with_row(Weapon.MISSILE, life_s=30.0)
+    assert round_slots(slow, dt) == max(max_rounds(slow, mech, dt) for mech in CHASSIS) >= 601 / 60
+    assert cloud_slots(with_row(Weapon.SMOKE, cooldown_s=1.0), dt) >= 10
+    assert round_slots(replace(STOCK, chassis=(replace(CHASSIS[0], carries={}),) * 2), dt) == 4
+    with pytest.raises(ValueError, match="rounds in flight of one mech is .*, expected at most 31"):
+        round_slots(with_row(Weapon.GAUSS, life_s=999.0), dt)
 
 
 def test_weapons_never_overflow_round_or_cloud_slots():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.telemetry.events import EventAlert, EventCheckpoint, EventResume, EventStart, EventUpdate
+from echelon.telemetry.latest import read_latest
 from echelon.telemetry.lines import to_json
-from echelon.telemetry.log import EventFollower, EventLog, drop_superseded, read_events
+from echelon.telemetry.log import CHUNK_BYTES, EventFollower, EventLog, drop_superseded, read_events
 
 
 def update(number: int) -> EventUpdate:
@@ -136,3 +138,36 @@ def test_append_on_full_disk_raises_os_error():
     with EventLog(os.devnull if not os.path.exists("/dev/full") else "/dev/full") as log:  # type: ignore[arg-type]
         with pytest.raises(OSError, match="No space left"):
             log.append(update(1))
+
+
+def test_follower_skips_a_line_of_any_length_in_bounded_memory(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with open(path, "wb") as file:
+        for _ in range(24):
+            file.write(b"x" * CHUNK_BYTES)
+    with EventLog(path) as log:
+        log.append(EventAlert(message="after"))
+    follower = EventFollower(path)
+    tracemalloc.start()
+    events = follower.poll()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [event.message for event in events] == ["after"] and follower.skipped == 1
+    assert peak < 8 * CHUNK_BYTES
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind":["a"]}',
+        '{"kind":{}}',
+        "[" * 100_000,
+        '{"kind":null}',
+        '{"kind":"update","update":' + "9" * 40 + ',"global_step":1}',
+    ],
+)
+def test_follower_skips_one_damaged_line(tmp_path, line):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(f"{line}\n{to_json(EventAlert(message='after'))}\n")
+    events, skipped = read_events(path)
+    assert (len(events), skipped) == (1, 1) and read_latest(path).alert is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from echelon.telemetry import snapshot
@@ -72,6 +74,15 @@ def test_best_evaluation_is_first_with_highest_win_rate():
     ).snapshot()
     assert result.best is not None and result.best.update == 5
     assert [e.update for e in result.evals] == [0, 5, 9, 12]
+
+
+def test_best_evaluation_is_no_report_and_of_the_newest_opponent():
+    report = replace(evaluation(9, 0.9), purpose="report")
+    result = SnapshotBuilder([evaluation(5, 0.6), report]).snapshot()
+    assert result.best is not None and result.best.update == 5 and result.evals[-1] == report
+    harder = replace(evaluation(12, 0.2), opponent="heuristic:hard")
+    result = SnapshotBuilder([evaluation(5, 0.6), harder, EventResume(update=20, global_step=1)]).snapshot()
+    assert result.best is not None and result.best.update == 12
 
 
 def test_resume_removes_superseded_records_from_snapshot():

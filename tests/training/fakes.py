@@ -157,6 +157,15 @@ class FakeEnv:
     def set_scripted_skills(self, skills: Sequence[str | None]) -> None:
         self.pilots = list(skills)
 
+    def set_teacher(self, skill: str | None) -> None:
+        self.teacher = skill
+
+    def label(self) -> None:
+        """Write the best actions of learners into ``actions``; the opponents' stay."""
+        learns = self.row_of >= 0
+        self.actions[learns] = 0.0
+        self.actions[..., 0][learns] = torch.from_numpy(self.target).float()[learns]
+
     def set_curriculum(self, **parameters: Any) -> None:
         self.weapon_prob = parameters.pop("weapon_prob", self.weapon_prob)
         if "skill" in parameters:

@@ -117,7 +117,7 @@ def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys):
     decisions = evaluated.mean_length * evaluated.episodes
     assert decisions < heat.movement_density.sum() <= 5 * decisions, "five mechs, some of them dead after a while"
     assert result.checkpoint is not None
-    single_level = evaluate_one(result.checkpoint, 1, Opponent("hard"), 1.0, None, True, "cpu", 1)
+    single_level = evaluate_one(result.checkpoint, 1, Opponent("hard"), 1.0, None, None, True, "cpu", 1)
     capsys.readouterr()
     assert echelon(["eval", str(result.checkpoint), "--ladder", "--seeds", "1", "--threads", "1", "--json"]) == 0
     ladder = json.loads(capsys.readouterr().out)
@@ -127,9 +127,10 @@ def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys):
     )
     won = [list(outcome) for outcome in single_level["outcomes"]]
     assert won == ladder["levels"][3]["outcomes"], "a level is played as if it were alone"
+    assert all(row["sampled"]["episodes"] == 2 for row in ladder["levels"])
     show_ladder(ladder)
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0].split() == "level wins 95 % interval draws losses hp margin length".split()
+    assert shown[0].split() == "level wins 95 % interval sampled its interval draws losses hp margin length".split()
     assert [line.split()[0] for line in shown[1:6]] == list(LADDER)
     assert echelon(["eval", str(result.checkpoint), "--ladder", "--record"]) == 2
 

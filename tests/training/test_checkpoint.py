@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
+import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +21,7 @@ from echelon.rl.build import build_model
 from echelon.training import checkpoint as checkpoints
 from echelon.training.checkpoint import latest_valid, open_checkpoint
 from echelon.training.runtime.fault_points import FAULT_POINTS
-from echelon.training.weights import check_dimensions, export_checkpoint, load_policy, load_weights
+from echelon.training.weights import check_dimensions, export_checkpoint, load_policy, load_weights, policy_from
 
 CONFIG = ModelConfig(kind="classic", hidden_dim=4, lstm_hidden_dim=4)
 SHAPE = {"obs_dim": 5, "action_dim": 3, "comm_width": 0, "map_width": 0}
@@ -43,6 +47,22 @@ def test_checkpoint_roundtrip(tmp_path):
     assert again.state()["counters"] == {"update": 100}
     assert np.array_equal(again.environment()["hp"], np.arange(6)) and again.environment()["hp"].dtype == np.uint64
     assert torch.equal(again.carry()["h"], torch.ones(1, 2, 4))
+
+
+@pytest.mark.parametrize("target_head", ["gaussian", "gumbel"])
+def test_manifest_from_before_action_heads_opens_with_the_same_weights(target_head):
+    torch.manual_seed(0)
+    config = ModelConfig(target_head=target_head)
+    stored = {name: value for name, value in vars(config).items() if name not in ("action_head", "log_std_end")}
+    weights = build_model(config, 706, 18).state_dict()
+    policy = policy_from({"model_cfg": stored, **SHAPE, "obs_dim": 706, "action_dim": 18}, weights)
+    heads = {name.removeprefix("core.") for name in weights if "encoder" not in name and "lstm" not in name}
+    target = {"target_selector.weight", "target_selector.bias"} if target_head == "gumbel" else set()
+    assert {name for name in heads if not name.startswith("obs_normalizer")} == target | {
+        "actor_mean.weight", "actor_mean.bias", "actor_logstd_head.weight", "actor_logstd",
+        "critic.weight", "critic.bias",
+    }  # fmt: skip
+    assert all(torch.equal(value, policy.state_dict()[name]) for name, value in weights.items())
 
 
 def test_latest_valid_orders_by_step_and_ignores_other_names(tmp_path):
@@ -77,7 +97,10 @@ def test_latest_valid_falls_back_from_damaged_checkpoint_with_notice(tmp_path, d
     assert len(found.notices) == 1 and "step-2" in found.notices[0] and "falling back" in found.notices[0]
 
 
-@pytest.mark.parametrize("point", FAULT_POINTS)
+SAVE_POINTS = [point for point in FAULT_POINTS if point != "save.moved_away"]
+
+
+@pytest.mark.parametrize("point", SAVE_POINTS)
 def test_kill_at_any_fault_point_leaves_valid_checkpoint(tmp_path, point):
     save(tmp_path, 1)
     code = (
@@ -87,18 +110,64 @@ def test_kill_at_any_fault_point_leaves_valid_checkpoint(tmp_path, point):
         "from echelon.training.checkpoint import prune\n"
         "folder = Path(sys.argv[1]); save(folder, 2); prune(folder, 3)\n"
     )
-    root = str(Path(__file__).resolve().parents[2])
-    killed = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path), root],
-        env={**os.environ, "ECHELON_FAULT": point, "PYTHONPATH": root},
-        check=False,
-    )
-    assert killed.returncode == -9
+    assert run_with_fault(code, tmp_path, point) == -9
     found = latest_valid(tmp_path)
     renamed = point in ("save.after_rename", "save.before_prune")
     assert found.checkpoint is not None and found.checkpoint.step == (2 if renamed else 1)
     assert save(tmp_path, 3).step == 3
     assert not list(tmp_path.glob(".tmp-*"))
+
+
+def run_with_fault(code: str, folder: Path, point: str) -> int:
+    """Run code with ``folder`` and the repository as arguments; return its exit code."""
+    root = str(Path(__file__).resolve().parents[2])
+    environment = {**os.environ, "ECHELON_FAULT": point, "PYTHONPATH": root}
+    return subprocess.run([sys.executable, "-c", code, str(folder), root], env=environment, check=False).returncode
+
+
+@pytest.mark.parametrize("atomic", [True, False], ids=["exchange", "two renames"])
+@pytest.mark.parametrize("point", FAULT_POINTS)
+def test_kill_while_saving_step_again_keeps_step(tmp_path, point, atomic):
+    if atomic and point == "save.moved_away":
+        pytest.skip("an exchange has no such point")
+    save(tmp_path, 1)
+    save(tmp_path, 7)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[2])\n"
+        "from pathlib import Path\n"
+        "from tests.training.test_checkpoint import checkpoints, save\n"
+        f"checkpoints.exchange = checkpoints.exchange if {atomic} else lambda *_: False\n"
+        "folder = Path(sys.argv[1]); save(folder, 7); checkpoints.prune(folder, 3)\n"
+    )
+    assert run_with_fault(code, tmp_path, point) == -9
+    checkpoints.recover(tmp_path)
+    found = latest_valid(tmp_path)
+    assert found.checkpoint is not None and found.checkpoint.step == 7 and found.notices == ()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["step-1", "step-7"]
+
+
+def test_recover_prefers_new_folder_and_deletes_only_incomplete_ones(tmp_path):
+    old, new = save(tmp_path / "old", 7).path, save(tmp_path / "new", 7).path
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    (new / "new").touch()
+    os.rename(old, folder / ".tmp-old-step-7")
+    os.rename(new, folder / ".tmp-step-7")
+    (folder / ".tmp-step-8").mkdir()
+    assert checkpoints.recover(folder) == [folder / "step-7"]
+    assert (folder / "step-7" / "new").exists() and [p.name for p in folder.iterdir()] == ["step-7"]
+
+
+def test_recover_keeps_folder_that_cannot_be_read(tmp_path, monkeypatch):
+    os.rename(save(tmp_path, 7).path, tmp_path / ".tmp-step-7")
+
+    def unreadable(_: Path) -> None:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "open_checkpoint", unreadable)
+        assert checkpoints.recover(tmp_path) == []
+    assert checkpoints.recover(tmp_path) == [tmp_path / "step-7"]
 
 
 def test_save_checkpoint_replaces_same_step(tmp_path):
@@ -119,6 +188,27 @@ def test_failed_save_keeps_previous_checkpoint_and_no_leftovers(tmp_path, monkey
     with pytest.raises(OSError, match="No space"):
         save(tmp_path, 2)
     assert [p.name for p in tmp_path.iterdir()] == ["step-1"]
+
+
+@pytest.mark.parametrize("limit", [100, 700, 1_000, 1_400, 2_000])
+def test_save_without_room_raises_os_error_and_leaves_nothing(tmp_path, limit):
+    """A file size limit stands for a full disk: it stops the libraries that write the files themselves too."""
+    save(tmp_path, 1)
+    with file_size_limit(limit), pytest.raises(OSError) as caught:
+        save(tmp_path, 2)
+    assert caught.value.errno == errno.EFBIG
+    assert [p.name for p in tmp_path.iterdir()] == ["step-1"] and save(tmp_path, 2).step == 2
+
+
+@contextlib.contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """Limit the size of files that this process writes [bytes]."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_prune_keeps_newest_and_best(tmp_path):
@@ -177,6 +267,6 @@ def test_hostile_checkpoint_is_rejected_without_running_payload(tmp_path, monkey
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"]["state.pt"] = checkpoints.describe(folder / "state.pt")
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(Exception, match=r"[Ww]eights"):
+    with pytest.raises(Exception, match=r"state\.pt.* is unsafe: .*posix\.mkdir"):
         open_checkpoint(folder).state()
     assert not (tmp_path / "owned").exists()

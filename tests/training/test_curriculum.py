@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.arena.intervals import wilson_interval
 from echelon.config import CurriculumConfig, EnvConfig, EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.sim.arsenal import mechanics_of
+from echelon.statistics import wilson_interval
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop
 from echelon.training.curriculum import (

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from echelon.actions import RATED_CONTROLS
-from echelon.config import EVAL_SEED_BASE, EnvConfig, ModelConfig, WorldConfig
+from echelon.config import (
+    EVAL_SEED_BASE,
+    CurriculumConfig,
+    EnvConfig,
+    EvalConfig,
+    MixConfig,
+    ModelConfig,
+    OpponentConfig,
+    RunConfig,
+    WorldConfig,
+)
+from echelon.config.ranges import EVAL_RANGES
+from echelon.config.seeds import SEED_RANGES, eval_seeds
 from echelon.replay.reader import Replay
 from echelon.rl.build import build_model
 from echelon.sim.arsenal import Chassis
 from echelon.training.evaluation import (
-    eval_seeds,
+    EvalStats,
+    evaluate_ladder,
     evaluate_policy,
     evaluate_vs_heuristic,
     make_eval_env,
@@ -19,6 +34,7 @@ from echelon.training.evaluation import (
     summarize,
     wilson_interval,
 )
+from echelon.training.evaluator import best_evaluation
 from echelon.training.records import ActionCounter
 from echelon.training.vec_env import VectorEnv
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
@@ -29,10 +45,64 @@ def policy(seed: int = 0):
     return build_model(ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8), OBS_DIM, ACTION_DIM)
 
 
-def test_eval_seeds_are_disjoint_from_training_and_each_other():
-    streams = [eval_seeds(40, name) for name in ("report", "rating", "gate")]
-    assert streams[0] == eval_seeds(40) and len({seed for stream in streams for seed in stream}) == 120
-    assert all(EVAL_SEED_BASE <= seed < 2**31 for stream in streams for seed in stream)
+def test_seed_ranges_of_all_purposes_are_disjoint():
+    assert set(SEED_RANGES) == {"training", "report", "rating", "gate", "choice"}
+    ordered = sorted(SEED_RANGES.values(), key=lambda seeds: seeds.start)
+    assert all(a.stop <= b.start for a, b in zip(ordered, ordered[1:], strict=False))
+    assert SEED_RANGES["training"] == range(EVAL_SEED_BASE) and ordered[-1].stop <= 2**31
+    for purpose, seeds in SEED_RANGES.items():
+        assert set(eval_seeds(40, purpose)) == set(seeds[:40]) and len(seeds) > EVAL_RANGES["seeds"][1]
+    assert eval_seeds(40) == eval_seeds(40, "report") == [EVAL_SEED_BASE + s for s in range(40)]
+
+
+def test_ladder_reports_mean_and_sampled_actions():
+    model = policy()
+    found = evaluate_ladder(model, EnvConfig(), eval_seeds(3), ["easy", "hard"], make_env=FakeEnv)
+    for stats in found.values():
+        assert stats.sampled is not None and stats.sampled.sampled is None
+        assert stats.episodes == stats.sampled.episodes == 6
+        assert stats.mean_return != stats.sampled.mean_return
+    sampled = evaluate_ladder(model, EnvConfig(), eval_seeds(3), ["easy"], make_env=FakeEnv, deterministic=False)[
+        "easy"
+    ]
+    alone = evaluate_policy(model, EnvConfig(), eval_seeds(3), deterministic=False, make_env=FakeEnv)
+    assert sampled.sampled is None and sampled.outcomes == alone.outcomes == found["easy"].sampled.outcomes
+    mean = evaluate_policy(model, EnvConfig(), eval_seeds(3), make_env=FakeEnv)
+    assert mean.outcomes == found["easy"].outcomes and mean.sampled is None
+
+
+@pytest.mark.parametrize(
+    ("mix", "skill", "ladder", "expected"),
+    [
+        ({"scripted": 0.0, "easy": 1.0, "medium": 1.0}, "expert", False, "medium"),
+        ({"scripted": 1.0}, "hard", False, "hard"),
+        ({"scripted": 1.0, "easy": 1.0}, "trivial", False, "easy"),
+        ({"scripted": 1.0}, "easy", True, "expert"),
+        ({"scripted": 0.0, "legacy": 1.0}, "easy", False, "legacy"),
+        ({"scripted": 0.0, "self_play": 1.0}, "easy", False, "medium"),
+        ({"scripted": 0.1, "league": 1.0}, "easy", False, "expert"),
+    ],
+)
+def test_evaluations_play_the_hardest_level_among_the_opponents(mix, skill, ladder, expected):
+    opponents = OpponentConfig(mix=MixConfig(**mix), skill=skill)
+    hardest = RunConfig(
+        opponents=opponents, eval=EvalConfig(skill="hardest"), curriculum=CurriculumConfig(ladder=ladder)
+    )
+    assert hardest.eval_level == expected
+    assert replace(hardest, eval=EvalConfig(skill="trivial")).eval_level == "trivial"
+
+
+def test_best_evaluation_compares_equal_tasks_only():
+    def stats(wins: float, margin: float = 0.0) -> EvalStats:
+        return EvalStats(win_rate=wins, mean_hp_margin=margin, mean_episode_length=1.0, episodes=10)
+
+    best = best_evaluation({}, stats(0.5), 1, "hard")
+    assert best_evaluation(best, stats(0.4, 0.9), 2, "hard") is best
+    assert best_evaluation(best, stats(0.5), 2, "hard") is best
+    assert best_evaluation(best, stats(0.5, 0.1), 2, "hard")["update"] == 2
+    assert best_evaluation(best, stats(0.1), 2, "expert")["opponent"] == "expert"
+    old = {"win_rate": 0.9, "mean_hp_margin": 0.5, "update": 7}
+    assert best_evaluation(old, stats(0.2), 8, "hard")["update"] == 8, "chosen on seeds that are reported now"
 
 
 def test_evaluation_plays_both_sides_and_is_reproducible():
@@ -112,9 +182,10 @@ def test_evaluate_vs_heuristic_rejects_wrong_number_of_seeds():
         evaluate_vs_heuristic(policy(), EnvConfig(), 3, [1, 2], "cpu")
 
 
-def test_evaluate_vs_heuristic_returns_replay_of_first_episode(tmp_path):
+@pytest.mark.parametrize("head", ["gaussian", "hybrid"])
+def test_evaluate_vs_heuristic_returns_replay_of_first_episode(tmp_path, head):
     cfg = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5.0)
-    model = build_model(ModelConfig(hidden_dim=8, lstm_hidden_dim=8), 867, 26, 40, 121)
+    model = build_model(ModelConfig(hidden_dim=8, lstm_hidden_dim=8, action_head=head), 867, 26, 40, 121)
     stats, replay = evaluate_vs_heuristic(model, cfg, 2, eval_seeds(2), "cpu", save_replay=True)
     plain, nothing = evaluate_vs_heuristic(model, cfg, 2, eval_seeds(2), "cpu")
     assert replay is not None and nothing is None

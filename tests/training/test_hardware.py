@@ -15,6 +15,7 @@ from echelon.config.presets import quickstart
 from echelon.rl.build import build_model
 from echelon.training import loop, rollout
 from echelon.training.ppo.cuda_graph import CudaGraphCache
+from echelon.training.ppo.teacher import Teaching
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.runtime import precision
 from echelon.training.runtime.devices import release_cache, resolve_device, set_determinism
@@ -69,7 +70,7 @@ def test_activation_checkpointing_keeps_gradients(kind):
         torch.manual_seed(1)
         obs, state = torch.rand(20, 4, model.obs_dim), model.initial_state(4)
         dones, noise = (torch.rand(20, 4) < 0.1).float(), torch.randn(20, 4, 3)
-        scores = trainer.gradients._forward(obs, torch.zeros(20, 4, 3), dones, state, noise)
+        scores = trainer.gradients._forward(obs, torch.zeros(20, 4, 3), dones, state, noise, None)
         loss = scores.logprobs.mean() + scores.values.mean() + scores.entropies.mean()
         loss = loss + scores.features.mean() + scores.state.h.mean()
         results.append(torch.autograd.grad(loss, trainer.gradients.parameters, allow_unused=True))
@@ -88,7 +89,9 @@ def test_compile_keeps_gradients(monkeypatch):
         trainer, buffer = trainer_of(model, compile=on, grad_accum_steps=2), rollout_of(model)
         states = trainer.chunk_states(buffer, model.initial_state(N))
         torch.manual_seed(1)
-        batch = rollout.gather_minibatch(buffer, states, buffer.returns, buffer.present, [rollout.Unit(0, 0, 2, 0, N)])
+        batch = rollout.gather_minibatch(
+            buffer, states, buffer.returns, buffer.present, [rollout.Unit(0, 0, 2, torch.arange(N))]
+        )
         _, shards = trainer.gradients.of(batch)
         assert shards is not None and len(shards) > 1
         trainer.gradients.add(shards)
@@ -244,10 +247,11 @@ def replayed(work):
     return work
 
 
-def test_captured_update_matches_plain_update():
+@pytest.mark.parametrize("head", ["gaussian", "hybrid"])
+def test_captured_update_matches_plain_update(head):
     results = []
     for captured in (False, True):
-        model = model_of()
+        model = model_of(head=head)
         buffer = rollout_of(model)
         trainer = trainer_of(model, ent_coef=0.05, ent_coef_end=0.0, lr_schedule="linear", grad_accum_steps=2)
         if captured:
@@ -261,8 +265,45 @@ def test_captured_update_matches_plain_update():
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(results[0][2], results[1][2], strict=True))
 
 
-def test_cuda_graph_is_captured_once_per_shape_without_host_reads():
-    model = model_of()
+@pytest.mark.parametrize("head", ["gaussian", "hybrid"])
+def test_captured_update_follows_a_teacher_through_its_phases(head):
+    results, captures = [], []
+    phases = (Teaching(imitates=True, has_labels=True, coef=0.2), Teaching(has_labels=True, coef=0.1), Teaching())
+
+    def capture(work):
+        captures.append(work)
+
+        def play():
+            HostReads.count = 0
+            with HostReads():
+                result = work()
+            assert HostReads.count == 0, "a graph cannot read from the device"
+            return result
+
+        return play
+
+    for captured in (False, True):
+        model = model_of(head=head)
+        buffer = rollout_of(model)
+        buffer.labels = torch.rand(buffer.actions.shape, generator=torch.Generator().manual_seed(2)) * 2 - 1
+        trainer = trainer_of(model)
+        if captured:
+            trainer.gradients.capture(CudaGraphCache(trainer.gradients._evaluate_whole, capture))
+        found = []
+        for progress, teaching in enumerate(phases):
+            trainer.set_progress(progress / 3, teaching)
+            metrics = trainer.update(buffer, model.initial_state(N))
+            found += [metrics["loss"], metrics["pg_loss"], metrics["imitation_loss"]]
+            buffer.compute_gae(buffer.next_value.clone(), buffer.next_done.clone(), 0.99, 0.95)
+        results.append((found, weights_of(model)))
+    assert results[0][0] == pytest.approx(results[1][0], abs=1e-5) and len(captures) == len(phases)
+    assert results[0][0][1] == 0.0 and results[0][0][-1] == 0.0
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(results[0][1], results[1][1], strict=True))
+
+
+@pytest.mark.parametrize("head", ["gaussian", "hybrid"])
+def test_cuda_graph_is_captured_once_per_shape_without_host_reads(head):
+    model = model_of(head=head)
     buffer, captures = rollout_of(model), []
 
     def capture(work):

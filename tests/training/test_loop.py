@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import random
+from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 import torch
 
-from echelon.config import EvalConfig
+from echelon.config import EvalConfig, OpponentConfig
+from echelon.config.seeds import eval_seeds
 from echelon.telemetry.events import (
     EventAlert,
     EventCheckpoint,
@@ -25,6 +29,7 @@ from echelon.telemetry.lines import to_json
 from echelon.training import checkpoint as checkpoints
 from echelon.training import loop
 from echelon.training.checkpoint import latest_valid
+from echelon.training.engine_state import EngineStateMismatch
 from echelon.training.session import Session
 from tests.training.conftest import GAMMA
 from tests.training.fakes import FakeEnv
@@ -196,6 +201,19 @@ def test_resume_rejects_checkpoint_with_other_row_count(small_run, tmp_path):
         run(small_run(num_envs=4), tmp_path, resume=result.checkpoint)
 
 
+def test_resume_begins_new_episodes_when_engine_state_does_not_fit(small_run, tmp_path, monkeypatch):
+    def mismatch(env, state):
+        raise EngineStateMismatch("engine state does not fit: array 'hp'")
+
+    config = small_run(total_steps=1500)
+    run(config, tmp_path, stop_after=2)
+    monkeypatch.setattr(FakeEnv, "load_state_dict", mismatch)
+    result, events = run(config, tmp_path, resume="latest")
+    resumed = of(events, EventResume)[0]
+    assert resumed.update == 2 and resumed.message == "new episodes begin: engine state does not fit: array 'hp'"
+    assert result.reason == "completed" and result.update > 2
+
+
 def test_checkpoints_by_schedule_and_request_are_pruned(small_run, tmp_path):
     requests = iter([False, True] + [False] * 100)
     result, events = run(small_run(total_steps=2500), tmp_path, want_checkpoint=lambda: next(requests))
@@ -214,6 +232,27 @@ def test_best_pointer_names_best_evaluation(small_run, tmp_path):
     assert (tmp_path / "checkpoints" / best["checkpoint"]).is_dir()
 
 
+def test_report_at_the_end_uses_seeds_that_chose_nothing(small_run, tmp_path):
+    config = small_run(total_steps=1500, eval=EvalConfig(seeds=4, report=True, every_updates=2, at_start=True))
+    result, events = run(config, tmp_path)
+    *choices, report = of(events, EventEval)
+    chosen = {seed for event in choices for seed in event.seeds}
+    assert len(choices) > 1 and {e.purpose for e in choices} == {"choice"} and report.purpose == "report"
+    assert chosen == set(eval_seeds(4, "choice")) and report.seeds == eval_seeds(4, "report")
+    assert not chosen & set(report.seeds) and not report.is_best and report.episodes == 8
+    assert math.isnan(choices[-1].sampled_win_rate) and report.deterministic
+    assert report.sampled_low <= report.sampled_win_rate <= report.sampled_high
+    assert result.evaluation is not None and result.evaluation.win_rate == report.win_rate
+    assert result.evaluation.sampled is not None
+    without = replace(config, eval=replace(config.eval, report=False))
+    plain, _ = run(without, tmp_path / "without")
+    assert result.checkpoint is not None and plain.checkpoint is not None
+    a, b = weights(result.checkpoint), weights(plain.checkpoint)
+    assert all(torch.equal(a[name], b[name]) for name in a), "the report changes nothing"
+    stopped = of(run(config, stop_after=1)[1], EventEval)
+    assert {e.purpose for e in stopped} == {"choice"}, "a stopped run ends without a report"
+
+
 def test_full_disk_skips_checkpoint_and_run_continues(small_run, tmp_path, monkeypatch):
     calls = iter([True])
 
@@ -224,7 +263,47 @@ def test_full_disk_skips_checkpoint_and_run_continues(small_run, tmp_path, monke
 
     monkeypatch.setattr(checkpoints, "save_arrays", sometimes)
     result, events = run(small_run(), tmp_path)
-    assert "No space left" in of(events, EventAlert)[0].message and result.reason == "completed"
+    (alert,) = of(events, EventAlert)
+    assert "No space left" in alert.message and f"'step-{alert.global_step}'" in alert.message
+    assert result.reason == "completed"
+
+
+def test_best_pointer_without_room_is_an_alert(small_run, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoints, "mark_best", full)
+    result, events = run(small_run(eval=EvalConfig(seeds=2, every_updates=2, at_start=False)), tmp_path)
+    assert "best.json could not be written" in of(events, EventAlert)[0].message and result.reason == "completed"
+
+
+def test_last_checkpoint_without_room_ends_run_with_one_line(small_run, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoints, "save_checkpoint", full)
+    with pytest.raises(OSError, match="^checkpoint 'step-.*No space left on device; free disk space and resume$"):
+        run(small_run(save_every=100), tmp_path)
+
+
+def test_records_are_synced_before_each_checkpoint(small_run, tmp_path):
+    newest = []
+
+    def sync():
+        found = latest_valid(tmp_path / "checkpoints").checkpoint
+        newest.append(found.step if found else 0)
+
+    _, events = run(small_run(), tmp_path, sync_records=sync)
+    saved = [e.global_step for e in of(events, EventCheckpoint)]
+    assert newest == [0, *saved[:-1]], "each was synced while the one before was the newest"
+
+
+def test_resume_recovers_interrupted_save(small_run, tmp_path):
+    result, _ = run(small_run(), tmp_path, stop_after=4)
+    result.checkpoint.rename(result.checkpoint.with_name(f".tmp-old-{result.checkpoint.name}"))
+    _, events = run(small_run(), tmp_path, resume="latest")
+    assert f"{result.checkpoint.name!r} of an interrupted save is recovered" in of(events, EventAlert)[0].message
+    assert of(events, EventResume)[0].checkpoint == result.checkpoint.name
 
 
 def test_nonfinite_update_reloads_last_checkpoint(small_run, tmp_path):
@@ -269,7 +348,7 @@ def test_repeated_reloads_end_the_run_with_an_error(small_run, tmp_path, monkeyp
 def test_reload_keeps_elapsed_time(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(NanRewards, "steps", 0)
     now = iter(range(10**6))
-    monkeypatch.setattr("echelon.training.session.time.monotonic", lambda: float(next(now)))
+    monkeypatch.setattr("echelon.training.runtime.clock.time.monotonic", lambda: float(next(now)))
     monkeypatch.setattr(loop, "MAX_RELOADS", 10**6)
     config = small_run(save_every=1, max_minutes=1.0, ppo={"nonfinite_policy": "reload"})
     events: list = []
@@ -287,6 +366,85 @@ def test_truncation_bonus_only_at_time_limit(small_run):
         assert not bonus[:, rows % 2 == 0].any(), "even ones terminate"
         ends = session.buffer.dones[1:] > 0
         assert not bonus[:-1][~ends].any()
+
+
+def clock_of(seconds: list[float]):
+    """Return a clock that returns each of ``seconds`` once."""
+    readings = iter(seconds)
+    return lambda: next(readings)
+
+
+def readings(events) -> list[float]:
+    """Return the logged readings of a run's clock, in order."""
+    return [e.elapsed_s for e in events if isinstance(e, (EventUpdate, EventEnd))]
+
+
+def test_schedules_reach_their_end_with_the_time_limit(small_run):
+    config = small_run(total_steps=10**7, max_minutes=1.0, ppo={"lr_schedule": "linear"})
+    result, events = run(config, clock=clock_of([6.0, 30.0, 45.0, 60.0, 61.0]))
+    assert result.reason == "completed" and result.update == 4 and result.global_step < 1000
+    assert [u.lr for u in of(events, EventUpdate)] == pytest.approx([3e-3, 2.7e-3, 1.5e-3, 0.75e-3], rel=1e-3)
+    assert readings(events) == [6.0, 30.0, 45.0, 60.0, 61.0]
+
+
+def test_schedules_follow_the_nearest_limit(small_run):
+    config = small_run(total_steps=10**7, max_updates=4, max_minutes=1.0, ppo={"lr_schedule": "linear"})
+    result, events = run(config, clock=clock_of([1.0, 48.0, 49.0, 50.0, 51.0]))
+    assert result.update == 4
+    assert [u.lr for u in of(events, EventUpdate)] == pytest.approx([3e-3, 2.25e-3, 0.6e-3, 0.55e-3], rel=1e-2)
+
+
+def test_run_without_time_limit_ignores_the_clock(small_run, tmp_path):
+    config, ends = small_run(ppo={"lr_schedule": "cosine"}), []
+    for name, pace in (("slow", 1e3), ("fast", 1e-3)):
+        ticks = iter(range(10**6))
+        result, _ = run(config, tmp_path / name, clock=lambda ticks=ticks, pace=pace: pace * next(ticks))
+        assert result.checkpoint is not None
+        ends.append(weights(result.checkpoint))
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+
+
+def test_timed_run_is_bit_equal_when_its_logged_times_are_fed_back(small_run, tmp_path, monkeypatch):
+    pace = random.Random(1)
+    now = accumulate(pace.uniform(0.05, 0.2) for _ in range(10**6))
+    monkeypatch.setattr("echelon.training.runtime.clock.time.monotonic", lambda: next(now))
+    config = small_run(
+        total_steps=10**7,
+        max_minutes=0.02,
+        ppo={"lr_schedule": "linear", "ent_coef": 0.01, "ent_coef_end": 0.0},
+        opponents=OpponentConfig(weapon_prob_start=0.2, weapon_ramp_share=0.5),
+    )
+    _, first = run(config, tmp_path / "timed", stop_after=2)
+    timed, second = run(config, tmp_path / "timed", resume="latest")
+    logged = readings(first)[:-1] + readings(second)
+    assert (
+        of(second, EventResume)[0].elapsed_s
+        == of(first, EventUpdate)[-1].elapsed_s
+        < of(second, EventUpdate)[0].elapsed_s
+    ), "the clock of a resumed run continues"
+    assert logged == sorted(logged) and logged[-2] >= 1.2 > logged[-3]
+    lines = json.loads(json.dumps(logged))
+    replayed, events = run(config, tmp_path / "replayed", clock=clock_of(lines))
+    assert replayed.update == timed.update and readings(events) == logged
+    assert timed.checkpoint is not None and replayed.checkpoint is not None
+    a, b = weights(timed.checkpoint), weights(replayed.checkpoint)
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    rates = [u.lr for u in of(events, EventUpdate)]
+    assert rates[-1] < 0.5 * rates[0] and rates == [u.lr for u in of(first + second, EventUpdate)]
+
+
+def test_time_limit_as_an_end_adds_no_bonus_and_cuts_returns(small_run):
+    config = small_run()
+    config = replace(config, env=replace(config.env, truncation_bootstraps=False))
+    with Session(config, None, FakeEnv) as session:
+        session.collector.reset()
+        session.collector.collect()
+        session.collector.bootstrap(0.95)
+        buffer, env = session.buffer, session.env
+        assert not buffer.truncation_bonus.any() and not buffer.truncations
+        ends = (buffer.dones[1:] > 0) & (env.env_of_row % 2 == 1)
+        assert ends.any(), "odd environments reach the time limit"
+        torch.testing.assert_close(buffer.returns[:-1][ends], buffer.rewards[:-1][ends])
 
 
 def test_recompute_revalues_truncation_bonus(small_run):

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from echelon.config import EnvConfig, ModelConfig, PPOConfig, RunConfig
-from echelon.config.ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES
+from echelon.config import EnvConfig, ModelConfig, PPOConfig, RunConfig, TeacherConfig
+from echelon.config.ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES, TEACHER_RANGES
 from echelon.jobs.config_layers import default_values, resolve
 from echelon.telemetry.events import EventCheckpoint, EventEval, EventUpdate
 from echelon.training import loop
@@ -111,6 +111,8 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
     "burn-in": ("ppo.burn_in_steps", 6, lambda d, b: d.metrics[0]["vf_loss"] != b.metrics[0]["vf_loss"]),
     "aux-coef": ("ppo.aux_coef", 0.1, lambda d, b: d.metrics[0]["aux_loss"] > 0 == b.metrics[0]["aux_loss"]),
     "target-kl": ("ppo.target_kl", 1e-9, lambda d, b: min(m["epochs"] for m in d.metrics) == 1),
+    "draw-members": (
+        "ppo.draw_members", False, lambda d, b: d.metrics[0]["pg_loss"] != b.metrics[0]["pg_loss"]),
     "recompute-advantages": (
         "ppo.recompute_advantages", True, lambda d, b: d.metrics[0]["pg_loss"] != b.metrics[0]["pg_loss"]),
     "grad-accum-steps": ("ppo.grad_accum_steps", 2, lambda d, b: d.metrics[0]["optimizer_steps"] == 2),
@@ -129,7 +131,7 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
     "eval-after-updates": ("eval.every_updates", 3, lambda d, b: [
         e.update for e in d.events if isinstance(e, EventEval)][:2] == [3, 6]),
     "eval-seeds": ("eval.seeds", 3, lambda d, b: [
-        e.episodes for e in d.events + b.events if isinstance(e, EventEval)] == [6, 4]),
+        e.episodes for e in d.events + b.events if isinstance(e, EventEval)] == [6, 6, 4, 4]),
     "save-every": ("save_every", 3, lambda d, b: [
         e.update for e in d.events if isinstance(e, EventCheckpoint) and e.reason == "scheduled"][:1] == [3]),
     "profile": ("profile_updates", 1, lambda d, b: any("trace in" in getattr(e, "message", "") for e in d.events)),
@@ -213,7 +215,13 @@ def test_every_ppo_field_has_a_row():
 
 
 @pytest.mark.parametrize(
-    ("config", "ranges"), [(ModelConfig(), MODEL_RANGES), (PPOConfig(), PPO_RANGES), (RunConfig(), RUN_RANGES)]
+    ("config", "ranges"),
+    [
+        (ModelConfig(), MODEL_RANGES),
+        (PPOConfig(), PPO_RANGES),
+        (RunConfig(), RUN_RANGES),
+        (TeacherConfig(), TEACHER_RANGES),
+    ],
 )
 def test_every_numeric_field_rejects_values_outside_its_range(config, ranges):
     numbers = {

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from echelon.actions import COMM_START
 from echelon.config import ModelConfig, PPOConfig
 from echelon.rl.build import build_model
 from echelon.rl.model import ActorCriticLSTM
@@ -21,15 +22,16 @@ from echelon.training.runtime.thread_pool import ThreadPool
 T, N, D, A = 24, 6, 5, 3
 
 
-def model_of(seed: int = 0, **options):
+def model_of(seed: int = 0, head: str = "gaussian", **options):
     torch.manual_seed(seed)
-    return build_model(ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8), D, A, **options)
+    config = ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8, action_head=head)
+    return build_model(config, D, A if head == "gaussian" else COMM_START, **options)
 
 
 def rollout_of(model, seed: int = 1) -> RolloutBuffer:
     """Return a random rollout of the model itself, so that ratios are one."""
     torch.manual_seed(seed)
-    buffer = RolloutBuffer.create(T, N, D, A)
+    buffer = RolloutBuffer.create(T, N, D, model.action_dim)
     buffer.obs_rows.normal_()
     buffer.rewards.normal_()
     buffer.dones.copy_((torch.rand(T, N) < 0.1).float())
@@ -52,7 +54,7 @@ def trainer_of(model, **options) -> PPOTrainer:
 def batch_of(trainer, buffer, counted):
     """The whole rollout as one minibatch."""
     states = trainer.chunk_states(buffer, trainer.model.initial_state(N))
-    return rollout.gather_minibatch(buffer, states, buffer.returns, counted, [rollout.Unit(0, 0, T, 0, N)])
+    return rollout.gather_minibatch(buffer, states, buffer.returns, counted, [rollout.Unit(0, 0, T, torch.arange(N))])
 
 
 def even_losses(trainer, **given):
@@ -124,7 +126,8 @@ def test_chunk_states_match_full_replay_without_gradient():
     assert states.h.grad_fn is None and not states.h.requires_grad
 
 
-def test_plan_minibatches_covers_every_step_once_by_seed():
+@pytest.mark.parametrize("draws_rows", [False, True])
+def test_plan_minibatches_covers_every_step_once_by_seed(draws_rows):
     for steps, rows, length, expected in (
         (24, 6, 8, 3),
         (64, 320, 32, 4),
@@ -133,17 +136,54 @@ def test_plan_minibatches_covers_every_step_once_by_seed():
         (128, 3, 8, 4),
     ):
         seen = torch.zeros(steps, rows)
-        plan = plan_minibatches(steps, rows, length, expected)
+        plan = plan_minibatches(steps, rows, length, expected, draws_rows=draws_rows)
         for units in plan:
             assert len({u.end - u.first for u in units}) == 1
             for u in units:
-                seen[u.first : u.end, u.left : u.right] += 1
+                seen[u.first : u.end, u.rows] += 1
         assert (seen == 1).all()
+
+    def planned():
+        plan = plan_minibatches(64, 40, 32, 8, draws_rows=draws_rows)
+        return [(u.chunk, u.rows.tolist()) for units in plan for u in units]
+
     torch.manual_seed(3)
-    first = plan_minibatches(128, 3, 8, 4)
+    first = planned()
     torch.manual_seed(3)
-    assert plan_minibatches(128, 3, 8, 4) == first
-    assert plan_minibatches(128, 3, 8, 4) != first
+    assert planned() == first != planned()
+
+
+def test_plan_minibatches_draws_rows_from_all_battles():
+    neighbours = {tuple(u.rows.tolist()) for (u,) in plan_minibatches(64, 40, 32, 8)}
+    assert neighbours == {tuple(range(10 * g, 10 * g + 10)) for g in range(4)}
+    torch.manual_seed(0)
+    drawn = [{tuple(u.rows.tolist()) for (u,) in plan_minibatches(64, 40, 32, 8, draws_rows=True)} for _ in range(2)]
+    assert not drawn[0] & drawn[1], "drawn again for each epoch"
+    assert all(max(rows) - min(rows) > 10 and list(rows) == sorted(rows) for rows in drawn[0] | drawn[1])
+
+
+@pytest.mark.parametrize("idle", [[2], [0, 3, 4], [0, 1, 2, 3, 4, 5]])
+def test_minibatch_without_idle_sequences_has_the_same_loss_and_gradient(idle):
+    model = model_of()
+    trainer, buffer = trainer_of(model, burn_in_steps=2), rollout_of(model)
+    counted = torch.ones(T, N)
+    counted[8:16, idle] = 0.0
+    states = trainer.chunk_states(buffer, model.initial_state(N))
+    rows = torch.arange(N)
+    units = [rollout.Unit(1, 8, 16, rows[:4]), rollout.Unit(1, 8, 16, rows[4:])]
+    found = []
+    for skips in (False, True):
+        torch.manual_seed(1)
+        batch = rollout.gather_minibatch(buffer, states, buffer.returns, counted, units, skips_idle=skips)
+        terms, gradients = trainer.gradients.of(batch)
+        assert gradients is not None
+        found.append((batch.obs.shape[1], terms, gradients))
+    (whole, terms, gradients), (trimmed, same_terms, same_gradients) = found
+    assert whole == N and trimmed == max(1, N - len(idle))
+    torch.testing.assert_close(tuple(terms), tuple(same_terms), atol=1e-6, rtol=1e-5)
+    for a, b in zip(gradients, same_gradients, strict=True):
+        for x, y in zip(a, b, strict=True):
+            assert (x is None) == (y is None) and (x is None or torch.allclose(x, y, atol=1e-6))
 
 
 def test_plan_minibatches_makes_requested_number():
@@ -282,6 +322,13 @@ def test_value_head_has_its_own_scheduled_learning_rate():
     assert trainer.ent_coef == pytest.approx(0.03)
     trainer.set_progress(1.0)
     assert base["lr"] == 0.0 and trainer.ent_coef == pytest.approx(0.01)
+
+
+def test_progress_reaches_the_bound_of_the_action_width():
+    config = ModelConfig(kind="classic", action_head="hybrid", init_log_std=-0.5, log_std_end=-1.5)
+    model = build_model(config, D, COMM_START)
+    trainer_of(model).set_progress(0.5)
+    assert float(model.core.log_std_max) == -1.0
 
 
 def test_lr_factor_schedules():

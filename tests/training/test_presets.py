@@ -14,6 +14,7 @@ from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
 from echelon.training.opponents.pool import assign_sides
 from echelon.training.vec_env import VectorEnv
+from echelon.training.weights import load_policy
 
 LEAST_ENVS = 4
 BUFFER_BYTES, GPU_BUFFER_BYTES = 256 << 20, 16 << 30
@@ -40,12 +41,28 @@ def test_preset_trains_on_its_opponents(name, tmp_path):
     assert set(second.opponents) <= {"self", "past:0", "past:1"} | {f"heuristic:{level}" for level in expected}
 
 
+@pytest.mark.parametrize("head", ["gaussian", "hybrid"])
+def test_both_action_heads_train_by_self_play_and_load_again(head, tmp_path):
+    folder = tmp_path / "20260101-000000-test-iron-fox"
+    folder.mkdir()
+    model = {"model.action_head": head, "model.log_std_end": -1.0 if head == "hybrid" else None}
+    config = resolve("duel", None, SHORT | model).config
+    result = loop.run(config, lambda event: None, lambda: 0, run_dir=folder)
+    assert result.reason == "completed" and result.checkpoint is not None
+    loaded = load_policy(result.checkpoint)
+    assert loaded.meta["model_cfg"]["action_head"] == head
+    assert loaded.policy.core.log_std_max is None or float(loaded.policy.core.log_std_max) == pytest.approx(-0.75)
+    resumed = loop.run(replace(config, max_updates=3), lambda event: None, lambda: 0, run_dir=folder, resume="latest")
+    assert resumed.reason == "completed" and resumed.update == 3
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_preset_respects_memory_and_observation_rules(name):
     config = get_preset(name)
     assert rollout_bytes(config) <= (GPU_BUFFER_BYTES if config.device == "cuda" else BUFFER_BYTES)
     assert config.max_minutes > 0 and config.env.observe_comms and config.env.observe_local_map
-    assert config.env.observation_mode == "partial"
+    assert config.env.observation_mode == "partial" and config.env.world.fairness == "path"
+    assert not config.env.truncation_bootstraps, "a winner is rewarded at the time limit, which is an end"
 
 
 def rollout_bytes(config: RunConfig) -> int:

@@ -16,10 +16,10 @@ def test_expected_score_400_points_are_ten_to_one():
 
 def test_rate_recovers_true_rating():
     games = 10_000
-    meetings = [
+    results = [
         OpponentResult(rating=r, score=games * expected_score(137.0, r), games=games) for r in (0.0, 100.0, 250.0)
     ]
-    rating, error = rate(meetings)
+    rating, error = rate(results)
     assert rating == pytest.approx(137.0, abs=0.5) and 0 < error < 5
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from echelon.config import EVAL_SEED_BASE, EnvConfig, EvalConfig
+from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.telemetry.events import EventAlert, EventEval, EventMatch
@@ -57,7 +58,7 @@ def test_first_evaluation_is_recorded_from_both_sides(battle_run, tmp_path):
     first = [match for match in matches if match.update == 0]
     assert len(evaluations) == 2 and len(matches) == 4
     assert [(m.blue, m.red) for m in first] == [("untrained", "legacy"), ("legacy", "untrained")]
-    assert {m.seed for m in matches} == {EVAL_SEED_BASE}
+    assert {m.seed for m in matches} == set(eval_seeds(1, "choice"))
     for match in matches:
         with Replay(tmp_path / match.path) as replay:
             assert replay.complete and replay.header["seed"] == match.seed

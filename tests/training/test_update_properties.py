@@ -82,7 +82,7 @@ def test_minibatch_count_is_independent_of_shuffle():
             for units in plan:
                 assert len({u.end - u.first for u in units}) == 1, "recurrent states of one minibatch keep step"
                 for u in units:
-                    seen[u.first : u.end, u.left : u.right] += 1
+                    seen[u.first : u.end, u.rows] += 1
             assert (seen == 1).all(), "every unit exactly once"
             counts.add(len(plan))
         assert len(counts) == 1, (steps, rows, length, expected)

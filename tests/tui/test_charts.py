@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart
 from echelon_cli.tui.charts.curves import Curves, History
 from echelon_cli.tui.charts.viewport import Viewport
+from echelon_cli.tui.format import measured, percent
 from echelon_cli.tui.panels import PANELS
 from echelon_cli.tui.theme import make_theme
 from tests.tui.support.canned import eval_event, update_event
@@ -56,6 +58,68 @@ def test_legend_uses_newest_update_and_keeps_labels_that_fit():
     grid = draw_chart(losses, curves_of(60), RunSnapshot(), (22, 8), THEME, AxisState())
     head = grid.text().splitlines()[0]
     assert head.startswith("value 0.") and head.endswith("  policy") and grid.roles[0][len(head) - 1] == "series2"
+
+
+def test_legend_shows_units_where_all_entries_fit():
+    curves, kl = curves_of(60), PANELS["kl"].chart
+
+    def head(width: int, chart: Chart = kl) -> str:
+        return draw_chart(chart, curves, RunSnapshot(), (width, 8), THEME, AxisState()).text().splitlines()[0]
+
+    assert " nats  clipped " in head(36)
+    assert "nats" not in head(26) and "clipped " in head(26)
+    assert head(36, Chart(series=(Series(metric="peak_memory_mb", label="peak"),))) == "peak 0.889 GiB"
+    assert head(36, Chart(series=(Series(metric="elapsed_s", label="time", unit="sec"),))).endswith(" sec")
+
+
+def test_legend_shows_counts_without_decimals():
+    snapshot = RunSnapshot(update=replace(update_event(60, random.Random(1)), maps_used=3))
+    _, lines = rows(Chart(series=(Series(metric="maps_used", label="maps"),)), curves_of(60), snapshot)
+    assert lines[0] == "maps 3"
+
+
+COUNT = Series(metric="maps_used", label="maps")
+
+
+def test_counts_are_whole_unless_the_series_has_a_format():
+    """The format of the chart is that of its other metrics."""
+    update = replace(update_event(60, random.Random(1)), maps_used=3, win_rate=0.25)
+
+    def head(*series: Series) -> str:
+        chart = Chart(series=series, format_value=percent)
+        return rows(chart, curves_of(60), RunSnapshot(update=update))[1][0]
+
+    assert head(COUNT) == "maps 3" and head(replace(COUNT, format_value=measured)) == "maps 3.00"
+    assert head(Series(metric="win_rate", label="wins"), COUNT) == "wins 25%  maps 3"
+
+
+@pytest.mark.parametrize("height", [5, 9, 12, 20])
+@pytest.mark.parametrize("counts", [(0, 0), (0, 1), (0, 2), (3, 4), (0, 3), (0, 5), (7, 7), (64, 65), (0, 9), (0, 25)])
+def test_axis_of_counts_has_whole_labels(counts, height):
+    history, rng = History(), random.Random(1)
+    for number in range(1, 50):
+        history.add(replace(update_event(number, rng), map_stalls=counts[number % 2], win_rate=0.5))
+    series = (Series(metric="win_rate", label="wins"), Series(metric="map_stalls", label="stalls", right=True))
+    axes = AxisState()
+    draw = draw_chart(Chart(series=series), history.curves(), RunSnapshot(), (60, height), THEME, axes)
+    labels = [line[54:].strip() for line in draw.text().splitlines()[1:-1] if line[54:].strip()]
+    assert len(labels) >= 2 and all(label.lstrip("-").isdigit() for label in labels), labels
+    assert axes.right[0] <= counts[0] and counts[1] <= axes.right[1]
+    distances = {int(high) - int(low) for high, low in itertools.pairwise(labels)}
+    assert len(distances) == 1, f"labels {labels} are evenly spaced"
+
+
+@pytest.mark.parametrize(("signed", "low"), [(False, "0"), (True, "-1")])
+def test_axis_of_zeros_is_below_zero_only_where_values_may_be(signed, low):
+    """``nonfinite`` is 0 in all updates."""
+    chart, axes, curves = (
+        Chart(series=(Series(metric="nonfinite", label="count", signed=signed),)),
+        AxisState(),
+        curves_of(9),
+    )
+    for _ in range(2):
+        _, lines = rows(chart, curves, axes=axes)
+        assert lines[0] == "count 0" and lines[1].split()[0] == "1" and lines[-2].split()[0] == low
 
 
 def test_dense_evaluations_draw_only_the_newest_interval():

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from echelon.telemetry.events import EventStart
+from echelon_cli.tui.charts.chart import Chart, Series
+from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
+from echelon_cli.tui.format import percent
 from echelon_cli.tui.layout import WIDE_SIZE
 from echelon_cli.tui.panels.comparison import (
     FIGURES,
@@ -14,6 +17,7 @@ from echelon_cli.tui.panels.comparison import (
     draw_compare_header,
     draw_difference,
     headline_figures,
+    run_traces,
 )
 from echelon_cli.tui.screens.compare import CONFIG, TITLES, CompareScreen
 from echelon_cli.tui.screens.runs import RunsScreen
@@ -65,8 +69,8 @@ def test_compare_screen_shows_every_panel_uncut(watch, living, ended, size):
         await user.press("home", "space", "space", "m")
         screen = user.app.screen
         seen = set()
-        for page in "123":
-            await user.press(page)
+        for number in range(1, len(CompareScreen.PAGES) + 1):
+            await user.press(str(number))
             for name, panel in screen.panels.items():
                 if panel.display:
                     seen.add(name)
@@ -75,6 +79,12 @@ def test_compare_screen_shows_every_panel_uncut(watch, living, ended, size):
         assert seen == set(screen.panels) - ({CONFIG} if size[0] >= WIDE_SIZE[0] else set())
 
     watch(scene, size=size)
+
+
+def test_compared_counts_are_whole():
+    chart = Chart(series=(Series(metric="maps_used", label="maps"),), format_value=percent)
+    (trace,) = run_traces(chart, [canned_view(20)], Viewport())
+    assert trace.is_count and trace.format_value is not None and trace.format_value(69.0) == "69"
 
 
 def test_compare_header_drops_whole_columns():

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from echelon.files import atomic_write
 from echelon.jobs.spec import JobSpec, write_spec
-from echelon.runs import atomic_write
 from echelon.telemetry.events import EventEnd, EventResume, EventStart, EventUpdate
 from echelon.telemetry.latest import read_latest
 from echelon.telemetry.log import EventLog

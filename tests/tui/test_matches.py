@@ -77,9 +77,9 @@ def test_matches_screen_shows_empty_state(watch, living):
 
 def test_match_columns_fit_any_width():
     row = {
-        "id": "0123456789ab", "run": "20260101-120000-quickstart-amber-jackal", "blue": "policy " * 5, "red": "hard",
-        "live": False, "complete": True, "winner": 0, "reason": "zone_control", "score": [12.5, 3.0], "created": 0.0,
-        "update": 4,
+        "id": "0123456789abcdef", "run": "20260101-120000-quickstart-amber-jackal", "blue": "policy " * 5,
+        "red": "hard", "live": False, "complete": True, "winner": 0, "reason": "zone_control", "score": [12.55, 30.05],
+        "created": 0.0, "update": 4,
     }  # fmt: skip
     for width in (60, 80, 160, 200):
         grid = draw_matches([row], 0, 0, width, 4, make_theme(), 100.0)
@@ -87,6 +87,7 @@ def test_match_columns_fit_any_width():
         for column in visible_columns(width):
             assert column.name in head
         assert "blue (zone control)" in line and len(line) <= width
+        assert "…" not in line.partition("blue (zone control)")[2], "score, run and id are shown whole"
     assert len(visible_columns(200)) == len(COLUMNS)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import itertools
+import math
 import random
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,9 @@ def test_header_shows_problems_first():
 TABLE = f"{inspect.getsourcefile(panels)}:{inspect.getsource(panels).splitlines().index(PANELS_LINE) + 1}"
 """File and line of the table of panels."""
 
+UPDATE_VALUES = f"{inspect.getsourcefile(update_event)}:{inspect.getsourcelines(update_event)[1]}"
+"""File and line of the values of an update of the canned run."""
+
 EVENT_FIELDS = f"{inspect.getsourcefile(EventUpdate)}:{inspect.getsourcelines(EventUpdate)[1]}"
 """File and line of the fields that charts can draw."""
 
@@ -130,9 +134,14 @@ def test_panel_row_is_complete(name):
     spec = PANELS[name]
     assert spec.page in PAGES, f"{TABLE}: panel {name!r} is on page {spec.page!r}, expected one of {PAGES}"
     assert 1 <= spec.span <= COLUMNS, f"{TABLE}: panel {name!r} has span {spec.span}, expected 1 to {COLUMNS}"
+    curves = canned_view().curves
     for series in spec.chart.series if spec.chart else ():
         assert series.metric in METRICS, (
-            f"{TABLE}: panel {name!r} draws {series.metric!r}, no float field of an update; add it at {EVENT_FIELDS}"
+            f"{TABLE}: panel {name!r} draws {series.metric!r}, no numeric field of an update; add it at {EVENT_FIELDS}"
+        )
+        assert any(map(math.isfinite, curves.curve(series.metric).mean)), (
+            f"{UPDATE_VALUES}: metric {series.metric!r} of panel {name!r} has no value in the updates of the canned "
+            "run; add one, or its chart is tested empty"
         )
 
 
@@ -142,14 +151,20 @@ def test_every_panel_snapshot_belongs_to_a_panel():
 
 
 def test_series_of_unknown_metric_is_refused():
-    with pytest.raises(ValueError, match="metric 'grad_nrom', expected a float field of .*EventUpdate: .*grad_norm"):
+    with pytest.raises(ValueError, match="metric 'grad_nrom', expected a numeric field of .*EventUpdate: .*grad_norm"):
         Series(metric="grad_nrom", label="mean")
     with pytest.raises(ValueError, match="metric 'grad_nrom' is unknown"):
         canned_view(3).curves.curve("grad_nrom")
 
 
+def test_metrics_are_all_numeric_fields_of_an_update():
+    event = update_event(1, random.Random(1))
+    numbers = {f.name for f in fields(event) if isinstance(getattr(event, f.name), (int, float))}
+    assert set(METRICS) == numbers and {"maps_used", "win_rate"} <= numbers
+
+
 @pytest.mark.parametrize("metric", METRICS)
-def test_every_float_field_of_an_update_can_be_charted(metric):
+def test_every_numeric_field_of_an_update_can_be_charted(metric):
     panel = chart(Series(metric=metric, label="value"))("title", theme=THEME)
     assert drawn(panel, canned_view(30), 40, 14).count("╭") == 1
 

@@ -30,8 +30,8 @@ def viewed(events: list[EventUpdate], name: str = "a") -> RunView:
     history = History()
     for event in events:
         history.add(event)
-    fold = SnapshotBuilder([start_event(), *events])
-    return RunView(id=name, root=Path(name), snapshot=fold.snapshot(), curves=history.curves())
+    builder = SnapshotBuilder([start_event(), *events])
+    return RunView(id=name, root=Path(name), snapshot=builder.snapshot(), curves=history.curves())
 
 
 def panel() -> PanelSystemMetrics:

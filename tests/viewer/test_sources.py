@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 import re
 import shutil
 from collections.abc import Callable
@@ -11,6 +12,10 @@ from types import ModuleType
 
 import pytest
 
+from tests.replay.hostile import hostile_replay
+
+HOSTILE_FILES = 2_000
+"""Generated replays that the viewer's decoder reads."""
 MAX_COLUMNS = 120
 GENERATED = "protocol.gen.ts"
 IMPORT = re.compile(r"""^(?:import|export)\s(?!type\b)[^;]*?["'](\.[^"']+)["'];""", re.MULTILINE)
@@ -33,9 +38,31 @@ def npm(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     ignored = shutil.ignore_patterns("node_modules")
     shutil.copytree(repository / "viewer", folder / "viewer", ignore=ignored)
     shutil.copytree(repository / "tests" / "golden", folder / "tests" / "golden")
+    files = [hostile_replay(random.Random(seed)) for seed in range(HOSTILE_FILES)]
+    packed = b"".join(len(data).to_bytes(4, "little") + data for data in files)
+    (folder / "tests" / "golden" / "hostile" / "generated.bin").write_bytes(packed)
     run = build_hook(repository).npm
     run(folder / "viewer", "ci", "--no-audit", "--no-fund", "--loglevel=error")
     return lambda *arguments: run(folder / "viewer", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("output", "cause"),
+    [
+        ("src/a.ts(1,14): error TS2322: Type 'string'.\nsrc/b.ts(2,1): error TS1: Other.\n",
+         "src/a.ts(1,14): error TS2322: Type 'string'."),
+        ("error during build:\n\x1b[31m[PARSE_ERROR] \x1b[0mUnexpected token\n   \x1b[2m╭─[\x1b[0m src/a.ts:1:18 ]\n",
+         "src/a.ts:1:18: [PARSE_ERROR] Unexpected token"),
+        (" × adds\n" * 40 + " FAIL  tests/a.test.ts > adds\nAssertionError: expected 3\n ❯ tests/a.test.ts:7:5\n",
+         "tests/a.test.ts:7:5: FAIL  tests/a.test.ts > adds"),
+        ("npm error code ENOTFOUND\nnpm error network\n", "npm error code ENOTFOUND"),
+        ("", "no output"),
+    ],
+    ids=["types", "bundler", "unit tests", "npm", "nothing"],
+)  # fmt: skip
+def test_npm_failure_starts_with_place_and_text_of_the_first_error(repository: Path, output: str, cause: str):
+    first = build_hook(repository).failure("npm run x", output).splitlines()[0]
+    assert first == f"viewer: `npm run x` failed: {cause}"
 
 
 def test_viewer_types_check(npm: Callable[..., None]):
@@ -43,6 +70,7 @@ def test_viewer_types_check(npm: Callable[..., None]):
 
 
 def test_viewer_unit_tests_pass(npm: Callable[..., None]):
+    """Among them is the decoder on the kept hostile replays and on generated ones."""
     npm("test", "--silent")
 
 

@@ -121,18 +121,18 @@ describe("a hostile header", () => {
   const world = (...size: number[]) => ({ world: { ...header.world, size } });
   const many = Array<string>(5000).fill("x");
   test.each([
-    ["world.size y is 3000000000, expected an integer from 1 to 1024", world(36, 3e9, 12)],
-    ["world.size z is undefined", world(36, 36)],
-    ["world.size x is 0.5", world(0.5, 36, 12)],
+    ["world.size[1] is 3000000000, expected an integer from 1 to 1024", world(36, 3e9, 12)],
+    ["world.size is a list of 2, expected a list of 3 to 3", world(36, 36)],
+    ["world.size[0] is 0.5", world(0.5, 36, 12)],
     ["world.size is 1024 x 1024 x 1024, expected at most 67108848 voxels", world(1024, 1024, 1024)],
     ["insight.contacts is 1000000000, expected an integer from 0 to 1024", { insight: { ...insight, contacts: 1e9 } }],
     ["insight.contacts is -1", { insight: { ...insight, contacts: -1 } }],
-    ["number of insight.terms is 5000", { insight: { ...insight, terms: many } }],
-    ["number of cooldowns is 5000, expected an integer from 0 to 1024", { cooldowns: many }],
+    ["insight.terms is a list of 5000", { insight: { ...insight, terms: many } }],
+    ["cooldowns is a list of 5000, expected a list of 0 to 1024", { cooldowns: many }],
     ["mechs is 10000000, expected an integer from 1 to 4096", { mechs: 1e7 }],
     ["mechs is 1.5", { mechs: 1.5 }],
     ["frame_ticks is 0", { frame_ticks: 0 }],
-    ["tick_hz is 0, expected more than 0 and at most 1000", { tick_hz: 0 }],
+    ["tick_hz is 0, expected a number above 0 and at most 1000", { tick_hz: 0 }],
   ])("is rejected with its invalid field: %s", (words, wrong) => {
     expect(() => checkHeader({ ...header, ...wrong } as Header)).toThrow(words);
   });
@@ -161,7 +161,7 @@ describe("a hostile header", () => {
     ask({ data: { number: 2, call: "setHeader", args: { header } } });
     vi.unstubAllGlobals();
     expect(messages).toEqual([
-      { number: 1, error: expect.stringContaining("world.size y") },
+      { number: 1, error: expect.stringContaining("world.size[1]") },
       { number: 2, value: null },
     ]);
   });

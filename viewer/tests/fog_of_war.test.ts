@@ -11,7 +11,7 @@ import { drawRounds } from "../src/render/rounds";
 import { worldPoint } from "../src/spaces";
 import { sensorReplay } from "./fixtures";
 
-const [DOER, OTHER] = [0, 5]; // far apart at the start of the match
+const [SOURCE, OTHER] = [0, 5]; // far apart at the start of the match
 const NEAR = 5; // distance within which a drawing reveals a mech [vox]
 const AFTER = 2; // time after an event at which effects are checked [ticks]
 const { header, chunks } = sensorReplay();
@@ -53,7 +53,7 @@ function drawnNear(mech: number, event: number[], hidden: number[]): boolean {
 }
 
 const at = chunks[0].tick0 + 1;
-const [gunner, between] = [place(DOER, at), place(DOER, at).lerp(place(OTHER, at), 0.5)];
+const [gunner, between] = [place(SOURCE, at), place(SOURCE, at).lerp(place(OTHER, at), 0.5)];
 const middle = [between.x, -between.z, between.y];
 
 describe("effects under the fog of war", () => {
@@ -62,31 +62,31 @@ describe("effects under the fog of war", () => {
   });
 
   test.each([
-    ["a hit", [at, EventKind.HIT, DOER, OTHER, weapon("laser"), 10, 0, 0, 0, 0]],
-    ["a heavy hit", [at, EventKind.HIT, DOER, OTHER, weapon("gauss"), 10, 0, 0, 0, 0]],
-    ["painting", [at, EventKind.PAINT, DOER, OTHER, weapon("painter"), 0, 0, 0, 0, 0]],
+    ["a hit", [at, EventKind.HIT, SOURCE, OTHER, weapon("laser"), 10, 0, 0, 0, 0]],
+    ["a heavy hit", [at, EventKind.HIT, SOURCE, OTHER, weapon("gauss"), 10, 0, 0, 0, 0]],
+    ["painting", [at, EventKind.PAINT, SOURCE, OTHER, weapon("painter"), 0, 0, 0, 0, 0]],
   ])("of %s appear only at visible mechs", (name, event) => {
     // rounds are drawn along their flight, not with the hit
-    expect(drawnNear(DOER, event, [])).toBe(name !== "a heavy hit");
+    expect(drawnNear(SOURCE, event, [])).toBe(name !== "a heavy hit");
     expect(drawnNear(OTHER, event, [])).toBe(true);
-    expect(drawnNear(DOER, event, [DOER])).toBe(false);
-    expect(drawnNear(OTHER, event, [DOER])).toBe(name !== "painting"); // the hit is drawn at its target
+    expect(drawnNear(SOURCE, event, [SOURCE])).toBe(false);
+    expect(drawnNear(OTHER, event, [SOURCE])).toBe(name !== "painting"); // the hit is drawn at its target
     expect(drawnNear(OTHER, event, [OTHER])).toBe(false);
   });
 
   test.each([
-    ["launching", [at, EventKind.LAUNCH, DOER, -1, weapon("missile"), 0, 0, 0, 0, 0]],
-    ["point defence", [at, EventKind.AMS, DOER, OTHER, weapon("missile"), 0, HitFlag.STOPPED, ...middle]],
-    ["shutting down", [at, EventKind.SHUTDOWN, DOER, -1, -1, 0, 0, 0, 0, 0]],
+    ["launching", [at, EventKind.LAUNCH, SOURCE, -1, weapon("missile"), 0, 0, 0, 0, 0]],
+    ["point defence", [at, EventKind.AMS, SOURCE, OTHER, weapon("missile"), 0, HitFlag.STOPPED, ...middle]],
+    ["shutting down", [at, EventKind.SHUTDOWN, SOURCE, -1, -1, 0, 0, 0, 0, 0]],
   ])("of %s are hidden for a hidden mech", (_, event) => {
-    expect(drawnNear(DOER, event, [])).toBe(true);
-    expect(drawnNear(DOER, event, [DOER])).toBe(false);
+    expect(drawnNear(SOURCE, event, [])).toBe(true);
+    expect(drawnNear(SOURCE, event, [SOURCE])).toBe(false);
   });
 
   test("of an intercepted missile appear even if the defender is hidden", () => {
     const { pools, points } = recordingPools();
-    const event = [at, EventKind.AMS, DOER, OTHER, weapon("missile"), 0, HitFlag.STOPPED, ...middle];
-    new Effects(header, mechs, pools).draw([chunkWith(event)], at + AFTER, shown(DOER, OTHER), shown());
+    const event = [at, EventKind.AMS, SOURCE, OTHER, weapon("missile"), 0, HitFlag.STOPPED, ...middle];
+    new Effects(header, mechs, pools).draw([chunkWith(event)], at + AFTER, shown(SOURCE, OTHER), shown());
     expect(points.some((point) => point.distanceTo(between) < NEAR)).toBe(true);
   });
 });
@@ -98,8 +98,8 @@ describe("rounds under the fog of war", () => {
     (gunner.distanceTo(between) / header.weapons[missile].speed) * header.tick_hz,
   ];
   const chunk = chunkWith(
-    [at, EventKind.LAUNCH, DOER, -1, missile, 0, 0, 0, 0, 0],
-    [at + ticks, EventKind.IMPACT, DOER, -1, missile, 0, 0, ...middle],
+    [at, EventKind.LAUNCH, SOURCE, -1, missile, 0, 0, 0, 0, 0],
+    [at + ticks, EventKind.IMPACT, SOURCE, -1, missile, 0, 0, ...middle],
   );
   const drawn = (share: number, ...hidden: number[]) => {
     const { pools, points } = recordingPools();
@@ -113,8 +113,8 @@ describe("rounds under the fog of war", () => {
   });
 
   test("and their smoke appear only away from a hidden owner", () => {
-    expect(drawn(0.2, DOER)).toEqual([]);
-    const late = drawn(0.99, DOER);
+    expect(drawn(0.2, SOURCE)).toEqual([]);
+    const late = drawn(0.99, SOURCE);
     expect(late.length).toBeGreaterThan(0);
     expect(Math.min(...late)).toBeGreaterThan(NEAR);
   });

@@ -8,7 +8,7 @@ import warp as wp
 from echelon.env import layout
 from echelon.env.display import DisplayRules
 from echelon.env.observe.ego import (
-    GAUSS,
+    KINETIC,
     LASER,
     MISSILE,
     PAINTER,
@@ -16,6 +16,7 @@ from echelon.env.observe.ego import (
     is_targeted,
     missile_inbound,
     quadrant_levels,
+    timer_share,
     zone_lead,
 )
 from echelon.env.observe.helpers import as_flag, longest_side
@@ -123,7 +124,7 @@ def write_self_state(
     row[self_at + SELF.vel_up] = clamp_unit(vel[2] / display.vel_scale_z)
     row[self_at + SELF.laser_cooldown] = cooldown_share(rules, mechs, e, m, LASER)
     row[self_at + SELF.missile_cooldown] = cooldown_share(rules, mechs, e, m, MISSILE)
-    row[self_at + SELF.kinetic_cooldown] = cooldown_share(rules, mechs, e, m, GAUSS)
+    row[self_at + SELF.kinetic_cooldown] = timer_share(rules, mechs, e, m, KINETIC)
     row[self_at + SELF.painter_cooldown] = cooldown_share(rules, mechs, e, m, PAINTER)
 
 
@@ -150,11 +151,11 @@ def write_self_match(
     edge = longest_side(world.size[e])
     zone = world.zone[e]
     pos = mechs.pos[e, m]
-    way = to_heading(wp.vec3(zone[0] - pos[0], zone[1] - pos[1], -pos[2]), cos_sin(mechs.yaw[e, m])) / edge
+    to_zone = to_heading(wp.vec3(zone[0] - pos[0], zone[1] - pos[1], -pos[2]), cos_sin(mechs.yaw[e, m])) / edge
     row[self_at + SELF.in_zone] = as_flag(in_zone(zone, pos))
-    row[self_at + SELF.zone_ahead] = way[0]
-    row[self_at + SELF.zone_left] = way[1]
-    row[self_at + SELF.zone_up] = way[2]
+    row[self_at + SELF.zone_ahead] = to_zone[0]
+    row[self_at + SELF.zone_left] = to_zone[1]
+    row[self_at + SELF.zone_up] = to_zone[2]
     row[self_at + SELF.zone_radius] = zone[2] / edge
     row[self_at + SELF.zone_control] = zone_lead(episode.zone_tonnage[e], side)
     row[self_at + SELF.my_score] = wp.min(1.0, episode.score[e][side] / rules.score_to_win)

@@ -10,7 +10,7 @@ from echelon.env import layout
 from echelon.env.display import DisplayRules, Suites
 from echelon.env.observe.helpers import as_flag, longest_side
 from echelon.env.referee import in_zone
-from echelon.sim.arsenal import Weapon
+from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
 from echelon.sim.kernels.fire import HOMING
 from echelon.sim.state import ROUNDS_PER_MECH, Controls, Episode, Events, Mechs, Rounds, Senses, World
@@ -34,7 +34,7 @@ LOW_HULL = wp.constant(0.25)
 HIGH_HEAT = wp.constant(0.9)
 LOW_STABILITY = wp.constant(20.0)
 LASER, MISSILE = wp.constant(int(Weapon.LASER)), wp.constant(int(Weapon.MISSILE))
-GAUSS, PAINTER = wp.constant(int(Weapon.GAUSS)), wp.constant(int(Weapon.PAINTER))
+PAINTER, KINETIC = wp.constant(int(Weapon.PAINTER)), wp.constant(int(Cooldown.KINETIC))
 
 
 @wp.func
@@ -42,6 +42,12 @@ def cooldown_share(rules: Rules, mechs: Mechs, e: int, m: int, w: int) -> float:
     """Return the cooldown left of the timer of weapon ``w`` as a share of the weapon's own cooldown, 0 to 1."""
     ticks = mechs.cooldown[e, m, rules.weapons[w].cooldown]
     return wp.min(1.0, float(ticks) / float(rules.weapons[w].cooldown_ticks))
+
+
+@wp.func
+def timer_share(rules: Rules, mechs: Mechs, e: int, m: int, k: int) -> float:
+    """Return the cooldown left of timer ``k`` as a share of the longest that a carried weapon sets, 0 to 1."""
+    return wp.min(1.0, float(mechs.cooldown[e, m, k]) / float(rules.timer_ticks[k]))
 
 
 @wp.func
@@ -192,14 +198,14 @@ def write_ego_state(
     row[EGO.vel_up] = clamp_unit(vel[2] / display.vel_scale_z)
     row[EGO.laser_cooldown] = cooldown_share(rules, mechs, e, m, LASER)
     row[EGO.missile_cooldown] = cooldown_share(rules, mechs, e, m, MISSILE)
-    row[EGO.kinetic_cooldown] = cooldown_share(rules, mechs, e, m, GAUSS)
+    row[EGO.kinetic_cooldown] = timer_share(rules, mechs, e, m, KINETIC)
     row[EGO.painter_cooldown] = cooldown_share(rules, mechs, e, m, PAINTER)
     pos = mechs.pos[e, m]
     zone = world.zone[e]
-    way = to_heading(wp.vec3(zone[0] - pos[0], zone[1] - pos[1], 0.0), cs) / longest_side(world.size[e])
+    to_zone = to_heading(wp.vec3(zone[0] - pos[0], zone[1] - pos[1], 0.0), cs) / longest_side(world.size[e])
     row[EGO.in_zone] = as_flag(in_zone(zone, pos))
-    row[EGO.zone_ahead] = way[0]
-    row[EGO.zone_left] = way[1]
+    row[EGO.zone_ahead] = to_zone[0]
+    row[EGO.zone_left] = to_zone[1]
     row[EGO.zone_control] = zone_lead(episode.zone_tonnage[e], side)
     row[EGO.my_score] = wp.min(1.0, episode.score[e][side] / rules.score_to_win)
     row[EGO.enemy_score] = wp.min(1.0, episode.score[e][1 - side] / rules.score_to_win)

@@ -1,1 +1,1 @@
-"""The kernels of a tick, a module per physical idea; ``echelon.sim.step`` says in which order they run."""
+"""The kernels of a tick, a module per physical idea; ``echelon.sim.step`` has their order."""

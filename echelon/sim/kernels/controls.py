@@ -14,7 +14,7 @@ from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-LEVELS = wp.constant(127.0)
+LEVELS = wp.constant(float(columns.QUANTISATION_LEVELS))
 """Positive quantisation levels of an action entry."""
 PRIMARY = wp.constant(int(ActionIndex.PRIMARY))
 VENT = wp.constant(int(ActionIndex.VENT))
@@ -28,8 +28,7 @@ SORT_DIM = wp.constant(columns.OBS_SORT_DIM)
 HOSTILE_ONLY = wp.constant(columns.HOSTILE_ONLY)
 COMM_START = wp.constant(columns.COMM_START)
 EWAR = wp.constant(int(Mechanic.EWAR))
-ECCM_ABOVE = wp.constant(64.5 / 127.0)
-"""The selector means ECM up to 0.5 (quantised: 64/127); the threshold lies between that level and the next."""
+ECCM_ABOVE = wp.constant(columns.ECCM_ABOVE)
 
 
 @wp.func

@@ -141,7 +141,7 @@ def apply_hits(
 
 @wp.func
 def phase_share(rules: Rules, hits: Hits, blasts: Blasts, e: int, s: int, m: int) -> float:
-    """Body damage that mech s did to mech m in this phase."""
+    """Return the body damage that mech s did to mech m in this phase."""
     total = float(0.0)
     if blasts.blast_mask[e, s] != 0:
         total = blasts.splash[e, s, m][0]
@@ -154,7 +154,7 @@ def phase_share(rules: Rules, hits: Hits, blasts: Blasts, e: int, s: int, m: int
 
 @wp.func
 def heat_given(rules: Rules, hits: Hits, e: int, m: int) -> float:
-    """Heat that this phase's hits gave mech m."""
+    """Return the heat that this phase's hits gave mech m."""
     total = float(0.0)
     for s in range(hits.hit_mask.shape[1]):
         if hits.hit_mask[e, s] != 0:
@@ -204,7 +204,7 @@ def credit_hits(rules: Rules, mechs: Mechs, events: Events, hits: Hits, blasts: 
         if events.assist_to[e, j] == m:
             events_out.assists[e, m] = events_out.assists[e, m] + 1
     if hits.hit_mask[e, m] == 0 and blasts.blast_mask[e, m] == 0:
-        return  # who did no damage killed nobody
+        return  # a mech that did no damage has no kill
     for j in range(hits.hit_mask.shape[1]):
         d = phase_share(rules, hits, blasts, e, m, j)
         if mechs.team[e, j] == mechs.team[e, m]:

@@ -280,14 +280,14 @@ def launch_velocity(
     rules: Rules, mechs: Mechs, w: int, e: int, m: int, j: int, muzzle: wp.vec3, cs: wp.vec2
 ) -> wp.vec3:
     """Return the launch velocity of a round of weapon w aimed at mech j, -1 for none."""
-    way = wp.vec3(cs[0], cs[1], 0.0)
+    direction = wp.vec3(cs[0], cs[1], 0.0)
     if rules.weapons[w].guidance == HOMING:
-        way = unit3(unit3(mechs.pos[e, j] - mechs.pos[e, m]) + wp.vec3(0.0, 0.0, rules.loft))
+        direction = unit3(unit3(mechs.pos[e, j] - mechs.pos[e, m]) + wp.vec3(0.0, 0.0, rules.loft))
     elif rules.weapons[w].bursts_smoke == 1:
-        way = smoke_aim(rules, mechs, w, e, m, j, cs)
+        direction = smoke_aim(rules, mechs, w, e, m, j, cs)
     else:
-        way = kinetic_aim(rules, mechs, w, e, j, muzzle, cs)
-    return way * rules.weapons[w].speed_vox_s
+        direction = kinetic_aim(rules, mechs, w, e, j, muzzle, cs)
+    return direction * rules.weapons[w].speed_vox_s
 
 
 @wp.kernel

@@ -244,7 +244,7 @@ def move(
 
 @wp.kernel
 def land(rules: Rules, mechs: Mechs, events: Events, mechs_out: Mechs, events_out: Events):
-    """Take stability from a mech that lands hard, and hit points if it had fallen; no mech is credited."""
+    """Reduce the stability of a mech that lands hard, and its hit points if it had fallen; no mech is credited."""
     e, m = wp.tid()
     excess = events.landing_speed[e, m] - rules.landing_free_speed
     if mechs_out.alive[e, m] == 0 or excess <= 0.0:

@@ -188,17 +188,17 @@ def fly(
             blasts_out.blast_mask[e, m] = blasts_out.blast_mask[e, m] | (rules.weapons[w].bursts_smoke << s)
             continue
         struck = first_struck(rules, mechs, e, m, a, v * rules.dt)
-        way = v * (rules.dt * wp.min(struck[0], 1.0))
-        block = cast_ray(world.shot_plane, e, world.size[e], a, a + way, True)
+        path = v * (rules.dt * wp.min(struck[0], 1.0))
+        block = cast_ray(world.shot_plane, e, world.size[e], a, a + path, True)
         j = int(struck[1])
-        rounds_out.round_pos[e, m, s] = a + way
+        rounds_out.round_pos[e, m, s] = a + path
         if block[0] < 0.0 and j < 0:
             continue
         rounds_out.round_weapon[e, m, s] = -1
         blasts_out.blast_mask[e, m] = blasts_out.blast_mask[e, m] | (bursts(rules, w) << s)
         if block[0] >= 0.0:
             short = wp.max(0.0, block[0] - PULL_BACK * wp.length(v) * rules.dt)
-            blasts_out.blast_pos[e, m, s] = clamped_inside(world.size[e], a + unit3(way) * short)
+            blasts_out.blast_pos[e, m, s] = clamped_inside(world.size[e], a + unit3(path) * short)
             cell = wp.vec3i(int(block[1]), int(block[2]), int(block[3]))
             if inside(world.size[e], cell[0], cell[1], cell[2]):
                 blasts_out.impact_mask[e, m] = blasts_out.impact_mask[e, m] | (1 << s)
@@ -213,7 +213,7 @@ def fly(
             hits_out.hit_target[e, m, s] = j
             hits_out.hit_damage[e, m, s] = rules.weapons[w].damage * rear_scale(rules, rear)
             hits_out.hit_stability[e, m, s] = rules.weapons[w].stability * rear_scale(rules, rear)
-            leg = strikes_low(rules, a[2] + way[2], mechs.pos[e, j][2], rules.chassis[mechs.chassis[e, j]].half[2])
+            leg = strikes_low(rules, a[2] + path[2], mechs.pos[e, j][2], rules.chassis[mechs.chassis[e, j]].half[2])
             hits_out.hit_flags[e, m, s] = hit_bits(rear, leg, is_painted_for(mechs, e, m, j))
             hits_out.hit_weapon[e, m, s] = w
 

@@ -24,6 +24,7 @@ from echelon.arena.standings import matches, rating_shift, standings
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import league_env_config, signature_of, submit
 from echelon.config import RunConfig
+from echelon.files import make_folder
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.telemetry.events import Event, EventAlert, EventLeague
@@ -172,7 +173,7 @@ class LeagueClient:
         """Export the policy beside the league and enter it."""
         run, target = self.source.run, self.source.target
         folder, short_name = self.path.parent / FOLDER, "-".join(run.split("-")[-2:])
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         path = folder / f"{short_name}-u{submission.update:06d}.pt"
         export_policy_weights(submission.policy, submission.manifest, path)
         facts: dict[str, Any] = {"run": run, "update": submission.update, "global_step": submission.global_step}

@@ -15,8 +15,9 @@ from typing import Any
 import torch
 
 from echelon.config import RunConfig
+from echelon.config.seeds import eval_seeds
 from echelon.rl.build import FlatPolicy
-from echelon.training.evaluation import FULL_WEAPON_PROB, MakeEnv, eval_seeds, make_eval_env, play_episodes
+from echelon.training.evaluation import FULL_WEAPON_PROB, MakeEnv, make_eval_env, play_episodes
 from echelon.training.opponents.outcomes import outcome_of
 from echelon.training.opponents.pool import OpponentMix, OpponentRunner, snapshot_update
 from echelon.training.ppo.collect import BatchedEnv

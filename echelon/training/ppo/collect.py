@@ -19,6 +19,7 @@ from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
+from echelon.training.ppo.teacher import Teaching, flown_by_learner
 from echelon.training.rollout import MAX_MICRO_BATCHES, ChunkStates, RolloutBuffer, Truncation, chunk_spans
 from echelon.training.runtime.precision import mixed_precision
 from echelon.training.runtime.thread_pool import ThreadPool
@@ -88,6 +89,10 @@ class BatchedEnv(Protocol):
 
     def set_scripted_skills(self, skills: Sequence[str | None]) -> None: ...
 
+    def set_teacher(self, skill: str | None) -> None: ...
+
+    def label(self) -> None: ...
+
     def set_curriculum(self, **parameters: Any) -> None: ...
 
     def prefetch_curriculum(self, **parameters: Any) -> None: ...
@@ -152,8 +157,14 @@ class Collector:
         amp_dtype: str = "auto",
         pool: ThreadPool | None = None,
         opponents: Opponents | None = None,
+        teacher: str | None = None,
+        first_env: int = 0,
     ) -> None:
+        """``teacher`` is the scripted level of the labels, ``first_env`` the index of the first environment of all."""
         self.env, self.policy, self.buffer = env, policy, buffer
+        self.teacher, self.first_env = teacher, first_env
+        self.teaching = Teaching()
+        self._flies = torch.ones(env.rows, 1, dtype=torch.bool, device=buffer.actions.device)
         self.opponents = opponents
         self.gamma = gamma
         self.truncation_bootstraps = truncation_bootstraps
@@ -180,6 +191,19 @@ class Collector:
         assert buffer.actions.shape[1:] == (env.rows, env.action_dim), "rollout and environment differ in actions"
         env.attach(buffer.obs_rows)
         buffer.roles.copy_(env.roles)
+
+    def set_teaching(self, teaching: Teaching) -> None:
+        """Set the teacher's part in the coming rollout: whether it labels, and where the learner acts."""
+        if self.teacher is not None:
+            self.env.set_teacher(self.teacher if teaching.has_labels else None)
+        self.teaching = teaching
+        flown = flown_by_learner(self.env.num_envs, self.first_env, teaching.flown)
+        self._flies.copy_(flown.to(self.device)[self.env.env_of_row].unsqueeze(-1))
+
+    @property
+    def flown_share(self) -> float:
+        """Return the share of learner rows that the learner controls; the teacher controls the others."""
+        return float(self._flies.float().mean())
 
     def reset(self) -> None:
         """Start an episode in every environment; observations go to row 0."""
@@ -213,9 +237,9 @@ class Collector:
             buffer.present[t].copy_(self._row_flags)
             self._noise.normal_()
             self._pool.map(lambda rows, t=t: self._act(t, rows), self._row_slices)
-            flat_actions.index_copy_(0, env.agent_of_row, buffer.actions[t])
             if self.opponents is not None:
                 self.opponents.act()
+            flat_actions.index_copy_(0, env.agent_of_row, self._flown_actions(t, flat_actions))
             acted = time.perf_counter()
             env.step(t + 1)
             self._store_result(t)
@@ -235,6 +259,16 @@ class Collector:
         buffer.actions[t, rows].copy_(action)
         buffer.logprobs[t, rows].copy_(logprob)
         buffer.values[t, rows].copy_(value)
+
+    def _flown_actions(self, t: int, flat_actions: Tensor) -> Tensor:
+        """Return the actions ``[N, A]`` of step t, the teacher's where it flies; write its labels."""
+        actions, labels = self.buffer.actions[t], self.buffer.labels
+        if not self.teaching.has_labels:
+            return actions
+        assert labels is not None, "a rollout with a teacher has labels"
+        self.env.label()
+        torch.index_select(flat_actions, 0, self.env.agent_of_row, out=labels[t])
+        return torch.where(self._flies, actions, labels[t])
 
     @torch.no_grad()
     def bootstrap(self, gae_lambda: float) -> None:

@@ -55,6 +55,10 @@ class CudaGraphCache:
         self._evaluate, self._capture = evaluate, capture
         self._captured: dict[tuple[int, ...], tuple[Minibatch, Callable[[], Evaluated]]] = {}
 
+    def clear(self) -> None:
+        """Forget all captured graphs, where the evaluation itself has changed."""
+        self._captured = {}
+
     def __call__(self, batch: Minibatch) -> Evaluated:
         """Return terms and gradients of a minibatch ``[L, B, ...]``, in new tensors."""
         shape = tuple(batch.obs.shape)
@@ -72,12 +76,13 @@ def _tensors(batch: Minibatch) -> list[Tensor]:
     tensors: list[Tensor] = []
     for item in fields(batch):
         value = getattr(batch, item.name)
-        tensors += value if isinstance(value, LSTMState) else [value]
+        if value is not None:
+            tensors += value if isinstance(value, LSTMState) else [value]
     return tensors
 
 
 def _copy(batch: Minibatch) -> Minibatch:
-    copies = {f.name: getattr(batch, f.name) for f in fields(batch)}
+    copies = {f.name: value for f in fields(batch) if (value := getattr(batch, f.name)) is not None}
     for name, value in copies.items():
         copies[name] = LSTMState(*(t.clone() for t in value)) if isinstance(value, LSTMState) else value.clone()
     return replace(batch, **copies)

@@ -33,6 +33,8 @@ class LossInputs(NamedTuple):
     """0 for dead mechs and in burn-in steps."""
     value_weights: Tensor
     """0 in burn-in steps only."""
+    imitation_losses: Tensor | None = None
+    """Negative log-likelihood of the teacher's actions; None without labels."""
 
 
 class LossTerms(NamedTuple):
@@ -45,12 +47,19 @@ class LossTerms(NamedTuple):
     approx_kl: Tensor
     clipfrac: Tensor
     aux_loss: Tensor
+    imitation_loss: Tensor
 
 
-def ppo_terms(x: LossInputs, clip_coef: float, ent_coef: float | Tensor, vf_coef: float) -> LossTerms:
+def ppo_terms(
+    x: LossInputs,
+    clip_coef: float,
+    ent_coef: float | Tensor,
+    vf_coef: float,
+    imitation_coef: float | Tensor = 0.0,
+) -> LossTerms:
     """Return the loss and its parts, inputs ``[L, B]``; diagnostics carry no gradient.
 
-    ``ent_coef`` follows a schedule: as a tensor it can change in a captured graph too.
+    ``ent_coef`` and ``imitation_coef`` follow a schedule: as tensors they can change in a captured graph too.
     """
     log_ratio = x.logprobs - x.old_logprobs
     ratio = log_ratio.exp()
@@ -62,7 +71,26 @@ def ppo_terms(x: LossInputs, clip_coef: float, ent_coef: float | Tensor, vf_coef
     with torch.no_grad():
         approx_kl = (x.policy_weights * ((ratio - 1.0) - log_ratio)).sum()
         clipfrac = (x.policy_weights * ((ratio - 1.0).abs() > clip_coef)).sum()
-    return LossTerms(loss, pg_loss, vf_loss, entropy, approx_kl, clipfrac, torch.zeros_like(loss))
+    zero = torch.zeros_like(loss)
+    terms = LossTerms(loss, pg_loss, vf_loss, entropy, approx_kl, clipfrac, zero, zero)
+    if x.imitation_losses is None:
+        return terms
+    imitation_loss = (x.policy_weights * x.imitation_losses).sum()
+    return terms._replace(loss=loss + imitation_coef * imitation_loss, imitation_loss=imitation_loss)
+
+
+def imitation_terms(x: LossInputs, imitation_coef: float | Tensor, vf_coef: float) -> LossTerms:
+    """Return the loss of imitation and value regression and its parts, inputs ``[L, B]``; actions are not scored.
+
+    The value is regressed on the returns of every environment, whoever acts there: where the learner does they are its
+    own, elsewhere those of the policy that it becomes.
+    """
+    assert x.imitation_losses is not None, "imitation needs labels"
+    imitation_loss = (x.policy_weights * x.imitation_losses).sum()
+    vf_loss = 0.5 * (x.value_weights * (x.returns - x.values).square()).sum()
+    entropy = (x.policy_weights * x.entropies).sum().detach()
+    loss, zero = imitation_coef * imitation_loss + vf_coef * vf_loss, torch.zeros_like(vf_loss)
+    return LossTerms(loss, zero, vf_loss, entropy, zero, zero, zero, imitation_loss)
 
 
 def prediction_terms(predicted: Tensor, observed: Tensor, starts: Tensor, weight: Tensor) -> Tensor:

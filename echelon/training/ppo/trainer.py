@@ -10,22 +10,20 @@ Shapes: ``T step, N learner row, D observation, A action, L chunk step, B sequen
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from echelon.config import PPOConfig
-from echelon.rl.actor_critic import SequenceScores
+from echelon.rl.actor_critic import ActorCritic
 from echelon.rl.lstm_state import LSTMState
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo import losses as ppo_losses
-from echelon.training.ppo.cuda_graph import CudaGraphCache
-from echelon.training.ppo.losses import Gradient, LossInputs, LossTerms
+from echelon.training.ppo.gradients import Gradients
+from echelon.training.ppo.losses import LossInputs, LossTerms
+from echelon.training.ppo.teacher import Teaching, agreement
 from echelon.training.rollout import (
     ChunkStates,
     Minibatch,
@@ -33,16 +31,12 @@ from echelon.training.rollout import (
     chunk_length,
     chunk_spans,
     gather_minibatch,
-    micro_batch_columns,
     plan_minibatches,
     rollout_statistics,
 )
-from echelon.training.runtime.precision import loss_scaler, low_precision, mixed_precision
+from echelon.training.runtime.precision import low_precision
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.runtime.thread_pool import ThreadPool
-
-CHECKPOINTED_STEPS = 8
-"""Steps whose activations exist at the same time with activation checkpointing."""
 
 
 class ReloadCheckpoint(RuntimeError):
@@ -82,19 +76,37 @@ class PPOTrainer:
         )
         self.ent_coef = config.ent_coef
         self._ent_coef = torch.tensor(config.ent_coef, device=self.device)
+        self._imitation_coef = torch.tensor(0.0, device=self.device)
+        self.teaching = Teaching()
         self.lr = config.lr
         self.updates = 0
         self.nonfinite = 0
         self._evaluated: tuple[Tensor, Tensor] | None = None
 
-    def set_progress(self, progress: float) -> None:
-        """Set learning rate and entropy coefficient for ``progress`` in [0, 1] through training."""
+    def set_progress(self, progress: float, teaching: Teaching | None = None) -> None:
+        """Set learning rate, coefficients and width of actions for ``progress`` in [0, 1] through training.
+
+        ``teaching`` is the teacher's part in the coming update, None without a teacher.
+        """
         progress = min(1.0, max(0.0, progress))
+        self._set_teaching(Teaching(lr_progress=progress) if teaching is None else teaching)
         self.ent_coef = entropy_coefficient(self.config, progress)
         self._ent_coef.fill_(self.ent_coef)
-        self.lr = self.config.lr * lr_factor(self.config.lr_schedule, progress)
+        lr_progress, factor = self.teaching.lr_progress, self.teaching.lr_factor
+        self.lr = self.config.lr * factor * lr_factor(self.config.lr_schedule, lr_progress)
         for group in self.optimizer.param_groups:
             group["lr"] = self.lr * group["lr_mult"]
+        core = getattr(self.model, "core", self.model)
+        if isinstance(core, ActorCritic):
+            core.set_progress(progress)
+
+    def _set_teaching(self, teaching: Teaching) -> None:
+        """Store the teacher's part; a captured evaluation is captured again where other terms enter the loss."""
+        before, self.teaching = self.teaching, teaching
+        self._imitation_coef.fill_(teaching.coef)
+        changed = (before.imitates, before.has_labels) != (teaching.imitates, teaching.has_labels)
+        if changed and self.gradients.captured is not None:
+            self.gradients.captured.clear()
 
     def update(
         self, buffer: RolloutBuffer, init_state: LSTMState, chunk_states: ChunkStates | None = None
@@ -110,12 +122,14 @@ class PPOTrainer:
         cfg, stats = self.config, UpdateStats()
         length = chunk_length(buffer.num_steps, cfg.tbptt_chunk_length, cfg.num_minibatches)
         states = chunk_states or self.chunk_states(buffer, init_state)
-        before = rollout_statistics(buffer)
+        before: dict[str, Any] = rollout_statistics(buffer)
+        if self.teaching.has_labels:
+            before |= agreement(buffer)
         returns = self._normalize(buffer, update_statistics=True)
         for epoch in range(cfg.update_epochs):
             self._run_epoch(buffer, states, returns, length, epoch, stats)
             is_last = epoch == cfg.update_epochs - 1
-            if not is_last and cfg.target_kl > 0:
+            if not is_last and cfg.target_kl > 0 and not self.teaching.imitates:
                 stats.kl = self._kl(buffer, init_state, length)
                 if stats.kl > cfg.target_kl:
                     break
@@ -181,9 +195,10 @@ class PPOTrainer:
 
     def _terms(self, x: LossInputs) -> LossTerms:
         values = self.return_normalizer.normalize(x.values) if self.config.value_norm else x.values
-        return ppo_losses.ppo_terms(
-            x._replace(values=values), self.config.clip_coef, self._ent_coef, self.config.vf_coef
-        )
+        x, cfg = x._replace(values=values), self.config
+        if self.teaching.imitates:
+            return ppo_losses.imitation_terms(x, self._imitation_coef, cfg.vf_coef)
+        return ppo_losses.ppo_terms(x, cfg.clip_coef, self._ent_coef, cfg.vf_coef, self._imitation_coef)
 
     def _normalize(self, buffer: RolloutBuffer, *, update_statistics: bool) -> Tensor:
         """Normalize advantages in place and return the returns ``[T, N]`` on the scale of the value loss."""
@@ -205,14 +220,20 @@ class PPOTrainer:
     ) -> None:
         """Train once on every step of the rollout, in shuffled minibatches."""
         cfg = self.config
-        plan = plan_minibatches(buffer.num_steps, buffer.num_agents, length, cfg.num_minibatches)
+        plan = plan_minibatches(
+            buffer.num_steps, buffer.num_agents, length, cfg.num_minibatches, draws_rows=cfg.draw_members
+        )
+        # a compiled or captured evaluation is made for one shape
+        skips_idle = not (cfg.compile or cfg.capture)
         counted = buffer.present
         if cfg.burn_in_steps:
             counted = counted * (buffer.ages() >= cfg.burn_in_steps)
         accumulated = 0
         self.optimizer.zero_grad(set_to_none=True)
         for index, units in enumerate(plan):
-            batch = gather_minibatch(buffer, states, returns, counted, units)
+            batch = gather_minibatch(
+                buffer, states, returns, counted, units, skips_idle=skips_idle, has_labels=self.teaching.has_labels
+            )
             location = f"update {self.updates}, epoch {epoch}, minibatch {index}"
             if not self._accumulate(batch, location, stats):
                 continue
@@ -313,8 +334,7 @@ class PPOTrainer:
         if self.group.is_single:
             return metrics
         by_rank = self.group.all_gather(metrics)
-        floats = [name for name, value in metrics.items() if isinstance(value, float)]
-        return metrics | {name: sum(m[name] for m in by_rank) / len(by_rank) for name in floats}
+        return _mean_of(by_rank)
 
     def _metrics(self, stats: UpdateStats) -> dict[str, Any]:
         count = max(1, len(stats.terms))
@@ -336,127 +356,16 @@ class PPOTrainer:
         }
 
 
-class Gradients:
-    """Evaluates minibatches in micro-batches and adds their gradients to the parameters of ``model``.
-
-    ``terms`` turns the scores of a micro-batch into loss terms. Terms and gradients of micro-batches add up, so how a
-    minibatch is divided changes nothing.
-    """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        config: PPOConfig,
-        device: torch.device,
-        pool: ThreadPool,
-        terms: Callable[[LossInputs], LossTerms],
-    ) -> None:
-        self.model: Any = model
-        self.config, self.device = config, device
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.scaler = loss_scaler(device, config.amp, config.amp_dtype)
-        self._pool, self._terms = pool, terms
-        self.score: Callable[..., Any] = self.model.score_sequence
-        if config.compile:
-            self.score = torch.compile(self.model.score_sequence, fullgraph=True)
-        self.captured: CudaGraphCache | None = None
-        if config.capture and device.type == "cuda":
-            self.capture(CudaGraphCache(self._evaluate_whole))
-
-    def capture(self, captured: CudaGraphCache) -> None:
-        """Evaluate through ``captured`` from now on, with a recurrence that does not branch on data."""
-        getattr(self.model, "core", self.model).branchless = True
-        self.captured = captured
-
-    def precision(self) -> AbstractContextManager[Any]:
-        """Return the autocast context in which the model is evaluated."""
-        return mixed_precision(self.device, self.config.amp, self.config.amp_dtype)
-
-    def of(self, batch: Minibatch) -> tuple[LossTerms, list[Gradient] | None]:
-        """Return terms of a minibatch and the gradient of each micro-batch; None if the loss is not finite."""
-        if self.captured is not None:
-            terms, gradient = self.captured(batch)
-            return terms, [gradient] if bool(terms.loss.isfinite()) else None
-        columns = micro_batch_columns(batch.dones.shape[0], batch.dones.shape[1], batch.dones.device)
-        parts = self._pool.map(lambda part: self._evaluate_micro_batch(batch, part), columns)
-        terms = LossTerms(*(torch.stack(values).sum(0) for values in zip(*(p[0] for p in parts), strict=True)))
-        gradients = [p[1] for p in parts if p[1] is not None]
-        return terms, gradients if len(gradients) == len(parts) else None
-
-    def add(self, gradients: list[Gradient]) -> None:
-        """Add micro-batch gradients to ``p.grad``, divided by the minibatches of one optimizer step.
-
-        The gradients are not modified: compiled evaluations may return one tensor for two parameters.
-        """
-        count = self.config.grad_accum_steps
-        for micro_batch in gradients:
-            for parameter, gradient in zip(self.parameters, micro_batch, strict=True):
-                if gradient is None:
-                    continue
-                if parameter.grad is None:
-                    parameter.grad = gradient / count
-                else:
-                    parameter.grad.add_(gradient, alpha=1.0 / count)
-
-    def _evaluate_micro_batch(self, batch: Minibatch, part: slice) -> tuple[LossTerms, Gradient | None]:
-        """Return terms and gradients of a range of sequences; no gradients if the loss is not finite."""
-        with torch.enable_grad():
-            terms = self._evaluate(batch, part)
-            if not bool(terms.loss.isfinite()):
-                return LossTerms(*(t.detach() for t in terms)), None
-            loss = self.scaler.scale(terms.loss)
-            gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
-        return LossTerms(*(t.detach() for t in terms)), gradients
-
-    def _evaluate_whole(self, batch: Minibatch) -> tuple[LossTerms, Gradient]:
-        """Return terms and gradients of a minibatch, finite or not, without reading a value from the device."""
-        with torch.enable_grad():
-            terms = self._evaluate(batch, slice(None))
-            loss = self.scaler.scale(terms.loss)
-            gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
-        return LossTerms(*(t.detach() for t in terms)), gradients
-
-    def _evaluate(self, batch: Minibatch, part: slice) -> LossTerms:
-        """Return the loss terms of the sequences ``part``."""
-        obs, dones = batch.obs[:, part], batch.dones[:, part]
-        state = LSTMState(batch.state.h[:, part], batch.state.c[:, part])
-        with self.precision():
-            scores = self._forward(obs, batch.actions[:, part], dones, state, batch.noise[:, part])
-        terms = self._terms(
-            LossInputs(
-                batch.advantages[:, part],
-                batch.returns[:, part],
-                batch.old_logprobs[:, part],
-                scores.logprobs,
-                scores.values,
-                scores.entropies,
-                batch.policy_weights[:, part],
-                batch.value_weights[:, part],
-            )
-        )
-        if self.config.aux_coef:
-            predicted = self.model.predict_next(scores.features[:-1].float())
-            observed = self.model.obs_normalizer(obs[1:])
-            aux = ppo_losses.prediction_terms(predicted, observed, dones[1:], batch.value_weights[1:, part])
-            terms = terms._replace(loss=terms.loss + self.config.aux_coef * aux, aux_loss=aux)
-        return terms
-
-    def _forward(self, obs: Tensor, actions: Tensor, dones: Tensor, state: LSTMState, noise: Tensor) -> SequenceScores:
-        """Score a chunk ``[L, B, ...]``; with activation checkpointing in spans that the backward pass recomputes.
-
-        Nothing is drawn inside, so the recomputation needs no generator state.
-        """
-        if not self.config.activation_checkpointing:
-            return self.score(obs, actions, dones, state, noise)
-        parts: list[SequenceScores] = []
-        for first, end in chunk_spans(obs.shape[0], CHECKPOINTED_STEPS):
-            inputs = (obs[first:end], actions[first:end], dones[first:end], state, noise[first:end])
-            parts.append(checkpoint(self.score, *inputs, use_reentrant=False, preserve_rng_state=False))
-            state = parts[-1].state
-        joined = {
-            name: torch.cat([getattr(p, name) for p in parts]) for name in SequenceScores._fields if name != "state"
-        }
-        return SequenceScores(**joined, state=state)
+def _mean_of(by_rank: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the metrics of the first rank with every float, also in a mapping, replaced by the mean over ranks."""
+    means: dict[str, Any] = {}
+    for name, value in by_rank[0].items():
+        values = [metrics[name] for metrics in by_rank]
+        if isinstance(value, dict):
+            means[name] = _mean_of(values)
+        else:
+            means[name] = sum(values) / len(values) if isinstance(value, float) else value
+    return means
 
 
 def lr_factor(kind: str, progress: float) -> float:

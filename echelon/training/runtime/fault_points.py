@@ -20,10 +20,11 @@ FAULT_POINTS = (
     "save.before_manifest",
     "save.half_manifest",
     "save.before_rename",
+    "save.moved_away",
     "save.after_rename",
     "save.before_prune",
 )
-"""Points of a save, in order."""
+"""Points of a save, in order; ``save.moved_away`` only where the system cannot exchange two folders."""
 
 _passed: dict[str, int] = {}
 

@@ -48,14 +48,20 @@ ROBUST_FROM = 50
 """Number of values from which outliers are limited."""
 
 
-def round_range(low: float, high: float) -> Range:
-    """Return a range with round ends around ``low`` and ``high``."""
+def round_range(low: float, high: float, *, signed: bool = False, whole: bool = False) -> Range:
+    """Return a range with round ends around ``low`` and ``high``, whole numbers if ``whole``.
+
+    Zeros that cannot be negative lie at its low end.
+    """
+    if low == high == 0.0 and not signed:
+        return 0.0, 1.0
     if high - low < EPSILON * max(1.0, abs(low), abs(high)):
         margin = abs(low) * 0.1 or 1.0
         low, high = low - margin, high + margin
     raw = (high - low) / INTERVALS
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(s * power for s in NICE_STEPS if s * power >= raw * (1 - 1e-9))
+    steps = (s * power for s in NICE_STEPS if s * power >= raw * (1 - 1e-9))
+    step = next((s for s in steps if not whole or s == round(s)), 1.0)
     return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
 
 
@@ -65,14 +71,14 @@ def widen(low: float, high: float) -> Range:
     return (low - lack / 2, high + lack / 2) if lack > 0 else (low, high)
 
 
-def stable_range(before: Range | None, low: float, high: float) -> Range:
+def stable_range(before: Range | None, low: float, high: float, *, signed: bool = False, whole: bool = False) -> Range:
     """Return ``before`` while the data fit into it and fill it, else a new round range."""
     if before is not None:
         span = before[1] - before[0]
         wide = widen(low, high)
         if before[0] <= low and high <= before[1] and wide[1] - wide[0] >= MIN_FILL * span:
             return before
-    fresh = round_range(*widen(low, high))
+    fresh = round_range(*widen(low, high), signed=signed, whole=whole)
     if (
         before is not None
         and before[0] <= low
@@ -81,6 +87,12 @@ def stable_range(before: Range | None, low: float, high: float) -> Range:
     ):
         return before
     return fresh
+
+
+def divisions(bounds: Range, most: int, *, whole: bool = False) -> int:
+    """Return the number of equal intervals, at most ``most``, that labels divide a range into, whole if ``whole``."""
+    span = round(bounds[1] - bounds[0])
+    return next(n for n in range(most, 0, -1) if span % n == 0) if whole else most
 
 
 def data_range(values: Sequence[float]) -> Range | None:

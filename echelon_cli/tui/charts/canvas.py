@@ -47,7 +47,7 @@ class Canvas:
         """Create an empty canvas of ``width`` x ``height`` cells."""
         self.glyphs: GlyphSet = glyphs
         self.columns, self.rows = DOTS[glyphs]
-        self.cells_wide, self.cells_high = width, height
+        self.cells_wide = width
         self.width, self.height = width * self.columns, height * self.rows
         self.column_bits = COLUMN_BITS[glyphs]
         self._layers: list[Layer] = []

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.tui.charts.axis import EPSILON, Range, data_range, stable_end, stable_range
+from echelon_cli.tui.charts.axis import EPSILON, Range, data_range, divisions, stable_end, stable_range
 from echelon_cli.tui.charts.canvas import Canvas
-from echelon_cli.tui.charts.curves import METRICS, Curves, metric_scale
+from echelon_cli.tui.charts.curves import COUNTS, METRICS, Curves, metric_scale, metric_unit
 from echelon_cli.tui.charts.plot import (
     Mark,
     Plot,
@@ -25,7 +25,7 @@ from echelon_cli.tui.charts.plot import (
     draw_trace,
 )
 from echelon_cli.tui.charts.viewport import DEFAULT_VIEWPORT, Viewport
-from echelon_cli.tui.format import LABEL_WIDTH, axis_label, count, duration, log_label, measured
+from echelon_cli.tui.format import LABEL_WIDTH, axis_label, count, duration, log_label, measured, whole
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, Span
 
@@ -45,7 +45,7 @@ EMPTY_TEXT = "no update yet"
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """One curve of a chart; the metric is a float field of an update, or empty where the caller supplies the traces."""
+    """One curve of a chart: a numeric field of an update, or an empty metric where the caller supplies the traces."""
 
     metric: str
     label: str
@@ -57,12 +57,16 @@ class Series:
     raw: bool = True
     """Whether the range of the unsmoothed values is drawn behind the curve."""
     format_value: Callable[[float], str] | None = None
-    """Format of its values; that of the chart if None."""
+    """Format of its values; None takes ``whole`` for a count and that of the chart for other metrics."""
+    unit: str | None = None
+    """Unit after its value in the legend; None takes that of the metric's suffix (``curves.UNITS``)."""
+    signed: bool = False
+    """Whether values may be negative: an axis of zeros alone then ends at -1 and 1, otherwise at 0 and 1."""
 
     def __post_init__(self) -> None:
         if self.metric and self.metric not in METRICS:
             raise ValueError(
-                f"series {self.label!r} has metric {self.metric!r}, expected a float field of "
+                f"series {self.label!r} has metric {self.metric!r}, expected a numeric field of "
                 f"echelon.telemetry.events.EventUpdate: {', '.join(METRICS)}"
             )
 
@@ -73,7 +77,7 @@ class Chart:
 
     series: tuple[Series, ...]
     format_value: Callable[[float], str] = measured
-    """Format of the values in the legend."""
+    """Format of the values in the legend, except counts."""
     bounds: Range | None = None
     """Fixed vertical range of the left axis; computed from the data if None."""
     reference: Callable[[RunSnapshot], float] | None = None
@@ -170,11 +174,19 @@ def traces_of(chart: Chart, curves: Curves, viewport: Viewport, snapshot: RunSna
             right=s.right,
             dash=s.dash,
             raw=s.raw,
-            format_value=s.format_value,
+            format_value=value_format(s),
+            unit=metric_unit(s.metric) if s.unit is None else s.unit,
+            signed=s.signed,
+            is_count=s.metric in COUNTS,
             newest=newest_value(snapshot, s.metric),
         )
         for s in chart.series
     ]
+
+
+def value_format(series: Series) -> Callable[[float], str] | None:
+    """Return the format of a series' values; None for that of its chart."""
+    return series.format_value or (whole if series.metric in COUNTS else None)
 
 
 def newest_value(snapshot: RunSnapshot, metric: str) -> float:
@@ -188,22 +200,26 @@ def legend(
 ) -> list[Span]:
     """Return label and value of each trace, as many as fit into ``width`` cells: the newest, or at the crosshair.
 
-    The first entry that does not fit is reduced to its label, if that fits.
+    Units are omitted unless all entries fit with them; the first entry that does not fit is reduced to its label, if
+    that fits.
     """
-    entries: list[tuple[str, str, str]] = []
+    entries: list[tuple[str, str, str, str]] = []
     for trace in traces:
         values = trace.smoothed(viewport.span)
         at = len(values) - 1 if viewport.crosshair is None else trace.nearest_bucket(viewport.crosshair)
         value = values[at] if 0 <= at < len(values) else math.nan
         if viewport.crosshair is None and math.isfinite(trace.newest):
             value = trace.newest
-        entries.append((trace.label, (trace.format_value or chart.format_value)(value), trace.role))
+        unit = f" {trace.unit}" if trace.unit and math.isfinite(value) else ""
+        entries.append((trace.label, (trace.format_value or chart.format_value)(value), unit, trace.role))
     if reference > 0:
-        entries.insert(1, (chart.reference_label, axis_label(reference, reference), "rule"))
+        entries.insert(1, (chart.reference_label, axis_label(reference, reference), "", "rule"))
     if marks and chart.marks_label and viewport.crosshair is None:
-        entries.insert(1, (chart.marks_label, chart.format_value(marks[-1].value), "mark"))
+        entries.insert(1, (chart.marks_label, chart.format_value(marks[-1].value), "", "mark"))
+    has_units = sum(len(f"{label} {value}{unit}{GAP}") for label, value, unit, _ in entries) - len(GAP) <= width
     spans: list[Span] = []
-    for label, value, role in entries:
+    for label, number, unit, role in entries:
+        value = number + unit if has_units else number
         if len(label) + 1 + len(value) > width:
             spans += [(label, role)] if len(label) <= width else []
             break
@@ -243,7 +259,8 @@ def _update_axes(
             low, high = min(r[0] for r in found), max(r[1] for r in found)
             if not right and not log and 0 < reference <= REFERENCE_REACH * max(high, EPSILON):
                 low, high = min(low, reference), max(high, reference)
-            after = stable_range(before, low, high)
+            signed, counts = log or any(s.signed for s in own), not log and all(s.is_count for s in own)
+            after = stable_range(before, low, high, signed=signed, whole=counts)
         logs.append(log)
         if right:
             axes.right = after
@@ -279,14 +296,19 @@ def _draw_axes(
 def _draw_y_labels(
     grid: Grid, traces: Sequence[Trace], axes: AxisState, sides: tuple[int, int], high: int, has_right_axis: bool
 ) -> None:
-    """Draw the labels of the vertical axes: both ends and, where rows allow, the middle or the quarters."""
+    """Draw the labels of the vertical axes: both ends and, where rows allow, the middle or the quarters.
+
+    The labels of counts are whole numbers.
+    """
     left, right = sides
-    parts = next(n for smallest, n in Y_LABEL_DIVISIONS if high >= smallest)
+    most = next(n for smallest, n in Y_LABEL_DIVISIONS if high >= smallest)
     right_role = next((s.role for s in traces if s.right), "dim")
     for bounds, is_right in ((axes.left, False), (axes.right if has_right_axis else None, True)):
         if bounds is None:
             continue
         span, below = bounds[1] - bounds[0], ""
+        counts = not axes.log[is_right] and all(s.is_count for s in traces if s.right == is_right)
+        parts = divisions(bounds, most, whole=counts)
         for share in (i / parts for i in range(parts + 1)):
             row = 1 + round((1.0 - share) * (high - 1))
             value = bounds[0] + share * span

@@ -22,17 +22,28 @@ MAX_BUCKETS = 200
 DEFAULT_SMOOTHING = 12.0
 """Span of the exponential moving average of a curve [buckets]."""
 
-METRICS: tuple[str, ...] = tuple(f.name for f in dataclasses.fields(EventUpdate) if f.type in ("float", float))
-"""Every float field of an update: a chart can draw any of them, and a new field needs no entry here."""
+METRICS: tuple[str, ...] = tuple(f.name for f in dataclasses.fields(EventUpdate) if f.type in ("float", "int"))
+"""Every numeric field of an update: a chart can draw any of them, and a new field needs no entry here."""
 
-MEMORY_SUFFIX = "_mb"
-MIB_TO_GIB = 1 / 1024
-"""Metrics in MiB are charted in GiB, so that their axes have round labels."""
+COUNTS: frozenset[str] = frozenset(f.name for f in dataclasses.fields(EventUpdate) if f.type == "int")
+"""The metrics that are whole numbers."""
+
+UNITS: dict[str, tuple[str, float]] = {"_mb": ("GiB", 1 / 1024), "_per_s": ("", 1.0), "_s": ("s", 1.0)}
+"""Unit of a charted metric, and the factor from its field, by suffix of the field: memory in round numbers of GiB."""
+
+
+def metric_unit(metric: str) -> str:
+    """Return the unit in which a metric is charted, empty for a plain number."""
+    return _unit_and_scale(metric)[0]
 
 
 def metric_scale(metric: str) -> float:
     """Return the factor from an update's field to the unit of its chart."""
-    return MIB_TO_GIB if metric.endswith(MEMORY_SUFFIX) else 1.0
+    return _unit_and_scale(metric)[1]
+
+
+def _unit_and_scale(metric: str) -> tuple[str, float]:
+    return next((unit for suffix, unit in UNITS.items() if metric.endswith(suffix)), ("", 1.0))
 
 
 _SCALES: tuple[float, ...] = tuple(map(metric_scale, METRICS))
@@ -75,7 +86,7 @@ class Curves:
     def curve(self, metric: str) -> Curve:
         """Return the curve of a metric, empty before the first update; ``ValueError`` for an unknown metric."""
         if metric not in METRICS:
-            raise ValueError(f"metric {metric!r} is unknown, expected a float field of EventUpdate")
+            raise ValueError(f"metric {metric!r} is unknown, expected a numeric field of EventUpdate")
         return self.metrics.get(metric, Curve())
 
     def position(self, update: int, x_axis: XAxis) -> float:

@@ -44,6 +44,10 @@ class Trace:
     raw: bool = True
     format_value: Callable[[float], str] | None = None
     """Format of its values; that of the chart if None."""
+    unit: str = ""
+    signed: bool = False
+    is_count: bool = False
+    """Whether its values are whole numbers."""
     newest: float = math.nan
     """Value of the newest update, unsmoothed, as the header shows it; NaN if unknown."""
 

@@ -1,4 +1,4 @@
-"""Followers of one run: its records folded as they grow, its newest heat maps, the tail of its log.
+"""Followers of one run: its records read as they grow, its newest heat maps, the tail of its log.
 
 A long history is shown first from samples of its records, then exactly, when all have been read.
 """

@@ -7,13 +7,17 @@ import re
 from collections import deque
 from pathlib import Path
 
-from echelon_cli.tui.widgets.cells import sanitize
+from echelon.state_files import LineSplitter, open_regular
+from echelon_cli.foreign_text import visible
 
 MAX_LINES = 20_000
 """Newest lines kept."""
 
 MAX_LINE_CHARS = 2_000
 """Characters kept of a line."""
+
+MAX_LINE_BYTES = 1 << 16
+"""Bytes read of a line; progress bars return to its start many times."""
 
 READ_BYTES = 8 << 20
 """Bytes read per poll; of a longer log only the end is read."""
@@ -31,13 +35,12 @@ class LogFollower:
         """Number of the first line in ``lines``."""
         self.lines: deque[str] = deque(maxlen=max_lines)
         self._inode, self._offset = -1, 0
-        self._partial = b""
-        """Bytes after the last line end."""
+        self._lines = LineSplitter(MAX_LINE_BYTES)
 
     def poll(self) -> bool:
         """Read what was appended and return whether anything was; a rotated or truncated log is read from its start."""
         try:
-            file = open(self.path, "rb")
+            file = open_regular(self.path)
         except OSError:
             return False
         with file:
@@ -46,13 +49,13 @@ class LogFollower:
                 return False
             if state.st_ino != self._inode or state.st_size < self._offset:
                 self.lines.clear()
-                self.first, self._inode, self._partial = 0, state.st_ino, b""
+                self._lines.clear()
+                self.first, self._inode = 0, state.st_ino
                 self._offset = max(0, state.st_size - READ_BYTES)
             file.seek(self._offset)
             data = file.read(READ_BYTES)
         self._offset += len(data)
-        *complete, self._partial = (self._partial + data).split(b"\n")
-        for line in complete:
+        for line in self._lines.feed(data):
             self.first += len(self.lines) == self.lines.maxlen
             self.lines.append(readable(line))
         return True
@@ -61,4 +64,4 @@ class LogFollower:
 def readable(line: bytes) -> str:
     """Return a line as a terminal would finally show it, without sequences that move the cursor."""
     text = line.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
-    return sanitize(ESCAPES.sub("", text).expandtabs(4))[:MAX_LINE_CHARS]
+    return visible(ESCAPES.sub("", text).expandtabs(4))[:MAX_LINE_CHARS]

@@ -1,9 +1,10 @@
 """The panels of the run screen: ``PANELS`` declares page, width and content of each.
 
-To add a chart, add one ``PanelSpec`` with ``chart(Series(metric=...))``: any float field of
-``echelon.telemetry.events.EventUpdate`` can be its metric, and the run screen, its pages, the compare screen, the help,
-``echelon dash --once`` and the panel tests follow from the row. To add another panel, write a subclass of
-``panels.base.Panel`` in a module here and add its row.
+To add a chart, add one ``PanelSpec`` with ``chart(Series(metric=...))``: any numeric field of
+``echelon.telemetry.events.EventUpdate`` can be its metric, ``unit`` is shown after its value, and ``signed`` says that
+it may be negative. The run screen, its pages, the compare screen, the help, ``echelon dash --once`` and the panel
+tests follow from the row. To add another panel, write a subclass of ``panels.base.Panel`` in a module here and add its
+row. ``just golden`` writes the snapshot of a new row.
 """
 
 from __future__ import annotations
@@ -66,6 +67,12 @@ def is_in_league(snapshot: RunSnapshot) -> bool:
     return bool(snapshot.leagues) or mix_includes(snapshot, "league", "exploiters")
 
 
+def has_teacher(snapshot: RunSnapshot) -> bool:
+    """Return whether the run imitates a teacher."""
+    config = {} if snapshot.start is None else snapshot.start.config
+    return bool(config.get("teacher", {}).get("policy"))
+
+
 def clip_threshold(snapshot: RunSnapshot) -> float:
     """Return the gradient norm above which gradients are clipped, 0 while unknown."""
     return snapshot.update.max_grad_norm if snapshot.update else 0.0
@@ -87,9 +94,9 @@ def chart(*series: Series, kind: type[PanelChart] = PanelChart, **options: Any) 
     return partial(kind, chart=Chart(series=series, **options))
 
 
-def second_series(metric: str, label: str, *, right: bool = False) -> Series:
+def second_series(metric: str, label: str, *, right: bool = False, **options: Any) -> Series:
     """Return the second curve of a chart, with its own axis at the right if ``right``."""
-    return Series(metric=metric, label=label, role="series2", right=right, dash=DASH_COLUMNS, raw=False)
+    return Series(metric=metric, label=label, role="series2", right=right, dash=DASH_COLUMNS, raw=False, **options)
 
 
 PANELS: dict[str, PanelSpec] = {
@@ -105,7 +112,9 @@ PANELS: dict[str, PanelSpec] = {
         ),
         help="share of recent training battles won; marks: evaluations on held-out seeds with 95 % intervals",
     ),
-    "return": PanelSpec(title="return", page="results", make=chart(Series(metric="avg_return", label="mean"))),
+    "return": PanelSpec(
+        title="return", page="results", make=chart(Series(metric="avg_return", label="mean", signed=True))
+    ),
     "speed": PanelSpec(
         title="steps per second",
         page="results",
@@ -125,25 +134,43 @@ PANELS: dict[str, PanelSpec] = {
     "losses": PanelSpec(
         title="losses",
         page="learning",
-        make=chart(Series(metric="vf_loss", label="value"), second_series("pg_loss", "policy", right=True)),
+        make=chart(
+            Series(metric="vf_loss", label="value"), second_series("pg_loss", "policy", right=True, signed=True)
+        ),
     ),
     "kl": PanelSpec(
         title="KL and clipping",
         page="learning",
-        make=chart(Series(metric="approx_kl", label="KL"), second_series("clip_frac", "clipped", right=True)),
+        make=chart(
+            Series(metric="approx_kl", label="KL", unit="nats"), second_series("clip_frac", "clipped", right=True)
+        ),
         help="KL divergence of the policy per update; clipped: fraction of samples clipped",
     ),
     "entropy": PanelSpec(
         title="entropy",
         page="learning",
-        make=chart(Series(metric="entropy", label="entropy"), second_series("lr", "lr", right=True)),
+        make=chart(
+            Series(metric="entropy", label="entropy", unit="nats", signed=True), second_series("lr", "lr", right=True)
+        ),
         help="entropy of the policy; lr: learning rate",
     ),
     "explained": PanelSpec(
         title="explained variance",
         page="learning",
-        make=chart(Series(metric="explained_variance", label="explained"), format_value=measured),
+        make=chart(Series(metric="explained_variance", label="explained", signed=True), format_value=measured),
         help="1 = value predicts returns, 0 = no better than the mean",
+    ),
+    "imitation": PanelSpec(
+        title="imitation",
+        page="learning",
+        make=chart(
+            Series(metric="agreement", label="agreement"),
+            second_series("flown_share", "flown by learner"),
+            second_series("imitation_loss", "loss", right=True),
+            bounds=(0.0, 1.0),
+        ),
+        is_needed=has_teacher,
+        help="agreement with the teacher's discrete choices",
     ),
     "reward_terms": PanelSpec(
         title="reward terms", page="battles", make=PanelRewardTerms, help="sum of each reward term per mech and episode"
@@ -158,7 +185,7 @@ PANELS: dict[str, PanelSpec] = {
     "rating": PanelSpec(
         title="rating",
         page="progress",
-        make=chart(Series(metric="elo", label="Elo", raw=False), marks=rating_marks),
+        make=chart(Series(metric="elo", label="Elo", raw=False, signed=True), marks=rating_marks),
         is_needed=is_rated,
         is_compared=False,
     ),

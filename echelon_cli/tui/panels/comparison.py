@@ -9,7 +9,8 @@ from typing import Any
 from rich.cells import cell_len
 from textual.reactive import reactive
 
-from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, newest_value
+from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, newest_value, value_format
+from echelon_cli.tui.charts.curves import COUNTS
 from echelon_cli.tui.charts.plot import Trace
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
@@ -127,16 +128,19 @@ class PanelOverlay(PanelChart):
 
 def run_traces(chart: Chart, runs: Sequence[RunView], viewport: Viewport) -> list[Trace]:
     """Return the first curve of a chart for each run, labelled with the run's number."""
-    metric = chart.series[0].metric
+    series = chart.series[0]
     return [
         Trace(
             label=str(number),
             role=RUN_ROLES[number - 1],
-            curve=view.curves.curve(metric),
+            curve=view.curves.curve(series.metric),
             positions=view.curves.positions.get(viewport.x_axis, ()),
             dash=DASHES[number - 1],
             raw=False,
-            newest=newest_value(view.snapshot, metric),
+            format_value=value_format(series),
+            signed=series.signed,
+            is_count=series.metric in COUNTS,
+            newest=newest_value(view.snapshot, series.metric),
         )
         for number, view in enumerate(runs, start=1)
     ]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from echelon.arena.intervals import wilson_interval
+from echelon.statistics import wilson_interval
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.format import percent
 from echelon_cli.tui.panels.base import Panel

@@ -36,7 +36,7 @@ def threads(snapshot: RunSnapshot) -> float:
 
 def memory(metric: str, label: str, **options: Any) -> Series:
     """Return the series of an amount of memory."""
-    return Series(metric=metric, label=label, format_value=gib, **options)
+    return Series(metric=metric, label=label, format_value=gib, unit="", **options)
 
 
 PAIRS: tuple[Chart, ...] = (

@@ -53,7 +53,7 @@ def result_text(row: Row) -> str:
 
 def score_text(row: Row) -> str:
     """Return the points of both sides."""
-    return " : ".join(f"{value:g}" for value in row["score"])
+    return " : ".join(f"{value:.1f}" for value in row["score"])
 
 
 COLUMNS: tuple[Column, ...] = (
@@ -64,7 +64,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="age", width=4, text=lambda row, now: age(now - row["created"]) if row["created"] else "-", right=True),
     Column(name="update", width=7, text=lambda row, now: str(row["update"]), right=True, rank=3),
     Column(name="run", width=16, text=lambda row, now: short_run_id(row["run"]), rank=4),
-    Column(name="match", width=12, text=lambda row, now: row["id"], rank=5),
+    Column(name="match", width=16, text=lambda row, now: row["id"], rank=5),
 )
 
 

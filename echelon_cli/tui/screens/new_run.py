@@ -217,12 +217,13 @@ class NewRunScreen(BaseScreen):
 
     def _change(self, preset: str, changes: Mapping[str, Any]) -> None:
         """Apply a preset and changes; invalid ones are reported and not applied."""
+        from echelon.jobs.config_layers import SET
 
         async def work() -> None:
             try:
                 draft = await asyncio.to_thread(make_draft, preset, changes)
             except ValueError as error:
-                self.show_notice(str(error), "bad")
+                self.show_notice(str(error).replace(f" (from {SET})", ""), "bad")
                 return
             self.options.draft = draft
             self.options.redraw()

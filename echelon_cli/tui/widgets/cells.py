@@ -7,7 +7,6 @@ changed cells are sent to the terminal.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -18,30 +17,26 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from echelon_cli.foreign_text import visible
 from echelon_cli.tui.theme import Theme, make_theme
 
 BRIDGE = 5
 """Changed runs separated by fewer equal cells are sent as one: moving the cursor costs about as many bytes."""
 
-NEVER_SHOWN = "\N{REPLACEMENT CHARACTER}"
-"""Replaces control characters, which must not reach the terminal."""
+CHARS_PER_CELL = 4
+"""Characters that are considered per cell of a truncated text; combining characters have no cell of their own."""
 
 Span = tuple[str, str]
 """Text and its role."""
 
 
-@lru_cache(4096)
-def sanitize(text: str) -> str:
-    """Return the text with control characters replaced."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else NEVER_SHOWN for c in text)
-
-
 def truncate(text: str, width: int, ellipsis: str = "…") -> str:
     """Return the text in at most ``width`` cells, ended by ``ellipsis`` where it is longer."""
-    text = sanitize(text)
     if width <= 0:
         return ""
-    if cell_len(text) <= width:
+    considered = CHARS_PER_CELL * (width + 1)
+    whole, text = len(text) <= considered, visible(text[:considered])
+    if whole and cell_len(text) <= width:
         return text
     while text and cell_len(text) > width - 1:
         text = text[:-1]
@@ -62,7 +57,7 @@ class Grid:
         if not 0 <= y < self.height:
             return x
         chars, roles = self.chars[y], self.roles[y]
-        for char in sanitize(text):
+        for char in visible(text):
             size = 1 if char.isascii() else cell_len(char)
             if size == 0:
                 continue
@@ -83,7 +78,7 @@ class Grid:
 
     def right(self, x: int, y: int, text: str, role: str = "") -> None:
         """Write text right-aligned, ending before column ``x``."""
-        self.put(x - cell_len(sanitize(text)), y, text, role)
+        self.put(x - cell_len(visible(text)), y, text, role)
 
     def fill(self, y: int, role: str) -> None:
         """Set the role of a whole row."""
@@ -150,7 +145,7 @@ def draw_frame(grid: Grid, theme: Theme, title: str = "", *, focused: bool = Fal
         shown = truncate(title, free - 2, s.ellipsis)
         grid.put(1, 0, f" {shown} ", "focus" if focused else "title")
         free -= cell_len(shown) + 3
-    if note and cell_len(sanitize(note)) + 3 <= free:
+    if note and cell_len(visible(note)) + 3 <= free:
         grid.right(grid.width - 2, 0, f" {note} ", "dim")
 
 

@@ -12,8 +12,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widgets import Input
 
+from echelon_cli.foreign_text import visible
 from echelon_cli.tui.theme import Theme
-from echelon_cli.tui.widgets.cells import sanitize
 
 PLACEHOLDER = "panel or metric, words or a pattern: loss, clip|norm"
 
@@ -39,7 +39,7 @@ class PromptField(Input):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the field with its prompt in the padding at the left."""
-        label = Strip([Segment(f" {sanitize(self.prompt)} ", self.theme.style("key"))])
+        label = Strip([Segment(f" {visible(self.prompt)} ", self.theme.style("key"))])
         prompt_width, lines = label.cell_length, super().render_lines(crop)
         if crop.x >= prompt_width:
             return lines

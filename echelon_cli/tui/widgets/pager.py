@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from echelon_cli.tui.widgets.cells import CellView, Grid, Span, sanitize
+from echelon_cli.foreign_text import visible
+from echelon_cli.tui.widgets.cells import CellView, Grid, Span
 
 SIDE_STEP = 20
 """Columns per horizontal scroll step."""
@@ -124,4 +125,4 @@ class Pager(CellView, can_focus=True):
 
 def line_text(line: Sequence[Span]) -> str:
     """Return the characters of a line as drawn."""
-    return "".join(sanitize(text) for text, _ in line)
+    return "".join(visible(text) for text, _ in line)

@@ -121,7 +121,7 @@ COLUMNS: tuple[Column, ...] = (
         width=24,
         right=False,
         rank=6,
-        text=lambda row, now: row.reason or row.alert or (f"against {row.opponent}" if row.opponent else ""),
+        text=lambda row, now: row.status,
         role=lambda row: STATE_ROLES.get(row.state, "") if row.reason else "warn" if row.alert else "dim",
     ),
 )

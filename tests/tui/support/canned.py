@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from echelon.files import atomic_write
 from echelon.jobs.process import boot_id
 from echelon.jobs.spec import JobSpec, write_spec
-from echelon.runs import RunPaths, atomic_write
+from echelon.runs import RunPaths
 from echelon.telemetry.events import (
     Event,
     EventAlert,
@@ -78,6 +79,8 @@ def update_event(update: int, rng: random.Random, planned: int = 440) -> EventUp
         max_grad_norm=0.5,
         explained_variance=0.93 - 0.9 * math.exp(-share * 12) + 0.015 * rng.gauss(0, 1),
         lr=1e-3 * (1 - share),
+        agreement=1 - 0.5 * math.exp(-share * 20), imitation_loss=2.5 + 10 * math.exp(-share * 20),
+        flown_share=min(0.5, 2 * share),
         ent_coef=0.001,
         epochs=1,
         phases_s={"env": 0.40, "forward": 0.30, "update": 0.54, "other": 0.012},
@@ -199,11 +202,11 @@ def make_run(
         message = "ppo.lr -1 must be > 0" if ended == "failed" else ""
         atomic_write(paths.exit, json.dumps({"code": code, "message": message, "update": updates, "global_step": step}))
     else:
-        beat(paths, updates, step)
+        write_progress(paths, updates, step)
     return paths
 
 
-def beat(paths: RunPaths, update: int, step: int) -> None:
+def write_progress(paths: RunPaths, update: int, step: int) -> None:
     """Write the progress file that a running trainer writes every second."""
     row = {"monotonic": time.monotonic(), "boot_id": boot_id(), "phase": "training", "update": update}
     atomic_write(paths.progress, json.dumps({**row, "global_step": step}))

@@ -3,6 +3,7 @@
 // allocate memory.
 
 import { BY_RATE, type ColumnSpec, type Dtype, type FrameColumnSpec } from "../protocol.gen";
+import { ReplayError } from "./payload";
 
 const BYTES: Record<Dtype, number> = { u8: 1, u16: 2, u32: 4, i8: 1, i16: 2, i32: 4 };
 
@@ -65,7 +66,7 @@ function blockBytes(columns: readonly ColumnSpec[], rows: number, widths: readon
   let total = 0;
   columns.forEach((spec, i) => {
     const size = BYTES[spec.dtype];
-    if (size === undefined) throw new Error(`column "${spec.name}" has type "${spec.dtype}", expected u8 to i32`);
+    if (size === undefined) throw new ReplayError(`column "${spec.name}" has type "${spec.dtype}", expected u8 to i32`);
     total += rows * widths[i] * size;
   });
   return total;
@@ -76,7 +77,7 @@ function rateOf(spec: ColumnSpec, found: ReadonlyMap<string, ReadColumn<ColumnSp
   const { rate, gain } = spec as FrameColumnSpec;
   const by = found.get(rate ?? "");
   if (by === undefined || by.spec.predict === BY_RATE || by.ints.length !== count || !Number.isInteger(gain)) {
-    throw new Error(`column "${spec.name}" refers to no valid rate column`);
+    throw new ReplayError(`column "${spec.name}" refers to no valid rate column`);
   }
   return { ints: by.ints, gain: gain ?? 0 };
 }
@@ -93,7 +94,7 @@ export function decodeBlock<Spec extends ColumnSpec>(
 ): Map<string, ReadColumn<Spec>> {
   const widths = columns.map(widthOf);
   const total = blockBytes(columns, rows, widths);
-  if (data.length !== total) throw new Error(`block holds ${data.length} bytes, expected ${total}`);
+  if (data.length !== total) throw new ReplayError(`block holds ${data.length} bytes, expected ${total}`);
   const wide = widths.reduce((sum, width) => sum + width, 0);
   let [first, rest, high] = [0, Math.min(rows, 1) * wide, rows * wide];
   const found = new Map<string, ReadColumn<Spec>>();

@@ -4,6 +4,7 @@
 import { unzlibSync } from "fflate";
 import {
   ALIGNMENT,
+  BUDGETS,
   CODEC_NONE,
   CODEC_ZLIB,
   END_MAGIC,
@@ -14,6 +15,7 @@ import {
   MAX_STORED_BYTES,
   RecordType,
 } from "../protocol.gen";
+import { ReplayError } from "./payload";
 
 /** Position of a record and the fields of its head. */
 export interface RecordHead {
@@ -57,16 +59,17 @@ export function recordLength(head: RecordHead): number {
 
 /** Read the head at `offset`; throws if it is truncated or exceeds a limit. */
 export function parseHead(file: Uint8Array, offset: number): RecordHead {
-  if (offset + HEAD_BYTES > file.length) throw new Error(`record at byte ${offset} is truncated`);
+  if (offset + HEAD_BYTES > file.length) throw new ReplayError(`record at byte ${offset} is truncated`);
   const view = new DataView(file.buffer, file.byteOffset + offset, HEAD_BYTES);
   const [stored, raw] = [view.getUint32(4, true), view.getUint32(8, true)];
-  if (stored > MAX_STORED_BYTES || raw > MAX_RAW_BYTES)
-    throw new Error(`record at byte ${offset} claims ${Math.max(stored, raw)} bytes, more than allowed`);
+  const type = view.getUint8(0);
+  if (stored > MAX_STORED_BYTES || raw > (BUDGETS[type] ?? BUDGETS[0]).rawBytes)
+    throw new ReplayError(`record at byte ${offset} claims ${Math.max(stored, raw)} bytes, more than allowed`);
   return {
     offset,
     stored,
     raw,
-    type: view.getUint8(0),
+    type,
     codec: view.getUint8(1),
     tick0: view.getUint32(12, true),
     tick1: view.getUint32(16, true),
@@ -77,18 +80,23 @@ export function parseHead(file: Uint8Array, offset: number): RecordHead {
 /** Return a record's stored payload; throws if its checksum differs. */
 export function storedPayload(file: Uint8Array, head: RecordHead): Uint8Array {
   const start = head.offset + HEAD_BYTES;
-  if (start + head.stored > file.length) throw new Error(`record at byte ${head.offset} is truncated`);
+  if (start + head.stored > file.length) throw new ReplayError(`record at byte ${head.offset} is truncated`);
   const stored = file.subarray(start, start + head.stored);
   if (crc32(stored, crc32(file.subarray(head.offset, head.offset + CRC_AT))) !== head.crc)
-    throw new Error(`record at byte ${head.offset} is damaged`);
+    throw new ReplayError(`record at byte ${head.offset} is damaged`);
   return stored;
 }
 
 /** Inflate a zlib stream to exactly `raw` bytes; the output buffer never grows beyond that. */
 export function inflate(stored: Uint8Array, raw: number): Uint8Array {
-  if (raw > MAX_RAW_BYTES) throw new Error(`payload claims ${raw} bytes, more than allowed`);
-  const out = unzlibSync(stored, { out: new Uint8Array(raw) });
-  if (out.length !== raw) throw new Error(`payload inflates to ${out.length} bytes, expected ${raw}`);
+  if (raw > MAX_RAW_BYTES) throw new ReplayError(`payload claims ${raw} bytes, more than allowed`);
+  let out: Uint8Array;
+  try {
+    out = unzlibSync(stored, { out: new Uint8Array(raw) });
+  } catch (error) {
+    throw new ReplayError(`payload cannot be inflated: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  if (out.length !== raw) throw new ReplayError(`payload inflates to ${out.length} bytes, expected ${raw}`);
   return out;
 }
 
@@ -97,8 +105,8 @@ export function payload(file: Uint8Array, head: RecordHead): Uint8Array {
   const stored = storedPayload(file, head);
   if (head.codec === CODEC_ZLIB) return inflate(stored, head.raw);
   if (head.codec !== CODEC_NONE)
-    throw new Error(`record at byte ${head.offset} has codec ${head.codec}, expected 0 or 1`);
-  if (stored.length !== head.raw) throw new Error(`record at byte ${head.offset} has the wrong length`);
+    throw new ReplayError(`record at byte ${head.offset} has codec ${head.codec}, expected 0 or 1`);
+  if (stored.length !== head.raw) throw new ReplayError(`record at byte ${head.offset} has the wrong length`);
   return stored;
 }
 
@@ -111,7 +119,7 @@ function hasTrailer(file: Uint8Array, last: RecordHead | null): boolean {
 
 /** Find the records of a file up to its end or first fault; throws if it is no replay. */
 export function scanFile(file: Uint8Array): FileMap {
-  if (!MAGIC.every((byte, i) => file[i] === byte)) throw new Error("the file is not an Echelon replay (.ecr)");
+  if (!MAGIC.every((byte, i) => file[i] === byte)) throw new ReplayError("the file is not an Echelon replay (.ecr)");
   const found: Partial<FileMap> & { chunks: RecordHead[] } = { chunks: [] };
   let last: RecordHead | null = null;
   for (let offset = MAGIC.length; offset < file.length && found.chunks.length < MAX_CHUNKS; ) {
@@ -128,7 +136,7 @@ export function scanFile(file: Uint8Array): FileMap {
       break;
     }
   }
-  if (!found.header) throw new Error("the replay is truncated within its header");
+  if (!found.header) throw new ReplayError("the replay is truncated within its header");
   return {
     header: found.header,
     world: found.world ?? null,

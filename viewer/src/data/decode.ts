@@ -2,104 +2,65 @@
 // ones are skipped, and those that an older file lacks are zero. Ticks are converted to ticks of the match, tables
 // sorted by time, and cells renumbered with x fastest.
 
-import { decode as unpack } from "@msgpack/msgpack";
 import type { ChunkRecord, FrameColumnSpec, Header, IndexRecord, IndexView, Series, TableSpec } from "../protocol.gen";
 import {
+  HEADER_FORM,
   INDEX_TABLES,
-  MAX_EDGE,
+  MAX_CELLS,
+  MAX_CHUNK_TICKS,
+  MAX_CHUNKS,
   MAX_FRAMES,
-  MAX_MECHS,
-  MAX_NAMES,
+  MAX_MARKERS,
   MAX_RAW_BYTES,
   MAX_ROWS,
+  MAX_SECONDS,
+  MAX_VALUES,
   MECH_COLUMNS,
   OLDEST_MAJOR,
+  OUTCOME_FORM,
+  RecordType,
   SCHEMA_MAJOR,
-  TICK_HZ_LIMIT,
   WORLD_HEAD_BYTES,
 } from "../protocol.gen";
 import { decodeBlock } from "./columns";
-import { type RecordHead, inflate } from "./container";
+import { type RecordHead, inflate, payload } from "./container";
+import { checkForm } from "./form";
+import { ReplayError, unpackMap } from "./payload";
 import type { Timeline } from "./series";
 import type { Chunk, CloudRows, Insight, EventRows, RoundRows, Rows, World } from "./replay";
 
-const LIMITS = { maxArrayLength: 2 ** 20, maxMapLength: 2 ** 16, maxStrLength: 2 ** 20 };
 const MAX_VOXELS = MAX_RAW_BYTES - WORLD_HEAD_BYTES; // largest world that fits into a record
-const MAX_TICKS = 2 ** 16 - 1; // largest distance of two frames: ticks within a chunk have 16 bits
+const MAX_TABLES = 64; // of a record
 
-/** Return the msgpack map in a payload; throws if it is no map. */
-function unpackMap(data: Uint8Array): Record<string, unknown> {
-  const value = unpack(data, LIMITS);
-  if (value === null || typeof value !== "object" || Array.isArray(value))
-    throw new Error("record does not hold a map");
-  return value as Record<string, unknown>;
-}
-
-/** Allowed range of a header field that determines memory allocation. */
-interface Bound {
-  readonly field: string;
-  readonly of: (header: Header) => unknown;
-  readonly least: number;
-  readonly most: number;
-}
-
-const count = (field: string, of: Bound["of"], least: number, most: number): Bound => ({ field, of, least, most });
-
-/** Integer fields of every header. */
-const COUNTS: readonly Bound[] = [
-  count("mechs", (header) => header.mechs, 1, MAX_MECHS),
-  ...["x", "y", "z"].map((axis, i) => count(`world.size ${axis}`, (header) => header.world?.size?.[i], 1, MAX_EDGE)),
-  count("frame_ticks", (header) => header.frame_ticks, 1, MAX_TICKS),
-  count("number of cooldowns", (header) => header.cooldowns?.length, 0, MAX_NAMES),
-];
-
-/** Integer fields of headers with policy columns. */
-const INSIGHT_COUNTS: readonly Bound[] = [
-  count("insight.contacts", (header) => header.insight?.contacts, 0, MAX_NAMES),
-  count("number of insight.actions", (header) => header.insight?.actions?.length, 0, MAX_NAMES),
-  count("number of insight.terms", (header) => header.insight?.terms?.length, 0, MAX_NAMES),
-];
-
-/** Check the fields of a header that determine memory allocation; throws with a message for the user. */
+/** Check a header before anything trusts it; throws with a message for the user. */
 export function checkHeader(header: Header): Header {
-  const major = header.schema?.[0];
-  if (!(major >= OLDEST_MAJOR && major <= SCHEMA_MAJOR)) {
-    throw new Error(`the replay has format ${major}, this viewer reads ${OLDEST_MAJOR} to ${SCHEMA_MAJOR}`);
+  const major: unknown = header.schema?.[0];
+  if (typeof major === "number" && !(major >= OLDEST_MAJOR && major <= SCHEMA_MAJOR)) {
+    throw new ReplayError(`the replay has format ${major}, this viewer reads ${OLDEST_MAJOR} to ${SCHEMA_MAJOR}`);
   }
-  for (const { field, of, least, most } of header.insight ? [...COUNTS, ...INSIGHT_COUNTS] : COUNTS) {
-    const value = of(header);
-    const fits = Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
-    if (!fits)
-      throw new Error(
-        `the replay's header says ${field} is ${String(value)}, expected an integer from ${least} to ${most}`,
-      );
-  }
+  checkForm(header, HEADER_FORM, "the replay's header");
   const voxels = header.world.size.reduce((product, edge) => product * edge, 1);
   if (voxels > MAX_VOXELS)
-    throw new Error(
+    throw new ReplayError(
       `the replay's header says world.size is ${header.world.size.join(" x ")}, expected at most ${MAX_VOXELS} voxels`,
     );
-  if (!(header.tick_hz > 0 && header.tick_hz <= TICK_HZ_LIMIT)) {
-    throw new Error(
-      `the replay's header says tick_hz is ${header.tick_hz}, expected more than 0 and at most ${TICK_HZ_LIMIT}`,
-    );
-  }
-  if (header.roster?.length !== header.mechs) throw new Error("the replay's roster does not match its mechs");
+  if (header.roster.length !== header.mechs) throw new ReplayError("the replay's roster does not match its mechs");
   return header;
 }
 
 /** Decode a HEADER payload. */
 export function decodeHeader(data: Uint8Array): Header {
-  return checkHeader(unpackMap(data) as unknown as Header);
+  return checkHeader(unpackMap(data, RecordType.HEADER) as unknown as Header);
 }
 
 /** Decode a WORLD payload; the file's z-fastest order becomes x-fastest. */
 export function decodeWorld(data: Uint8Array): World {
-  if (data.length < WORLD_HEAD_BYTES) throw new Error("the world is truncated");
+  if (data.length < WORLD_HEAD_BYTES) throw new ReplayError("the world is truncated");
   const view = new DataView(data.buffer, data.byteOffset, WORLD_HEAD_BYTES);
   const [sizeX, sizeY, sizeZ] = [view.getUint32(0, true), view.getUint32(4, true), view.getUint32(8, true)];
   const stored = data.subarray(WORLD_HEAD_BYTES);
-  if (stored.length !== sizeX * sizeY * sizeZ) throw new Error("the world's size does not match its voxels");
+  if (stored.length !== sizeX * sizeY * sizeZ || !(sizeZ > 0))
+    throw new ReplayError("the world's size does not match its voxels");
   const material = new Uint8Array(stored.length);
   const layer = sizeX * sizeY;
   for (let column = 0; column < layer; column++) {
@@ -113,22 +74,55 @@ export function decodeStoredWorld(stored: Uint8Array, size: readonly number[]): 
   return decodeWorld(inflate(stored, WORLD_HEAD_BYTES + size[0] * size[1] * size[2]));
 }
 
+/** Decode the WORLD record of a file, which must have the size in its header. */
+export function decodeFileWorld(file: Uint8Array, head: RecordHead, size: readonly number[]): World {
+  const voxels = size[0] * size[1] * size[2];
+  if (head.raw !== WORLD_HEAD_BYTES + voxels)
+    throw new ReplayError(`the world has ${head.raw} bytes, expected ${WORLD_HEAD_BYTES + voxels}`);
+  const world = decodeWorld(payload(file, head));
+  if (world.size.some((edge, axis) => edge !== size[axis]))
+    throw new ReplayError("the world has another size than the header says");
+  return world;
+}
+
 /** Write integers times `scale` into an array. */
 function physical<T extends Float32Array | Float64Array>(ints: ArrayLike<number>, scale: number, into: T): T {
   for (let i = 0; i < ints.length; i++) into[i] = ints[i] * scale;
   return into;
 }
 
+type Blocks = readonly [number, Uint8Array][];
+
+/** Return the blocks of a record's tables; throws unless each has a number of rows and bytes. */
+function blocksOf(value: unknown): Blocks {
+  const isBlock = (block: unknown) =>
+    Array.isArray(block) &&
+    block.length === 2 &&
+    Number.isInteger(block[0]) &&
+    block[0] >= 0 &&
+    block[0] <= MAX_ROWS &&
+    block[1] instanceof Uint8Array;
+  if (!Array.isArray(value) || value.length > MAX_TABLES || !value.every(isBlock))
+    throw new ReplayError(`record has invalid tables, expected each with at most ${MAX_ROWS} rows`);
+  return value as Blocks;
+}
+
+/** Throw unless a record with these tables and further values stays within the limit. */
+function checkValues(specs: readonly TableSpec[], blocks: Blocks, values: number): void {
+  const rows = specs.map(({ columns }, i) => columns.length * (blocks[i]?.[0] ?? 0));
+  const total = rows.reduce((sum, count) => sum + count, values);
+  if (!(total <= MAX_VALUES)) throw new ReplayError(`record has ${total} values, expected at most ${MAX_VALUES}`);
+}
+
 /** Decode the table with a name, or return an empty one; missing columns are zero. */
 function table<Names extends string>(
   specs: readonly TableSpec[],
-  blocks: readonly [number, Uint8Array][],
+  blocks: Blocks,
   name: string,
   columns: readonly Names[],
 ): Rows<Names> {
   const at = specs.findIndex((spec) => spec.name === name);
   const [count, data] = (at >= 0 ? blocks[at] : undefined) ?? [0, new Uint8Array()];
-  if (!(count >= 0 && count <= MAX_ROWS)) throw new Error(`table "${name}" claims ${count} rows`);
   const decoded = at >= 0 && count > 0 ? decodeBlock(specs[at].columns, data, count, () => 1) : null;
   const result: Record<string, Float64Array | number> = { count };
   for (const column of columns) {
@@ -149,8 +143,14 @@ function sortRows<Names extends string>(rows: Rows<Names>, columns: readonly Nam
 /** Expand the run lengths of a voxel table to one row per cell, cells numbered x fastest. */
 function expandRuns(rows: Rows<"tick" | "cell" | "run" | "material">, size: readonly number[]): Chunk["edits"] {
   const [sizeX, sizeY, sizeZ] = size;
-  const count = rows.run.reduce((sum, run) => sum + run, 0);
-  if (count > sizeX * sizeY * sizeZ * 4) throw new Error(`a chunk edits ${count} voxels, more than the map has`);
+  let count = 0;
+  for (let row = 0; row < rows.count; row++) {
+    const [cell, run] = [rows.cell[row], rows.run[row]];
+    const inside = Number.isInteger(cell) && Number.isInteger(run) && cell >= 0 && run >= 0;
+    if (!inside || cell + run > sizeX * sizeY * sizeZ) throw new ReplayError("a chunk edits voxels outside the map");
+    count += run;
+    if (count > MAX_CELLS) throw new ReplayError(`a chunk edits more than ${MAX_CELLS} voxels`);
+  }
   const cells = {
     tick: new Float64Array(count),
     cell: new Float64Array(count),
@@ -218,17 +218,23 @@ const VOXEL_COLUMNS = ["tick", "cell", "run", "material"] as const;
 
 /** Decode a CHUNK payload. */
 export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array): Chunk {
-  const record = unpackMap(data) as unknown as ChunkRecord;
+  const record = unpackMap(data, RecordType.CHUNK) as unknown as ChunkRecord;
   const [frames, mechs] = [record.f, header.mechs];
-  if (!(frames >= 1 && frames <= MAX_FRAMES)) throw new Error(`chunk has ${frames} frames`);
+  if (!(Number.isInteger(frames) && frames >= 1 && frames <= MAX_FRAMES))
+    throw new ReplayError(`chunk has ${String(frames)} frames`);
+  if (!(record.c instanceof Uint8Array)) throw new ReplayError("chunk has no frames");
   const wide = MECH_COLUMNS.length + 2 + header.cooldowns.length + insightWidth(header);
-  // every stored value takes at least a byte, so that no valid chunk holds more; missing columns are allocated too
-  if (frames * mechs * wide > MAX_RAW_BYTES)
-    throw new Error(
-      `chunk has ${frames} frames of ${mechs} mechs with ${wide} values each, expected at most ${MAX_RAW_BYTES} in all`,
+  // missing columns are allocated too
+  if (frames * mechs * wide > MAX_VALUES)
+    throw new ReplayError(
+      `chunk has ${frames} frames of ${mechs} mechs with ${wide} values each, expected at most ${MAX_VALUES} in all`,
     );
+  const blocks = blocksOf(record.t);
   const entities = { frame: 1, team: 2, mech: mechs };
-  const columns = decodeBlock(header.columns, record.c, frames, (spec: FrameColumnSpec) => entities[spec.per] * spec.k);
+  const widthOf = (spec: FrameColumnSpec) => entities[spec.per] * spec.k;
+  const width = header.columns.reduce((sum, spec) => sum + widthOf(spec), 0);
+  checkValues(header.tables, blocks, frames * width);
+  const columns = decodeBlock(header.columns, record.c, frames, widthOf);
   const values = <T extends Float32Array | Float64Array>(name: string, empty: T): T => {
     const got = columns.get(name);
     return got && got.ints.length === empty.length ? physical(got.ints, got.spec.scale, empty) : empty;
@@ -236,11 +242,15 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   const mech = Object.fromEntries(
     MECH_COLUMNS.map((name) => [name, values(name, new Float32Array(frames * mechs))]),
   ) as Chunk["mech"];
+  const tick = values("tick", new Float64Array(frames));
+  const [last, length] = [tick[frames - 1], head.tick1 - head.tick0];
+  if (tick[0] !== 0 || last !== length || tick.some((at, f) => at < tick[Math.max(0, f - 1)]))
+    throw new ReplayError(`chunk has ticks ${tick[0]} to ${last}, expected 0 to ${length}`);
   const fromMatch = (ticks: Float64Array) => ticks.map((tick) => tick + head.tick0);
-  const events = sortRows(table(header.tables, record.t, "events", EVENT_COLUMNS), EVENT_COLUMNS, "tick");
-  const rounds = sortRows(table(header.tables, record.t, "rounds", ROUND_COLUMNS), ROUND_COLUMNS, "frame");
-  const clouds = sortRows(table(header.tables, record.t, "clouds", CLOUD_COLUMNS), CLOUD_COLUMNS, "tick");
-  const voxels = (name: string) => expandRuns(table(header.tables, record.t, name, VOXEL_COLUMNS), header.world.size);
+  const events = sortRows(table(header.tables, blocks, "events", EVENT_COLUMNS), EVENT_COLUMNS, "tick");
+  const rounds = sortRows(table(header.tables, blocks, "rounds", ROUND_COLUMNS), ROUND_COLUMNS, "frame");
+  const clouds = sortRows(table(header.tables, blocks, "clouds", CLOUD_COLUMNS), CLOUD_COLUMNS, "tick");
+  const voxels = (name: string) => expandRuns(table(header.tables, blocks, name, VOXEL_COLUMNS), header.world.size);
   const edits = voxels("edits");
   const insight = insightOf(header, values, frames * mechs);
   const insightBytes = insight ? Object.values(insight).reduce((sum, column) => sum + column.byteLength, 0) : 0;
@@ -251,7 +261,7 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
     mechs,
     mech,
     ...walkedDistance(mech, frames, mechs),
-    tick: fromMatch(values("tick", new Float64Array(frames))),
+    tick: fromMatch(tick),
     score: values("score", new Float64Array(frames * 2)),
     tonnage: values("tonnage", new Float64Array(frames * 2)),
     cooldown: values("cooldown", new Float32Array(frames * mechs * header.cooldowns.length)),
@@ -265,12 +275,31 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   };
 }
 
+const INDEX_ROWS: Record<string, number> = { chunks: MAX_CHUNKS, series: MAX_SECONDS, markers: MAX_MARKERS };
+
+/** Return the leading chunks of a match that follow each other and end within the longest match. */
+export function validChunks(header: Header, heads: readonly RecordHead[]): RecordHead[] {
+  const end = MAX_SECONDS * header.tick_hz;
+  const wrong = heads.findIndex(({ tick0, tick1 }, i) => {
+    const previous = i > 0 ? heads[i - 1].tick1 : 0;
+    return !(previous <= tick0 && tick0 <= tick1 && tick1 <= Math.min(tick0 + MAX_CHUNK_TICKS, end));
+  });
+  return wrong < 0 ? [...heads] : heads.slice(0, wrong);
+}
+
 /** Decode an INDEX payload into the timeline that the server's index route would return. */
 export function decodeIndex(data: Uint8Array): Timeline {
-  const record = unpackMap(data) as unknown as IndexRecord;
+  const record = unpackMap(data, RecordType.INDEX) as unknown as IndexRecord;
+  const blocks = blocksOf(record.t);
+  checkValues(INDEX_TABLES, blocks, 0);
+  INDEX_TABLES.forEach(({ name }, i) => {
+    const rows = blocks[i]?.[0] ?? 0;
+    if (rows > INDEX_ROWS[name]) throw new ReplayError(`index has ${rows} rows of ${name}`);
+  });
+  if (record.outcome) checkForm(record.outcome, OUTCOME_FORM, "the replay's outcome");
   const pairs = ["score", "alive", "hp", "damage"] as const;
   const names = pairs.flatMap((name) => [`${name}_blue`, `${name}_red`]);
-  const rows: Rows<string> = table(INDEX_TABLES, record.t, "series", ["second", ...names]);
+  const rows: Rows<string> = table(INDEX_TABLES, blocks, "series", ["second", ...names]);
   const pair = (name: string): [number[], number[]] => [[...rows[`${name}_blue`]], [...rows[`${name}_red`]]];
   const series: Series = {
     second: [...rows.second],
@@ -279,8 +308,8 @@ export function decodeIndex(data: Uint8Array): Timeline {
     hp: pair("hp"),
     damage: pair("damage"),
   };
-  const marks = table(INDEX_TABLES, record.t, "markers", ["tick", "kind", "who", "whom"]);
+  const marks = table(INDEX_TABLES, blocks, "markers", ["tick", "kind", "who", "whom"]);
   const markers: IndexView["markers"] = [];
   for (let i = 0; i < marks.count; i++) markers.push([marks.tick[i], marks.kind[i], marks.who[i], marks.whom[i]]);
-  return { series, markers, outcome: record.outcome };
+  return { series, markers, outcome: record.outcome || null };
 }

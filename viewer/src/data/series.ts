@@ -1,7 +1,15 @@
 // Rebuilds the timeline of a whole match from its chunks, for files that were not closed and have no INDEX: values per
 // second of both teams, and marked events. The counterpart of echelon/replay/timeline.py.
 
-import { EventKind, type Header, type IndexView, MARKER_KINDS, MechFlag, type Series } from "../protocol.gen";
+import {
+  EventKind,
+  type Header,
+  type IndexView,
+  MARKER_KINDS,
+  MAX_MARKERS,
+  MechFlag,
+  type Series,
+} from "../protocol.gen";
 import type { RecordHead } from "./container";
 import type { Chunk } from "./replay";
 
@@ -41,7 +49,8 @@ export function rebuildIndex(
     for (let frame = series.second.length > 0 ? 1 : 0; frame < chunk.frames; frame++) {
       for (; at < events.count && events.tick[at] <= chunk.tick[frame]; at++) {
         const [who, whom] = [events.who[at], events.whom[at]];
-        if (MARKER_KINDS.includes(events.kind[at])) markers.push([events.tick[at], events.kind[at], who, whom]);
+        const listed = MARKER_KINDS.includes(events.kind[at]) && markers.length < MAX_MARKERS;
+        if (listed) markers.push([events.tick[at], events.kind[at], who, whom]);
         // damage by hazards (-1) and to friends does not count
         const counts = events.kind[at] === EventKind.HIT && who in teams && whom in teams && teams[who] !== teams[whom];
         if (counts) damage[teams[who]] += events.value[at];

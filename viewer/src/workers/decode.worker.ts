@@ -1,11 +1,20 @@
 // Worker that decodes replays: records, columns and worlds in, typed arrays out.
 
 import { type FileMap, type RecordHead, parseHead, payload, scanFile } from "../data/container";
-import { checkHeader, decodeChunk, decodeHeader, decodeIndex, decodeStoredWorld, decodeWorld } from "../data/decode";
+import {
+  checkHeader,
+  decodeChunk,
+  decodeFileWorld,
+  decodeHeader,
+  decodeIndex,
+  decodeStoredWorld,
+  validChunks,
+} from "../data/decode";
+import { ReplayError } from "../data/payload";
 import { type Scenery, prepareScenery } from "../data/appearance";
 import type { Chunk, World } from "../data/replay";
 import { paintMap } from "../data/thumbnail";
-import { rebuildIndex } from "../data/series";
+import { type Timeline, rebuildIndex } from "../data/series";
 import type { Header } from "../protocol.gen";
 import { serve } from "./link";
 import type { DecodeCalls, OpenedFile } from "./messages";
@@ -14,7 +23,7 @@ let header: Header | null = null;
 let file: { bytes: Uint8Array; map: FileMap } | null = null;
 
 function known(): Header {
-  if (header === null) throw new Error("no replay is open");
+  if (header === null) throw new ReplayError("no replay is open");
   return header;
 }
 
@@ -44,11 +53,20 @@ function prepared(world: World, materials: readonly string[]): [Scenery, Transfe
 function openFile(bytes: Uint8Array): OpenedFile {
   const map = scanFile(bytes);
   header = decodeHeader(payload(bytes, map.header));
+  map.chunks = validChunks(header, map.chunks);
   file = { bytes, map };
-  const index = map.index
-    ? decodeIndex(payload(bytes, map.index))
-    : rebuildIndex(known(), map.chunks, (head) => chunkOf(bytes, head));
-  return { header, index, ticks: map.chunks.map((head) => [head.tick0, head.tick1]), complete: map.complete };
+  const ticks = map.chunks.map((head): [number, number] => [head.tick0, head.tick1]);
+  return { header, index: timelineOf(bytes, map), ticks, complete: map.complete };
+}
+
+/** Return the timeline in the index of a file, or built from its chunks if the index is missing or invalid. */
+function timelineOf(bytes: Uint8Array, map: FileMap): Timeline {
+  try {
+    if (map.index) return decodeIndex(payload(bytes, map.index));
+  } catch (error) {
+    if (!(error instanceof ReplayError)) throw error;
+  }
+  return rebuildIndex(known(), map.chunks, (head) => chunkOf(bytes, head));
 }
 
 serve<DecodeCalls>({
@@ -59,7 +77,7 @@ serve<DecodeCalls>({
   },
   fileChunk: ({ number }) => {
     const head = file?.map.chunks[number];
-    if (!file || !head) throw new Error(`the replay has no chunk ${number}`);
+    if (!file || !head) throw new ReplayError(`the replay has no chunk ${number}`);
     const chunk = chunkOf(file.bytes, head);
     return [chunk, buffersOf(chunk)];
   },
@@ -70,8 +88,9 @@ serve<DecodeCalls>({
   },
   fileWorld: () => {
     const head = file?.map.world;
-    if (!file || !head) throw new Error("the replay does not embed its world; open it through `echelon serve`");
-    return prepared(decodeWorld(payload(file.bytes, head)), known().materials);
+    if (!file || !head) throw new ReplayError("the replay does not embed its world; open it through `echelon serve`");
+    const { world, materials } = known();
+    return prepared(decodeFileWorld(file.bytes, head, world.size), materials);
   },
   world: ({ bytes, size, materials }) => prepared(decodeStoredWorld(new Uint8Array(bytes), size), materials),
   picture: ({ bytes, size, materials }) => {

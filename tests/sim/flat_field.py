@@ -1,4 +1,4 @@
-"""A bare test field: flat maps and a batch whose mechs are put wherever a test wants them."""
+"""A flat field for tests: flat maps, and a batch whose mechs the test places."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from echelon.actions import ActionIndex, action_dim
 from echelon.config import PACK_SIZE, EnvConfig, WorldConfig
 from echelon.nav.lanes import navigation_fields
 from echelon.sim import step
-from echelon.sim.arsenal import CHASSIS
+from echelon.sim.arsenal import CHASSIS, WEAPONS, Weapon
 from echelon.sim.backend import Launch
 from echelon.sim.batch import Batch
 from echelon.sim.state import Field
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, STOPS_SHOT, Material, bit_plane
 
 Edit = Callable[[np.ndarray], None]
+NEVER_TICKS = 100_000
+"""Cooldown of a weapon that a test keeps from firing."""
 
 
 @dataclass
 class FlatMaps:
-    """Hand-made maps, as a bank."""
+    """A map bank built by a test."""
 
     material: Any
     move_plane: Any
@@ -37,12 +39,12 @@ class FlatMaps:
 
     @property
     def num_packs(self) -> np.ndarray:
-        """Packs per team: every place is taken."""
+        """Packs per team; every spawn point is used."""
         return np.full(len(self.spawn), self.spawn.shape[1] // (2 * PACK_SIZE), np.int32)
 
     @cached_property
     def flow(self) -> np.ndarray:
-        """Ways to the zone, as the bank has them."""
+        """Flow fields to the zone, as a map bank has them."""
         zones = np.asarray(self.zone, float).tolist()
         return np.stack(
             [
@@ -75,7 +77,7 @@ def flat_maps(cfg: EnvConfig, edit: Edit | None = None, count: int = 1) -> FlatM
 
 
 class Scene:
-    """Ways of arranging a batch: overwrite arrays, place mechs, set actions."""
+    """Methods that arrange a batch: overwrite arrays, place mechs, set actions."""
 
     cfg: EnvConfig
     batch: Batch
@@ -108,6 +110,38 @@ class Scene:
             values = self.batch.numpy("actions").copy()
             values[:, mech, ActionIndex[name.upper()]] = value
             self.batch.set("actions", values)
+
+    def hold(self, mech: int, *weapons: Weapon) -> None:
+        """Hold the triggers of a mech that fire ``weapons``, and keep its other weapons on them from being ready."""
+        carries = CHASSIS[int(self["chassis"][0, mech])].carries
+        triggers = {carries[weapon] for weapon in weapons}
+        self.act(mech, **{trigger.name.lower(): 1.0 for trigger in triggers})
+        used = {WEAPONS[weapon].cooldown for weapon in weapons}
+        timers = self["cooldown"].copy()
+        for weapon, trigger in carries.items():
+            if trigger in triggers and WEAPONS[weapon].cooldown not in used:
+                timers[:, mech, WEAPONS[weapon].cooldown] = NEVER_TICKS
+        self.batch.set("cooldown", timers)
+
+    def reload(self, mech: int, weapon: Weapon) -> None:
+        """Make a weapon ready to fire."""
+        timers = self["cooldown"].copy()
+        timers[:, mech, WEAPONS[weapon].cooldown] = 0
+        self.batch.set("cooldown", timers)
+
+    def put_round(
+        self, mech: Any, weapon: int, pos: Any, vel: Any = 0.0, *, target: int = -1, age: int = 0,
+        env: Any = slice(None),
+    ) -> None:  # fmt: skip
+        """Put a round of ``weapon`` into the first slot of mech ``mech``, and empty its other slots."""
+        self.put("round_weapon", -1, mech, env)
+        for name, value in (
+            ("round_weapon", weapon), ("round_pos", pos), ("round_vel", vel), ("round_target", target),
+            ("round_age", age),
+        ):  # fmt: skip
+            values = self[name].copy()
+            values[env, mech, 0] = value
+            self.batch.set(name, values)
 
     def play(self, name: str, program: Callable[[], list[Launch]]) -> None:
         """Run a program, captured under ``name`` on first use."""
@@ -144,8 +178,8 @@ class Field5v5(Scene):
             self.play("tick", lambda: step.tick(landing=self.cfg.physics.landing))
 
     def sense(self) -> None:
-        """Refresh what mechs can know."""
-        self.play("look", lambda: step.sense("every"))
+        """Run the sensing phase."""
+        self.play("sense", lambda: step.sense("every"))
 
     def run(self, decisions: int) -> None:
         """Play whole decisions with the same actions."""

@@ -1,0 +1,110 @@
+"""Reading of files of any origin, perhaps damaged: bounded in bytes, objects and nesting, and never blocking.
+
+Files of a run folder, a league or a user come from other versions, crashed machines and other people. Every reader of
+one goes through ``open_regular`` and ``parse_json``, which raise ``OSError`` and ``ValueError`` only.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pydantic_core import from_json
+
+MAX_STATE_BYTES = 1 << 20
+"""Size above which a state file counts as damaged; the largest ones, specs and manifests, have some 10 KiB."""
+
+MAX_DEPTH = 64
+"""Greatest nesting of JSON; what Echelon writes is nested less than ten deep."""
+
+
+class IrregularFileError(OSError):
+    """A folder, pipe or device stands where a file is expected."""
+
+
+def open_regular(path: Path | str) -> BinaryIO:
+    """Open a regular file for reading; ``IrregularFileError`` for anything else, such as a pipe that would block."""
+    return os.fdopen(_open(path), "rb")
+
+
+def _open(path: Path | str) -> int:
+    """Return a descriptor of a regular file."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise IrregularFileError(f"{str(path)!r} is no regular file")
+
+
+def read_bounded(path: Path | str, limit: int = MAX_STATE_BYTES) -> bytes:
+    """Return the content of a regular file; ``ValueError`` where it has more than ``limit`` bytes."""
+    handle = _open(path)
+    try:
+        data = os.read(handle, limit + 1)
+        while data and len(data) <= limit and (more := os.read(handle, limit + 1 - len(data))):
+            data += more
+    finally:
+        os.close(handle)
+    if len(data) > limit:
+        raise ValueError(f"file {str(path)!r} has more than {limit} bytes")
+    return data
+
+
+def parse_json(data: str | bytes) -> Any:
+    """Return the value of a JSON text; ``ValueError`` where it is none or is nested deeper than ``MAX_DEPTH``."""
+    raw = data.encode() if isinstance(data, str) else data
+    value = from_json(raw)
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
+        raise ValueError(f"JSON is nested deeper than {MAX_DEPTH}")
+    return value
+
+
+def _depth_exceeds(value: Any, limit: int) -> bool:
+    """Whether containers are nested deeper than ``limit``, found level by level."""
+    level = [value]
+    for _ in range(limit):
+        level = [
+            item
+            for node in level
+            if isinstance(node, (dict, list))
+            for item in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return False
+    return any(isinstance(node, (dict, list)) for node in level)
+
+
+class LineSplitter:
+    """Splits bytes that arrive in pieces into lines, in time linear in their number and in bounded memory."""
+
+    def __init__(self, max_bytes: int) -> None:
+        """Cut lines after ``max_bytes``."""
+        self._max_bytes = max_bytes
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the lines that end in ``data``, without their line ends."""
+        first, *others = data.split(b"\n")
+        self._keep(first)
+        if not others:
+            return []
+        lines = [b"".join(self._parts), *(line[: self._max_bytes] for line in others[:-1])]
+        self.clear()
+        self._keep(others[-1])
+        return lines
+
+    def rest(self) -> bytes:
+        """Return the bytes after the last line end."""
+        return b"".join(self._parts)
+
+    def clear(self) -> None:
+        """Forget the bytes after the last line end."""
+        self._parts, self._size = [], 0
+
+    def _keep(self, part: bytes) -> None:
+        if fitting := part[: self._max_bytes - self._size]:
+            self._parts.append(fitting)
+            self._size += len(fitting)

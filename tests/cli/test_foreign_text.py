@@ -1,0 +1,221 @@
+"""No text of unknown origin moves the cursor, hides, restyles or writes the clipboard of whoever lists runs."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import echelon_cli
+from echelon.jobs.status import job_status
+from echelon.runs import runs_home
+from echelon.server.security import Access
+from echelon.telemetry.events import EVENTS
+from echelon_cli import output
+from echelon_cli.follow import Follower, show_summary
+from echelon_cli.foreign_text import visible
+from echelon_cli.main import app
+from echelon_cli.options import complete_runs
+from tests.cli.hostile_home import HOSTILE, NAME, SHOWN, control_characters, event_of, files_of, make_home, make_run
+
+WORDS: dict[str, tuple[str, ...]] = {
+    "train": ("--resume", "{run}"),
+    "eval": ("{run}",),
+    "heat": ("{run}",),
+    "export": ("{run}", "--csv", "{home}/out.csv"),
+    "dash": ("--once",),
+    "jobs": ("--all",),
+    "stop": ("{run}",),
+    "wait": ("{run}",),
+    "logs": ("{run}",),
+    "rm": ("{run}", "--yes"),
+    "sim": ("--blue", HOSTILE),
+    "serve": (),
+    "watch": ("{run}",),
+    "ablate": (HOSTILE,),
+    "bench": (HOSTILE,),
+    "doctor": (),
+    "runs export": ("{run}", "--csv", "{home}/out.csv"),
+    "runs list": (),
+    "runs show": ("{run}",),
+    "runs compare": ("{run}", "{run}"),
+    "replay list": (),
+    "replay info": ("{replay}",),
+    "replay export": ("{replay}", "--out", f"{{home}}/{NAME}.html"),
+    "replay verify": ("{replay}",),
+    "config show": ("--run", "{run}"),
+    "config diff": ("{run}", "quickstart"),
+    "config schema": (),
+    "config presets": (),
+    "config observation": ("--config", "{config}"),
+    "world make": ("1", "--recipe", "{league}"),
+    "world show": ("{replay}",),
+    "arena run": ("--resume", "{run}"),
+    "arena standings": (),
+    "arena entries": (),
+    "arena matches": (),
+    "arena head-to-head": (),
+    "arena add": ("{run}",),
+    "arena remove": (HOSTILE,),
+    "arena retire": (),
+    "arena recompute": (),
+    "arena export": (f"{{home}}/{NAME}.out",),
+    "arena import": ("{league}",),
+}
+"""Arguments of every command that make it meet foreign text."""
+
+MORE: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("dash", ("{run}", "--once")),
+    ("runs compare", ("{run}", "{run}", "--chart", "wins")),
+    ("runs show", (HOSTILE,)),
+    ("runs list", ("--filter", HOSTILE)),
+    ("logs", ("{run}", "--follow")),
+    ("arena entries", ("bomb",)),
+    ("config show", ("--set", f"{HOSTILE}=1")),
+    ("train", ("--config", "{config}")),
+    ("serve", ("--league", "{config}")),
+    ("wait", (HOSTILE, "--debug")),
+    ("dash", ("--once", "--width", "60")),
+)
+"""Further uses that print other text."""
+
+SHOWING = {
+    "jobs", "logs", "rm", "stop", "wait", "dash", "runs list", "runs show", "runs compare", "replay list",
+    "replay info", "config show", "config diff", "arena standings", "arena entries", "arena matches",
+    "arena head-to-head",
+}  # fmt: skip
+"""Commands whose text contains foreign text whenever they succeed."""
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the name of every command below a group."""
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, (*path, name))
+    if not hasattr(group, "commands"):
+        yield " ".join(path)
+
+
+def test_every_command_has_hostile_arguments():
+    assert sorted(commands(typer.main.get_command(app))) == sorted(WORDS)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory) -> Path:
+    return make_home(tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture
+def hostile(monkeypatch, template) -> dict[str, str]:
+    """The files of this test's hostile runs folder; no server is started."""
+
+    def announce(*_: object, ready: Callable[[Access], object], host: str = "", **options: object) -> None:
+        ready(Access(host=host or "127.0.0.1", port=8400))
+
+    monkeypatch.setenv("COLUMNS", "160")  # wide enough for full run ids
+    monkeypatch.setattr("echelon.server.app.serve", announce)
+    monkeypatch.setattr("echelon.server.app.running_server", lambda home: None)
+    return files_of(Path(shutil.copytree(template, runs_home())))
+
+
+CASES = [*WORDS.items(), *MORE]
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+@pytest.mark.parametrize(("command", "words"), CASES, ids=[f"{n}-{c[0]}" for n, c in enumerate(CASES)])
+def test_command_prints_no_control_character(echelon, hostile, command, words, as_json):
+    filled = list(words)
+    for name, value in hostile.items():
+        filled = [word.replace(f"{{{name}}}", str(value)) for word in filled]
+    json_flag = ["--json"] if as_json and "--once" not in words else []
+    _, out, err = echelon(*command.split(), *filled, *json_flag)
+    assert (out + err).strip(), "the command printed nothing"
+    assert control_characters(out + err) == set()
+    assert "Traceback" not in err or "--debug" in words
+    assert "internal error" not in err
+    if command in SHOWING and not as_json and "--width" not in words:
+        assert "\\x1b" in out + err, "the foreign text is missing"
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A colour terminal on standard output."""
+    from rich.console import Console
+
+    def make(columns: int) -> None:
+        shown = Console(highlight=False, width=columns, force_terminal=True, color_system="truecolor")
+        monkeypatch.setattr(output, "console", lambda: shown)
+
+    return make
+
+
+@pytest.mark.parametrize("columns", [60, 400])
+def test_tables_and_lines_on_a_terminal_are_not_markup(terminal, capsys, columns):
+    terminal(columns)
+    output.show_table((HOSTILE, "state"), [(HOSTILE, output.state_text("running"))], unwrapped=("state",))
+    output.print_line(HOSTILE, style="bold")
+    shown = capsys.readouterr().out
+    assert control_characters(shown) == set() and "[bold]m[x] :bomb:" in "".join(shown.split("\n"))
+
+
+def test_every_record_is_printed_without_control_characters(terminal, capsys):
+    terminal(120)
+    paths = make_run(runs_home(), "20260103-000000-quickstart-calm-fox")
+    follower = Follower(paths)
+    for as_json in (False, True):
+        follower.as_json = as_json
+        for cls in EVENTS.values():
+            follower.show(event_of(cls))
+    show_summary(job_status(paths), follower.snapshot, paths)
+    shown = capsys.readouterr().out
+    assert SHOWN in shown and control_characters(shown) == set()
+
+
+def test_spinner_shows_text_as_it_is(terminal, capsys):
+    terminal(200)
+    with output.waiting(HOSTILE) as show:
+        show(HOSTILE)
+    spinner = output.spinner()
+    assert spinner is not None
+    assert control_characters(output.plain(HOSTILE).plain) == set()
+    assert SHOWN in capsys.readouterr().out
+
+
+def test_completion_offers_no_unprintable_name():
+    make_run(runs_home())
+    make_run(runs_home(), "20260104-000000-quickstart-calm-elk")
+    assert complete_runs("2026") == ["20260104-000000-quickstart-calm-elk"]
+
+
+@pytest.mark.parametrize("char", "\x00\n\x1b\x7f\x9b\u200d\u202e\u2066\ufeff\udcff")
+def test_visible_escapes_every_unprintable_character(char):
+    shown = visible(f"ü{char}")
+    assert shown.isprintable() and shown == "ü" + char.encode("unicode_escape").decode()
+
+
+def test_visible_keeps_printable_text():
+    assert visible("größe 机甲 🤖 [x] \\x1b") == "größe 机甲 🤖 [x] \\x1b"
+
+
+ALLOWED_TO_PRINT = {"output.py", "tui/plain_text.py"}
+"""``plain_text`` prints grids, whose cells hold no control character."""
+
+
+def test_only_output_prints():
+    root = Path(echelon_cli.__file__).parent
+    printing = set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in PRINTING:
+                printing.add(str(path.relative_to(root)))
+    assert printing == ALLOWED_TO_PRINT
+
+
+PRINTING = {
+    "print", "sys.stdout.write", "sys.stderr.write", "console.print", "console().print", "output.console().print",
+    "console().status", "output.console().status", "typer.echo", "typer.secho", "typer.confirm", "typer.prompt",
+}  # fmt: skip

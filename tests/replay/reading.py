@@ -1,0 +1,89 @@
+"""Every way in which the product reads a replay or a world file, for tests of hostile files.
+
+Each reader takes a path; what it may raise is declared beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from echelon.arena.verify import _check_configuration, config_from_header
+from echelon.atlas.scene import scene_from_map, scene_from_replay
+from echelon.atlas.world_file import WorldFileError, load_world
+from echelon.replay.codec import ReplayError
+from echelon.replay.embed import embed_world
+from echelon.replay.reader import Replay
+from echelon.server.catalogue import summarize
+from echelon.server.responses import strict_json
+from echelon_cli.commands.replay import _rows, describe
+
+
+def open_replay(path: Path) -> None:
+    """Open a replay and list it as the server does."""
+    with Replay(path) as replay:
+        strict_json(summarize("id", "run", path, replay, True))
+
+
+def serve_replay(path: Path) -> None:
+    """Answer the routes of a match: header, index, chunks, world."""
+    with Replay(path) as replay:
+        strict_json({"header": replay.header})
+        for n in range(len(replay.chunks)):
+            replay.chunk_bytes(n)
+        strict_json(replay.timeline())
+
+
+def decode_replay(path: Path) -> None:
+    """Decode every chunk of a replay."""
+    with Replay(path) as replay:
+        for n in range(len(replay.chunks)):
+            replay.chunk(n)
+
+
+def describe_replay(path: Path) -> None:
+    """Show a replay as ``replay info`` does."""
+    with Replay(path) as replay:
+        strict_json(found := describe(replay))
+        _rows(found)
+
+
+def export_replay(path: Path) -> None:
+    """Embed the world of a replay, and open the result."""
+    with Replay(path) as replay:
+        data = embed_world(replay)
+    exported = path.with_suffix(".exported")
+    exported.write_bytes(data)
+    Replay(exported).close()
+
+
+def draw_replay(path: Path) -> None:
+    """Read the scene at the start of a replay."""
+    with Replay(path) as replay:
+        scene_from_replay(replay)
+
+
+def prepare_verification(path: Path) -> None:
+    """Check whether a replay can be played again."""
+    with Replay(path) as replay:
+        if "insight" in replay.header:
+            _check_configuration(replay, config_from_header(replay.header))
+
+
+def load_map(path: Path) -> None:
+    """Load a world file."""
+    scene_from_map(load_world(path))
+
+
+READERS: tuple[tuple[Callable[[Path], None], type[Exception]], ...] = (
+    (open_replay, ReplayError),
+    (serve_replay, ReplayError),
+    (decode_replay, ReplayError),
+    (describe_replay, ReplayError),
+    (export_replay, ReplayError),
+    (draw_replay, ReplayError),
+    (prepare_verification, ValueError),
+)
+"""Readers of replays and the only error that each may raise."""
+WORLD_READERS = ((load_map, WorldFileError),)
+"""Readers of world files and the only error that each may raise."""

@@ -1,0 +1,290 @@
+"""The action distribution: what the simulator reads of a sample, the log-probability of any action, and edge cases."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from echelon.actions import TARGET_DIM, TARGET_START, ActionIndex
+from echelon.rl import squash
+from echelon.rl.action_distribution import (
+    GAUSSIAN,
+    GUMBEL_TARGET,
+    HYBRID,
+    LABEL_LIMIT,
+    LABEL_STD,
+    SWITCHES,
+    UNAVAILABLE,
+    ActionDistribution,
+    ActionParameters,
+    discrete_choices,
+    quantised,
+)
+from echelon.sim import step
+from echelon.sim.arsenal import Chassis
+from tests.parity.scenes import cluttered_field
+
+A = 26
+CHOICES = [len(selector.codes) for selector in HYBRID.selectors]
+GAUSSIAN_COLUMNS = [*range(4), *range(18, 26)]
+
+
+def parameters(*lead: int, scale: float = 1.0) -> ActionParameters:
+    logits = HYBRID.stack([scale * torch.randn(*lead, count) for count in CHOICES])
+    return ActionParameters(scale * torch.randn(*lead, A), 0.3 * torch.randn(*lead, A), logits)
+
+
+def certain(switches: tuple[int, ...], choices: tuple[int, ...]) -> ActionParameters:
+    """Return parameters ``[1, ...]`` whose samples have these switches and choices."""
+    location = torch.zeros(1, A)
+    location[0, list(SWITCHES)] = torch.tensor(switches) * 100.0 - 50.0
+    one_hot = [torch.eye(count)[choice][None] * 50.0 for count, choice in zip(CHOICES, choices, strict=True)]
+    return ActionParameters(location, torch.zeros(1, A), HYBRID.stack(one_hot))
+
+
+def concatenated(items: list[ActionParameters]) -> ActionParameters:
+    return ActionParameters(*(torch.cat(parts) for parts in zip(*items, strict=True)))
+
+
+def test_every_discrete_combination_is_read_by_the_simulator_as_sampled():
+    torch.manual_seed(0)
+    wanted = list(product(product((0, 1), repeat=len(SWITCHES)), product(*map(range, CHOICES))))
+    field = cluttered_field(0, envs=math.ceil(len(wanted) / 10), boxes=0)
+    try:
+        envs, mechs = field["alive"].shape
+        rows = [wanted[i % len(wanted)] for i in range(envs * mechs)]
+        given = concatenated([certain(*row) for row in rows])
+        distribution = ActionDistribution(A, HYBRID)
+        team = field["team"][0]
+        hostile = np.array([np.flatnonzero(team != own)[:TARGET_DIM] for own in team])
+        contacts = np.full((envs, *field["contact"].shape[1:]), -1)
+        contacts[..., :TARGET_DIM] = hostile
+        field.put("alive", 1)
+        field.put("chassis", Chassis.SCOUT)
+        field.put("contact", contacts)
+        for action in (
+            distribution.sample(given, torch.randn(len(rows), distribution.noise_dim)),
+            distribution.mode(given),
+        ):
+            stored = (action * 127).round().to(torch.int8)
+            for sent in (action, stored.float() / 127):
+                field.batch.set("actions", sent.view(envs, mechs, A).numpy())
+                field.play("decide", step.read_actions)
+                trigger, vent, filtered = (field[name].reshape(-1) for name in ("trigger", "vent", "hostile_only"))
+                slot, sort = (field[name].reshape(-1) for name in ("focus_slot", "sort_mode"))
+                ewar = field["ecm"].reshape(-1) + 2 * field["eccm"].reshape(-1)
+                read = zip(
+                    trigger & 1, vent, trigger >> 2 & 1, trigger >> 3 & 1, filtered, slot % 6, ewar, sort, strict=True
+                )
+                assert [tuple(map(int, row)) for row in read] == [(*on, *chosen) for on, chosen in rows]
+                assert np.array_equal(trigger >> 1 & 1, np.array([chosen[1] > 0 for _, chosen in rows]))
+                assert torch.allclose(
+                    distribution.log_prob(given, sent)[:5], distribution.log_prob(given, action)[:5], atol=0.5
+                )
+    finally:
+        field.batch.close()
+
+
+def test_log_prob_reads_any_action_as_the_simulator_does():
+    """Foreign actions, such as those of scripted pilots, are scored as the choice that the simulator makes of them."""
+    torch.manual_seed(1)
+    distribution, count = ActionDistribution(A, HYBRID), 400
+    action = torch.randn(count, A).mul(0.7).clamp(-1.0, 1.0)
+    action[torch.rand(count, A) < 0.2] = 0.0
+    action[:50, ActionIndex.SECONDARY] = torch.tensor([0.003, 0.005, 0.5, 0.507, 0.51]).repeat(10)
+    given = parameters(count)
+    q = np.rint(action.numpy() * np.float32(127))
+    target = np.where(q[:, 9:14].max(1) > 0, q[:, 9:14].argmax(1), 5)
+    secondary = (q[:, 6] > 0).astype(int) + (q[:, 6] > 64)
+    expected = squash.log_prob(*(x[:, GAUSSIAN_COLUMNS] for x in (given.location, given.log_std, action)))
+    for column in SWITCHES:
+        chance = torch.sigmoid(given.location[:, column])
+        expected += torch.where(torch.from_numpy(q[:, column] > 0), chance, 1 - chance).log()
+    for index, choice in enumerate((target, secondary, q[:, 14:17].argmax(1))):
+        own = given.logits[:, index, : CHOICES[index]]
+        expected += own.log_softmax(-1)[torch.arange(count), torch.from_numpy(choice)]
+    assert torch.allclose(distribution.log_prob(given, action), expected, atol=1e-4)
+
+
+def test_sample_frequencies_match_probabilities():
+    torch.manual_seed(2)
+    distribution, count = ActionDistribution(A, HYBRID), 20_000
+    one = parameters(1)
+    given = ActionParameters(*(part.expand(count, *part.shape[1:]) for part in one))
+    action = distribution.sample(given, torch.randn(count, distribution.noise_dim))
+    columns = list(SWITCHES)
+    assert torch.allclose((action[:, columns] > 0).float().mean(0), torch.sigmoid(one.location[0, columns]), atol=0.015)
+    choices = distribution._decode(quantised(action), given.logits)[..., 0]
+    for index, width in enumerate(CHOICES):
+        rate = torch.bincount(choices[:, index], minlength=width) / count
+        assert torch.allclose(rate, one.logits[0, index, :width].softmax(0), atol=0.015)
+
+
+def test_choices_of_different_selectors_are_sampled_independently():
+    torch.manual_seed(8)
+    distribution, count = ActionDistribution(A, HYBRID), 40_000
+    logits = HYBRID.stack([torch.zeros(count, width) for width in CHOICES])
+    given = ActionParameters(torch.zeros(count, A), torch.zeros(count, A), logits)
+    action = distribution.sample(given, torch.randn(count, distribution.noise_dim))
+    chosen = distribution._decode(quantised(action), logits)[..., 0]
+    parts = [torch.eye(width)[choice] for width, choice in zip(CHOICES, chosen.T, strict=True)]
+    parts.append((action[:, list(SWITCHES)] > 0).float())
+    parts.append(squash.unsquash(action[:, GAUSSIAN_COLUMNS]))
+    columns = [column for part in parts for column in part.T]
+    group = [number for number, part in enumerate(parts) for _ in part.T]
+    correlation = torch.corrcoef(torch.stack(columns)).abs()
+    pairs = [(i, j) for i in range(len(group)) for j in range(i) if group[i] != group[j]]
+    assert max(float(correlation[pair]) for pair in pairs) < 0.03
+
+
+def test_mode_is_the_likeliest_discrete_choice():
+    torch.manual_seed(3)
+    distribution, given = ActionDistribution(A, HYBRID), parameters(64, scale=2.0)
+    best = distribution.log_prob(given, distribution.mode(given))
+    for _ in range(50):
+        other = distribution.sample(given, torch.randn(64, distribution.noise_dim))
+        other[:, GAUSSIAN_COLUMNS] = distribution.mode(given)[:, GAUSSIAN_COLUMNS]
+        assert (distribution.log_prob(given, other) <= best + 1e-4).all()
+
+
+def test_entropy_matches_mean_negative_log_prob():
+    torch.manual_seed(4)
+    distribution, count = ActionDistribution(A, HYBRID), 40_000
+    one = parameters(1)
+    given = ActionParameters(*(part.expand(count, *part.shape[1:]) for part in one))
+    action = distribution.sample(given, torch.randn(count, distribution.noise_dim))
+    entropies = distribution.entropy(given, torch.randn(count, A))
+    assert (entropies.total().mean() + distribution.log_prob(given, action).mean()).abs() < 0.15
+    switches = torch.distributions.Bernoulli(logits=one.location[0, list(SWITCHES)]).entropy().sum()
+    selectors = sum(
+        torch.distributions.Categorical(logits=one.logits[0, i, :n]).entropy() for i, n in enumerate(CHOICES)
+    )
+    assert torch.allclose(entropies.discrete[0], switches + selectors, atol=1e-5)
+
+
+def test_unavailable_choice_is_never_sampled_and_scores_as_its_fallback():
+    torch.manual_seed(5)
+    distribution, given = ActionDistribution(A, HYBRID), parameters(2000)
+    target = torch.full((2000, 6), UNAVAILABLE)
+    target[:, 5] = -30.0
+    target[1000:, 2] = 0.0
+    logits = HYBRID.stack([target, given.logits[:, 1, :3], given.logits[:, 2, :3]]).requires_grad_()
+    given = given._replace(logits=logits)
+    for action in (distribution.sample(given, 2 * torch.randn(2000, distribution.noise_dim)), distribution.mode(given)):
+        assert (action[:1000, 9:14] == -1).all()
+        assert not (action[1000:, [9, 10, 12, 13]] > 0).any()
+    pointing = action.detach().clone()
+    pointing[:, TARGET_START] = 1.0
+    none = pointing.clone()
+    none[:, 9:14] = -1.0
+    logprob, entropies = distribution.score(given, pointing, torch.randn(2000, A))
+    assert torch.equal(logprob, distribution.log_prob(given, none))
+    (logprob.sum() + entropies.total().sum()).backward()
+    assert logprob.isfinite().all() and entropies.discrete.isfinite().all() and logits.grad.isfinite().all()
+
+
+def test_extreme_parameters_and_noise_stay_finite():
+    distribution = ActionDistribution(A, HYBRID)
+    given = parameters(8, scale=1e4)
+    for noise in (torch.full((8, distribution.noise_dim), value) for value in (-40.0, 0.0, 40.0)):
+        action = distribution.sample(given, noise)
+        logprob, entropies = distribution.score(given, action, noise)
+        assert action.abs().max() <= 1 and logprob.isfinite().all() and entropies.total().isfinite().all()
+
+
+@pytest.mark.parametrize("layout", [GAUSSIAN, GUMBEL_TARGET, HYBRID])
+def test_score_equals_log_prob_and_entropy_of_any_leading_axes(layout):
+    torch.manual_seed(6)
+    distribution, given = ActionDistribution(A, layout), parameters(3, 4)
+    if layout is not HYBRID:
+        given = given._replace(logits=given.logits[..., :1, :] if layout.selectors else None)
+    noise = torch.randn(3, 4, distribution.noise_dim)
+    action = distribution.sample(given, noise)
+    logprob, entropies = distribution.score(given, action, noise)
+    assert action.shape == (3, 4, A) and logprob.shape == (3, 4)
+    assert torch.equal(logprob, distribution.log_prob(given, action))
+    assert torch.equal(entropies.total(), distribution.entropy(given, noise).total())
+    assert torch.equal(
+        action[1], distribution.sample(ActionParameters(*(x if x is None else x[1] for x in given)), noise[1])
+    )
+
+
+def test_gaussian_layout_is_the_squashed_gaussian_bit_for_bit():
+    torch.manual_seed(7)
+    distribution, given, noise = ActionDistribution(A), parameters(5)._replace(logits=None), torch.randn(5, A)
+    action = distribution.sample(given, noise)
+    assert distribution.noise_dim == A and torch.equal(action, squash.sample(given.location, given.log_std, noise))
+    assert torch.equal(distribution.mode(given), squash.squash(given.location))
+    logprob, entropies = distribution.score(given, action, noise)
+    assert torch.equal(logprob, squash.log_prob(given.location, given.log_std, action))
+    assert torch.equal(entropies.total(), squash.entropy(given.location, given.log_std, noise))
+
+
+def test_layout_wider_than_the_action_is_rejected():
+    with pytest.raises(ValueError, match="action has 17 columns"):
+        ActionDistribution(17, HYBRID)
+
+
+def test_imitation_loss_and_gradient_against_hand_worked_values():
+    distribution = ActionDistribution(A, HYBRID)
+    location = torch.zeros(1, A, requires_grad=True)
+    log_std = torch.zeros(1, A, requires_grad=True)
+    logits = HYBRID.stack([torch.zeros(1, count) for count in CHOICES]).requires_grad_()
+    label = torch.full((1, A), -1.0)
+    label[0, :4] = torch.tensor([0.0, 1.0, 64 / 127, -64 / 127])
+    label[0, 18:] = 0.5
+    label[0, ActionIndex.PRIMARY] = 1.0
+    label[0, TARGET_START + 2] = 0.3
+    loss = distribution.imitation_loss(ActionParameters(location, log_std, logits), label)
+    u = torch.tensor([0.0, math.atanh(LABEL_LIMIT), math.atanh(64 / 127), -math.atanh(64 / 127)])
+    discrete = len(SWITCHES) * math.log(2) + sum(map(math.log, CHOICES))
+    assert loss.item() == pytest.approx(float(0.5 * (u / LABEL_STD).square().sum()) + discrete, rel=1e-5)
+    by_location, by_std, by_logits = torch.autograd.grad(loss.sum(), (location, log_std, logits), allow_unused=True)
+    expected = torch.zeros(1, A)
+    expected[0, :4] = -u / LABEL_STD**2
+    expected[0, list(SWITCHES)] = 0.5
+    expected[0, ActionIndex.PRIMARY] = -0.5
+    torch.testing.assert_close(by_location, expected, msg="switches: probability minus choice; messages: none")
+    assert by_std is None, "the width of the policy is not trained"
+    for index, (count, chosen) in enumerate(zip(CHOICES, (2, 0, 0), strict=True)):
+        one_hot = torch.nn.functional.one_hot(torch.tensor(chosen), count)
+        torch.testing.assert_close(by_logits[0, index, :count], 1.0 / count - one_hot)
+
+
+@pytest.mark.parametrize("layout", [GAUSSIAN, HYBRID])
+def test_imitation_loss_teaches_jets_that_are_off_to_stay_off(layout):
+    distribution = ActionDistribution(A, layout)
+    logits = HYBRID.stack([torch.zeros(1, count) for count in CHOICES]) if layout is HYBRID else None
+    location = torch.zeros(1, A, requires_grad=True)
+    loss = distribution.imitation_loss(ActionParameters(location, torch.zeros(1, A), logits), torch.zeros(1, A))
+    (gradient,) = torch.autograd.grad(loss.sum(), location)
+    expected = math.atanh(LABEL_LIMIT) / LABEL_STD**2
+    assert gradient[0, ActionIndex.VERTICAL].item() == pytest.approx(expected, rel=1e-5), "the mean falls"
+    others = [ActionIndex.FORWARD, ActionIndex.STRAFE, ActionIndex.YAW_RATE]
+    assert not gradient[0, others].any()
+
+
+def test_imitation_loss_of_unavailable_target_scores_no_target():
+    distribution = ActionDistribution(A, HYBRID)
+    given = certain((0,) * len(SWITCHES), (0, 0, 0))
+    logits = HYBRID.stack([torch.zeros(1, count) for count in CHOICES])
+    logits[0, 0, 1] = UNAVAILABLE
+    label = torch.full((1, A), -1.0)
+    without_target = distribution.imitation_loss(given._replace(logits=logits), label)
+    label[0, TARGET_START + 1] = 1.0
+    assert torch.equal(distribution.imitation_loss(given._replace(logits=logits), label), without_target)
+
+
+def test_discrete_choices_name_every_switch_and_selector():
+    action = torch.full((1, A), -1.0)
+    action[0, ActionIndex.SECONDARY] = 1.0
+    action[0, TARGET_START + 3] = 1.0
+    choices = {name: int(choice) for name, choice in discrete_choices(action).items()}
+    assert choices == {
+        "primary": 0, "vent": 0, "tertiary": 0, "special": 0, "hostile_only": 0, "target": 3, "secondary": 2, "sort": 0,
+    }  # fmt: skip
+    assert list(discrete_choices(torch.zeros(1, 5))) == ["primary"]

@@ -1,0 +1,181 @@
+"""Hostile replays in a run folder and exhausted descriptors: other matches, lists and live notices go on."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import random
+import shutil
+
+import aiohttp
+import pytest
+
+from echelon.replay.reader import Replay
+from echelon.server import live, routes
+from echelon.server.app import listen, make_app, open_socket
+from echelon.server.catalogue import ReplayCatalogue
+from echelon.server.connections import LIMITS, handle_loop_error, resource, within_descriptors
+from echelon.server.security import Access
+from tests.replay.hostile import hostile_replay
+from tests.server.conftest import GOLDEN, MATCH, RUN
+
+FILES = 60
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def hostile_home(home):
+    """The home folder with hostile replays, a name that is not UTF-8, and a folder and a pipe of such names."""
+    folder = home / RUN / "replays"
+    for seed in range(FILES):
+        (folder / f"hostile-{seed}.ecr").write_bytes(hostile_replay(random.Random(seed)))
+    shutil.copy(GOLDEN, os.path.join(os.fsencode(folder), b"\xff\xfe.ecr"))
+    (folder / "folder.ecr").mkdir()
+    os.mkfifo(folder / "pipe.ecr")
+    return home
+
+
+def test_hostile_replays_cost_only_themselves(hostile_home, ask):
+    """No route answers with an internal error, and the sound match is served whole."""
+
+    async def work(client):
+        listed = await (await client.get("/api/v1/matches?limit=200")).json()
+        found = {}
+        for match in listed["matches"]:
+            paths = ("", "/index", "/chunks/0", "/file?world=1")
+            found[match["id"]] = [(await client.get(f"/api/v1/matches/{match['id']}{path}")).status for path in paths]
+        return listed["total"], found, (await client.get("/api/v1/runs")).status
+
+    total, found, runs = ask(work)
+    assert total == len(found) > 2 and runs == 200
+    assert found[MATCH] == [200] * 4
+    assert {status for row in found.values() for status in row} <= {200, 404, 422}
+
+
+def test_live_notices_survive_a_failing_poll(home, monkeypatch, caplog):
+    monkeypatch.setattr(live, "POLL_S", 0.01)
+
+    async def work():
+        bound = open_socket("127.0.0.1", 0)
+        port = bound.getsockname()[1]
+        app = make_app(home, Access("127.0.0.1", port))
+        stop = await listen(app, bound)
+        catalogue, polls = app[routes.HUB].catalogue, []
+        original = catalogue.matches
+
+        def failing():
+            polls.append(len(polls))
+            if len(polls) == 2:
+                raise KeyError("a value nobody thought of")
+            return original()
+
+        try:
+            async with aiohttp.ClientSession() as session:
+                channel = await session.ws_connect(f"http://127.0.0.1:{port}/api/v1/live")
+                monkeypatch.setattr(catalogue, "matches", failing)
+                async with asyncio.timeout(WAIT_S):
+                    while len(polls) < 4:
+                        await asyncio.sleep(0.01)
+                shutil.copy(GOLDEN, home / RUN / "replays" / "new.ecr")
+                return (await channel.receive(timeout=WAIT_S)).json()
+        finally:
+            await stop()
+
+    assert asyncio.run(work())["type"] == "match"
+    assert "a poll of the matches failed" in caplog.text
+
+
+def test_catalogue_reports_an_unexpected_error_once_and_lists_the_rest(home, monkeypatch, caplog):
+    shutil.copy(GOLDEN, home / RUN / "replays" / "odd.ecr")
+    original = Replay._open
+
+    def broken(replay):
+        if replay.path.name == "odd.ecr":
+            raise AttributeError("a value nobody thought of")
+        return original(replay)
+
+    monkeypatch.setattr(Replay, "_open", broken)
+    monkeypatch.setattr("echelon.server.catalogue.SCAN_INTERVAL_S", 0.0)
+    catalogue = ReplayCatalogue(home)
+    for _ in range(3):
+        assert [match.id for match in catalogue.matches()] == [MATCH]
+    assert caplog.text.count("replay 'odd.ecr' is skipped") == 1
+
+
+def test_catalogue_keeps_its_matches_while_descriptors_are_exhausted(home, monkeypatch, caplog):
+    monkeypatch.setattr("echelon.server.catalogue.SCAN_INTERVAL_S", 0.0)
+    catalogue = ReplayCatalogue(home)
+    assert len(catalogue.matches()) == 1
+    shutil.copy(GOLDEN, home / RUN / "replays" / "later.ecr")
+    original = Replay.__init__
+
+    def exhausted(replay, path):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Replay, "__init__", exhausted)
+    assert len(catalogue.matches()) == 1
+    monkeypatch.setattr(Replay, "__init__", original)
+    assert len(catalogue.matches()) == 2, "the file was not at fault"
+    assert "replays cannot be listed" in caplog.text
+
+
+def test_exhausted_descriptors_answer_503_without_a_traceback(ask, monkeypatch, caplog):
+    def exhausted(*arguments):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def work(client):
+        monkeypatch.setattr(ReplayCatalogue, "read", exhausted)
+        reply = await client.get(f"/api/v1/matches/{MATCH}")
+        return reply.status, await reply.json()
+
+    status, problem = ask(work)
+    assert status == 503 and "too many open files" in problem["detail"] and not caplog.records
+
+
+def test_exhausted_accept_is_logged_in_one_line(caplog):
+    loop = asyncio.new_event_loop()
+    with caplog.at_level(logging.WARNING):
+        context = {"message": "socket.accept() out of system resource", "socket": object()}
+        handle_loop_error(loop, {**context, "exception": OSError(errno.EMFILE, "Too many open files")})
+    loop.close()
+    (record,) = caplog.records
+    assert record.exc_info is None and "raise the limit with `ulimit -n`" in record.getMessage()
+
+
+def test_server_accepts_again_after_descriptors_are_free(home, caplog):
+    """Accepting pauses while every descriptor is taken; nothing is lost but time."""
+
+    async def work():
+        bound = open_socket("127.0.0.1", 0)
+        port = bound.getsockname()[1]
+        stop = await listen(make_app(home, Access("127.0.0.1", port)), bound)
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        waiting = [asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        warm, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /api/v1/healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await asyncio.wait_for(warm.readuntil(b"\r\n\r\n"), WAIT_S)
+        used = max(int(name) for name in os.listdir("/proc/self/fd")) + 1
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 2, before[1]))
+        try:
+            opened = await asyncio.gather(*waiting, return_exceptions=True)
+            await asyncio.sleep(0.1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        try:
+            reader, asking = await asyncio.open_connection("127.0.0.1", port)
+            asking.write(b"GET /api/v1/healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            return opened, await asyncio.wait_for(reader.readline(), WAIT_S)
+        finally:
+            await stop()
+
+    _, line = asyncio.run(work())
+    assert b" 200 " in line and all(record.exc_info is None for record in caplog.records)
+
+
+def test_connections_fit_into_the_descriptors_of_the_process(monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (256, 4096))
+    assert within_descriptors(LIMITS).connections == 160
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (65536, 65536))
+    assert within_descriptors(LIMITS) == LIMITS

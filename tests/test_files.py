@@ -1,0 +1,61 @@
+"""Durable changes of files and folders."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from echelon.files import atomic_write, exchange, make_folder
+
+
+def test_atomic_write_replaces_file_and_leaves_no_temporary(tmp_path):
+    path = tmp_path / "exit.json"
+    atomic_write(path, "a long first version")
+    atomic_write(path, b"short", durable=False)
+    assert path.read_bytes() == b"short"
+    assert os.listdir(tmp_path) == ["exit.json"]
+
+
+def test_atomic_write_failure_keeps_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "exit.json"
+    atomic_write(path, "old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        atomic_write(path, "new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["exit.json"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_atomic_write_interrupted_leaves_no_temporary(tmp_path, monkeypatch, error):
+    def interrupt(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(type(error)):
+        atomic_write(tmp_path / "exit.json", "new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_make_folder_creates_parents_and_accepts_existing(tmp_path):
+    path = tmp_path / "a" / "b" / "c"
+    make_folder(path)
+    make_folder(path)
+    assert path.is_dir()
+    with pytest.raises(FileExistsError):
+        make_folder(path, exist_ok=False)
+
+
+def test_exchange_swaps_folders_or_changes_nothing(tmp_path):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "name").write_text(name)
+    exchanged = exchange(tmp_path / "first", tmp_path / "second")
+    assert (tmp_path / "first" / "name").read_text() == ("second" if exchanged else "first")
+    assert not exchange(tmp_path / "first", tmp_path / "missing")
+    assert sorted(os.listdir(tmp_path)) == ["first", "second"]

@@ -1,0 +1,61 @@
+"""Bounded reading of files that anybody may have written."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from echelon.state_files import (
+    MAX_DEPTH,
+    MAX_STATE_BYTES,
+    IrregularFileError,
+    LineSplitter,
+    open_regular,
+    parse_json,
+    read_bounded,
+)
+
+
+def test_open_regular_rejects_pipe_and_folder_without_blocking(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
+        with pytest.raises(IrregularFileError, match="no regular file"):
+            open_regular(path)
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / "missing")
+
+
+def test_read_bounded_returns_at_most_the_limit(tmp_path):
+    path = tmp_path / "state.json"
+    path.write_bytes(b"x" * MAX_STATE_BYTES)
+    assert len(read_bounded(path)) == MAX_STATE_BYTES
+    path.write_bytes(b"x" * (MAX_STATE_BYTES + 1))
+    with pytest.raises(ValueError, match="more than"):
+        read_bounded(path)
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"a":' * 70 + b"1" + b"}" * 70, "[" * 65 + "]" * 65, b"\xff", b""])
+def test_parse_json_rejects_nesting_and_noise(data):
+    with pytest.raises(ValueError):
+        parse_json(data)
+
+
+def test_parse_json_accepts_the_greatest_depth():
+    assert parse_json(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
+    assert parse_json(b"[" + b"[]," * 1000 + b"[]]")
+
+
+def test_line_splitter_joins_pieces_and_cuts_long_lines():
+    splitter = LineSplitter(4)
+    assert splitter.feed(b"ab") == [] and splitter.rest() == b"ab"
+    assert splitter.feed(b"c\n\nlonger\nx") == [b"abc", b"", b"long"]
+    assert splitter.feed(b"yzzzz" * 1000) == [] and splitter.rest() == b"xyzz"
+    assert splitter.feed(b"\n") == [b"xyzz"]
+
+
+def test_line_splitter_holds_no_more_than_a_line():
+    splitter = LineSplitter(100)
+    for _ in range(1000):
+        splitter.feed(b"x" * 1000)
+    assert len(splitter.rest()) == 100 and len(splitter._parts) == 1

@@ -1,0 +1,255 @@
+"""Teachers: labels, phases of a run with a teacher, the imitation loss, exact resumes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pydantic import TypeAdapter
+
+from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, RunConfig, TeacherConfig, WorldConfig
+from echelon.config.presets import get_preset
+from echelon.telemetry.events import EventUpdate
+from echelon.training import loop
+from echelon.training.checkpoint import open_checkpoint
+from echelon.training.ppo import losses
+from echelon.training.ppo.losses import LossInputs
+from echelon.training.ppo.teacher import Teaching, flown_by_learner, teaching_at
+from echelon.training.vec_env import VectorEnv
+from echelon_cli.main import run as echelon
+from tests.training.fakes import FakeEnv
+
+ENVS = 4
+BATTLE = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=6.0)
+
+
+def battle(**options) -> VectorEnv:
+    env = VectorEnv(ENVS, BATTLE, bank_maps=2, skill="hard", initial_weapon_prob=1.0, **options)
+    env.reset()
+    return env
+
+
+def draw_actions(env: VectorEnv, generator: torch.Generator) -> torch.Tensor:
+    return torch.rand((env.rows, env.action_dim), generator=generator) * 2 - 1
+
+
+def updates_of(config: RunConfig, run_dir: Path | None = None, stop_after: int = 10**9, **options):
+    """Return the result and the updates of a run that stops after ``stop_after`` of them."""
+    updates: list[EventUpdate] = []
+
+    def emit(event) -> None:
+        if isinstance(event, EventUpdate):
+            updates.append(event)
+
+    return loop.run(config, emit, lambda: int(len(updates) >= stop_after), run_dir=run_dir, **options), updates
+
+
+def test_labels_flown_throughout_equal_scripted_battle():
+    with battle() as taught, battle() as scripted:
+        taught.set_teacher("expert")
+        scripted.engine.batch.set("script", _scripts_of(taught))
+        for _ in range(BATTLE.max_steps + 5):
+            taught.label()
+            labels = taught.actions.clone()
+            taught.step()
+            scripted.step()
+            np.testing.assert_array_equal(labels.numpy(), scripted.actions.numpy())
+            np.testing.assert_array_equal(taught.obs[0].numpy(), scripted.obs[0].numpy())
+        assert len(taught.pop_episodes()) == ENVS
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_labels_of_states_that_learner_reaches_equal_scripted_actions(threads):
+    generator = torch.Generator().manual_seed(3)
+    with battle(threads=threads) as taught, battle() as scripted:
+        taught.set_teacher("expert")
+        scripted.set_teacher("expert")
+        labels = torch.zeros_like(taught.actions)
+        for step in range(40):
+            if step % 8 == 0:
+                scripted.load_state_dict(taught.state_dict())
+                scripted.step()
+            taught.label()
+            labels.copy_(taught.actions)
+            if step % 8 == 0:
+                living = taught.alive_now
+                assert living.any() and torch.equal(labels[living], scripted.actions[living])
+            taught.actions.view(-1, taught.action_dim)[taught.agent_of_row] = draw_actions(taught, generator)
+            taught.step()
+        assert taught.alive_now.any() and not torch.equal(labels, taught.actions)
+
+
+def test_labelled_step_plays_the_callers_actions_like_a_plain_step():
+    generator = torch.Generator().manual_seed(5)
+    with battle() as taught, battle() as plain:
+        taught.set_teacher("expert")
+        for _ in range(30):
+            actions = draw_actions(plain, generator)
+            taught.label()
+            for env in (taught, plain):
+                env.actions.view(-1, env.action_dim)[env.agent_of_row] = actions
+                env.step()
+            np.testing.assert_array_equal(taught.obs[0].numpy(), plain.obs[0].numpy())
+            np.testing.assert_array_equal(taught.rewards.numpy(), plain.rewards.numpy())
+        taught.set_teacher(None)
+        np.testing.assert_array_equal(_scripts_of(taught), _scripts_of(plain))
+
+
+def _scripts_of(env: VectorEnv) -> np.ndarray:
+    return env.engine.batch.numpy("script").copy()
+
+
+def test_teaching_without_teacher_changes_nothing():
+    assert teaching_at(TeacherConfig(), 0.3) == Teaching(lr_progress=0.3)
+
+
+def test_teaching_follows_progress():
+    cfg = TeacherConfig(
+        policy="heuristic:expert", imitation=0.4, flown=0.5, flown_ramp=0.25, coef=0.1, fade=0.3, rl_lr_factor=0.2
+    )
+    at = [teaching_at(cfg, progress) for progress in (0.0, 0.05, 0.1, 0.39, 0.4, 0.55, 0.75, 1.0)]
+    assert [t.imitates for t in at] == [True] * 4 + [False] * 4
+    assert [t.has_labels for t in at] == [True] * 6 + [False] * 2
+    assert [t.flown for t in at] == pytest.approx([0.0, 0.25, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0])
+    assert [t.coef for t in at] == pytest.approx([0.2] * 4 + [0.1, 0.05, 0.0, 0.0], abs=1e-9)
+    assert [t.lr_factor for t in at] == [1.0] * 4 + [0.2] * 4
+    assert [t.lr_progress for t in at] == pytest.approx(
+        [0.0, 0.85 / 8, 0.85 / 4, 0.85 * 0.975, 0.0, 0.25, 0.35 / 0.6, 1.0]
+    )
+
+
+def test_teaching_accepts_extreme_fractions():
+    whole = TeacherConfig(policy="heuristic:easy", imitation=1.0, flown_ramp=0.0)
+    assert teaching_at(whole, 0.0).flown == 0.5 and not teaching_at(whole, 1.0).imitates
+    none = TeacherConfig(policy="heuristic:easy", imitation=0.0, coef=0.1, fade=0.0)
+    assert not teaching_at(none, 0.0).imitates and not teaching_at(none, 0.0).has_labels
+
+
+def test_flown_environments_grow_with_the_share_and_continue_over_ranks():
+    before = torch.zeros(64, dtype=torch.bool)
+    for share in (0.0, 0.1, 0.25, 0.5, 1.0):
+        flown = flown_by_learner(64, 0, share)
+        assert abs(float(flown.float().mean()) - share) <= 1 / 64 + 0.02 and bool((flown | ~before).all())
+        parts = [flown_by_learner(16, first, share) for first in (0, 16, 32, 48)]
+        assert torch.equal(torch.cat(parts), flown)
+        before = flown
+
+
+def inputs(**changes) -> LossInputs:
+    half = torch.tensor([[0.5, 0.5]])
+    values = {name: torch.zeros(1, 2) for name in LossInputs._fields} | {"policy_weights": half, "value_weights": half}
+    return LossInputs(**{**values, **changes})
+
+
+def test_imitation_terms_against_hand_worked_values():
+    x = inputs(
+        imitation_losses=torch.tensor([[2.0, 4.0]]).requires_grad_(),
+        policy_weights=torch.tensor([[1.0, 0.0]]),
+        returns=torch.tensor([[1.0, 3.0]]),
+        values=torch.tensor([[0.0, 1.0]], requires_grad=True),
+        logprobs=torch.full((1, 2), math.inf),
+    )
+    terms = losses.imitation_terms(x, 0.2, 0.5)
+    assert terms.imitation_loss.item() == 2.0, "a dead mech is not imitated"
+    assert terms.vf_loss.item() == pytest.approx(0.5 * (0.5 * 1 + 0.5 * 4))
+    assert terms.loss.item() == pytest.approx(0.2 * 2.0 + 0.5 * 1.25)
+    assert x.imitation_losses is not None
+    by_label, by_value = torch.autograd.grad(terms.loss, (x.imitation_losses, x.values))
+    torch.testing.assert_close(by_label, torch.tensor([[0.2, 0.0]]))
+    torch.testing.assert_close(by_value, 0.5 * 0.5 * torch.tensor([[-1.0, -2.0]]))
+
+
+def test_ppo_terms_add_the_weighted_imitation_loss():
+    x = inputs(advantages=torch.tensor([[1.0, -2.0]]), values=torch.ones(1, 2))
+    plain = losses.ppo_terms(x, 0.2, 0.0, 0.5)
+    taught = losses.ppo_terms(x._replace(imitation_losses=torch.tensor([[1.0, 3.0]])), 0.2, 0.0, 0.5, 0.1)
+    assert float(taught.loss - plain.loss) == pytest.approx(0.1 * 2.0)
+    assert float(taught.imitation_loss) == 2.0 and float(plain.imitation_loss) == 0.0
+
+
+def test_learner_imitates_teacher_of_tiny_task(small_run):
+    teacher = TeacherConfig(policy="heuristic:expert", imitation=1.0, imitation_coef=1.0)
+    config = small_run(num_envs=16, total_steps=12_000, ppo={"lr": 5e-3, "obs_norm": True}, teacher=teacher)
+    result, updates = updates_of(config, make_env=FakeEnv)
+    first, last = updates[0], updates[-1]
+    assert last.imitation_loss < 0.2 * first.imitation_loss
+    assert first.flown_share == 0.0 and 0.4 < last.flown_share < 0.6 and last.pg_loss == 0.0
+    assert last.vf_loss < 0.5 * first.vf_loss, "the value is learned too"
+    assert result.evaluation is not None and result.evaluation.win_rate > 0.8, "judged without the teacher"
+
+
+@pytest.fixture
+def taught() -> RunConfig:
+    """Six updates of battles: three imitate, two are PPO with labels, one is PPO alone."""
+    whole = get_preset("imitation")
+    return replace(
+        whole,
+        num_envs=ENVS,
+        bank_maps=2,
+        bank_refresh_every=0,
+        threads=1,
+        device="cpu",
+        max_minutes=0.0,
+        max_updates=6,
+        env=replace(whole.env, world=WorldConfig(size_x=30, size_y=30, size_z=16), max_episode_seconds=4.0),
+        ppo=replace(whole.ppo, rollout_steps=16, tbptt_chunk_length=8, num_minibatches=2),
+        opponents=OpponentConfig(mix=MixConfig(scripted=0.0, easy=1.0, past=1.0, self_play=1.0), rating_seeds=0),
+        eval=replace(whole.eval, seeds=1, every_updates=0, at_start=False, report=False),
+        teacher=TeacherConfig(policy="heuristic:expert", imitation=0.5, coef=0.1, fade=0.33),
+    )
+
+
+def test_run_with_teacher_resumes_bit_exact_in_every_phase(taught, tmp_path):
+    whole, updates = updates_of(taught, tmp_path / "whole")
+    assert [u.imitation_loss > 0 for u in updates] == [True] * 5 + [False]
+    assert [u.pg_loss != 0 for u in updates] == [False] * 3 + [True] * 3
+    assert updates[0].flown_share == 0.0 and 0.3 < updates[2].flown_share < 0.7
+    assert all(u.agreement_by_part.keys() >= {"primary", "target", "sort"} for u in updates[:5])
+    assert not updates[5].agreement_by_part and math.isnan(updates[5].agreement)
+    again: list[EventUpdate] = []
+    for count in (2, 2, 1, 1):
+        cut, part = updates_of(taught, tmp_path / "cut", count, resume="latest")
+        again += part
+    assert whole.checkpoint is not None and cut.checkpoint is not None
+    first, second = (open_checkpoint(result.checkpoint).weights() for result in (whole, cut))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    for a, b in zip(updates, again, strict=True):
+        names = ("loss", "imitation_loss", "agreement_by_part", "flown_share", "global_step", "lr", "reward_std")
+        assert [getattr(a, name) for name in names] == [getattr(b, name) for name in names]
+
+
+@pytest.mark.parametrize("ppo", [{}, {"activation_checkpointing": True}, {"target_kl": 1e-9, "grad_accum_steps": 2}])
+def test_update_options_train_with_teacher(taught, ppo):
+    result, updates = updates_of(replace(taught, ppo=replace(taught.ppo, **ppo), max_updates=4))
+    assert result.update == 4 and all(math.isfinite(u.loss) for u in updates)
+    assert updates[0].epochs == taught.ppo.update_epochs, "KL divergence does not stop an imitating update"
+
+
+def test_gaussian_head_learns_from_labels(taught):
+    _, updates = updates_of(replace(taught, model=ModelConfig(), max_updates=2))
+    assert all(u.imitation_loss > 0 and 0 < u.agreement < 1 for u in updates)
+
+
+@pytest.mark.parametrize("policy", ["heuristic:wizard", "expert", "policy:some-run", "heuristic:"])
+def test_unknown_teacher_is_rejected(policy):
+    message = f"^teacher.policy is '{policy}', expected heuristic:LEVEL, a level of legacy, trivial, .*, expert$"
+    with pytest.raises(ValueError, match=message):
+        TeacherConfig(policy=policy)
+
+
+def test_train_command_rejects_unknown_teacher_in_one_line(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("ECHELON_HOME", str(tmp_path))
+    assert echelon(["train", "--teacher", "policy:some-run", "--detach"]) == 2
+    error = capsys.readouterr().err
+    assert "teacher.policy is 'policy:some-run', expected heuristic:LEVEL" in error and error.count("\n") == 1
+    assert not list((tmp_path / "runs").glob("*"))
+
+
+def test_stored_configuration_without_teacher_reads_as_none():
+    stored = TypeAdapter(RunConfig).dump_python(get_preset("standard"), mode="json")
+    del stored["teacher"]
+    assert TypeAdapter(RunConfig).validate_python(stored).teacher.level is None

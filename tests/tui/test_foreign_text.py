@@ -1,0 +1,69 @@
+"""No text of unknown origin reaches the screen as a control character, on any screen of the dashboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from echelon.runs import RunPaths, runs_home
+from echelon_cli.tui.app import LAZY_SCREENS
+from echelon_cli.tui.screens.base import COMMON_KEYS
+from echelon_cli.tui.theme import make_theme
+from echelon_cli.tui.widgets.cells import Grid, truncate
+from tests.cli.hostile_home import HOSTILE, control_characters, make_home
+
+SCREENS = ("compare", "confirm", "help", "league", "log", "matches", "new_run", "run", "runs")
+SHOWN = "\\x1b]52"
+SHOWING = ("confirm", "league", "matches", "run", "runs")
+"""Screens that show foreign text of these runs."""
+
+
+@pytest.fixture
+def hostile() -> list[Path]:
+    """The folders of runs whose every text is hostile."""
+    home = make_home(runs_home())
+    return sorted(path for path in home.iterdir() if path.is_dir())
+
+
+def arguments(name: str, roots: list[Path]) -> tuple:
+    return {
+        "compare": (tuple(roots),),
+        "confirm": (f"{HOSTILE}?", make_theme()),
+        "help": (COMMON_KEYS,),
+        "log": (roots[0],),
+        "matches": (None,),
+    }.get(name, ())
+
+
+def test_every_screen_is_tested():
+    assert {*LAZY_SCREENS, "run", "runs"} == set(SCREENS)
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_screen_shows_no_control_character(watch, hostile, name):
+    async def scene(user):
+        if name in LAZY_SCREENS:
+            user.app.open(name, *arguments(name, hostile))
+        text = await user.until(SHOWN) if name in SHOWING else user.text
+        assert control_characters(text) == set()
+        await user.pilot.pause(0.1)
+        if (screen := user.app.active_screen) is not None:
+            screen.show_notice(HOSTILE, "bad")
+            await user.until(SHOWN)
+        for key in ("down", "tab", "enter", "slash", "end"):
+            await user.press(key)
+            assert control_characters(user.text) == set()
+
+    watch(scene, RunPaths(hostile[0]) if name == "run" else None, size=(200, 60))
+
+
+def test_truncate_is_bounded_by_the_width():
+    assert truncate("\u0301" * 1_000_000, 10)[:1] == "\u0301" and len(truncate("\u0301" * 1_000_000, 10)) <= 50
+    assert truncate("a\x1b" * 500_000, 10, "~") == "a\\x1ba\\x1~"
+
+
+def test_grid_shows_control_characters_as_escapes():
+    grid = Grid(40, 1)
+    grid.put(0, 0, "a\x1b\u202e\x9b[bold]")
+    assert grid.text() == "a\\x1b\\u202e\\x9b[bold]"
