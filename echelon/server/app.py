@@ -24,7 +24,7 @@ from echelon.server.connections import (
     LIMITS,
     ConnectionFactory,
     Limits,
-    handle_loop_error,
+    accept_connections,
     rate_limited,
     set_stall_timeout,
     within_descriptors,
@@ -157,16 +157,17 @@ async def listen(
     """Serve ``app`` on a listening socket within connection limits; return the coroutine function that stops it."""
     limits = within_descriptors(limits)
     set_stall_timeout(bound, limits)
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(handle_loop_error)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
     await runner.setup()
     assert runner.server is not None
     bound.setblocking(False)
-    server = await loop.create_server(ConnectionFactory(runner.server, limits), sock=bound, backlog=BACKLOG)
+    bound.listen(BACKLOG)
+    accepting = asyncio.create_task(accept_connections(ConnectionFactory(runner.server, limits), bound))
 
     async def stop() -> None:
-        server.close()
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        bound.close()
         await runner.cleanup()
 
     return stop

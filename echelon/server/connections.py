@@ -51,6 +51,8 @@ class Limits:
 LIMITS = Limits()
 RESERVED_DESCRIPTORS = OPEN_FILES + 64
 """Descriptors for replays and other files that connections leave free."""
+ACCEPT_PAUSE_S = 1.0
+"""Time until a failed accept is tried again [s]."""
 LOG = logging.getLogger(__name__)
 
 
@@ -138,12 +140,27 @@ def within_descriptors(limits: Limits) -> Limits:
     return replace(limits, connections=max(1, min(limits.connections, available - RESERVED_DESCRIPTORS)))
 
 
-def handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an accept without free descriptors in one line, after which asyncio pauses accepting; others as usual."""
-    if is_exhausted(context.get("exception")) and "socket" in context:
-        LOG.warning("no free file descriptors: new connections wait; raise the limit with `ulimit -n`")
-    else:
-        loop.default_exception_handler(context)
+async def accept_connections(factory: ConnectionFactory, bound: socket.socket) -> None:
+    """Accept connections of a listening socket until cancelled; without free descriptors, pause with one warning.
+
+    asyncio's own server tries again for every connection of its queue at once, and once more after it was closed.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            accepted, _ = await loop.sock_accept(bound)
+        except ConnectionAbortedError:
+            continue
+        except OSError as error:
+            advice = "; raise the limit with `ulimit -n`" if is_exhausted(error) else ""
+            LOG.warning("new connections wait: %s%s", error.strerror or error, advice)
+            await asyncio.sleep(ACCEPT_PAUSE_S)
+            continue
+        accepted.setblocking(False)
+        try:
+            await loop.connect_accepted_socket(factory, accepted)
+        except OSError:  # the peer left before its first byte
+            accepted.close()
 
 
 def abort(connection: Connection) -> None:

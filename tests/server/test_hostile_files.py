@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 import random
 import shutil
+import socket
 
 import aiohttp
 import pytest
@@ -16,7 +16,7 @@ from echelon.replay.reader import Replay
 from echelon.server import live, routes
 from echelon.server.app import listen, make_app, open_socket
 from echelon.server.catalogue import ReplayCatalogue
-from echelon.server.connections import LIMITS, handle_loop_error, resource, within_descriptors
+from echelon.server.connections import LIMITS, resource, within_descriptors
 from echelon.server.security import Access
 from tests.replay.hostile import hostile_replay
 from tests.server.conftest import GOLDEN, MATCH, RUN
@@ -134,44 +134,36 @@ def test_exhausted_descriptors_answer_503_without_a_traceback(ask, monkeypatch, 
     assert status == 503 and "too many open files" in problem["detail"] and not caplog.records
 
 
-def test_exhausted_accept_is_logged_in_one_line(caplog):
-    loop = asyncio.new_event_loop()
-    with caplog.at_level(logging.WARNING):
-        context = {"message": "socket.accept() out of system resource", "socket": object()}
-        handle_loop_error(loop, {**context, "exception": OSError(errno.EMFILE, "Too many open files")})
-    loop.close()
-    (record,) = caplog.records
-    assert record.exc_info is None and "raise the limit with `ulimit -n`" in record.getMessage()
-
-
 def test_server_accepts_again_after_descriptors_are_free(home, caplog):
-    """Accepting pauses while every descriptor is taken; nothing is lost but time."""
+    """Accepting pauses while every descriptor is taken, with one line a pause; nothing is lost but time."""
 
     async def work():
         bound = open_socket("127.0.0.1", 0)
         port = bound.getsockname()[1]
         stop = await listen(make_app(home, Access("127.0.0.1", port)), bound)
-        before = resource.getrlimit(resource.RLIMIT_NOFILE)
-        waiting = [asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
-        warm, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /api/v1/healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        await asyncio.wait_for(warm.readuntil(b"\r\n\r\n"), WAIT_S)
-        used = max(int(name) for name in os.listdir("/proc/self/fd")) + 1
-        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 2, before[1]))
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        early, held = socket.create_connection(("127.0.0.1", port)), []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, limits[1]))
         try:
-            opened = await asyncio.gather(*waiting, return_exceptions=True)
+            with pytest.raises(OSError, match="Too many open files"):
+                while True:
+                    held.append(os.dup(early.fileno()))
             await asyncio.sleep(0.1)
         finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            for descriptor in [*held, early.detach()]:
+                os.close(descriptor)
         try:
             reader, asking = await asyncio.open_connection("127.0.0.1", port)
             asking.write(b"GET /api/v1/healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            return opened, await asyncio.wait_for(reader.readline(), WAIT_S)
+            return await asyncio.wait_for(reader.readline(), WAIT_S)
         finally:
             await stop()
 
-    _, line = asyncio.run(work())
+    line = asyncio.run(work())
     assert b" 200 " in line and all(record.exc_info is None for record in caplog.records)
+    warnings = [text for record in caplog.records if "connections wait" in (text := record.getMessage())]
+    assert 1 <= len(warnings) <= 2 and all("raise the limit with `ulimit -n`" in text for text in warnings)
 
 
 def test_connections_fit_into_the_descriptors_of_the_process(monkeypatch):
