@@ -32,6 +32,8 @@ class ModelConfig:
     """Width of the set encoders; the flat encoder of classic is twice as wide."""
     lstm_hidden_dim: int = 128
     """Width of the recurrent state."""
+    recurrence: Literal["lstm", "mingru", "mingru2"] = "lstm"
+    """Recurrent core: LSTM, or one or two layers of MinGRU, whose chunks cost fewer and larger matrix products."""
     memory: bool = True
     """Keep the recurrent state between environment steps; off resets it to zero before every step."""
     action_head: Literal["gaussian", "hybrid"] = "gaussian"

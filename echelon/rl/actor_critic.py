@@ -27,11 +27,14 @@ from echelon.rl.action_distribution import (
     Entropies,
 )
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.mingru import MinGRU
 from echelon.rl.recurrent import lstm_weights, make_lstm, reset_state, run_lstm, run_lstm_unrolled
 
 ENCODER_GAIN = math.sqrt(2.0)
 ACTOR_GAIN = 0.01
 CRITIC_GAIN = 1.0
+MINGRU_LAYERS = {"mingru": 1, "mingru2": 2}
+"""Layers by value of ``model.recurrence``; lstm is the only other value."""
 
 
 class TargetContacts(NamedTuple):
@@ -98,6 +101,7 @@ class ActorCritic(nn.Module):
         log_std_end: float | None = None,
         predict_dim: int = 0,
         memory: bool = True,
+        recurrence: str = "lstm",
     ) -> None:
         """``target_key_dim`` is the width of the keys of ``encode_with_targets``, 0 if the model has none."""
         super().__init__()
@@ -107,8 +111,12 @@ class ActorCritic(nn.Module):
         self.branchless = False
         """Whether chunks are evaluated without a branch on data, as a captured graph requires."""
         self.lstm_hidden_dim = lstm_hidden_dim
-        self.lstm = make_lstm(feature_dim, lstm_hidden_dim)
-        self._lstm_weights = lstm_weights(self.lstm)
+        self.mingru: MinGRU | None = None
+        if recurrence in MINGRU_LAYERS:
+            self.mingru = MinGRU(feature_dim, lstm_hidden_dim, MINGRU_LAYERS[recurrence])
+        else:
+            self.lstm = make_lstm(feature_dim, lstm_hidden_dim)
+            self._lstm_weights = lstm_weights(self.lstm)
         self.actor_mean = init_linear(nn.Linear(lstm_hidden_dim, action_dim), ACTOR_GAIN)
         self.actor_logstd_head = init_linear(nn.Linear(lstm_hidden_dim, action_dim, bias=False), 1.0)
         nn.init.zeros_(self.actor_logstd_head.weight)
@@ -237,6 +245,8 @@ class ActorCritic(nn.Module):
         return self._run(x, dones_seq, state)
 
     def _run(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+        if self.mingru is not None:
+            return self.mingru(x, dones_seq, state)
         if self.branchless or torch.compiler.is_compiling():
             return run_lstm_unrolled(self._lstm_weights, x, dones_seq, state)
         return run_lstm(self.lstm, x, dones_seq, state)
@@ -260,6 +270,8 @@ class ActorCritic(nn.Module):
         if done is None or not self.memory:
             done = state.h.new_full((state.h.shape[1],), 0.0 if self.memory else 1.0)
         state = reset_state(state, done)
+        if self.mingru is not None:
+            return self.mingru.step(x, state)
         y, (h, c) = self.lstm(x.unsqueeze(0), (state.h.to(x.dtype), state.c.to(x.dtype)))
         return y[0], LSTMState(h.to(state.h.dtype), c.to(state.c.dtype))
 

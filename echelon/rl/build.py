@@ -138,6 +138,7 @@ def build_model(
             log_std_end=model_cfg.log_std_end,
             predict_obs=predict,
             memory=model_cfg.memory,
+            recurrence=model_cfg.recurrence,
         )
         return FlatPolicy(core, obs_dim)
     if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width:
@@ -157,5 +158,6 @@ def build_model(
         predict_dim=obs_dim if predict else 0,
         film=model_cfg.film,
         memory=model_cfg.memory,
+        recurrence=model_cfg.recurrence,
     )
     return FlatPolicy(core, obs_dim)

@@ -8,7 +8,10 @@ from torch import Tensor
 
 
 class LSTMState(NamedTuple):
-    """Hidden and cell state of a one-layer LSTM, each ``[1, batch, hidden]`` float32."""
+    """Hidden and cell state of a one-layer LSTM, each ``[1, batch, hidden]`` float32.
+
+    Of a MinGRU they are the memories of its first and its second layer, 0 without a second.
+    """
 
     h: Tensor
     c: Tensor

@@ -26,6 +26,7 @@ class ActorCriticLSTM(ActorCritic):
         log_std_end: float | None = None,
         predict_obs: bool = False,
         memory: bool = True,
+        recurrence: str = "lstm",
     ) -> None:
         super().__init__(
             hidden_dim,
@@ -37,6 +38,7 @@ class ActorCriticLSTM(ActorCritic):
             log_std_end=log_std_end,
             predict_dim=obs_dim if predict_obs else 0,
             memory=memory,
+            recurrence=recurrence,
         )
         self.obs_dim = obs_dim
         self.hidden_dim = hidden_dim

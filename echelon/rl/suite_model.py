@@ -201,6 +201,7 @@ class CombatSuiteActorCritic(ActorCritic):
         predict_dim: int = 0,
         film: bool = False,
         memory: bool = True,
+        recurrence: str = "lstm",
     ) -> None:
         super().__init__(
             FUSION_WIDTH,
@@ -213,6 +214,7 @@ class CombatSuiteActorCritic(ActorCritic):
             log_std_end=log_std_end,
             predict_dim=predict_dim,
             memory=memory,
+            recurrence=recurrence,
         )
         self.hidden_dim = hidden_dim
         self.max_contacts = max_contacts

@@ -16,14 +16,16 @@ from echelon.rl.recurrent import lstm_weights, make_lstm, run_lstm, run_lstm_unr
 from echelon.rl.suite_model import CombatSuiteActorCritic, SuiteObservation, flat_obs_to_suite_obs
 
 T, B, A = 9, 6, 26
-KINDS = ("classic", "suite", "classic hybrid", "suite hybrid")
-"""Networks, and networks with the hybrid action head."""
+KINDS = ("classic", "suite", "classic hybrid", "suite hybrid", "classic mingru2", "suite hybrid mingru")
+"""Networks, and networks with the hybrid action head or another recurrence than the LSTM."""
 
 
 def policy_of(kind: str, **options) -> FlatPolicy:
     torch.manual_seed(0)
-    network, _, head = kind.partition(" ")
-    return build_model(ModelConfig(kind=network, action_head=head or "gaussian", **options), 867, A, 40, 121)
+    network, *parts = kind.split()
+    head = "hybrid" if "hybrid" in parts else "gaussian"
+    recurrence = next((part for part in parts if part.startswith("mingru")), "lstm")
+    return build_model(ModelConfig(kind=network, action_head=head, recurrence=recurrence, **options), 867, A, 40, 121)
 
 
 def flat_obs(*lead: int) -> torch.Tensor:

@@ -21,6 +21,7 @@ MODELS = {
     "hybrid": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, action_head="hybrid"),
     "without memory": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, memory=False),
     "classic": ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=32),
+    "mingru": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, recurrence="mingru"),
     "classic hybrid": ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=32, action_head="hybrid"),
 }
 

@@ -19,8 +19,14 @@ MODELS = [
     ("classic", "gaussian"),
     ("suite", "hybrid"),
     ("classic", "hybrid"),
+    ("classic", "mingru"),
 ]
-HEADS = {"gaussian": {}, "gumbel": {"target_head": "gumbel"}, "hybrid": {"action_head": "hybrid"}}
+HEADS = {
+    "gaussian": {},
+    "gumbel": {"target_head": "gumbel"},
+    "hybrid": {"action_head": "hybrid"},
+    "mingru": {"recurrence": "mingru2"},
+}
 
 
 def loaded(kind: str = "suite", head: str = "gaussian", seed: int = 0) -> LoadedPolicy:

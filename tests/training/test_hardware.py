@@ -60,12 +60,13 @@ def update(model, **options) -> tuple[dict, list[torch.Tensor]]:
     return trainer_of(model, **options).update(buffer, model.initial_state(N)), weights_of(model)
 
 
-@pytest.mark.parametrize("kind", ["classic", "suite"])
-def test_activation_checkpointing_keeps_gradients(kind):
+@pytest.mark.parametrize(("kind", "recurrence"), [("classic", "lstm"), ("suite", "lstm"), ("classic", "mingru2")])
+def test_activation_checkpointing_keeps_gradients(kind, recurrence):
+    config = ModelConfig(kind=kind, hidden_dim=8, lstm_hidden_dim=8, recurrence=recurrence)
     results = []
     for on in (False, True):
         torch.manual_seed(0)
-        model = build_model(ModelConfig(kind=kind, hidden_dim=8, lstm_hidden_dim=8), 706 if kind == "suite" else 5, 3)
+        model = build_model(config, 706 if kind == "suite" else 5, 3)
         trainer = PPOTrainer(model, PPOConfig(activation_checkpointing=on, aux_coef=0.0))
         torch.manual_seed(1)
         obs, state = torch.rand(20, 4, model.obs_dim), model.initial_state(4)
@@ -79,13 +80,14 @@ def test_activation_checkpointing_keeps_gradients(kind):
 
 
 @pytest.mark.long
-def test_compile_keeps_gradients(monkeypatch):
+@pytest.mark.parametrize("recurrence", ["lstm", "mingru2"])
+def test_compile_keeps_gradients(monkeypatch, recurrence):
     """A compiled backward pass may return one tensor for two parameters, such as both biases of the recurrence."""
     monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 8)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
     results = []
     for on in (False, True):
-        model = model_of()
+        model = model_of(recurrence=recurrence)
         trainer, buffer = trainer_of(model, compile=on, grad_accum_steps=2), rollout_of(model)
         states = trainer.chunk_states(buffer, model.initial_state(N))
         torch.manual_seed(1)
@@ -242,16 +244,19 @@ def test_rank_seeds_give_distinct_streams():
     assert torch.equal(draws[0], draws[2]) and not torch.equal(draws[0], draws[1])
 
 
+RECURRENT_HEADS = [("gaussian", "lstm"), ("hybrid", "lstm"), ("gaussian", "mingru")]
+
+
 def replayed(work):
     """Replace CUDA graph capture on the CPU: replaying runs the same work again."""
     return work
 
 
-@pytest.mark.parametrize("head", ["gaussian", "hybrid"])
-def test_captured_update_matches_plain_update(head):
+@pytest.mark.parametrize(("head", "recurrence"), RECURRENT_HEADS)
+def test_captured_update_matches_plain_update(head, recurrence):
     results = []
     for captured in (False, True):
-        model = model_of(head=head)
+        model = model_of(head=head, recurrence=recurrence)
         buffer = rollout_of(model)
         trainer = trainer_of(model, ent_coef=0.05, ent_coef_end=0.0, lr_schedule="linear", grad_accum_steps=2)
         if captured:
@@ -301,9 +306,9 @@ def test_captured_update_follows_a_teacher_through_its_phases(head):
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(results[0][1], results[1][1], strict=True))
 
 
-@pytest.mark.parametrize("head", ["gaussian", "hybrid"])
-def test_cuda_graph_is_captured_once_per_shape_without_host_reads(head):
-    model = model_of(head=head)
+@pytest.mark.parametrize(("head", "recurrence"), RECURRENT_HEADS)
+def test_cuda_graph_is_captured_once_per_shape_without_host_reads(head, recurrence):
+    model = model_of(head=head, recurrence=recurrence)
     buffer, captures = rollout_of(model), []
 
     def capture(work):

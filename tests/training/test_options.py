@@ -137,6 +137,7 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
     "profile": ("profile_updates", 1, lambda d, b: any("trace in" in getattr(e, "message", "") for e in d.events)),
     "deterministic": ("deterministic", True, lambda d, b: torch.are_deterministic_algorithms_enabled()),
     "hidden": ("model.hidden_dim", 16, lambda d, b: d.trainer.model.core.hidden_dim == 32),
+    "recurrence": ("model.recurrence", "mingru", lambda d, b: d.trainer.model.core.mingru is not None),
     "lstm-hidden": ("model.lstm_hidden_dim", 12, lambda d, b: d.trainer.model.lstm_hidden_dim == 12),
 }  # fmt: skip
 

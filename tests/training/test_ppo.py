@@ -22,9 +22,9 @@ from echelon.training.runtime.thread_pool import ThreadPool
 T, N, D, A = 24, 6, 5, 3
 
 
-def model_of(seed: int = 0, head: str = "gaussian", **options):
+def model_of(seed: int = 0, head: str = "gaussian", recurrence: str = "lstm", **options):
     torch.manual_seed(seed)
-    config = ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8, action_head=head)
+    config = ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8, action_head=head, recurrence=recurrence)
     return build_model(config, D, A if head == "gaussian" else COMM_START, **options)
 
 
