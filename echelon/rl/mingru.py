@@ -72,7 +72,7 @@ def scan(gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def scan_stepwise(gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what ``scan`` returns, by differentiable operations, as a compiler needs it."""
+    """Return what ``scan`` returns for ``gates [T, B, 3 H]``, by differentiable operations, as a compiler needs it."""
     update, output, candidate = _split(gates)
     memories = []
     for t in range(gates.shape[0]):
@@ -86,6 +86,7 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        """Return outputs ``[T, B, H]`` and the last memory ``[B, H]``."""
         width = memory.shape[-1]
         both, candidate = torch.sigmoid(gates[..., : 2 * width]), gates[..., 2 * width :]
         update, output = both[..., :width], both[..., width:]
@@ -100,6 +101,7 @@ class _Scan(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, last: Tensor) -> tuple[Tensor, None, Tensor]:  # pyright: ignore
+        """Return the gradients of ``gates`` and ``memory``, given those of the results, ``grad [T, B, H]``."""
         both, candidate, keep, before, after = ctx.saved_tensors
         width = candidate.shape[-1]
         update, output = both[..., :width], both[..., width:]
