@@ -92,8 +92,8 @@ class _Scan(torch.autograd.Function):
         update, output = both[..., :width], both[..., width:]
         before, after = torch.empty_like(candidate), torch.empty_like(candidate)
         steps = zip(*(x.unbind(0) for x in (update, candidate, keep, before, after)), strict=True)
-        for share, new, kept, start, end in steps:
-            torch.mul(memory, kept, out=start)
+        for share, new, retained, start, end in steps:
+            torch.mul(memory, retained, out=start)
             memory = torch.lerp(start, new, share, out=end)
         ctx.save_for_backward(both, candidate, keep, before, after)
         return torch.lerp(candidate, after, output), memory.clone()
