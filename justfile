@@ -35,6 +35,10 @@ types:
 storm *ARGS:
     {{python}} -m tests.reliability.storm {{ARGS}}
 
+# hours of training, 64 live viewers and a dashboard; memory must not grow (docs/reliability.md)
+soak *ARGS:
+    {{python}} -m tests.reliability.soak {{ARGS}}
+
 # measure this machine
 bench *ARGS:
     {{python}} -m echelon_cli.main bench {{ARGS}}

@@ -25,6 +25,7 @@ from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import MechFlag
 from echelon.replay.writer import world_payload
 from echelon.sim.arsenal import mechanics_of
+from echelon.version import SIM_VERSION
 
 TOLERANCES: Mapping[str, float] = {
     "tick": 0.0, "x": 1.0, "y": 1.0, "z": 1.0, "hp": 5.0, "leg_hp": 5.0, "heat": 5.0, "stability": 10.0,
@@ -137,6 +138,11 @@ def _check_configuration(recorded: Replay, cfg: EnvConfig) -> None:
     header, name = recorded.header, recorded.path.name
     actions = len(header["insight"]["actions"])
     column = next((c for c in header["columns"] if c["name"] == ACTION), {})
+    if (version := header.get("sim_version", 1)) != SIM_VERSION:
+        raise ValueError(
+            f"replay {name!r} was recorded with simulation version {version}, expected {SIM_VERSION}: its actions play "
+            f"another match today; verify it with Echelon {header['echelon']}, which recorded it"
+        )
     if (column.get("per"), column.get("k")) != ("mech", actions):
         raise ValueError(f"replay {name!r} has no column of {actions} actions per mech, which its header lists")
     if header["mechs"] != cfg.num_mechs:

@@ -25,7 +25,7 @@ from echelon.sim.arsenal import Guidance, Mechanic, mechanic_names
 from echelon.sim.batch import Batch
 from echelon.sim.tables import GameTables, stock_tables
 from echelon.sim.world import MATERIALS
-from echelon.version import __version__
+from echelon.version import SIM_VERSION, __version__
 
 TEAM_LETTERS = "BR"
 
@@ -59,6 +59,7 @@ def build_header(
         "schema": [SCHEMA_MAJOR, SCHEMA_MINOR],
         "created": time.time(),
         "echelon": __version__,
+        "sim_version": SIM_VERSION,
         "tick_hz": 1 / cfg.dt_sim,
         "frame_ticks": cfg.decision_repeat,
         "chunk_ticks": round(CHUNK_SECONDS / cfg.dt_sim),

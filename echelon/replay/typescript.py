@@ -77,6 +77,7 @@ export interface SensingSpec {
 /** The HEADER record. */
 export interface Header {
   schema: [number, number]; created: number; echelon: string;
+  sim_version?: number; // rules of the simulation; 1 where it is absent
   tick_hz: number; frame_ticks: number; chunk_ticks: number; mechs: number;
   teams: [TeamHeader, TeamHeader]; seed: number; map_seed: number; env: number;
   run: string; update: number; global_step: number; duration_s: number; score_to_win: number;

@@ -172,6 +172,7 @@ class _Header(_Part):
     chunk_ticks: Count
     created: Annotated[float, Field(ge=0, le=MAX_TIME, allow_inf_nan=False)]
     echelon: Text
+    sim_version: Count = 1
     teams: Annotated[list[_Team], Field(min_length=2, max_length=2), FailFast()]
     roster: Annotated[list[_Mech], Field(min_length=1, max_length=MAX_MECHS), FailFast()]
     seed: Whole

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from echelon.rl.safe_load import load_arrays, load_plain, load_tensors
 from echelon.runs import load_json
+from echelon.version import SIM_VERSION
 
 FORMAT_VERSION = 1
 WEIGHTS = "model.safetensors"
@@ -51,6 +52,14 @@ class Checkpoint:
     @property
     def step(self) -> int:
         return int(self.manifest["global_step"])
+
+    @property
+    def version_notice(self) -> str:
+        """Tell that the simulation has another version than when the checkpoint was saved; empty if it has not."""
+        version = self.manifest.get("sim_version", 1)
+        if version == SIM_VERSION:
+            return ""
+        return f"saved with simulation version {str(version)[:20]}, now {SIM_VERSION}: matches differ from those before"
 
     def weights(self, device: torch.device | str = "cpu") -> dict[str, Tensor]:
         """Return the policy's state dict."""

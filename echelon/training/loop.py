@@ -180,7 +180,7 @@ class TrainingRun:
         if found is not None and found.checkpoint is not None:
             notice = s.restore(found.checkpoint)
             self.last_checkpoint = found.checkpoint
-            message = "; ".join([*found.notices, *([notice] if notice else [])])
+            message = "; ".join(filter(None, [*found.notices, found.checkpoint.version_notice, notice]))
             self.emit(
                 EventResume(
                     **self._position,

@@ -45,6 +45,7 @@ from echelon.training.runtime.system_info import package_versions
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.runtime.threads import map_worker_count, resolve_threads
 from echelon.training.weights import LoadedPolicy, check_dimensions, find_checkpoint, load_policy, load_weights
+from echelon.version import SIM_VERSION
 
 MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]
 """Return a new policy for a configuration, observation columns and action columns."""
@@ -327,6 +328,7 @@ class Session:
             "args": asdict(cfg),
             "curriculum": dict(self.env.get_curriculum()),
             "git": (spec or {}).get("git", {}),
+            "sim_version": SIM_VERSION,
         }
 
     def save(self, sync_records: Callable[[], object] = lambda: None) -> Checkpoint:

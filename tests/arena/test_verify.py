@@ -66,6 +66,14 @@ def test_verify_accepts_match_recorded_in_batch(recorded, number):
         assert verdict.chunks == len(replay.chunks) >= 3
 
 
+def test_verify_refuses_match_of_another_simulation_version(recorded, monkeypatch):
+    monkeypatch.setattr("echelon.arena.verify.SIM_VERSION", 2)
+    with pytest.raises(
+        ValueError, match=r"recorded with simulation version 1, expected 2: .* verify it with Echelon"
+    ):
+        verify(recorded[0])
+
+
 def test_verify_accepts_match_with_navigation_assist(tmp_path):
     (path, *_) = matches(tmp_path, "assist", envs=3, threads=1, policy_columns=True)
     verdict = verify(path)

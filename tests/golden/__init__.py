@@ -2,6 +2,7 @@
 
 - ``battles.json``: state hashes of reference battles, and material hashes of maps of a single biome
 - ``maps.json``: hashes of reference maps for each fairness
+- ``sim_versions.json``: the hash of the reference battles of every simulation version
 - ``worlds/``: a map printed by ``echelon world show --plain``
 - ``replays/``: a replay per schema version and its decoded content; ``.ecr`` files are never recorded again, because
   later versions must read them

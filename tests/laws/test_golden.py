@@ -6,6 +6,9 @@ hashes in ``tests/gen``.
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 import numpy as np
 import pytest
 
@@ -17,12 +20,15 @@ from echelon.gen.biomes import BIOMES
 from echelon.gen.generate import generate
 from echelon.gen.recipe import GENERATOR_VERSION
 from echelon.sim.hashing import state_hash
+from echelon.version import SIM_VERSION
 from tests.golden import FOLDER, assert_golden_json
 
 pytestmark = pytest.mark.golden
 
 GOLDEN = FOLDER / "battles.json"
-BATTLE_NOTE = "and describe the change of the game in CHANGELOG.md"
+BATTLE_NOTE = "and raise SIM_VERSION in echelon/version.py, and describe the change of the game in CHANGELOG.md"
+VERSIONS = FOLDER / "sim_versions.json"
+"""Sha256 of the golden battles of every simulation version."""
 MAP_NOTE = "and raise GENERATOR_VERSION in echelon/gen/recipe.py"
 DECISIONS = (120, 240)
 PILOTS = ("legacy", "hard")
@@ -58,6 +64,19 @@ def world_hash(biome: str, world: WorldConfig = SMALL) -> str:
 @pytest.mark.parametrize("pilot", PILOTS)
 def test_golden_battle_hashes_are_unchanged(pilot):
     assert_golden_json(GOLDEN, fight(pilot), section=f"battles of {pilot}", note=BATTLE_NOTE)
+
+
+def test_simulation_version_is_raised_with_the_golden_battles():
+    """Battles of one version are equal for ever: replays, branches and saved states of it rely on that."""
+    stored = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    battles = json.dumps([stored[f"battles of {pilot}"] for pilot in PILOTS], sort_keys=True)
+    versions = json.loads(VERSIONS.read_text(encoding="utf-8")) if VERSIONS.exists() else {}
+    current = {str(SIM_VERSION): hashlib.sha256(battles.encode()).hexdigest()}
+    assert (current | versions)[str(SIM_VERSION)] == current[str(SIM_VERSION)], (
+        f"golden battles differ from those of simulation version {SIM_VERSION}: "
+        "raise SIM_VERSION in echelon/version.py, then run `just golden`"
+    )
+    assert_golden_json(VERSIONS, versions | current)
 
 
 def test_golden_world_hashes_are_unchanged_for_every_biome():

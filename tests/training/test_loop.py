@@ -482,3 +482,13 @@ def test_environment_writes_observations_into_rollout(small_run):
 def test_run_without_folder_saves_nothing(small_run):
     result, events = run(small_run(total_steps=500))
     assert result.checkpoint is None and not of(events, EventCheckpoint)
+
+
+def test_resume_names_another_simulation_version(small_run, tmp_path, monkeypatch):
+    config = small_run(total_steps=1500)
+    run(config, tmp_path, stop_after=2)
+    monkeypatch.setattr("echelon.rl.checkpoint.SIM_VERSION", 9)
+    result, events = run(config, tmp_path, resume="latest")
+    (resumed,) = of(events, EventResume)
+    assert resumed.message == "saved with simulation version 1, now 9: matches differ from those before"
+    assert result.reason == "completed"
