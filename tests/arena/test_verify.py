@@ -68,9 +68,7 @@ def test_verify_accepts_match_recorded_in_batch(recorded, number):
 
 def test_verify_refuses_match_of_another_simulation_version(recorded, monkeypatch):
     monkeypatch.setattr("echelon.arena.verify.SIM_VERSION", 2)
-    with pytest.raises(
-        ValueError, match=r"recorded with simulation version 1, expected 2: .* verify it with Echelon"
-    ):
+    with pytest.raises(ValueError, match=r"recorded with simulation version 1, expected 2: .* verify it with Echelon"):
         verify(recorded[0])
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import multiprocessing
 import os
 import resource
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from echelon.training.runtime.fault_points import FAULT_POINTS
 from echelon.training.weights import check_dimensions, export_checkpoint, load_policy, load_weights, policy_from
 
 CONFIG = ModelConfig(kind="classic", hidden_dim=4, lstm_hidden_dim=4)
+CHILD_LIMIT_S = 60.0
 SHAPE = {"obs_dim": 5, "action_dim": 3, "comm_width": 0, "map_width": 0}
 
 
@@ -103,14 +103,12 @@ SAVE_POINTS = [point for point in FAULT_POINTS if point != "save.moved_away"]
 @pytest.mark.parametrize("point", SAVE_POINTS)
 def test_kill_at_any_fault_point_leaves_valid_checkpoint(tmp_path, point):
     save(tmp_path, 1)
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[2])\n"
-        "from pathlib import Path\n"
-        "from tests.training.test_checkpoint import save\n"
-        "from echelon.training.checkpoint import prune\n"
-        "folder = Path(sys.argv[1]); save(folder, 2); prune(folder, 3)\n"
-    )
-    assert run_with_fault(code, tmp_path, point) == -9
+
+    def save_and_prune():
+        save(tmp_path, 2)
+        checkpoints.prune(tmp_path, 3)
+
+    assert exit_code_with_fault(save_and_prune, point) == -9
     found = latest_valid(tmp_path)
     renamed = point in ("save.after_rename", "save.before_prune")
     assert found.checkpoint is not None and found.checkpoint.step == (2 if renamed else 1)
@@ -118,11 +116,17 @@ def test_kill_at_any_fault_point_leaves_valid_checkpoint(tmp_path, point):
     assert not list(tmp_path.glob(".tmp-*"))
 
 
-def run_with_fault(code: str, folder: Path, point: str) -> int:
-    """Run code with ``folder`` and the repository as arguments; return its exit code."""
-    root = str(Path(__file__).resolve().parents[2])
-    environment = {**os.environ, "ECHELON_FAULT": point, "PYTHONPATH": root}
-    return subprocess.run([sys.executable, "-c", code, str(folder), root], env=environment, check=False).returncode
+def exit_code_with_fault(work: Callable[[], object], point: str) -> int | None:
+    """Run ``work`` in a fork that is killed at a fault point; return its exit code."""
+
+    def killed() -> None:
+        os.environ["ECHELON_FAULT"] = point
+        work()
+
+    child = multiprocessing.get_context("fork").Process(target=killed)
+    child.start()
+    child.join(CHILD_LIMIT_S)
+    return child.exitcode
 
 
 @pytest.mark.parametrize("atomic", [True, False], ids=["exchange", "two renames"])
@@ -132,14 +136,14 @@ def test_kill_while_saving_step_again_keeps_step(tmp_path, point, atomic):
         pytest.skip("an exchange has no such point")
     save(tmp_path, 1)
     save(tmp_path, 7)
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[2])\n"
-        "from pathlib import Path\n"
-        "from tests.training.test_checkpoint import checkpoints, save\n"
-        f"checkpoints.exchange = checkpoints.exchange if {atomic} else lambda *_: False\n"
-        "folder = Path(sys.argv[1]); save(folder, 7); checkpoints.prune(folder, 3)\n"
-    )
-    assert run_with_fault(code, tmp_path, point) == -9
+
+    def save_again():
+        if not atomic:
+            checkpoints.exchange = lambda *_: False
+        save(tmp_path, 7)
+        checkpoints.prune(tmp_path, 3)
+
+    assert exit_code_with_fault(save_again, point) == -9
     checkpoints.recover(tmp_path)
     found = latest_valid(tmp_path)
     assert found.checkpoint is not None and found.checkpoint.step == 7 and found.notices == ()
