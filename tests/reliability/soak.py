@@ -90,8 +90,8 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
                 "first": round(float(np.median(values[:30])), 1),
                 "last": round(float(np.median(values[-30:])), 1),
                 "per_hour": round(per_hour, 2),
-                "interval": [round(per_hour - half, 2), round(per_hour + half, 2)],
-                "flat": bool(per_hour - half <= 0.0 or per_hour <= tolerated),
+                "interval": [round(per_hour - half, 2), round(per_hour + half, 2)] if np.isfinite(half) else None,
+                "flat": bool(np.isfinite(half) and (per_hour - half <= 0.0 or per_hour <= tolerated)),
             }
     return figures
 
@@ -193,9 +193,8 @@ def soak(home: Path, minutes: float, options: list[str]) -> dict[str, Any]:
     environment = {**os.environ, "ECHELON_HOME": str(home)}
     main = [sys.executable, "-m", "echelon_cli.main"]
     argv = [*main, "train", "--detach", "--json", *options]
-    run = RunPaths(
-        home / json.loads(subprocess.run(argv, env=environment, capture_output=True, check=True).stdout)["id"]
-    )
+    started = subprocess.run(argv, env=environment, capture_output=True, check=True, text=True)
+    run = RunPaths(home / json.loads(started.stdout.splitlines()[-1])["id"])
     rows = wait_for(lambda: (found := read_json(run.processes)) and "trainer" in found and found)
     identities = {name: identity_from(rows[name]) for name in ("trainer", "supervisor")}
     pids = {name: identity.pid for name, identity in identities.items() if identity is not None}
