@@ -107,6 +107,11 @@ class RunPaths:
         return self.root / "checkpoints"
 
     @property
+    def teacher(self) -> Path:
+        """Copy of the policy that teaches, so that a resumed run has the same teacher."""
+        return self.root / "teacher.pt"
+
+    @property
     def replays(self) -> Path:
         return self.root / "replays"
 

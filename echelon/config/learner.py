@@ -14,8 +14,8 @@ from echelon.config.opponents import CurriculumConfig, EvalConfig, OpponentConfi
 from echelon.config.ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES, TEACHER_RANGES, require_ranges
 from echelon.config.seeds import EVAL_SEED_BASE
 
-SCRIPTED_TEACHER = "heuristic"
-"""Kind of the teachers that are scripted levels."""
+SCRIPTED_TEACHER, POLICY_TEACHER = "heuristic", "policy"
+"""Kinds of teachers: scripted levels, and policies from files."""
 REMOVED_FIELDS = frozenset({"model.target_temperature"})
 """Fields that older runs and checkpoints contain and that are ignored: they never had an effect."""
 
@@ -165,7 +165,8 @@ class TeacherConfig:
     __pydantic_config__ = STRICT
 
     policy: str = ""
-    """Teacher as KIND:NAME: heuristic:LEVEL is a scripted level; empty trains without a teacher."""
+    """Teacher as KIND:NAME: heuristic:LEVEL is a scripted level, policy:PATH the policy of a checkpoint, run or
+    exported file; empty trains without a teacher."""
     imitation: float = 0.2
     """Fraction of the planned training that only imitates, before PPO."""
     flown: float = 0.5
@@ -183,15 +184,25 @@ class TeacherConfig:
 
     def __post_init__(self) -> None:
         require_ranges(self, "teacher", TEACHER_RANGES)
-        kind, _, level = self.policy.partition(":")
         levels = get_args(PilotSkill)
-        known = not self.policy or (kind == SCRIPTED_TEACHER and level in levels)
-        require(known, "teacher.policy", self.policy, f"{SCRIPTED_TEACHER}:LEVEL, a level of {', '.join(levels)}")
+        known = not self.policy or self.level in levels or bool(self.path)
+        expected = f"{SCRIPTED_TEACHER}:LEVEL, a level of {', '.join(levels)}, or {POLICY_TEACHER}:PATH"
+        require(known, "teacher.policy", self.policy, expected)
 
     @property
     def level(self) -> str | None:
-        """Return the scripted level that teaches, None without a teacher."""
-        return self.policy.partition(":")[2] or None
+        """Return the scripted level that teaches, None where none does."""
+        return self._name_of(SCRIPTED_TEACHER)
+
+    @property
+    def path(self) -> str | None:
+        """Return the path of the policy that teaches, None where none does."""
+        return self._name_of(POLICY_TEACHER)
+
+    def _name_of(self, kind: str) -> str | None:
+        """Return the name of a teacher of this kind, None for another."""
+        own, _, name = self.policy.partition(":")
+        return name if own == kind else None
 
 
 @dataclass(frozen=True, kw_only=True)

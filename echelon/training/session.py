@@ -44,6 +44,7 @@ from echelon.training.runtime.randomness import random_state, rank_seed, restore
 from echelon.training.runtime.system_info import package_versions
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.runtime.threads import map_worker_count, resolve_threads
+from echelon.training.teachers import make_teacher
 from echelon.training.weights import LoadedPolicy, check_dimensions, find_checkpoint, load_policy, load_weights
 from echelon.version import SIM_VERSION
 
@@ -117,7 +118,7 @@ class Session:
         self.league = self._build_league_client()
         self.evaluator = Evaluator(config, run_dir, self.device, self.pool, make_env)
         shape = (ppo.rollout_steps, self.env.rows, self.env.obs_dim, self.env.action_dim)
-        self.buffer = RolloutBuffer.create(*shape, self.device, has_labels=config.teacher.level is not None)
+        self.buffer = RolloutBuffer.create(*shape, self.device, has_labels=bool(config.teacher.policy))
         trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
         self.profiler = UpdateProfiler(trace, config.profile_updates)
         self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group)
@@ -132,7 +133,7 @@ class Session:
             amp_dtype=ppo.amp_dtype,
             pool=self.pool,
             opponents=self.opponents,
-            teacher=config.teacher.level,
+            teacher=make_teacher(config, self.env, self.pool, self.device, run_dir, stores=self.group.is_main),
             first_env=self.group.rank * config.num_envs,
         )
 
@@ -410,7 +411,7 @@ class Session:
         check_dimensions(loaded.meta, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
         self._load_weights(loaded.policy.state_dict())
         statistics = loaded.meta.get(RETURN_STATISTICS)
-        if not path.is_file():
+        if statistics is None and not path.is_file():
             statistics = find_checkpoint(path).state()["trainer"][RETURN_STATISTICS]
         if statistics is not None:
             self.trainer.return_normalizer.load_state_dict(statistics)

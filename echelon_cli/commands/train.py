@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -147,6 +147,8 @@ def train(
     overrides |= dict(parse_assignment(text) for text in assignments or [])
     if overrides.get("start_from"):
         overrides["start_from"] = str(policy_file(str(overrides["start_from"])))
+    if overrides.get("teacher.policy"):
+        overrides["teacher.policy"] = teacher_reference(str(overrides["teacher.policy"]))
     file = Path(config) if config else None
     if resume and preset:
         raise ConfigError("--resume and --preset exclude each other: a resumed run keeps its configuration")
@@ -165,6 +167,18 @@ def train(
         output.show_json(job_json(paths, status), indent=None) if as_json else _show_detached(paths.id)
         return output.DONE
     return _finish(follower, status)
+
+
+def teacher_reference(name: str) -> str:
+    """Return ``teacher.policy`` for the name of a teacher: a scripted level, checkpoint, run or league entry."""
+    from echelon.config.learner import POLICY_TEACHER, SCRIPTED_TEACHER
+    from echelon.config.opponents import PilotSkill
+
+    if name in get_args(PilotSkill):
+        return f"{SCRIPTED_TEACHER}:{name}"
+    if name.startswith(f"{SCRIPTED_TEACHER}:"):
+        return name
+    return f"{POLICY_TEACHER}:{policy_file(name.removeprefix(f'{POLICY_TEACHER}:'), 'teacher.policy')}"
 
 
 def policy_file(name: str, what: str = "start_from") -> Path:

@@ -234,18 +234,27 @@ def test_gaussian_head_learns_from_labels(taught):
     assert all(u.imitation_loss > 0 and 0 < u.agreement < 1 for u in updates)
 
 
-@pytest.mark.parametrize("policy", ["heuristic:wizard", "expert", "policy:some-run", "heuristic:"])
+@pytest.mark.parametrize("policy", ["heuristic:wizard", "expert", "policy:", "heuristic:"])
 def test_unknown_teacher_is_rejected(policy):
-    message = f"^teacher.policy is '{policy}', expected heuristic:LEVEL, a level of legacy, trivial, .*, expert$"
+    message = f"^teacher.policy is '{policy}', expected heuristic:LEVEL, a level of legacy, .*, expert, or policy:PATH$"
     with pytest.raises(ValueError, match=message):
         TeacherConfig(policy=policy)
 
 
 def test_train_command_rejects_unknown_teacher_in_one_line(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path))
-    assert echelon(["train", "--teacher", "policy:some-run", "--detach"]) == 2
-    error = capsys.readouterr().err
-    assert "teacher.policy is 'policy:some-run', expected heuristic:LEVEL" in error and error.count("\n") == 1
+    for name, code, message in (
+        ("heuristic:wizard", 2, "teacher.policy is 'heuristic:wizard', expected heuristic:LEVEL"),
+        (
+            "policy:some-run",
+            3,
+            "teacher.policy is 'some-run', expected a checkpoint, a run or a league entry",
+        ),
+        ("wizard", 3, "teacher.policy is 'wizard', expected a checkpoint, a run or a league entry"),
+    ):
+        assert echelon(["train", "--teacher", name, "--detach"]) == code
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
     assert not list((tmp_path / "runs").glob("*"))
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.training.ppo.teacher import Teaching, flown_by_learner
+from echelon.training.ppo.teacher import Teacher, Teaching, flown_by_learner
 from echelon.training.rollout import MAX_MICRO_BATCHES, ChunkStates, RolloutBuffer, Truncation, chunk_spans
 from echelon.training.runtime.precision import mixed_precision
 from echelon.training.runtime.thread_pool import ThreadPool
@@ -157,10 +157,10 @@ class Collector:
         amp_dtype: str = "auto",
         pool: ThreadPool | None = None,
         opponents: Opponents | None = None,
-        teacher: str | None = None,
+        teacher: Teacher | None = None,
         first_env: int = 0,
     ) -> None:
-        """``teacher`` is the scripted level of the labels, ``first_env`` the index of the first environment of all."""
+        """``first_env`` is the index of the first environment among those of all ranks."""
         self.env, self.policy, self.buffer = env, policy, buffer
         self.teacher, self.first_env = teacher, first_env
         self.teaching = Teaching()
@@ -195,7 +195,7 @@ class Collector:
     def set_teaching(self, teaching: Teaching) -> None:
         """Set the teacher's part in the coming rollout: whether it labels, and where the learner acts."""
         if self.teacher is not None:
-            self.env.set_teacher(self.teacher if teaching.has_labels else None)
+            self.teacher.set_active(teaching.has_labels)
         self.teaching = teaching
         flown = flown_by_learner(self.env.num_envs, self.first_env, teaching.flown)
         self._flies.copy_(flown.to(self.device)[self.env.env_of_row].unsqueeze(-1))
@@ -239,7 +239,7 @@ class Collector:
             self._pool.map(lambda rows, t=t: self._act(t, rows), self._row_slices)
             if self.opponents is not None:
                 self.opponents.act()
-            flat_actions.index_copy_(0, env.agent_of_row, self._flown_actions(t, flat_actions))
+            flat_actions.index_copy_(0, env.agent_of_row, self._flown_actions(t))
             acted = time.perf_counter()
             env.step(t + 1)
             self._store_result(t)
@@ -260,14 +260,13 @@ class Collector:
         buffer.logprobs[t, rows].copy_(logprob)
         buffer.values[t, rows].copy_(value)
 
-    def _flown_actions(self, t: int, flat_actions: Tensor) -> Tensor:
+    def _flown_actions(self, t: int) -> Tensor:
         """Return the actions ``[N, A]`` of step t, the teacher's where it flies; write its labels."""
         actions, labels = self.buffer.actions[t], self.buffer.labels
         if not self.teaching.has_labels:
             return actions
-        assert labels is not None, "a rollout with a teacher has labels"
-        self.env.label()
-        torch.index_select(flat_actions, 0, self.env.agent_of_row, out=labels[t])
+        assert labels is not None and self.teacher is not None, "a rollout with labels has a teacher"
+        self.teacher.label(self.buffer.obs_rows[t], self.next_done, labels[t])
         return torch.where(self._flies, actions, labels[t])
 
     @torch.no_grad()
@@ -285,6 +284,7 @@ class Collector:
             "next_done": self.next_done.clone(),
             "h": self.state.h.clone(),
             "c": self.state.c.clone(),
+            **(self.teacher.carry() if self.teacher is not None else {}),
         }
 
     def load_carry(self, carry: dict[str, Tensor]) -> None:
@@ -302,6 +302,8 @@ class Collector:
                     f"checkpoint tensor {name!r} has shape {tuple(carry[name].shape)}, expected {tuple(target.shape)}"
                 )
             target.copy_(carry[name])
+        if self.teacher is not None:
+            self.teacher.load_carry(carry)
         self._continues = False
 
     def _store_result(self, t: int) -> None:

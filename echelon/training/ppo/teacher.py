@@ -9,7 +9,7 @@ in the same phase.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -22,6 +22,29 @@ IMITATION_DECAY = 0.85
 """Progress of the learning-rate schedule at the end of the imitation; the schedule begins again with PPO."""
 GOLDEN_RATIO = (5.0**0.5 - 1.0) / 2.0
 """Fractional parts of its multiples are spread evenly, however many there are."""
+
+
+class Teacher(Protocol):
+    """Source of the labels of a rollout; ``echelon.training.teachers`` has scripted levels and policies."""
+
+    def set_active(self, active: bool) -> None:
+        """Set whether the coming steps are labelled; then every step needs a ``label`` before it."""
+        ...
+
+    def label(self, obs: Tensor, done: Tensor, labels: Tensor) -> None:
+        """Write the teacher's actions into ``labels [N, A]`` in the state that learners observe as ``obs [N, D]``.
+
+        ``done [N]`` is 1 where the step starts an episode.
+        """
+        ...
+
+    def carry(self) -> dict[str, Tensor]:
+        """Return the tensors that the next label depends on, by name, for a checkpoint."""
+        ...
+
+    def load_carry(self, carry: dict[str, Tensor]) -> None:
+        """Continue from what ``carry`` returned, among other tensors."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -44,7 +67,7 @@ class Teaching:
 
 def teaching_at(cfg: TeacherConfig, progress: float) -> Teaching:
     """Return the teacher's part at ``progress`` in [0, 1] through training."""
-    if cfg.level is None:
+    if not cfg.policy:
         return Teaching(lr_progress=progress)
     if progress < cfg.imitation:
         done = progress / cfg.imitation

@@ -1,0 +1,153 @@
+"""Teachers of a training run: scripted levels, whose pilots act in every step anyway, and policies from files.
+
+Shapes: ``E environment, M mech, N learner row, D observation, A action, H recurrent state``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from echelon.config import EnvConfig, RunConfig, TeacherConfig
+from echelon.env import layout
+from echelon.files import make_folder
+from echelon.rl.build import FlatPolicy
+from echelon.rl.lstm_state import LSTMState
+from echelon.rl.traced_policy import trace_act
+from echelon.rl.weights import LoadedPolicy, check_dimensions, load_policy
+from echelon.runs import RunPaths
+from echelon.training.policy_agent import env_config_of
+from echelon.training.ppo.collect import BatchedEnv, forward_slices
+from echelon.training.ppo.teacher import Teacher
+from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.weights import export_policy_weights
+
+SOURCE = "teacher"
+"""Key of ``teacher.policy`` in a stored copy of the teacher."""
+
+
+class ScriptedTeacher:
+    """A scripted level: labels are the actions of its pilots, who sense and remember what the mech does."""
+
+    def __init__(self, env: BatchedEnv, level: str) -> None:
+        self.env, self.level = env, level
+
+    def set_active(self, active: bool) -> None:
+        """Let the pilots of the level act for the mechs that learn, or for none of them."""
+        self.env.set_teacher(self.level if active else None)
+
+    def label(self, obs: Tensor, done: Tensor, labels: Tensor) -> None:
+        """Write the pilots' actions into ``labels [N, A]``; they read the state itself."""
+        env = self.env
+        env.label()
+        torch.index_select(env.actions.view(-1, env.action_dim), 0, env.agent_of_row, out=labels)
+
+    def carry(self) -> dict[str, Tensor]:
+        """Return nothing: what pilots remember is part of the environment's state."""
+        return {}
+
+    def load_carry(self, carry: dict[str, Tensor]) -> None:
+        """Ignore ``carry``."""
+
+
+class PolicyTeacher:
+    """A frozen policy: labels are its mean actions on the learner's observations, with its own recurrent state.
+
+    A label costs one forward pass of the policy. It observes the columns that it was trained with, the first of each
+    row, and remembers the episode also where the learner acts.
+    """
+
+    def __init__(self, policy: FlatPolicy, env: BatchedEnv, pool: ThreadPool | None = None) -> None:
+        self.policy = policy
+        device = policy.obs_normalizer.scale.device
+        self.state = policy.initial_state(env.rows, device)
+        """Recurrent state now, [1, N, H]."""
+        self._act = trace_act(policy, stochastic=False)
+        self._pool, self._slices = pool or ThreadPool(1), forward_slices(env.rows, device)
+
+    def set_active(self, active: bool) -> None:
+        """Do nothing: a policy acts only when it labels."""
+
+    def label(self, obs: Tensor, done: Tensor, labels: Tensor) -> None:
+        """Write the policy's mean actions into ``labels [N, A]``."""
+        self._pool.map(lambda rows: self._label(obs[rows], done[rows], labels[rows], rows), self._slices)
+
+    @torch.inference_mode()
+    def _label(self, obs: Tensor, done: Tensor, labels: Tensor, rows: slice) -> None:
+        before = LSTMState(self.state.h[:, rows], self.state.c[:, rows])
+        action, after = self._act(obs[:, : self.policy.obs_dim], before, done, None)
+        labels.copy_(action)
+        for part, new in zip(before, after, strict=True):
+            part.copy_(new)
+
+    def carry(self) -> dict[str, Tensor]:
+        """Return the recurrent state."""
+        return {"teacher_h": self.state.h.clone(), "teacher_c": self.state.c.clone()}
+
+    def load_carry(self, carry: dict[str, Tensor]) -> None:
+        """Continue from the recurrent state in ``carry``; from zeros where it is of another teacher."""
+        for name, part in zip(("teacher_h", "teacher_c"), self.state, strict=True):
+            stored = carry.get(name)
+            fits = stored is not None and stored.shape == part.shape
+            part.copy_(stored) if fits else part.zero_()
+
+
+def make_teacher(
+    config: RunConfig,
+    env: BatchedEnv,
+    pool: ThreadPool,
+    device: torch.device | str,
+    run_dir: Path | None,
+    *,
+    stores: bool = True,
+) -> Teacher | None:
+    """Return the teacher of a run, None without one; ``stores`` copies a policy into ``run_dir``."""
+    cfg = config.teacher
+    if cfg.level is not None:
+        return ScriptedTeacher(env, cfg.level)
+    if cfg.path is None:
+        return None
+    stored = RunPaths(Path(run_dir)).teacher if run_dir is not None else None
+    return PolicyTeacher(teacher_policy(load_teacher(cfg, stored, device, stores=stores), config.env, env), env, pool)
+
+
+def load_teacher(
+    cfg: TeacherConfig, stored: Path | None, device: torch.device | str, *, stores: bool = True
+) -> LoadedPolicy:
+    """Return the policy of ``teacher.policy``: the copy in the run folder, else that of its path, then copied there.
+
+    A run that teaches may train on and delete its checkpoints, a resumed learner needs the same teacher. Raises
+    ``ValueError`` in one line where neither can be read.
+    """
+    if stored is not None and stored.is_file():
+        try:
+            found = load_policy(stored, device)
+        except (ValueError, OSError):
+            found = None  # a damaged copy is written again
+        if found is not None and found.meta.get(SOURCE) == cfg.policy:
+            return found
+    assert cfg.path, "the teacher is a policy"
+    try:
+        loaded = load_policy(cfg.path, device)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"teacher.policy is {cfg.policy!r}, expected a policy: {error}") from None
+    if stored is not None and stores:
+        make_folder(stored.parent)
+        export_policy_weights(loaded.policy, {**loaded.meta, SOURCE: cfg.policy}, stored)
+    return loaded
+
+
+def teacher_policy(loaded: LoadedPolicy, cfg: EnvConfig, env: BatchedEnv) -> FlatPolicy:
+    """Return the teacher's policy; ``ValueError`` unless its observation is a prefix of the learner's.
+
+    Later versions of an observation append columns, so a policy of an earlier version teaches one of a later.
+    """
+    check_dimensions(loaded.meta, action_dim=env.action_dim)
+    width = loaded.policy.obs_dim
+    own, taught = ([column.name for column in layout.columns(c)] for c in (env_config_of(loaded.meta), cfg))
+    if width > env.obs_dim or own[:width] != taught[:width]:
+        expected = f"the first of the learner's {env.obs_dim} columns; try a teacher trained with the same env options"
+        raise ValueError(f"teacher observes {width} columns in another order or number, expected {expected}")
+    return loaded.policy
