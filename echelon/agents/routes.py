@@ -8,7 +8,17 @@ import warp as wp
 from echelon.agents.levels import Route, Skill, ZoneTactic
 from echelon.agents.memory import Perception
 from echelon.agents.tracks import recall
-from echelon.nav.waypoints import AHEAD, COVERED, FLANK, FlowFields, lane_layer, shortest_layer, unit2, waypoint
+from echelon.nav.waypoints import (
+    AHEAD,
+    COVERED,
+    FLANK,
+    LOOK_AHEAD,
+    FlowFields,
+    lane_layer,
+    shortest_layer,
+    unit2,
+    waypoint,
+)
 from echelon.sim.arsenal import CHASSIS, WEAPONS, ChassisSpec
 from echelon.sim.geometry import xy_length
 from echelon.sim.state import Mechs, World
@@ -31,8 +41,6 @@ WATCH_AHEAD = wp.constant(12)
 FLANK_S = wp.constant(4.0)
 """Time on the flank path after the shortest path was last found covered by a hostile [s]."""
 ENTERS = wp.constant(int(ZoneTactic.ENTER))
-LOOK_AHEAD = wp.constant(4)
-"""Distance of the waypoint along the path, so that pilots do not walk in staircases [cells]."""
 WAIT_RING = wp.constant(4.0)
 """Distance from the zone at which pilots wait that do not enter yet [vox]."""
 HOLD_SHARE = wp.constant(0.8)

@@ -52,8 +52,10 @@ def fresh_policy(seed: int, env: EnvConfig) -> LoadedPolicy:
     obs_dim = layout.obs_dim(env)
     comm = PACK_SIZE * env.comm_dim if env.observe_comms else 0
     actions = action_dim(env.comm_dim)
-    policy = build_model(ModelConfig(), obs_dim, actions, comm, obs_dim - FLAT_OBS_DIM - comm)
-    return LoadedPolicy(policy.eval().requires_grad_(False), {"obs_dim": obs_dim, "action_dim": actions})
+    map_width = layout.dim_of_version(env, obs_dim, 1) - FLAT_OBS_DIM - comm
+    policy = build_model(ModelConfig(), obs_dim, actions, comm, map_width, obs_version=env.obs_version)
+    sizes = {"obs_dim": obs_dim, "obs_version": env.obs_version, "action_dim": actions}
+    return LoadedPolicy(policy.eval().requires_grad_(False), sizes)
 
 
 def _matches(pilots: list[Pilot]) -> Measure:

@@ -25,6 +25,8 @@ LAYER_OF_CHASSIS = wp.constant(wp.vec4i(*[RADII.index(r) for r in RADIUS_OF_CHAS
 """Layer of the shortest path of each chassis."""
 FIRST_LANE = wp.constant(len(RADII))
 COVERED, FLANK = wp.constant(int(Lane.COVERED)), wp.constant(int(Lane.FLANK))
+LOOK_AHEAD = wp.constant(4)
+"""Distance of the waypoint along the path by which pilots steer, so that they do not walk in staircases [cells]."""
 NO_PATH, AHEAD, AT_GOAL = wp.constant(0.0), wp.constant(1.0), wp.constant(2.0)
 """Third component of a waypoint."""
 

@@ -6,16 +6,24 @@ Nothing here needs an environment. Shapes: ``T step, B row, D column, A action, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
 from echelon.config import ModelConfig
-from echelon.env.layout import FLAT_OBS_DIM, flat_offsets
+from echelon.env.layout import CONTACT_DIM, EGO_DIM, FLAT_OBS_DIM, flat_offsets, version_tail
 from echelon.rl.actor_critic import SequenceScores
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.obs_norm import ObsNormalizer
-from echelon.rl.suite_model import CombatSuiteActorCritic, SuiteObservation, flat_obs_to_suite_obs
+from echelon.rl.suite_model import (
+    CombatSuiteActorCritic,
+    SuiteObservation,
+    flat_obs_to_suite_obs,
+    join_version_blocks,
+    joined_width,
+)
 
 CLASSIC_WIDTH_FACTOR = 2
 """Width of the flat encoder relative to a set encoder."""
@@ -24,10 +32,13 @@ CLASSIC_WIDTH_FACTOR = 2
 class FlatPolicy(nn.Module):
     """A policy over flat observations, which it normalizes and splits into the blocks of its core; an ``Actor``."""
 
-    def __init__(self, core: ActorCriticLSTM | CombatSuiteActorCritic, obs_dim: int) -> None:
+    def __init__(self, core: ActorCriticLSTM | CombatSuiteActorCritic, obs_dim: int, obs_version: int = 1) -> None:
         super().__init__()
         self.core = core
         self.obs_dim = obs_dim
+        self.obs_version = obs_version
+        self._versioned_from = obs_dim - sum(block.width for block in version_tail("suite", obs_version))
+        """Column at which the blocks of later versions begin in the suite layout."""
         self.action_dim = core.action_dim
         self.noise_dim = core.noise_dim
         self.lstm_hidden_dim = core.lstm_hidden_dim
@@ -107,9 +118,11 @@ class FlatPolicy(nn.Module):
         if isinstance(self.core, ActorCriticLSTM):
             return obs
         suite = flat_obs_to_suite_obs(obs[..., :FLAT_OBS_DIM])
-        if self.obs_dim == FLAT_OBS_DIM:
+        if self._versioned_from > FLAT_OBS_DIM:
+            suite = replace(suite, tail=obs[..., FLAT_OBS_DIM : self._versioned_from])
+        if self._versioned_from == self.obs_dim:
             return suite
-        return SuiteObservation(**{**suite.__dict__, "tail": obs[..., FLAT_OBS_DIM:]})
+        return join_version_blocks(suite, obs[..., self._versioned_from :], self.obs_version)
 
 
 def build_model(
@@ -120,9 +133,10 @@ def build_model(
     map_width: int = 0,
     extra_width: int = 0,
     *,
+    obs_version: int = 1,
     predict: bool = False,
 ) -> FlatPolicy:
-    """Return a new policy over ``[B, obs_dim]`` rows; ``predict`` adds the next-observation head.
+    """Return a new policy over ``[B, obs_dim]`` rows of a version; ``predict`` adds the next-observation head.
 
     Widths are columns of the suite layout's tail. Raises ``ValueError`` if they do not add up to ``obs_dim``.
     """
@@ -141,11 +155,15 @@ def build_model(
             recurrence=model_cfg.recurrence,
         )
         return FlatPolicy(core, obs_dim)
-    if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width:
+    versioned = sum(block.width for block in version_tail("suite", obs_version))
+    if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width + versioned:
         sizes = f"{FLAT_OBS_DIM} + {comm_width} comms + {map_width} map + {extra_width} extras"
+        sizes += f" + {versioned} of version {obs_version}" if versioned else ""
         raise ValueError(f"suite observation has {obs_dim} columns, expected {sizes}")
     core = CombatSuiteActorCritic(
         action_dim,
+        contact_dim=CONTACT_DIM + joined_width("contacts", obs_version),
+        ego_dim=EGO_DIM + joined_width("ego_state", obs_version),
         hidden_dim=model_cfg.hidden_dim,
         lstm_hidden_dim=model_cfg.lstm_hidden_dim,
         comm_width=comm_width,
@@ -160,4 +178,4 @@ def build_model(
         memory=model_cfg.memory,
         recurrence=model_cfg.recurrence,
     )
-    return FlatPolicy(core, obs_dim)
+    return FlatPolicy(core, obs_dim, obs_version)

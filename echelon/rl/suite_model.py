@@ -1,12 +1,13 @@
 """Model over the suite layout: set encoders for contacts and squad, then fusion and the recurrent core.
 
 ``flat_obs_to_suite_obs`` splits the 706 core columns; the optional tail (comms, local map, extras) has separate
-encoders. Block sizes are defined in ``echelon.env.layout``.
+encoders. Blocks that later versions append join the rows of contacts and the ego state (``JOINED_TO``). Block sizes are
+defined in ``echelon.env.layout``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ from echelon.env.layout import (
     SQUAD_DIM,
     SUITE_DESCRIPTOR_DIM,
     position,
+    version_tail,
 )
 from echelon.rl.actor_critic import ActorCritic, TargetContacts, init_encoder
 from echelon.rl.deepset import DeepSetEncoder
@@ -37,6 +39,8 @@ MAP_WIDTH = 48
 EXTRAS_WIDTH = 48
 TARGET_KEY_DIM = 16
 """Width of the keys by which a pointer head compares contacts."""
+JOINED_TO = {"aim": "contacts", "course": "ego_state"}
+"""Field of ``SuiteObservation`` whose rows each block of ``VERSION_BLOCKS`` widens."""
 HOSTILE = position(CONTACT).hostile
 """Column of a contact row that is 1 for a hostile mech, the only kind that can be targeted."""
 
@@ -87,6 +91,22 @@ def flat_obs_to_suite_obs(
         suite_descriptor=descriptor,
         panel_stats=panel,
     )
+
+
+def joined_width(name: str, obs_version: int) -> int:
+    """Return the columns by which an observation version widens each row of a field of ``SuiteObservation``."""
+    return sum(len(b.features) for b in version_tail("suite", obs_version) if JOINED_TO[b.name] == name)
+
+
+def join_version_blocks(obs: SuiteObservation, columns: Tensor, obs_version: int) -> SuiteObservation:
+    """Return ``obs`` with its rows widened by the ``columns [..., N]`` that an observation version appends."""
+    tail = version_tail("suite", obs_version)
+    wider: dict[str, Tensor] = {}
+    for block, part in zip(tail, columns.split([block.width for block in tail], -1), strict=True):
+        name = JOINED_TO[block.name]
+        rows = part.unflatten(-1, (block.rows, len(block.features))) if block.rows > 1 else part
+        wider[name] = torch.cat([wider.get(name, getattr(obs, name)), rows], -1)
+    return replace(obs, **wider)
 
 
 class SuiteEncoder(nn.Module):

@@ -94,10 +94,12 @@ def make_eval_env(
     threads: int = 0,
     make_env: MakeEnv | None = None,
     policy_opponents: bool = False,
+    opponent_obs_version: int | None = None,
 ) -> BatchedEnv:
     """Return a batch that plays every seed twice, the policy as blue and as red, on full-size maps and packs.
 
-    With ``policy_opponents`` policies can control the other side.
+    With ``policy_opponents`` policies can control the other side; they observe ``opponent_obs_version``, None for that
+    of the policy.
     """
     if not seeds:
         raise ValueError("seeds is empty, expected at least one")
@@ -114,6 +116,7 @@ def make_eval_env(
         threads=threads,
         learners=[side for side in LEARNERS for _ in seeds],
         opponents=[side for side in reversed(LEARNERS) for _ in seeds] if policy_opponents else "none",
+        opponent_obs_version=opponent_obs_version,
         seeds=[*seeds, *seeds],
         autoreset=False,
     )

@@ -45,7 +45,15 @@ from echelon.training.runtime.system_info import package_versions
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.runtime.threads import map_worker_count, resolve_threads
 from echelon.training.teachers import make_teacher
-from echelon.training.weights import LoadedPolicy, check_dimensions, find_checkpoint, load_policy, load_weights
+from echelon.training.weights import (
+    LoadedPolicy,
+    check_dimensions,
+    check_readable,
+    find_checkpoint,
+    grow_weights,
+    load_policy,
+    load_weights,
+)
 from echelon.version import SIM_VERSION
 
 MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]
@@ -184,7 +192,8 @@ class Session:
         self.snapshot()
         if self.league is not None:
             sizes = {"obs_dim": self.env.obs_dim, "action_dim": self.env.action_dim}
-            self.league.join({**sizes, "env_cfg": asdict(self.config.env)})
+            version = {"obs_version": self.config.env.obs_version}
+            self.league.join({**sizes, **version, "env_cfg": asdict(self.config.env)})
         self.collector.reset()
 
     def evaluate(self, on_step: Callable[[], object] = lambda: None) -> EvalStats:
@@ -308,6 +317,7 @@ class Session:
         spec = read_json(RunPaths(Path(self.run_dir)).spec) if self.run_dir is not None else None
         return {
             "kind": cfg.model.kind,
+            "obs_version": cfg.env.obs_version,
             "obs_dim": self.env.obs_dim,
             "action_dim": self.env.action_dim,
             "rows": self.env.rows,
@@ -406,10 +416,13 @@ class Session:
         return ""
 
     def _start_from(self, path: Path) -> None:
-        """Load weights and, if the file has them, return statistics; raise ``ValueError`` if they do not fit."""
+        """Load weights and, if the file has them, return statistics; raise ``ValueError`` if they do not fit.
+
+        A policy of an earlier observation version plays as before: its weights of the new columns are 0.
+        """
         loaded = load_policy(path)
-        check_dimensions(loaded.meta, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
-        self._load_weights(loaded.policy.state_dict())
+        check_readable(loaded.meta, self.config.env, self.env.obs_dim, self.env.action_dim)
+        self._load_weights(grow_weights(self.policy, loaded.policy.state_dict()))
         statistics = loaded.meta.get(RETURN_STATISTICS)
         if statistics is None and not path.is_file():
             statistics = find_checkpoint(path).state()["trainer"][RETURN_STATISTICS]
@@ -441,6 +454,7 @@ class Session:
             threads=self.threads,
             learners=learners,
             opponents=opponents,
+            opponent_obs_version=layout.NEWEST_VERSION if cfg.opponents.mix.uses_league else None,
             first_env=self.group.rank * cfg.num_envs,
             bank_maps=cfg.bank_maps,
             spare_maps=cfg.bank_spare,
@@ -455,7 +469,8 @@ class Session:
             policy = self._make_policy(cfg, env.obs_dim, env.action_dim)
         else:
             widths = layout.tail_widths(cfg, env.obs_dim)
-            policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, predict=cfg.ppo.aux_coef > 0)
+            options = {"obs_version": cfg.env.obs_version, "predict": cfg.ppo.aux_coef > 0}
+            policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, **options)
         policy = policy.to(self.device)
         self._set_normalizable(policy)
         return policy
@@ -465,8 +480,11 @@ class Session:
         if not cfg.mix.uses_league:
             return OpponentMix(cfg, seed, self._build_policy)
 
+        shown = layout.newest(self.config.env)
+        widest = layout.dim_of_version(self.config.env, self.env.obs_dim, shown.obs_version)
+
         def check_policy(loaded: LoadedPolicy) -> FlatPolicy:
-            check_dimensions(loaded.meta, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
+            check_readable(loaded.meta, shown, widest, self.env.action_dim)
             return loaded.policy
 
         run = Path(self.run_dir).name if self.run_dir is not None else DEFAULT_RUN_NAME

@@ -14,14 +14,25 @@ from torch import Tensor
 from echelon.files import atomic_write
 from echelon.rl.build import FlatPolicy
 from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, Checkpoint
-from echelon.rl.weights import LoadedPolicy, check_dimensions, find_checkpoint, load_policy, load_weights, policy_from
+from echelon.rl.weights import (
+    LoadedPolicy,
+    check_dimensions,
+    check_readable,
+    find_checkpoint,
+    grow_weights,
+    load_policy,
+    load_weights,
+    policy_from,
+)
 
 __all__ = [
     "LoadedPolicy",
     "check_dimensions",
+    "check_readable",
     "export_checkpoint",
     "export_policy_weights",
     "find_checkpoint",
+    "grow_weights",
     "load_policy",
     "load_weights",
     "policy_from",

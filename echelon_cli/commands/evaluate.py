@@ -150,6 +150,7 @@ def evaluate_one(
 
     os.environ.update(thread_environment())
     from echelon.config.seeds import eval_seeds
+    from echelon.rl.weights import version_of
     from echelon.training.evaluation import make_eval_env, play_and_summarize, play_mean_and_sampled
     from echelon.training.weights import load_policy
 
@@ -166,6 +167,7 @@ def evaluate_one(
         device=device,
         threads=threads,
         policy_opponents=other is not None,
+        opponent_obs_version=version_of(other.meta) if other else None,
     )
     try:
         recording = recording_of(batch, path, loaded.meta, chosen, opponent, other) if record else None
@@ -188,9 +190,11 @@ def evaluate_one(
 
 
 def _interface(loaded: LoadedPolicy) -> tuple[Any, ...]:
-    """Return what must be equal for two policies to play in one batch."""
+    """Return what must be equal for two policies to play in one batch, of whichever observation versions."""
+    from echelon.env.layout import dim_of_version
+
     env = environment_of(loaded.meta)
-    return loaded.policy.obs_dim, env.obs_layout, env.comm_dim
+    return dim_of_version(env, loaded.policy.obs_dim, 1), env.obs_layout, env.comm_dim
 
 
 def _opponent_runner(batch: BatchedEnv, other: LoadedPolicy) -> OpponentRunner:

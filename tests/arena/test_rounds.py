@@ -15,6 +15,7 @@ from echelon.arena.standings import head_to_head, matches, standings, style_sums
 from echelon.arena.store import Store
 from echelon.arena.submit import league_env_config, submit
 from echelon.config import with_fairness
+from echelon.env.layout import newest
 from echelon.jobs.config_layers import ConfigError
 from echelon.replay.reader import Replay
 from echelon_cli.arena_job import prepare
@@ -43,15 +44,16 @@ def rows(store):
     return [tuple(row) for row in store.read(f"SELECT {names} FROM matches ORDER BY period, number")]
 
 
-def test_round_rates_policies_and_levels(store):
+def test_round_rates_levels_and_policies_of_both_observation_versions(store, tmp_path):
+    submit(store, save(tmp_path / "two", 2, env=newest(SMALL)), label="two")
     progress = []
     assert run_rounds(store, on_progress=progress.append)
     table = {row["name"]: row for row in standings(store)}
-    assert set(table) == {"easy", "medium", "one"} and all(row["games"] == 4 for row in table.values())
+    assert set(table) == {"easy", "medium", "one", "two"} and all(row["games"] == 6 for row in table.values())
     assert table["medium"]["rating"] == 1500, "the anchor"
-    assert all(row["rd"] < 350 and row["wins"] + row["draws"] + row["losses"] == 4 for row in table.values())
-    assert [item.state for item in progress] == [PLAYING] * 6 + [RATED] and progress[-1].played == 6
-    assert progress[-1].closed.rated == 6
+    assert all(row["rd"] < 350 and row["wins"] + row["draws"] + row["losses"] == 6 for row in table.values())
+    assert [item.state for item in progress] == [PLAYING] * 12 + [RATED] and progress[-1].played == 12
+    assert progress[-1].closed.rated == 12
     assert store.recompute() == {}
 
 

@@ -10,6 +10,7 @@ import pytest
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit
 from echelon.config import with_fairness
+from echelon.env.layout import newest
 from echelon.replay.reader import Replay
 from echelon_cli.commands.evaluate import Opponent, environment_of, opponent_of
 from tests.arena.policy_files import SMALL, save
@@ -29,8 +30,8 @@ def test_opponent_level_spellings_and_default():
     assert opponent_of(None, None).title == "heuristic:medium"
 
 
-def test_eval_policy_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path):
-    one, two = save(tmp_path / "one", 1, env=SHORT), save(tmp_path / "two", 2, env=SHORT)
+def test_eval_opponent_of_another_observation_version_is_deterministic_and_swaps_sides(echelon, tmp_path):
+    one, two = save(tmp_path / "one", 1, env=SHORT), save(tmp_path / "two", 2, env=newest(SHORT))
     with Store(league_path()) as store:
         submit(store, two, label="keen-lynx")
     words = [(str(two),), ("keen-lynx", "--record")]

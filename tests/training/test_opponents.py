@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from echelon.config import EnvConfig, EvalConfig, MixConfig, ModelConfig, OpponentConfig, WorldConfig
+from echelon.env import layout
 from echelon.rl.build import build_model
 from echelon.rl.lstm_state import LSTMState
 from echelon.telemetry.events import EventEpisodes, EventRating, EventUpdate
@@ -47,6 +48,24 @@ def run(config, run_dir=None, *, stop_after=10**9, **options):
     events = []
     stop = lambda: int(len(of(events, EventUpdate)) >= stop_after)  # noqa: E731
     return loop.run(config, events.append, stop, run_dir=run_dir, make_env=FakeEnv, **options), events
+
+
+@pytest.mark.parametrize("learner", [1, 2])
+def test_opponents_of_both_observation_versions_act_in_one_batch(learner):
+    cfg, model = replace(SHORT, obs_version=learner), replace(MODEL, kind="suite")
+    shapes = [layout.obs_dim(replace(cfg, obs_version=version)) for version in (1, 2)]
+    torch.manual_seed(0)
+    policies = {f"v{v}": build_model(model, shapes[v - 1], 26, 40, 121, obs_version=v).eval() for v in (1, 2)}
+    options = {"bank_maps": 2, "opponents": "red", "opponent_obs_version": layout.NEWEST_VERSION}
+    with VectorEnv(2, cfg, **options) as env:
+        runner = OpponentRunner(env, FixedOpponents(["v1", "v2"], policies), ThreadPool(1))
+        env.reset()
+        runner.reset()
+        env.actions.zero_()
+        runner.act()
+        acted = env.actions[:, SHORT.team_size :]
+        assert env.opponent_obs.shape[1] == shapes[1] and acted.abs().sum(dim=(1, 2)).all()
+        assert env.obs.shape[-1] == shapes[learner - 1]
 
 
 def test_opponent_mix_samples_by_weight_reproducibly():

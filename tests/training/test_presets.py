@@ -9,6 +9,7 @@ import pytest
 from echelon.agents.levels import LEVELS
 from echelon.config import RunConfig
 from echelon.config.presets import PRESETS, get_preset
+from echelon.env.layout import NEWEST_VERSION, obs_dim
 from echelon.jobs.config_layers import resolve
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
@@ -62,13 +63,14 @@ def test_preset_respects_memory_and_observation_rules(name):
     assert rollout_bytes(config) <= (GPU_BUFFER_BYTES if config.device == "cuda" else BUFFER_BYTES)
     assert config.max_minutes > 0 and config.env.observe_comms and config.env.observe_local_map
     assert config.env.observation_mode == "partial" and config.env.world.fairness == "path"
+    assert config.env.obs_version == NEWEST_VERSION
     assert not config.env.truncation_bootstraps, "a winner is rewarded at the time limit, which is an end"
 
 
 def rollout_bytes(config: RunConfig) -> int:
-    """Return the bytes of a rollout's observations, 867 float32 columns per learner row."""
+    """Return the bytes of a rollout's observations, float32 columns per learner row."""
     rows = config.num_envs * config.env.team_size * (1 + config.opponents.mix.self_play_share)
-    return round((config.ppo.rollout_steps + 1) * rows * 867 * 4)
+    return round((config.ppo.rollout_steps + 1) * rows * obs_dim(config.env) * 4)
 
 
 def test_battle_preset_reaches_100v100():

@@ -312,7 +312,8 @@ class OpponentRunner:
         env, state, width = self.env, self._state, policy.lstm_hidden_dim
         before = LSTMState(state.h[:, rows, :width], state.c[:, rows, :width])
         with mixed_precision(self.device, self.amp):
-            action, after = act(env.opponent_obs[rows], before, self.done[rows], noise[rows, : policy.noise_dim])
+            obs = env.opponent_obs[:, : policy.obs_dim][rows]
+            action, after = act(obs, before, self.done[rows], noise[rows, : policy.noise_dim])
         state.h[:, rows, :width], state.c[:, rows, :width] = after.h.float(), after.c.float()
         env.actions.view(-1, env.action_dim)[env.agent_of_opponent_row[rows]] = action.float()
 
