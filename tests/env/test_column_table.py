@@ -50,10 +50,12 @@ def test_bounds_in_map_widths_cover_tall_worlds_and_wide_zones():
 def test_config_observation_command_prints_the_column_table(capsys, obs_layout, width):
     assert commands.observation(layout=obs_layout, as_json=True) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert shown["layout"] == obs_layout and len(shown["columns"]) == width
-    cfg = replace(EnvConfig(), obs_layout=obs_layout)
+    cfg = layout.newest(replace(EnvConfig(), obs_layout=obs_layout))
+    assert (shown["layout"], shown["version"]) == (obs_layout, 2), "presets show the newest version"
+    assert len(shown["columns"]) == width + {"suite": 167, "classic": 0}[obs_layout]
     assert shown["columns"] == [row._asdict() for row in layout.columns(cfg)]
-    assert commands.observation(assignments=[f"env.obs_layout={obs_layout}", "model.kind=classic"]) == 0
+    chosen = [f"env.obs_layout={obs_layout}", "model.kind=classic", "env.obs_version=1"]
+    assert commands.observation(assignments=chosen) == 0
     assert f"{width - 1}  " in capsys.readouterr().out
 
 

@@ -94,12 +94,12 @@ def write_aim(
         d = wp.length(r)
         if row[MASK_AT + k] == 0.0 and wp.isfinite(d):
             flat = wp.max(xy_length(r), LEAST)
-            side = r[1] / flat
+            side = clamp_unit(r[1] / flat)
             j = controls.contact[e, m, k]
             row[at + AIM.range] = scaled_range(d)
             row[at + AIM.near] = wp.exp(-d / NEAR_VOX)
             row[at + AIM.bearing_sin] = side
-            row[at + AIM.bearing_cos] = r[0] / flat
+            row[at + AIM.bearing_cos] = clamp_unit(r[0] / flat)
             row[at + AIM.aim] = clamp_unit(AIM_GAIN * side) * as_flag(r[0] > 0.0)
             row[at + AIM.in_reach] = as_flag(d <= reach)
             row[at + AIM.own_target] = as_flag(controls.focus[e, m] == j)
@@ -171,9 +171,9 @@ def write_course(
     found = course(flow, layer, world.size[e], p, p[2] - rules.chassis[c].half[2], zone)
     path = to_heading(wp.vec3(found[0], found[1], 0.0), cs)
     row[course_at + COURSE.zone_range] = scaled_range(d)
-    row[course_at + COURSE.zone_sin] = to_zone[1] / flat
-    row[course_at + COURSE.zone_cos] = to_zone[0] / flat
+    row[course_at + COURSE.zone_sin] = clamp_unit(to_zone[1] / flat)
+    row[course_at + COURSE.zone_cos] = clamp_unit(to_zone[0] / flat)
     row[course_at + COURSE.zone_radius] = scaled_range(zone[2])
-    row[course_at + COURSE.path_sin] = path[1]
-    row[course_at + COURSE.path_cos] = path[0]
+    row[course_at + COURSE.path_sin] = clamp_unit(path[1])
+    row[course_at + COURSE.path_cos] = clamp_unit(path[0])
     row[course_at + COURSE.path_length] = scaled_range(found[2])
