@@ -204,19 +204,19 @@ TARGET = Block(
 OPTIONAL_BLOCKS: tuple[Block, ...] = (TELEMETRY, SCOPE, TARGET)
 """Blocks at the end of the suite layout's tail; each is included by its ``config_field``."""
 
-AIM = (
+AIMING = (
     *ranges("range"),
     *shares("near"),
-    *signed("bearing_sin", "bearing_cos", "aim"),
+    *signed("bearing_sin", "bearing_cos", "bearing_fine"),
     *flags("in_reach", "own_target"),
     *shares("pack_targets"),
 )
 """What a pilot aims by, for each contact row.
 
-``range`` is the absolute distance, ``near`` falls from 1 with it. The bearing is relative to the hull; ``aim`` is its
-fine part, 0 straight ahead, -1 or 1 from 12 degrees on, and 0 for a contact behind. ``in_reach`` marks contacts within
-the longest gun range of the mech, ``own_target`` the one that its last action chose; ``pack_targets`` is the fraction
-of packmates whose last action chose the contact.
+``range`` is the absolute distance, ``near`` falls from 1 with it. The bearing is relative to the hull; its fine part is
+0 straight ahead, -1 or 1 from 12 degrees on, and 0 for a contact behind. ``in_reach`` marks contacts within the longest
+gun range of the mech, ``own_target`` the one that its last action chose; ``pack_targets`` is the fraction of packmates
+whose last action chose the contact.
 """
 COURSE = (
     *ranges("zone_range"),
@@ -229,7 +229,7 @@ COURSE = (
 VERSION_BLOCKS: tuple[tuple[Block, ...], ...] = (
     (),
     (
-        Block("aim", MAX_CONTACTS, AIM, ("version_2.write_aim",), can_be_nonfinite=False),
+        Block("aiming", MAX_CONTACTS, AIMING, ("version_2.write_aiming",), can_be_nonfinite=False),
         Block("course", 1, COURSE, ("version_2.write_course",), can_be_nonfinite=False),
     ),
 )

@@ -39,7 +39,7 @@ MAP_WIDTH = 48
 EXTRAS_WIDTH = 48
 TARGET_KEY_DIM = 16
 """Width of the keys by which a pointer head compares contacts."""
-JOINED_TO = {"aim": "contacts", "course": "ego_state"}
+JOINED_TO = {"aiming": "contacts", "course": "ego_state"}
 """Field of ``SuiteObservation`` whose rows each block of ``VERSION_BLOCKS`` widens."""
 HOSTILE = position(CONTACT).hostile
 """Column of a contact row that is 1 for a hostile mech, the only kind that can be targeted."""

@@ -31,7 +31,7 @@ REFERENCES = {
     **dict.fromkeys(("comms", "local_map"), CORE),
     **dict.fromkeys(("telemetry", "target", "acoustic", "hull", "self"), "tests/env/test_classic_layout.py"),
     "scope": "tests/env/test_optional_blocks.py",
-    **dict.fromkeys(("aim", "course"), "tests/env/test_version_2.py"),
+    **dict.fromkeys(("aiming", "course"), "tests/env/test_version_2.py"),
 }
 """Test file that compares each block with a plain-Python reference."""
 

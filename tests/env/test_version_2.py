@@ -66,7 +66,7 @@ def test_version_2_scene_uses_every_column(battle):
     living = battle.obs[battle["alive"] == 1]
     names = [row.name for row in layout.columns(battle.cfg)]
     constant = [names[NEW + c] for c in np.flatnonzero(np.ptp(living[:, NEW:], axis=0) == 0)]
-    assert not [name for name in constant if name.startswith(("course", "aim[0]"))], constant
+    assert not [name for name in constant if name.startswith(("course", "aiming[0]"))], constant
 
 
 def test_row_of_version_2_begins_with_the_row_of_version_1(battle, maps):
@@ -79,7 +79,7 @@ def test_row_of_version_2_begins_with_the_row_of_version_1(battle, maps):
 def test_newest_version_is_the_highest_that_a_configuration_may_have():
     low, high = ENV_RANGES["obs_version"]
     assert (low, high) == (1, layout.NEWEST_VERSION)
-    assert [block.name for block in layout.blocks(layout.newest(PLAIN))[-2:]] == ["aim", "course"]
+    assert [block.name for block in layout.blocks(layout.newest(PLAIN))[-2:]] == ["aiming", "course"]
     assert layout.obs_dim(layout.newest(PLAIN)) == NEW + 20 * 8 + 7
     with pytest.raises(ValueError, match=r"env.obs_version is 3, expected 1 to 2"):
         EnvConfig(obs_version=3)

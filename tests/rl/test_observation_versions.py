@@ -63,14 +63,14 @@ def test_grown_policy_plays_as_before_and_learns_from_new_columns(name):
     assert grown and all(gradient[:, -1].any() for gradient in grown), "new columns are learned from"
 
 
-def test_aim_columns_reach_only_contacts_that_exist():
+def test_aiming_columns_reach_only_contacts_that_exist():
     policy, obs = policy_of(NEW, MODELS["suite"]), rows(2)
     obs[:, 500:520] = 1.0
     obs[:, 500] = 0.0
     obs[1] = obs[0]
     at = {row.name: row.index for row in layout.columns(NEW)}
     state, done = policy.initial_state(2), torch.zeros(2)
-    for column, changes in (("aim[0].range", True), ("aim[1].range", False), ("course.path_sin", True)):
+    for column, changes in (("aiming[0].range", True), ("aiming[1].range", False), ("course.path_sin", True)):
         changed = obs.clone()
         changed[1, at[column]] += 0.7
         values = policy.get_value(changed, state, done)[0]
@@ -80,8 +80,8 @@ def test_aim_columns_reach_only_contacts_that_exist():
 def test_suite_policy_joins_version_blocks_by_name():
     names = {block.name for blocks in layout.VERSION_BLOCKS for block in blocks}
     encoder = policy_of(NEW, MODELS["suite"]).core.encoder
-    assert names == {"aim", "course"}
-    assert encoder.contact_encoder.phi[0].in_features == layout.CONTACT_DIM + len(layout.AIM)
+    assert names == {"aiming", "course"}
+    assert encoder.contact_encoder.phi[0].in_features == layout.CONTACT_DIM + len(layout.AIMING)
     assert encoder.ego_encoder[0].in_features == layout.EGO_DIM + len(layout.COURSE)
     with pytest.raises(ValueError, match=r"867 columns, expected 706 \+ 40 comms .* \+ 167 of version 2"):
         build_model(MODELS["suite"], 867, A, 40, 121, obs_version=2)

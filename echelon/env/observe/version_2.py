@@ -16,8 +16,8 @@ from echelon.sim.tables import NUM_WEAPONS, Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-AIM = layout.position(layout.AIM)
-AIM_DIM = wp.constant(len(layout.AIM))
+AIMING = layout.position(layout.AIMING)
+AIMING_DIM = wp.constant(len(layout.AIMING))
 CONTACT = layout.position(layout.CONTACT, layout.offset("contacts"))
 CONTACT_DIM = wp.constant(layout.CONTACT_DIM)
 MASK_AT = wp.constant(layout.offset("contact_mask"))
@@ -26,8 +26,8 @@ COURSE_DIM = wp.constant(len(layout.COURSE))
 RANGE_VOX, MAX_RANGE = wp.constant(layout.RANGE_VOX), wp.constant(layout.MAX_RANGE)
 NEAR_VOX = wp.constant(8.0)
 """Distance over which ``near`` falls to 1/e [vox]."""
-AIM_GAIN = wp.constant(5.0)
-"""Factor of ``aim`` on the sine of the bearing."""
+FINE_GAIN = wp.constant(5.0)
+"""Factor of ``bearing_fine`` on the sine of the bearing."""
 LEAST = wp.constant(1.0e-7)
 """Distance below which a bearing is 0 [vox]."""
 PACK = wp.constant(PACK_SIZE)
@@ -65,7 +65,7 @@ def pack_targets(mechs: Mechs, controls: Controls, e: int, m: int, j: int) -> fl
 
 
 @wp.kernel
-def write_aim(
+def write_aiming(
     rules: Rules,
     world: World,
     mechs: Mechs,
@@ -74,7 +74,7 @@ def write_aim(
     row_of: wp.array2d(dtype=wp.int32),
     obs_row: wp.array(dtype=wp.int32),
     contact_rows: wp.int32,
-    aim_at: wp.int32,
+    aiming_at: wp.int32,
     obs_out: wp.array3d(dtype=wp.float32),
 ):
     """Write range, bearing and targets of every contact, after ``write_contacts``; empty rows are zero."""
@@ -86,8 +86,8 @@ def write_aim(
     edge = longest_edge(world.size[e])
     reach = gun_reach(rules, mechs.chassis[e, m])
     for k in range(contact_rows):
-        at = aim_at + k * AIM_DIM
-        for i in range(AIM_DIM):
+        at = aiming_at + k * AIMING_DIM
+        for i in range(AIMING_DIM):
             row[at + i] = 0.0
         contact = k * CONTACT_DIM
         r = edge * wp.vec3(row[contact + CONTACT.ahead], row[contact + CONTACT.left], row[contact + CONTACT.up])
@@ -96,14 +96,14 @@ def write_aim(
             flat = wp.max(xy_length(r), LEAST)
             side = clamp_unit(r[1] / flat)
             j = controls.contact[e, m, k]
-            row[at + AIM.range] = scaled_range(d)
-            row[at + AIM.near] = wp.exp(-d / NEAR_VOX)
-            row[at + AIM.bearing_sin] = side
-            row[at + AIM.bearing_cos] = clamp_unit(r[0] / flat)
-            row[at + AIM.aim] = clamp_unit(AIM_GAIN * side) * as_flag(r[0] > 0.0)
-            row[at + AIM.in_reach] = as_flag(d <= reach)
-            row[at + AIM.own_target] = as_flag(controls.focus[e, m] == j)
-            row[at + AIM.pack_targets] = pack_targets(mechs, controls, e, m, j)
+            row[at + AIMING.range] = scaled_range(d)
+            row[at + AIMING.near] = wp.exp(-d / NEAR_VOX)
+            row[at + AIMING.bearing_sin] = side
+            row[at + AIMING.bearing_cos] = clamp_unit(r[0] / flat)
+            row[at + AIMING.bearing_fine] = clamp_unit(FINE_GAIN * side) * as_flag(r[0] > 0.0)
+            row[at + AIMING.in_reach] = as_flag(d <= reach)
+            row[at + AIMING.own_target] = as_flag(controls.focus[e, m] == j)
+            row[at + AIMING.pack_targets] = pack_targets(mechs, controls, e, m, j)
 
 
 @wp.func
