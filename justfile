@@ -39,6 +39,11 @@ storm *ARGS:
 soak *ARGS:
     {{python}} -m tests.reliability.soak {{ARGS}}
 
+# change the code of some modules in many small ways and list the changes that no test notices (docs/reliability.md)
+mutants *NAMES="'echelon.[ajr]*' 'echelon.te*' 'echelon.training.[cp]*' '*compute_gae*'":
+    nice mutmut run --max-children 1 {{NAMES}}
+    mutmut results | grep -v 'not checked'
+
 # measure this machine
 bench *ARGS:
     {{python}} -m echelon_cli.main bench {{ARGS}}

@@ -151,9 +151,8 @@ class RolloutBuffer:
             age = age + 1
         return ages
 
-    @torch.no_grad()
     def compute_gae(self, next_value: Tensor, next_done: Tensor, gamma: float, gae_lambda: float) -> None:
-        """Fill ``advantages`` and ``returns`` in place (Schulman et al., 2016).
+        """Fill ``advantages`` and ``returns`` in place, without gradient (Schulman et al., 2016).
 
         ``next_value [N]`` is the value of the observation after the last step, ``next_done [N]`` is 1 where an
         episode ended with the last step.
@@ -161,19 +160,20 @@ class RolloutBuffer:
         assert self.advantages is not None and self.returns is not None, "advantages and returns are not allocated"
         assert next_value.shape == next_done.shape == (self.num_agents,), "next_value and next_done must be [N]"
         dtype = torch.float64 if self.num_steps > LONG_ROLLOUT else torch.float32
-        value, done = next_value.detach().to(dtype), next_done.to(dtype)
-        self.next_value.copy_(value)
-        self.next_done.copy_(done)
-        advantage = torch.zeros_like(value)
-        for t in reversed(range(self.num_steps)):
-            step_value = self.values[t].to(dtype)
-            reward = self.rewards[t].to(dtype) + self.truncation_bonus[t]
-            not_done = 1.0 - done
-            delta = reward + gamma * value * not_done - step_value
-            advantage = delta + gamma * gae_lambda * not_done * advantage
-            self.advantages[t].copy_(advantage)
-            value, done = step_value, self.dones[t].to(dtype)
-        torch.add(self.advantages, self.values.detach(), out=self.returns)
+        with torch.no_grad():
+            value, done = next_value.to(dtype), next_done.to(dtype)
+            self.next_value.copy_(value)
+            self.next_done.copy_(done)
+            advantage = torch.zeros_like(value)
+            for t in reversed(range(self.num_steps)):
+                step_value = self.values[t].to(dtype)
+                reward = self.rewards[t].to(dtype) + self.truncation_bonus[t]
+                not_done = 1.0 - done
+                delta = reward + gamma * value * not_done - step_value
+                advantage = delta + gamma * gae_lambda * not_done * advantage
+                self.advantages[t].copy_(advantage)
+                value, done = step_value, self.dones[t].to(dtype)
+            torch.add(self.advantages, self.values, out=self.returns)
         self.gae_computed = True
 
     def require_ready(self) -> None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from echelon.arena.glicko2 import GameResult, Glicko2Config, Glicko2Rating, expected_score, rate, win_probability
+from echelon.arena.glicko2 import (
+    DEFAULT,
+    MAX_RATING,
+    MIN_EPSILON,
+    GameResult,
+    Glicko2Config,
+    Glicko2Rating,
+    expected_score,
+    rate,
+    win_probability,
+)
 
 RATINGS = st.builds(
     Glicko2Rating,
@@ -84,10 +95,159 @@ def test_win_probabilities_sum_to_one(one, other):
     assert 0.0 <= expected_score(one, other) <= 1.0
 
 
+def oracle_score(rating: float, opponent: Glicko2Rating, rd: float, c: Glicko2Config) -> tuple[float, float]:
+    """Return weight and expected score against an opponent, with a deviation [points], as Glickman writes them."""
+    g = 1 / math.sqrt(1 + 3 * (rd / c.scale) ** 2 / math.pi**2)
+    return g, 1 / (1 + math.exp(-g * (rating - opponent.rating) / c.scale))
+
+
+def oracle_rate(player: Glicko2Rating, games: list[GameResult], c: Glicko2Config) -> Glicko2Rating | None:
+    """Return the rating after a period, with the volatility found by bisection.
+
+    None where the equation of the volatility has several roots, as after an upset of many deviations.
+    """
+    phi = player.rd / c.scale
+    terms = [(*oracle_score(player.rating, game.opponent, game.opponent.rd, c), game.score) for game in games]
+    v = 1 / sum(g * g * e * (1 - e) for g, e, _ in terms)
+    surprise = sum(g * (score - e) for g, e, score in terms)
+    delta, a = v * surprise, math.log(player.vol**2)
+
+    def f(x: float) -> float:
+        d = phi**2 + v + math.exp(x)
+        return math.exp(x) * (delta**2 - d) / (2 * d**2) - (x - a) / c.tau**2
+
+    signs = [(a + k / 10, f(a + k / 10) > 0) for k in range(-250, 250)]
+    roots = [(low, high) for (low, one), (high, other) in itertools.pairwise(signs) if one and not other]
+    if len(roots) > 1:
+        return None
+    low, high = roots[0]
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if f(middle) > 0 else (low, middle)
+    vol = math.exp(low / 2)
+    new_phi = 1 / math.sqrt(1 / (phi**2 + vol**2) + 1 / v)
+    return Glicko2Rating(player.rating + c.scale * new_phi**2 * surprise, c.scale * new_phi, vol)
+
+
+def assert_same_rating(found: Glicko2Rating, expected: Glicko2Rating | None) -> None:
+    assert expected is not None
+    assert found.vol == pytest.approx(expected.vol, rel=2e-6)
+    assert found.rd == pytest.approx(expected.rd, rel=1e-6)
+    assert found.rating == pytest.approx(expected.rating, rel=1e-6, abs=1e-3)
+
+
+OTHER = Glicko2Config(scale=200.0, rating=1000.0, tau=1.1, epsilon=1e-9)
+
+
+@given(RATINGS, GAMES, st.sampled_from([DEFAULT, OTHER]))
+def test_rate_matches_the_oracle(player, games, config):
+    expected = oracle_rate(player, games, config)
+    assume(expected is not None)
+    assert_same_rating(rate(player, games, config), expected)
+
+
+@pytest.mark.parametrize("config", [DEFAULT, OTHER, Glicko2Config(tau=8.0)], ids=["default", "other", "loose"])
+@pytest.mark.parametrize(
+    ("player", "opponent", "score", "games"),
+    [
+        (Glicko2Rating(1500, 30, 0.06), Glicko2Rating(1500, 30), 0.5, 3),
+        (Glicko2Rating(1500, 200, 0.06), Glicko2Rating(1500, 30), 1.0, 3),
+        (Glicko2Rating(1500, 30, 0.5), Glicko2Rating(1500, 30), 1.0, 60),
+        (Glicko2Rating(1200, 300, 3.0), Glicko2Rating(1200, 30), 1.0, 2),
+        (Glicko2Rating(1200, 300, 20.0), Glicko2Rating(1200, 30), 0.5, 20),
+    ],
+    ids=["draws", "upset", "many upsets", "volatile", "volatility falls far"],
+)
+def test_rate_matches_the_oracle_with_every_bracket(player, opponent, score, games, config):
+    """After an upset the root is sought above the old volatility, else one or more ``tau`` below it."""
+    results = [GameResult(opponent, score)] * games
+    assert_same_rating(rate(player, results, config), oracle_rate(player, results, config))
+
+
+@given(RATINGS, RATINGS, st.sampled_from([DEFAULT, OTHER]))
+def test_expected_scores_match_the_oracle(one, other, config):
+    assert expected_score(one, other, config) == pytest.approx(oracle_score(one.rating, other, other.rd, config)[1])
+    both = math.sqrt(one.rd**2 + other.rd**2)
+    assert win_probability(one, other, config) == pytest.approx(oracle_score(one.rating, other, both, config)[1])
+
+
+def test_rate_without_games_uses_the_given_scale():
+    idle = rate(Glicko2Rating(1500, 50, 0.1), [], OTHER)
+    assert idle.rd == pytest.approx(200 * math.hypot(50 / 200, 0.1)) and idle.vol == 0.1
+
+
+@pytest.mark.parametrize("score", [0.0, 1.0])
+def test_rate_of_games_without_information_stays_finite(score):
+    """The expected score rounds to 0 or 1."""
+    far, config = Glicko2Rating(1e8, 30), Glicko2Config(min_information=1e-3)
+    got = rate(Glicko2Rating(1500, 50), [GameResult(far, score)], config)
+    assert math.isfinite(got.rating) and 50 < got.rd < 52
+    assert (got.rating > 1500) is (score == 1.0)
+    assert expected_score(far, Glicko2Rating()) == 1.0 and expected_score(Glicko2Rating(), far) == 0.0
+
+
+def test_rating_round_trip_as_dict():
+    rating = Glicko2Rating(1234.5, 67.8, 0.05)
+    assert rating.as_dict() == {"rating": 1234.5, "rd": 67.8, "vol": 0.05}
+    assert Glicko2Rating.from_dict(rating.as_dict()) == rating
+    assert Glicko2Rating.from_dict({"rating": -5, "rd": 1, "vol": 1}) == Glicko2Rating(-5.0, 1.0, 1.0)
+    for name in ("rating", "rd", "vol"):
+        with pytest.raises(ValueError, match=rf"^rating\.{name} is None, expected a number"):
+            Glicko2Rating.from_dict({**rating.as_dict(), name: None})
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (True, "True"), ("5", "'5'"), (math.nan, "nan"), (math.inf, "inf"), (MAX_RATING, "1000000000.0"),
+        (-MAX_RATING, "-1000000000.0"), (10**400, "1" + "0" * 59), ([0] * 99, "[" + "0, " * 19 + "0,"),
+    ],
+)  # fmt: skip
+def test_stored_rating_rejects_other_values_than_ratings(value, shown):
+    with pytest.raises(ValueError) as caught:
+        Glicko2Rating.from_dict({"rating": value, "rd": 50, "vol": 0.06})
+    assert str(caught.value) == f"rating.rating is {shown}, expected a number"
+
+
+@pytest.mark.parametrize("name", ["rd", "vol"])
+def test_stored_deviations_must_be_positive(name):
+    with pytest.raises(ValueError) as caught:
+        Glicko2Rating.from_dict({"rating": 1500, "rd": 50, "vol": 0.06, name: 0})
+    assert str(caught.value) == f"rating.{name} is 0, expected a number > 0"
+
+
+def test_constants_round_trip_as_dict():
+    assert Glicko2Config.from_dict({}) == DEFAULT
+    assert Glicko2Config.from_dict({"tau": 1, "scale": 200}) == Glicko2Config(tau=1.0, scale=200.0)
+    assert Glicko2Config.from_dict({"epsilon": MIN_EPSILON}).epsilon == MIN_EPSILON
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([], "glicko2 is [], expected its constants epsilon, min_information, rating, rd, scale, tau, vol"),
+        ({"k": 32}, "glicko2 is {'k': 32}, expected its constants epsilon, min_information, rating, rd, scale, tau, "
+         "vol"),
+        ("x" * 99, f"glicko2 is '{'x' * 59}, expected its constants epsilon, min_information, rating, rd, scale, tau, "
+         "vol"),
+        ({"tau": -1.0}, "glicko2.tau is -1.0, expected a number > 0"),
+        ({"tau": "high"}, "glicko2.tau is nan, expected a number > 0"),
+        ({"epsilon": 1e-13}, "glicko2.epsilon is 1e-13, expected at least 1e-12"),
+    ],
+)  # fmt: skip
+def test_stored_constants_are_checked(row, message):
+    with pytest.raises(ValueError) as caught:
+        Glicko2Config.from_dict(row)
+    assert str(caught.value) == message
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GameResult(Glicko2Rating(), 2.0), "score is 2.0, expected 0 to 1"),
+        (lambda: GameResult(Glicko2Rating(), 1.1), "score is 1.1, expected 0 to 1"),
+        (lambda: GameResult(Glicko2Rating(), -0.1), "score is -0.1, expected 0 to 1"),
+        (lambda: GameResult(Glicko2Rating(), math.nan), "score is nan, expected 0 to 1"),
+        (lambda: Glicko2Config(vol=math.inf), "glicko2.vol is inf, expected a number > 0"),
         (lambda: Glicko2Config(tau=0.0), "glicko2.tau is 0.0"),
         (
             lambda: Glicko2Rating.from_dict({"rating": 1500, "rd": -1, "vol": 0.06}),

@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import zlib
 
+import msgpack
 import pytest
 
 from echelon.replay import codec
-from echelon.replay.codec import RecordWriter, ReplayError, inflate, pack_map, pack_record, parse_head, unpack_map
-from echelon.replay.schema import ALIGNMENT, HEAD, MAGIC, MAX_RAW_BYTES, MAX_STORED_BYTES, Codec, RecordType
+from echelon.replay.codec import (
+    TRAILER_BYTES,
+    RecordWriter,
+    ReplayError,
+    check_magic,
+    index_offset,
+    inflate,
+    pack_map,
+    pack_record,
+    parse_head,
+    scan,
+    unpack_map,
+)
+from echelon.replay.schema import (
+    ALIGNMENT,
+    BUDGETS,
+    END_MAGIC,
+    HEAD,
+    MAGIC,
+    MAX_DEPTH,
+    MAX_RAW_BYTES,
+    MAX_STORED_BYTES,
+    TRAILER_PAYLOAD,
+    Budget,
+    Codec,
+    RecordType,
+)
+
+LIMIT = BUDGETS[RecordType.TRAILER].raw_bytes
+"""The smallest limit of a payload [bytes]."""
 
 
 @pytest.mark.parametrize("kind", list(Codec))
@@ -76,3 +107,286 @@ def test_record_writer_refuses_existing_file(tmp_path):
     (tmp_path / "a.ecr").write_bytes(b"mine")
     with pytest.raises(FileExistsError):
         RecordWriter(tmp_path / "a.ecr")
+
+
+def message(call, *arguments) -> str:
+    """Return the whole message of the ``ReplayError`` that a call raises."""
+    with pytest.raises(ReplayError) as caught:
+        call(*arguments)
+    return str(caught.value)
+
+
+def test_record_head_covers_head_payload_and_padding():
+    data = pack_record(RecordType.WORLD, b"12345", codec=Codec.NONE)
+    head = parse_head(data, 800)
+    assert (head.offset, head.kind, head.codec, head.stored, head.raw) == (800, RecordType.WORLD, Codec.NONE, 5, 5)
+    assert (head.tick0, head.tick1) == (0, 0)
+    assert data[HEAD.size :] == b"12345" + bytes(ALIGNMENT - 5)
+    assert [codec.padding(length) for length in (0, 1, 7, 8, 9)] == [0, 7, 1, 0, 7]
+    assert head.crc == zlib.crc32(data[: HEAD.size - 4] + b"12345")
+
+
+@pytest.mark.parametrize("kind", [RecordType.CHUNK, RecordType.WORLD])
+def test_records_are_compressed_with_the_parameters_of_their_type(kind):
+    """Readers accept any zlib stream, so only size and time of recording depend on them."""
+    payload = bytes(n * n % 251 for n in range(5000))
+    own = (6, zlib.DEFLATED, 15, 5, zlib.Z_FILTERED), (9, zlib.DEFLATED, 15, 8, zlib.Z_DEFAULT_STRATEGY)
+    stream = zlib.compressobj(*own[0 if kind == RecordType.CHUNK else 1])
+    data = pack_record(kind, payload)
+    assert data[HEAD.size :][: parse_head(data).stored] == stream.compress(payload) + stream.flush()
+
+
+def test_pack_record_rejects_payloads_above_their_limit(monkeypatch):
+    assert parse_head(pack_record(RecordType.TRAILER, bytes(LIMIT))).raw == LIMIT
+    expected = f"replay record has {LIMIT + 1} bytes, expected at most {LIMIT}"
+    assert message(pack_record, RecordType.TRAILER, bytes(LIMIT + 1)) == expected
+    monkeypatch.setattr(codec, "MAX_STORED_BYTES", 100)
+    assert parse_head(pack_record(200, bytes(100), codec=Codec.NONE)).stored == 100
+    with pytest.raises(ReplayError, match="^replay record has 101 bytes"):
+        pack_record(200, bytes(101), codec=Codec.NONE)
+
+
+def head_of(stored: int = 0, raw: int = 0, kind: int = RecordType.TRAILER) -> bytes:
+    return HEAD.pack(kind, Codec.NONE, 0, stored, raw, 1, 2, 3)
+
+
+def test_parse_head_accepts_lengths_up_to_the_limits():
+    found = parse_head(head_of(MAX_STORED_BYTES, LIMIT), 16)
+    assert found == codec.RecordHead(16, RecordType.TRAILER, Codec.NONE, MAX_STORED_BYTES, LIMIT, 1, 2, 3)
+    assert parse_head(head_of(raw=MAX_RAW_BYTES, kind=200)).raw == MAX_RAW_BYTES, "also of unknown types"
+    for stored, raw in ((0, LIMIT + 1), (MAX_STORED_BYTES + 1, 0)):
+        expected = f"replay record at byte 16 has length {max(stored, raw)}, which exceeds the limit"
+        assert message(parse_head, head_of(stored, raw), 16) == expected
+    assert message(parse_head, head_of()[:-1], 16) == "replay record at byte 16 is truncated"
+    assert message(parse_head, b"") == "replay record at byte 0 is truncated"
+
+
+def test_payload_errors_name_the_record():
+    def head(kind: int, raw: int) -> codec.RecordHead:
+        return codec.RecordHead(24, RecordType.CHUNK, kind, 3, raw, 0, 0, 0)
+
+    assert message(codec.unpack_payload, head(2, 3), b"abc") == "replay record at byte 24 has codec 2, expected 0 or 1"
+    assert message(codec.unpack_payload, head(0, 4), b"abc") == "replay record at byte 24 has 3 bytes, expected 4"
+    stored = zlib.compress(b"abc")
+    assert message(codec.unpack_payload, head(1, 4), stored) == "replay record at byte 24 has 3 bytes, expected 4"
+
+
+def test_inflate_accepts_exactly_the_limit():
+    stored = zlib.compress(b"sixsix")
+    assert inflate(stored, 6) == inflate(stored, 7) == b"sixsix" and inflate(zlib.compress(b""), 0) == b""
+    for data, limit in ((stored, 5), (stored, 0), (stored, -1), (stored[:-1], 6), (b"", 6)):
+        assert message(inflate, data, limit) == f"replay record inflates to more than {limit} bytes or is truncated"
+    assert message(inflate, b"not zlib", 6).startswith("replay record cannot be inflated: Error -3")
+
+
+def test_inflate_makes_at_most_one_byte_more_than_the_limit(monkeypatch):
+    made = []
+    stream = zlib.decompressobj()
+
+    class Stream:
+        eof = True
+
+        def decompress(self, data: bytes, limit: int) -> bytes:
+            made.append(limit)
+            return stream.decompress(data, limit)
+
+    monkeypatch.setattr(zlib, "decompressobj", Stream)
+    message(inflate, zlib.compress(bytes(1000)), 10)
+    assert made == [11], "0 would be no limit"
+
+
+def test_read_stored_names_truncated_and_damaged_records():
+    data = bytes(8) + pack_record(RecordType.WORLD, b"12345", codec=Codec.NONE)
+    head = codec.read_head(io.BytesIO(data), 8)
+    assert head.offset == 8 and codec.read_stored(io.BytesIO(data), head) == b"12345"
+    cut = data[: 8 + HEAD.size + 4]
+    assert message(codec.read_stored, io.BytesIO(cut), head) == "replay record at byte 8 is truncated"
+    wrong = data[: 8 + HEAD.size] + b"12346"
+    assert message(codec.read_stored, io.BytesIO(wrong), head) == "replay record at byte 8 is damaged"
+    assert message(codec.read_head, io.BytesIO(data), 30) == "replay record at byte 30 is truncated"
+
+
+def test_check_magic_returns_the_size_of_a_replay(tmp_path, monkeypatch):
+    (tmp_path / "a.ecr").write_bytes(MAGIC + b"12")
+    (tmp_path / "a.zip").write_bytes(b"PK" + MAGIC)
+    with open(tmp_path / "a.ecr", "rb") as file, open(tmp_path / "a.zip", "rb") as other:
+        file.seek(5)
+        monkeypatch.setattr(codec, "MAX_FILE_BYTES", 10)
+        assert check_magic(file, "a.ecr") == 10
+        monkeypatch.setattr(codec, "MAX_FILE_BYTES", 9)
+        assert message(check_magic, file, "a.ecr") == "replay 'a.ecr' has 10 bytes, expected at most 9"
+        assert message(check_magic, other, "a.zip") == "'a.zip' is not an Echelon replay (.ecr)"
+
+
+def records(*payloads: bytes) -> tuple[bytes, list[int]]:
+    """Return the bytes of a file with these records, and their offsets."""
+    data, offsets = MAGIC, []
+    for payload in payloads:
+        offsets.append(len(data))
+        data += pack_record(RecordType.CHUNK, payload, codec=Codec.NONE)
+    return data, offsets
+
+
+def test_scan_yields_complete_records_from_the_start(monkeypatch):
+    data, offsets = records(b"", b"12345678", b"123")
+    file, end = io.BytesIO(data), len(data) - 5
+
+    def found(size: int, *start: int) -> list[int]:
+        return [head.offset for head in scan(file, size, *start)]
+
+    assert found(len(data)) == offsets == found(end), "the last padding may be missing"
+    assert found(len(data), offsets[1]) == offsets[1:]
+    assert found(offsets[1]) == offsets[:1] and found(offsets[1] + HEAD.size - 1) == offsets[:1]
+    assert found(0) == []
+    file = io.BytesIO(data[: end - 1])
+    assert found(end - 1) == offsets[:2], "a payload is missing"
+    monkeypatch.setattr(codec, "MAX_CHUNKS", 1)
+    file = io.BytesIO(data)
+    assert found(len(data)) == offsets[:2], "one more than there may be chunks, so that the reader notices"
+
+
+def test_scan_finds_a_record_that_ends_with_the_file():
+    data = MAGIC + pack_record(RecordType.CHUNK, b"", codec=Codec.NONE)[: HEAD.size]
+    assert [head.offset for head in scan(io.BytesIO(data), len(data))] == [len(MAGIC)]
+
+
+def trailer(offset: int, magic: bytes = END_MAGIC, kind: int = RecordType.TRAILER) -> bytes:
+    return pack_record(kind, TRAILER_PAYLOAD.pack(offset, magic), codec=Codec.NONE)
+
+
+def test_index_offset_is_that_of_a_whole_trailer():
+    last = trailer(16)
+    assert len(last) == TRAILER_BYTES, "so it is found from the end of the file"
+
+    def found(data: bytes) -> int | None:
+        return index_offset(io.BytesIO(data), len(data))
+
+    file = MAGIC + bytes(8)
+    assert found(file + last) == found(MAGIC + last) == 16
+    assert found(MAGIC) is None and found(last) is None and found(MAGIC[:-1] + last) is None
+    assert found(file + last[:-1] + b"?") is None
+    for wrong in (trailer(16, b"ECREND\n\n"), trailer(16, kind=RecordType.INDEX)):
+        assert found(file + wrong) is None
+    size = len(file) + TRAILER_BYTES
+    assert found(file + trailer(size - 1)) == size - 1
+    assert found(file + trailer(size)) is None, "outside the file"
+
+
+def test_index_offset_rejects_a_trailer_of_another_length():
+    data = MAGIC + pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(16, END_MAGIC)[:-1], codec=Codec.NONE)
+    assert index_offset(io.BytesIO(data), len(data)) is None
+
+
+def test_unpack_map_round_trip():
+    value = {"a": [1, "ü", None, {"b": b"\x00"}], "c": {"d": [1.5, -3]}}
+    for kind in (RecordType.HEADER, RecordType.CHUNK):
+        assert unpack_map(pack_map(value), kind) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([1, 2], "replay record is a list, expected a map"),
+        (5, "replay record is a int, expected a map"),
+        ({b"a": 1}, "replay record has a key that is not a string"),
+        ({"a": [{b"a": 1}]}, "replay record has a key that is not a string"),
+        ({"a": msgpack.ExtType(5, b"")}, "replay record has an extension of type 5, expected none"),
+        ({"a": msgpack.ExtType(5, b"x")}, "replay record cannot be read: "),
+        ({"a": msgpack.Timestamp(1)}, "replay record cannot be read: "),
+        ({1: 1}, "replay record cannot be read: "),
+    ],
+)
+def test_unpack_map_names_what_is_no_plain_map(value, expected):
+    found = message(unpack_map, pack_map(value))
+    assert found.startswith(expected) and found > expected if expected.endswith(" ") else found == expected
+
+
+def nested(depth: int, key: str) -> dict:
+    value: dict = {}
+    for _ in range(depth - 1):
+        value = {key: [value]} if key == "list" else {key: value}
+    return value
+
+
+def test_unpack_map_accepts_the_greatest_depth():
+    assert unpack_map(pack_map(nested(MAX_DEPTH, "map"))) == nested(MAX_DEPTH, "map")
+    expected = f"replay record is nested deeper than {MAX_DEPTH} levels"
+    assert message(unpack_map, pack_map(nested(MAX_DEPTH + 1, "map"))) == expected
+    assert unpack_map(pack_map({"x": nested(8, "list")})), "16 levels of maps and lists"
+    assert message(unpack_map, pack_map({"x": nested(9, "list")})) == expected
+
+
+def test_unpack_map_counts_objects_of_its_record_type(monkeypatch):
+    monkeypatch.setitem(BUDGETS, RecordType.CHUNK, Budget(objects=7, entries=3))
+    assert unpack_map(pack_map({"a": [1, 2], "b": []}), RecordType.CHUNK), "two lists, a map, and four entries"
+    assert message(unpack_map, pack_map({"a": [1, 2], "b": [1]}), RecordType.CHUNK) == (
+        "replay record has more than 7 objects"
+    )
+    assert message(unpack_map, pack_map({"a": {"b": 1, "c": {}, "d": {}}}), RecordType.CHUNK) == (
+        "replay record has more than 7 objects"
+    )
+    for value, form in (({"a": [1, 2, 3, 4]}, "array"), ({c: 1 for c in "abcd"}, "map")):
+        assert message(unpack_map, pack_map(value), RecordType.CHUNK).startswith(
+            f"replay record cannot be read: 4 exceeds max_{form}_len(3)"
+        )
+    assert unpack_map(pack_map({"a": [1, 2, 3, 4, 5, 6, 7, 8]})), "the budget of a header, by default"
+
+
+def test_record_writer_reports_a_partial_write(tmp_path):
+    writer = RecordWriter(tmp_path / "a.ecr")
+    file, writer._file = writer._file, io.BytesIO()  # type: ignore[assignment]
+    writer._file.write = lambda data: len(data) - 3  # type: ignore[method-assign]
+    size = len(pack_record(RecordType.CHUNK, b"abc"))
+    with pytest.raises(OSError) as caught:
+        writer.append(RecordType.CHUNK, b"abc")
+    assert str(caught.value) == f"replay {str(tmp_path / 'a.ecr')!r}: wrote {size - 3} of {size} bytes"
+    assert writer.offset == len(MAGIC), "the record does not count"
+    file.close()
+
+
+def test_record_writer_writes_each_record_at_once(tmp_path):
+    """Without a buffer, so that a record that was appended survives a crash of the process."""
+    path = tmp_path / "a.ecr"
+    writer = RecordWriter(path)
+    assert path.read_bytes() == MAGIC and writer.path == path
+    assert writer.append(RecordType.CHUNK, b"abc", codec=Codec.NONE, ticks=(3, 4)) == len(MAGIC)
+    expected = pack_record(RecordType.CHUNK, b"abc", codec=Codec.NONE, ticks=(3, 4))
+    assert path.read_bytes() == MAGIC + expected and writer.offset == len(MAGIC + expected)
+    assert writer.append(200, b"") == len(MAGIC + expected)
+    assert path.read_bytes() == MAGIC + expected + pack_record(200, b"")
+    writer.close()
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_record_writer_close_syncs_file_and_name_only_with_an_index(tmp_path, monkeypatch, closed):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    path = tmp_path / "a.ecr"
+    writer = RecordWriter(path)
+    offset = writer.append(RecordType.CHUNK, b"abc")
+    index = writer.offset
+    writer.close({"chunks": [offset]} if closed else None)
+    assert synced == ([str(path), str(tmp_path)] if closed else [])
+    size = path.stat().st_size
+    writer.close({"chunks": []})
+    assert path.stat().st_size == size, "closed once"
+    with open(path, "rb") as file:
+        heads = list(scan(file, size))
+        assert [head.kind for head in heads] == [
+            RecordType.CHUNK,
+            *(RecordType.INDEX, RecordType.TRAILER)[: 2 * closed],
+        ]
+        if closed:
+            assert index_offset(file, size) == index
+            assert unpack_map(codec.unpack_payload(heads[1], codec.read_stored(file, heads[1]))) == {"chunks": [offset]}
+            assert heads[2].codec == Codec.NONE
+
+
+def test_record_writer_refuses_a_missing_folder(tmp_path):
+    with pytest.raises(OSError) as caught:
+        RecordWriter(tmp_path / "missing" / "a.ecr")
+    assert caught.value.errno == errno.ENOENT
+
+
+def test_world_hash_is_sha256():
+    assert codec.world_hash(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import zlib
 
 import numpy as np
 import pytest
 
-from echelon.replay.codec import TRAILER_BYTES, ReplayError, pack_map, pack_record, world_hash
+from echelon.replay import codec, reader
+from echelon.replay.codec import (
+    TRAILER_BYTES,
+    ReplayError,
+    pack_map,
+    pack_record,
+    parse_head,
+    unpack_map,
+    unpack_payload,
+    world_hash,
+)
 from echelon.replay.columns import Layout
 from echelon.replay.reader import Replay
 from echelon.replay.schema import (
+    BUDGETS,
     END_MAGIC,
+    HEAD,
     MAGIC,
     SCHEMA_MAJOR,
     TRAILER_PAYLOAD,
     WORLD_HEAD,
     WORLDS_FOLDER,
+    Budget,
     Codec,
     MechFlag,
     RecordType,
 )
+from echelon.replay.validate import ChunkRef
 from tests.golden import assert_golden_json
 from tests.replay.golden import (
     EDITS,
@@ -37,7 +52,7 @@ from tests.replay.golden import (
     rates_contents,
     reach_contents,
 )
-from tests.replay.synthetic import SIZE, header, material, write_match
+from tests.replay.synthetic import FRAME_TICKS, SIZE, STRIDE, header, material, write_match
 
 
 @pytest.fixture(scope="module")
@@ -247,3 +262,218 @@ def test_golden_reach_replay_content():
 def test_older_minor_schema_opens_without_newer_fields(path):
     with Replay(path) as replay:
         assert "sensing" not in replay.header and len(replay.chunk(0).ticks) > 1
+
+
+def message(call, *arguments) -> str:
+    """Return the whole message of the ``ReplayError`` that a call raises."""
+    with pytest.raises(ReplayError) as caught:
+        call(*arguments)
+    return str(caught.value)
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_replay_closes_its_file(whole, tmp_path):
+    data, _, _ = whole
+    path = tmp_path / "m.ecr"
+    path.write_bytes(data)
+    before = open_descriptors()
+    with Replay(str(path)) as replay:
+        assert replay.path == path and not replay.closed
+    assert replay.closed
+    path.write_bytes(data[:50])
+    for _ in range(3):
+        message(Replay, path)
+    assert open_descriptors() == before, "a file that cannot be opened is closed too"
+
+
+def test_errors_of_opening_name_the_replay_once(whole, tmp_path):
+    data, refs, _ = whole
+    path = tmp_path / "odd.ecr"
+    path.write_bytes(data[:40])
+    expected = f"replay 'odd.ecr' cannot be opened: replay record at byte {len(MAGIC)} is truncated"
+    assert message(Replay, path) == expected
+    path.write_bytes(MAGIC + data[refs[0].offset : refs[1].offset])
+    assert message(Replay, path) == "replay 'odd.ecr' has no header record at its start"
+    path.write_bytes(MAGIC + pack_record(RecordType.HEADER, pack_map({})))
+    assert message(Replay, path).startswith("the header of replay 'odd.ecr' ")
+    with pytest.raises(FileNotFoundError):
+        Replay(tmp_path / "missing.ecr")
+
+
+def test_other_errors_of_opening_stay_as_they_are(whole, tmp_path, monkeypatch):
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    path = tmp_path / "m.ecr"
+    path.write_bytes(whole[0])
+    before = open_descriptors()
+    monkeypatch.setattr(codec, "read_stored", fail)
+    with pytest.raises(OSError, match=r"^\[Errno 5\]"):
+        Replay(path)
+    assert open_descriptors() == before
+
+
+def test_ticks_is_the_last_tick_of_the_last_chunk(whole, tmp_path):
+    data, refs, _ = whole
+    path = tmp_path / "m.ecr"
+    for count in (0, 1, 5):
+        path.write_bytes(data[: refs[count].offset] if count < 5 else data)
+        with Replay(path) as replay:
+            assert len(replay.chunks) == count
+            assert replay.ticks == count * STRIDE * FRAME_TICKS
+
+
+def test_refresh_reads_only_what_was_appended(whole, tmp_path, monkeypatch):
+    data, refs, _ = whole
+    path = tmp_path / "m.ecr"
+    path.write_bytes(data[: refs[2].offset])
+    starts = []
+    with Replay(path) as replay:
+        read = codec.scan
+        monkeypatch.setattr(codec, "scan", lambda file, size, start: (starts.append(start), read(file, size, start))[1])
+        assert replay.refresh() == replay.refresh() == 2 and starts == [], "the file did not grow"
+        path.write_bytes(data[: refs[3].offset])
+        assert replay.refresh() == 3 and starts == [refs[2].offset]
+        path.write_bytes(data)
+        assert replay.refresh() == 5 and replay.complete and starts == [refs[2].offset], "the index is read instead"
+        path.write_bytes(data[: refs[1].offset])
+        assert replay.refresh() == 5, "a closed replay is not read again"
+
+
+def test_scan_stops_at_the_first_invalid_chunk(whole, tmp_path):
+    """A chunk that begins before its predecessor ended, although its checksum is right."""
+    data, refs, chunks = whole
+    path = tmp_path / "m.ecr"
+    first = data[refs[0].offset : refs[1].offset]
+    path.write_bytes(data[: refs[1].offset] + first + data[refs[1].offset : refs[2].offset])
+    with Replay(path) as replay:
+        assert len(replay.chunks) == 1 and same(replay.chunk(0), chunks[0])
+
+
+def test_scan_stops_at_the_greatest_number_of_chunks(whole, tmp_path, monkeypatch):
+    data, refs, _ = whole
+    path = tmp_path / "m.ecr"
+    path.write_bytes(data[: refs[4].offset])
+    monkeypatch.setattr(reader, "MAX_CHUNKS", 3)
+    with Replay(path) as replay:
+        assert len(replay.chunks) == 3
+
+
+def test_scan_accepts_a_last_chunk_without_its_padding(whole, tmp_path):
+    data, refs, chunks = whole
+    path = tmp_path / "m.ecr"
+    for n, ref in enumerate(refs):
+        end = ref.offset + HEAD.size + parse_head(data[ref.offset :]).stored
+        path.write_bytes(data[:end])
+        with Replay(path) as replay:
+            assert len(replay.chunks) == n + 1 and same(replay.chunk(n), chunks[n])
+
+
+def test_chunk_bytes_are_those_of_the_file(whole, tmp_path):
+    data, refs, _ = whole
+    path = tmp_path / "m.ecr"
+    path.write_bytes(data)
+    with Replay(path) as replay:
+        for n, ref in enumerate(refs):
+            assert replay.chunk_bytes(n) == data[ref.offset : ref.offset + ref.length]
+        for n in (-1, len(refs)):
+            with pytest.raises(IndexError, match=f"^{n}$"):
+                replay.chunk_bytes(n)
+
+
+def test_chunk_that_is_not_where_the_index_has_it_is_rejected(whole, tmp_path):
+    data, refs, _ = whole
+    path = tmp_path / "m.ecr"
+    path.write_bytes(data)
+    at = refs[-1].offset + refs[-1].length
+    other = parse_head(data[at:], at)
+    with Replay(path) as replay:
+        for wrong in (
+            refs[1]._replace(length=refs[1].length + 8),
+            refs[1]._replace(tick0=refs[1].tick0 - 1),
+            refs[1]._replace(tick1=refs[1].tick1 + 1),
+            ChunkRef(other.offset, other.length, other.tick0, other.tick1),
+        ):
+            replay.chunks[1] = wrong
+            expected = f"replay 'm.ecr' has no chunk at byte {wrong.offset}, where its index has one"
+            assert message(replay.chunk_bytes, 1) == message(replay.chunk, 1) == expected
+
+
+def test_chunk_bytes_have_the_right_checksum(whole, tmp_path):
+    data, refs, _ = whole
+    path, at = tmp_path / "m.ecr", refs[1].offset + HEAD.size
+    path.write_bytes(data[:at] + b"?" + data[at + 1 :])
+    with Replay(path) as replay:
+        assert len(replay.chunks) == 5, "opening reads no chunk"
+        assert message(replay.chunk_bytes, 1) == f"replay record at byte {refs[1].offset} is damaged"
+        assert replay.chunk_bytes(2) == data[refs[2].offset : refs[3].offset]
+
+
+def test_chunk_that_cannot_be_decoded_is_named(whole, tmp_path):
+    data, refs, _ = whole
+    path = tmp_path / "m.ecr"
+    bad = pack_record(RecordType.CHUNK, pack_map({"f": 1}), ticks=(0, 5))
+    path.write_bytes(data[: refs[0].offset] + bad)
+    with Replay(path) as replay:
+        expected = "chunk 0 of replay 'm.ecr' cannot be read: chunk is incomplete: it has no 'c'"
+        assert message(replay.chunk, 0) == expected
+    deep = pack_record(RecordType.CHUNK, pack_map([1]), ticks=(0, 5))
+    path.write_bytes(data[: refs[0].offset] + deep)
+    with Replay(path) as replay:
+        assert message(replay.chunk, 0) == (
+            "chunk 0 of replay 'm.ecr' cannot be read: replay record is a list, expected a map"
+        )
+
+
+def test_chunk_has_the_budget_of_a_chunk(whole, tmp_path, monkeypatch):
+    path = tmp_path / "m.ecr"
+    path.write_bytes(whole[0])
+    with Replay(path) as replay:
+        monkeypatch.setitem(BUDGETS, RecordType.CHUNK, Budget(objects=3, entries=100))
+        assert "more than 3 objects" in message(replay.chunk, 0)
+
+
+def test_index_has_the_budget_of_an_index(whole, tmp_path, monkeypatch):
+    path = tmp_path / "m.ecr"
+    path.write_bytes(whole[0])
+    monkeypatch.setitem(BUDGETS, RecordType.INDEX, Budget(objects=3, entries=100))
+    with Replay(path) as replay:
+        assert not replay.complete and len(replay.chunks) == 5
+
+
+def test_timeline_of_unclosed_file_counts_each_chunk_once(whole, tmp_path):
+    data, refs, _ = whole
+    path = tmp_path / "m.ecr"
+    path.write_bytes(data[: refs[2].offset])
+    with Replay(path) as replay:
+        found = [replay.timeline() for _ in range(2)]
+        assert found[0] == found[1] and len(found[0]["markers"]) == 2
+        assert found[0]["outcome"].keys() == {"winner", "reason", "ticks", "score", "alive", "hp"}
+        assert (found[0]["outcome"]["reason"], found[0]["outcome"]["ticks"]) == ("", 2 * STRIDE * FRAME_TICKS)
+        path.write_bytes(data)
+        replay.refresh()
+        assert replay.timeline().keys() == {"series", "markers", "outcome"}
+        assert replay.timeline()["outcome"]["reason"] == "elimination" and len(replay.timeline()["markers"]) == 5
+
+
+@pytest.mark.parametrize("damage", ["kind of index", "world of index", "body of index"])
+def test_invalid_index_loses_only_the_index(whole, tmp_path, damage):
+    data, refs, _ = whole
+    at = refs[-1].offset + refs[-1].length
+    body = unpack_map(unpack_payload(parse_head(data[at:]), data[at + HEAD.size :][: parse_head(data[at:]).stored]))
+    kind = RecordType.INDEX
+    if damage == "kind of index":
+        kind = 77
+    elif damage == "world of index":
+        body["world"] = [at - HEAD.size - 1, 5]  # no head there has a length within the limits
+    else:
+        body["t"] = []
+    path = tmp_path / "m.ecr"
+    trailer = pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(at, END_MAGIC), codec=Codec.NONE)
+    path.write_bytes(data[:at] + pack_record(kind, pack_map(body)) + trailer)
+    with Replay(path) as replay:
+        assert not replay.complete and len(replay.chunks) == 5
+        assert world_hash(replay.load_world()) == replay.header["world"]["sha256"], "found by the scan"

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.telemetry.events import EventAlert, EventCheckpoint, EventResume, EventStart, EventUpdate
+from echelon.telemetry import log as log_module
+from echelon.telemetry.events import EventAlert, EventCheckpoint, EventResume, EventRound, EventStart, EventUpdate
 from echelon.telemetry.latest import read_latest
-from echelon.telemetry.lines import to_json
+from echelon.telemetry.lines import MAX_RECORD_BYTES, to_json
 from echelon.telemetry.log import CHUNK_BYTES, EventFollower, EventLog, drop_superseded, read_events
 
 
@@ -171,3 +172,152 @@ def test_follower_skips_one_damaged_line(tmp_path, line):
     path.write_text(f"{line}\n{to_json(EventAlert(message='after'))}\n")
     events, skipped = read_events(path)
     assert (len(events), skipped) == (1, 1) and read_latest(path).alert is not None
+
+
+def test_event_log_is_readable_for_others_and_not_inherited(path):
+    before = os.umask(0o022)
+    try:
+        with EventLog(path) as log:
+            assert log.path == path and not os.get_inheritable(log._fd)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_partial_write_raises_and_loses_only_its_record(path, monkeypatch):
+    line = to_json(update(1)).encode() + b"\n"
+    write_all = os.write
+    with EventLog(path) as log:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", lambda handle, data: write_all(handle, data[:9]))
+            with pytest.raises(OSError) as caught:
+                log.append(update(1))
+        assert str(caught.value) == f"only 9 of {len(line)} bytes of a record fit on the disk"
+        log.append(update(2))
+        log.append(update(3))
+    events, skipped = read_events(path)
+    assert numbers(events) == [2, 3] and skipped == 1
+    assert path.read_bytes().count(b"\n") == 3, "only the torn line is terminated"
+
+
+def test_failed_write_counts_as_a_torn_line(path, monkeypatch):
+    def fail(handle: int, data: bytes) -> int:
+        raise OSError(5, "Input/output error")
+
+    with EventLog(path) as log:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", fail)
+            with pytest.raises(OSError, match="Input/output"):
+                log.append(update(1))
+        log.append(update(2))
+    assert path.read_bytes().startswith(b"\n")
+    events, skipped = read_events(path)
+    assert numbers(events) == [2] and skipped == 0
+
+
+def test_reopened_log_continues_whole_lines_without_a_gap(path):
+    write(path, 1)
+    write(path, 2)
+    assert [line[:1] for line in path.read_text().split("\n")] == ["{", "{", ""]
+    path.write_bytes(b"{")
+    write(path, 3)
+    assert [line[:2] for line in path.read_text().split("\n")] == ["{", '{"', ""]
+
+
+def test_sync_flushes_records_and_once_the_name(path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    with EventLog(path) as log:
+        log.append(update(1))
+        log.sync()
+        log.sync()
+    assert synced == [str(path), str(path.parent), str(path)]
+
+
+def test_close_releases_the_file_once(path, monkeypatch):
+    closed, close = [], os.close
+    monkeypatch.setattr(os, "close", lambda handle: (closed.append(handle), close(handle)))
+    log = EventLog(path)
+    handle = log._fd
+    log.close()
+    log.close()
+    assert closed == [handle]
+
+
+def test_follower_reads_a_long_file_in_parts(path, monkeypatch):
+    monkeypatch.setattr(log_module, "CHUNK_BYTES", 64)
+    write(path, *range(200))
+    data = path.read_bytes()
+    follower, found, calls = EventFollower(path), [], 0
+    assert not follower.behind
+    while not calls or follower.behind:
+        found += numbers(follower.poll(limit_bytes=128))
+        calls += 1
+        assert found == list(range(data[: 128 * calls].count(b"\n"))), "each call reads the limit"
+    assert found == list(range(200)) and calls == len(data) // 128 + 1
+    whole = EventFollower(path)
+    assert len(whole.poll()) == 200 and not whole.behind
+    assert follower.poll() == [] and not follower.behind
+
+
+def test_follower_limit_counts_from_the_last_call(path, monkeypatch):
+    monkeypatch.setattr(log_module, "CHUNK_BYTES", 64)
+    write(path, 1)
+    start = path.stat().st_size
+    write(path, *range(2, 40))
+    follower = EventFollower(path, offset=start)
+    assert len(follower.poll(limit_bytes=65)) == path.read_bytes()[start : start + 128].count(b"\n")
+    assert follower.behind
+
+
+def test_follower_restarts_on_a_longer_replacement(path):
+    write(path, 1)
+    with open(path, "ab") as file:
+        file.write(b"no record\n{torn")
+    follower = EventFollower(path)
+    assert numbers(follower.poll()) == [1] and follower.skipped == 1 and follower.generation == 0
+    for generation in (1, 2):
+        other = path.with_suffix(".new")
+        write(other, *range(3, 30))
+        os.replace(other, path)
+        assert numbers(follower.poll()) == list(range(3, 30)), "the rest of the torn line is forgotten"
+        assert follower.generation == generation and follower.skipped == 0
+    assert follower.poll() == [] and follower.generation == 2
+
+
+def test_follower_restarts_once_on_a_truncated_file(path):
+    write(path, 1, 2)
+    follower = EventFollower(path)
+    follower.poll()
+    os.truncate(path, 0)
+    assert follower.poll() == [] and follower.generation == 1
+    write(path, 5, 6)
+    assert numbers(follower.poll()) == [5, 6] and follower.generation == 1
+    assert follower.poll() == [] and follower.generation == 1, "a file that did not change is not read again"
+
+
+def test_follower_accepts_the_longest_record(path):
+    line = to_json(EventAlert(message="long")).encode()
+    padded = line + b" " * (MAX_RECORD_BYTES - len(line))
+    path.write_bytes(padded + b"\n" + padded + b" \n" + padded + b"x\n")
+    events, skipped = read_events(path)
+    assert [event.message for event in events] == ["long"] and skipped == 2
+
+
+def test_blank_lines_are_no_records(path):
+    path.write_bytes(b"\n  \n\t\n" + to_json(update(1)).encode() + b"\n")
+    events, skipped = read_events(path)
+    assert numbers(events) == [1] and skipped == 0
+
+
+def test_resume_at_the_start_supersedes_no_record_without_an_update():
+    """Progress of an arena's rounds has none."""
+    played, resume = EventRound(round=1, state="playing"), EventResume(update=0, global_step=0)
+    first = update(0)
+    assert drop_superseded([played, first, update(1), resume]) == [played, first, resume]
+
+
+def test_every_resume_supersedes_what_later_sessions_repeat():
+    events = [update(1), update(2), EventResume(update=1, global_step=10), update(2), update(3)]
+    events += [EventResume(update=2, global_step=20), update(3)]
+    assert drop_superseded(iter(events)) == [events[0], events[2], events[3], events[5], events[6]]

@@ -8,12 +8,14 @@ import json
 import multiprocessing
 import os
 import resource
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from echelon.config import ModelConfig
 from echelon.rl.build import build_model
@@ -213,6 +215,172 @@ def file_size_limit(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("I/O error: No space left on device (os error 28)", 28), ("invalid header", errno.EIO)]
+)
+def test_errors_of_the_library_are_errors_of_the_system(tmp_path, monkeypatch, text, number):
+    def fail(*_: object) -> None:
+        raise SafetensorError(text)
+
+    monkeypatch.setattr(checkpoints, "save_tensors", fail)
+    with pytest.raises(OSError) as caught:
+        save(tmp_path, 1)
+    assert (caught.value.errno, caught.value.strerror) == (number, os.strerror(number))
+    assert isinstance(caught.value.__cause__, SafetensorError) and list(tmp_path.iterdir()) == []
+
+
+def test_interrupted_save_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    save(tmp_path, 1)
+    monkeypatch.setattr(checkpoints, "describe", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, 2)
+    assert [p.name for p in tmp_path.iterdir()] == ["step-1"]
+
+
+def without_exchange(monkeypatch) -> None:
+    monkeypatch.setattr(checkpoints, "exchange", lambda *_: False)
+
+
+def record_points(monkeypatch, seen=lambda name: None) -> list[str]:
+    """Return the list of the fault points that are passed; ``seen`` is called at each."""
+    passed: list[str] = []
+
+    def point(name: str) -> None:
+        passed.append(name)
+        seen(name)
+
+    monkeypatch.setattr(checkpoints, "fault_point", point)
+    return passed
+
+
+def test_save_and_prune_pass_every_fault_point_in_order(tmp_path, monkeypatch):
+    passed = record_points(monkeypatch)
+    without_exchange(monkeypatch)
+    save(tmp_path, 1)
+    assert passed == [point for point in FAULT_POINTS if point not in ("save.moved_away", "save.before_prune")]
+    passed.clear()
+    save(tmp_path, 1)
+    checkpoints.prune(tmp_path, 3)
+    assert passed == list(FAULT_POINTS)
+
+
+def test_files_exist_from_their_fault_point_on(tmp_path, monkeypatch):
+    found = {}
+
+    def look(name: str) -> None:
+        folder = tmp_path / ".tmp-step-1"
+        found[name] = {path.name: path.stat().st_size for path in folder.iterdir()} if folder.exists() else None
+
+    record_points(monkeypatch, look)
+    sizes = {path.name: path.stat().st_size for path in save(tmp_path, 1).path.iterdir()}
+    manifest = sizes.pop("manifest.json")
+    assert found["save.begin"] == {} and found["save.weights"].keys() == {"model.safetensors"}
+    assert found["save.state"].keys() == sizes.keys() - {"env.safetensors"}
+    assert found["save.environment"] == found["save.before_manifest"] == sizes
+    assert found["save.half_manifest"] == {**sizes, "manifest.json": manifest // 2}
+    assert found["save.before_rename"] == {**sizes, "manifest.json": manifest}
+    assert found["save.after_rename"] is None
+
+
+@pytest.mark.parametrize("atomic", [True, False], ids=["exchange", "two renames"])
+def test_save_syncs_files_then_manifest_then_names(tmp_path, monkeypatch, atomic):
+    if not atomic:
+        without_exchange(monkeypatch)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    folder = tmp_path / "checkpoints"
+    files = ("carry.safetensors", "env.safetensors", "model.safetensors", "state.pt", "manifest.json")
+    building = folder / ".tmp-step-1"
+    inside = [*(str(building / name) for name in files), str(building)]
+    save(folder, 1)
+    assert synced == [str(tmp_path), *inside, str(folder)]
+    synced.clear()
+    save(folder, 1)
+    exchanged = atomic and checkpoints.exchange(folder, folder)
+    assert synced == [*inside, *[str(folder)] * (1 if exchanged else 2)]
+    assert [p.name for p in folder.iterdir()] == ["step-1"]
+
+
+def test_manifest_lists_every_file_and_what_it_was_given(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "time", types.SimpleNamespace(time=lambda: 12.5))
+    saved = save(tmp_path, 3)
+    files = {path.name: checkpoints.describe(path) for path in saved.path.iterdir() if path.name != "manifest.json"}
+    assert saved.path == tmp_path / "step-3" and saved.manifest == {
+        "global_step": 3, "model_cfg": vars(CONFIG), **SHAPE, "format": 1,
+        "id": files["model.safetensors"]["sha256"][:16], "created_at": 12.5, "files": files,
+    }  # fmt: skip
+    text = (saved.path / "manifest.json").read_text()
+    assert text == json.dumps(saved.manifest, indent=1) + "\n"
+    assert open_checkpoint(saved.path) == saved
+
+
+def test_save_stores_parts_of_all_ranks_as_contiguous_copies(tmp_path):
+    other = checkpoints.RankPart(
+        environment={"hp": np.arange(6).reshape(2, 3).T}, carry={"h": torch.arange(6.0).reshape(2, 3).T},
+        rng={"torch": 5}, opponents={"pool": [1]},
+    )  # fmt: skip
+    weight = torch.arange(6.0).reshape(2, 3).T.requires_grad_()
+    saved = checkpoints.save_checkpoint(
+        tmp_path, weights={"w": weight}, state={"update": 1}, environment={"hp": np.ones((4, 4))[:, ::2]},
+        carry={"h": weight[1:]}, manifest={"global_step": 1}, others=(other, other),
+    )  # fmt: skip
+    assert torch.equal(saved.weights()["w"], weight) and torch.equal(saved.carry()["h"], weight[1:])
+    assert saved.environment()["hp"].tolist() == [[1.0, 1.0]] * 4
+    for rank in (1, 2):
+        assert saved.environment(rank)["hp"].tolist() == [[0, 3], [1, 4], [2, 5]]
+        assert saved.carry(rank)["h"].tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert saved.state() == {"update": 1, "ranks": [{"rng": {"torch": 5}, "opponents": {"pool": [1]}}] * 2}
+
+
+def test_recover_keeps_a_valid_step_and_replaces_a_damaged_one(tmp_path):
+    for step in (1, 2):
+        other = save(tmp_path / "other", step).path
+        (other / "other").touch()
+        os.rename(other, tmp_path / f".tmp-old-step-{step}")
+        save(tmp_path / "own", step)
+    os.rename(tmp_path / "own" / "step-1", tmp_path / "step-1")
+    os.rename(tmp_path / "own" / "step-2", tmp_path / "step-2")
+    (tmp_path / "step-2" / "state.pt").write_bytes(b"")
+    assert checkpoints.recover(tmp_path) == [tmp_path / "step-2"]
+    assert not (tmp_path / "step-1" / "other").exists() and (tmp_path / "step-2" / "other").exists()
+    assert not list(tmp_path.glob(".tmp-*")) and checkpoints.recover(tmp_path) == []
+
+
+def test_recover_syncs_the_name_that_it_restores(tmp_path, monkeypatch):
+    synced = []
+    os.rename(save(tmp_path, 7).path, tmp_path / ".tmp-step-7")
+    (tmp_path / ".tmp-step-8").mkdir()
+    monkeypatch.setattr(checkpoints, "fsync", synced.append)
+    assert checkpoints.recover(tmp_path) == [tmp_path / "step-7"] and synced == [tmp_path]
+
+
+def test_mark_best_writes_a_pointer(tmp_path):
+    saved = save(tmp_path, 5)
+    checkpoints.mark_best(tmp_path, saved, {"win_rate": 0.6})
+    expected = {"checkpoint": "step-5", "id": saved.id, "eval": {"win_rate": 0.6}}
+    assert (tmp_path / "best.json").read_text() == json.dumps(expected, indent=1) + "\n"
+
+
+def test_prune_returns_what_it_deleted(tmp_path):
+    for step in (1, 2, 3):
+        (tmp_path / f"step-{step}").mkdir()
+    assert checkpoints.prune(tmp_path, 3) == []
+    assert checkpoints.prune(tmp_path, 1) == [tmp_path / "step-2", tmp_path / "step-1"]
+    assert [p.name for p in tmp_path.iterdir()] == ["step-3"]
+
+
+def test_prune_ignores_what_it_cannot_delete(tmp_path, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    (tmp_path / "step-1").mkdir()
+    monkeypatch.setattr(os, "rmdir", fail)
+    assert checkpoints.prune(tmp_path, 0) == [tmp_path / "step-1"]
 
 
 def test_prune_keeps_newest_and_best(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from echelon.training import rollout
 from echelon.training.rollout import RolloutBuffer
 
 
@@ -77,6 +78,69 @@ def test_compute_gae_uses_double_precision_for_long_rollouts():
         trace = float(r[t] + gamma * v[t + 1] - v[t]) + gamma * lam * trace
         expected[t] = trace
     assert got == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(3, 0.0), (2, 1.0)])
+def test_compute_gae_accumulates_in_double_precision_above_limit(monkeypatch, limit, expected):
+    """In float32 the one is lost beside 2^24."""
+    monkeypatch.setattr(rollout, "LONG_ROLLOUT", limit)
+    big = 2.0**24
+    advantages, returns = gae(filled([-big, big, 1.0]), gamma=1.0, lam=1.0)
+    assert advantages[0] == returns[0] == expected
+
+
+def test_compute_gae_of_many_rows_matches_the_oracle(rng):
+    steps, rows, gamma, lam = 7, 5, 0.9, 0.8
+    buffer = RolloutBuffer.create(steps, rows, 2, 1)
+    columns = {
+        name: [[draw() for _ in range(rows)] for _ in range(steps)]
+        for name, draw in (
+            ("rewards", lambda: rng.gauss(0, 1)),
+            ("values", lambda: rng.gauss(0, 1)),
+            ("truncation_bonus", lambda: rng.choice([0.0, 2.0])),
+            ("dones", lambda: rng.choice([0.0, 0.0, 1.0])),
+        )
+    }
+    for name, values in columns.items():
+        getattr(buffer, name).copy_(torch.tensor(values))
+    next_value, next_done = [rng.gauss(0, 1) for _ in range(rows)], [0.0, 1.0, 0.0, 1.0, 0.0]
+    buffer.compute_gae(torch.tensor(next_value), torch.tensor(next_done), gamma, lam)
+    for n in range(rows):
+        values = [row[n] for row in columns["values"]] + [next_value[n]]
+        dones = [row[n] for row in columns["dones"]] + [next_done[n]]
+        trace = 0.0
+        for t in reversed(range(steps)):
+            ahead = 0.0 if dones[t + 1] else 1.0
+            reward = columns["rewards"][t][n] + columns["truncation_bonus"][t][n]
+            trace = reward + gamma * ahead * values[t + 1] - values[t] + gamma * lam * ahead * trace
+            assert float(buffer.advantages[t, n]) == pytest.approx(trace, rel=1e-5, abs=1e-5)
+            assert float(buffer.returns[t, n]) == pytest.approx(trace + values[t], rel=1e-5, abs=1e-5)
+
+
+def test_compute_gae_keeps_the_boundary_values_and_marks_the_rollout_ready():
+    buffer = RolloutBuffer.create(2, 3, 2, 1)
+    next_value, next_done = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor([0.0, 1.0, 0.0])
+    assert not buffer.gae_computed
+    buffer.compute_gae(next_value, next_done, 0.9, 0.8)
+    assert buffer.next_value.tolist() == [1.0, 2.0, 3.0] and buffer.next_done.tolist() == [0.0, 1.0, 0.0]
+    assert buffer.gae_computed is True and not buffer.next_value.requires_grad
+    buffer.clear()
+    assert not buffer.gae_computed
+
+
+@pytest.mark.parametrize(("value", "done"), [((3, 1), (3, 1)), ((3,), (2,)), ((2,), (3,)), ((1,), (1,))])
+def test_compute_gae_rejects_other_shapes(value, done):
+    buffer = RolloutBuffer.create(2, 3, 2, 1)
+    with pytest.raises(AssertionError, match=r"^next_value and next_done must be \[N\]"):
+        buffer.compute_gae(torch.zeros(value), torch.zeros(done), 0.9, 0.8)
+
+
+@pytest.mark.parametrize("name", ["advantages", "returns"])
+def test_compute_gae_rejects_a_buffer_without_room(name):
+    buffer = filled([1.0])
+    setattr(buffer, name, None)
+    with pytest.raises(AssertionError, match="^advantages and returns are not allocated"):
+        gae(buffer)
 
 
 def test_compute_gae_leaves_no_gradient():

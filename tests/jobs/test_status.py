@@ -1,0 +1,254 @@
+"""State of a job from its files and its lock: every state with its reason, limits, and damaged values."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from echelon.jobs import control, lock, status
+from echelon.jobs.process import boot_id, identify
+from echelon.jobs.status import JobStatus, idle_time_s, job_status
+from echelon.runs import RunPaths
+
+NOW_S = 50_000.0
+"""Time on both clocks of these tests [s]."""
+SPEC = {"kind": "train", "created": NOW_S - 100.0, "config": {"preset": "quickstart"}}
+HERE = socket.gethostname()
+PROGRESS = {"phase": "training, 40 %", "update": 7, "global_step": 700, "boot_id": boot_id(), "monotonic": NOW_S - 1.0}
+
+
+def myself() -> dict[str, Any]:
+    """Return the identity of this process, which runs."""
+    identity = identify(os.getpid())
+    assert identity is not None
+    return identity.to_dict()
+
+
+def ended_process() -> dict[str, Any]:
+    """Return an identity whose pid has another process."""
+    row = myself()
+    return {**row, "create_time": row["create_time"] + 1}
+
+
+@pytest.fixture
+def paths(tmp_path, monkeypatch) -> RunPaths:
+    monkeypatch.setattr(time, "time", lambda: NOW_S)
+    monkeypatch.setattr(time, "monotonic", lambda: NOW_S)
+    (tmp_path / "run").mkdir()
+    return RunPaths(tmp_path / "run")
+
+
+@pytest.fixture
+def held(paths):
+    """Hold the lock of the run, as its supervisor does."""
+    handle = lock.acquire(paths.lock)
+    assert handle is not None
+    yield
+    os.close(handle)
+
+
+def write(path: Path, row: Any) -> None:
+    path.write_text(json.dumps(row))
+
+
+def state_of(paths: RunPaths) -> tuple[str, str]:
+    found = job_status(paths)
+    return found.state, found.reason
+
+
+@pytest.mark.parametrize("spec", [None, "{", "[1]"])
+def test_job_status_without_readable_spec_raises_one_line_error(paths, spec):
+    if spec is not None:
+        paths.spec.write_text(spec)
+    with pytest.raises(ValueError) as caught:
+        job_status(paths)
+    assert str(caught.value) == f"run 'run' has no readable spec.json in {str(paths.root)!r}"
+
+
+@pytest.mark.parametrize(
+    ("record", "state", "code"),
+    [
+        ({"code": 0}, "completed", 0),
+        ({"code": 4}, "stopped", 4),
+        ({"code": 1}, "failed", 1),
+        ({"code": 5}, "failed", 1),
+        ({}, "failed", 1),
+        ({"code": None, "signal": "SIGKILL"}, "crashed", 5),
+        ({"code": 0, "signal": "SIGKILL"}, "crashed", 5),
+        ({"code": None, "signal": "SIGKILL", "killed_on_request": True}, "stopped", 4),
+        ({"code": 0, "killed_on_request": True}, "completed", 0),
+    ],
+)
+def test_ended_job_has_the_state_of_its_exit_record(paths, held, record, state, code):
+    write(paths.spec, SPEC)
+    write(paths.processes, {"supervisor": myself(), "trainer": myself()})
+    write(paths.progress, PROGRESS)
+    write(paths.exit, {"message": "why", "update": 9, "global_step": 900, "checkpoint": "checkpoints/step-9", **record})
+    found = job_status(paths)
+    assert found == JobStatus(
+        id="run", kind="train", state=state, reason="why", preset="quickstart", update=9, global_step=900,
+        created=NOW_S - 100.0, host=HERE, checkpoint="checkpoints/step-9",
+    )  # fmt: skip
+    assert found.exit_code == code and not found.is_alive
+
+
+def test_running_job_has_the_progress_of_its_trainer(paths, held):
+    write(paths.spec, SPEC)
+    write(paths.processes, {"supervisor": myself(), "trainer": myself()})
+    write(paths.progress, PROGRESS)
+    found = job_status(paths)
+    assert found == JobStatus(
+        id="run", kind="train", state="running", preset="quickstart", phase="training, 40 %", update=7,
+        global_step=700, created=NOW_S - 100.0, pid=os.getpid(), host=HERE,
+    )  # fmt: skip
+    assert found.is_alive and found.exit_code == 0
+    assert found.to_dict()["pid"] == os.getpid() and found.to_dict()["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("phase", "idle_s", "state"),
+    [
+        (None, 0.0, "starting"),
+        ("starting", 600.0, "starting"),
+        ("starting, compiling kernels 12/40", 600.0, "starting"),
+        ("starting, compiling kernels 12/40", 601.0, "stalled"),
+        ("training", 300.0, "running"),
+        ("training, 40 %", 301.0, "stalled"),
+        ("saving", 300.0, "running"),
+        ("saving", 301.0, "stalled"),
+    ],
+)
+def test_silent_trainer_stalls_after_the_limit_of_its_phase(paths, held, phase, idle_s, state):
+    write(paths.spec, SPEC)
+    written = {"monotonic": NOW_S - idle_s, "boot_id": boot_id()}
+    write(paths.progress, written if phase is None else {**written, "phase": phase})
+    expected = f"no progress for {idle_s:.0f} s in phase {phase!r}" if state == "stalled" else ""
+    assert state_of(paths) == (state, expected)
+
+
+def test_job_without_progress_is_starting(paths, held):
+    write(paths.spec, SPEC)
+    assert state_of(paths) == ("starting", "")
+    assert job_status(paths).phase == ""
+
+
+def test_stop_request_is_reported_until_the_job_stalls(paths, held):
+    write(paths.spec, SPEC)
+    write(paths.progress, PROGRESS)
+    control.request_stop(paths)
+    assert state_of(paths) == ("stopping", "trainer completes its update and saves")
+    write(paths.progress, {**PROGRESS, "monotonic": NOW_S - 1000.0})
+    assert state_of(paths)[0] == "stalled"
+
+
+def test_suspended_trainer_is_stalled(paths, held):
+    write(paths.spec, SPEC)
+    write(paths.progress, PROGRESS)
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        identity = identify(process.pid)
+        assert identity is not None
+        write(paths.processes, {"supervisor": myself(), "trainer": identity.to_dict()})
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        expected = "trainer is suspended (SIGSTOP); try sending SIGCONT to its process group"
+        assert state_of(paths) == ("stalled", expected)
+    finally:
+        process.kill()
+        process.wait()
+
+
+ORPHANED = ("crashed", "supervisor was killed; its orphaned trainer is ending")
+COPY = ("lost", "unknown: this folder is a copy of a running run")
+GONE = ("crashed", "terminated without an exit record: supervisor was killed or the machine went down")
+NEVER_STARTED = ("crashed", "terminated without an exit record, before its supervisor wrote its identity")
+ELSEWHERE = ("lost", "unknown: started on another host, 'elsewhere'")
+
+
+@pytest.mark.parametrize(
+    ("supervisor", "trainer", "expected"),
+    [
+        (myself(), None, COPY),
+        (ended_process(), myself(), ORPHANED),
+        (ended_process(), ended_process(), GONE),
+        (ended_process(), None, GONE),
+        ({**ended_process(), "host": "elsewhere"}, myself(), ELSEWHERE),
+    ],
+)
+def test_job_without_lock_and_exit_record_has_ended_unrecorded(paths, supervisor, trainer, expected):
+    write(paths.spec, {**SPEC, "host": "another, unless the supervisor says so"})
+    write(paths.processes, {"supervisor": supervisor, "trainer": trainer})
+    write(paths.progress, PROGRESS)
+    found = job_status(paths)
+    assert (found.state, found.reason) == expected
+    assert (found.pid, found.phase, found.update, found.host) == (0, "", 7, supervisor["host"])
+
+
+@pytest.mark.parametrize(
+    ("age_s", "expected"),
+    [
+        (0.0, ("starting", "")),
+        (14.9, ("starting", "")),
+        (15.0, NEVER_STARTED),
+        (-1.0, NEVER_STARTED),
+    ],
+)
+def test_requested_job_starts_or_has_crashed_by_its_age(paths, age_s, expected):
+    write(paths.spec, {**SPEC, "created": NOW_S - age_s})
+    assert state_of(paths) == expected
+    write(paths.spec, {**SPEC, "created": NOW_S - age_s, "host": HERE})
+    assert state_of(paths) == expected
+    write(paths.spec, {**SPEC, "created": NOW_S - age_s, "host": "elsewhere"})
+    assert state_of(paths) == ELSEWHERE
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"boot_id": boot_id(), "monotonic": NOW_S - 3.5}, 3.5),
+        ({"boot_id": boot_id(), "monotonic": NOW_S + 3.5}, 0.0),
+        ({"boot_id": boot_id(), "monotonic": -5.0}, NOW_S + 5.0),
+        ({"boot_id": "of an earlier boot", "monotonic": NOW_S - 3.5}, None),
+        ({"boot_id": boot_id()}, None),
+        ({"boot_id": boot_id(), "monotonic": "3"}, None),
+        ({"boot_id": boot_id(), "monotonic": status.MAX_NUMBER}, None),
+        ({"monotonic": NOW_S - 3.5}, None),
+        ({}, None),
+    ],
+)
+def test_idle_time_is_known_only_on_the_same_boot(paths, row, expected):
+    assert idle_time_s(row) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(True, 0), ("7", 0), (None, 0), ([7], 0), (-7, -7), (7.9, 7), (1e15, 0), (-1e15, 0), (10**15 - 1, 10**15 - 1)],
+)
+def test_damaged_number_counts_as_zero(paths, held, value, expected):
+    write(paths.spec, SPEC)
+    write(paths.progress, {**PROGRESS, "update": value})
+    assert job_status(paths).update == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(5, ""), (None, ""), ("x" * 2001, "x" * 2000)])
+def test_damaged_text_is_empty_and_a_long_one_is_cut(paths, held, value, expected):
+    write(paths.spec, {"kind": value, "config": {"preset": value}})
+    write(paths.progress, {**PROGRESS, "phase": value})
+    found = job_status(paths)
+    assert (found.kind, found.preset, found.phase) == (expected, expected, expected)
+
+
+@pytest.mark.parametrize("damaged", [5, [], "text", {"supervisor": 5, "trainer": []}, {"supervisor": {"pid": 1}}])
+def test_damaged_files_cost_only_what_they_hold(paths, held, damaged):
+    write(paths.spec, {"config": damaged, "created": NOW_S})
+    write(paths.processes, damaged)
+    write(paths.progress, damaged)
+    assert job_status(paths) == JobStatus(id="run", state="starting", created=NOW_S)

@@ -1,0 +1,120 @@
+"""Worlds of replays: read from the file or the folder beside it, bounded, and checked against the header."""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+import numpy as np
+import pytest
+
+from echelon.replay import reader
+from echelon.replay.codec import ReplayError, pack_map, pack_record, world_hash
+from echelon.replay.reader import Replay, read_world
+from echelon.replay.schema import MAGIC, WORLD_HEAD, WORLDS_FOLDER, RecordType
+from tests.replay.synthetic import SIZE, header, write_match
+
+
+def message(call, *arguments) -> str:
+    """Return the whole message of the ``ReplayError`` that a call raises."""
+    with pytest.raises(ReplayError) as caught:
+        call(*arguments)
+    return str(caught.value)
+
+
+def beside(tmp_path):
+    """Return a replay whose world is in the folder beside it, and the path of the world."""
+    path = write_match(tmp_path / "b.ecr", 1, worlds=tmp_path / WORLDS_FOLDER)
+    (world,) = (tmp_path / WORLDS_FOLDER).iterdir()
+    return path, world
+
+
+X, Y, Z = SIZE
+WORLD_BYTES = WORLD_HEAD.size + X * Y * Z
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        b"",
+        b"no zlib",
+        zlib.compress(bytes(WORLD_BYTES - 1)),
+        zlib.compress(bytes(WORLD_BYTES + 1)),
+        zlib.compress(bytes(WORLD_BYTES))[:-1],
+    ],
+)
+def test_damaged_world_beside_the_replay_is_rejected(tmp_path, stored):
+    path, world = beside(tmp_path)
+    world.write_bytes(stored)
+    expected = f"world {world.stem!r} is damaged, expected a zlib stream of {WORLD_BYTES} bytes"
+    with Replay(path) as replay:
+        assert message(replay.load_world) == expected == message(read_world, world, WORLD_BYTES)
+
+
+@pytest.mark.parametrize("kind", ["missing", "pipe", "folder", "unreadable"])
+def test_world_that_is_no_file_is_missing(tmp_path, kind, monkeypatch):
+    path, world = beside(tmp_path)
+    with Replay(path) as replay:
+        if kind == "unreadable":
+            monkeypatch.setattr(reader, "open", lambda *_: world.parent.read_bytes(), raising=False)
+        else:
+            world.unlink()
+        if kind == "pipe":
+            os.mkfifo(world)
+        elif kind == "folder":
+            world.mkdir()
+        expected = f"world {world.stem!r} is missing, expected {WORLDS_FOLDER}/{world.name} beside the replay"
+        assert message(replay.load_world) == expected
+
+
+def test_read_world_reads_no_more_than_the_limit(tmp_path, monkeypatch):
+    _, world = beside(tmp_path)
+    payload = read_world(world, WORLD_BYTES)
+    size = world.stat().st_size
+    world.write_bytes(world.read_bytes() + bytes(99))
+    assert read_world(world, WORLD_BYTES) == payload, "what follows the stream is ignored"
+    monkeypatch.setattr(reader, "MAX_RAW_BYTES", size)
+    assert read_world(world, WORLD_BYTES) == payload
+    monkeypatch.setattr(reader, "MAX_RAW_BYTES", size - 1)
+    assert "is damaged" in message(read_world, world, WORLD_BYTES)
+
+
+def test_world_is_loaded_once(tmp_path):
+    path, world = beside(tmp_path)
+    with Replay(path) as replay:
+        first = replay.world
+        world.unlink()
+        assert replay.world is first and replay.materials().dtype == np.uint8
+
+
+def with_world(tmp_path, payload: bytes, **entries):
+    """Return a replay that embeds this payload and claims these entries of its world."""
+    path = tmp_path / "m.ecr"
+    world = {"sha256": world_hash(payload), "size": list(SIZE), **entries}
+    path.write_bytes(
+        MAGIC
+        + pack_record(RecordType.HEADER, pack_map({**header(), "world": world}))
+        + pack_record(RecordType.WORLD, payload)
+    )
+    return path
+
+
+def test_embedded_world_is_checked(tmp_path):
+    right = WORLD_HEAD.pack(X, Y, Z, 0) + bytes(X * Y * Z)
+    with Replay(with_world(tmp_path, right)) as replay:
+        assert replay.load_world() == right
+    with Replay(with_world(tmp_path, right + b"?")) as replay:
+        expected = f"the world of replay 'm.ecr' has {WORLD_BYTES + 1} bytes, expected {WORLD_BYTES}"
+        assert message(replay.load_world) == expected
+    with Replay(with_world(tmp_path, right, sha256="0" * 64)) as replay:
+        assert message(replay.load_world) == "the world of replay 'm.ecr' does not match the hash in its header"
+    for size in ((Y, X, Z), (X, Z, Y), (Z, Y, X)):
+        turned = WORLD_HEAD.pack(*size, 0) + bytes(X * Y * Z)
+        with Replay(with_world(tmp_path, turned)) as replay:
+            assert message(replay.load_world) == "the world of replay 'm.ecr' has another size than its header"
+
+
+def test_world_of_a_closed_file_is_found_by_its_index(tmp_path):
+    with Replay(write_match(tmp_path / "m.ecr", 1)) as replay:
+        assert replay.index is not None and replay.index["world"] is not None
+        assert world_hash(replay.load_world()) == replay.header["world"]["sha256"]
