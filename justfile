@@ -52,6 +52,10 @@ bench *ARGS:
 golden:
     ECHELON_UPDATE_GOLDEN=1 {{python}} -m pytest tests -m golden
 
+# make the best checkpoint of a run the champion in the box: weights, configuration and a recorded match
+champion RUN:
+    {{python}} -m echelon.training.champion {{RUN}}
+
 # both README commands, as written, on a clean clone of HEAD
 fresh:
     #!/usr/bin/env bash

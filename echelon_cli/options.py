@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -16,6 +16,15 @@ def complete_runs(incomplete: str) -> list[str]:
 
     ids = [run.id for run in list_runs() if run.id.isprintable()]
     return [name for name in (*ids, *(map(short_run_id, ids) if incomplete else ())) if name.startswith(incomplete)]
+
+
+def complete_policies(incomplete: str) -> list[str]:
+    """Return the champion, the scripted levels and the runs that start with ``incomplete``."""
+    from echelon import champion
+    from echelon.config.opponents import PilotSkill
+
+    names = (champion.NAME, *(f"heuristic:{level}" for level in get_args(PilotSkill)))
+    return [*(name for name in names if name.startswith(incomplete)), *complete_runs(incomplete)]
 
 
 def complete_presets(incomplete: str) -> list[str]:

@@ -94,11 +94,13 @@ class PolicyRunner(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Contest:
-    """A series of matches between two scripted pilots; an invalid value raises ``ValueError``."""
+    """A series of matches between two pilots; an invalid value raises ``ValueError``."""
 
     env: EnvConfig
     pilots: tuple[str, str]
     """First and second pilot; the first plays blue unless sides are swapped."""
+    policies: Mapping[str, str] = field(default_factory=dict)
+    """Checkpoint ids of the pilots that are policies, by name; the others are scripted."""
     matches: int
     first_seed: int = 0
     swap: bool = False
@@ -107,7 +109,7 @@ class Contest:
     """Probability that a trigger takes effect."""
 
     def __post_init__(self) -> None:
-        names = pilot_names()
+        names = (*pilot_names(), *self.policies)
         for name in self.pilots:
             require(name in names, "pilot", name, f"one of: {', '.join(names)}")
         require(self.matches >= 1, "matches", self.matches, "at least 1")
@@ -131,11 +133,13 @@ class Contest:
         return (second, first) if pairing.swapped else (first, second)
 
     def script(self, name: str) -> int:
-        """Return the number of a scripted pilot."""
-        return heuristic.script_of(PILOT_ALIASES.get(name, name))
+        """Return the number of a scripted pilot, 0 for a policy."""
+        return 0 if name in self.policies else heuristic.script_of(PILOT_ALIASES.get(name, name))
 
     def team(self, name: str) -> TeamInfo:
         """Return the replay header's description of a pilot."""
+        if name in self.policies:
+            return TeamInfo(name=name, checkpoint=self.policies[name])
         return TeamInfo(name=name, level=f"heuristic:{name}")
 
 

@@ -22,6 +22,7 @@ from echelon.version import SIM_VERSION
 
 FORMAT_VERSION = 1
 WEIGHTS = "model.safetensors"
+"""The policy; a folder with this file and a manifest alone is a policy folder."""
 STATE = "state.pt"
 ENVIRONMENT = "env.safetensors"
 CARRY = "carry.safetensors"
@@ -32,6 +33,10 @@ STEP_NAME = re.compile(rf"{STEP_PREFIX}([0-9]{{1,18}})")
 """Name of a checkpoint's folder."""
 FILE_NAME = re.compile(r"[a-z]{1,32}(-[0-9]{1,9})?\.(safetensors|pt)")
 """Name of a file of a checkpoint."""
+CHECKPOINT_FILES = frozenset({WEIGHTS, STATE, ENVIRONMENT, CARRY})
+"""Files that every checkpoint has."""
+POLICY_FILES = frozenset({WEIGHTS})
+"""Files that every policy folder has."""
 READ_BLOCK = 1 << 20
 ID_DIGITS = 16
 """Number of hex digits of a checkpoint's id."""
@@ -102,8 +107,10 @@ def rank_file_name(name: str, rank: int) -> str:
     return f"{stem}-{rank}.{suffix}" if rank else name
 
 
-def open_checkpoint(path: Path) -> Checkpoint:
+def open_checkpoint(path: Path, required: frozenset[str] = CHECKPOINT_FILES) -> Checkpoint:
     """Return the checkpoint at ``path`` after checking every file; raise ``ValueError`` naming what is damaged.
+
+    ``required`` are the files that it must have, ``POLICY_FILES`` for a policy folder.
 
     ``OSError`` where the system cannot read it: a resume must not fall back from a checkpoint that may be whole.
     """
@@ -115,7 +122,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     if manifest.get("format") != FORMAT_VERSION:
         raise ValueError(f"checkpoint {path.name!r} has format {manifest.get('format')!r}, expected {FORMAT_VERSION}")
     files = manifest.get("files")
-    if not isinstance(files, dict) or not {WEIGHTS, STATE, ENVIRONMENT, CARRY} <= files.keys():
+    if not isinstance(files, dict) or not required <= files.keys():
         raise ValueError(f"checkpoint {path.name!r} has a {MANIFEST} that does not list its files")
     identity, step = manifest.get("id"), manifest.get("global_step")
     if not (isinstance(identity, str) and identity and isinstance(step, int) and step >= 0):

@@ -18,7 +18,15 @@ from echelon.config import REMOVED_FIELDS, EnvConfig, ModelConfig
 from echelon.config.validation import validated
 from echelon.env import layout
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.checkpoint import FORMAT_VERSION, Checkpoint, latest_valid, open_checkpoint, read_best
+from echelon.rl.checkpoint import (
+    FORMAT_VERSION,
+    POLICY_FILES,
+    WEIGHTS,
+    Checkpoint,
+    latest_valid,
+    open_checkpoint,
+    read_best,
+)
 from echelon.rl.safe_load import load_plain
 
 SHAPE_KEYS = ("obs_dim", "action_dim", "comm_width", "map_width")
@@ -127,10 +135,12 @@ def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.
 
 
 def find_checkpoint(path: Path) -> Checkpoint:
-    """Return the checkpoint at ``path``: a step folder, or the best, else the newest one of a run."""
+    """Return the checkpoint at ``path``: a step or policy folder, or the best, else the newest one of a run."""
     folder = path / "checkpoints" if (path / "checkpoints").is_dir() else path
     if folder.name.startswith("step-"):
         return open_checkpoint(folder)
+    if (folder / WEIGHTS).is_file():
+        return open_checkpoint(folder, POLICY_FILES)
     best = read_best(folder)
     if best is not None and (folder / str(best.get("checkpoint"))).is_dir():
         return open_checkpoint(folder / str(best["checkpoint"]))
@@ -141,7 +151,7 @@ def find_checkpoint(path: Path) -> Checkpoint:
 
 
 def load_policy(path: Path | str, device: torch.device | str = "cpu") -> LoadedPolicy:
-    """Return the policy of a checkpoint folder, a run (its best, else newest checkpoint) or an exported file."""
+    """Return the policy of a checkpoint, a run (its best, else newest checkpoint), a policy folder or exported file."""
     path = Path(path)
     if path.is_file():
         data = _read_export(path)

@@ -1,9 +1,11 @@
-"""Export policies as single files; the names of ``echelon.rl.weights``, which loads them, are re-exported."""
+"""Export policies as files or folders; the names of ``echelon.rl.weights``, which loads them, are re-exported."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,9 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from echelon.files import atomic_write
+from echelon.files import atomic_write, make_folder
 from echelon.rl.build import FlatPolicy
-from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, Checkpoint
+from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, MANIFEST, WEIGHTS, Checkpoint, describe
 from echelon.rl.weights import (
     LoadedPolicy,
     check_dimensions,
@@ -24,12 +26,14 @@ from echelon.rl.weights import (
     load_weights,
     policy_from,
 )
+from echelon.state_files import read_bounded
 
 __all__ = [
     "LoadedPolicy",
     "check_dimensions",
     "check_readable",
     "export_checkpoint",
+    "export_policy_folder",
     "export_policy_weights",
     "find_checkpoint",
     "grow_weights",
@@ -50,6 +54,19 @@ def export_policy_weights(policy: FlatPolicy, manifest: dict[str, Any], target: 
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in policy.state_dict().items()}
     identity = hashlib.sha256(save(weights)).hexdigest()[:ID_DIGITS]
     write_export({**manifest, "format": FORMAT_VERSION, "id": identity}, weights, target)
+
+
+def export_policy_folder(checkpoint: Checkpoint, target: Path, facts: Mapping[str, Any] | None = None) -> None:
+    """Write a checkpoint's policy as a folder: ``model.safetensors``, and last ``manifest.json``, which lists it.
+
+    ``facts`` replace entries of the manifest. The policy keeps its id.
+    """
+    make_folder(target)
+    atomic_write(
+        target / WEIGHTS, read_bounded(checkpoint.path / WEIGHTS, checkpoint.manifest["files"][WEIGHTS]["size"])
+    )
+    manifest = {**checkpoint.manifest, **(facts or {}), "files": {WEIGHTS: describe(target / WEIGHTS)}}
+    atomic_write(target / MANIFEST, json.dumps(manifest, indent=1) + "\n")
 
 
 def write_export(meta: dict[str, Any], weights: dict[str, Tensor], target: Path) -> None:

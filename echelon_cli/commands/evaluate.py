@@ -15,7 +15,7 @@ import typer
 from echelon.config.opponents import PilotSkill
 from echelon_cli import output
 from echelon_cli.devices import require_device
-from echelon_cli.options import JsonFlag, MapsOption, complete_runs
+from echelon_cli.options import JsonFlag, MapsOption, complete_policies, complete_runs
 
 if TYPE_CHECKING:
     from echelon.config import EnvConfig, Fairness
@@ -48,9 +48,9 @@ def evaluate(
         str | None,
         typer.Option(
             "--opponent",
-            metavar="heuristic:LEVEL|RUN|CHECKPOINT|ENTRY",
+            metavar="heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY",
             help=f"Opponent; policies sample their actions. Default: heuristic:{SKILL}.",
-            autocompletion=complete_runs,
+            autocompletion=complete_policies,
         ),
     ] = None,
     skill: Annotated[
@@ -308,9 +308,12 @@ def finished(recording: Recording) -> list[RecordedMatch]:
 
 
 def find_policy(target: str) -> Path:
-    """Return ``target`` if it is an existing path, else the folder of the run of that name."""
+    """Return the champion's folder, ``target`` if it is an existing path, else the folder of the run of that name."""
+    from echelon import champion
     from echelon.runs import find_run
 
+    if target == champion.NAME:
+        return champion.FOLDER
     return Path(target) if Path(target).exists() else find_run(target).root
 
 

@@ -34,6 +34,10 @@ def export(
         Path | None,
         typer.Option("--weights", metavar="FILE", help="Write the policy's weights as one file for Echelon."),
     ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", metavar="DIR", help="Write the policy as a folder: safetensors and manifest.json."),
+    ] = None,
     project: Annotated[str, typer.Option("--project", help="W&B project.")] = PROJECT,
     offline: Annotated[bool, typer.Option("--offline", help="Write W&B files locally, to be synced later.")] = False,
     as_json: JsonFlag = False,
@@ -45,10 +49,11 @@ def export(
     from echelon.telemetry.log import read_events
     from echelon_cli.listing import job_json
 
-    policies = {"torchscript": torchscript, "onnx": onnx, "weights": weights}
+    policies = {"torchscript": torchscript, "onnx": onnx, "weights": weights, "policy": policy}
     if tensorboard is None and csv is None and not wandb and not any(policies.values()):
         raise typer.BadParameter(
-            "nothing to export, expected one of --csv, --tensorboard, --wandb, --torchscript, --onnx, --weights"
+            "nothing to export, expected one of --csv, --tensorboard, --wandb, --torchscript, --onnx, --weights, "
+            "--policy"
         )
     paths = find_run(run)
     events, skipped = read_events(paths.metrics)
@@ -79,14 +84,17 @@ def export(
 def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:
     """Export a run's policy; return its path, size and largest difference from the original's outputs."""
     from echelon.training.export import export_policy
-    from echelon.training.weights import export_checkpoint, find_checkpoint, load_policy
+    from echelon.training.weights import export_checkpoint, export_policy_folder, find_checkpoint, load_policy
 
     facts: dict[str, Any] = {"path": str(target)}
     if kind == "weights":
         export_checkpoint(find_checkpoint(source), target)
+    elif kind == "policy":
+        export_policy_folder(find_checkpoint(source), target)
     else:
         facts["difference"] = export_policy(load_policy(source), target, kind)
-    return {**facts, "bytes": target.stat().st_size}
+    files = target.iterdir() if target.is_dir() else [target]
+    return {**facts, "bytes": sum(file.stat().st_size for file in files)}
 
 
 def _heat(folder: Path) -> dict[str, Any]:

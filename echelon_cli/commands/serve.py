@@ -82,6 +82,9 @@ def watch(
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
     league: LeagueOption = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Open the match of the champion that Echelon comes with.")
+    ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Switch to each newer match of the run as it appears.")
     ] = False,
@@ -89,9 +92,14 @@ def watch(
     as_json: JsonFlag = False,
 ) -> int:
     """Open a match in the browser: a match, the newest of a run, or a replay file; with --league alone, the league."""
+    from echelon import champion
     from echelon.server.app import running_server
     from echelon.server.app import serve as run_server
 
+    if demo:
+        if what or follow or league:
+            raise typer.BadParameter("--demo opens one match, expected no run, match, file, --follow or --league")
+        what = str(champion.MATCH)
     shown = find_league(league)
     opened = browser_here() if open_browser is None else open_browser
     with ExitStack() as stack:

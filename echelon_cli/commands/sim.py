@@ -1,4 +1,4 @@
-"""``echelon sim``: play scripted levels against each other headless, and print tables of the results."""
+"""``echelon sim``: play scripted levels and policies against each other headless, and print tables of the results."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.devices import require_device
-from echelon_cli.options import JsonFlag, MapsOption
+from echelon_cli.options import JsonFlag, MapsOption, complete_runs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from echelon.arena.contest import Contest, MatchResult, MatchSession, Pairing
+    from echelon.arena.policy_runner import GroupedPolicyRunner
     from echelon.config import EnvConfig, Fairness
+    from echelon.rl.weights import LoadedPolicy
     from echelon.runs import RunPaths
 
 PILOT = "baseline"
@@ -36,19 +40,27 @@ RUN_NAME = "sim"
 
 
 def complete_pilots(incomplete: str) -> list[str]:
-    """Return the scripted levels that start with ``incomplete``."""
+    """Return the scripted levels, the champion and the runs that start with ``incomplete``."""
+    from echelon import champion
     from echelon.arena.contest import pilot_names
 
-    return [name for name in pilot_names() if name.startswith(incomplete)]
+    names = (*pilot_names(), champion.NAME)
+    return [*(name for name in names if name.startswith(incomplete)), *complete_runs(incomplete)]
+
+
+PilotOption = Annotated[
+    str,
+    typer.Option(
+        metavar="LEVEL|champion|RUN|CHECKPOINT|ENTRY",
+        help="Pilots of the team: a scripted level, or a policy, which samples its actions.",
+        autocompletion=complete_pilots,
+    ),
+]
 
 
 def sim(
-    blue: Annotated[
-        str, typer.Option("--blue", help="Scripted level of the first team.", autocompletion=complete_pilots)
-    ] = PILOT,
-    red: Annotated[
-        str, typer.Option("--red", help="Scripted level of the second team.", autocompletion=complete_pilots)
-    ] = PILOT,
+    blue: PilotOption = PILOT,
+    red: PilotOption = PILOT,
     matches: Annotated[int, typer.Option("--matches", min=1, help="Matches to play.")] = MATCHES,
     packs: Annotated[int | None, typer.Option("--packs", help="Packs of five per team.")] = None,
     size: Annotated[int | None, typer.Option("--size", help="Map edge [vox].")] = None,
@@ -81,16 +93,33 @@ def sim(
     threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 uses every core.")] = 0,
     as_json: JsonFlag = False,
 ) -> int:
-    """Play scripted levels against each other; print results, endings, classes, weapons and causes of death."""
+    """Play scripted levels and policies against each other; print results, endings, classes, weapons, causes of death.
+
+    The game is that of the first policy's training, on maps and with limits of the options.
+    """
     from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
     first = _recorded_first(record, matches)
-    contest, note = _contest(
-        _environment(packs, size, height, seconds, maps, fair), (blue, red), matches, seed, weapon_prob, swap
-    )
+    paths = _policy_paths((blue, red))
+    if paths:
+        require_device(device)
+    loaded = _load_policies(paths, device)
+    env = _environment(loaded, packs, size, height, seconds, maps, fair)
+    contest, note = _contest(env, (blue, red), loaded, matches, seed, weapon_prob, swap)
     require_device(device)
-    found = _play(contest, envs, device, threads, first, record == RECORD_UPSETS, insight=insight, quiet=as_json)
+    with _policy_runner(contest, loaded, paths, threads) as policy_runner:
+        found = _play(
+            contest,
+            policy_runner,
+            envs,
+            device,
+            threads,
+            first,
+            record == RECORD_UPSETS,
+            insight=insight,
+            quiet=as_json,
+        )
     found["note"] = note
     if as_json:
         output.show_json(found)
@@ -114,7 +143,62 @@ def _recorded_first(record: str, matches: int) -> int:
     return min(int(record), matches)
 
 
+def _policy_paths(names: tuple[str, str]) -> dict[str, Path]:
+    """Return the files of the pilots that are policies, by name; ``ConfigError`` for one that is nothing."""
+    from echelon.arena.contest import pilot_names
+    from echelon.jobs.config_layers import ConfigError, did_you_mean
+    from echelon.runs import RunNotFoundError
+    from echelon_cli.commands.train import policy_file
+
+    levels, paths = pilot_names(), {}
+    for name in names:
+        if name in levels:
+            continue
+        try:
+            paths[name] = policy_file(name, "pilot")
+        except RunNotFoundError:
+            near, have = did_you_mean(name, (*levels, "champion")), ", ".join(levels)
+            raise ConfigError(f"pilot {name!r} does not exist{near} (have: {have}, champion, policies)") from None
+    return paths
+
+
+def _load_policies(paths: dict[str, Path], device: str) -> dict[str, LoadedPolicy]:
+    """Return the loaded policies by name; torch is loaded only for one."""
+    if not paths:
+        return {}
+    from echelon.rl.weights import load_policy
+    from echelon.training.runtime.devices import resolve_device
+
+    return {name: load_policy(path, resolve_device(device)) for name, path in paths.items()}
+
+
+@contextmanager
+def _policy_runner(
+    contest: Contest, loaded: dict[str, LoadedPolicy], paths: dict[str, Path], threads: int
+) -> Iterator[GroupedPolicyRunner | None]:
+    """Yield what controls the policies' mechs, None without policies."""
+    if not loaded:
+        yield None
+        return
+    from echelon.arena.contest import PILOT_ALIASES
+    from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
+    from echelon.training.runtime.threads import resolve_threads
+
+    pilots = {
+        name: Pilot(id=name, label=name, path=str(paths[name]), checkpoint=contest.policies[name])
+        if name in loaded
+        else Pilot(id=name, label=name, level=PILOT_ALIASES.get(name, name))
+        for name in contest.pilots
+    }
+    plan = PolicyMatchPlan(env=contest.env, pilots=pilots, seats={})
+    with GroupedPolicyRunner(
+        plan=plan, load=lambda pilot: loaded[pilot.id], deterministic=False, threads=resolve_threads(threads)
+    ) as runner:
+        yield runner
+
+
 def _environment(
+    loaded: dict[str, LoadedPolicy],
     packs: int | None,
     size: int | None,
     height: int | None,
@@ -122,11 +206,20 @@ def _environment(
     maps: Fairness | None,
     fair: float | None,
 ) -> EnvConfig:
-    """Return the default environment with the given fields replaced."""
+    """Return the environment of the first policy, else the default one, with the given fields replaced.
+
+    For policies, its observations are of the newest version, of which those of any version read the start.
+    """
     from echelon.config import EnvConfig
     from echelon.jobs.config_layers import ConfigError
 
     env = EnvConfig()
+    for policy in loaded.values():
+        from echelon.env import layout
+        from echelon.training.policy_agent import env_config_of
+
+        env = replace(layout.newest(env_config_of(policy.meta)), map_size_range=None, packs_per_team_range=None)
+        break
     world = {"size_x": size, "size_y": size, "size_z": height, "fairness": maps, "max_distance_ratio": fair}
     game = {"num_packs": packs, "max_episode_seconds": seconds}
     try:
@@ -137,27 +230,30 @@ def _environment(
 
 
 def _contest(
-    env: EnvConfig, pilots: tuple[str, str], matches: int, seed: int, weapon_prob: float, swap: bool | None
+    env: EnvConfig,
+    pilots: tuple[str, str],
+    loaded: dict[str, LoadedPolicy],
+    matches: int,
+    seed: int,
+    weapon_prob: float,
+    swap: bool | None,
 ) -> tuple[Contest, str]:
     """Return the contest, and a notice for the user or an empty string."""
-    from echelon.arena.contest import PILOT_ALIASES, Contest, pilot_names
+    from echelon.arena.contest import PILOT_ALIASES, Contest
     from echelon.gen.spawn import check_world_fits
-    from echelon.jobs.config_layers import ConfigError, did_you_mean
+    from echelon.jobs.config_layers import ConfigError
 
-    names = pilot_names()
-    for name in pilots:
-        if name not in names:
-            raise ConfigError(f"pilot {name!r} does not exist{did_you_mean(name, names)} (have: {', '.join(names)})")
     same = len({PILOT_ALIASES.get(name, name) for name in pilots}) == 1
     swapped = not same if swap is None else swap and not same
     if swapped and matches % 2:
         raise ConfigError(f"matches is {matches}, expected an even number because sides are swapped; try --no-swap")
-    note = "both teams have the same level, so swapping sides would repeat every match: each seed is played once"
+    note = "both teams have the same pilots, so swapping sides would repeat every match: each seed is played once"
     try:
         check_world_fits(env.world, env.num_packs)
         contest = Contest(
             env=env,
             pilots=pilots,
+            policies={name: str(policy.meta.get("id", "")) for name, policy in loaded.items()},
             matches=matches,
             first_seed=seed,
             swap=swapped,
@@ -170,6 +266,7 @@ def _contest(
 
 def _play(
     contest: Contest,
+    policy_runner: GroupedPolicyRunner | None,
     envs: int | None,
     device: str,
     threads: int,
@@ -191,7 +288,7 @@ def _play(
         session = MatchSession(
             envs=envs or DEFAULT_NUM_ENVS, device=device, threads=threads, on_status=show_progress, should_stop=stop
         )
-        session.policy_columns = insight
+        session.policy_columns, session.policy_runner = insight, policy_runner
         run: RunPaths | None = None
         if first:
             run = stack.enter_context(_run_folder(contest))

@@ -182,11 +182,14 @@ def teacher_reference(name: str) -> str:
 
 
 def policy_file(name: str, what: str = "start_from") -> Path:
-    """Return the path of the policy that ``name`` refers to: a path, a run, or a league entry."""
+    """Return the path of the policy that ``name`` refers to: the champion, a path, a run, or a league entry."""
+    from echelon import champion
     from echelon.arena.standings import find_entry
     from echelon.arena.store import Store, StoreError, league_path
     from echelon.runs import RunNotFoundError, find_run
 
+    if name == champion.NAME:
+        return champion.FOLDER
     if Path(name).exists():
         return Path(name).absolute()
     try:
@@ -196,7 +199,7 @@ def policy_file(name: str, what: str = "start_from") -> Path:
             entry = store.league().entry(find_entry(store, name))
             if entry.ckpt_path:
                 return Path(entry.ckpt_path)
-        expected = "expected a checkpoint, a run or a league entry"
+        expected = f"expected a checkpoint, a run or a league entry, or {champion.NAME}"
         raise RunNotFoundError(f"{what} is {name!r}, {expected}: {unknown}") from unknown
 
 
