@@ -44,22 +44,13 @@ from echelon.training.runtime.randomness import random_state, rank_seed, restore
 from echelon.training.runtime.system_info import package_versions
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.runtime.threads import map_worker_count, resolve_threads
+from echelon.training.starting_point import RETURN_STATISTICS, initial_weights
 from echelon.training.teachers import make_teacher
-from echelon.training.weights import (
-    LoadedPolicy,
-    check_dimensions,
-    check_readable,
-    find_checkpoint,
-    grow_weights,
-    load_policy,
-    load_weights,
-)
+from echelon.training.weights import LoadedPolicy, check_dimensions, check_readable, load_weights
 from echelon.version import SIM_VERSION
 
 MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]
 """Return a new policy for a configuration, observation columns and action columns."""
-RETURN_STATISTICS = "return_rms"
-"""Key of the return statistics in a trainer's state and in a submitted policy."""
 DEFAULT_RUN_NAME = "run"
 """Name in the league of a run without a folder."""
 
@@ -188,7 +179,11 @@ class Session:
     def begin(self) -> None:
         """Start a new run: load ``start_from``, snapshot the initial policy, join the league, reset environments."""
         if self.config.start_from:
-            self._start_from(Path(self.config.start_from))
+            sizes = self.env.obs_dim, self.env.action_dim
+            weights, statistics = initial_weights(Path(self.config.start_from), self.policy, self.config.env, *sizes)
+            self._load_weights(weights)
+            if statistics is not None:
+                self.trainer.return_normalizer.load_state_dict(statistics)
         self.snapshot()
         if self.league is not None:
             sizes = {"obs_dim": self.env.obs_dim, "action_dim": self.env.action_dim}
@@ -414,20 +409,6 @@ class Session:
         if not fresh_random:
             restore_random_state(rank_state["rng"])
         return ""
-
-    def _start_from(self, path: Path) -> None:
-        """Load weights and, if the file has them, return statistics; raise ``ValueError`` if they do not fit.
-
-        A policy of an earlier observation version plays as before: its weights of the new columns are 0.
-        """
-        loaded = load_policy(path)
-        check_readable(loaded.meta, self.config.env, self.env.obs_dim, self.env.action_dim)
-        self._load_weights(grow_weights(self.policy, loaded.policy.state_dict()))
-        statistics = loaded.meta.get(RETURN_STATISTICS)
-        if statistics is None and not path.is_file():
-            statistics = find_checkpoint(path).state()["trainer"][RETURN_STATISTICS]
-        if statistics is not None:
-            self.trainer.return_normalizer.load_state_dict(statistics)
 
     def _load_weights(self, weights: dict[str, torch.Tensor]) -> None:
         """Load ``weights``; which columns are normalized is part of them, but follows this run's configuration."""
