@@ -10,9 +10,12 @@ import contextlib
 import ctypes
 import os
 import sys
+import time
 from pathlib import Path
 
 TEMPORARY_SUFFIX = ".tmp"
+STALE_S = 600.0
+"""Age from which a temporary file is one that a killed process left [s]."""
 EXCHANGE_CALLS = {"linux": ("renameat2", -100), "darwin": ("renameatx_np", -2)}
 """C function that exchanges two names and its number for the working folder, by platform."""
 EXCHANGE_FLAG = 2
@@ -39,6 +42,14 @@ def atomic_write(path: Path, data: str | bytes, *, durable: bool = True) -> None
         raise
     if durable:
         fsync(path.parent)
+
+
+def remove_stale(folder: Path) -> None:
+    """Delete the temporary files that killed processes left in ``folder``."""
+    with contextlib.suppress(OSError):
+        for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+            if time.time() - path.stat().st_mtime > STALE_S:
+                path.unlink()
 
 
 def fsync(path: Path) -> None:

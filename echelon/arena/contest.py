@@ -185,7 +185,7 @@ class MatchSession:
     """Time spent playing, without compilation and map generation [s]."""
     replays: dict[int, Path] = field(default_factory=dict)
     """Replay file by match number, of the recorded matches that reached their end."""
-    recording_error: str = ""
-    """Why recording stopped; empty while it works."""
+    recording_errors: list[str] = field(default_factory=list)
+    """Why matches were not recorded, one line for each batch that was given up."""
     hp_at_limit: dict[int, tuple[float, float]] = field(default_factory=dict)
     """Hit points of blue and red by match number, of matches that ``max_decisions`` ended."""

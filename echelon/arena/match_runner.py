@@ -155,7 +155,7 @@ class _MatchLoop:
         """Play all pairings; a ``recorder`` records the matches that start first, which must then be all of them."""
         session, waiting = self.session, deque(pairings)
         self._start(range(self.engine.num_envs), waiting)
-        _record(recorder, session, lambda r: r.begin())
+        recorder = _record(recorder, session, lambda r: r.begin())
         self.engine.prepare("decision")
         while self._running and not session.stopped:
             started = time.perf_counter()
@@ -163,15 +163,15 @@ class _MatchLoop:
                 session.policy_runner.act()
             self.engine.step()
             session.seconds += time.perf_counter() - started
-            _record(recorder, session, lambda r: r.after_step())
+            recorder = _record(recorder, session, lambda r: r.after_step())
             ended = [e for e in np.flatnonzero(self.engine.batch.numpy("over")).tolist() if e in self._running]
             yield from self._results(ended)
             self._end(ended + self._apply_decision_limit(ended))
             session.stopped = session.should_stop()
             if not session.stopped:
                 self._start([e for e in range(self.engine.num_envs) if e not in self._running], waiting)
-        _record(recorder, session, lambda r: r.finish())
-        if recorder is not None and not session.recording_error:
+        recorder = _record(recorder, session, lambda r: r.finish())
+        if recorder is not None:
             self._list_replays(pairings, recorder)
         self._end(list(self._running))
 
@@ -257,7 +257,7 @@ class _MatchLoop:
 
 def _recorder(plan: MatchPlan, engine: Engine, wave: Sequence[Pairing], session: MatchSession) -> Recorder | None:
     """Return a recorder of a wave, whose matches start in the first environments; None where nothing is recorded."""
-    if session.folder is None or session.recording_error or not wave or wave[0].number not in session.record:
+    if session.folder is None or not wave or wave[0].number not in session.record:
         return None
     matches = []
     for pairing in wave:
@@ -269,13 +269,15 @@ def _recorder(plan: MatchPlan, engine: Engine, wave: Sequence[Pairing], session:
     return Recorder(engine, range(len(wave)), session.folder, matches, policy=policy)
 
 
-def _record(recorder: Recorder | None, session: MatchSession, action: Callable[[Recorder], object]) -> None:
-    """Apply ``action`` to the recorder; an ``OSError`` ends the recording but not the matches."""
-    if recorder is None or session.recording_error:
-        return
+def _record(recorder: Recorder | None, session: MatchSession, action: Callable[[Recorder], object]) -> Recorder | None:
+    """Apply ``action`` to a recorder and return it; an ``OSError`` ends it, not the matches nor later recordings."""
+    if recorder is None:
+        return None
     try:
         action(recorder)
     except OSError as error:
         names = ", ".join(path.name for path in recorder.paths)
-        session.recording_error = f"matches could not be recorded: {error.strerror or error} ({names})"
+        session.recording_errors.append(f"matches could not be recorded: {error.strerror or error} ({names})")
         recorder.abandon()
+        return None
+    return recorder

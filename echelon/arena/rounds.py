@@ -223,8 +223,8 @@ class _RoundRunner:
         with policy_runner:
             for result in play(plan, [Pairing(f.number, f.seed, False) for f in matches], session):
                 take(result, plan)
-        if session.recording_error:
-            self.relay.call("on_warning", session.recording_error)
+        for error in session.recording_errors:
+            self.relay.call("on_warning", error)
         for number, path in session.replays.items():
             if number in self.differing:
                 path.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from echelon.files import atomic_write, make_folder
+from echelon.files import atomic_write, make_folder, remove_stale
 from echelon.replay.codec import ZLIB_LEVEL, RecordWriter, pack_map, world_hash
 from echelon.replay.columns import Ints, Layout
 from echelon.replay.schema import (
@@ -58,13 +58,15 @@ def world_payload(material: Any) -> bytes:
 def store_world(folder: Path, payload: bytes) -> Path:
     """Store a world durably in ``folder`` under its SHA-256 unless it is there undamaged, and return its path.
 
-    The modification time of an existing file is updated, so that cleaning up unused worlds keeps it.
+    The modification time of an existing file is updated, so that cleaning up unused worlds keeps it; temporary files
+    that killed processes left there are deleted.
     """
     path = folder / f"{world_hash(payload)}{WORLD_SUFFIX}"
     if _contains_world(path, payload):
         os.utime(path)
     else:
         make_folder(folder)
+        remove_stale(folder)
         atomic_write(path, zlib.compress(payload, ZLIB_LEVEL))
     return path
 

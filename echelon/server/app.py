@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import logging
 import os
 import signal
 import socket
@@ -38,6 +40,7 @@ DEFAULT_PORT = 8400
 PORT_ATTEMPTS = 20
 SERVER_FILE = ".server.json"
 """File in the home folder with the address and process id of its server."""
+LOG = logging.getLogger(__name__)
 HEALTH_TIMEOUT_S = 1.0  # of the health request to a server that may already run
 BACKLOG = 128
 """Length of the queue of connections not accepted yet."""
@@ -137,7 +140,10 @@ async def _serve(
     stop_serving = await listen(app, bound)
     server_file = home / SERVER_FILE
     if not access.token and home.is_dir():
-        atomic_write(server_file, json.dumps({"url": address(access), "pid": os.getpid()}), durable=False)
+        try:
+            atomic_write(server_file, json.dumps({"url": address(access), "pid": os.getpid()}), durable=False)
+        except OSError as error:  # a full or read-only disk can be served
+            LOG.warning("%s cannot be written, commands do not find this server: %s", SERVER_FILE, error.strerror)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -146,8 +152,9 @@ async def _serve(
     try:
         await stop.wait()
     finally:
-        if (read_json(server_file) or {}).get("pid") == os.getpid():
-            server_file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            if (read_json(server_file) or {}).get("pid") == os.getpid():
+                server_file.unlink(missing_ok=True)
         await stop_serving()
 
 

@@ -6,6 +6,7 @@ name a path. Only plain files inside a run's ``replays`` folder count; links are
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import logging
@@ -154,10 +155,7 @@ class ReplayCatalogue:
         found: dict[str, Match] = {}
         try:
             for run in list_runs(self.home):
-                for path, stamp in replay_files(run):
-                    match = self._load_match(run.id, path, stamp)
-                    if match is not None:
-                        found[match.id] = match
+                found |= self._load_run(run)
         except (OSError, ValueError) as error:  # such as too many open files: the matches of the last scan stay
             LOG.warning("replays cannot be listed: %s", error)
             return
@@ -166,6 +164,17 @@ class ReplayCatalogue:
             with lock:
                 replay.close()
         self._matches = found
+
+    def _load_run(self, run: RunPaths) -> dict[str, Match]:
+        """Return the matches of a run by id; those of the last scan where the system cannot list its files."""
+        try:
+            files = replay_files(run)
+        except OSError as error:
+            if is_exhausted(error):
+                raise
+            return {match.id: match for match in self._matches.values() if match.run == run.id}
+        matches = (self._load_match(run.id, path, stamp) for path, stamp in files)
+        return {match.id: match for match in matches if match is not None}
 
     def _load_match(self, run: str, path: Path, stamp: tuple[int, int, int]) -> Match | None:
         known = self._matches.get(match_id(run, path.name))
@@ -181,6 +190,7 @@ class ReplayCatalogue:
         except OSError as error:
             if is_exhausted(error):
                 raise
+            return known  # an error of the system says nothing about the file: the next scan reads it again
         except ReplayError as error:
             LOG.warning("%s", error)
         except Exception:
@@ -204,21 +214,17 @@ def is_exhausted(error: BaseException | None) -> bool:
 def replay_files(run: RunPaths) -> list[tuple[Path, tuple[int, int, int]]]:
     """Return the plain replay files of a run with their stamps; links and special files are skipped.
 
-    ``OSError`` where the process has no descriptor left to list them.
+    ``OSError`` where the system cannot list them, such as without a free descriptor.
     """
     found = []
-    try:
-        if run.replays.is_symlink():
-            return []
-        with os.scandir(run.replays) as entries:
-            for entry in entries:
+    if run.replays.is_symlink():
+        return []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(run.replays) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                 if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                     info = entry.stat(follow_symlinks=False)
                     found.append((Path(entry.path), (info.st_ino, info.st_size, info.st_mtime_ns)))
-    except OSError as error:
-        if is_exhausted(error):
-            raise
-        return []
     return found
 
 

@@ -15,7 +15,7 @@ from aiohttp import web
 from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay
 from echelon.server import league
-from echelon.server.catalogue import SCAN_INTERVAL_S, Match
+from echelon.server.catalogue import SCAN_INTERVAL_S, Match, unreadable
 from echelon.server.live import NoticeHub
 from echelon.server.responses import (
     BINARY,
@@ -115,8 +115,7 @@ async def file(request: web.Request) -> web.StreamResponse:
         key = ("whole", found.file, found.stamp)
         whole = await request.app[RESPONSE_CACHE].get(key, lambda: request.app[CATALOGUE].read(found, embed_world))
         return web.Response(body=whole, headers={"Cache-Control": REVALIDATE, **attachment}, content_type=BINARY)
-    if not await asyncio.to_thread(found.path.is_file):
-        raise NotFoundError("file not found")
+    await asyncio.to_thread(check_readable, found)
     size = found.summary["bytes"]
     try:
         start = request.http_range.start or 0
@@ -127,6 +126,17 @@ async def file(request: web.Request) -> web.StreamResponse:
     response = web.FileResponse(found.path, headers={"Cache-Control": REVALIDATE, **attachment})
     response.content_type = BINARY
     return response
+
+
+def check_readable(match: Match) -> None:
+    """Open and close the file of a match: where that fails, aiohttp would answer 404 without a body."""
+    try:
+        with open(match.path, "rb"):
+            return
+    except FileNotFoundError:
+        raise NotFoundError("file not found") from None
+    except OSError as error:
+        raise unreadable(match, error) from None
 
 
 async def world(request: web.Request) -> web.Response:

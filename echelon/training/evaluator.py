@@ -130,7 +130,8 @@ class Evaluator:
         try:
             save_heat(observer.heat, path)
         except OSError as error:
-            self.fault = f"heat map {path.name!r} could not be written: {error.strerror or error}"
+            fault = f"heat map {path.name!r} could not be written: {error.strerror or error}"
+            self.fault = "; ".join(filter(None, (self.fault, fault)))
 
     def _recording(self, env: BatchedEnv, update: int, global_step: int) -> Recording | None:
         """Return a recording of the first seeds; None without a run folder, record seeds or an engine."""

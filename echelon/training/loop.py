@@ -368,13 +368,13 @@ class TrainingRun:
         if s.counters.update > 0 and (reason := s.judge_level(self.should_stop)):
             self.apply_curriculum(reason)
         if is_best and s.folder is not None and s.counters.update > 0:
-            saved = self._try_save("best")
-            if saved is not None and s.group.is_main:
-                with self._alert_on_disk_error(checkpoints.BEST):
-                    checkpoints.mark_best(s.folder, saved, s.counters.best)
+            self._try_save("best")
 
-    def save(self, reason: str) -> checkpoints.Checkpoint:
-        """Write a checkpoint and emit it."""
+    def save(self, reason: str) -> None:
+        """Write a checkpoint, emit it, and point ``best.json`` at it if the policy is the best so far.
+
+        The latter may be due at any save of an update, as one before it may have failed.
+        """
         began = time.perf_counter()
         saved = self.session.save(self.sync_records)
         self.last_checkpoint = saved
@@ -389,7 +389,10 @@ class TrainingRun:
                 size_mb=saved.size_mb(),
             )
         )
-        return saved
+        s = self.session
+        if s.counters.best.get("update") == s.counters.update and s.group.is_main:
+            with self._alert_on_disk_error(checkpoints.BEST):
+                checkpoints.mark_best(saved.path.parent, saved, s.counters.best)
 
     def reload(self, error: ReloadCheckpoint) -> None:
         """Restore the last checkpoint after an update that was not finite; elapsed time continues.
@@ -449,10 +452,10 @@ class TrainingRun:
                 )
         s.group.broadcast(None)
 
-    def _try_save(self, reason: str) -> checkpoints.Checkpoint | None:
+    def _try_save(self, reason: str) -> None:
         """Save; a disk error skips this checkpoint with an alert."""
         with self._alert_on_disk_error(self._checkpoint_name):
-            return self.save(reason)
+            self.save(reason)
 
     @contextlib.contextmanager
     def _alert_on_disk_error(self, name: str) -> Iterator[None]:

@@ -296,11 +296,12 @@ def _play(
             session.should_stop = _with_heartbeat(run, stop)
         results = list(play(contest, contest.pairings(), session))
         surprising = upsets_among(results) if upsets and not session.stopped else []
-        replays, fault = dict(session.replays), session.recording_error
+        replays, faults = dict(session.replays), session.recording_errors
         if surprising:
             repeat = replace(
                 session,
                 replays={},
+                recording_errors=[],
                 seconds=0.0,
                 on_status=lambda text: show_progress(f"recording upsets: {text}"),
             )
@@ -308,7 +309,7 @@ def _play(
             _record_into(repeat, run, [result.pairing for result in surprising])
             repeat.should_stop = _with_heartbeat(run, stop)
             _check_same(surprising, list(play(contest, [result.pairing for result in surprising], repeat)))
-            replays, fault = dict(repeat.replays), repeat.recording_error
+            replays, faults = dict(repeat.replays), repeat.recording_errors
         if run is not None:
             _log_matches(run, contest, results, replays)
     found = summarise(contest, results)
@@ -317,6 +318,7 @@ def _play(
     steps = sum(int(result.statistics["stat_steps"].sum()) for result in results)
     seconds = session.seconds
     speed = {"agent_steps": steps, "play_s": seconds, "per_s": steps / seconds if seconds else None}
+    fault = "; ".join(faults)
     recorded = {"run": run.id if run else "", "replays": len(replays), "upsets": len(surprising), "fault": fault}
     envs_used = min(session.envs, contest.matches)
     return {**found, **recorded, "stopped": session.stopped, "speed": {**speed, "envs": envs_used}}

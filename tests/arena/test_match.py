@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +16,7 @@ from echelon.arena.results_table import FIRST, SECOND, summarise, upsets, winner
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.replay.reader import Replay
+from echelon.replay.record import Recorder
 from echelon.replay.schema import EventKind, HitFlag
 from echelon.sim.arsenal import WEAPONS, Weapon
 
@@ -222,7 +225,29 @@ def test_recording_error_does_not_stop_matches(tmp_path):
     match = contest(matches=2)
     session = MatchSession(folder=blocked / "replays", record=frozenset({0, 1}))
     assert len(list(play(match, match.pairings(), session))) == 2
-    assert "could not be recorded" in session.recording_error and session.replays == {}
+    (error,) = session.recording_errors
+    assert "could not be recorded" in error and session.replays == {}
+
+
+def test_recording_error_costs_one_batch_only(tmp_path, monkeypatch):
+    """After a batch that could not be recorded, such as on a disk that was full, the next one is."""
+    begin, failed = Recorder.begin, []
+
+    def begin_once_space_is_free(recorder):
+        if not failed:
+            failed.append(recorder)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        begin(recorder)
+
+    monkeypatch.setattr(Recorder, "begin", begin_once_space_is_free)
+    match = contest(matches=2, env=replace(SMALL, max_episode_seconds=2.0))
+    session = MatchSession(envs=1, threads=1, folder=tmp_path, record=frozenset({0, 1}))
+    assert len(list(play(match, match.pairings(), session))) == 2
+    (error,) = session.recording_errors
+    assert "No space left" in error and "m00000" in error
+    assert list(session.replays) == [1]
+    with Replay(session.replays[1]) as replay:
+        assert replay.complete
 
 
 def test_upsets_are_wins_of_the_weaker_pilot(recorded):

@@ -50,6 +50,8 @@ class CrashState:
     """Marks that were recorded before."""
     cause: str
     """Where the crash was and what was lost."""
+    digest: bytes = b""
+    """Hash of files and folders."""
 
     def write(self, root: Path) -> None:
         """Create the files and folders below ``root``."""
@@ -182,12 +184,11 @@ def crash_states(operations: Sequence[Operation]) -> Iterator[CrashState]:
 def _collect(system: FileSystem, marks: tuple[str, ...], where: str, found: dict[bytes, CrashState]) -> None:
     pending = [index for index, (_, folders) in enumerate(system.names) if folders]
     dirty = [node for node, changes in system.data.items() if len(changes) > system.synced_data.get(node, 0)]
-    contents: dict[tuple[int, str], bytes] = {}
+    contents: dict[tuple[int, str], tuple[bytes, bytes]] = {}
     for names_lost, persisted in _name_choices(system, pending):
         for data_lost, policy in _data_choices(dirty):
             state = _build(system, persisted, policy, contents)
-            digest = hashlib.sha256(repr((state.files, state.folders)).encode()).digest()
-            found[digest] = replace(state, acknowledged=marks, cause=f"{where}: {names_lost}; {data_lost}")
+            found[state.digest] = replace(state, acknowledged=marks, cause=f"{where}: {names_lost}; {data_lost}")
 
 
 def _name_choices(system: FileSystem, pending: list[int]) -> Iterator[tuple[str, frozenset[int]]]:
@@ -221,8 +222,12 @@ def _data_choices(dirty: list[int]) -> Iterator[tuple[str, Callable[[int], str]]
 
 
 def _build(
-    system: FileSystem, persisted: frozenset[int], policy: Callable[[int], str], contents: dict[tuple[int, str], bytes]
+    system: FileSystem,
+    persisted: frozenset[int],
+    policy: Callable[[int], str],
+    contents: dict[tuple[int, str], tuple[bytes, bytes]],
 ) -> CrashState:
+    """Return the state with these changes of names; ``contents`` keeps the content and hash of files between calls."""
     tree: dict[int, dict[str, int]] = {}
     for index, (change, _) in enumerate(system.names):
         if index in persisted:
@@ -231,22 +236,25 @@ def _build(
                     tree.setdefault(folder, {}).pop(name, None)
                 else:
                     tree.setdefault(folder, {})[name] = node
-    files, folders = [], []
+    files, folders, digest = [], [], hashlib.sha256()
 
     def walk(folder: int, prefix: str) -> None:
         for name, node in sorted(tree.get(folder, {}).items()):
             path = f"{prefix}{name}"
             if node in system.folders:
                 folders.append(path)
+                digest.update(f"{path}/".encode())
                 walk(node, f"{path}/")
             elif not name.endswith(EPHEMERAL):
                 key = node, policy(node)
                 if key not in contents:
-                    contents[key] = _content(system, *key)
-                files.append((path, contents[key]))
+                    content = _content(system, *key)
+                    contents[key] = content, hashlib.sha256(content).digest()
+                files.append((path, contents[key][0]))
+                digest.update(path.encode() + b"\0" + contents[key][1])
 
     walk(0, "")
-    return CrashState(tuple(files), tuple(folders), (), "")
+    return CrashState(tuple(files), tuple(folders), (), "", digest.digest())
 
 
 def _content(system: FileSystem, node: int, policy: str) -> bytes:

@@ -9,8 +9,13 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.reliability.recorder import mark
+
+if TYPE_CHECKING:
+    from echelon.config import RunConfig
+    from echelon.training.evaluation import MakeEnv
 
 PROTOCOLS: dict[str, Callable[[Path], None]] = {}
 WORLD_SEEDS = (0, 0, 1)
@@ -51,13 +56,19 @@ def checkpoint(root: Path) -> None:
 @protocol
 def records(root: Path) -> None:
     """Train on the fake environment as a job does: records and the checkpoints that acknowledge them."""
+    from tests.training.conftest import make_small_run
+    from tests.training.fakes import FakeEnv
+
+    train(root, make_small_run(total_steps=10**6, max_updates=5, save_every=2, num_envs=2), FakeEnv)
+
+
+def train(root: Path, config: RunConfig, make_env: MakeEnv | None = None) -> None:
+    """Train in the folder ``run`` as a job does, from its newest checkpoint; mark checkpoints, replays and the end."""
     from echelon.files import make_folder
     from echelon.jobs import worker
     from echelon.runs import RunPaths
-    from echelon.telemetry.events import EventCheckpoint
+    from echelon.telemetry.events import EventCheckpoint, EventMatch
     from echelon.training import loop
-    from tests.training.conftest import make_small_run
-    from tests.training.fakes import FakeEnv
 
     paths = RunPaths(root / "run")
     make_folder(paths.checkpoints)
@@ -67,15 +78,17 @@ def records(root: Path) -> None:
             link.emit(event)
             if isinstance(event, EventCheckpoint):
                 mark(f"saved {event.global_step} {event.id}")
+            elif isinstance(event, EventMatch):
+                mark(f"replay {Path(event.path).name}")
 
-        config = make_small_run(total_steps=10**6, max_updates=5, save_every=2, num_envs=2)
         loop.run(
-            config, emit, link.should_stop, run_dir=paths.root, make_env=FakeEnv, resume=resume,
-            sync_records=link.sync_records,
+            config, emit, link.should_stop, run_dir=paths.root, make_env=make_env, resume=resume,
+            want_checkpoint=link.want_checkpoint, sync_records=link.sync_records,
         )  # fmt: skip
 
     if worker.main([str(paths.root), "--resume", "latest"], work=work) != worker.COMPLETED:
         raise SystemExit(worker.FAILED)
+    mark("ended")
 
 
 @protocol
@@ -104,7 +117,7 @@ def league(root: Path) -> None:
         names = "heuristic:easy", "heuristic:medium"
         period = store.open_period("job", 1, [Fixture(number, *names, number) for number in range(3)])
         mark("planned")
-        for number, winner in enumerate(("blue", "red", "draw")):
+        for number, winner in enumerate(("blue", "blue", "draw")):
             store.record(period, number, MatchRecord(winner=winner, reason="elimination"))
             mark(f"match {number} {winner}")
         store.close_period(period)

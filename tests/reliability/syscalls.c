@@ -7,6 +7,7 @@
    Writes through C streams (fwrite) and system calls made without the C library are not seen; a rename of the latter
    kind shows by the inode that a later operation finds under another name. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -139,6 +140,11 @@ int open(const char *path, int flags, ...) { return open_any(AT_FDCWD, path, fla
 int open64(const char *path, int flags, ...) { return open_any(AT_FDCWD, path, flags | O_LARGEFILE, MODE(flags)); }
 int openat(int folder, const char *path, int flags, ...) { return open_any(folder, path, flags, MODE(flags)); }
 int openat64(int folder, const char *path, int flags, ...) { return open_any(folder, path, flags, MODE(flags)); }
+
+DIR *opendir(const char *path) {
+    char full[PATH_MAX];
+    return path_of(AT_FDCWD, path, full) && fault(OPEN) < 0 ? 0 : REAL(opendir)(path);
+}
 
 static ssize_t write_any(int handle, const void *data, size_t size, off_t offset) {
     char full[PATH_MAX];

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from echelon.files import STALE_S
 from echelon.replay.reader import Replay
 from echelon.replay.schema import EventKind
 from echelon.replay.writer import MAX_RUN, MatchWriter, chain_hash, encode_runs, store_world, world_payload
@@ -107,6 +111,14 @@ def test_store_world_replaces_damaged_file(tmp_path, damage):
     path.write_bytes(damage(whole))
     assert store_world(tmp_path, world_payload(material())) == path
     assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_store_world_deletes_temporary_files_of_killed_processes(tmp_path):
+    for name, age_s in ((".0.zz.1.tmp", STALE_S + 60.0), (".1.zz.2.tmp", 0.0)):
+        (tmp_path / name).write_bytes(b"part")
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    path = store_world(tmp_path, world_payload(material()))
+    assert {p.name for p in tmp_path.iterdir()} == {path.name, ".1.zz.2.tmp"}, "another process may be writing"
 
 
 @pytest.mark.parametrize("index", [True, False])

@@ -44,6 +44,19 @@ def test_serve_runs_until_interrupted(home):
     assert not (home / ".server.json").exists()
 
 
+def test_serve_runs_where_its_address_cannot_be_stored(home):
+    """A full or read-only disk can be served."""
+    (home / ".server.json").mkdir()
+    process = start(home, "serve", "--json")
+    try:
+        url = json.loads(process.stdout.readline())["url"]
+        with urllib.request.urlopen(f"{url}api/v1/matches", timeout=5) as reply:
+            assert json.loads(reply.read())["total"] == 1
+    finally:
+        assert interrupt(process) == 0
+    assert ".server.json cannot be written" in process.stderr.read()
+
+
 def test_watch_replaces_killed_server(home):
     first = start(home, "serve", "--json")
     first.stdout.readline()

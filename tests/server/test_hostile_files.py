@@ -121,17 +121,40 @@ def test_catalogue_keeps_its_matches_while_descriptors_are_exhausted(home, monke
     assert "replays cannot be listed" in caplog.text
 
 
+def test_catalogue_reads_a_file_again_after_an_error_of_the_disk(home, monkeypatch):
+    """One failed read takes a match neither from the list it is on nor from all later ones."""
+    monkeypatch.setattr("echelon.server.catalogue.SCAN_INTERVAL_S", 0.0)
+    growing = home / RUN / "replays" / "growing.ecr"
+    growing.write_bytes(GOLDEN.read_bytes()[:-100])
+    catalogue = ReplayCatalogue(home)
+    assert len(catalogue.matches()) == 2
+    shutil.copy(GOLDEN, growing)
+    shutil.copy(GOLDEN, home / RUN / "replays" / "new.ecr")
+    original = Replay.__init__
+
+    def unreadable(replay, path):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Replay, "__init__", unreadable)
+    assert len(catalogue.matches()) == 2
+    monkeypatch.setattr(Replay, "__init__", original)
+    assert len(catalogue.matches()) == 3 and all(match.summary["complete"] for match in catalogue.matches())
+
+
 def test_exhausted_descriptors_answer_503_without_a_traceback(ask, monkeypatch, caplog):
     def exhausted(*arguments):
         raise OSError(errno.EMFILE, "Too many open files")
 
     async def work(client):
+        assert (await client.get("/api/v1/matches")).status == 200
         monkeypatch.setattr(ReplayCatalogue, "read", exhausted)
-        reply = await client.get(f"/api/v1/matches/{MATCH}")
-        return reply.status, await reply.json()
+        monkeypatch.setattr(routes, "open", exhausted, raising=False)
+        replies = [await client.get(f"/api/v1/matches/{MATCH}{part}") for part in ("", "/file")]
+        return [(reply.status, await reply.json()) for reply in replies]
 
-    status, problem = ask(work)
-    assert status == 503 and "too many open files" in problem["detail"] and not caplog.records
+    for status, problem in ask(work):
+        assert status == 503 and "too many open files" in problem["detail"]
+    assert not caplog.records
 
 
 def test_server_accepts_again_after_descriptors_are_free(home, caplog):

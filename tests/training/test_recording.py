@@ -92,11 +92,12 @@ def test_no_recording_without_run_folder_or_engine(small_run, tmp_path):
 
 
 def test_unwritable_replays_are_reported_and_run_continues(battle_run, tmp_path):
-    (tmp_path / "replays").write_text("a file where a folder should be")
+    for name in ("replays", "heat"):
+        (tmp_path / name).write_text("a file where a folder should be")
     events = run(battle_run(), tmp_path)
     assert len(of(events, EventEval)) == 2 and not of(events, EventMatch)
     alerts = [alert.message for alert in of(events, EventAlert)]
-    assert len(alerts) == 2 and "matches could not be recorded" in alerts[0]
+    assert len(alerts) == 2 and all("matches could not be recorded" in a and "heat map" in a for a in alerts)
 
 
 EXPECTED = 1.5
