@@ -61,6 +61,21 @@ class RunPaths:
         return self.root / "metrics.jsonl"
 
     @property
+    def evals(self) -> Path:
+        """Results of evaluation jobs, one record per line, appended by each job under a lock on the file."""
+        return self.root / "evals.jsonl"
+
+    @property
+    def matches(self) -> Path:
+        """Matches that an evaluation job has played, a record per batch, append-only."""
+        return self.root / "matches.jsonl"
+
+    @property
+    def result(self) -> Path:
+        """Result of an evaluation job, written when all matches are played."""
+        return self.root / "result.json"
+
+    @property
     def lock(self) -> Path:
         """Lock held by the running supervisor."""
         return self.root / "supervisor.lock"

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 
 from echelon.jobs.status import JobStatus, job_status
 from echelon.runs import RunPaths
+from echelon.telemetry.evaluations import newest_results
 from echelon.telemetry.events import (
     Event,
     EventAlert,
     EventCheckpoint,
     EventEval,
+    EventEvalBatch,
     EventMatch,
     EventResume,
     EventRound,
@@ -69,25 +71,27 @@ COLUMNS: tuple[Column, ...] = (
 class Follower:
     """Prints the records that a run appends from now on."""
 
-    def __init__(self, paths: RunPaths, *, as_json: bool = False) -> None:
+    def __init__(self, paths: RunPaths, *, as_json: bool = False, quiet: bool = False, live: bool = False) -> None:
+        """Follow a run; ``quiet`` prints nothing, ``live`` shows the phase on a terminal until the end."""
         self.paths = paths
         self.as_json = as_json
+        self._quiet, self._live = quiet, live
         self.feed = SnapshotFeed(paths.metrics)
         self._lines = 0
         _, self.snapshot = self.feed.poll()
 
     def follow(self, until: Callable[[JobStatus, RunSnapshot], bool]) -> JobStatus:
         """Print new records until ``until`` holds or the run has ended; return its status at that moment."""
-        waiting = None if self.as_json else output.spinner()
+        waiting = None if self.as_json or self._quiet else output.spinner()
         started = time.monotonic()
         try:
             while True:
                 status = job_status(self.paths)
                 events, self.snapshot = self.feed.poll()
-                if waiting and events:
+                if waiting and events and not self._live:
                     waiting.stop()
                     waiting = None
-                for event in events:
+                for event in () if self._quiet else events:
                     self.show(event)
                 if not status.is_alive or until(status, self.snapshot):
                     return status
@@ -115,6 +119,8 @@ class Follower:
                 self._show_update(event)
             case EventEval():
                 print_line(eval_line(event), style="bold")
+            case EventEvalBatch():
+                print_line(batch_line(event))
             case EventCheckpoint():
                 print_line(f"saved {event.path}", style="dim")
             case EventRound():
@@ -152,6 +158,16 @@ def round_line(event: EventRound) -> str:
     return "; ".join([f"round {event.round} of {event.rounds} rated after {duration(event.seconds)}", *changes])
 
 
+def batch_line(event: EventEvalBatch) -> str:
+    """Return the win rate so far of an evaluation job in one line."""
+    actions = "mean actions" if event.deterministic else "sampled actions"
+    interval = f"[{percent(event.win_low)} to {percent(event.win_high)}]"
+    return (
+        f"{event.opponent}, {actions}: {percent(event.win_rate)} wins {interval} in {event.episodes} of "
+        f"{event.episodes_planned}; {event.played} of {event.matches} matches"
+    )
+
+
 def eval_line(event: EventEval) -> str:
     """Return an evaluation in one line."""
     low, high = event.win_low, event.win_high
@@ -177,7 +193,10 @@ def show_summary(status: JobStatus, snapshot: RunSnapshot, paths: RunPaths) -> N
         rows.append(("steps", f"{count(update.global_step)} in {duration(update.elapsed_s)}, {count(speed)}/s"))
     if totals.count:
         rows.append(("episodes", f"{totals.count}, {totals.wins} won, {totals.losses} lost, {totals.draws} drawn"))
-    if snapshot.evals:
+    if snapshot.is_evaluation:
+        rows += [("matches", f"{batch.played} of {batch.matches}") for batch in snapshot.batches[-1:]]
+        rows += [(event.opponent, eval_line(event)) for event in newest_results(snapshot.evals)]
+    elif snapshot.evals:
         last = snapshot.evals[-1]
         rows.append(("first eval", f"{percent(snapshot.evals[0].win_rate)} wins"))
         rows.append(("last eval", f"{percent(last.win_rate)} wins at update {last.update}"))
@@ -196,6 +215,7 @@ LOGS = "logs: echelon logs {0}"
 TRAINED = ("evaluate: echelon eval {0}", "continue: echelon train --resume {0} --minutes 30")
 TRAIN_AGAIN = (LOGS, "continue: echelon train --resume {0}")
 PLAY_AGAIN = (LOGS, "continue: echelon arena run --resume {0}")
+EVALUATE_AGAIN = (LOGS, "continue: echelon eval --resume {0}")
 NEXT_STEPS: dict[str, dict[str, tuple[str, ...]]] = {
     "train": {"completed": TRAINED, "stopped": TRAINED, "failed": TRAIN_AGAIN, "crashed": TRAIN_AGAIN},
     "arena": {
@@ -203,6 +223,12 @@ NEXT_STEPS: dict[str, dict[str, tuple[str, ...]]] = {
         "stopped": PLAY_AGAIN,
         "failed": PLAY_AGAIN,
         "crashed": PLAY_AGAIN,
+    },
+    "eval": {
+        "completed": ("results: echelon runs show {0}",),
+        "stopped": EVALUATE_AGAIN,
+        "failed": EVALUATE_AGAIN,
+        "crashed": EVALUATE_AGAIN,
     },
     "sim": {"completed": ("watch: echelon watch {0}",), "stopped": ("watch: echelon watch {0}",)},
 }

@@ -86,7 +86,8 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         return replace(before, state=status.state, reason=status.reason)
     searched = (*SEARCHED_LISTED, EventAlert) if status.is_alive else SEARCHED_LISTED
     seen = read_latest(paths.metrics, searched=searched)
-    update, evaluation, start = seen.update, seen.evaluation, seen.start
+    update, start = seen.update, seen.start
+    evaluation = seen.evaluation or seen.batch
     return RunRow(
         id=paths.id,
         root=paths.root,
@@ -120,6 +121,8 @@ def _progress(paths: RunPaths, seen: LatestRecords) -> float:
     """Return the completed fraction of the plan; a resume may have extended it."""
     if seen.round is not None:
         return seen.round.progress
+    if seen.batch is not None:
+        return seen.batch.progress
     extended = (read_json(paths.extension) or {}).get("config")
     start = seen.start
     if start is not None and isinstance(extended, dict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,30 @@ def repository() -> Path:
 def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees or touches the runs of whoever runs it."""
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "runs"))
+
+
+@pytest.fixture
+def jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Evaluation jobs run in this process when they are launched, instead of in a supervised one."""
+    import contextlib
+    import json
+
+    from echelon.jobs import eval_worker, launch, worker
+    from echelon.jobs.exits import exit_record
+    from echelon.jobs.spec import write_spec
+
+    def run(paths, spec, kind, arguments=()):
+        assert kind.module == eval_worker.__name__
+        write_spec(paths, spec)
+        with open(paths.log_trainer, "a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+            code = worker.main([str(paths.root), *arguments], work=eval_worker.work, phase="playing")
+        paths.exit.write_text(json.dumps(exit_record(paths, code, earlier_bytes=0, oom=False)))
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    monkeypatch.setattr(launch, "launch", run)
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(params=HOSTILE_NAMES.values(), ids=HOSTILE_NAMES.keys())

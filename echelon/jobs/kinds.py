@@ -29,4 +29,5 @@ class JobKind:
 KINDS: dict[str, JobKind] = {
     "train": JobKind(module="echelon.jobs.worker", summary="train a policy"),
     "arena": JobKind(module="echelon.jobs.arena_worker", summary="play rounds of the league"),
+    "eval": JobKind(module="echelon.jobs.eval_worker", summary="evaluate a policy on held-out seeds"),
 }

@@ -116,6 +116,10 @@ class RunLink:
         self._phase = f"starting, {PREPARING.get(task, COMPILING)} {done}/{total}"
         self.write_progress()
 
+    def report(self, done: int, total: int, unit: str) -> None:
+        """Report how much of a job is done; call ``should_stop`` or ``write_progress`` for it to be written."""
+        self._phase = f"{self._running_phase}, {done} of {total} {unit}"
+
     def should_stop(self) -> int:
         """Return 0 to continue, 1 to stop and save after this update, 2 to stop at once; called at every decision."""
         self.write_progress()

@@ -216,12 +216,55 @@ class EventEval(Event):
     purpose: str = "choice"
     """choice decides which checkpoint is the best; report has seeds of its own and decides nothing."""
     is_best: bool = False
+    checkpoint: str = ""
+    """Id of the evaluated checkpoint where an evaluation job played it; ``job`` is that job."""
+    job: str = ""
+    maps: str = ""
+    """Kind of the maps: any or path; empty in older records."""
+    map_size: list[int] = field(default_factory=list)
+    """Size of the maps [vox]; empty in older records."""
     seeds: list[int] = field(default_factory=list)
     reasons: dict[str, int] = field(default_factory=dict)
     returns_by_role: dict[str, float] = field(default_factory=dict)
     reward_terms: dict[str, float] = field(default_factory=dict)
     actions: dict[str, float] = field(default_factory=dict)
     """Activation rate per ``role/control``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventEvalBatch(Event):
+    """An evaluation job has played one batch of matches against one opponent."""
+
+    kind: ClassVar[str] = "eval_batch"
+    batch: int
+    """Number of the batch, from 0: a part of the seeds."""
+    opponent: str
+    deterministic: bool
+    """Whether the policy played its mean actions; otherwise it sampled."""
+    played: int = 0
+    """Matches of the job so far."""
+    matches: int = 0
+    """Matches of the whole job."""
+    episodes: int = 0
+    """Matches so far against this opponent with these actions."""
+    episodes_planned: int = 0
+    wins: int = 0
+    win_low: float = math.nan
+    """Lower bound of the 95 % confidence interval (Wilson) of the win rate so far."""
+    win_high: float = math.nan
+    duration_s: float = 0.0
+    results: list[dict[str, Any]] = field(default_factory=list)
+    """Result of each match of the batch; in ``matches.jsonl`` only."""
+
+    @property
+    def win_rate(self) -> float:
+        """Win rate so far against this opponent with these actions."""
+        return self.wins / self.episodes if self.episodes > 0 else math.nan
+
+    @property
+    def progress(self) -> float:
+        """Played fraction of the job, 0 to 1."""
+        return min(1.0, self.played / self.matches) if self.matches > 0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,6 +442,7 @@ EVENTS: dict[str, type[Event]] = {
         EventUpdate,
         EventEpisodes,
         EventEval,
+        EventEvalBatch,
         EventRating,
         EventLeague,
         EventCheckpoint,

@@ -18,6 +18,7 @@ from echelon.telemetry.events import (
     EventCheckpoint,
     EventEnd,
     EventEval,
+    EventEvalBatch,
     EventResume,
     EventRound,
     EventStart,
@@ -39,6 +40,7 @@ SEARCHED: tuple[type[Event], ...] = (
     EventEnd,
     EventResume,
     EventRound,
+    EventEvalBatch,
 )
 
 
@@ -56,6 +58,8 @@ class LatestRecords:
     """None where a session started after it."""
     round: EventRound | None = None
     """Newest round of an arena job."""
+    batch: EventEvalBatch | None = None
+    """Newest batch of an evaluation job."""
 
     @property
     def global_step(self) -> int:
@@ -68,7 +72,7 @@ PREFIXES: dict[type[Event], bytes] = {kind: f'\n{{"kind":"{kind.kind}"'.encode()
 UNTIL_LISTED: tuple[type[Event], ...] = (EventUpdate, EventEval)
 """Kinds shown by a list of runs; the search continues until they are found."""
 
-SEARCHED_LISTED: tuple[type[Event], ...] = (*UNTIL_LISTED, EventStart, EventResume, EventRound)
+SEARCHED_LISTED: tuple[type[Event], ...] = (*UNTIL_LISTED, EventStart, EventResume, EventRound, EventEvalBatch)
 """Kinds that a list of runs shows of an ended run; of a running one also its alerts."""
 
 UNTIL_WITH_START: tuple[type[Event], ...] = (*UNTIL_LISTED, EventStart)
@@ -113,6 +117,7 @@ def read_latest(
         alert=_as(EventAlert, found),
         end=_as(EventEnd, found),
         round=_as(EventRound, found),
+        batch=_as(EventEvalBatch, found),
     )
 
 

@@ -24,7 +24,7 @@ SHOWN_CHARS = 60
 
 def to_json(event: Event) -> str:
     """Return the record as one line of strict JSON without the newline; non-finite floats become null."""
-    row = {"kind": event.kind, **{f.name: _strict(getattr(event, f.name)) for f in fields(event)}}
+    row = {"kind": event.kind, **{f.name: strict(getattr(event, f.name)) for f in fields(event)}}
     return json.dumps(row, separators=(",", ":"), allow_nan=False)
 
 
@@ -52,13 +52,14 @@ def from_json(line: str | bytes) -> Event:
         raise ValueError(f"record of kind {kind!r} is incomplete: {error}") from None
 
 
-def _strict(value: Any) -> Any:
+def strict(value: Any) -> Any:
+    """Return a value with text as keys and None for floats that are not finite, as strict JSON needs."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(key): _strict(item) for key, item in value.items()}
+        return {str(key): strict(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_strict(item) for item in value]
+        return [strict(item) for item in value]
     return value
 
 

@@ -21,6 +21,7 @@ from echelon.telemetry.events import (
     EventEnd,
     EventEpisodes,
     EventEval,
+    EventEvalBatch,
     EventLeague,
     EventMatch,
     EventRating,
@@ -41,6 +42,9 @@ CHUNK_BYTES_PER_POLL = 4 << 20
 
 MAX_LISTED = 2048
 """Maximum length of the lists of evaluations, ratings, checkpoints and matches; longer ones are thinned out."""
+
+EVALUATION = "eval"
+"""Preset of evaluation jobs."""
 
 MAX_CURRICULUM_EVENTS = 256
 """Newest curriculum changes kept."""
@@ -76,6 +80,10 @@ class RunSnapshot:
     best: EventEval | None = None
     """The evaluation with the highest win rate; the earliest among equals."""
     evals: tuple[EventEval, ...] = ()
+    batches: tuple[EventEvalBatch, ...] = ()
+    """Batches of matches of an evaluation job."""
+    reports: tuple[EventEval, ...] = ()
+    """Results of evaluation jobs, which are in a file of their own (``echelon.telemetry.evaluations``)."""
     ratings: tuple[EventRating, ...] = ()
     """Ratings of policy snapshots against older ones."""
     leagues: tuple[EventLeague, ...] = ()
@@ -95,13 +103,20 @@ class RunSnapshot:
     """Number of unreadable lines."""
 
     @property
+    def is_evaluation(self) -> bool:
+        """Whether this is an evaluation job."""
+        return self.start is not None and self.start.preset == EVALUATION
+
+    @property
     def global_step(self) -> int:
         """Learner agent-steps so far."""
         return self.update.global_step if self.update else self.start.global_step if self.start else 0
 
     @property
     def progress(self) -> float:
-        """Completed fraction of training, 0 to 1: the larger of steps and wall time."""
+        """Completed fraction of training, 0 to 1: the larger of steps and wall time; of an evaluation, its matches."""
+        if self.is_evaluation:
+            return self.batches[-1].progress if self.batches else 0.0
         if self.start is None:
             return 0.0
         by_step = self.global_step / self.start.total_steps if self.start.total_steps > 0 else 0.0
@@ -111,7 +126,10 @@ class RunSnapshot:
 
     @property
     def eta_s(self) -> float | None:
-        """Estimated remaining time at the average speed [s]; None before the first update."""
+        """Estimated remaining time at the average speed [s]; None before the first update or batch."""
+        if self.is_evaluation:
+            played = sum(batch.duration_s for batch in self.batches)
+            return played * (1 - self.progress) / self.progress if self.progress > 0 else None
         if self.update is None or self.update.elapsed_s <= 0 or self.progress <= 0:
             return None
         return self.update.elapsed_s * (1 - self.progress) / self.progress
@@ -145,6 +163,7 @@ class _EventList:
 
 LISTS: dict[str, _EventList] = {
     "evals": _EventList(kind=EventEval),
+    "batches": _EventList(kind=EventEvalBatch, thin=False),
     "ratings": _EventList(kind=EventRating),
     "leagues": _EventList(kind=EventLeague),
     "checkpoints": _EventList(kind=EventCheckpoint),

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from echelon.config import EnvConfig, EvalConfig, RunConfig
+from echelon.config import EnvConfig, EvalConfig, Fairness, RunConfig, with_fairness
 from echelon.config.presets import get_preset
 from echelon.config.seeds import eval_seeds
 from echelon.rl.weights import LoadedPolicy
@@ -62,17 +62,20 @@ def evaluate(
     env: EnvConfig | None = None,
     deterministic: bool = True,
     device: str = "cpu",
+    maps: Fairness | None = None,
 ) -> EvalStats:
     """Play every seed from both sides against a scripted level and return win rate, interval and returns.
 
     ``policy`` is a loaded policy, a run folder, a checkpoint or an exported file. ``opponent`` is a scripted level
     (``trivial`` to ``expert``, or ``legacy``). ``seeds`` is a number of held-out seeds or the seeds themselves; two
-    episodes are played per seed. ``env`` replaces the configuration that the policy was trained in.
+    episodes are played per seed. ``env`` replaces the configuration that the policy was trained in, and ``maps`` the
+    kind of its maps: ``any``, or ``path`` for maps with equal path costs for both teams.
     """
     loaded = policy if isinstance(policy, LoadedPolicy) else load_policy(policy, device=device)
+    env = env or env_config_of(loaded.meta)
     return evaluate_policy(
         loaded.policy,
-        env or env_config_of(loaded.meta),
+        env if maps is None else with_fairness(env, maps),
         eval_seeds(seeds) if isinstance(seeds, int) else seeds,
         skill=opponent,
         deterministic=deterministic,

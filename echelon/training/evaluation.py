@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -24,12 +23,14 @@ from echelon.replay.embed import embed_world
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
-from echelon.statistics import wilson_interval
+from echelon.statistics import wilson_interval as wilson_interval
 from echelon.telemetry.events import EventEval
-from echelon.training.opponents.outcomes import hp_margin, learner_return, outcome_of, side_of, team_hit_points
+from echelon.training.episode_results import EvalStats as EvalStats
+from echelon.training.episode_results import episode_result, statistics_of
+from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.ppo.collect import BatchedEnv, Opponents
 from echelon.training.recording import Recording, RecordingPlan
-from echelon.training.records import ActionCounter, RowLayout, mean_terms
+from echelon.training.records import ActionCounter, RowLayout
 
 MakeEnv = Callable[..., BatchedEnv]
 LEARNERS = ("blue", "red")
@@ -52,36 +53,6 @@ class EpisodeObserver(Protocol):
     def after_step(self) -> None:
         """Called after each step."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvalStats:
-    """Statistics of an evaluation, from the policy's point of view."""
-
-    win_rate: float
-    mean_hp_margin: float
-    """Share of hit points remaining at the end, own team minus opponent."""
-    mean_episode_length: float
-    """[environment steps]"""
-    episodes: int
-    draw_rate: float = 0.0
-    loss_rate: float = 0.0
-    win_low: float = 0.0
-    """Lower end of the 95 % Wilson interval of the win rate."""
-    win_high: float = 1.0
-    mean_return: float = 0.0
-    duration_s: float = 0.0
-    reasons: tuple[tuple[str, int], ...] = ()
-    outcomes: tuple[tuple[int, int, str], ...] = ()
-    """Per episode: seed, side of the policy (0 blue, 1 red), and win, loss or draw."""
-    returns_by_role: dict[str, float] = field(default_factory=dict)
-    """Mean return of the policy's mechs of each class."""
-    reward_terms: dict[str, float] = field(default_factory=dict)
-    """Mean sum of each reward term per mech and episode."""
-    actions: dict[str, float] = field(default_factory=dict)
-    """Activation rate per ``class/control``, over steps of living mechs."""
-    sampled: EvalStats | None = None
-    """The same episodes with sampled actions, where both were played; the other fields are of mean actions then."""
 
 
 def make_eval_env(
@@ -129,16 +100,16 @@ def play_episodes(
     max_steps: int,
     *,
     deterministic: bool = True,
-    noise_seed: int = 0,
+    noise_seed: int | Sequence[int] = 0,
     on_step: Callable[[], object] = lambda: None,
     observers: Sequence[EpisodeObserver | None] = (),
     opponents: Opponents | None = None,
 ) -> list[Any]:
     """Play one episode in every environment and return their records; the policy's statistics are not updated.
 
-    A stochastic policy draws from one generator per episode, so episodes are independent of each other. ``on_step`` is
-    called before every step, to report liveness. ``opponents`` controls the mechs of the other side; without it
-    scripted pilots do.
+    A stochastic policy draws from one generator per episode, so episodes are independent of each other; ``noise_seed``
+    is the seed of the first one, or the seeds of all. ``on_step`` is called before every step, to report liveness.
+    ``opponents`` controls the mechs of the other side; without it scripted pilots do.
     """
     was_training, active = policy.training, [observer for observer in observers if observer is not None]
     policy.eval()
@@ -190,29 +161,7 @@ def summarize(
 
     Statistics by class and reward term need the ``layout`` of the batch.
     """
-    if not records:
-        return EvalStats(win_rate=0.0, mean_hp_margin=0.0, mean_episode_length=0.0, episodes=0)
-    count = len(records)
-    outcomes = [outcome_of(r) for r in records]
-    wins = outcomes.count("win")
-    low, high = wilson_interval(wins, count)
-    return EvalStats(
-        win_rate=wins / count,
-        mean_hp_margin=sum(hp_margin(r, full_hp) for r in records) / count,
-        mean_episode_length=sum(r.length for r in records) / count,
-        episodes=count,
-        draw_rate=outcomes.count("draw") / count,
-        loss_rate=outcomes.count("loss") / count,
-        win_low=low,
-        win_high=high,
-        mean_return=sum(learner_return(r) for r in records) / count,
-        duration_s=duration_s,
-        reasons=tuple(sorted(Counter(r.reason for r in records).items())),
-        outcomes=tuple(sorted((int(r.seed), side_of(r), v) for r, v in zip(records, outcomes, strict=True))),
-        returns_by_role={} if layout is None else layout.returns_by_role(records),
-        reward_terms={} if layout is None else mean_terms([layout.learner_terms(r) for r in records]),
-        actions=actions or {},
-    )
+    return statistics_of([episode_result(record, full_hp, layout) for record in records], duration_s, actions or {})
 
 
 def evaluate_policy(
@@ -404,8 +353,9 @@ def _sampled_fields(stats: EvalStats | None) -> dict[str, float]:
     return {"sampled_win_rate": stats.win_rate, "sampled_low": stats.win_low, "sampled_high": stats.win_high}
 
 
-def _generators(env: BatchedEnv, seed: int) -> list[torch.Generator]:
-    return [torch.Generator().manual_seed(seed + e) for e in range(env.num_envs)]
+def _generators(env: BatchedEnv, seed: int | Sequence[int]) -> list[torch.Generator]:
+    seeds = range(seed, seed + env.num_envs) if isinstance(seed, int) else seed
+    return [torch.Generator().manual_seed(s) for s in seeds]
 
 
 def _noise(env: BatchedEnv, width: int, generators: list[torch.Generator]) -> torch.Tensor:

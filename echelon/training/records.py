@@ -107,10 +107,19 @@ class RowLayout:
         """Return the mean return of the learner's mechs of each class."""
         returns: dict[int, list[float]] = {}
         for record in records:
-            for role, value, present in zip(self.role_of[record.env], record.returns, record.present, strict=True):
-                if role >= 0 and present:
-                    returns.setdefault(int(role), []).append(float(value))
+            self._add_returns(returns, record)
         return {role_name(role): _mean(values) for role, values in sorted(returns.items())}
+
+    def role_returns(self, record: Any) -> dict[str, list[float]]:
+        """Return the return of each of the learner's mechs of an episode, by class."""
+        returns: dict[int, list[float]] = {}
+        self._add_returns(returns, record)
+        return {role_name(role): values for role, values in sorted(returns.items())}
+
+    def _add_returns(self, returns: dict[int, list[float]], record: Any) -> None:
+        for role, value, present in zip(self.role_of[record.env], record.returns, record.present, strict=True):
+            if role >= 0 and present:
+                returns.setdefault(int(role), []).append(float(value))
 
 
 def role_name(role: int) -> str:
@@ -164,6 +173,19 @@ class ActionCounter:
     def rates(self) -> dict[str, float]:
         """Return the activation rates by ``class/control``."""
         return _rates(self._used, self._living, self._env.roles) if self._has_controls else {}
+
+    def counts(self) -> list[dict[str, tuple[int, int]]]:
+        """Return for every environment the active steps and the living steps by ``class/control``."""
+        env, found = self._env, [dict[str, tuple[int, int]]() for _ in range(self._env.num_envs)]
+        if not self._has_controls:
+            return found
+        used, living = self._used.long().tolist(), self._living.long().tolist()
+        for row, (e, role) in enumerate(zip(env.env_of_row.tolist(), env.roles.tolist(), strict=True)):
+            for name, active in zip(RATED_CONTROLS, used[row], strict=True):
+                key = f"{role_name(role)}/{name}"
+                before = found[e].get(key, (0, 0))
+                found[e][key] = before[0] + active, before[1] + living[row]
+        return found
 
 
 def _rates(used: Tensor, living: Tensor, roles: Tensor) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
@@ -77,20 +78,28 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
     from echelon.jobs.config_layers import flatten
     from echelon.jobs.spec import read_spec
     from echelon.runs import find_run
+    from echelon.telemetry.evaluations import evaluation_rows, read_evaluations
+    from echelon_cli.eval_tables import show_evaluations
     from echelon_cli.follow import eval_line
 
     paths = find_run(run)
     row, spec, snapshot = describe(paths), read_spec(paths), _snapshot(paths)
+    evaluations = evaluation_rows(replace(snapshot, reports=read_evaluations(paths.evals)))
     values = flatten(spec.config)
     changed = {key: values.get(key) for key in spec.provenance}
     if as_json:
-        output.show_json({**row, "config": spec.config, "provenance": spec.provenance})
+        found = [asdict(evaluation) for evaluation in evaluations]
+        output.show_json({**row, "evaluations": found, "config": spec.config, "provenance": spec.provenance})
         return output.DONE
     output.show_table(("", ""), [(key, _plain(key, value)) for key, value in row.items()])
-    if len(snapshot.evals) > EVALS_SHOWN:
-        output.print_line(f"{len(snapshot.evals)} evaluations; the newest:")
-    for event in snapshot.evals[-EVALS_SHOWN:]:
+    in_training = () if snapshot.is_evaluation else snapshot.evals
+    if len(in_training) > EVALS_SHOWN:
+        output.print_line(f"{len(in_training)} evaluations; the newest:")
+    for event in in_training[-EVALS_SHOWN:]:
         output.print_line(eval_line(event))
+    if evaluations:
+        output.print_line()
+        show_evaluations(evaluations)
     if snapshot.update and snapshot.update.agreement_by_part:
         parts = snapshot.update.agreement_by_part.items()
         output.print_line("agreement with the teacher: " + ", ".join(f"{n} {output.percent(v)}" for n, v in parts))

@@ -14,6 +14,7 @@ __all__ = [
     "count",
     "duration",
     "large",
+    "local_time",
     "log_label",
     "measured",
     "percent",

@@ -16,7 +16,7 @@ from echelon_cli.tui.charts.viewport import DEFAULT_VIEWPORT
 from echelon_cli.tui.feed.follower import RunFollower, is_long
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.layout import Slot, arrange, is_wide, wide_rows
-from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, chart_of
+from echelon_cli.tui.panels import PAGES, PANELS, chart_of, slots_of
 from echelon_cli.tui.panels.comparison import draw_compare_header, run_traces
 from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
 from echelon_cli.tui.theme import Theme, detect_theme, make_theme
@@ -58,9 +58,9 @@ def draw_run(view: RunView, width: int, theme: Theme) -> Grid:
     head.set_reactive(Header.view, view)
     rows = TALL if width >= LARGE_FROM else SHORT
     blocks = [head.draw(width, rows)]
-    wide = is_wide(width, 3 * PANEL_ROWS)
+    wide = is_wide(width, 3 * PANEL_ROWS) or view.snapshot.is_evaluation
     for page in ("",) if wide else PAGES:
-        slots = [slot for slot in SLOTS if wide or slot.page == page]
+        slots = [slot for slot in slots_of(view.snapshot) if wide or slot.page == page]
         blocks.append(_panels(view, slots, width, page, theme, wide))
     output = Grid(width, sum(block.height for block in blocks))
     y = 0

@@ -15,7 +15,7 @@ from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, league_path
 from echelon.runs import RunPaths
-from echelon.telemetry.events import EVENTS, Event, EventAlert, EventEnd, EventUpdate
+from echelon.telemetry.events import EVENTS, Event, EventAlert, EventEnd, EventEval, EventUpdate
 from echelon.telemetry.heat_maps import KINDS
 from echelon.telemetry.lines import to_json
 from tests.replay.synthetic import header, write_match
@@ -67,6 +67,7 @@ def make_run(home: Path, name: str = RUN) -> RunPaths:
     rows = [event_of(cls) for cls in EVENTS.values() if cls is not EventEnd]
     lines = [to_json(event) for event in (*rows, event_of(EventUpdate), event_of(EventAlert), event_of(EventEnd))]
     paths.metrics.write_text("\n".join(lines) + "\n")
+    paths.evals.write_text(to_json(event_of(EventEval)) + "\n")
     paths.exit.write_text(json.dumps({"code": 1, "message": HOSTILE, "checkpoint": HOSTILE, "update": 3}))
     paths.processes.write_text(json.dumps({"supervisor": {"pid": 2, "create_time": 1, "boot_id": "", "host": HOSTILE}}))
     paths.progress.write_text(json.dumps({"phase": HOSTILE, "update": 3}))

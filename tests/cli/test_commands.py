@@ -128,6 +128,8 @@ def test_logs_follow_summarises_ended_run(echelon, ended_run):
         ("train", 1, "echelon train --resume 2026"),
         ("arena", 0, "echelon arena standings"),
         ("arena", 4, "echelon arena run --resume 2026"),
+        ("eval", 0, "echelon runs show 2026"),
+        ("eval", 4, "echelon eval --resume 2026"),
         ("sim", 0, "echelon watch 2026"),
     ],
 )

@@ -1,7 +1,8 @@
-"""``echelon eval``: whom a policy is measured against."""
+"""``echelon eval``: policies, opponents and maps, and the job that plays them."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -9,15 +10,23 @@ import pytest
 
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit
-from echelon.config import with_fairness
+from echelon.config import LADDER, with_fairness
 from echelon.env.layout import newest
+from echelon.jobs.spec import JobSpec, write_spec
 from echelon.replay.reader import Replay
-from echelon_cli.commands.evaluate import Opponent, environment_of, opponent_of
+from echelon.rl.weights import find_checkpoint
+from echelon.runs import RunPaths, create_run, list_runs
+from echelon.telemetry.evaluations import read_evaluations
+from echelon.training.eval_job import environment_of
+from echelon.training.weights import export_checkpoint
+from echelon_cli.commands.evaluate import opponent_of
+from echelon_cli.eval_job import Opponent
 from tests.arena.policy_files import SMALL, save
 from tests.cli.conftest import parsed
 
 SHORT = replace(SMALL, max_episode_seconds=4.0)
 FEW = ("--seeds", "1", "--threads", "1", "--json")
+pytestmark = pytest.mark.usefixtures("jobs_in_process")
 
 
 def test_opponent_level_spellings_and_default():
@@ -37,6 +46,7 @@ def test_eval_opponent_of_another_observation_version_is_deterministic_and_swaps
     words = [(str(two),), ("keen-lynx", "--record")]
     found = [parsed(echelon("eval", str(one), *FEW, "--opponent", *more)[1]) for more in words]
     assert [row.pop("opponent") for row in found] == [str(two), "keen-lynx"]
+    assert [row.pop("job") for row in found] == [paths.id for paths in reversed(list_runs())]
     assert all(row.pop("duration_s") > 0 and row["sampled"].pop("duration_s") > 0 for row in found)
     replays = [row.pop("replays") for row in found]
     assert found[0] == found[1] and found[0]["episodes"] == 2 and [len(remaining) for remaining in replays] == [0, 2]
@@ -56,7 +66,7 @@ def test_eval_opponent_of_another_observation_version_is_deterministic_and_swaps
 )
 def test_invalid_opponent_is_one_line_error(echelon, tmp_path, words, code, expected_text):
     done, _, err = echelon("eval", str(save(tmp_path, 1, env=SHORT)), *words)
-    assert done == code and expected_text in err and err.count("\n") == 1
+    assert done == code and expected_text in err and err.count("\n") == 1 and list_runs() == []
 
 
 def test_eval_plays_the_maps_of_the_training_unless_others_are_requested(echelon, tmp_path):
@@ -80,4 +90,81 @@ def test_environment_of_older_policy_has_its_maps():
 def test_eval_rejects_other_observation_layout(echelon, tmp_path):
     other = save(tmp_path / "two", 2, env=replace(SHORT, comm_dim=4))
     code, _, err = echelon("eval", str(save(tmp_path / "one", 1, env=SHORT)), "--opponent", str(other), *FEW)
-    assert code == 1 and "has another observation layout" in err
+    assert code == 1 and "has another observation layout" in err and list_runs() == []
+
+
+@pytest.mark.parametrize("name", ["torn.pt", "step-9", "empty"])
+def test_eval_of_unreadable_policy_leaves_no_job(echelon, tmp_path, name):
+    path = tmp_path / name
+    if path.suffix:
+        path.write_bytes(b"PK torn")
+    else:
+        path.mkdir()
+    code, out, err = echelon("eval", str(path), *FEW)
+    assert code == 1 and err.count("\n") == 1 and parsed(out)["code"] == 1
+    assert list_runs() == [] and not [*Path(os.environ["ECHELON_HOME"]).glob("*")]
+
+
+@pytest.fixture
+def trained() -> RunPaths:
+    """A training run with one checkpoint."""
+    paths = create_run("quickstart")
+    write_spec(paths, JobSpec(kind="train", config={"preset": "quickstart"}))
+    save(paths.checkpoints, 7, env=SHORT)
+    return paths
+
+
+def test_eval_of_run_appends_its_results_and_shows_them(echelon, trained):
+    result = parsed(echelon("eval", trained.id, *FEW, "--skill", "easy")[1])
+    echelon("eval", trained.id, *FEW, "--ladder", "--stochastic")
+    events = read_evaluations(trained.evals)
+    assert [e.opponent.partition(":")[2] for e in events] == ["easy", *LADDER]
+    easy = events[0]
+    assert (easy.job, easy.checkpoint, easy.update, easy.global_step) == (result["job"], result["id"], 7, 1007)
+    assert (easy.maps, easy.map_size, easy.seeds) == ("any", [40, 40, 12], [result["first_seed"]])
+    assert (easy.win_rate, easy.win_low, easy.win_high) == tuple(result[k] for k in ("win_rate", "win_low", "win_high"))
+    assert easy.sampled_win_rate == result["sampled"]["win_rate"] and easy.deterministic
+    assert not events[-1].deterministic
+    shown = parsed(echelon("runs", "show", trained.id, "--json")[1])["evaluations"]
+    assert [row["opponent"] for row in reversed(shown)] == [e.opponent for e in events]
+    assert shown[0]["mean"] is None and shown[-1]["sampled"]["rate"] == easy.sampled_win_rate
+    table = echelon("runs", "show", trained.id)[1]
+    assert "its interval" in table and "any 40x40x12" in table and "expert" in table
+
+
+def test_eval_job_is_listed_shown_and_resumable(echelon, trained):
+    job = parsed(echelon("eval", trained.id, *FEW)[1])["job"]
+    assert {row["id"]: row["kind"] for row in parsed(echelon("jobs", "--all", "--json")[1])}[job] == "eval"
+    row = next(row for row in parsed(echelon("runs", "list", "--json")[1]) if row["id"] == job)
+    assert row["progress"] == 1.0 and row["opponent"] == "heuristic:medium" and row["last_win_rate"] is not None
+    assert "heuristic:medium" in echelon("logs", "-f", job)[1] and "medium" in echelon("runs", "show", job)[1]
+    matches = RunPaths(trained.root.parent / job).matches.read_bytes()
+    code, out, _ = echelon("eval", "--resume", job)
+    assert code == 0 and "95 % interval" in out
+    assert RunPaths(trained.root.parent / job).matches.read_bytes() == matches, "no match is played again"
+    assert len(read_evaluations(trained.evals)) == 1, "no result is appended again"
+    assert len(trained.evals.read_text().splitlines()) == 1
+    assert "is of kind 'train', expected an evaluation job" in echelon("eval", "--resume", trained.id)[2]
+
+
+def test_policy_in_no_run_has_results_in_the_job_only(echelon, tmp_path):
+    policy = tmp_path / "policy.pt"
+    export_checkpoint(find_checkpoint(save(tmp_path / "one", 1, env=SHORT)), policy)
+    result = parsed(echelon("eval", str(policy), *FEW)[1])
+    (job,) = list_runs()
+    assert job.id == result["job"] and job.result.exists() and not [*tmp_path.rglob("evals.jsonl")]
+    policy.unlink()
+    again = parsed(echelon("eval", "--resume", job.id, "--json")[1])
+    assert again == result, "the job has a copy of the policy"
+
+
+def test_eval_plays_league_entries_and_scripted_levels(echelon, tmp_path):
+    with Store(league_path()) as store:
+        submit(store, save(tmp_path / "one", 1, env=SHORT), label="keen-lynx")
+    assert parsed(echelon("eval", "keen-lynx", *FEW)[1])["episodes"] == 2
+    words = ("heuristic:expert", *FEW, "--opponent", "heuristic:trivial", "--size", "40")
+    level = parsed(echelon("eval", *words)[1])
+    assert level["checkpoint"] == "heuristic:expert" and level["sampled"] is None and level["win_rate"] == 1.0
+    assert "evaluated against other levels" in echelon("eval", "heuristic:hard", "--opponent", "keen-lynx")[2]
+    assert "did you mean 'hard'" in echelon("eval", "heuristic:hards")[2]
+    assert echelon("eval")[0] == 2 and echelon("eval", "keen-lynx", "--resume", "x")[0] == 2

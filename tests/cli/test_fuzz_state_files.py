@@ -107,6 +107,7 @@ def test_state_files_raise_only_declared_errors(cases, spec, capsys):
         lines = [json.dumps(mutate(json.loads(line), rng)) if rng.random() < 0.5 else line for line in events]
         data = "\n".join([*lines, ""]).encode()
         paths.metrics.write_bytes(damage(data, rng) if rng.random() < 0.1 else data)
+        paths.evals.write_bytes(damage(data, rng) if rng.random() < 0.1 else data)
         with case(seed):
             show_run(paths)
         capsys.readouterr()

@@ -16,7 +16,7 @@ from echelon.training import loop
 from echelon.training.checkpoint import latest_valid, open_checkpoint
 from echelon.training.spatial import load_heat
 from echelon.training.weights import load_policy
-from echelon_cli.commands.evaluate import Opponent, evaluate_one, show_ladder
+from echelon_cli.eval_tables import show_ladder
 from echelon_cli.main import run as echelon
 
 
@@ -105,7 +105,7 @@ def test_load_policy_builds_no_environment(tiny, tmp_path, monkeypatch):
     assert action.shape == (3, 26) and loaded.meta["kind"] == "suite"
 
 
-def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys):
+def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys, jobs_in_process):
     config = replace(tiny, total_steps=1, eval=replace(tiny.eval, heat_cells=6))
     result, events = train(config, tmp_path)
     (evaluated,) = [e for e in events if isinstance(e, EventEval)]
@@ -117,16 +117,18 @@ def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys):
     decisions = evaluated.mean_length * evaluated.episodes
     assert decisions < heat.movement_density.sum() <= 5 * decisions, "five mechs, some of them dead after a while"
     assert result.checkpoint is not None
-    single_level = evaluate_one(result.checkpoint, 1, Opponent("hard"), 1.0, None, None, True, "cpu", 1)
-    capsys.readouterr()
-    assert echelon(["eval", str(result.checkpoint), "--ladder", "--seeds", "1", "--threads", "1", "--json"]) == 0
-    ladder = json.loads(capsys.readouterr().out)
+
+    def evaluated_json(*words: str):
+        capsys.readouterr()
+        assert echelon(["eval", str(result.checkpoint), *words, "--seeds", "1", "--threads", "1", "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    single_level, ladder = evaluated_json("--skill", "hard"), evaluated_json("--ladder")
     assert [row["level"] for row in ladder["levels"]] == list(LADDER)
     assert all(
         row["episodes"] == 2 and row["win_low"] <= row["win_rate"] <= row["win_high"] for row in ladder["levels"]
     )
-    won = [list(outcome) for outcome in single_level["outcomes"]]
-    assert won == ladder["levels"][3]["outcomes"], "a level is played as if it were alone"
+    assert single_level["outcomes"] == ladder["levels"][3]["outcomes"], "a level is played as if it were alone"
     assert all(row["sampled"]["episodes"] == 2 for row in ladder["levels"])
     show_ladder(ladder)
     shown = capsys.readouterr().out.splitlines()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from echelon.telemetry.evaluations import evaluation_rows
 from echelon.telemetry.events import EventAlert, EventResume, EventUpdate
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotBuilder
 from echelon_cli.tui import panels
@@ -24,6 +25,7 @@ from echelon_cli.tui.layout import COLUMNS, Slot, wide_rows
 from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, chart, unneeded_panels
 from echelon_cli.tui.panels.bars import draw_outcomes, draw_phase_legend, draw_reward_terms, phase_shares, stacked_bar
 from echelon_cli.tui.panels.base import Panel
+from echelon_cli.tui.panels.evaluations import draw_evaluations
 from echelon_cli.tui.panels.header import SHORT, TALL, Header
 from echelon_cli.tui.panels.league_rating import draw_league_rating
 from echelon_cli.tui.panels.log import draw_log, line_role
@@ -31,7 +33,7 @@ from echelon_cli.tui.panels.machine import draw_machine
 from echelon_cli.tui.theme import make_theme
 from echelon_cli.tui.widgets.cells import Grid
 from tests.golden import assert_golden_text
-from tests.tui.support.canned import events, log_lines, start_event, update_event
+from tests.tui.support.canned import REPORTED, batch_events, events, log_lines, report_events, start_event, update_event
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATES = 150
@@ -58,7 +60,7 @@ def canned_view(updates: int = UPDATES) -> RunView:
         root=Path("amber-jackal"),
         state="running",
         preset="quickstart",
-        snapshot=builder.snapshot(),
+        snapshot=replace(builder.snapshot(), reports=tuple(report_events(updates, "job"))),
         curves=history.curves(),
         heat_maps=canned_heat(),
         log_tail=tuple(log_lines(updates)),
@@ -285,6 +287,40 @@ def test_header_shows_recent_alert_of_running_run():
         100,
         SHORT,
     )
+
+
+def test_evaluations_are_coloured_only_where_significant_and_sized_to_the_panel():
+    both = tuple(event for job in ("old", "new") for event in report_events(UPDATES, job))
+    rows = evaluation_rows(RunSnapshot(reports=both))
+    assert [row.job for row in rows] == ["new"] * 5 + ["old"] * 5, "the newest job first"
+    assert [row.opponent for row in rows[:5]] == [f"heuristic:{level}" for level in REPORTED]
+    grid = draw_evaluations(rows[:5], 90, 9, THEME)
+    lines = grid.text().splitlines()
+    assert lines[0].split() == "against wins interval sampled interval matches update when maps".split()
+    assert lines[5].split()[:8] == ["expert", "31%", "21", "to", "39", "25%", "14", "to"]
+    assert lines[5].endswith("path 100x100x20")
+    column = lines[0].index("wins")
+    assert [grid.roles[y][column + 3] for y in (5, 4, 3)] == ["bad", "", "good"]
+    narrow = draw_evaluations(rows[:5], 31, 4, THEME).text().splitlines()
+    assert narrow[0].split() == ["against", "wins", "interval", "sampled"] and narrow[-1].startswith("and 3 more")
+    assert "echelon eval adds them" in draw_evaluations([], 40, 4, THEME).text()
+
+
+def test_evaluation_job_shows_running_win_rates_then_results():
+    start = replace(start_event(), preset="eval")
+    builder = SnapshotBuilder([start, *batch_events(13)])
+    text = draw_evaluations(evaluation_rows(builder.snapshot()), 60, 9, THEME).text()
+    assert [line.split()[0] for line in text.splitlines()[1:6]] == list(REPORTED) and text.count("40/80") == 2
+    for event in report_events(120, "job"):
+        builder.add(event)
+    assert "/80" not in draw_evaluations(evaluation_rows(builder.snapshot()), 60, 9, THEME).text()
+    assert builder.snapshot().progress == 13 / 40 and builder.snapshot().eta_s == pytest.approx(27 * 9.5)
+    assert unneeded_panels(builder.snapshot()) == PANELS.keys() - {"evaluations", "log"}
+
+
+def test_evaluations_panel_needs_results():
+    assert "evaluations" in unneeded_panels(SnapshotBuilder([start_event()]).snapshot())
+    assert "evaluations" not in unneeded_panels(canned_view().snapshot)
 
 
 def test_machine_panel_omits_unknown_values():

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from echelon.jobs.status import JobStatus, job_status
 from echelon.runs import RunPaths
-from echelon.telemetry.events import EventResume, EventUpdate
+from echelon.telemetry.evaluations import read_evaluations
+from echelon.telemetry.events import EventEval, EventResume, EventUpdate
 from echelon.telemetry.heat_maps import heat_files, read_heat
 from echelon.telemetry.latest import UNTIL_WITH_START, read_latest
 from echelon.telemetry.preview import sample_updates
@@ -40,6 +42,7 @@ class RunFollower:
         self.paths = RunPaths(root)
         self._log = LogFollower(self.paths.log_trainer, max_lines=TAIL_LINES)
         self._heat_maps = HeatMapFollower(self.paths.heat)
+        self._evaluations = EvaluationsFollower(self.paths.evals)
         self._status: JobStatus | None = None
         self._problem = ""
         self._feed = SnapshotFeed(self.paths.metrics)
@@ -66,6 +69,7 @@ class RunFollower:
             changed = self._poll_records()
             changed = self._log.poll() or changed
             changed = self._heat_maps.poll() or changed
+            changed = self._evaluations.poll() or changed
         except OSError as error:
             self._problem = f"run {self.paths.id!r} cannot be read: {error.strerror}"
         return changed or before != (self._status, self._problem, self._feed.behind)
@@ -109,13 +113,34 @@ class RunFollower:
             reason=status.reason if status else "",
             phase=status.phase if status else "",
             preset=status.preset if status else "",
-            snapshot=self._snapshot,
+            snapshot=replace(self._snapshot, reports=self._evaluations.results),
             curves=self._curves,
             heat_maps=self._heat_maps.heat_maps,
             log_tail=tuple(self._log.lines),
             problem=self._problem,
             behind=self._feed.behind,
         )
+
+
+class EvaluationsFollower:
+    """Results of evaluation jobs of a run."""
+
+    def __init__(self, path: Path) -> None:
+        self.results: tuple[EventEval, ...] = ()
+        self._path = path
+        self._state: tuple[int, int] | None = None
+
+    def poll(self) -> bool:
+        """Read the results if their file has changed; return whether they have."""
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return False
+        if (state := (found.st_mtime_ns, found.st_size)) == self._state:
+            return False
+        before, self._state = self.results, state
+        self.results = read_evaluations(self._path)
+        return self.results != before
 
 
 class HeatMapFollower:

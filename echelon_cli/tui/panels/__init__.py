@@ -18,10 +18,11 @@ from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.charts.chart import Chart, Series
 from echelon_cli.tui.charts.plot import Mark
 from echelon_cli.tui.format import measured, percent, speed
-from echelon_cli.tui.layout import Slot
+from echelon_cli.tui.layout import COLUMNS, Slot
 from echelon_cli.tui.panels.bars import PanelOutcomes, PanelRewardTerms, PanelSpeed
 from echelon_cli.tui.panels.base import CONFIDENCE_Z, DASH_COLUMNS, Panel, PanelChart
 from echelon_cli.tui.panels.curriculum import PanelCurriculum
+from echelon_cli.tui.panels.evaluations import PanelEvaluations, has_evaluations
 from echelon_cli.tui.panels.heat_maps import PanelHeatMaps
 from echelon_cli.tui.panels.league_rating import PanelLeagueRating
 from echelon_cli.tui.panels.log import PanelLog
@@ -203,6 +204,13 @@ PANELS: dict[str, PanelSpec] = {
         make=PanelCurriculum,
         help="curriculum parameters and their changes, newest first; maximised, with steps and reason",
     ),
+    "evaluations": PanelSpec(
+        title="evaluations",
+        page="progress",
+        make=PanelEvaluations,
+        is_needed=has_evaluations,
+        help="results of echelon eval; maximised, with matches, update, time and maps",
+    ),
     "machine": PanelSpec(title="machine", page="machine", span=1, make=PanelMachine),
     "system_metrics": PanelSpec(
         title="system metrics",
@@ -223,6 +231,9 @@ COMPARED: tuple[str, ...] = tuple(name for name, spec in PANELS.items() if spec.
 
 SLOTS: tuple[Slot, ...] = tuple(Slot(name, spec.page, spec.span) for name, spec in PANELS.items())
 
+EVALUATION_SLOTS: tuple[Slot, ...] = tuple(Slot(name, PANELS[name].page, COLUMNS) for name in ("evaluations", "log"))
+"""Panels of an evaluation job, shown at once."""
+
 
 def chart_of(name: str) -> Chart:
     """Return the chart of a panel; ``ValueError`` for a panel without one."""
@@ -232,6 +243,13 @@ def chart_of(name: str) -> Chart:
     return found
 
 
+def slots_of(snapshot: RunSnapshot) -> tuple[Slot, ...]:
+    """Return the positions of the panels of a run or an evaluation job."""
+    return EVALUATION_SLOTS if snapshot.is_evaluation else SLOTS
+
+
 def unneeded_panels(snapshot: RunSnapshot) -> frozenset[str]:
     """Return the panels for which the run will never have data."""
+    if snapshot.is_evaluation:
+        return frozenset(PANELS) - {slot.name for slot in EVALUATION_SLOTS}
     return frozenset(name for name, spec in PANELS.items() if not spec.is_needed(snapshot))

@@ -7,9 +7,11 @@ import math
 from rich.cells import cell_len
 from textual.reactive import reactive
 
+from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.listing import ALERT_LIFETIME_S
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import FIGURE_ROWS, brief, count, duration, large, measured, percent, short_run_id, speed
+from echelon_cli.tui.panels.opponents import display_name
 from echelon_cli.tui.theme import STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, Span, share_bar, truncate
 
@@ -91,7 +93,7 @@ def subtitle(view: RunView) -> tuple[list[str], str]:
         activity = STARTING if view.state == "starting" else ""
         return [part for part in (view.preset, activity) if part], "dim"
     parts = [view.preset, f"against {view.opponent}" if view.opponent else "", start.device]
-    parts += [f"{start.num_envs} environments", f"{count(start.parameters)} parameters"]
+    parts += [f"{start.num_envs} environments", f"{count(start.parameters)} parameters" if start.parameters else ""]
     return [part for part in parts if part], "dim"
 
 
@@ -103,17 +105,49 @@ def time_left(view: RunView) -> str:
     return f"{duration(snapshot.eta_s)} left" if snapshot.eta_s is not None else ""
 
 
-def _draw_large_figures(grid: Grid, view: RunView, theme: Theme) -> None:
-    """Draw the four headline figures in large digits below their labels."""
+Figure = tuple[str, str, tuple[str, ...], str]
+"""Label, value, notes of which the first that fits is shown, and role."""
+
+
+def _figures(view: RunView) -> tuple[Figure, ...]:
+    """Return the four headline figures."""
     update, snapshot = view.snapshot.update, view.snapshot
     ended = not view.is_alive and bool(view.state)
+    if snapshot.is_evaluation:
+        return _evaluation_figures(snapshot, ended)
     elapsed = update.elapsed_s if ended and update else snapshot.eta_s
-    figures = (
+    return (
         ("win rate", percent(update.win_rate) if update else "-", _evaluation_notes(view), "good"),
         ("return", measured(update.avg_return) if update else "-", (RECENT,), "series1"),
         ("steps/s", speed(update.steps_per_s) if update else "-", (f"{count(snapshot.global_step)} steps",), "series1"),
         ("took" if ended else "time left", brief(elapsed), (f"update {update.update}" if update else "",), ""),
     )
+
+
+def _matches(snapshot: RunSnapshot) -> tuple[int, int]:
+    """Return the matches that an evaluation job has played, and all of its matches; 0 and 0 while unknown."""
+    return (snapshot.batches[-1].played, snapshot.batches[-1].matches) if snapshot.batches else (0, 0)
+
+
+def _evaluation_figures(snapshot: RunSnapshot, ended: bool) -> tuple[Figure, ...]:
+    """Return the headline figures of an evaluation job."""
+    (played, matches), seconds = _matches(snapshot), sum(batch.duration_s for batch in snapshot.batches)
+    wins, notes = "-", ("",)
+    if snapshot.batches:
+        last = snapshot.batches[-1]
+        actions = "mean" if last.deterministic else "sampled"
+        wins, notes = percent(last.win_rate), (f"{actions}, against {display_name(last.opponent)}", actions)
+    return (
+        ("win rate", wins, notes, "good"),
+        ("matches", count(played), (f"of {count(matches)}",), "series1"),
+        ("matches/s", measured(played / seconds) if seconds > 0 else "-", ("",), "series1"),
+        ("took" if ended else "time left", brief(seconds if ended else snapshot.eta_s), ("",), ""),
+    )
+
+
+def _draw_large_figures(grid: Grid, view: RunView, theme: Theme) -> None:
+    """Draw the four headline figures in large digits below their labels."""
+    figures = _figures(view)
     width = grid.width // len(figures)
     for i, (label, value, notes, role) in enumerate(figures):
         x = i * width + 1
@@ -142,7 +176,9 @@ def _draw_progress(grid: Grid, y: int, view: RunView, theme: Theme) -> None:
     """Draw the progress bar across the screen, with the limits of the run at its right."""
     snapshot = view.snapshot
     text = percent(snapshot.progress)
-    if snapshot.start:
+    if snapshot.is_evaluation:
+        text += f" of {count(_matches(snapshot)[1])} matches"
+    elif snapshot.start:
         limit = f" or {snapshot.start.max_minutes:g} min" if snapshot.start.max_minutes else ""
         text += f" of {count(snapshot.start.total_steps)} steps{limit}"
     width = grid.width - len(text) - 4
@@ -151,17 +187,13 @@ def _draw_progress(grid: Grid, y: int, view: RunView, theme: Theme) -> None:
 
 def _draw_figures(grid: Grid, view: RunView, theme: Theme) -> None:
     """Draw the headline figures in one line, and the progress bar in the remaining columns."""
-    update, snapshot = view.snapshot.update, view.snapshot
-    spans: list[Span] = [
-        (" ", ""),
-        (percent(update.win_rate) if update else "-", "good"),
-        (" win rate  ", "dim"),
-        (speed(update.steps_per_s) if update else "-", "series1"),
-        (" steps/s  ", "dim"),
-        (measured(update.avg_return) if update else "-", "series1"),
-        (" return  ", "dim"),
-    ]
-    if snapshot.evals and grid.width >= EVALUATION_FROM:
+    snapshot = view.snapshot
+    names = ("win rate", "matches", "matches/s") if snapshot.is_evaluation else ("win rate", "steps/s", "return")
+    figures = {label: (value, role) for label, value, _, role in _figures(view)}
+    spans: list[Span] = [(" ", "")]
+    for name in names:
+        spans += [figures[name], (f" {name}  ", "dim")]
+    if snapshot.evals and not snapshot.is_evaluation and grid.width >= EVALUATION_FROM:
         spans += [(percent(snapshot.evals[-1].win_rate), "mark"), (" eval  ", "dim")]
     x = grid.spans(0, 1, spans)
     width = grid.width - x - 6

@@ -61,6 +61,8 @@ class ChartScreen(BaseScreen):
         self.viewport = Viewport()
         self.page, self.maximised = self.PAGES[0], ""
         self.slots = self.SLOTS
+        self.on_one_page = False
+        """Whether all panels are shown at once, on small screens too."""
         self.hidden: frozenset[str] = frozenset()
         self.unneeded: frozenset[str] = frozenset()
         """Panels without data, shown only if a search finds them."""
@@ -73,7 +75,7 @@ class ChartScreen(BaseScreen):
         found = matching({name: self.search_text(name) for name in self.panels}, self.query_text)
         excluded = self.hidden | (self.panels.keys() - found if self.query_text else self.unneeded)
         # search results are shown at once, whichever page they are on
-        wide = is_wide(width, height - header_rows - 1) or bool(self.query_text)
+        wide = is_wide(width, height - header_rows - 1) or bool(self.query_text) or self.on_one_page
         tabs = self.query_one(Tabs)
         tabs.display = not wide or bool(self.maximised)
         tabs.page, tabs.maximised = self.page, self.maximised

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, unneeded_panels
+from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, slots_of, unneeded_panels
 from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
 from echelon_cli.tui.screens.chart_screen import CHART_KEYS, PANEL_KEYS, ChartScreen
@@ -73,7 +73,8 @@ class RunScreen(RunActions, ChartScreen):
             for panel in self.panels.values():
                 panel.view = view
             if (unneeded := unneeded_panels(view.snapshot)) != self.unneeded:
-                self.unneeded = unneeded
+                self.unneeded, self.slots = unneeded, slots_of(view.snapshot)
+                self.on_one_page = view.snapshot.is_evaluation
                 self.relayout()
 
     def lay_out(self, width: int, height: int) -> None:

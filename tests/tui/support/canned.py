@@ -24,6 +24,7 @@ from echelon.telemetry.events import (
     EventEnd,
     EventEpisodes,
     EventEval,
+    EventEvalBatch,
     EventLeague,
     EventRating,
     EventStart,
@@ -38,6 +39,9 @@ EVAL_EVERY = 50
 MAP_SIZES = {0: [50, 60], 60: [65, 80], 120: [80, 100]}
 """Map sizes by the update from which they apply."""
 START_TIME = 1_795_000_000.0
+
+REPORTED = {"trivial": 0.96, "easy": 0.87, "medium": 0.74, "hard": 0.5, "expert": 0.31}
+"""Win rates of evaluation jobs by level."""
 
 CONFIG = {"preset": "quickstart", "opponents": {"kind": "heuristic", "skill": "legacy"}}
 
@@ -147,6 +151,32 @@ def eval_event(update: int, wins: float) -> EventEval:
     )  # fmt: skip
 
 
+def report_events(update: int, job: str) -> Iterator[EventEval]:
+    """Yield the results of an evaluation job against every level."""
+    for number, (level, wins) in enumerate(REPORTED.items()):
+        yield EventEval(
+            time=START_TIME + 900 + update + number, update=update, global_step=update * STEPS_PER_UPDATE,
+            opponent=f"heuristic:{level}", episodes=80, win_rate=wins, loss_rate=1 - wins, win_low=max(0.0, wins - 0.1),
+            win_high=min(1.0, wins + 0.08), sampled_win_rate=wins - 0.06, sampled_low=wins - 0.17,
+            sampled_high=wins + 0.05, purpose="report", job=job, checkpoint="0f" * 8, maps="path",
+            map_size=[100, 100, 20], seeds=list(range(2**30, 2**30 + 40)),
+        )  # fmt: skip
+
+
+def batch_events(played: int, batches: int = 4, size: int = 20) -> Iterator[EventEvalBatch]:
+    """Yield the first ``played`` batches of an evaluation job against every level."""
+    parts = [(n, level, mean) for n in range(batches) for level in REPORTED for mean in (True, False)]
+    for number, (batch, level, mean) in enumerate(parts[:played], start=1):
+        wins = REPORTED[level] - 0.06 * (not mean)
+        yield EventEvalBatch(
+            time=START_TIME + 10 * number, batch=batch, opponent=f"heuristic:{level}", deterministic=mean,
+            played=size * number, matches=size * len(parts), episodes=size * (batch + 1),
+            episodes_planned=size * batches,
+            wins=round(wins * size * (batch + 1)), win_low=max(0.0, wins - 0.2 / (batch + 1)),
+            win_high=min(1.0, wins + 0.2 / (batch + 1)), duration_s=9.5,
+        )  # fmt: skip
+
+
 def league_event(update: int, step: int, elo: float) -> EventLeague:
     """Return the league record of a snapshot; the second one is promoted."""
     return EventLeague(
@@ -203,6 +233,23 @@ def make_run(
         atomic_write(paths.exit, json.dumps({"code": code, "message": message, "update": updates, "global_step": step}))
     else:
         write_progress(paths, updates, step)
+    return paths
+
+
+def make_evaluation(home: Path, name: str, *, batches: int) -> RunPaths:
+    """Write the folder of an evaluation job that has played some batches; it runs where its lock is held."""
+    paths = RunPaths(home / name)
+    for folder in (paths.log, paths.control):
+        folder.mkdir(parents=True)
+    write_spec(paths, JobSpec(kind="eval", config={"preset": "eval"}, created=time.time() - 400))
+    lines = []
+    with EventLog(paths.metrics) as log:
+        for event in (EventStart(time=START_TIME, device="cpu", preset="eval", num_envs=20), *batch_events(batches)):
+            log.append(event)
+            stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(event.time))
+            lines.append(f"{stamp} {event.kind} {getattr(event, 'opponent', 'device=cpu')}")
+    paths.log_trainer.write_text("\n".join(lines) + "\n")
+    write_progress(paths, 120, 120 * STEPS_PER_UPDATE)
     return paths
 
 

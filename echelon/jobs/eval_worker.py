@@ -1,0 +1,86 @@
+"""The process that plays an evaluation: ``python -m echelon.jobs.eval_worker RUN``, started by a supervisor.
+
+It reports, writes progress and stops like the training process. Every batch is recorded when it has been played, so the
+process needs no checkpoint: started again after any end, it plays the batches that are not recorded yet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from echelon.files import atomic_write
+from echelon.jobs import worker
+from echelon.jobs.evaluations import append_evaluation, batch_event, played_parts
+from echelon.jobs.spec import read_spec
+from echelon.jobs.worker import LEVEL_ABANDON, RunLink
+from echelon.runs import RunPaths
+from echelon.telemetry.events import EventAlert, EventEnd, EventEval, EventStart
+from echelon.telemetry.lines import strict
+from echelon.telemetry.log import EventLog
+
+
+class _Abandoned(Exception):
+    """A stop was requested that does not wait for the end of the batch."""
+
+
+def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
+    """Play the evaluation that the spec asks for and write its results."""
+    from echelon.training.runtime.threads import thread_environment
+
+    os.environ.update(thread_environment())
+    from echelon.training.eval_job import EvalMatches, EvalPlan
+    from echelon.training.runtime.devices import resolve_device
+
+    plan = EvalPlan.from_dict(read_spec(paths).config.get("eval"))
+    matches = EvalMatches(replace(plan, device=str(resolve_device(plan.device))), paths.root)
+    position = {"update": matches.update, "global_step": matches.global_step}
+    played = played_parts(paths.matches, plan)
+    batch_size = 2 * len(plan.batches()[0])
+    link.emit(EventStart(device=plan.device, seed=matches.seeds[0], preset="eval", num_envs=batch_size))
+
+    def on_step(finished: int) -> None:
+        link.report(sum(len(part.results) for part in played.values()) + finished, plan.matches, "matches")
+        if link.should_stop() >= LEVEL_ABANDON:
+            raise _Abandoned
+
+    try:
+        with EventLog(paths.matches) as log:
+            parts = matches.play(tuple(played), on_step)
+            while not link.should_stop() and (newest := next(parts, None)) is not None:
+                played[newest.part] = newest
+                event = batch_event(played, newest, plan)
+                log.append(event)
+                log.sync()
+                link.emit(replace(event, results=[]))
+            parts.close()
+    except _Abandoned:
+        pass
+    if len(played) < len(plan.parts()):
+        link.emit(EventEnd(reason="stopped", **position))
+        return
+    stats = {opponent: matches.stats(opponent, played) for opponent in plan.opponents}
+    replays = sorted(result.replay for part in played.values() for result in part.results if result.replay)
+    atomic_write(paths.result, json.dumps(strict({**matches.result(stats, replays), "job": paths.id})) + "\n")
+    for opponent, found in stats.items():
+        event = matches.event(opponent, found, paths.id)
+        link.emit(event)
+        if plan.run:
+            _append(RunPaths(Path(plan.run)), event, link)
+    link.emit(EventEnd(reason="completed", episodes=plan.matches, **position))
+
+
+def _append(run: RunPaths, event: EventEval, link: RunLink) -> None:
+    """Append a result to the evaluated run; the job has it too, so a run that is gone costs an alert."""
+    try:
+        append_evaluation(run.evals, event)
+    except OSError as error:
+        reason = error.strerror or error
+        link.emit(EventAlert(message=f"result could not be appended to {str(run.evals)!r}: {reason}"))
+
+
+if __name__ == "__main__":
+    sys.exit(worker.main(work=work, phase="playing"))

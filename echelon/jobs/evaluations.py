@@ -1,0 +1,94 @@
+"""Files of evaluation jobs: the batches that a job has played, and the results of a run.
+
+``matches.jsonl`` in the job's folder has one writer; a batch in it is never played again. ``evals.jsonl`` in the folder
+of the evaluated run has any number of writers, each of which appends one result at a time under a lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from echelon.jobs import lock
+from echelon.telemetry.evaluations import read_evaluations
+from echelon.telemetry.events import EventEval, EventEvalBatch
+from echelon.telemetry.log import EventLog, read_events
+
+if TYPE_CHECKING:
+    from echelon.training.eval_job import EvalPlan, Part, PlayedPart
+
+LOCK_LIMIT_S = 60.0
+"""Longest wait for other writers of ``evals.jsonl`` [s]; an append takes milliseconds."""
+
+
+def append_evaluation(path: Path, event: EventEval) -> None:
+    """Append a result durably, unless the same job has appended its result against this opponent before.
+
+    ``OSError`` where the file cannot be written.
+    """
+    with _locked(path), EventLog(path) as log:
+        if not any((e.job, e.opponent) == (event.job, event.opponent) for e in read_evaluations(path)):
+            log.append(event)
+            log.sync()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock on a file that is created where it is missing; ``OSError`` after ``LOCK_LIMIT_S``."""
+    deadline = time.monotonic() + LOCK_LIMIT_S
+    while (handle := lock.acquire(path)) is None:
+        if time.monotonic() > deadline:
+            raise OSError(f"{str(path)!r} is locked by another process")
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def played_parts(path: Path, plan: EvalPlan) -> dict[Part, PlayedPart]:
+    """Return the recorded parts of a plan in order of play; a record that is damaged or incomplete does not count."""
+    from echelon.config.validation import validator
+    from echelon.training.episode_results import EpisodeResult
+    from echelon.training.eval_job import Part, PlayedPart
+
+    read = validator(list[EpisodeResult]).validate_python
+    found: dict[Part, PlayedPart] = {}
+    for event in read_events(path)[0]:
+        if not isinstance(event, EventEvalBatch):
+            continue
+        part = Part(event.batch, event.opponent, event.deterministic)
+        with contextlib.suppress(ValueError):
+            results = tuple(read(event.results))
+            if plan.parts().get(part) == len(results):
+                found.setdefault(part, PlayedPart(part=part, results=results, duration_s=event.duration_s))
+    return {part: found[part] for part in plan.parts() if part in found}
+
+
+def batch_event(played: Mapping[Part, PlayedPart], newest: PlayedPart, plan: EvalPlan) -> EventEvalBatch:
+    """Return the record of the ``newest`` part with the counts so far, which include it."""
+    from echelon.statistics import wilson_interval
+
+    part = newest.part
+    same = [p for key, p in played.items() if (key.opponent, key.deterministic) == (part.opponent, part.deterministic)]
+    episodes = sum(len(p.results) for p in same)
+    wins = sum(result.outcome == "win" for p in same for result in p.results)
+    low, high = wilson_interval(wins, episodes)
+    return EventEvalBatch(
+        batch=part.batch,
+        opponent=part.opponent,
+        deterministic=part.deterministic,
+        played=sum(len(p.results) for p in played.values()),
+        matches=plan.matches,
+        episodes=episodes,
+        episodes_planned=2 * plan.seeds,
+        wins=wins,
+        win_low=low,
+        win_high=high,
+        duration_s=newest.duration_s,
+        results=[asdict(result) for result in newest.results],
+    )

@@ -1,0 +1,121 @@
+"""Results of evaluation jobs: the file ``evals.jsonl`` of a run, and rows for its tables.
+
+A job writes one ``EventEval`` per opponent into the run that it evaluated; its own records contain the same results,
+and before them the batches that it has played.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from echelon.telemetry.events import EventEval, EventEvalBatch
+from echelon.telemetry.log import EventFollower
+from echelon.telemetry.snapshot import RunSnapshot
+
+MAX_EVALUATIONS = 1000
+"""Newest results that are read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WinRate:
+    """A win rate with its 95 % confidence interval."""
+
+    rate: float
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationRow:
+    """One line of a table of evaluations: a policy against one opponent."""
+
+    opponent: str
+    mean: WinRate | None = None
+    """With mean actions; None where they were not played."""
+    sampled: WinRate | None = None
+    """With sampled actions."""
+    episodes: int = 0
+    """Matches played so far with each kind of actions."""
+    planned: int = 0
+    """Matches planned with each kind of actions."""
+    update: int = 0
+    """Update of the evaluated checkpoint."""
+    first_seed: int = -1
+    """First seed; -1 where unknown."""
+    maps: str = ""
+    """Kind and size of the maps; empty where unknown."""
+    job: str = ""
+    time: float = 0.0
+    """End of the evaluation, or of its newest batch [s since the epoch]."""
+
+
+def newest_results(events: Iterable[object]) -> tuple[EventEval, ...]:
+    """Return the results among ``events``, oldest first; one that a resumed job wrote again counts once."""
+    found: dict[tuple[str, str], EventEval] = {}
+    for event in events:
+        if isinstance(event, EventEval):
+            found.setdefault((event.job, event.opponent), event)
+    return tuple(found.values())[-MAX_EVALUATIONS:]
+
+
+def read_evaluations(path: Path) -> tuple[EventEval, ...]:
+    """Return the results of evaluation jobs in ``evals.jsonl``, oldest first; none where there is no such file."""
+    try:
+        return newest_results(EventFollower(path).poll())
+    except OSError:
+        return ()
+
+
+def evaluation_rows(snapshot: RunSnapshot) -> list[EvaluationRow]:
+    """Return the rows of a run or of an evaluation job: the newest job first, its opponents in order of play."""
+    if snapshot.is_evaluation:
+        done = {event.opponent: row_of(event) for event in newest_results(snapshot.evals)}
+        running = rows_of_batches(snapshot.batches)
+        return [done.get(row.opponent, row) for row in running]
+    jobs: dict[str, list[EvaluationRow]] = {}
+    for event in snapshot.reports:
+        jobs.setdefault(event.job, []).append(row_of(event))
+    return [row for rows in reversed(jobs.values()) for row in rows]
+
+
+def row_of(event: EventEval) -> EvaluationRow:
+    """Return the row of a result."""
+    rate = WinRate(rate=event.win_rate, low=event.win_low, high=event.win_high)
+    sampled = WinRate(rate=event.sampled_win_rate, low=event.sampled_low, high=event.sampled_high)
+    has_both = math.isfinite(event.sampled_win_rate)
+    size = "x".join(map(str, event.map_size))
+    return EvaluationRow(
+        opponent=event.opponent,
+        mean=rate if event.deterministic else None,
+        sampled=rate if not event.deterministic else sampled if has_both else None,
+        episodes=event.episodes,
+        planned=event.episodes,
+        update=event.update,
+        first_seed=event.seeds[0] if event.seeds else -1,
+        maps=f"{event.maps} {size}".strip(),
+        job=event.job,
+        time=event.time,
+    )
+
+
+def rows_of_batches(batches: Iterable[EventEvalBatch]) -> list[EvaluationRow]:
+    """Return a row per opponent with the win rates so far."""
+    newest: dict[str, dict[bool, EventEvalBatch]] = {}
+    for batch in batches:
+        newest.setdefault(batch.opponent, {})[batch.deterministic] = batch
+    return [_running_row(opponent, found) for opponent, found in newest.items()]
+
+
+def _running_row(opponent: str, found: dict[bool, EventEvalBatch]) -> EvaluationRow:
+    rates = {key: WinRate(rate=b.win_rate, low=b.win_low, high=b.win_high) for key, b in found.items()}
+    return EvaluationRow(
+        opponent=opponent,
+        mean=rates.get(True),
+        sampled=rates.get(False),
+        episodes=max(b.episodes for b in found.values()),
+        planned=max(b.episodes_planned for b in found.values()),
+        time=max(b.time for b in found.values()),
+    )

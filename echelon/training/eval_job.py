@@ -1,0 +1,360 @@
+"""The matches of an evaluation job: a plan, the batches it consists of, and the result computed from recorded matches.
+
+A batch is a part of the seeds, each from both sides. It is played against one opponent with mean or with sampled
+actions at a time, and such a ``Part`` is what a job records. Parts do not depend on each other, so a resumed job plays
+the remaining ones and ends with the result that it would have had.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from echelon.config import EnvConfig, Fairness, with_fairness
+from echelon.config.seeds import eval_seeds
+from echelon.config.validation import validated
+from echelon.env.layout import dim_of_version
+from echelon.replay.header import TeamInfo
+from echelon.rl.weights import LoadedPolicy, version_of
+from echelon.telemetry.events import EventEval
+from echelon.training.episode_results import EpisodeResult, EvalStats, episode_result, statistics_of
+from echelon.training.evaluation import MakeEnv, eval_event, make_eval_env, play_episodes
+from echelon.training.opponents.outcomes import team_hit_points
+from echelon.training.opponents.pool import SCRIPTED, OpponentRunner, level_of
+from echelon.training.opponents.rating import FixedOpponents
+from echelon.training.policy_agent import env_config_of
+from echelon.training.ppo.collect import BatchedEnv
+from echelon.training.recording import Recording, RecordingPlan
+from echelon.training.records import ActionCounter, RowLayout
+from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.weights import load_policy
+
+ROWS_PER_BATCH = {"cpu": 160, "cuda": 2560}
+"""Mechs that the policy controls in one batch, by type of device; a killed job loses at most one batch."""
+OPPONENT_NAME = "opponent"
+"""Name of the opponent policy within the batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalPlan:
+    """What an evaluation job plays; stored in its spec."""
+
+    target: str
+    """Policy as the command named it, or a scripted level as ``heuristic:LEVEL``."""
+    policy: str = ""
+    """File with a copy of the policy, relative to the job's folder: checkpoints of a running training are deleted."""
+    opponents: tuple[str, ...]
+    """Names of the opponents: scripted ones as ``heuristic:LEVEL``, or one policy."""
+    opponent_policy: str = ""
+    """File with a copy of the opponent's policy; empty for scripted opponents."""
+    ladder: bool = False
+    """Whether the result lists levels."""
+    seeds: int
+    """Number of held-out seeds; each is played from both sides."""
+    batch_seeds: int
+    """Most seeds of a batch."""
+    weapon_prob: float
+    size: int | None = None
+    """Map edge [vox]; None for that of the training."""
+    maps: Fairness | None = None
+    """Kind of the maps; None for that of the training."""
+    deterministic: bool = True
+    """Mean actions and then sampled ones; otherwise sampled ones only."""
+    device: str = "cpu"
+    threads: int = 0
+    """CPU threads; 0 uses every core."""
+    run: str = ""
+    """Folder of the evaluated run, which gets the results; empty for a policy that is in no run."""
+    replays: str = ""
+    """Folder of recordings; empty to record nothing."""
+    replay_prefix: str = ""
+
+    @classmethod
+    def from_dict(cls, row: Any) -> EvalPlan:
+        """Return the plan that ``asdict`` wrote; ``ValueError`` where it is damaged."""
+        plan = validated(cls, row)
+        if not plan.opponents or plan.seeds < 1 or plan.batch_seeds < 1:
+            raise ValueError("evaluation plan has no opponents or no seeds, expected at least one of each")
+        return plan
+
+    @property
+    def modes(self) -> tuple[bool, ...]:
+        """Kinds of actions to play: True for mean actions, False for sampled ones; a scripted level has one kind."""
+        return (True,) if level_of(self.target) else (True, False) if self.deterministic else (False,)
+
+    @property
+    def matches(self) -> int:
+        """Number of matches of the whole job."""
+        return 2 * self.seeds * len(self.opponents) * len(self.modes)
+
+    def batches(self) -> list[range]:
+        """Return the positions of each batch in the list of seeds; sizes differ by at most one."""
+        count = -(-self.seeds // self.batch_seeds)
+        return [range(i * self.seeds // count, (i + 1) * self.seeds // count) for i in range(count)]
+
+    def parts(self) -> dict[Part, int]:
+        """Return every part in order of play, with its number of matches."""
+        return {
+            Part(batch, opponent, mode): 2 * len(positions)
+            for batch, positions in enumerate(self.batches())
+            for opponent in self.opponents
+            for mode in self.modes
+        }
+
+
+@dataclass(frozen=True)
+class Part:
+    """One batch against one opponent with one kind of actions."""
+
+    batch: int
+    opponent: str
+    deterministic: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayedPart:
+    """A part with its results, in the order in which its matches ended."""
+
+    part: Part
+    results: tuple[EpisodeResult, ...]
+    duration_s: float
+
+
+def batch_seeds(env: EnvConfig, device: str) -> int:
+    """Return the most seeds of a batch for environments of this size."""
+    return max(1, ROWS_PER_BATCH[torch.device(device).type] // (2 * env.team_size))
+
+
+def environment_of(meta: dict[str, Any], size: int | None = None, maps: Fairness | None = None) -> EnvConfig:
+    """Return the environment a policy was trained in, with maps of edge ``size`` [vox] and this fairness if given."""
+    env = env_config_of(meta)
+    env = env if maps is None else with_fairness(env, maps)
+    return env if size is None else replace(env, world=replace(env.world, size_x=size, size_y=size))
+
+
+def check_interfaces(loaded: LoadedPolicy, other: LoadedPolicy, target: str, opponent: str) -> None:
+    """Raise ``ValueError`` where two policies, of whichever observation versions, cannot play in one batch."""
+
+    def interface(policy: LoadedPolicy) -> tuple[Any, ...]:
+        env = environment_of(policy.meta)
+        return dim_of_version(env, policy.policy.obs_dim, 1), env.obs_layout, env.comm_dim
+
+    if interface(loaded) != interface(other):
+        raise ValueError(f"opponent {opponent!r} has another observation layout than {target}; both must be equal")
+
+
+class EvalMatches:
+    """Plays the parts of a plan."""
+
+    def __init__(self, plan: EvalPlan, folder: Path, make_env: MakeEnv | None = None) -> None:
+        """Load the policies from the job's ``folder``."""
+        self.plan, self._make_env = plan, make_env
+        self.policy = load_policy(folder / plan.policy, plan.device) if plan.policy else None
+        """The evaluated policy; None for a scripted level."""
+        self.other = load_policy(folder / plan.opponent_policy, plan.device) if plan.opponent_policy else None
+        self.meta = self.policy.meta if self.policy else scripted_meta()
+        self.env = environment_of(self.meta, plan.size, plan.maps)
+        self.seeds = eval_seeds(plan.seeds)
+
+    @property
+    def update(self) -> int:
+        """Update of the evaluated checkpoint."""
+        return int(self.meta.get("update", 0))
+
+    @property
+    def global_step(self) -> int:
+        """Learner agent-steps of the evaluated checkpoint."""
+        return int(self.meta.get("global_step", 0))
+
+    def play(self, done: Collection[Part], on_step: Callable[[int], object]) -> Iterator[PlayedPart]:
+        """Play every part that is not in ``done`` and yield it with its results.
+
+        ``on_step`` is called before every step with the number of finished matches of the part.
+        """
+        for number, positions in enumerate(self.plan.batches()):
+            parts = [part for part in self.plan.parts() if part.batch == number and part not in done]
+            if not parts:
+                continue
+            batch = make_eval_env(
+                self.env,
+                [self.seeds[i] for i in positions],
+                weapon_prob=self.plan.weapon_prob,
+                skill=level_of(parts[0].opponent) or "medium",
+                device=self.plan.device,
+                threads=self.plan.threads,
+                make_env=self._make_env,
+                policy_opponents=self.other is not None,
+                opponent_obs_version=version_of(self.other.meta) if self.other else None,
+            )
+            try:
+                for part in parts:
+                    began = time.perf_counter()
+                    results = self._play(part, batch, positions, on_step)
+                    yield PlayedPart(part=part, results=results, duration_s=time.perf_counter() - began)
+            finally:
+                batch.close()
+
+    def _play(
+        self, part: Part, batch: BatchedEnv, positions: range, on_step: Callable[[int], object]
+    ) -> tuple[EpisodeResult, ...]:
+        """Return the results of a part in the order in which its matches ended."""
+        if level := level_of(part.opponent):
+            batch.set_heuristic_skill(level)
+        is_recorded = bool(self.plan.replays) and part.deterministic == self.plan.modes[0]
+        recording = self._recording(part, batch, positions) if is_recorded else None
+        counter, finished = ActionCounter(batch), _FinishedMatches(batch)
+        records = play_episodes(
+            self.policy.policy if self.policy else ScriptedPolicy(batch, level_of(self.plan.target)),  # type: ignore[arg-type]
+            batch,
+            self.env.max_steps,
+            deterministic=part.deterministic,
+            # an episode has the same noise in whichever batch it is
+            noise_seed=[side * self.plan.seeds + i for side in (0, 1) for i in positions],
+            on_step=lambda: on_step(finished.count),
+            observers=[recording, counter, finished],
+            opponents=self._opponent_runner(batch, positions[0]),
+        )
+        replays = {} if recording is None else _replays(recording, batch.num_envs)
+        full_hp, layout, counts = team_hit_points(self.env), RowLayout(batch), counter.counts()
+        return tuple(episode_result(r, full_hp, layout, counts[r.env], replays.get(r.env, "")) for r in records)
+
+    def _opponent_runner(self, batch: BatchedEnv, seed: int) -> OpponentRunner | None:
+        """Return a runner that plays the opponent's policy in every episode, None against scripted opponents."""
+        if self.other is None:
+            return None
+        source = FixedOpponents([OPPONENT_NAME] * batch.num_envs, {OPPONENT_NAME: self.other.policy})
+        return OpponentRunner(batch, source, ThreadPool(1), seed=seed)
+
+    def _recording(self, part: Part, batch: BatchedEnv, positions: range) -> Recording:
+        """Return a recording of every match of a part."""
+        level, seeds = level_of(part.opponent), [self.seeds[i] for i in positions]
+        name, opponent = self.names(part.opponent)
+        plan = RecordingPlan(
+            folder=Path(self.plan.replays),
+            seeds=seeds,
+            count=len(seeds),
+            prefix=self.plan.replay_prefix,
+            policy=TeamInfo(name=name, checkpoint=str(self.meta.get("id", ""))),
+            opponent=TeamInfo(
+                name=opponent,
+                level="" if level is None else part.opponent,
+                checkpoint="" if self.other is None else str(self.other.meta.get("id", "")),
+            ),
+            about={"run": Path(self.plan.run).name, "update": self.update, "global_step": self.global_step},
+            policy_columns=self.policy is not None,
+        )
+        return Recording(batch, plan)
+
+    def names(self, opponent: str) -> tuple[str, str]:
+        """Return the names of the policy and of an opponent in recordings."""
+        return f"update {self.update}" if self.policy else self.plan.target, level_of(opponent) or opponent
+
+    def stats(self, opponent: str, played: Mapping[Part, PlayedPart]) -> EvalStats:
+        """Return the statistics against an opponent, from all its parts."""
+        by_mode = []
+        for mode in self.plan.modes:
+            parts = [played[p] for p in self.plan.parts() if (p.opponent, p.deterministic) == (opponent, mode)]
+            results = [result for part in parts for result in part.results]
+            by_mode.append(statistics_of(results, sum(part.duration_s for part in parts)))
+        return replace(by_mode[0], sampled=by_mode[1] if len(by_mode) > 1 else None)
+
+    def event(self, opponent: str, stats: EvalStats, job: str) -> EventEval:
+        """Return the record of the results against an opponent."""
+        world, plan = self.env.world, self.plan
+        event = eval_event(
+            stats,
+            self.seeds,
+            update=self.update,
+            global_step=self.global_step,
+            opponent=opponent,
+            weapon_prob=plan.weapon_prob,
+            deterministic=plan.deterministic,
+            purpose="report",
+        )
+        return replace(
+            event,
+            checkpoint=str(self.meta.get("id", "")),
+            job=job,
+            maps=world.fairness,
+            map_size=[world.size_x, world.size_y, world.size_z],
+        )
+
+    def result(self, stats: dict[str, EvalStats], replays: Sequence[str]) -> dict[str, Any]:
+        """Return the task and the statistics by opponent as plain values."""
+        env, plan = self.env, self.plan
+        task = {
+            "checkpoint": plan.target,
+            "id": str(self.meta.get("id", "")),
+            "weapon_prob": plan.weapon_prob,
+            "deterministic": plan.deterministic,
+            "map": [env.world.size_x, env.world.size_y, env.world.size_z],
+            "maps": env.world.fairness,
+            "packs": env.num_packs,
+            "seconds": env.max_episode_seconds,
+            "observation": env.observation_mode,
+            "first_seed": self.seeds[0],
+            "seeds": len(self.seeds),
+        }
+        if plan.ladder:
+            names = {name: name.removeprefix(f"{SCRIPTED}:") for name in stats}
+            return {**task, "levels": [{"level": names[name], **asdict(found)} for name, found in stats.items()]}
+        ((opponent, found),) = stats.items()
+        return {**task, "opponent": opponent, "replays": list(replays), **asdict(found)}
+
+
+class ScriptedPolicy:
+    """A scripted level in the place of an evaluated policy: its pilots control the mechs that learn."""
+
+    training, noise_dim = False, 0
+
+    def __init__(self, env: BatchedEnv, level: str | None) -> None:
+        self._env: Any = env
+        self._env.set_teacher(level)
+
+    def eval(self) -> None: ...
+
+    def train(self, mode: bool) -> None: ...
+
+    def initial_state(self, rows: int, device: torch.device) -> None: ...
+
+    def act(self, obs: Any, state: None, done: Any, noise: Any) -> tuple[torch.Tensor, None]:
+        """Return the pilots' actions ``[N, A]``."""
+        self._env.label()
+        return self._env.actions.view(-1, self._env.action_dim)[self._env.agent_of_row], None
+
+
+def scripted_meta() -> dict[str, Any]:
+    """Return the metadata of a scripted level: it plays in the default environment."""
+    return {"env_cfg": asdict(EnvConfig())}
+
+
+class _FinishedMatches:
+    """Counts the matches of a batch that are over; an ``EpisodeObserver``."""
+
+    def __init__(self, env: BatchedEnv) -> None:
+        self._env = env
+        self.begin()
+
+    def begin(self) -> None:
+        self._over = torch.zeros(self._env.num_envs, dtype=torch.bool, device=self._env.actions.device)
+        self.count = 0
+
+    def before_step(self, estimate: Callable[[], torch.Tensor]) -> None:
+        """Do nothing; ``estimate`` would return value estimates ``[N]``."""
+
+    def after_step(self) -> None:
+        self._over |= self._env.episode_over
+        self.count = int(self._over.sum())
+
+
+def _replays(recording: Recording, num_envs: int) -> dict[int, str]:
+    """Close a recording of all environments and return the file of each; ``ValueError`` with its fault."""
+    matches = recording.finish()
+    if recording.fault:
+        raise ValueError(recording.fault)
+    return {env: str(match.path) for env, match in zip(range(num_envs), matches, strict=True)}

@@ -1,0 +1,213 @@
+"""Evaluation jobs of ``echelon eval``: prepare, start, resume and follow them, and read their results."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import shutil
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from echelon_cli import output
+
+if TYPE_CHECKING:
+    from echelon.config import Fairness
+    from echelon.jobs.spec import JobSpec
+    from echelon.jobs.status import JobStatus
+    from echelon.rl.weights import LoadedPolicy
+    from echelon.runs import RunPaths
+    from echelon_cli.follow import Follower
+
+POLICY, OPPONENT_POLICY = "policy.pt", "opponent.pt"
+"""Copies of the policies in the job's folder."""
+MAX_RESULT_BYTES = 64 << 20
+"""Size above which a result counts as damaged; 10,000 matches have some 300 KiB."""
+
+
+@dataclass(frozen=True)
+class Opponent:
+    """The opponent of an evaluation."""
+
+    name: str
+    path: Path | None = None
+    """File of its policy; None for the scripted level of that name."""
+
+    @property
+    def title(self) -> str:
+        """Return its name in results."""
+        return self.name if self.path else f"heuristic:{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions:
+    """Options of an evaluation."""
+
+    seeds: int
+    weapon_prob: float
+    size: int | None = None
+    maps: Fairness | None = None
+    deterministic: bool = True
+    device: str = "cpu"
+    threads: int = 0
+
+
+def start(
+    target: Path | str,
+    opponents: list[Opponent],
+    options: EvalOptions,
+    *,
+    ladder: bool = False,
+    record: bool = False,
+    as_json: bool = False,
+) -> Follower:
+    """Start a job that evaluates the policy at path ``target``, or the scripted level of that name; return a follower.
+
+    ``ValueError`` where a policy cannot be read; then no folder is left.
+    """
+    from echelon.jobs.spec import new_spec
+    from echelon.runs import create_run
+    from echelon.training.eval_job import EvalPlan, batch_seeds, check_interfaces, environment_of, scripted_meta
+    from echelon.training.runtime.devices import resolve_device
+    from echelon.training.weights import load_policy
+
+    loaded = None if isinstance(target, str) else load_policy(target)
+    meta = scripted_meta() if loaded is None else loaded.meta
+    env = environment_of(meta, options.size, options.maps)
+    other = load_policy(opponents[0].path) if opponents[0].path else None
+    if other is not None and loaded is not None:
+        check_interfaces(loaded, other, str(target), opponents[0].name)
+    home = None if isinstance(target, str) else run_of(target)
+    plan = EvalPlan(
+        **asdict(options),
+        target=f"heuristic:{target}" if isinstance(target, str) else str(target),
+        policy=POLICY if loaded else "",
+        opponents=tuple(opponent.title for opponent in opponents),
+        opponent_policy=OPPONENT_POLICY if other else "",
+        ladder=ladder,
+        batch_seeds=batch_seeds(env, str(resolve_device(options.device))),
+        run=str(home.absolute()) if home else "",
+        replay_prefix=f"eval-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-u{int(meta.get('update', 0)):06d}",
+    )
+    paths = create_run("eval")
+    if record:
+        plan = replace(plan, replays=str(_replays(target, home, paths)))
+    try:
+        for policy, file in ((loaded, plan.policy), (other, plan.opponent_policy)):
+            if policy is not None:
+                _copy(policy, paths.root / file)
+        return _launched(paths, new_spec("eval", {"preset": "eval", "eval": asdict(plan)}, {}), as_json)
+    except (ValueError, OSError):
+        if not paths.metrics.exists():
+            with contextlib.suppress(OSError):
+                shutil.rmtree(paths.root)
+        raise
+
+
+def run_of(path: Path) -> Path | None:
+    """Return the folder of the run that contains a policy, None for a policy that is in no run."""
+    return next((p for p in (path, *path.absolute().parents) if (p / "spec.json").is_file()), None)
+
+
+def _replays(target: Path | str, home: Path | None, job: RunPaths) -> Path:
+    """Return the folder of recordings: that of the policy's run, one beside its file, or else that of the job."""
+    from echelon import champion
+    from echelon.runs import RunPaths
+
+    if home is not None:
+        return RunPaths(home.absolute()).replays
+    return job.replays if target == champion.FOLDER or isinstance(target, str) else target.absolute().parent / "replays"
+
+
+def _copy(policy: LoadedPolicy, path: Path) -> None:
+    """Write a policy as one file with the id of its checkpoint."""
+    from echelon.training.weights import write_export
+
+    meta = {key: value for key, value in policy.meta.items() if key != "files"}
+    write_export(meta, {name: value.detach() for name, value in policy.policy.state_dict().items()}, path)
+
+
+def _launched(paths: RunPaths, spec: JobSpec, as_json: bool) -> Follower:
+    """Start a job and return a follower of all its records; with ``as_json`` it prints nothing."""
+    from echelon.jobs.kinds import KINDS
+    from echelon.jobs.launch import launch
+    from echelon_cli.follow import Follower
+
+    follower = Follower(paths, quiet=as_json, live=True)
+    launch(paths, spec, KINDS["eval"])
+    return follower
+
+
+def resume(name: str, as_json: bool = False) -> Follower:
+    """Resume a job that was stopped or killed; recorded batches are not played again."""
+    from echelon.jobs.config_layers import ConfigError
+    from echelon.jobs.spec import read_spec
+    from echelon.runs import find_run
+
+    paths = find_run(name)
+    spec = read_spec(paths)
+    if spec.kind != "eval":
+        raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, expected an evaluation job")
+    return _launched(paths, spec, as_json)
+
+
+def follow(follower: Follower, *, detach: bool, as_json: bool) -> int:
+    """Follow a job until it ends or the user detaches, print its result, and return the exit code.
+
+    As JSON nothing but the result is printed.
+    """
+    from echelon.jobs.status import job_status
+    from echelon_cli.listing import job_json
+
+    paths, before = follower.paths, follower.snapshot.start
+    if not as_json:
+        output.print_line(f"run {paths.id}", style="bold")
+    try:
+        status = follower.follow(lambda _, snapshot: detach and snapshot.start is not before)
+    except KeyboardInterrupt:
+        status = job_status(paths)
+    if status.is_alive:
+        output.show_json(job_json(paths, status), indent=None) if as_json else _show_detached(paths)
+        return output.DONE
+    return _finish(follower, status, as_json)
+
+
+def _show_detached(paths: RunPaths) -> None:
+    name = shlex.quote(paths.id)
+    output.print_line(
+        f"{paths.id} continues in the background; follow: echelon logs -f {name}    stop: echelon stop {name}"
+    )
+
+
+def _finish(follower: Follower, status: JobStatus, as_json: bool) -> int:
+    """Print the result of an ended job, or why it has none."""
+    from echelon_cli.eval_tables import show_result
+    from echelon_cli.follow import next_steps
+    from echelon_cli.listing import job_json
+
+    if status.state == "completed":
+        result = read_result(follower.paths)
+        output.show_json(result) if as_json else show_result(result)
+    elif status.exit_code == output.STOPPED and as_json:
+        output.show_json(job_json(follower.paths, status), indent=None)
+    elif status.exit_code != output.STOPPED:
+        message = f"run {status.id!r} {status.state}: {status.reason}"
+        output.show_error(message, code=status.exit_code, as_json=as_json)
+    if not as_json and status.state != "completed":
+        for line in next_steps(status):
+            output.print_line(line, style="dim")
+    return status.exit_code
+
+
+def read_result(paths: RunPaths) -> dict[str, Any]:
+    """Return the result of a completed job; ``ValueError`` where it cannot be read."""
+    from echelon.state_files import parse_json, read_bounded
+
+    try:
+        result = parse_json(read_bounded(paths.result, MAX_RESULT_BYTES))
+    except (OSError, ValueError):
+        result = None
+    if not isinstance(result, dict):
+        raise ValueError(f"run {paths.id!r} has no readable result.json; try: echelon eval --resume {paths.id}")
+    return result

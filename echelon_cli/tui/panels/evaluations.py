@@ -1,0 +1,110 @@
+"""The evaluations panel: results of evaluation jobs, or the win rates so far of the job itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from echelon.telemetry.evaluations import EvaluationRow, WinRate, evaluation_rows
+from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.tui.format import local_time, percent
+from echelon_cli.tui.panels.base import Panel
+from echelon_cli.tui.panels.opponents import EVEN, display_name
+from echelon_cli.tui.theme import Theme
+from echelon_cli.tui.widgets.cells import Grid, truncate
+
+NAME_CELLS = 8
+"""Fewest columns of an opponent's name."""
+MAX_NAME_CELLS = 40
+
+
+class PanelEvaluations(Panel):
+    """Results of evaluations, a row per opponent."""
+
+    def note(self) -> str:
+        return "mean and sampled actions, 95 % intervals"
+
+    def body(self, width: int, height: int) -> Grid:
+        return draw_evaluations(evaluation_rows(self.view.snapshot), width, height, self.theme)
+
+
+def has_evaluations(snapshot: RunSnapshot) -> bool:
+    """Return whether the run has been evaluated, or is an evaluation job."""
+    return bool(snapshot.reports) or snapshot.is_evaluation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of the table."""
+
+    name: str
+    width: int
+    text: Callable[[EvaluationRow], str]
+    role: Callable[[EvaluationRow], str] = lambda row: "dim"
+    rank: int = 0
+    """Columns with the highest rank are dropped first in a narrow table."""
+
+
+def rate_role(rate: WinRate | None) -> str:
+    """Return the role of a win rate: good or bad where its 95 % interval excludes one half."""
+    if rate is None:
+        return "dim"
+    return "good" if rate.low > EVEN else "bad" if rate.high < EVEN else ""
+
+
+def _rate(rate: WinRate | None) -> str:
+    return "-" if rate is None else percent(rate.rate)
+
+
+def _interval(rate: WinRate | None) -> str:
+    if rate is None or not rate.low <= rate.high:
+        return "-"
+    return f"{100 * rate.low:.0f} to {100 * rate.high:.0f}"
+
+
+def _matches(row: EvaluationRow) -> str:
+    return str(row.episodes) if row.episodes >= row.planned else f"{row.episodes}/{row.planned}"
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column(name="wins", width=4, text=lambda row: _rate(row.mean), role=lambda row: rate_role(row.mean)),
+    Column(name="interval", width=9, text=lambda row: _interval(row.mean), rank=1),
+    Column(name="sampled", width=7, text=lambda row: _rate(row.sampled), role=lambda row: rate_role(row.sampled)),
+    Column(name="interval", width=9, text=lambda row: _interval(row.sampled), rank=2),
+    Column(name="matches", width=9, text=_matches, role=lambda row: "", rank=3),
+    Column(name="update", width=7, text=lambda row: str(row.update or "-"), rank=4),
+    Column(name="when", width=11, text=lambda row: local_time(row.time)[5:16], rank=5),
+    Column(name="maps", width=17, text=lambda row: row.maps or "-", rank=6),
+)
+
+
+def visible_columns(width: int) -> list[Column]:
+    """Return the columns that fit beside a name."""
+    visible = list(COLUMNS)
+    while len(visible) > 1 and NAME_CELLS + sum(c.width + 1 for c in visible) > width:
+        visible.remove(max(visible, key=lambda column: column.rank))
+    return visible
+
+
+def draw_evaluations(rows: Sequence[EvaluationRow], width: int, height: int, theme: Theme) -> Grid:
+    """Return a row per evaluation: opponent, win rates with intervals, matches, checkpoint, time and maps."""
+    grid = Grid(width, height)
+    if not rows:
+        grid.put(0, 0, truncate("none yet; echelon eval adds them", width, theme.symbols.ellipsis), "dim")
+        return grid
+    columns = visible_columns(width)
+    spare = width - sum(c.width + 1 for c in columns)
+    name_width = min(spare, MAX_NAME_CELLS, max(NAME_CELLS, *(len(display_name(row.opponent)) for row in rows)))
+    excess = len(rows) - (height - 1)
+    if excess > 0:
+        rows = rows[: height - 2]
+        grid.put(0, height - 1, f"and {excess + 1} more: echelon runs show", "dim")
+    grid.put(0, 0, "against", "dim")
+    for y, row in enumerate((None, *rows)):
+        x = name_width
+        if row is not None:
+            grid.put(0, y, truncate(display_name(row.opponent), name_width, theme.symbols.ellipsis))
+        for column in columns:
+            x += column.width + 1
+            grid.right(x, y, *((column.name, "dim") if row is None else (column.text(row), column.role(row))))
+    return grid

@@ -1,0 +1,149 @@
+"""Evaluation jobs with real processes: kills, stops, resumes; and the results of a run with several writers."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+
+from echelon.jobs.control import request_stop
+from echelon.jobs.evaluations import append_evaluation
+from echelon.jobs.launch import stop
+from echelon.jobs.process import send_signal
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.runs import RunPaths, create_run, list_runs
+from echelon.telemetry.evaluations import read_evaluations
+from echelon.telemetry.events import EventAlert, EventEval, EventEvalBatch
+from echelon.telemetry.log import read_events
+from echelon_cli import eval_job
+from echelon_cli.eval_job import EvalOptions, Opponent
+from tests.arena.policy_files import SMALL, save
+from tests.jobs.conftest import kill, process_identity, until, wait_for_exit
+
+LIMIT_S = 120.0
+OPTIONS = EvalOptions(seeds=40, weapon_prob=1.0, threads=1)
+LEVELS = [Opponent(level) for level in ("easy", "medium")]
+RESULT = EventEval(update=3, global_step=30, opponent="heuristic:medium", episodes=2, win_rate=0.5, job="job")
+
+
+@pytest.fixture
+def trained():
+    """A training run with one checkpoint; remaining processes are killed afterwards."""
+    paths = create_run("quickstart")
+    write_spec(paths, JobSpec(kind="train", config={"preset": "quickstart"}))
+    save(paths.checkpoints, 7, env=replace(SMALL, max_episode_seconds=20.0))
+    yield paths
+    for run in list_runs():
+        for name in ("supervisor", "trainer"):
+            send_signal(process_identity(run, name), signal.SIGKILL)
+
+
+def start(trained: RunPaths, **changes) -> RunPaths:
+    return eval_job.start(trained.root, LEVELS, replace(OPTIONS, **changes), ladder=True, as_json=True).paths
+
+
+def wait_for_batches(paths: RunPaths, count: int) -> list[EventEvalBatch]:
+    deadline = time.monotonic() + LIMIT_S
+    while len(found := read_events(paths.matches)[0]) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return [event for event in found if isinstance(event, EventEvalBatch)]
+
+
+def without_times(value):
+    """Return a result without the values that differ between equal evaluations."""
+    if isinstance(value, dict):
+        return {key: without_times(item) for key, item in value.items() if key not in ("duration_s", "job")}
+    return [without_times(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.long
+def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained):
+    paths = start(trained)
+    wait_for_batches(paths, 3)
+    trainer = process_identity(paths, "trainer")
+    kill(process_identity(paths, "supervisor"))
+    kill(trainer)
+    wait_for_exit(trainer)
+    assert until(paths, "crashed").exit_code == 5
+    before = wait_for_batches(paths, 3)
+    assert len(before) < 12 and not paths.result.exists() and read_evaluations(trained.evals) == ()
+    eval_job.resume(paths.id)
+    assert until(paths, "completed", limit_s=LIMIT_S).exit_code == 0
+    after = wait_for_batches(paths, 12)
+    assert after[: len(before)] == before, "recorded batches stay as they are"
+    keys = [(event.batch, event.opponent, event.deterministic) for event in after]
+    assert len(keys) == len(set(keys)) == 12, "no batch is played twice"
+    other = start(trained)
+    assert until(other, "completed", limit_s=LIMIT_S).exit_code == 0
+    results = [json.loads(job.result.read_text()) for job in (paths, other)]
+    assert results[0]["levels"][0]["duration_s"] > 0 and without_times(results[0]) == without_times(results[1])
+    assert [event.job for event in read_evaluations(trained.evals)] == [paths.id] * 2 + [other.id] * 2
+
+
+@pytest.mark.long
+def test_stopped_eval_job_completes_its_batch_and_continues(trained):
+    paths = start(trained)
+    wait_for_batches(paths, 1)
+    stop(paths)
+    assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4
+    recorded = len(wait_for_batches(paths, 1))
+    assert 1 <= recorded < 12 and not paths.result.exists()
+    eval_job.resume(paths.id)
+    wait_for_batches(paths, recorded + 1)
+    request_stop(paths)
+    stop(paths)
+    assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4, "a second request discards the batch"
+    trained.evals.mkdir()
+    eval_job.resume(paths.id)
+    assert until(paths, "completed", limit_s=LIMIT_S).exit_code == 0
+    events, _ = read_events(paths.metrics)
+    assert any("could not be appended" in event.message for event in events if isinstance(event, EventAlert))
+    assert paths.result.exists(), "the job has its result all the same"
+
+
+@pytest.mark.long
+def test_failed_eval_job_reports_one_line(trained):
+    paths = start(trained, seeds=1)
+    stop(paths, now=True)
+    assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4
+    (paths.root / eval_job.POLICY).write_bytes(b"PK torn")
+    eval_job.resume(paths.id)
+    status = until(paths, "failed", limit_s=LIMIT_S)
+    assert "is not an exported policy" in status.reason and "\n" not in status.reason
+
+
+def test_result_is_appended_once_behind_a_torn_line(tmp_path):
+    path = tmp_path / "evals.jsonl"
+    append_evaluation(path, RESULT)
+    append_evaluation(path, replace(RESULT, win_rate=0.9))
+    with open(path, "ab") as file:
+        file.write(b'{"kind":"eval","update":4,"opp')
+    append_evaluation(path, replace(RESULT, job="other"))
+    append_evaluation(path, replace(RESULT, opponent="heuristic:hard"))
+    found = [(event.job, event.opponent, event.win_rate) for event in read_evaluations(path)]
+    medium, hard = "heuristic:medium", "heuristic:hard"
+    assert found == [("job", medium, 0.5), ("other", medium, 0.5), ("job", hard, 0.5)]
+    assert len(path.read_text().splitlines()) == 4
+
+
+def append_many(path, writer: int) -> None:
+    for number in range(20):
+        append_evaluation(path, replace(RESULT, job=f"{writer}-{number}", seeds=list(range(400))))
+
+
+def test_concurrent_jobs_lose_no_result(tmp_path):
+    path = tmp_path / "evals.jsonl"
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=append_many, args=(path, writer)) for writer in range(3)]
+    for process in writers:
+        process.start()
+    for process in writers:
+        process.join()
+    assert [process.exitcode for process in writers] == [0] * 3
+    assert {event.job for event in read_evaluations(path)} == {f"{w}-{n}" for w in range(3) for n in range(20)}
+    assert len(path.read_text().splitlines()) == 60

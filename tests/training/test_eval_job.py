@@ -1,0 +1,117 @@
+"""Evaluation jobs: batches that do not depend on each other, and results equal to those of an evaluation in one go."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from echelon.config.seeds import eval_seeds
+from echelon.jobs.evaluations import batch_event, played_parts
+from echelon.rl.weights import find_checkpoint
+from echelon.telemetry.log import EventLog
+from echelon.training.eval_job import EvalMatches, EvalPlan, Part, PlayedPart, batch_seeds
+from echelon.training.evaluation import evaluate_ladder
+from echelon.training.weights import export_checkpoint
+from tests.arena.policy_files import SMALL, save
+
+SHORT = replace(SMALL, max_episode_seconds=4.0)
+PLAN = EvalPlan(
+    target="one", policy="policy.pt", opponents=("heuristic:easy", "heuristic:hard"), ladder=True, seeds=3,
+    batch_seeds=2, weapon_prob=1.0, threads=1,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A job's folder with the copy of a policy."""
+    root = tmp_path_factory.mktemp("job")
+    export_checkpoint(find_checkpoint(save(root / "one", 1, env=SHORT)), root / "policy.pt")
+    return root
+
+
+def played(plan: EvalPlan, folder: Path, done: tuple[Part, ...] = (), limit: int = 99) -> dict[Part, PlayedPart]:
+    parts = EvalMatches(plan, folder).play(done, lambda finished: None)
+    found = {part.part: part for _, part in zip(range(limit), parts, strict=False)}
+    parts.close()
+    return found
+
+
+def without_times(result: dict) -> dict:
+    levels = [{**row, "duration_s": 0, "sampled": {**row["sampled"], "duration_s": 0}} for row in result["levels"]]
+    return {**result, "levels": levels}
+
+
+def test_batches_cover_all_seeds_evenly():
+    for seeds, most in ((40, 16), (1, 16), (16, 16), (17, 16), (3, 1)):
+        batches = replace(PLAN, seeds=seeds, batch_seeds=most).batches()
+        assert [i for positions in batches for i in positions] == list(range(seeds))
+        sizes = [len(positions) for positions in batches]
+        assert max(sizes) <= most and max(sizes) - min(sizes) <= 1
+    assert sum(PLAN.parts().values()) == PLAN.matches == 3 * 2 * 2 * 2
+    assert batch_seeds(SHORT, "cpu") == 16 and batch_seeds(replace(SHORT, num_packs=20), "cpu") == 1
+
+
+def test_plan_survives_its_spec_and_damage_is_an_error():
+    assert EvalPlan.from_dict(json.loads(json.dumps(asdict(PLAN)))) == PLAN
+    for change in ({"seeds": 0}, {"opponents": []}, {"seeds": "many"}, {"weapon_prob": None}):
+        with pytest.raises(ValueError):
+            EvalPlan.from_dict({**asdict(PLAN), **change})
+    with pytest.raises(ValueError):
+        EvalPlan.from_dict(None)
+
+
+def test_one_batch_equals_the_evaluation_in_one_go(folder):
+    matches, plan = EvalMatches(PLAN, folder), replace(PLAN, seeds=2)
+    one_go = evaluate_ladder(matches.policy.policy, SHORT, eval_seeds(2), ("easy", "hard"), threads=1)
+    parts = played(plan, folder)
+    for level, expected in one_go.items():
+        stats = EvalMatches(plan, folder).stats(f"heuristic:{level}", parts)
+        assert stats.sampled is not None and expected.sampled is not None
+        stats, sampled = replace(stats, sampled=None), replace(stats.sampled, duration_s=0.0)
+        assert replace(stats, duration_s=0.0) == replace(expected, sampled=None, duration_s=0.0)
+        assert sampled == replace(expected.sampled, duration_s=0.0) and sampled.actions and sampled.returns_by_role
+
+
+def test_resumed_evaluation_equals_undisturbed_one(folder, tmp_path):
+    matches, whole = EvalMatches(PLAN, folder), played(PLAN, folder)
+    assert list(whole) == list(PLAN.parts())
+    found: dict[Part, PlayedPart] = {}
+    while len(found) < len(whole):
+        # a kill after three parts, in the middle of a batch; the file is all that remains
+        for part in played(PLAN, folder, tuple(found), limit=3).values():
+            found[part.part] = part
+            with EventLog(tmp_path / "matches.jsonl") as log:
+                log.append(batch_event(found, part, PLAN))
+        with open(tmp_path / "matches.jsonl", "ab") as file:
+            file.write(b'{"kind":"eval_batch","batch":0,"oppo')
+        assert played_parts(tmp_path / "matches.jsonl", PLAN) == found
+        found = played_parts(tmp_path / "matches.jsonl", PLAN)
+    for name in PLAN.opponents:
+        first, second = matches.stats(name, whole), matches.stats(name, found)
+        assert without_times(matches.result({name: first}, ())) == without_times(matches.result({name: second}, ()))
+    last = batch_event(found, found[Part(1, "heuristic:hard", False)], PLAN)
+    assert (last.played, last.matches, last.episodes, last.episodes_planned) == (24, 24, 6, 6)
+    assert last.wins == round(matches.stats("heuristic:hard", whole).sampled.win_rate * 6)
+
+
+def test_damaged_batch_records_are_played_again(folder, tmp_path):
+    part = next(iter(played(PLAN, folder, limit=1).values()))
+    event = batch_event({part.part: part}, part, PLAN)
+    damaged = [
+        replace(event, results=event.results[:-1]),
+        replace(event, batch=7),
+        replace(event, opponent="heuristic:expert"),
+        replace(event, results=[{**row, "length": None} for row in event.results]),
+        replace(event, results=[{"seed": 1}] * len(event.results)),
+    ]
+    for row in damaged:
+        with EventLog(tmp_path / "matches.jsonl") as log:
+            log.append(row)
+    assert played_parts(tmp_path / "matches.jsonl", PLAN) == {}
+    with EventLog(tmp_path / "matches.jsonl") as log:
+        log.append(event)
+        log.append(replace(event, duration_s=9.0))
+    assert played_parts(tmp_path / "matches.jsonl", PLAN) == {part.part: part}, "the first record counts"
