@@ -239,7 +239,7 @@ class EventEvalBatch(Event):
     batch: int
     """Number of the batch, from 0: a part of the seeds."""
     opponent: str
-    deterministic: bool
+    deterministic: bool = True
     """Whether the policy played its mean actions; otherwise it sampled."""
     played: int = 0
     """Matches of the job so far."""

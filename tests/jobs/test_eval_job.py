@@ -25,7 +25,7 @@ from tests.arena.policy_files import SMALL, save
 from tests.jobs.conftest import kill, process_identity, until, wait_for_exit
 
 LIMIT_S = 120.0
-OPTIONS = EvalOptions(seeds=40, weapon_prob=1.0, threads=1)
+OPTIONS = EvalOptions(seeds=24, weapon_prob=1.0, threads=1)
 LEVELS = [Opponent(level) for level in ("easy", "medium")]
 RESULT = EventEval(update=3, global_step=30, opponent="heuristic:medium", episodes=2, win_rate=0.5, job="job")
 
@@ -35,7 +35,7 @@ def trained():
     """A training run with one checkpoint; remaining processes are killed afterwards."""
     paths = create_run("quickstart")
     write_spec(paths, JobSpec(kind="train", config={"preset": "quickstart"}))
-    save(paths.checkpoints, 7, env=replace(SMALL, max_episode_seconds=20.0))
+    save(paths.checkpoints, 7, env=SMALL)
     yield paths
     for run in list_runs():
         for name in ("supervisor", "trainer"):
@@ -71,13 +71,13 @@ def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained):
     wait_for_exit(trainer)
     assert until(paths, "crashed").exit_code == 5
     before = wait_for_batches(paths, 3)
-    assert len(before) < 12 and not paths.result.exists() and read_evaluations(trained.evals) == ()
+    assert len(before) < 8 and not paths.result.exists() and read_evaluations(trained.evals) == ()
     eval_job.resume(paths.id)
     assert until(paths, "completed", limit_s=LIMIT_S).exit_code == 0
-    after = wait_for_batches(paths, 12)
+    after = wait_for_batches(paths, 8)
     assert after[: len(before)] == before, "recorded batches stay as they are"
     keys = [(event.batch, event.opponent, event.deterministic) for event in after]
-    assert len(keys) == len(set(keys)) == 12, "no batch is played twice"
+    assert len(keys) == len(set(keys)) == 8, "no batch is played twice"
     other = start(trained)
     assert until(other, "completed", limit_s=LIMIT_S).exit_code == 0
     results = [json.loads(job.result.read_text()) for job in (paths, other)]
@@ -92,7 +92,7 @@ def test_stopped_eval_job_completes_its_batch_and_continues(trained):
     stop(paths)
     assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4
     recorded = len(wait_for_batches(paths, 1))
-    assert 1 <= recorded < 12 and not paths.result.exists()
+    assert 1 <= recorded < 8 and not paths.result.exists()
     eval_job.resume(paths.id)
     wait_for_batches(paths, recorded + 1)
     request_stop(paths)
