@@ -92,7 +92,7 @@ def test_sim_plays_a_checkpoint_and_records_it(echelon, tmp_path):
 
 
 @pytest.mark.long
-def test_eval_plays_champion_on_either_side(echelon):
+def test_eval_plays_champion_on_either_side(echelon, jobs_in_process):
     words = ("eval", "champion", "--opponent", "champion", "--seeds", "1", "--size", "40", "--stochastic")
     found = parsed(echelon(*words, "--threads", "1", "--json")[1])
     assert found["opponent"] == "champion" and found["episodes"] == 2 and found["map"] == [40, 40, 20]
