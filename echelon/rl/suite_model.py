@@ -101,11 +101,11 @@ def joined_width(name: str, obs_version: int) -> int:
 def join_version_blocks(obs: SuiteObservation, columns: Tensor, obs_version: int) -> SuiteObservation:
     """Return ``obs`` with its rows widened by the ``columns [..., N]`` that an observation version appends."""
     tail = version_tail("suite", obs_version)
-    wider: dict[str, Tensor] = {}
+    wider = {"contacts": obs.contacts, "ego_state": obs.ego_state}
     for block, part in zip(tail, columns.split([block.width for block in tail], -1), strict=True):
         name = JOINED_TO[block.name]
         rows = part.unflatten(-1, (block.rows, len(block.features))) if block.rows > 1 else part
-        wider[name] = torch.cat([wider.get(name, getattr(obs, name)), rows], -1)
+        wider[name] = torch.cat([wider[name], rows], -1)
     return replace(obs, **wider)
 
 
