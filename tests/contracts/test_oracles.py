@@ -95,7 +95,6 @@ NOT_COMPARED: dict[str, str] = {
     **dict.fromkeys(("ams_shot",), JOURNALED),
     **dict.fromkeys((*fields_of(state.Hits), *fields_of(state.Blasts), "aim", "assist_to"), SCRATCH),
     "withheld": "a copy of withhold; tests/sim/test_variants.py plays without each mechanic",
-    **dict.fromkeys(("zone_tick", "zone_tonnage"), "the scores that follow from it are compared (env/test_referee.py)"),
 }
 """Array that no oracle compares -> why."""
 

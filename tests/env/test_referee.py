@@ -9,10 +9,12 @@ from echelon.env.referee import REASONS, WINNERS
 from echelon.sim.arsenal import Chassis
 from tests.env.battle import Battle
 from tests.oracles import game as rules
-from tests.parity.scenes import clear, scatter, snapshots
+from tests.parity.scenes import assert_same, scatter, snapshots
 
 SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
 LIMIT = 240
+STATISTICS = ("done_count", "done_seed", "done_length", "done_winner", "done_reason", "done_hp", "done_score",
+              "done_return", "done_terms", "done_alive", "done_present")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -105,28 +107,57 @@ def test_finished_episode_statistics_match_the_state(duel):
     assert np.array_equal(duel["done_alive"][0], duel["alive"][0])
 
 
-def test_outcomes_and_flags_match_the_reference_on_random_states():
-    envs = 128
-    battle = Battle(envs=envs, num_packs=2)
-    rng = np.random.default_rng(3)
+def endgames(battle: Battle, rng: np.random.Generator) -> None:
+    """Set states where rules of the referee meet: scores and hit points within the margin, lone survivors, the edge."""
+    envs, mechs = battle["alive"].shape
+    half = mechs // 2
     scatter(battle, rng, spread=0.5)
-    for name in ("score", "score"):
-        battle.batch.set(name, rng.choice([0, 12.5, 29.7, 29.75, 29.9, 30.0], (envs, 2)).astype(np.float32))
+    battle.put("pos", battle["pos"][::2] * [0.2, 1, 1], env=slice(0, envs, 2))
+    edge = battle["zone"][:, :2] + battle["zone"][:, 2:] * [1, 0]
+    battle.put("pos", np.append(edge[0], 9.0), [0, half], env=slice(1, envs, 4))
+    battle.put("hp", np.round(battle["hp"]))
+    mirrored = np.flatnonzero(rng.random(envs) < 0.5)
+    for name in ("hp", "alive"):
+        battle.put(name, battle[name][mirrored, :half], slice(half, None), env=mirrored)
+    margins = rng.choice([0, 5e-4, 2e-3, -5e-4, -2e-3], (envs, 2)).astype(np.float32)
+    battle.put("hp", battle["hp"][:, half] + margins[:, 0], half)
+    battle.put("alive", 1, half)
+    score = rng.choice([0, 12.5, 29.7, 29.75, 29.9, 30.0], (envs, 2)).astype(np.float32)
+    close = rng.random(envs) < 0.5
+    score[close, 1] = score[close, 0] + margins[close, 1]
+    battle.batch.set("score", score)
     battle.batch.set("decision", rng.choice([3, LIMIT - 2, LIMIT - 1], envs).astype(np.int32))
-    for team in (0, 10):
-        battle.put("alive", 0, slice(team, team + 10), env=np.flatnonzero(rng.random(envs) < 0.2))
-    clear(battle, "over", "cut", "terminated", "truncated", "reason", "winner")
+    for team in (0, half):
+        battle.put("alive", 0, slice(team, team + half), env=np.flatnonzero(rng.random(envs) < 0.2))
+        lone = np.flatnonzero(rng.random(envs) < 0.3)
+        battle.put("alive", 0, slice(team + 1, team + half), env=lone)
+    battle.put("present", rng.random((envs, mechs)) < 0.9)
+    battle.batch.set("ended", (rng.random(envs) < 0.1).astype(np.int32))
+    battle.put("engaged", rng.integers(0, 12, (envs, mechs)))
+    battle.put("fired", rng.integers(0, 8, (envs, mechs)) * (rng.random((envs, mechs)) < 0.2))
+    battle.put("was_hit", rng.random((envs, mechs)) < 0.2)
+    for name in ("reward", "terms", "sum_return", "sum_terms", "done_return", "done_terms"):
+        battle.batch.set(name, rng.normal(size=battle[name].shape).astype(np.float32))
+
+
+def test_outcomes_and_flags_match_the_reference_on_random_states():
+    envs = 256
+    battle = Battle(envs=envs, num_packs=2, size=32)
+    rng = np.random.default_rng(3)
+    endgames(battle, rng)
+    battle.batch.set("chosen", rng.integers(0, 2, envs).astype(np.int32))
     expected = snapshots(battle)
-    battle.play("referee", lambda: [x for x in battle.engine.decision() if x.phase == "referee"][:2])
-    reasons = []
-    for e, s in enumerate(expected):
-        reason, winner = rules.call(s, limit=LIMIT, win=30.0)
-        terminated, truncated = rules.flags(s, reason)
-        assert (battle["reason"][e], battle["winner"][e]) == (reason, winner), f"environment {e}"
-        assert np.array_equal(battle["terminated"][e].astype(bool), terminated), f"terminated of environment {e}"
-        assert np.array_equal(battle["truncated"][e].astype(bool), truncated), f"truncated of environment {e}"
-        np.testing.assert_allclose(battle["score"][e], s.score, atol=1e-5, err_msg=f"score of environment {e}")
-        reasons.append(reason)
-    assert set(reasons) == {0, 1, 2, 3}
+    battle.play("referee", lambda: [x for x in battle.engine.decision() if x.phase == "referee"])
+    for s in expected:
+        rules.referee(s, limit=LIMIT, win=30.0)
+    assert_same(battle, expected, "reason", "winner", "over", "cut", "ended", "terminated", "truncated", "engaged",
+                "score", "decision", "zone_tick", "zone_tonnage", "sum_return", "sum_terms", *STATISTICS)  # fmt: skip
+    assert set(battle["reason"][battle["over"] == 1]) == {1, 2, 3} and set(battle["winner"]) == {-1, 0, 1, 2}
     assert not (battle["terminated"] & battle["truncated"]).any(), "both done flags are set"
+    reset = [x for x in battle.engine.reset_program("chosen") if x.kernel.key == "reset_returns"]
+    battle.play("reset_returns", lambda: reset)
+    for s in expected:
+        if s.chosen:
+            rules.begin_statistics(s)
+    assert_same(battle, expected, "ended", "engaged", "sum_return", "sum_terms", *STATISTICS)
     battle.close()

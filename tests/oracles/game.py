@@ -8,6 +8,7 @@ from echelon.env.reward import TERM_NAMES
 from tests.oracles.shared import MECHS, count, flat, hostile, living
 
 ZONE, ELIMINATION, TIME = 1, 2, 3
+ENGAGED_TICKS, TICKS_PER_STEP = 40, 5
 BLUE, RED, DRAW, UNDECIDED = 0, 1, 2, -1
 
 
@@ -70,6 +71,36 @@ def flags(s, reason: int) -> tuple[np.ndarray, np.ndarray]:
     if reason == 0:
         return dead, np.zeros(count(s), bool)
     return (dead, ~dead) if reason == TIME else (np.ones(count(s), bool), np.zeros(count(s), bool))
+
+
+def referee(s, *, limit: int, win: float) -> None:
+    """End a step: score and verdict unless the match has ended, done flags, mechs in a fight, sums of rewards."""
+    s.over = s.cut = 0
+    if not s.ended:
+        s.reason, s.winner = call(s, limit=limit, win=win)
+        s.over = s.ended = int(s.reason > 0)
+        s.cut = int(s.reason == TIME)
+    s.terminated, s.truncated = flags(s, int(s.reason) if s.over else 0)
+    fighting = (s.fired != 0) | (s.was_hit == 1)
+    s.engaged = np.where(fighting, ENGAGED_TICKS, np.maximum(0, s.engaged - TICKS_PER_STEP))
+    s.sum_return, s.sum_terms = s.sum_return + s.reward, s.sum_terms + s.terms
+    if s.over:
+        store_statistics(s)
+        s.sum_return, s.sum_terms = 0 * s.sum_return, 0 * s.sum_terms
+
+
+def store_statistics(s) -> None:
+    """Store the statistics of a match that ended in this step."""
+    s.done_count += 1
+    s.done_seed, s.done_length, s.done_winner, s.done_reason = s.seed, s.decision, s.winner, s.reason
+    s.done_score, s.done_return, s.done_terms = s.score, s.sum_return, s.sum_terms
+    s.done_hp = [sum(float(s.hp[m]) for m in living(s) if s.team[m] == team) for team in (BLUE, RED)]
+    s.done_alive, s.done_present = s.alive, s.present
+
+
+def begin_statistics(s) -> None:
+    """Clear the sums and flags of a new episode."""
+    s.ended, s.engaged, s.sum_return, s.sum_terms = 0, 0 * s.engaged, 0 * s.sum_return, 0 * s.sum_terms
 
 
 def potential(s, m: int) -> float:

@@ -160,6 +160,11 @@ def steered(s, m: int) -> np.ndarray:
     return np.array([planar[0], planar[1], v[2] + (up * jet - GRAVITY) * DT]) * DAMPING
 
 
+def climbs(vz: float) -> bool:
+    """Return whether a mech may step up: slow, or standing, which is falling at up to two ticks of gravity."""
+    return abs(vz) < 1 or -2 * DAMPING * GRAVITY * DT <= vz <= 0
+
+
 def move_mech(s, m: int) -> None:
     """Move one mech by a tick."""
     s.landing_speed[m] = 0
@@ -179,7 +184,7 @@ def move_mech(s, m: int) -> None:
             p = target
             if axis == 2 and target[2] < expected[2]:
                 v[2] = min(v[2], 0)
-        elif axis < 2 and not stepped and abs(v[2]) < 1 and free(raised):
+        elif axis < 2 and not stepped and climbs(v[2]) and free(raised):
             p, stepped = raised, True
         else:
             s.landing_speed[m] = max(0, -v[2]) if axis == 2 else 0

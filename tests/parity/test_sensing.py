@@ -8,7 +8,7 @@ import pytest
 from echelon.env import layout
 from echelon.sim.state import TRACKS
 from tests.env.battle import Battle
-from tests.oracles import display
+from tests.oracles import display, world
 from tests.oracles import sensing as rules
 from tests.parity.scenes import clear, clutter, recall, scatter, snapshots, stir
 
@@ -37,6 +37,19 @@ def test_sensor_quality_matches_oracle(battle):
         np.testing.assert_allclose(battle["quality"][e], wanted[:, 0], atol=1e-5, err_msg="quality")
         np.testing.assert_allclose(battle["jam"][e], wanted[:, 1], atol=1e-5, err_msg="jam")
         np.testing.assert_allclose(battle["aid"][e], wanted[:, 2], atol=1e-5, err_msg="aid")
+
+
+def test_sight_matches_oracle(battle):
+    """Sight is 1 where it is clear, 2 where smoke alone blocks it, and 0 to the dead."""
+    seen = 0
+    for e, s in enumerate(battle.expected):
+        wanted = np.eye(20, dtype=int)
+        for i, j in zip(*np.triu_indices(20, 1), strict=True):
+            if s.alive[i] and s.alive[j] and world.sight(s, i, j):
+                wanted[i, j] = wanted[j, i] = 2 if world.smoked(s, i, j) else 1
+        assert np.array_equal(battle["sight"][e], wanted), f"sight of environment {e}"
+        seen |= set(wanted.ravel().tolist()) == {0, 1, 2}
+    assert seen
 
 
 def test_visibility_matches_oracle(battle):
