@@ -141,7 +141,7 @@ def endgames(battle: Battle, rng: np.random.Generator) -> None:
 
 
 def test_outcomes_and_flags_match_the_reference_on_random_states():
-    envs = 256
+    envs = 192
     battle = Battle(envs=envs, num_packs=2, size=32)
     rng = np.random.default_rng(3)
     endgames(battle, rng)
