@@ -14,6 +14,8 @@ from tests.sim.flat_field import Field5v5, Scene
 
 KINDS = (1, 1, 1, 2, 3, 4, 5, 7, 8, 9)
 """Materials that clutter is made of."""
+RTOL = 1e-5
+"""Relative tolerance of comparisons with the oracles."""
 
 
 def clutter(rng: np.random.Generator, boxes: int = 25):
@@ -129,17 +131,24 @@ def snapshot(scene: Scene, env: int) -> SimpleNamespace:
 
 
 def snapshots(scene: Scene) -> list[SimpleNamespace]:
-    return [snapshot(scene, e) for e in range(scene.batch.num_envs)]
+    """Return a snapshot of every environment."""
+    arrays = {name: scene[name] for name in scene.batch.fields}
+    return [
+        SimpleNamespace(**{name: array[env].copy() for name, array in arrays.items()})
+        for env in range(scene.batch.num_envs)
+    ]
 
 
 def assert_same(scene: Scene, wanted: list[SimpleNamespace], *names: str, atol: float = 2e-5) -> None:
     """Compare named arrays of all environments with what the rules say."""
-    for env, want in enumerate(wanted):
-        for name in names:
+    for name in names:
+        got = np.asarray(scene[name], float)
+        expected = np.stack([np.asarray(getattr(want, name), float) for want in wanted])
+        close = np.isclose(got, expected, atol=atol, rtol=RTOL, equal_nan=True)
+        for env in np.unique(np.nonzero(~close)[0]):
             np.testing.assert_allclose(
-                np.asarray(scene[name][env], float), np.asarray(getattr(want, name), float),
-                atol=atol, rtol=1e-5, err_msg=f"{name} of environment {env}",
-            )  # fmt: skip
+                got[env], expected[env], atol=atol, rtol=RTOL, err_msg=f"{name} of environment {env}"
+            )
 
 
 def phase(name: str, *, landing: bool = False) -> list[Launch]:
