@@ -44,6 +44,10 @@ mutants *NAMES="'echelon.[ajr]*' 'echelon.te*' 'echelon.training.[cp]*' '*comput
     nice mutmut run --max-children 1 {{NAMES}}
     mutmut results | grep -v 'not checked'
 
+# faults in kernels that the oracles' tests must catch: all, or those of KERNEL... (docs/reliability.md)
+kernel-mutants *ARGS:
+    {{python}} -m tests.kernel_mutants.runner {{ARGS}}
+
 # measure this machine
 bench *ARGS:
     {{python}} -m echelon_cli.main bench {{ARGS}}

@@ -61,7 +61,7 @@ class Result:
     by: str = ""
     """First test that failed."""
     detail: str = ""
-    """First line of its error."""
+    """First lines of its error."""
     seconds: float = 0.0
 
 
@@ -87,8 +87,8 @@ class FirstFailure:
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
         """Record the failure of a test, a fixture or a collection."""
         asserted = call.excinfo.errisinstance(AssertionError) and getattr(report, "when", "") == "call"
-        detail = str(call.excinfo.value).strip().splitlines() or [call.excinfo.typename]
-        found = {"status": KILLED if asserted else ERROR, "by": node.nodeid, "detail": detail[0]}
+        detail = " ".join(str(call.excinfo.value).split("\n")[:3]).strip() or call.excinfo.typename
+        found = {"status": KILLED if asserted else ERROR, "by": node.nodeid, "detail": detail}
         self.found = self.found or found
 
 
@@ -98,7 +98,7 @@ def run_tests(kernel: Kernel, copy: Path | None) -> dict[str, str]:
         sys.meta_path.insert(0, FromCopy(kernel.module, copy))
     failure = FirstFailure()
     tests = [str(ROOT / "tests" / name) for name in kernel.tests]
-    code = pytest.main(["-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests], plugins=[failure])
+    code = pytest.main(["-x", "-q", "--tb=no", "-p", "no:cacheprovider", *tests], plugins=[failure])
     if failure.found:
         return failure.found
     return {"status": SURVIVED if code == pytest.ExitCode.OK else ERROR, "detail": f"pytest ended with {code!r}"}
@@ -153,6 +153,7 @@ def result(name: str, kernel: Kernel, mutant: Mutant, source: str, folder: Path)
 def start(folder: Path) -> None:
     """Prepare what all forks share: Warp with a copy of its cache in ``folder``."""
     os.chdir(ROOT)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     start_warp()
     cache = Path(wp.config.kernel_cache_dir)
     shutil.copytree(cache, folder / "cache")

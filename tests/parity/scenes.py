@@ -9,7 +9,7 @@ import numpy as np
 
 from echelon.sim import step
 from echelon.sim.backend import Launch
-from tests.oracles.shared import MECHS, MISSILE, SMOKE
+from tests.oracles.shared import MECHS, MISSILE, SMOKE, SOLID
 from tests.sim.flat_field import Field5v5, Scene
 
 KINDS = (1, 1, 1, 2, 3, 4, 5, 7, 8, 9)
@@ -18,8 +18,11 @@ RTOL = 1e-5
 """Relative tolerance of comparisons with the oracles."""
 
 
-def clutter(rng: np.random.Generator, boxes: int = 25):
-    """Return an edit that strews random boxes of random materials, most of them low, over a map."""
+def clutter(rng: np.random.Generator, boxes: int = 25, ruins: int = 0):
+    """Return an edit that strews random boxes of random materials, most of them low, over a map.
+
+    ``ruins`` is the number of slabs in the air, and of posts in the last rows and columns.
+    """
 
     def edit(grid: np.ndarray) -> None:
         z, y, x = grid.shape
@@ -27,13 +30,20 @@ def clutter(rng: np.random.Generator, boxes: int = 25):
             w, d, h = rng.integers(1, 7), rng.integers(1, 7), rng.choice([1, 1, 1, 2, 2, 4, 6])
             x0, y0 = rng.integers(0, x - w + 1), rng.integers(0, y - d + 1)
             grid[0:h, y0 : y0 + d, x0 : x0 + w] = rng.choice(KINDS)
+        for _ in range(ruins):
+            x0, y0, z0 = rng.integers(0, x - 3), rng.integers(0, y - 3), rng.integers(2, 5)
+            grid[z0, y0 : y0 + 3, x0 : x0 + 3] = SOLID
+            grid[0:5, y - 1, rng.integers(0, x)] = SOLID
+            grid[0:5, rng.integers(0, y), x - 1] = SOLID
 
     return edit
 
 
-def cluttered_field(seed: int, *, envs: int = 12, size: int = 30, boxes: int = 25, **options: Any) -> Field5v5:
+def cluttered_field(
+    seed: int, *, envs: int = 12, size: int = 30, boxes: int = 25, ruins: int = 0, **options: Any
+) -> Field5v5:
     """Return a field with a separate cluttered map per environment."""
-    edit = clutter(np.random.default_rng(seed), boxes)
+    edit = clutter(np.random.default_rng(seed), boxes, ruins)
     return Field5v5(envs=envs, size=size, edit=edit, own_maps=True, **options)
 
 

@@ -22,7 +22,7 @@ COUNTERS = ("took", "dealt", "dealt_friendly", "kills", "assists", "shutdowns", 
 
 @pytest.fixture(scope="module")
 def field():
-    made = cluttered_field(3, envs=16, num_packs=2, size=24)
+    made = cluttered_field(3, envs=16, num_packs=2, size=24, ruins=6)
     yield made
     made.batch.close()
 
