@@ -21,6 +21,7 @@ from echelon_cli.commands import (
     bench,
     config,
     dash,
+    demos,
     doctor,
     evaluate,
     export,
@@ -71,6 +72,7 @@ app.command("sim")(sim.sim)
 app.add_typer(arena.app, name="arena")
 app.command("serve")(serve.serve)
 app.command("watch")(serve.watch)
+app.add_typer(demos.app, name="demos")
 app.command("ablate")(ablate.ablate)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)

@@ -1,0 +1,200 @@
+"""Format of a recording of demonstrations: arrays of a shard, manifest, limits.
+
+A shard has T consecutive environment steps of N learner rows, from the matches of one wave, which start together. Rows
+whose match has ended are zeros with episode -1. Shapes: ``T step, N learner row, D observation, A action``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import ValidationError
+
+from echelon.actions import QUANTISATION_LEVELS
+from echelon.config import EnvConfig
+from echelon.config.ranges import STRICT, require
+from echelon.config.validation import validated
+from echelon.state_files import parse_json, read_bounded
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+MAX_SHARD_BYTES = 64 * 10**6
+"""Largest file of a shard; one is read at a time."""
+MAX_MANIFEST_BYTES = 16 << 20
+"""Largest manifest, of some 100,000 shards."""
+SHARD_NAME = re.compile(r"shard-[0-9]{5,9}\.safetensors")
+MAX_COLUMNS = 1 << 16
+MAX_STEPS = 10**6
+MAX_COUNT = 10**15
+NO_EPISODE = -1
+"""Episode of a row whose match has ended."""
+OUTCOMES = {"win": 1, "draw": 0, "loss": -1}
+"""Values of the array ``outcomes``, from the side of the row."""
+ObsDtype = Literal["float16", "float32"]
+
+ARRAYS: dict[str, tuple[str, str]] = {
+    "obs": ("TND", ""),
+    "actions": ("TNA", "int8"),
+    "rewards": ("TN", "float32"),
+    "dones": ("TN", "uint8"),
+    "alive": ("TN", "uint8"),
+    "episodes": ("TN", "int32"),
+    "outcomes": ("TN", "int8"),
+}
+"""Axes and type of every array of a shard; the type of ``obs`` is in the manifest.
+
+``actions`` are in units of 1/127, exactly what the simulator reads. ``dones`` is 1 in the last step of an episode,
+``alive`` where the mech was alive at the start of the step. ``episodes`` numbers the matches of the recording,
+``outcomes`` says how the row's match ended.
+"""
+ACTION_LEVELS = QUANTISATION_LEVELS
+"""Units of ``actions`` in an action of 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardEntry:
+    """One shard in a manifest."""
+
+    __pydantic_config__ = STRICT
+
+    file: str
+    size: int
+    """[bytes]"""
+    sha256: str
+    steps: int
+    """T"""
+    rows: int
+    """N"""
+    first_step: int
+    """Environment step of its first row within the wave's matches."""
+    first_episode: int
+    """Number of the first match of its wave."""
+
+    def __post_init__(self) -> None:
+        require(bool(SHARD_NAME.fullmatch(self.file)), "shard file", self.file[:60], "shard-NNNNN.safetensors")
+        for name, high in (("size", MAX_SHARD_BYTES), ("steps", MAX_STEPS), ("rows", MAX_STEPS)):
+            require(1 <= getattr(self, name) <= high, f"shard {name}", getattr(self, name), f"1 to {high}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """Totals of a recording."""
+
+    __pydantic_config__ = STRICT
+
+    episodes: int = 0
+    steps: int = 0
+    """Environment steps of all episodes."""
+    agent_steps: int = 0
+    """Steps of living mechs: samples of an action."""
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            require(0 <= value <= MAX_COUNT, f"counts.{name}", value, f"0 to {MAX_COUNT}")
+
+    def __add__(self, other: Counts) -> Counts:
+        own, more = asdict(self), asdict(other)
+        return Counts(**{name: value + more[name] for name, value in own.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """Who controls one side of the matches."""
+
+    __pydantic_config__ = STRICT
+
+    name: str
+    checkpoint: str = ""
+    """Id of its checkpoint; empty for a scripted level."""
+    samples: bool = False
+    """Whether a policy samples its actions instead of taking their mean."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Content of ``manifest.json``."""
+
+    __pydantic_config__ = STRICT
+
+    format: int = FORMAT_VERSION
+    obs_version: int
+    """Version of the observation layout."""
+    obs_dim: int
+    action_dim: int
+    obs_dtype: ObsDtype
+    """Type in which observations are stored."""
+    config: dict[str, Any]
+    """Configuration of the environment."""
+    policy: Side
+    """The recorded side, which plays blue and red in turn."""
+    opponent: Side
+    weapon_prob: float
+    """Trigger probability of scripted pilots."""
+    first_seed: int
+    """Seed of the first two matches; every seed is played from both sides."""
+    matches: int
+    """Matches requested."""
+    versions: dict[str, str]
+    """Versions of the software that recorded."""
+    counts: Counts = field(default_factory=Counts)
+    shards: list[ShardEntry] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        require(self.format == FORMAT_VERSION, "format", self.format, str(FORMAT_VERSION))
+        for name in ("obs_dim", "action_dim"):
+            require(1 <= getattr(self, name) <= MAX_COLUMNS, name, getattr(self, name), f"1 to {MAX_COLUMNS}")
+        for name in ("first_seed", "matches"):
+            require(0 <= getattr(self, name) <= MAX_COUNT, name, getattr(self, name), f"0 to {MAX_COUNT}")
+        names = [shard.file for shard in self.shards]
+        require(len(names) == len(set(names)), "shards", len(names), "files that differ")
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all requested matches are recorded."""
+        return self.counts.episodes >= self.matches
+
+    @property
+    def env(self) -> EnvConfig:
+        """Return the configuration of the environment; ``ValueError`` where this version cannot read it."""
+        try:
+            return validated(EnvConfig, self.config)
+        except ValidationError as error:
+            raise ValueError(f"demonstrations do not describe their environment: {error.errors()[0]['msg']}") from None
+
+    def request(self) -> dict[str, Any]:
+        """Return what was asked for: equal requests record equal data."""
+        return {name: value for name, value in asdict(self).items() if name not in ("counts", "shards", "versions")}
+
+    def to_json(self) -> str:
+        """Return the text of the file."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a recording; ``ValueError`` in one line where it is missing or damaged."""
+    try:
+        values = parse_json(read_bounded(folder / MANIFEST, MAX_MANIFEST_BYTES))
+    except FileNotFoundError:
+        raise ValueError(f"{str(folder)!r} has no {MANIFEST}, expected a recording of demonstrations") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{MANIFEST} of {str(folder)!r} cannot be read: {error}") from None
+    try:
+        return validated(Manifest, values)
+    except (ValidationError, RecursionError) as error:
+        details = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else {"loc": (), "msg": ""}
+        where, message = ".".join(map(str, details["loc"])), str(details["msg"]).removeprefix("Value error, ")
+        raise ValueError(f"{MANIFEST} of {str(folder)!r} is damaged: {f'{where} ' * bool(where)}{message}") from None
+
+
+def bytes_per_row(obs_dim: int, action_dim: int, obs_dtype: str) -> int:
+    """Return the bytes of one row of one step in all arrays."""
+    widths = {"TND": obs_dim, "TNA": action_dim, "TN": 1}
+    return sum(widths[axes] * np.dtype(kind or obs_dtype).itemsize for axes, kind in ARRAYS.values())

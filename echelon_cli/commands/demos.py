@@ -1,0 +1,162 @@
+"""``echelon demos``: record what pilots do as data to learn from, and verify recordings."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from echelon.config.opponents import PilotSkill
+from echelon_cli import output
+from echelon_cli.devices import require_device
+from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_policies
+
+if TYPE_CHECKING:
+    from echelon.config import EnvConfig
+    from echelon.demos import Manifest
+    from echelon.training.demonstrations import Player
+
+MATCHES = 100
+DEMONSTRATOR, OPPONENT = "heuristic:expert", "heuristic:hard"
+SIDE_METAVAR = "heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY"
+
+app = typer.Typer(help="Demonstrations: matches as data to learn from.", no_args_is_help=True)
+
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the recording.")]
+
+
+@app.command("record")
+def record(
+    folder: FolderArgument,
+    policy: Annotated[
+        str,
+        typer.Option("--policy", metavar=SIDE_METAVAR, help="Recorded side.", autocompletion=complete_policies),
+    ] = DEMONSTRATOR,
+    opponent: Annotated[
+        str, typer.Option("--opponent", metavar=SIDE_METAVAR, help="Other side.", autocompletion=complete_policies)
+    ] = OPPONENT,
+    matches: Annotated[int, typer.Option("--matches", min=2, help="Matches, an even number.")] = MATCHES,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first two matches and their map.")] = 0,
+    preset: PresetOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    weapon_prob: Annotated[
+        float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of scripted levels, 0 to 1.")
+    ] = 1.0,
+    stochastic: Annotated[
+        bool, typer.Option("--stochastic", help="Let the recorded policy sample its actions instead of their mean.")
+    ] = False,
+    float32: Annotated[
+        bool, typer.Option("--float32", help="Store observations as float32 instead of float16.")
+    ] = False,
+    device: Annotated[str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.")] = "cpu",
+    threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 uses every core.")] = 0,
+    as_json: JsonFlag = False,
+) -> int:
+    """Record observations, actions, rewards and outcomes of one side; the same command continues after an interrupt.
+
+    Every seed is played from both sides, in the environment of the preset, else of the first policy's training.
+    """
+    from echelon.training.runtime.threads import thread_environment
+
+    require_device(device)
+    os.environ.update(thread_environment())
+    from echelon.training.demonstrations import DemoPlan
+    from echelon.training.demonstrations import record as record_matches
+
+    sides = [player(name, device) for name in (policy, opponent)]
+    plan = DemoPlan(
+        env=_environment(sides, preset, config, assignments),
+        policy=replace(sides[0], samples=stochastic),
+        opponent=replace(sides[1], samples=True),
+        matches=matches,
+        first_seed=seed,
+        weapon_prob=weapon_prob,
+        obs_dtype="float32" if float32 else "float16",
+    )
+    with output.waiting(f"recording {matches} matches", quiet=as_json) as show_progress:
+        try:
+            manifest = record_matches(
+                plan,
+                folder,
+                device=device,
+                threads=threads,
+                on_wave=lambda recorded: show_progress(f"{recorded} of {matches} matches recorded"),
+            )
+        except KeyboardInterrupt:
+            if not as_json:
+                output.print_line(f"stopped; the same command continues the recording in {folder}")
+            return output.STOPPED
+    _show(folder, manifest, as_json)
+    return output.DONE
+
+
+@app.command("info")
+def info(folder: FolderArgument, as_json: JsonFlag = False) -> int:
+    """Describe a recording and verify the hash and the arrays of every shard."""
+    from echelon.demos import load
+
+    demos = load(folder, partial=True)
+    with output.waiting(f"verifying {len(demos)} shards", quiet=as_json):
+        for _ in demos:
+            pass
+    _show(folder, demos.manifest, as_json)
+    return output.DONE
+
+
+def player(name: str, device: str) -> Player:
+    """Return the player that ``name`` refers to: a scripted level, the champion, a checkpoint, run or league entry."""
+    from echelon.jobs.config_layers import ConfigError, did_you_mean
+    from echelon.rl.weights import load_policy
+    from echelon.training.demonstrations import Player
+    from echelon_cli.commands.train import policy_file
+
+    levels, level = get_args(PilotSkill), name.removeprefix("heuristic:")
+    if level in levels:
+        return Player(f"heuristic:{level}", level=level)
+    if level != name:
+        raise ConfigError(f"level {level!r} does not exist{did_you_mean(level, levels)} (have: {', '.join(levels)})")
+    return Player(name, loaded=load_policy(policy_file(name, "pilot"), device))
+
+
+def _environment(
+    sides: list[Player], preset: str | None, config: str | None, assignments: list[str] | None
+) -> EnvConfig:
+    """Return the environment of the options; without any that of the first policy, else of the default preset."""
+    from echelon.jobs.config_layers import parse_assignment, resolve
+    from echelon.training.policy_agent import env_config_of
+
+    loaded = [side.loaded for side in sides if side.loaded is not None]
+    if loaded and not (preset or config or assignments):
+        return env_config_of(loaded[0].meta)
+    overrides = dict(parse_assignment(text) for text in assignments or [])
+    return resolve(preset, Path(config) if config else None, overrides).config.env
+
+
+def _show(folder: Path, manifest: Manifest, as_json: bool) -> None:
+    """Print what a recording has."""
+    size = sum(shard.size for shard in manifest.shards)
+    if as_json:
+        facts: dict[str, Any] = {name: value for name, value in asdict(manifest).items() if name != "shards"}
+        output.show_json({"path": str(folder), "complete": manifest.is_complete, "shards": len(manifest.shards),
+                          "bytes": size, **facts})  # fmt: skip
+        return
+    counts = manifest.counts
+    output.show_table(
+        ("", ""),
+        [
+            ("recorded", f"{manifest.policy.name} against {manifest.opponent.name}"),
+            ("matches", f"{counts.episodes} of {manifest.matches}, seeds from {manifest.first_seed}, both sides"),
+            ("outcomes", f"{counts.wins} wins, {counts.draws} draws, {counts.losses} losses"),
+            ("samples", f"{output.count(counts.agent_steps)} of living mechs in {output.count(counts.steps)} steps"),
+            (
+                "arrays",
+                f"{manifest.obs_dim} observation columns of version {manifest.obs_version} as {manifest.obs_dtype}, "
+                f"{manifest.action_dim} action columns as int8",
+            ),
+            ("files", f"{len(manifest.shards)} shards, {size / 1e6:.1f} MB, in {folder}"),
+        ],
+    )

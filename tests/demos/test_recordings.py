@@ -1,0 +1,234 @@
+"""Recordings of demonstrations: written and read, continued after a crash, and hostile files."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from echelon import demos
+from echelon.config import EnvConfig, env_signature
+from echelon.demos import DemoWriter, Manifest
+from echelon.demos import writer as writer_module
+from echelon.demos.format import ARRAYS, Counts, Side, bytes_per_row, read_manifest
+from tests.hostile_values import damage, mutate
+
+OBS_DIM, ACTION_DIM, STEPS, ROWS = 7, 3, 6, 4
+SIZES = {"T": STEPS, "N": ROWS, "D": OBS_DIM, "A": ACTION_DIM}
+
+
+def request(**changes) -> Manifest:
+    fields = {
+        "obs_version": 1, "obs_dim": OBS_DIM, "action_dim": ACTION_DIM, "obs_dtype": "float16",
+        "config": env_signature(EnvConfig()), "policy": Side(name="heuristic:expert"),
+        "opponent": Side(name="heuristic:hard"), "weapon_prob": 1.0, "first_seed": 0, "matches": 4,
+        "versions": {"echelon": "0"},
+    }  # fmt: skip
+    return Manifest(**{**fields, **changes})
+
+
+def wave(seed: int, obs_dtype: str = "float16") -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for name, (axes, kind) in ARRAYS.items():
+        shape = [SIZES[axis] for axis in axes]
+        arrays[name] = rng.integers(-2, 2, shape).astype(kind or obs_dtype)
+    return arrays
+
+
+def recorded(folder: Path, waves: int = 2) -> Path:
+    writer = DemoWriter(folder, request())
+    for number in range(waves):
+        writer.append(wave(number), Counts(episodes=2, steps=STEPS, agent_steps=20, wins=1, losses=1))
+    return folder
+
+
+def test_recording_returns_what_was_written_in_order(tmp_path):
+    found = demos.load(recorded(tmp_path / "new" / "demos"))
+    assert len(found) == 2 and found.manifest.is_complete and found.manifest.env == EnvConfig()
+    assert found.manifest.counts == Counts(episodes=4, steps=2 * STEPS, agent_steps=40, wins=2, losses=2)
+    for number, shard in enumerate(found):
+        for name, values in wave(number).items():
+            stored = getattr(shard, name)
+            assert stored.dtype == values.dtype and np.array_equal(stored, values), name
+        np.testing.assert_array_equal(shard.float_actions(), shard.actions / np.float32(127))
+        assert shard.entry.first_episode == 2 * number
+
+
+def test_wave_larger_than_a_shard_is_split_in_time(tmp_path, monkeypatch):
+    row = bytes_per_row(OBS_DIM, ACTION_DIM, "float16") * ROWS
+    monkeypatch.setattr(writer_module, "MAX_SHARD_BYTES", writer_module.HEADER_BYTES + 4 * row + 1)
+    found = demos.load(recorded(tmp_path))
+    entries = found.manifest.shards
+    assert [(e.steps, e.first_step, e.first_episode) for e in entries] == [(4, 0, 0), (2, 4, 0), (4, 0, 2), (2, 4, 2)]
+    assert all((tmp_path / e.file).stat().st_size <= writer_module.MAX_SHARD_BYTES for e in entries)
+    joined = np.concatenate([found.shard(n).obs for n in (0, 1)])
+    assert np.array_equal(joined, wave(0)["obs"])
+    monkeypatch.setattr(writer_module, "MAX_SHARD_BYTES", writer_module.HEADER_BYTES + row - 1)
+    with pytest.raises(ValueError, match="one step of 4 mechs has more than"):
+        DemoWriter(tmp_path / "tiny", request()).append(wave(0), Counts(episodes=2))
+
+
+def test_bytes_per_row_is_what_a_shard_holds(tmp_path):
+    folder = recorded(tmp_path)
+    size = sum(values.nbytes for values in load_file(folder / "shard-00000.safetensors").values())
+    assert size == STEPS * ROWS * bytes_per_row(OBS_DIM, ACTION_DIM, "float16")
+
+
+def test_interrupted_recording_is_partial_and_continues(tmp_path):
+    recorded(tmp_path, waves=1)
+    with pytest.raises(ValueError, match="has 2 of 4 matches, expected all; run the same `echelon demos record` again"):
+        demos.load(tmp_path)
+    assert len(demos.load(tmp_path, partial=True)) == 1
+    assert DemoWriter(tmp_path, request()).recorded == 2
+
+
+@pytest.mark.parametrize("name", ["shard-00001.safetensors", "manifest.json"])
+def test_crash_within_a_wave_leaves_the_waves_before(tmp_path, monkeypatch, name):
+    """The manifest lists whole shards only, and the next attempt replaces the rest."""
+    recorded(tmp_path, waves=1)
+    before = demos.load(tmp_path, partial=True)
+    real = writer_module.atomic_write
+
+    def crash(path, data, **options):
+        if path.name == name:
+            raise OSError("power failure")
+        real(path, data, **options)
+
+    monkeypatch.setattr(writer_module, "atomic_write", crash)
+    with pytest.raises(OSError, match="power failure"):
+        DemoWriter(tmp_path, request()).append(wave(1), Counts(episodes=2))
+    monkeypatch.undo()
+    assert demos.load(tmp_path, partial=True).manifest == before.manifest
+    DemoWriter(tmp_path, request()).append(wave(1), Counts(episodes=2))
+    assert [np.array_equal(shard.obs, wave(n)["obs"]) for n, shard in enumerate(demos.load(tmp_path))] == [True, True]
+
+
+def test_folder_of_another_request_is_rejected(tmp_path):
+    recorded(tmp_path, waves=1)
+    for changes, named in (
+        ({"matches": 6}, "matches"), ({"opponent": Side(name="heuristic:easy")}, "opponent"),
+        ({"obs_dtype": "float32", "first_seed": 2}, "obs_dtype, first_seed"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"has demonstrations with another {named}, expected the same request"):
+            DemoWriter(tmp_path, request(**changes))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "spec.json").write_text("{}")
+    with pytest.raises(ValueError, match="has 'spec.json', expected an empty folder"):
+        DemoWriter(other, request())
+    assert DemoWriter(tmp_path, replace(request(), versions={"echelon": "1"})).recorded == 2
+
+
+def test_damaged_shards_are_named(tmp_path):
+    folder = recorded(tmp_path)
+    shard = folder / "shard-00001.safetensors"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-1])
+    with pytest.raises(
+        ValueError, match=f"'shard-00001.safetensors' has {len(whole) - 1} bytes, expected {len(whole)}"
+    ):
+        list(demos.load(folder))
+    shard.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(ValueError, match="'shard-00001.safetensors' is damaged: its hash differs"):
+        list(demos.load(folder))
+    shard.unlink()
+    with pytest.raises(ValueError, match="'shard-00001.safetensors' is missing"):
+        list(demos.load(folder))
+    assert demos.load(folder).shard(0).entry.file == "shard-00000.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "named"),
+    [
+        ({"obs": np.zeros((STEPS, ROWS, OBS_DIM), np.float32)}, "obs"),
+        ({"actions": np.zeros((STEPS, ROWS, ACTION_DIM + 1), np.int8)}, "actions"),
+        ({"alive": np.zeros((STEPS, ROWS + 1), np.uint8)}, "alive"),
+        ({"outcomes": None}, "outcomes"),
+    ],
+)  # fmt: skip
+def test_shard_that_contradicts_its_manifest_is_rejected(tmp_path, arrays, named):
+    from echelon.rl.checkpoint import describe
+
+    folder = recorded(tmp_path)
+    shard = folder / "shard-00000.safetensors"
+    save_file({name: a for name, a in {**load_file(shard), **arrays}.items() if a is not None}, shard)
+    values = json.loads((folder / "manifest.json").read_text())
+    values["shards"][0] |= describe(shard)
+    (folder / "manifest.json").write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=f"shard 'shard-00000.safetensors' has {named} .*, expected "):
+        demos.load(folder).shard(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "format is 2, expected 1"),
+        ({"obs_dim": 0}, "obs_dim is 0, expected 1 to 65536"),
+        ({"obs_dtype": "bfloat16"}, "obs_dtype .*'float16' or 'float32'"),
+        ({"surprise": 1}, "surprise "),
+        ({"counts": {"episodes": 10**400}}, "counts.episodes"),
+        ({"shards": [{"file": "../../etc/passwd"}]}, "shards.0"),
+    ],
+)
+def test_hostile_manifest_is_one_line_error(tmp_path, change, message):
+    recorded(tmp_path)
+    values = json.loads((tmp_path / "manifest.json").read_text())
+    (tmp_path / "manifest.json").write_text(json.dumps(values | change))
+    with pytest.raises(ValueError, match=message) as error:
+        demos.load(tmp_path)
+    assert "\n" not in str(error.value) and "manifest.json" in str(error.value)
+
+
+def test_shard_names_cannot_leave_the_folder(tmp_path):
+    recorded(tmp_path)
+    for file in ("../shard-00000.safetensors", "/dev/zero", "shard-0.safetensors", "shard-00000.safetensors\n"):
+        values = json.loads((tmp_path / "manifest.json").read_text())
+        values["shards"][0]["file"] = file
+        (tmp_path / "manifest.json").write_text(json.dumps(values))
+        with pytest.raises(ValueError, match="shard file is .*, expected shard-NNNNN.safetensors"):
+            demos.load(tmp_path)
+        recorded_again = {**values, "shards": [{**values["shards"][0], "file": "shard-00000.safetensors"}]}
+        (tmp_path / "manifest.json").write_text(json.dumps(recorded_again))
+
+
+def test_mutated_manifests_and_shards_raise_value_errors_only(tmp_path):
+    rng = random.Random(5)
+    folder = recorded(tmp_path)
+    files = {path: path.read_bytes() for path in sorted(folder.iterdir())}
+    text = files[folder / "manifest.json"]
+    for attempt in range(45):
+        (folder / "manifest.json").write_bytes(text)
+        if attempt % 3 == 0:
+            path = rng.choice(list(files))
+            path.write_bytes(damage(files[path], rng))
+        else:
+            (folder / "manifest.json").write_text(json.dumps(mutate(json.loads(text), rng)))
+        try:
+            found = demos.load(folder, partial=True)
+            for number in range(min(3, len(found))):
+                found.shard(number)
+            assert found.manifest.env is not None
+        except ValueError as error:
+            assert str(error)
+        for path, data in files.items():
+            path.write_bytes(data)
+
+
+def test_manifest_that_is_no_file_or_too_large_is_rejected(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="has no manifest.json, expected a recording"):
+        read_manifest(tmp_path)
+    os.mkfifo(tmp_path / "manifest.json")
+    with pytest.raises(ValueError, match="cannot be read: .*no regular file"):
+        read_manifest(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    recorded(tmp_path / "demos")
+    monkeypatch.setattr("echelon.demos.format.MAX_MANIFEST_BYTES", 100)
+    with pytest.raises(ValueError, match="more than 100 bytes"):
+        read_manifest(tmp_path / "demos")
