@@ -17,7 +17,8 @@ from echelon.sim.geometry import HALF_PI, cos_sin, to_heading, xy_length
 from echelon.sim.state import Controls, Mechs, World
 from echelon.sim.tables import Rules
 
-wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+# the nested loops over the local map would be unrolled into 121 copies, a minute to compile
+wp.set_module_options({"enable_backward": False, "fuse_fp": False, "max_unroll": 8})
 
 CONTACT_DIM = wp.constant(layout.CONTACT_DIM)
 SQUAD_AT = wp.constant(layout.offset("squad"))
