@@ -371,10 +371,7 @@ class TrainingRun:
             self._try_save("best")
 
     def save(self, reason: str) -> None:
-        """Write a checkpoint, emit it, and point ``best.json`` at it if the policy is the best so far.
-
-        The latter may be due at any save of an update, as one before it may have failed.
-        """
+        """Write a checkpoint, emit it, and point ``best.json`` at it if this update's evaluation is the best so far."""
         began = time.perf_counter()
         saved = self.session.save(self.sync_records)
         self.last_checkpoint = saved

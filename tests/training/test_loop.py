@@ -253,56 +253,6 @@ def test_report_at_the_end_uses_seeds_that_chose_nothing(small_run, tmp_path):
     assert {e.purpose for e in stopped} == {"choice"}, "a stopped run ends without a report"
 
 
-def test_full_disk_skips_checkpoint_and_run_continues(small_run, tmp_path, monkeypatch):
-    calls = iter([True])
-
-    def sometimes(*args, keep=checkpoints.save_arrays):
-        if next(calls, False):
-            raise OSError(28, "No space left on device")
-        return keep(*args)
-
-    monkeypatch.setattr(checkpoints, "save_arrays", sometimes)
-    result, events = run(small_run(), tmp_path)
-    (alert,) = of(events, EventAlert)
-    assert "No space left" in alert.message and f"'step-{alert.global_step}'" in alert.message
-    assert result.reason == "completed"
-
-
-def test_best_pointer_without_room_is_an_alert(small_run, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(checkpoints, "mark_best", full)
-    result, events = run(small_run(eval=EvalConfig(seeds=2, every_updates=2, at_start=False)), tmp_path)
-    assert "best.json could not be written" in of(events, EventAlert)[0].message and result.reason == "completed"
-
-
-def test_best_pointer_is_set_by_the_save_after_one_that_failed(small_run, tmp_path, monkeypatch):
-    """The policy of the best evaluation is saved twice in an update; the second checkpoint is the best too."""
-    calls = iter([True])
-
-    def once(*args, keep=checkpoints.save_arrays):
-        if next(calls, False):
-            raise OSError(28, "No space left on device")
-        return keep(*args)
-
-    monkeypatch.setattr(checkpoints, "save_arrays", once)
-    config = small_run(save_every=2, max_updates=2, eval=EvalConfig(seeds=2, every_updates=2, at_start=False))
-    _, events = run(config, tmp_path)
-    assert len(of(events, EventAlert)) == 1
-    best = checkpoints.read_best(tmp_path / "checkpoints")
-    assert best is not None and best["eval"]["update"] == 2 and best["id"] == of(events, EventCheckpoint)[-1].id
-
-
-def test_last_checkpoint_without_room_ends_run_with_one_line(small_run, tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(checkpoints, "save_checkpoint", full)
-    with pytest.raises(OSError, match="^checkpoint 'step-.*No space left on device; free disk space and resume$"):
-        run(small_run(save_every=100), tmp_path)
-
-
 def test_records_are_synced_before_each_checkpoint(small_run, tmp_path):
     newest = []
 
