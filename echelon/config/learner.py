@@ -66,7 +66,11 @@ class PPOConfig:
     __pydantic_config__ = STRICT
 
     lr: float = 3e-4
-    """Learning rate of Adam."""
+    """Learning rate."""
+    optimizer: Literal["adam", "muon"] = "adam"
+    """Optimiser: Adam, or Muon for hidden matrices beside Adam for the rest."""
+    muon_lr_mult: float = 1.0
+    """Learning-rate factor of the matrices that Muon moves, in steps of Adam's size."""
     critic_lr_mult: float = 1.0
     """Learning-rate factor of the value head."""
     adam_eps: float = 1e-5
@@ -105,6 +109,8 @@ class PPOConfig:
     """Mean KL divergence above which the remaining epochs are skipped; 0 disables early stopping."""
     recompute_advantages: bool = False
     """Recompute advantages after every epoch."""
+    advantage_share: float = 1.0
+    """Fraction of the steps that enter the policy loss, those with the largest magnitude of advantage."""
     per_role_adv_norm: bool = False
     """Normalise advantages per mech class."""
     obs_norm: bool = False
@@ -125,6 +131,8 @@ class PPOConfig:
     """Recompute each chunk in the backward pass instead of storing its activations."""
     empty_cache_every: int = 50
     """Updates between releases of unused CUDA memory; 0 disables them."""
+    ema_decay: float = 0.0
+    """Decay per update of the average of weights that is evaluated, saved and an opponent; 0 disables it."""
     nonfinite_policy: Literal["raise", "skip", "reload"] = "raise"
     """Action on a non-finite loss or gradient: stop (raise), skip the minibatch, or reload the last checkpoint."""
 
@@ -281,6 +289,8 @@ class RunConfig:
             ("eval.every_updates", self.eval.every_updates),
         ):
             require(value > 0 or not self.curriculum.ladder, name, value, "more than 0 where curriculum.ladder is on")
+        pfsp, ladder = self.opponents.pfsp, self.curriculum.ladder
+        require(not (pfsp and ladder), "opponents.pfsp", pfsp, "0 where curriculum.ladder is on")
         require(0 <= self.seed < EVAL_SEED_BASE, "seed", self.seed, f"0 to {EVAL_SEED_BASE - 1}")
         require(
             self.env.gamma == self.ppo.gamma,

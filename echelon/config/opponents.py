@@ -145,6 +145,8 @@ class OpponentConfig:
     """Level of the scripted pilots; legacy is the omniscient baseline."""
     mix: MixConfig = field(default_factory=MixConfig)
     """Sampling weights of the opponents; an opponent is sampled at the start of each episode."""
+    pfsp: float = 0.0
+    """Exponent of 1 - win rate, a factor on the weights of levels and snapshots; 0 samples by mix alone."""
     weapon_prob_start: float = 0.2
     """Probability that a scripted pilot's trigger takes effect, at the start."""
     weapon_prob_end: float = 1.0

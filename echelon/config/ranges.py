@@ -217,6 +217,7 @@ OPPONENT_RANGES = {
     "weapon_ramp_updates": COUNT,
     "past_every_updates": COUNT,
     "past_keep": (1, 256),
+    "pfsp": (0.0, 8.0),
     "rating_seeds": (0, 1000),
     "rating_rivals": (1, 64),
 }
@@ -267,6 +268,9 @@ PPO_RANGES = {
     "critic_lr_mult": NON_NEGATIVE,
     "gamma": (TINY, 1.0),
     "gae_lambda": FRACTION,
+    "ema_decay": (0.0, 0.999999),
+    "muon_lr_mult": NON_NEGATIVE,
+    "advantage_share": (TINY, 1.0),
 }
 TEACHER_RANGES = {
     **dict.fromkeys(("imitation", "flown", "flown_ramp", "fade"), FRACTION),

@@ -122,6 +122,7 @@ def run(
                 update_obs_normalizer(
                     session.policy.obs_normalizer, session.buffer.obs, session.buffer.alive, session.group
                 )
+                session.ema.update(session.counters.update)
                 release_cache(session.device, session.counters.update + 1, config.ppo.empty_cache_every)
                 timer.mark("update")
 
@@ -276,8 +277,7 @@ class TrainingRun:
         c.global_step += steps
         c.episodes += len(episodes)
         s.episode_stats.add(episodes, s.layout)
-        if s.league is not None:
-            s.league.record_outcomes(episodes, opponents)
+        s.source.record_outcomes(episodes, opponents)
         rates = records.activation_rates(s.buffer)
         duration_s = time.perf_counter() - timer.began
         phases_s = {"env": times.env_s, "forward": times.forward_s, "update": timer.phases["update"]}

@@ -291,13 +291,15 @@ def gather_minibatch(
     counted: Tensor,
     units: list[Unit],
     *,
+    scored: Tensor | None = None,
     skips_idle: bool = False,
     has_labels: bool = False,
 ) -> Minibatch:
     """Return the minibatch of ``units``, with fresh noise.
 
-    ``returns [T, N]`` are on the scale of the value loss; ``counted [T, N]`` is 1 for steps that enter a loss. With
-    ``skips_idle`` sequences without such a step are left out: their weight is 0, so loss and gradient are the same.
+    ``returns [T, N]`` are on the scale of the value loss; ``counted [T, N]`` is 1 for steps that enter a loss and
+    ``scored [T, N]`` for those of them that enter the policy loss, by default all of living mechs. With ``skips_idle``
+    sequences without a counted step are left out: their weight is 0, so loss and gradient are the same.
     With ``has_labels`` the minibatch has the labels of the rollout.
     """
     units = [u._replace(rows=u.rows.to(buffer.actions.device)) for u in units]
@@ -311,7 +313,7 @@ def gather_minibatch(
             units, noise = _select(units, active), noise[:, active]
     actions = gather(buffer.actions, units)
     value_weights = gather(counted, units)
-    policy_weights = value_weights * gather(buffer.alive, units)
+    policy_weights = value_weights * gather(buffer.alive if scored is None else scored, units)
     return Minibatch(
         obs=gather(buffer.obs, units),
         actions=actions,

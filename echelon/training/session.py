@@ -31,6 +31,7 @@ from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import OpponentMix, OpponentRunner, assign_sides
 from echelon.training.opponents.rating import SnapshotRating
+from echelon.training.ppo.average import WeightAverage
 from echelon.training.ppo.collect import BatchedEnv, Collector
 from echelon.training.ppo.teacher import teaching_at
 from echelon.training.ppo.trainer import PPOTrainer
@@ -46,7 +47,7 @@ from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.runtime.threads import map_worker_count, resolve_threads
 from echelon.training.starting_point import RETURN_STATISTICS, initial_weights
 from echelon.training.teachers import make_teacher
-from echelon.training.weights import LoadedPolicy, check_dimensions, check_readable, load_weights
+from echelon.training.weights import LoadedPolicy, check_dimensions, check_readable
 from echelon.version import SIM_VERSION
 
 MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]
@@ -109,6 +110,7 @@ class Session:
         self.layout = RowLayout(self.env)
         self.policy = self._build_policy()
         self.group.broadcast_module(self.policy)
+        self.ema = WeightAverage(self.policy, config.ppo.ema_decay)
         ppo, seed = config.ppo, rank_seed(config.seed, self.group.rank)
         if not self.group.is_single:
             seed_everything(seed)
@@ -181,7 +183,7 @@ class Session:
         if self.config.start_from:
             sizes = self.env.obs_dim, self.env.action_dim
             weights, statistics = initial_weights(Path(self.config.start_from), self.policy, self.config.env, *sizes)
-            self._load_weights(weights)
+            self.ema.load_state_dict(weights, {})
             if statistics is not None:
                 self.trainer.return_normalizer.load_state_dict(statistics)
         self.snapshot()
@@ -195,7 +197,7 @@ class Session:
         """Play the seeds that choose the best checkpoint with the current policy, on rank 0 for all ranks."""
         counters, stats = self.counters, None
         if self.group.is_main:
-            stats = self.evaluator.evaluate(self.policy, counters.update, counters.global_step, on_step)
+            stats = self.evaluator.evaluate(self.ema.policy, counters.update, counters.global_step, on_step)
         counters.evaluated_update = counters.update
         stats = self.group.broadcast(stats)
         assert stats is not None
@@ -203,7 +205,7 @@ class Session:
 
     def report(self, on_step: Callable[[], object] = lambda: None) -> EvalStats:
         """Play the seeds of reports, with mean and with sampled actions, on rank 0 for all ranks."""
-        stats = self.group.broadcast(self.evaluator.report(self.policy, on_step) if self.group.is_main else None)
+        stats = self.group.broadcast(self.evaluator.report(self.ema.policy, on_step) if self.group.is_main else None)
         assert stats is not None
         return stats
 
@@ -212,18 +214,18 @@ class Session:
         gate = self.curriculum.gate
         if gate is None:
             return ""
-        wins = self.evaluator.gate_wins(self.policy, gate.level, on_step) if self.group.is_main else []
+        wins = self.evaluator.gate_wins(self.ema.policy, gate.level, on_step) if self.group.is_main else []
         return gate.judge(self.group.broadcast(wins), self.counters.update)
 
     def snapshot(self, on_step: Callable[[], object] = lambda: None) -> SnapshotRating | None:
         """Add the policy to the opponent pool and rate it against earlier snapshots; None if that is off."""
         if not self.config.opponents.takes_snapshots:
             return None
-        name = self.source.add(self.policy, self.counters.update)
+        name = self.source.add(self.ema.policy, self.counters.update)
         if not self.source.ratings:
             self.source.ratings[name] = 0.0
             return None
-        rating = self.evaluator.rater.rate(self.policy, name, self.source, on_step) if self.group.is_main else None
+        rating = self.evaluator.rater.rate(self.ema.policy, name, self.source, on_step) if self.group.is_main else None
         rating = self.group.broadcast(rating)
         if rating is not None:
             self.source.ratings[name] = self.counters.elo = rating.elo
@@ -239,7 +241,7 @@ class Session:
         if not self.group.is_main:
             return []
         scale = {RETURN_STATISTICS: self.trainer.return_normalizer.state_dict()}
-        return self.league.submit(Submission(policy=self.policy, manifest=self.manifest() | scale), should_stop)
+        return self.league.submit(Submission(policy=self.ema.policy, manifest=self.manifest() | scale), should_stop)
 
     def update_league(self, should_stop: Callable[[], bool]) -> list[Event]:
         """Submit to and refresh from the league where due after this update; return the events to emit."""
@@ -359,7 +361,7 @@ class Session:
             sync_records()
             saved = checkpoints.save_checkpoint(
                 folder,
-                weights=self.policy.state_dict(),
+                weights=self.ema.policy.state_dict(),
                 state=self._state(),
                 environment=parts[0].environment,
                 carry=parts[0].carry,
@@ -386,7 +388,7 @@ class Session:
         check_dimensions(saved.manifest, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim, **rows)
         state = saved.state()
         rank_state = state if rank == 0 or not same_ranks else state["ranks"][rank - 1]
-        self._load_weights(saved.weights(self.device))
+        self.ema.load_state_dict(saved.weights(self.device), state)
         self.trainer.load_state_dict(state["trainer"])
         self.counters = Counters(**state["counters"])
         self.episode_stats.load(state["window"])
@@ -409,14 +411,6 @@ class Session:
         if not fresh_random:
             restore_random_state(rank_state["rng"])
         return ""
-
-    def _load_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        """Load ``weights``; which columns are normalized is part of them, but follows this run's configuration."""
-        load_weights(self.policy, weights)
-        self._set_normalizable(self.policy)
-
-    def _set_normalizable(self, policy: FlatPolicy) -> None:
-        policy.set_normalizable(self.env.normalizable & self.config.ppo.obs_norm)
 
     def _build_env(self, progress: Callable[[str, int, int], None] | None) -> BatchedEnv:
         cfg, make_env = self.config, self._make_env
@@ -453,7 +447,7 @@ class Session:
             options = {"obs_version": cfg.env.obs_version, "predict": cfg.ppo.aux_coef > 0}
             policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, **options)
         policy = policy.to(self.device)
-        self._set_normalizable(policy)
+        policy.set_normalizable(env.normalizable & cfg.ppo.obs_norm)
         return policy
 
     def _build_opponent_source(self, seed: int) -> OpponentMix:
@@ -494,4 +488,5 @@ class Session:
             "curriculum": dict(self.env.get_curriculum()),
             "gate": self.curriculum.state_dict(),
             "opponents": self.opponents.state_dict(),
+            **self.ema.state_dict(),
         }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.telemetry.events import Event, EventAlert, EventLeague
 from echelon.training.opponents.league_source import LeagueSource
-from echelon.training.opponents.outcomes import outcome_of
 from echelon.training.opponents.pool import OpponentRunner
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.weights import export_policy_weights
@@ -135,11 +134,6 @@ class LeagueClient:
         """Return whether this run submits a snapshot after ``update``; an exploiter submits only at its end."""
         every = self.options.submit_every_updates
         return bool(every) and update % every == 0 and self.source.target is None
-
-    def record_outcomes(self, episodes: Sequence[Any], opponents: Sequence[str]) -> None:
-        """Record the outcomes of episodes, ``opponents`` naming the opponent of each."""
-        for record, name in zip(episodes, opponents, strict=True):
-            self.source.record_outcome(name, outcome_of(record))
 
     def take_notices(self) -> list[str]:
         """Return and clear the notices of the source."""

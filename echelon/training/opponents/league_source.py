@@ -128,7 +128,8 @@ class LeagueSource(OpponentMix):
         super().release(in_use)
 
     def record_outcome(self, name: str, outcome: str) -> None:
-        """Record the outcome of an episode against an opponent; only those against the target count."""
+        """Record the outcome of an episode against an opponent, which its priority and the target's win rate follow."""
+        super().record_outcome(name, outcome)
         entry = self._entries.get(name)
         if entry is not None and entry.entry_id == self.target:
             self.target_wins.append(outcome == WON)

@@ -11,6 +11,8 @@ from echelon.config import EnvConfig
 from echelon.sim.arsenal import CHASSIS, ROSTER
 
 BLUE, RED, DRAW = 0, 1, 2
+SCORES = {"win": 1.0, "draw": 0.5, "loss": 0.0}
+"""Score of an outcome."""
 
 
 def side_of(record: Any) -> int:

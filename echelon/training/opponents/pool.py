@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
@@ -25,6 +25,8 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.rl.policy import Act
 from echelon.rl.traced_policy import TracedPolicies
 from echelon.sim.random import StreamId, draw_u32
+from echelon.training.opponents.outcomes import outcome_of
+from echelon.training.opponents.priorities import Priorities
 from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.runtime.precision import mixed_precision
 from echelon.training.runtime.thread_pool import ThreadPool
@@ -32,7 +34,9 @@ from echelon.training.runtime.thread_pool import ThreadPool
 SELF = "self"
 """Name of the opponent where both sides learn."""
 SCRIPTED, PAST = "heuristic", "past"
-"""Prefixes of opponent names: ``heuristic:medium``, ``past:120``."""
+"""Prefixes of opponent names: ``heuristic:medium``, ``past:120``; ``past`` is also a field of ``MixConfig``."""
+SCRIPTED_KIND = "scripted"
+"""Field of ``MixConfig`` whose level the curriculum may change."""
 SEED_OFFSET = 13371
 """Added to the run's seed, so that opponents are sampled from a separate stream."""
 LEVELS = ("legacy", *LADDER)
@@ -90,23 +94,35 @@ class OpponentMix:
         self._make_policy = make_policy
         weights = {f.name: float(getattr(cfg.mix, f.name)) for f in fields(cfg.mix)}
         self._weights = {name: w for name, w in weights.items() if w > 0 and name != "self_play"}
+        self.priorities = Priorities(cfg.pfsp)
 
     def draw(self, env: int, episode: int) -> str:
-        """Return an opponent sampled by weight, a function of seed, environment, episode and pool alone."""
+        """Return an opponent sampled by weight, a function of seed, environment, episode, pool and priorities alone."""
         return self.draw_of_kind(self.kind(env, episode), env, episode)
 
     def kind(self, env: int, episode: int) -> str:
         """Return the kind of the opponent of an episode, a field of ``MixConfig``, whatever the pool contains."""
-        kinds = list(self._weights)
-        bounds = torch.tensor(list(self._weights.values()), dtype=torch.float64).cumsum(0)
-        at = self._uniform(env, episode, 0) * float(bounds[-1])
-        return kinds[min(int(torch.searchsorted(bounds, at, right=True)), len(kinds) - 1)]
+        weights = {kind: weight * self._priority(kind) for kind, weight in self._weights.items()}
+        return _weighted(weights, self._uniform(env, episode, 0))
 
     def draw_of_kind(self, kind: str, env: int, episode: int) -> str:
         """Return the opponent of an episode, of a kind that is a field of ``MixConfig``."""
-        if kind == "past":
-            return self.snapshots[int(self._uniform(env, episode, 1) * len(self.snapshots))]
-        return scripted_name(self.level if kind == "scripted" else kind)
+        if kind != PAST:
+            return scripted_name(self.level if kind == SCRIPTED_KIND else kind)
+        at = self._uniform(env, episode, 1)
+        if self.priorities.exponent:
+            return _weighted({name: self.priorities.factor(name) for name in self.snapshots}, at)
+        return self.snapshots[int(at * len(self.snapshots))]
+
+    def record_outcomes(self, episodes: Sequence[Any], opponents: Sequence[str]) -> None:
+        """Record the outcomes of episodes, ``opponents`` naming the opponent of each."""
+        for record, name in zip(episodes, opponents, strict=True):
+            if name != SELF:
+                self.record_outcome(name, outcome_of(record))
+
+    def record_outcome(self, name: str, outcome: str) -> None:
+        """Record the outcome of an episode against an opponent, which its priority follows."""
+        self.priorities.record(name, outcome)
 
     def policy(self, name: str) -> FlatPolicy:
         """Return the frozen policy of a snapshot."""
@@ -130,6 +146,7 @@ class OpponentMix:
         for name in [n for n in self._policies if n not in self.snapshots and n not in in_use]:
             del self._policies[name]
             self.ratings.pop(name, None)
+            self.priorities.forget(name)
 
     def rating_opponents(self, count: int) -> list[str]:
         """Return at most ``count`` snapshots of the pool, spread from the oldest to the newest."""
@@ -142,16 +159,24 @@ class OpponentMix:
     def state_dict(self) -> dict[str, Any]:
         """Return the whole state as tensors and plain values, weights included."""
         weights = {name: policy.state_dict() for name, policy in self._policies.items()}
-        return {"level": self.level, "kept": list(self.snapshots), "ratings": dict(self.ratings), "weights": weights}
+        state = {"level": self.level, "kept": list(self.snapshots), "ratings": dict(self.ratings), "weights": weights}
+        return {**state, "win_rates": self.priorities.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what ``state_dict`` returned."""
         self.level, self.snapshots, self.ratings = state["level"], list(state["kept"]), dict(state["ratings"])
+        self.priorities.load_state_dict(state.get("win_rates", {}))
         self._policies = {}
         for name, weights in state["weights"].items():
             policy = self._make_policy()
             policy.load_state_dict(weights)
             self._policies[name] = policy.eval().requires_grad_(False)
+
+    def _priority(self, kind: str) -> float:
+        """Return the factor on the weight of a kind: of its level, the mean of its snapshots, or of a new opponent."""
+        if kind == PAST and self.snapshots:
+            return sum(map(self.priorities.factor, self.snapshots)) / len(self.snapshots)
+        return self.priorities.factor(scripted_name(self.level if kind == SCRIPTED_KIND else kind))
 
     def _uniform(self, env: int, episode: int, draw: int) -> float:
         """Return a uniform number in [0, 1)."""
@@ -218,7 +243,7 @@ class OpponentRunner:
         if "" in self.names:
             return  # no opponent has been sampled yet
         for e, is_self_play in enumerate(self.self_play):
-            if not is_self_play and self.source.kind(e, self.episodes[e] - 1) == "scripted":
+            if not is_self_play and self.source.kind(e, self.episodes[e] - 1) == SCRIPTED_KIND:
                 self.names[e] = scripted_name(level)
         self._assign()
 
@@ -316,6 +341,13 @@ class OpponentRunner:
             action, after = act(obs, before, self.done[rows], noise[rows, : policy.noise_dim])
         state.h[:, rows, :width], state.c[:, rows, :width] = after.h.float(), after.c.float()
         env.actions.view(-1, env.action_dim)[env.agent_of_opponent_row[rows]] = action.float()
+
+
+def _weighted(weights: Mapping[str, float], at: float) -> str:
+    """Return the name at the share ``at`` in [0, 1) of the sum of ``weights``."""
+    names = list(weights)
+    bounds = torch.tensor(list(weights.values()), dtype=torch.float64).cumsum(0)
+    return names[min(int(torch.searchsorted(bounds, at * float(bounds[-1]), right=True)), len(names) - 1)]
 
 
 def snapshot_update(name: str) -> int:

@@ -18,7 +18,7 @@ from echelon.config import RunConfig
 from echelon.config.seeds import eval_seeds
 from echelon.rl.build import FlatPolicy
 from echelon.training.evaluation import FULL_WEAPON_PROB, MakeEnv, make_eval_env, play_episodes
-from echelon.training.opponents.outcomes import outcome_of
+from echelon.training.opponents.outcomes import SCORES, outcome_of
 from echelon.training.opponents.pool import OpponentMix, OpponentRunner, snapshot_update
 from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.runtime.thread_pool import ThreadPool
@@ -29,7 +29,6 @@ PRIOR_GAMES, PRIOR_SCORE = 1.0, 0.5
 """The prior draw."""
 SEARCH_RANGE = 4000.0
 """Largest distance of a rating from its opponents' ratings [points]."""
-SCORES = {"win": 1.0, "draw": 0.5, "loss": 0.0}
 TOLERANCE = 1e-6
 """Width of the interval at which the search ends [points]."""
 

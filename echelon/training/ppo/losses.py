@@ -124,6 +124,19 @@ def normalize_advantages_per_role(
         advantages[:, rows] = (part - mean) / (std + eps)
 
 
+def largest_advantages(advantages: Tensor, living: Tensor, share: float) -> Tensor:
+    """Return 1 for the ``share`` of the steps ``living [T, N]`` with the largest magnitude of ``advantages [T, N]``.
+
+    At least one step has 1, if any is living; steps as large as the smallest of them have 1 too.
+    """
+    magnitudes = advantages.abs()[living > 0]
+    count = magnitudes.numel()
+    if not count:
+        return living
+    smallest = magnitudes.kthvalue(count - max(1, round(share * count)) + 1).values
+    return living * (advantages.abs() >= smallest)
+
+
 def _moments(x: Tensor, weight: Tensor, group: ProcessGroup) -> tuple[Tensor, Tensor, float]:
     """Return mean, standard deviation and count of samples of weight 1; 0 and 1 for fewer than two samples."""
     count = weight.sum()

@@ -23,6 +23,7 @@ from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.gradients import Gradients
 from echelon.training.ppo.losses import LossInputs, LossTerms
+from echelon.training.ppo.optimizer import load_moments, make_optimizer
 from echelon.training.ppo.teacher import Teaching, agreement
 from echelon.training.rollout import (
     ChunkStates,
@@ -71,9 +72,7 @@ class PPOTrainer:
         self.group = group or ProcessGroup()
         self.return_normalizer = ReturnNormalizer(device=self.device, group=self.group)
         self.gradients = Gradients(model, config, self.device, pool or ThreadPool(1), self._terms)
-        self.optimizer = torch.optim.Adam(
-            _parameter_groups(model, config), lr=config.lr, eps=config.adam_eps, fused=True
-        )
+        self.optimizer = make_optimizer(model, config)
         self.ent_coef = config.ent_coef
         self._ent_coef = torch.tensor(config.ent_coef, device=self.device)
         self._imitation_coef = torch.tensor(0.0, device=self.device)
@@ -166,8 +165,7 @@ class PPOTrainer:
 
         The moments of the optimizer are loaded; its options stay those of this trainer's configuration.
         """
-        options = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({**state["optimizer"], "param_groups": options})
+        load_moments(self.optimizer, state["optimizer"])
         if state.get("scaler"):
             self.gradients.scaler.load_state_dict(state["scaler"])
         self.return_normalizer.load_state_dict(state["return_rms"])
@@ -228,11 +226,21 @@ class PPOTrainer:
         counted = buffer.present
         if cfg.burn_in_steps:
             counted = counted * (buffer.ages() >= cfg.burn_in_steps)
+        scored = buffer.alive
+        if cfg.advantage_share < 1.0 and not self.teaching.imitates:
+            scored = ppo_losses.largest_advantages(buffer.advantages, counted * buffer.alive, cfg.advantage_share)
         accumulated = 0
         self.optimizer.zero_grad(set_to_none=True)
         for index, units in enumerate(plan):
             batch = gather_minibatch(
-                buffer, states, returns, counted, units, skips_idle=skips_idle, has_labels=self.teaching.has_labels
+                buffer,
+                states,
+                returns,
+                counted,
+                units,
+                scored=scored,
+                skips_idle=skips_idle,
+                has_labels=self.teaching.has_labels,
             )
             location = f"update {self.updates}, epoch {epoch}, minibatch {index}"
             if not self._accumulate(batch, location, stats):
@@ -262,7 +270,8 @@ class PPOTrainer:
         """
         parameters, scaler = self.gradients.parameters, self.gradients.scaler
         self.group.average([p.grad for p in parameters if p.grad is not None])
-        scaler.unscale_(self.optimizer)
+        optimizer = cast(torch.optim.Optimizer, self.optimizer)
+        scaler.unscale_(optimizer)
         norm = float(nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm))
         if math.isfinite(norm):
             stats.grad_norms.append(norm)
@@ -271,9 +280,9 @@ class PPOTrainer:
         else:
             self._handle_nonfinite(f"gradient norm at {location}", None)
         if math.isfinite(norm) or scaler.is_enabled():
-            scaler.step(self.optimizer)
+            scaler.step(optimizer)
             scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
 
     def _handle_nonfinite(self, what: str, terms: LossTerms | None) -> None:
         self.nonfinite += 1
@@ -383,14 +392,3 @@ def entropy_coefficient(cfg: PPOConfig, progress: float) -> float:
     """Return the weight of the entropy bonus, linear from its start to its end value."""
     end = cfg.ent_coef if cfg.ent_coef_end is None else cfg.ent_coef_end
     return cfg.ent_coef + (end - cfg.ent_coef) * progress
-
-
-def _parameter_groups(model: nn.Module, config: PPOConfig) -> list[dict[str, Any]]:
-    """Return the base group and that of the value head, each with its factor on the learning rate."""
-    base, critic = [], []
-    for name, parameter in model.named_parameters():
-        (critic if "critic" in name.split(".") else base).append(parameter)
-    return [
-        {"params": base, "lr": config.lr, "lr_mult": 1.0},
-        {"params": critic, "lr": config.lr * config.critic_lr_mult, "lr_mult": config.critic_lr_mult},
-    ]

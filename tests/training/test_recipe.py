@@ -1,0 +1,203 @@
+"""Options of the recipe: Muon, averages of weights, largest advantages, prioritised opponents."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from echelon.config import CurriculumConfig, EvalConfig, MixConfig, OpponentConfig
+from echelon.training.evaluator import Evaluator
+from echelon.training.opponents.pool import OpponentMix, scripted_name
+from echelon.training.opponents.priorities import FLOOR, Priorities
+from echelon.training.ppo.average import RAW_WEIGHTS, WeightAverage
+from echelon.training.ppo.losses import largest_advantages
+from echelon.training.ppo.optimizer import HEADS, Combined
+from tests.training.test_loop import of, run, weights
+from tests.training.test_ppo import N, model_of, rollout_of, trainer_of
+
+LR = 1e-2
+
+
+def moved_by_one_step(optimizer: str) -> dict[str, torch.Tensor]:
+    """Return how far each parameter moves in one step of the same gradient."""
+    model = model_of(recurrence="mingru")
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    trainer = trainer_of(
+        model, optimizer=optimizer, lr=LR, num_minibatches=1, tbptt_chunk_length=24, update_epochs=1, critic_lr_mult=2.0
+    )
+    trainer.update(rollout_of(model), model.initial_state(N))
+    return {name: p.detach() - before[name] for name, p in model.named_parameters()}
+
+
+def test_muon_moves_hidden_matrices_in_all_directions_alike_and_leaves_the_rest_to_adam():
+    adam, muon = moved_by_one_step("adam"), moved_by_one_step("muon")
+    matrices = [name for name, p in adam.items() if p.ndim == 2 and not HEADS & set(name.split("."))]
+    assert {"core.encoder.0.weight", "core.mingru.layers.0.weight"} <= set(matrices)
+    for name, change in muon.items():
+        if name not in matrices:
+            assert torch.equal(change, adam[name]), name
+            continue
+        scale = LR * 0.2 * math.sqrt(max(change.shape))
+        singular = torch.linalg.svdvals(change / scale)
+        assert singular.quantile(0.25) > 0.5 and singular.max() < 1.35, name
+
+
+def test_muon_state_resumes_exactly_and_other_optimizers_are_named():
+    first, second, other = (model_of(recurrence="mingru") for _ in range(3))
+    trainer = trainer_of(first, optimizer="muon", muon_lr_mult=0.5)
+    trainer.update(rollout_of(first), first.initial_state(N))
+    again = trainer_of(second, optimizer="muon", muon_lr_mult=0.5)
+    second.load_state_dict(first.state_dict())
+    again.load_state_dict(deepcopy(trainer.state_dict()))
+    assert isinstance(again.optimizer, Combined) and again.optimizer.parts["muon"].state
+    for model, owner in ((first, trainer), (second, again)):
+        torch.manual_seed(3)
+        owner.set_progress(0.5)
+        owner.update(rollout_of(model), model.initial_state(N))
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+    plain = trainer_of(other)
+    for own, state, saved in ((plain, trainer, "muon"), (again, plain, "adam")):
+        with pytest.raises(ValueError, match=rf"checkpoint was saved with ppo\.optimizer '{saved}', expected"):
+            own.load_state_dict(state.state_dict())
+
+
+def test_largest_advantages_scores_that_share_of_living_steps():
+    advantages = torch.tensor([[5.0, -4.0, 3.0], [-2.0, 1.0, 9.0]])
+    living = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
+    for share, expected in ((1e-6, {5}), (0.4, {5, -4}), (0.6, {5, -4, 3}), (1.0, {5, -4, 3, -2, 1})):
+        assert set(advantages[largest_advantages(advantages, living, share) > 0].tolist()) == expected
+    assert not largest_advantages(advantages, torch.zeros(2, 3), 0.5).any()
+
+
+def test_advantage_share_filters_the_policy_loss_but_not_the_value_loss(monkeypatch):
+    seen = []
+    model = model_of()
+    buffer, trainer = rollout_of(model), trainer_of(model, advantage_share=0.25, update_epochs=1)
+    evaluate = trainer.gradients.of
+    monkeypatch.setattr(trainer.gradients, "of", lambda batch: seen.append(batch) or evaluate(batch))
+    trainer.update(buffer, model.initial_state(N))
+    living = int((buffer.alive * buffer.present).sum())
+    scored = [batch.advantages[batch.policy_weights > 0].abs() for batch in seen]
+    assert sum(len(part) for part in scored) == round(0.25 * living)
+    left_out = torch.cat([batch.advantages[batch.policy_weights == 0] for batch in seen])
+    assert min(part.min() for part in scored) > left_out[left_out.abs() > 0].abs().median()
+    assert all(bool((batch.value_weights > 0).all()) for batch in seen)
+
+
+def test_weight_average_is_the_mean_at_first_and_decays_afterwards():
+    model = model_of()
+    average, expected = WeightAverage(model, 0.75), None
+    for update in range(6):
+        with torch.no_grad():
+            model.core.critic.bias.fill_(float(update**2))
+            model.obs_normalizer.shift.fill_(float(update))
+        average.update(update)
+        share = max(0.25, 1 / (update + 1))
+        expected = update**2 if expected is None else expected + share * (update**2 - expected)
+        assert float(average.policy.core.critic.bias) == pytest.approx(expected)
+        assert float(average.policy.obs_normalizer.shift[0]) == update, "statistics are the newest"
+    assert not any(p.requires_grad for p in average.policy.parameters())
+    off = WeightAverage(model, 0.0)
+    assert off.policy is model and not off.state_dict()
+
+
+def test_average_is_evaluated_saved_and_played_and_resumes_exactly(small_run, tmp_path, monkeypatch):
+    evaluated, evaluate = [], Evaluator.evaluate
+
+    def spy(self, policy, *args):
+        evaluated.append({name: tensor.clone() for name, tensor in policy.state_dict().items()})
+        return evaluate(self, policy, *args)
+
+    monkeypatch.setattr(Evaluator, "evaluate", spy)
+    config = small_run(
+        ppo={"obs_norm": True, "ema_decay": 0.6, "lr_schedule": "linear"},
+        eval=EvalConfig(seeds=1, every_updates=4, at_start=False),
+        opponents=OpponentConfig(mix=MixConfig(scripted=1.0, past=1.0), past_every_updates=2, rating_seeds=0),
+        max_updates=4,
+        num_envs=4,
+    )
+    whole, _ = run(config, tmp_path / "whole")
+    run(config, tmp_path / "cut", stop_after=2)
+    torch.manual_seed(999)
+    resumed, _ = run(config, tmp_path / "cut", resume="latest")
+    played, raw = weights(whole.checkpoint), whole_state(whole)[RAW_WEIGHTS]
+    name = "core.critic.weight"
+    assert not torch.equal(played[name], raw[name])
+    assert all(torch.equal(tensor, played[key]) for key, tensor in evaluated[0].items()), "the average is evaluated"
+    snapshot = whole_state(whole)["opponents"]["source"]["weights"]["past:2"]
+    assert not torch.equal(snapshot[name], raw[name])
+    for key, tensor in played.items():
+        assert torch.equal(weights(resumed.checkpoint)[key], tensor), key
+        assert torch.equal(whole_state(resumed)[RAW_WEIGHTS][key], raw[key]), key
+
+
+def whole_state(result) -> dict:
+    """Return the learner's state in the last checkpoint of a run."""
+    from echelon.training.checkpoint import open_checkpoint
+
+    return open_checkpoint(result.checkpoint).state()
+
+
+def test_priorities_follow_a_running_win_rate():
+    priorities = Priorities(2.0)
+    assert priorities.factor("new") == 0.25
+    for _ in range(1000):
+        priorities.record("weak", "win")
+        priorities.record("strong", "loss")
+        priorities.record("even", "draw")
+    assert priorities.factor("weak") == pytest.approx(FLOOR**2) and priorities.factor("strong") > 0.99
+    assert priorities.factor("even") == pytest.approx(0.25)
+    for _ in range(200):
+        priorities.record("weak", "loss")
+    assert priorities.factor("weak") > 0.6, "old results are forgotten"
+    copy = Priorities(2.0)
+    copy.load_state_dict(priorities.state_dict())
+    assert copy.win_rates == priorities.win_rates
+    off = Priorities(0.0)
+    off.record("weak", "win")
+    assert off.factor("weak") == 1.0 and not off.win_rates
+
+
+def pool_of(pfsp: float) -> OpponentMix:
+    mix = MixConfig(scripted=0.0, easy=1.0, expert=1.0, past=2.0)
+    pool = OpponentMix(OpponentConfig(mix=mix, pfsp=pfsp), 5, model_of)
+    for update in (0, 7):
+        pool.add(model_of(), update)
+    return pool
+
+
+def test_pfsp_samples_levels_and_snapshots_by_losses():
+    pool, plain = pool_of(1.0), pool_of(0.0)
+    outcomes = {scripted_name("easy"): "win", scripted_name("expert"): "loss", "past:0": "win", "past:7": "draw"}
+    for _ in range(400):
+        for name, outcome in outcomes.items():
+            pool.record_outcome(name, outcome)
+            plain.record_outcome(name, outcome)
+    factors = {name: pool.priorities.factor(name) for name in outcomes}
+    total = sum(factors.values())  # every opponent has the base weight 1
+    counts = Counter(pool.draw(env, episode) for env in range(40) for episode in range(100))
+    chi_square = sum((counts[n] - 4000 * f / total) ** 2 / (4000 * f / total) for n, f in factors.items())
+    assert chi_square < 16.3, counts  # 0.999 quantile at 3 degrees of freedom
+    even = Counter(plain.draw(env, episode) for env in range(40) for episode in range(100))
+    assert all(900 < even[name] < 1100 for name in outcomes), even
+    again = pool_of(1.0)
+    again.load_state_dict(pool.state_dict())
+    assert [again.draw(e, 3) for e in range(50)] == [pool.draw(e, 3) for e in range(50)]
+
+
+def test_pfsp_records_outcomes_of_a_run_and_excludes_the_ladder(small_run, tmp_path):
+    opponents = OpponentConfig(mix=MixConfig(scripted=0.0, easy=1.0, past=1.0), pfsp=2.0, rating_seeds=0)
+    result, events = run(small_run(opponents=opponents, max_updates=3, num_envs=4), tmp_path)
+    rates = whole_state(result)["opponents"]["source"]["win_rates"]
+    assert rates and rates.keys() <= {"heuristic:easy", "past:0"} and len(of(events, object)) > 3
+    with pytest.raises(ValueError, match=r"opponents\.pfsp is 2\.0, expected 0 where curriculum\.ladder is on"):
+        small_run(
+            opponents=replace(opponents, mix=MixConfig()),
+            curriculum=CurriculumConfig(ladder=True),
+            eval=EvalConfig(every_updates=1),
+        )
