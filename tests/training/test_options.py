@@ -19,6 +19,7 @@ from echelon.config.ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES, TEACHER_
 from echelon.jobs.config_layers import default_values, resolve
 from echelon.telemetry.events import EventCheckpoint, EventEval, EventUpdate
 from echelon.training import loop
+from echelon.training.checkpoint import open_checkpoint
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
@@ -118,6 +119,12 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
     "grad-accum-steps": ("ppo.grad_accum_steps", 2, lambda d, b: d.metrics[0]["optimizer_steps"] == 2),
     "amp": ("ppo.amp", True, lambda d, b: d.trainer.gradients.config.amp and not b.trainer.gradients.config.amp),
     "amp-dtype": ("ppo.amp_dtype", "float16", lambda d, b: d.config.ppo.amp_dtype == "float16"),
+    "optimizer": ("ppo.optimizer", "muon", lambda d, b: d.metrics[1]["loss"] != b.metrics[1]["loss"]),
+    "muon-lr-mult": ("ppo.muon_lr_mult", 0.5, lambda d, b: d.config.ppo.muon_lr_mult == 0.5),
+    "ema-decay": ("ppo.ema_decay", 0.9, lambda d, b: not torch.equal(
+        open_checkpoint(d.result.checkpoint).weights()["core.critic.weight"], d.trainer.model.core.critic.weight)),
+    "advantage-share": (
+        "ppo.advantage_share", 0.3, lambda d, b: d.metrics[0]["pg_loss"] != b.metrics[0]["pg_loss"]),
     "nonfinite-policy": ("ppo.nonfinite_policy", "skip", lambda d, b: d.trainer.config.nonfinite_policy == "skip"),
     "per-role-adv-norm": (
         "ppo.per_role_adv_norm", True, lambda d, b: d.metrics[0]["pg_loss"] != b.metrics[0]["pg_loss"]),

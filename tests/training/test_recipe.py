@@ -55,6 +55,7 @@ def test_muon_state_resumes_exactly_and_other_optimizers_are_named():
     second.load_state_dict(first.state_dict())
     again.load_state_dict(deepcopy(trainer.state_dict()))
     assert isinstance(again.optimizer, Combined) and again.optimizer.parts["muon"].state
+    assert [group["lr"] / trainer.config.lr for group in trainer.optimizer.param_groups] == [1.0, 1.0, 0.5]
     for model, owner in ((first, trainer), (second, again)):
         torch.manual_seed(3)
         owner.set_progress(0.5)
