@@ -68,8 +68,11 @@ class TrainingAlertRules:
     def _reset_on_new_difficulty(self, event: EventCurriculum) -> None:
         difficulty = tuple(str(event.levers.get(name)) for name in DISCRETE_PARAMETERS)
         if self._difficulty not in ((), difficulty):
-            self._updates, self._average, self._best, self._collapsed = 0, math.nan, math.nan, False
+            self._forget_win_rate()
         self._difficulty = difficulty
+
+    def _forget_win_rate(self) -> None:
+        self._updates, self._average, self._best, self._collapsed = 0, math.nan, math.nan, False
 
     def _check_nonfinite(self, event: EventUpdate) -> Iterator[EventAlert]:
         before = event.nonfinite if self._nonfinite is None else self._nonfinite
@@ -80,6 +83,9 @@ class TrainingAlertRules:
             yield alert(message, event, level="error")
 
     def _check_win_rate(self, event: EventUpdate) -> Iterator[EventAlert]:
+        if event.flown_share < 1.0:  # a teacher plays the other environments
+            self._forget_win_rate()
+            return
         if not math.isfinite(event.win_rate):
             return
         self._updates += 1

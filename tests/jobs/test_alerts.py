@@ -18,8 +18,8 @@ from tests.jobs.conftest import kill, process_identity, until
 THRESHOLDS = AlertThresholds(win_rate_fall=0.25, win_rate_updates=5, min_updates=10)
 
 
-def update(number: int, win_rate: float = math.nan, nonfinite: int = 0) -> EventUpdate:
-    return EventUpdate(update=number, global_step=number * 10, win_rate=win_rate, nonfinite=nonfinite)
+def update(number: int, win_rate: float = math.nan, **fields) -> EventUpdate:
+    return EventUpdate(update=number, global_step=number * 10, win_rate=win_rate, **fields)
 
 
 def messages(watch: TrainingAlertRules, *events) -> list[str]:
@@ -66,6 +66,12 @@ def test_noise_and_first_updates_raise_no_collapse_alert():
     watch = TrainingAlertRules(THRESHOLDS)
     assert messages(watch, update(1, 0.9), *(update(n, 0.1) for n in range(2, 40))) == []
     assert messages(TrainingAlertRules(THRESHOLDS), *(update(n, 0.5 + 0.3 * (-1) ** n) for n in range(200))) == []
+
+
+def test_win_rate_while_a_teacher_plays_raises_no_alert():
+    watch = TrainingAlertRules(THRESHOLDS)
+    imitation = [update(n, 0.9 - 0.02 * n, flown_share=n / 40) for n in range(40)]
+    assert messages(watch, *imitation, *(update(n, 0.1) for n in range(40, 80))) == []
 
 
 def level(number: int, skill: str, team_alpha: float = 1.0) -> EventCurriculum:
