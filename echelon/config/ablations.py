@@ -1,4 +1,4 @@
-"""Ablations of ``echelon ablate``: each removes one component of a configuration.
+"""Variants of ``echelon ablate``: ablations, each of which removes one component of a configuration, and baselines.
 
 An ablation is a function of the whole configuration, because its changes may depend on it: without a curriculum, a run
 trains from the start on the task that the curriculum would end with. Add an ablation as a row of ``ABLATIONS``.
@@ -16,10 +16,10 @@ from echelon.config.opponents import DEFAULT_LEVEL
 
 @dataclass(frozen=True)
 class Ablation:
-    """One component that is removed."""
+    """One component that is removed, or one baseline."""
 
     description: str
-    """Description of the removed component."""
+    """Description of the removed component, or of the baseline."""
     changes: Callable[[RunConfig], dict[str, Any]]
     """Values of the changed fields by dotted key."""
 
@@ -51,3 +51,20 @@ ABLATIONS: Mapping[str, Ablation] = {
     "entropy": Ablation("entropy bonus", lambda run: {"ppo.ent_coef": 0.0, "ppo.ent_coef_end": None}),
 }  # fmt: skip
 """Ablations by name."""
+
+NO_TEACHER = {"teacher.policy": ""}
+BASELINES: Mapping[str, Ablation] = {
+    "recurrent-ppo": Ablation("recurrent PPO from scratch, each mech by itself", lambda run: NO_TEACHER),
+    "feed-forward-ppo": Ablation("the same without recurrent state", lambda run: {**NO_TEACHER, "model.memory": False}),
+    "mappo": Ablation(
+        "the same with a central critic (MAPPO)", lambda run: {**NO_TEACHER, "model.critic": "central"}
+    ),
+    "imitation-alone": Ablation(
+        "imitation of expert pilots, without reinforcement learning",
+        lambda run: {
+            "teacher.policy": "heuristic:expert", "teacher.imitation": 1.0, "model.action_head": "hybrid",
+            "model.target_head": "gaussian",
+        },
+    ),
+}  # fmt: skip
+"""Baselines of ``echelon ablate --baselines`` by name: known algorithms on the task of a configuration."""

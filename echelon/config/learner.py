@@ -40,6 +40,8 @@ class ModelConfig:
     """Action distribution: Gaussian in every column, or also Bernoulli switches and categorical selectors (hybrid)."""
     target_head: Literal["gaussian", "gumbel"] = "gaussian"
     """Distribution from which the five target preferences are sampled where action_head is gaussian."""
+    critic: Literal["own", "central"] = "own"
+    """Input of the value: what the mech itself observes (own), or the true state of all mechs (central; MAPPO)."""
     film: bool = False
     """Let the suite descriptor scale and shift the encodings (FiLM; suite network only)."""
     init_log_std: float = 0.0
@@ -292,6 +294,10 @@ class RunConfig:
         pfsp, ladder = self.opponents.pfsp, self.curriculum.ladder
         require(not (pfsp and ladder), "opponents.pfsp", pfsp, "0 where curriculum.ladder is on")
         require(0 <= self.seed < EVAL_SEED_BASE, "seed", self.seed, f"0 to {EVAL_SEED_BASE - 1}")
+        # an episode's final central state is not kept, and the next one is no observation to predict
+        fits = self.model.critic == "own" or not (self.env.truncation_bootstraps or self.ppo.aux_coef)
+        expected = "'own' unless env.truncation_bootstraps = false and ppo.aux_coef = 0"
+        require(fits, "model.critic", self.model.critic, expected)
         require(
             self.env.gamma == self.ppo.gamma,
             "env.gamma",

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from echelon.config import ModelConfig
 from echelon.env.layout import CONTACT_DIM, EGO_DIM, FLAT_OBS_DIM, flat_offsets, version_tail
-from echelon.rl.actor_critic import SequenceScores
+from echelon.rl.actor_critic import CRITIC_GAIN, ENCODER_GAIN, SequenceScores, init_linear
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.obs_norm import ObsNormalizer
@@ -29,10 +29,40 @@ CLASSIC_WIDTH_FACTOR = 2
 """Width of the flat encoder relative to a set encoder."""
 
 
-class FlatPolicy(nn.Module):
-    """A policy over flat observations, which it normalizes and splits into the blocks of its core; an ``Actor``."""
+CENTRAL_HIDDEN = 128
+"""Width of the two layers of a central critic."""
 
-    def __init__(self, core: ActorCriticLSTM | CombatSuiteActorCritic, obs_dim: int, obs_version: int = 1) -> None:
+
+class CentralCritic(nn.Module):
+    """The value of a central state: two tanh layers and a linear one."""
+
+    def __init__(self, central_dim: int) -> None:
+        super().__init__()
+        layers = nn.Linear(central_dim, CENTRAL_HIDDEN), nn.Linear(CENTRAL_HIDDEN, CENTRAL_HIDDEN)
+        first, second = (init_linear(layer, ENCODER_GAIN) for layer in layers)
+        value = init_linear(nn.Linear(CENTRAL_HIDDEN, 1), CRITIC_GAIN)
+        self.critic = nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), value)
+
+    def forward(self, central: Tensor) -> Tensor:
+        """Return the value ``[...]`` of central states ``[..., S]``, in float32."""
+        with torch.autocast(central.device.type, enabled=False):
+            return self.critic(central.float()).squeeze(-1)
+
+
+class FlatPolicy(nn.Module):
+    """A policy over flat observations, which it normalizes and splits into the blocks of its core; an ``Actor``.
+
+    With a central critic (``central_dim`` above 0) rows may have the central state ``[..., S]`` behind the
+    observation: the value reads it and nothing else. Without it actions are the same and the value is 0.
+    """
+
+    def __init__(
+        self,
+        core: ActorCriticLSTM | CombatSuiteActorCritic,
+        obs_dim: int,
+        obs_version: int = 1,
+        central_dim: int = 0,
+    ) -> None:
         super().__init__()
         self.core = core
         self.obs_dim = obs_dim
@@ -43,6 +73,8 @@ class FlatPolicy(nn.Module):
         self.noise_dim = core.noise_dim
         self.lstm_hidden_dim = core.lstm_hidden_dim
         self.obs_normalizer = ObsNormalizer(obs_dim)
+        self.central_dim = central_dim
+        self.central = CentralCritic(central_dim) if central_dim else None
 
     def set_normalizable(self, columns: Tensor) -> None:
         """Choose the normalized columns ``[D] bool``; entity rows of the suite layout never are.
@@ -62,13 +94,17 @@ class FlatPolicy(nn.Module):
         self, obs: Tensor, lstm_state: LSTMState, done: Tensor, action: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, LSTMState]:
         """Return action ``[B, A]``, log-probability, entropy and value ``[B]``, and the next state."""
-        return self.core.get_action_and_value(self._unpack(obs), lstm_state, done, action)
+        action, logprob, entropy, value, state = self.core.get_action_and_value(
+            self._unpack(obs), lstm_state, done, action
+        )
+        return action, logprob, entropy, self._value(obs, value), state
 
     def sample(
         self, obs: Tensor, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
         """Return actions ``[B, A]`` sampled with ``noise [B, W]``, log-probability, value ``[B]`` and next state."""
-        return self.core.sample(self._unpack(obs), lstm_state, done, noise)
+        action, logprob, value, state = self.core.sample(self._unpack(obs), lstm_state, done, noise)
+        return action, logprob, self._value(obs, value), state
 
     def act(
         self, observations: Tensor, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
@@ -79,13 +115,15 @@ class FlatPolicy(nn.Module):
     def get_value(self, obs: Tensor, lstm_state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
         """Return the value ``[B]`` and the next state ``[1, B, H]``, without gradient."""
         with torch.no_grad():
-            return self.core.get_value(self._unpack(obs), lstm_state, done)
+            value, state = self.core.get_value(self._unpack(obs), lstm_state, done)
+            return self._value(obs, value), state
 
     def evaluate_actions_sequence(
         self, obs_seq: Tensor, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
         """Return log-probabilities, entropies and values ``[T, B]`` of a chunk, and its end state ``[1, B, H]``."""
-        return self.core.evaluate_actions_sequence(self._unpack(obs_seq), actions_seq, dones_seq, init_state)
+        scores = self.score_sequence(obs_seq, actions_seq, dones_seq, init_state)
+        return scores.logprobs, scores.entropies, scores.values, scores.state
 
     get_chunk_values = evaluate_actions_sequence
 
@@ -99,7 +137,8 @@ class FlatPolicy(nn.Module):
         labels_seq: Tensor | None = None,
     ) -> SequenceScores:
         """Return the scores of a chunk ``[T, B, ...]``; ``noise [T, B, A]`` is the draw of the entropy estimate."""
-        return self.core.score_sequence(self._unpack(obs_seq), actions_seq, dones_seq, init_state, noise, labels_seq)
+        scores = self.core.score_sequence(self._unpack(obs_seq), actions_seq, dones_seq, init_state, noise, labels_seq)
+        return scores._replace(values=self._value(obs_seq, scores.values))
 
     def replay_state(self, obs_seq: Tensor, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
         """Return the state ``[1, B, H]`` after a chunk ``[T, B, ...]``, without scoring it."""
@@ -111,10 +150,16 @@ class FlatPolicy(nn.Module):
             raise ValueError("model has no next-observation head; build it with build_model(predict=True)")
         return self.core.obs_predictor(features)
 
+    def _value(self, obs: Tensor, own: Tensor) -> Tensor:
+        """Return the value ``[...]`` of rows ``obs``, where ``own`` is that of the core."""
+        if self.central is None:
+            return own
+        return self.central(obs[..., self.obs_dim :]) if obs.shape[-1] > self.obs_dim else torch.zeros_like(own)
+
     def _unpack(self, obs: Tensor) -> Tensor | SuiteObservation:
-        if obs.shape[-1] != self.obs_dim:
+        if obs.shape[-1] not in (self.obs_dim, self.obs_dim + self.central_dim):
             raise ValueError(f"observation has {obs.shape[-1]} columns, expected {self.obs_dim}")
-        obs = self.obs_normalizer(obs)
+        obs = self.obs_normalizer(obs[..., : self.obs_dim])
         if isinstance(self.core, ActorCriticLSTM):
             return obs
         suite = flat_obs_to_suite_obs(obs[..., :FLAT_OBS_DIM])
@@ -135,8 +180,11 @@ def build_model(
     *,
     obs_version: int = 1,
     predict: bool = False,
+    central_dim: int = 0,
 ) -> FlatPolicy:
     """Return a new policy over ``[B, obs_dim]`` rows of a version; ``predict`` adds the next-observation head.
+
+    ``central_dim`` are the columns of the central state that a central critic reads, 0 for none.
 
     Widths are columns of the suite layout's tail. Raises ``ValueError`` if they do not add up to ``obs_dim``.
     """
@@ -154,7 +202,7 @@ def build_model(
             memory=model_cfg.memory,
             recurrence=model_cfg.recurrence,
         )
-        return FlatPolicy(core, obs_dim)
+        return FlatPolicy(core, obs_dim, central_dim=central_dim)
     versioned = sum(block.width for block in version_tail("suite", obs_version))
     if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width + versioned:
         sizes = f"{FLAT_OBS_DIM} + {comm_width} comms + {map_width} map + {extra_width} extras"
@@ -178,4 +226,4 @@ def build_model(
         memory=model_cfg.memory,
         recurrence=model_cfg.recurrence,
     )
-    return FlatPolicy(core, obs_dim, obs_version)
+    return FlatPolicy(core, obs_dim, obs_version, central_dim)

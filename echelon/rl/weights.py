@@ -120,9 +120,10 @@ def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.
         config = validated(ModelConfig, fields)
         sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
         sizes["extra_width"], version = int(meta.get("extra_width", 0)), version_of(meta)
+        central = int(meta.get("central_dim", 0))
     except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
         raise ValueError(f"checkpoint does not describe its model: {error}") from None
-    options = {"obs_version": version, "predict": bool(meta.get("predict", False))}
+    options = {"obs_version": version, "predict": bool(meta.get("predict", False)), "central_dim": central}
     with torch.device("meta"):
         # nothing is allocated before the sizes are known to be those of the weights
         try:

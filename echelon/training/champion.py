@@ -25,7 +25,7 @@ from echelon.replay.reader import Replay
 from echelon.rl.weights import find_checkpoint, load_policy
 from echelon.runs import find_run
 from echelon.training.policy_agent import env_config_of
-from echelon.training.session import RETURN_STATISTICS
+from echelon.training.starting_point import RETURN_STATISTICS
 from echelon.training.weights import export_policy_folder
 
 OPPONENT = "expert"

@@ -118,7 +118,7 @@ class Session:
         self.opponents = OpponentRunner(self.env, self.source, self.pool, seed=seed, amp=ppo.amp)
         self.league = self._build_league_client()
         self.evaluator = Evaluator(config, run_dir, self.device, self.pool, make_env)
-        shape = (ppo.rollout_steps, self.env.rows, self.env.obs_dim, self.env.action_dim)
+        shape = (ppo.rollout_steps, self.env.rows, self.env.obs_dim + self.policy.central_dim, self.env.action_dim)
         self.buffer = RolloutBuffer.create(*shape, self.device, has_labels=bool(config.teacher.policy))
         trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
         self.profiler = UpdateProfiler(trace, config.profile_updates)
@@ -323,6 +323,7 @@ class Session:
             "map_width": map_width,
             "extra_width": extra_width,
             "predict": cfg.ppo.aux_coef > 0,
+            "central_dim": self.policy.central_dim,
             "hidden_dim": cfg.model.hidden_dim,
             "lstm_hidden_dim": cfg.model.lstm_hidden_dim,
             "update": counters.update,
@@ -445,7 +446,8 @@ class Session:
         else:
             widths = layout.tail_widths(cfg, env.obs_dim)
             options = {"obs_version": cfg.env.obs_version, "predict": cfg.ppo.aux_coef > 0}
-            policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, **options)
+            central = env.central_dim if cfg.model.critic == "central" else 0
+            policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, **options, central_dim=central)
         policy = policy.to(self.device)
         policy.set_normalizable(env.normalizable & cfg.ppo.obs_norm)
         return policy

@@ -30,6 +30,7 @@ from echelon.gen.map_sampling import MapRanges
 from echelon.gen.prefetch import MapPrefetcher
 from echelon.sim.arsenal import Mechanic, mechanics_of
 from echelon.sim.overrides import Overrides
+from echelon.training.central_state import CentralState, central_dim
 from echelon.training.engine_state import load_engine_state, save_engine_state
 from echelon.training.map_pool import PREFIX, MapPool, training_map_seed
 
@@ -143,6 +144,7 @@ class VectorEnv:
         self.set_heuristic_weapon_prob(initial_weapon_prob)
         self._scripts, self._teacher_script = np.zeros(num_envs, np.int32), 0
         self._pilots_have_acted = False
+        self._central: CentralState | None = None
         self._assign_rows(learners)
         self._assign_opponents(opponents, env_cfg.obs_version if opponent_obs_version is None else opponent_obs_version)
         self.set_heuristic_skill(skill)
@@ -235,6 +237,17 @@ class VectorEnv:
     def final_mask(self) -> torch.Tensor:
         """Bool ``[E]``: ``final_obs`` has the last observation before a reset by the time limit."""
         return self._flags["cut"].bool()
+
+    @property
+    def central_dim(self) -> int:
+        """Columns S of the central state."""
+        return central_dim(self.cfg)
+
+    def write_central(self, out: torch.Tensor) -> None:
+        """Write the true state of all mechs as each learner views it into ``out [N, S]``."""
+        if self._central is None:
+            self._central = CentralState(self.engine.batch, self.cfg, self.agent_of_row)
+        self._central.write(out)
 
     def attach(self, obs: torch.Tensor) -> None:
         """Write observations into ``obs`` ``[T + 1, N, D]`` from now on, in place."""

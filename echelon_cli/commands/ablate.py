@@ -25,10 +25,10 @@ WHOLE = "whole"
 
 
 def complete_ablations(incomplete: str) -> list[str]:
-    """Return the ablations that start with ``incomplete``."""
-    from echelon.config.ablations import ABLATIONS
+    """Return the ablations and baselines that start with ``incomplete``."""
+    from echelon.config.ablations import ABLATIONS, BASELINES
 
-    return [name for name in ABLATIONS if name.startswith(incomplete)]
+    return [name for name in (*ABLATIONS, *BASELINES) if name.startswith(incomplete)]
 
 
 def ablate(
@@ -36,13 +36,16 @@ def ablate(
         list[str] | None,
         typer.Argument(
             metavar="[ABLATION]...",
-            help="Components to remove, one per variant; by default all that the preset uses.",
+            help="Components to remove, or baselines, one per variant; by default all that differ from the preset.",
             autocompletion=complete_ablations,
         ),
     ] = None,
     preset: PresetOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="Train baselines: PPO with and without recurrence, MAPPO, imitation.")
+    ] = False,
     vary: Annotated[
         list[str] | None,
         typer.Option("--vary", metavar="KEY=VALUE[,...]", help="Another variant; may be repeated."),
@@ -59,12 +62,12 @@ def ablate(
     list_them: Annotated[bool, typer.Option("--list", help="List the variants without training them.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Train with one component removed at a time, and compare the last evaluations."""
+    """Train with one component removed at a time, or baselines, and compare the last evaluations."""
     from echelon.jobs.config_layers import parse_assignment
 
     overrides: dict[str, Any] = {"max_minutes": minutes} if minutes else {}
     overrides |= dict(parse_assignment(text) for text in assignments or [])
-    plan = variants(preset, Path(config) if config else None, overrides, names, vary or [])
+    plan = variants(preset, Path(config) if config else None, overrides, names, vary or [], baselines=baselines)
     found = []
     if list_them:
         found = [{"variant": name, "changes": changes} for name, (_, changes) in plan.items()]
@@ -96,24 +99,29 @@ def variants(
     overrides: Mapping[str, Any],
     names: Sequence[str] | None,
     vary: Sequence[str],
+    *,
+    baselines: bool = False,
 ) -> Variants:
-    """Return the variants, the unchanged run first; ``ConfigError`` for unknown ablations and those without effect."""
-    from echelon.config.ablations import ABLATIONS
+    """Return the variants, the unchanged run first; ``ConfigError`` for unknown ones and those without effect.
+
+    Names are those of ablations, or with ``baselines`` of baselines.
+    """
+    from echelon.config.ablations import ABLATIONS, BASELINES
     from echelon.jobs.config_layers import ConfigError, did_you_mean, parse_assignment, resolve
 
     whole = resolve(preset, file, overrides)
     plan: Variants = {WHOLE: (whole, {})}
-    for name in names or ([] if vary else ABLATIONS):
-        if name not in ABLATIONS:
-            near, have = did_you_mean(name, ABLATIONS), ", ".join(ABLATIONS)
-            raise ConfigError(f"ablation {name!r} does not exist{near} (have: {have})")
-        changes = _differing(ABLATIONS[name].changes(whole.config), whole.values)
+    kind, table, title = ("baseline", BASELINES, "{}") if baselines else ("ablation", ABLATIONS, "no {}")
+    for name in names or ([] if vary else table):
+        if name not in table:
+            near, have = did_you_mean(name, table), ", ".join(table)
+            raise ConfigError(f"{kind} {name!r} does not exist{near} (have: {have})")
+        changes = _differing(table[name].changes(whole.config), whole.values)
         if changes:
-            plan[f"no {name}"] = (resolve(preset, file, {**overrides, **changes}), changes)
+            plan[title.format(name)] = (resolve(preset, file, {**overrides, **changes}), changes)
         elif names:
-            raise ConfigError(
-                f"ablation {name!r} changes nothing: this configuration has no {ABLATIONS[name].description}"
-            )
+            has = "is" if baselines else "has no"
+            raise ConfigError(f"{kind} {name!r} changes nothing: this configuration {has} {table[name].description}")
     for text in vary:
         changes = dict(parse_assignment(part) for part in text.split(","))
         plan[text] = (resolve(preset, file, {**overrides, **changes}), changes)

@@ -110,6 +110,15 @@ class FakeEnv:
         self.parameters: dict[str, Any] = {}
         self.contested = [side == "both" or bool(controlled[e].any()) for e, side in enumerate(self.sides)]
 
+    central_dim = MECHS + 1
+    """Every mech's target as the learner views it, and the clock."""
+
+    def write_central(self, out: Tensor) -> None:
+        targets = torch.from_numpy(self.target).float()[self.env_of_row]
+        red = self.agent_of_row % MECHS >= TEAM
+        out[:, :MECHS] = torch.where(red.unsqueeze(1), targets.roll(TEAM, 1), targets)
+        out[:, MECHS] = torch.from_numpy(self.clock).float()[self.env_of_row] / max(LENGTHS)
+
     def attach(self, obs: Tensor) -> None:
         self.obs = obs
 

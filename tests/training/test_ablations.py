@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.config.ablations import ABLATIONS
+from echelon.config.ablations import ABLATIONS, BASELINES
 from echelon.jobs.config_layers import ConfigError, resolve
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop
@@ -83,3 +83,31 @@ def test_variants_accept_custom_assignments():
     assert list(plan) == [WHOLE, "ppo.lr=1e-4,model.film=true"]
     config = plan["ppo.lr=1e-4,model.film=true"][0].config
     assert (config.ppo.lr, config.model.film, config.seed) == (1e-4, True, 3)
+
+
+def test_baselines_are_variants_that_differ_from_their_configuration():
+    plan = variants("quickstart", None, {}, None, [], baselines=True)
+    assert {name: changes for name, (_, changes) in plan.items()} == {
+        WHOLE: {},
+        "feed-forward-ppo": {"model.memory": False},
+        "mappo": {"model.critic": "central"},
+        "imitation-alone": {
+            "teacher.policy": "heuristic:expert", "teacher.imitation": 1.0, "model.action_head": "hybrid",
+        },
+    }  # fmt: skip
+    taught = variants("imitation", None, {}, ["recurrent-ppo", "mappo"], [], baselines=True)
+    assert list(taught) == [WHOLE, "recurrent-ppo", "mappo"]
+    assert all(not taught[name][0].config.teacher.policy for name in ("recurrent-ppo", "mappo"))
+    assert set(BASELINES) == {"recurrent-ppo", *plan} - {WHOLE}
+
+
+def test_unknown_or_idle_baseline_is_a_usage_error():
+    for names, message in (
+        (["mapo"], "baseline 'mapo' does not exist, did you mean 'mappo'"),
+        (
+            ["recurrent-ppo"],
+            "baseline 'recurrent-ppo' changes nothing: this configuration is recurrent PPO from scratch",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            variants("quickstart", None, {}, names, [], baselines=True)

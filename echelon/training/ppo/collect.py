@@ -77,6 +77,13 @@ class BatchedEnv(Protocol):
     @property
     def final_mask(self) -> Tensor: ...
 
+    @property
+    def central_dim(self) -> int:
+        """Columns S of the central state."""
+        ...
+
+    def write_central(self, out: Tensor) -> None: ...
+
     def attach(self, obs: Tensor) -> None: ...
 
     def reset(self, row: int = 0) -> None: ...
@@ -187,9 +194,10 @@ class Collector:
         """The opponent of each of them."""
         self._continues = False
         self._row_flags = torch.zeros(env.rows, dtype=torch.bool, device=self.device)
-        assert buffer.obs_rows.shape[1:] == (env.rows, env.obs_dim), "rollout and environment differ in rows or columns"
+        width = env.obs_dim + policy.central_dim
+        assert buffer.obs_rows.shape[1:] == (env.rows, width), "rollout and environment differ in rows or columns"
         assert buffer.actions.shape[1:] == (env.rows, env.action_dim), "rollout and environment differ in actions"
-        env.attach(buffer.obs_rows)
+        env.attach(buffer.obs_rows[..., : env.obs_dim] if policy.central_dim else buffer.obs_rows)
         buffer.roles.copy_(env.roles)
 
     def set_teaching(self, teaching: Teaching) -> None:
@@ -210,6 +218,7 @@ class Collector:
         if self.opponents is not None:
             self.opponents.reset()
         self.env.reset(0)
+        self._write_central(0)
         self.next_done.fill_(1.0)
         for part in self.state:
             part.zero_()
@@ -242,10 +251,16 @@ class Collector:
             flat_actions.index_copy_(0, env.agent_of_row, self._flown_actions(t))
             acted = time.perf_counter()
             env.step(t + 1)
+            self._write_central(t + 1)
             self._store_result(t)
             times.forward_s += acted - began
             times.env_s += time.perf_counter() - acted
         return times
+
+    def _write_central(self, t: int) -> None:
+        """Write the central state of row t behind the observations, where the critic reads it."""
+        if self.policy.central_dim:
+            self.env.write_central(self.buffer.obs_rows[t, :, self.env.obs_dim :])
 
     @torch.inference_mode()
     def _act(self, t: int, rows: slice) -> None:
