@@ -371,13 +371,16 @@ class TrainingRun:
             self._try_save("best")
 
     def save(self, reason: str) -> None:
-        """Write a checkpoint, emit it, and point ``best.json`` at it if this update's evaluation is the best so far."""
-        began = time.perf_counter()
-        saved = self.session.save(self.sync_records)
+        """Write a checkpoint, point ``best.json`` at it if this update's evaluation is the best so far, and emit it."""
+        began, s = time.perf_counter(), self.session
+        saved = s.save(self.sync_records)
         self.last_checkpoint = saved
+        if s.counters.best.get("update") == s.counters.update and s.group.is_main:
+            with self._alert_on_disk_error(checkpoints.BEST):
+                checkpoints.mark_best(saved.path.parent, saved, s.counters.best)
         self.emit(
             EventCheckpoint(
-                update=self.session.counters.update,
+                update=s.counters.update,
                 global_step=saved.step,
                 path=f"checkpoints/{saved.path.name}",
                 id=saved.id,
@@ -386,10 +389,6 @@ class TrainingRun:
                 size_mb=saved.size_mb(),
             )
         )
-        s = self.session
-        if s.counters.best.get("update") == s.counters.update and s.group.is_main:
-            with self._alert_on_disk_error(checkpoints.BEST):
-                checkpoints.mark_best(saved.path.parent, saved, s.counters.best)
 
     def reload(self, error: ReloadCheckpoint) -> None:
         """Restore the last checkpoint after an update that was not finite; elapsed time continues.

@@ -19,7 +19,7 @@ def samples(growth_mib_per_hour: float) -> list[dict]:
 
 
 @pytest.mark.parametrize(("growth", "flat"), [(0.0, True), (-30.0, True), (40.0, False)])
-def test_summary_tells_growth_from_noise(growth, flat):
+def test_summary_separates_growth_from_noise(growth, flat):
     figures = summary(samples(growth))
     assert figures["server anonymous_mib"]["flat"] is flat
     assert figures["server descriptors"]["flat"] and figures["server threads"]["flat"]

@@ -7,6 +7,8 @@ import pytest
 from echelon.config import EvalConfig
 from echelon.telemetry.events import EventAlert, EventCheckpoint
 from echelon.training import checkpoint as checkpoints
+from echelon.training import loop
+from tests.training.fakes import FakeEnv
 from tests.training.test_loop import of, run
 
 
@@ -49,6 +51,20 @@ def test_best_pointer_is_set_by_the_save_after_one_that_failed(small_run, tmp_pa
     assert len(of(events, EventAlert)) == 1
     best = checkpoints.read_best(tmp_path / "checkpoints")
     assert best is not None and best["eval"]["update"] == 2 and best["id"] == of(events, EventCheckpoint)[-1].id
+
+
+def test_best_pointer_does_not_wait_for_the_record(small_run, tmp_path):
+    events = []
+
+    def emit(event):
+        events.append(event)
+        if isinstance(event, EventCheckpoint) and len(of(events, EventCheckpoint)) == 1:
+            raise OSError(5, "Input/output error")
+
+    config = small_run(save_every=2, max_updates=2, eval=EvalConfig(seeds=2, every_updates=2, at_start=False))
+    loop.run(config, emit, lambda: 0, run_dir=tmp_path, make_env=FakeEnv)
+    (alert,) = of(events, EventAlert)
+    assert "Input/output error" in alert.message and checkpoints.read_best(tmp_path / "checkpoints") is not None
 
 
 def test_last_checkpoint_without_room_ends_run_with_one_line(small_run, tmp_path, monkeypatch):
