@@ -30,7 +30,7 @@ CASE_LIMIT_S = 100
 UNNAMED = ("worlds", "progress.json", "league.db-wal", "league.db-shm")
 """Files and folders that may be missing without a line that names them: a world belongs to its replays."""
 CALM = 3
-"""Number of cases in a row that end before their operation, after which none is left: some protocols poll."""
+"""Number of cases in a row that end before their operation, after which a whole sweep ends: some protocols poll."""
 NO_FAULT = 10**12
 """Number of an operation that no case reaches."""
 
@@ -139,7 +139,7 @@ class Sweep:
         assert code == 0, self.log.read_text()
         for fault in FAULT_KINDS:
             first, unreached = 1, 0
-            while unreached < CALM:
+            while unreached < (CALM if stride == 1 else 1):
                 root = self.place("case")
                 code, marks_of_case, failed = run_case(self.name, root, first, fault, self.log)
                 unreached = 0 if failed else unreached + 1
