@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MATCHES = 100
 DEMONSTRATOR, OPPONENT = "heuristic:expert", "heuristic:hard"
+EPOCHS = 4
+CLONED_PRESET = "imitation"
+"""Preset of the network of a cloned policy: its action head has switches and selectors."""
 SIDE_METAVAR = "heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY"
 
 app = typer.Typer(help="Demonstrations: matches as data to learn from.", no_args_is_help=True)
@@ -104,6 +107,43 @@ def info(folder: FolderArgument, as_json: JsonFlag = False) -> int:
         for _ in demos:
             pass
     _show(folder, demos.manifest, as_json)
+    return output.DONE
+
+
+@app.command("clone")
+def clone(
+    folder: FolderArgument,
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="File of the policy, for --start-from.")],
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the recording.")] = EPOCHS,
+    preset: PresetOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Train a network on a recording alone (behaviour cloning), and write it as a start for training.
+
+    Network and learning rate are those of the preset, the environment is that of the recording.
+    """
+    from echelon.demos import load
+    from echelon.jobs.config_layers import parse_assignment, resolve
+    from echelon.training.cloning import clone as clone_policy
+
+    demos = load(folder)
+    overrides = dict(parse_assignment(text) for text in assignments or [])
+    resolved = resolve(preset, Path(config) if config else None, overrides, fallback=CLONED_PRESET)
+    with output.waiting(f"epoch 1 of {epochs}", quiet=as_json) as show_progress:
+        last = clone_policy(
+            demos,
+            resolved.config,
+            target,
+            epochs=epochs,
+            on_epoch=lambda epoch: show_progress(f"epoch {epoch.number} of {epochs}, loss {epoch.imitation_loss:.2f}"),
+        )
+    if as_json:
+        output.show_json({"path": str(target), **asdict(last)})
+    else:
+        output.print_line(f"{target}: {epochs} epochs, imitation loss {last.imitation_loss:.2f}")
+        output.print_line(f"train from it: echelon train --preset {resolved.config.preset} --start-from {target}")
     return output.DONE
 
 

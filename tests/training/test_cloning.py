@@ -1,0 +1,92 @@
+"""Behaviour cloning from recordings: returns, chunks, and a policy that training starts from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from echelon import demos
+from echelon.config import EnvConfig, ModelConfig, WorldConfig, env_signature
+from echelon.config.presets import get_preset
+from echelon.demos import DemoWriter, Manifest
+from echelon.demos.format import ARRAYS, NO_EPISODE, Counts, Side
+from echelon.env import layout
+from echelon.rl.weights import load_policy
+from echelon.training import loop
+from echelon.training.cloning import Epoch, clone, discounted
+from echelon.training.policy_agent import env_config_of
+
+ENV = EnvConfig(
+    world=WorldConfig(size_x=30, size_y=30, size_z=16), max_episode_seconds=4.0, truncation_bootstraps=False
+)
+STEPS, ROWS = 40, 12
+PRESET = get_preset("imitation")
+CONFIG = replace(
+    PRESET,
+    model=ModelConfig(hidden_dim=16, lstm_hidden_dim=16, action_head="hybrid"),
+    ppo=replace(PRESET.ppo, lr=5e-3),
+)
+
+
+def test_discounted_returns_stop_at_the_end_of_an_episode():
+    rewards = np.array([[1.0, 1.0], [2.0, 2.0], [4.0, 4.0]], np.float32)
+    dones = np.array([[0, 0], [1, 0], [0, 1]], np.uint8)
+    np.testing.assert_allclose(discounted(rewards, dones, 0.5), [[2.0, 3.0], [2.0, 4.0], [4.0, 4.0]])
+
+
+@pytest.fixture
+def recording(tmp_path) -> Path:
+    """A recording whose trigger follows the first column of the observation and whose reward is 1."""
+    rng = np.random.default_rng(0)
+    sizes = {"T": STEPS, "N": ROWS, "D": layout.obs_dim(ENV), "A": 26}
+    arrays = {name: np.zeros([sizes[a] for a in axes], kind or "float32") for name, (axes, kind) in ARRAYS.items()}
+    arrays["obs"][..., :] = rng.normal(0, 0.3, arrays["obs"].shape)
+    arrays["actions"].fill(-127)
+    arrays["actions"][..., 4] = np.where(arrays["obs"][..., 0] > 0, 127, -127)
+    arrays["rewards"].fill(1.0)
+    arrays["alive"].fill(1)
+    arrays["episodes"][:] = np.arange(ROWS) // 6
+    arrays["episodes"][30:, :6] = NO_EPISODE
+    arrays["dones"][[29, 39], :] = [[1] * 6 + [0] * 6, [0] * 6 + [1] * 6]
+    request = Manifest(
+        obs_version=1, obs_dim=sizes["D"], action_dim=26, obs_dtype="float32", config=env_signature(ENV),
+        policy=Side(name="one"), opponent=Side(name="two"), weapon_prob=1.0, first_seed=0, matches=2, versions={},
+    )  # fmt: skip
+    DemoWriter(tmp_path / "demos", request).append(arrays, Counts(episodes=2))
+    return tmp_path / "demos"
+
+
+def test_cloned_policy_learns_actions_and_values_and_starts_a_run(recording, tmp_path):
+    epochs: list[Epoch] = []
+    found = demos.load(recording)
+    clone(found, CONFIG, tmp_path / "cloned.pt", epochs=12, on_epoch=epochs.append)
+    assert [epoch.number for epoch in epochs] == list(range(1, 13))
+    assert epochs[-1].imitation_loss < 0.7 * epochs[0].imitation_loss and epochs[-1].vf_loss < epochs[0].vf_loss
+    loaded = load_policy(tmp_path / "cloned.pt")
+    assert env_config_of(loaded.meta) == ENV and float(loaded.meta["return_rms"]["mean"]) > 3.0
+    clone(found, CONFIG, tmp_path / "again.pt", epochs=12)
+    assert load_policy(tmp_path / "again.pt").meta["id"] == loaded.meta["id"], "a function of data and seed"
+    run = replace(
+        CONFIG, env=ENV, start_from=str(tmp_path / "cloned.pt"), num_envs=2, bank_maps=1, bank_refresh_every=0,
+        threads=1, device="cpu", max_minutes=0.0, max_updates=1, teacher=type(CONFIG.teacher)(),
+        ppo=replace(CONFIG.ppo, rollout_steps=8, tbptt_chunk_length=8, num_minibatches=1, lr=1e-12),
+        eval=replace(CONFIG.eval, seeds=1, at_start=False, every_updates=0, report=False),
+    )  # fmt: skip
+    result = loop.run(run, lambda event: None, lambda: 0, run_dir=tmp_path / "run")
+    first, second = load_policy(tmp_path / "cloned.pt").policy, load_policy(result.checkpoint).policy
+    obs = torch.rand(4, layout.obs_dim(ENV))
+    with torch.no_grad():
+        weights = [policy.state_dict()["core.actor_mean.weight"] for policy in (first, second)]
+        torch.testing.assert_close(*weights, atol=1e-6, rtol=0)
+    assert first.act(obs, first.initial_state(4))[0].shape == (4, 26)
+
+
+def test_unfinished_recording_is_not_cloned(recording):
+    manifest = recording / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"matches": 2', '"matches": 4'))
+    with pytest.raises(ValueError, match="has 2 of 4 matches, expected all"):
+        demos.load(recording)
