@@ -34,7 +34,7 @@ from echelon.training.records import ActionCounter, RowLayout
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.weights import load_policy
 
-ROWS_PER_BATCH = {"cpu": 160, "cuda": 2560}
+ROWS_PER_BATCH = {"cpu": 400, "cuda": 1600}
 """Mechs that the policy controls in one batch, by type of device; a killed job loses at most one batch."""
 OPPONENT_NAME = "opponent"
 """Name of the opponent policy within the batch."""

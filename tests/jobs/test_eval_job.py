@@ -19,6 +19,7 @@ from echelon.runs import RunPaths, create_run, list_runs
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventAlert, EventEval, EventEvalBatch
 from echelon.telemetry.log import read_events
+from echelon.training.eval_job import ROWS_PER_BATCH
 from echelon_cli import eval_job
 from echelon_cli.eval_job import EvalOptions, Opponent
 from tests.arena.policy_files import SMALL, save
@@ -31,8 +32,9 @@ RESULT = EventEval(update=3, global_step=30, opponent="heuristic:medium", episod
 
 
 @pytest.fixture
-def trained():
-    """A training run with one checkpoint; remaining processes are killed afterwards."""
+def trained(monkeypatch):
+    """A training run with one checkpoint; evaluations have batches of 12 seeds. Remaining processes are killed."""
+    monkeypatch.setitem(ROWS_PER_BATCH, "cpu", 120)
     paths = create_run("quickstart")
     write_spec(paths, JobSpec(kind="train", config={"preset": "quickstart"}))
     save(paths.checkpoints, 7, env=SMALL)

@@ -142,6 +142,27 @@ def job(root: Path) -> None:
 
 
 @protocol
+def evaluation(root: Path) -> None:
+    """Record the batches of an evaluation and append its results to the run, after those of another job."""
+    from echelon.files import make_folder
+    from echelon.jobs.evaluations import append_evaluation
+    from echelon.telemetry.events import EventEval, EventEvalBatch
+    from echelon.telemetry.log import EventLog
+
+    make_folder(root / "job")
+    with EventLog(root / "job" / "matches.jsonl") as log:
+        for number in range(2):
+            log.append(EventEvalBatch(batch=number, opponent="hard", results=[{"seed": number}]))
+            log.sync()
+            mark(f"batch {number}")
+    make_folder(root / "run")
+    for job in ("first", "second"):
+        result = EventEval(update=1, global_step=1, opponent="hard", episodes=2, win_rate=0.5, job=job)
+        append_evaluation(root / "run" / "evals.jsonl", result)
+        mark(f"result {job}")
+
+
+@protocol
 def policy(root: Path) -> None:
     """Export a policy, as a submission to the league does, twice to one file."""
     import torch

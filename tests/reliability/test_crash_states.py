@@ -16,11 +16,13 @@ import pytest
 import torch
 
 from echelon.arena.store import Store
+from echelon.jobs.evaluations import append_evaluation
 from echelon.jobs.spec import read_spec
 from echelon.replay.reader import Replay
 from echelon.replay.writer import store_world, world_payload
 from echelon.runs import RunPaths, list_runs, read_json
-from echelon.telemetry.events import EventAlert, EventCheckpoint, EventEnd, EventUpdate
+from echelon.telemetry.evaluations import read_evaluations
+from echelon.telemetry.events import EventAlert, EventCheckpoint, EventEnd, EventEval, EventEvalBatch, EventUpdate
 from echelon.telemetry.log import read_events
 from echelon.training import checkpoint as checkpoints
 from tests.reliability.crash_states import CrashState, crash_states
@@ -129,6 +131,20 @@ def check_job(root: Path, marks: Sequence[str]) -> None:
         assert ended is not None and ended["code"] >= int(exits[-1][0])
 
 
+def check_evaluation(root: Path, marks: Sequence[str]) -> None:
+    events, _ = read_events(root / "job" / "matches.jsonl")
+    recorded = [event.batch for event in events if isinstance(event, EventEvalBatch)]
+    assert recorded == list(range(len(recorded))) and len(recorded) >= len(values(marks, "batch")), "a batch is lost"
+    path, finished = root / "run" / "evals.jsonl", {job for (job,) in values(marks, "result")}
+    assert finished <= {event.job for event in read_evaluations(path)}, "a result is lost"
+    if path.parent.is_dir():
+        for job in ("first", "second"):
+            result = EventEval(update=1, global_step=1, opponent="hard", episodes=2, win_rate=0.5, job=job)
+            append_evaluation(path, result)
+        jobs = [event.job for event in read_events(path)[0] if isinstance(event, EventEval)]
+        assert sorted(jobs) == ["first", "second"], "a resumed job adds its result once"
+
+
 def check_policy(root: Path, marks: Sequence[str]) -> None:
     path = root / "league" / "policy.pt"
     assert path.exists() or not marks, "the policy is gone"
@@ -145,6 +161,7 @@ CHECKS: dict[str, Callable[[Path, Sequence[str]], None]] = {
     "league": check_league,
     "job": check_job,
     "policy": check_policy,
+    "evaluation": check_evaluation,
 }
 REDUNDANT: dict[str, dict[tuple[str, int], str]] = {
     "records": {("run", 0): "entry of the checkpoints' folder: the first sync of the records flushes the same folder"},
@@ -154,6 +171,7 @@ REDUNDANT: dict[str, dict[tuple[str, int], str]] = {
         ("home/league.db-wal", 1): "the schema: nothing is acknowledged before the next transaction",
         ("home/league.db-wal", 8): "the log before it is copied: each transaction has flushed it",
     },
+    "evaluation": {("run", 1): "entry of the results: the first one has flushed it"},
     "replay": {("replays", 0): "entry of the folder of worlds: closing the first replay flushes the same folder"},
 }
 """Syncs that may be removed without a loss, as path and number among the syncs of this path, with the reason."""

@@ -11,8 +11,9 @@ import pytest
 from echelon.config.seeds import eval_seeds
 from echelon.jobs.evaluations import batch_event, played_parts
 from echelon.rl.weights import find_checkpoint
+from echelon.telemetry.lines import MAX_RECORD_BYTES, to_json
 from echelon.telemetry.log import EventLog
-from echelon.training.eval_job import EvalMatches, EvalPlan, Part, PlayedPart, batch_seeds
+from echelon.training.eval_job import ROWS_PER_BATCH, EvalMatches, EvalPlan, Part, PlayedPart, batch_seeds
 from echelon.training.evaluation import evaluate_ladder
 from echelon.training.weights import export_checkpoint
 from tests.arena.policy_files import SMALL, save
@@ -51,7 +52,8 @@ def test_batches_cover_all_seeds_evenly():
         sizes = [len(positions) for positions in batches]
         assert max(sizes) <= most and max(sizes) - min(sizes) <= 1
     assert sum(PLAN.parts().values()) == PLAN.matches == 3 * 2 * 2 * 2
-    assert batch_seeds(SHORT, "cpu") == 16 and batch_seeds(replace(SHORT, num_packs=20), "cpu") == 1
+    assert batch_seeds(SHORT, "cpu") == 40 and batch_seeds(replace(SHORT, num_packs=20), "cpu") == 2
+    assert batch_seeds(replace(SHORT, num_packs=100), "cpu") == 1
 
 
 def test_plan_survives_its_spec_and_damage_is_an_error():
@@ -94,6 +96,8 @@ def test_resumed_evaluation_equals_undisturbed_one(folder, tmp_path):
         assert without_times(matches.result({name: first}, ())) == without_times(matches.result({name: second}, ()))
     last = batch_event(found, found[Part(1, "heuristic:hard", False)], PLAN)
     assert (last.played, last.matches, last.episodes, last.episodes_planned) == (24, 24, 6, 6)
+    most = max(ROWS_PER_BATCH.values()) // SHORT.team_size
+    assert len(to_json(last)) / len(last.results) * most < MAX_RECORD_BYTES, "longer records cannot be read"
     assert last.wins == round(matches.stats("heuristic:hard", whole).sampled.win_rate * 6)
 
 
