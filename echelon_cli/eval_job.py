@@ -174,10 +174,9 @@ def follow(follower: Follower, *, detach: bool, as_json: bool) -> int:
 
 
 def _show_detached(paths: RunPaths) -> None:
-    name = shlex.quote(paths.id)
-    output.print_line(
-        f"{paths.id} continues in the background; follow: echelon logs -f {name}    stop: echelon stop {name}"
-    )
+    from echelon_cli.listing import shown_id
+
+    output.print_line(f"continues in the background; follow: echelon logs -f {shlex.quote(shown_id(paths.id))}")
 
 
 def _finish(follower: Follower, status: JobStatus, as_json: bool) -> int:

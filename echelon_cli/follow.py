@@ -50,6 +50,7 @@ class Column:
 
 
 WIDE = 110
+SCRIPTED = "heuristic:"
 
 COLUMNS: tuple[Column, ...] = (
     Column("update", 6, lambda u, _: str(u.update)),
@@ -160,11 +161,12 @@ def round_line(event: EventRound) -> str:
 
 def batch_line(event: EventEvalBatch) -> str:
     """Return the win rate so far of an evaluation job in one line."""
-    actions = "mean actions" if event.deterministic else "sampled actions"
+    played = f"{event.played:>{len(str(event.matches))}} of {event.matches}"
+    actions = "mean" if event.deterministic else "sampled"
     interval = f"[{percent(event.win_low)} to {percent(event.win_high)}]"
+    name = event.opponent.removeprefix(SCRIPTED)
     return (
-        f"{event.opponent}, {actions}: {percent(event.win_rate)} wins {interval} in {event.episodes} of "
-        f"{event.episodes_planned}; {event.played} of {event.matches} matches"
+        f"{played}  {name:<7}  {actions:<7}  {percent(event.win_rate):>4} wins {interval} in {event.episodes} matches"
     )
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from echelon.files import atomic_write
 from echelon.jobs import worker
@@ -37,10 +39,10 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
     plan = EvalPlan.from_dict(read_spec(paths).config.get("eval"))
     matches = EvalMatches(replace(plan, device=str(resolve_device(plan.device))), paths.root)
-    position = {"update": matches.update, "global_step": matches.global_step}
+    position: dict[str, Any] = {"update": matches.update, "global_step": matches.global_step}
     played = played_parts(paths.matches, plan)
     batch_size = 2 * len(plan.batches()[0])
-    link.emit(EventStart(device=plan.device, seed=matches.seeds[0], preset="eval", num_envs=batch_size))
+    link.emit(EventStart(device=matches.plan.device, seed=matches.seeds[0], preset="eval", num_envs=batch_size))
 
     def on_step(finished: int) -> None:
         link.report(sum(len(part.results) for part in played.values()) + finished, plan.matches, "matches")
@@ -48,15 +50,13 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
             raise _Abandoned
 
     try:
-        with EventLog(paths.matches) as log:
-            parts = matches.play(tuple(played), on_step)
+        with EventLog(paths.matches) as log, closing(matches.play(tuple(played), on_step)) as parts:
             while not link.should_stop() and (newest := next(parts, None)) is not None:
                 played[newest.part] = newest
                 event = batch_event(played, newest, plan)
                 log.append(event)
                 log.sync()
                 link.emit(replace(event, results=[]))
-            parts.close()
     except _Abandoned:
         pass
     if len(played) < len(plan.parts()):

@@ -8,7 +8,7 @@ the remaining ones and ends with the result that it would have had.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -171,7 +171,7 @@ class EvalMatches:
         """Learner agent-steps of the evaluated checkpoint."""
         return int(self.meta.get("global_step", 0))
 
-    def play(self, done: Collection[Part], on_step: Callable[[int], object]) -> Iterator[PlayedPart]:
+    def play(self, done: Collection[Part], on_step: Callable[[int], object]) -> Generator[PlayedPart]:
         """Play every part that is not in ``done`` and yield it with its results.
 
         ``on_step`` is called before every step with the number of finished matches of the part.

@@ -346,7 +346,7 @@ def eval_event(
     )
 
 
-def _sampled_fields(stats: EvalStats | None) -> dict[str, float]:
+def _sampled_fields(stats: EvalStats | None) -> dict[str, Any]:
     """Return the event's fields of sampled actions, none where they were not played."""
     if stats is None:
         return {}

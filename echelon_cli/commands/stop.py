@@ -57,4 +57,5 @@ def _line(before, status) -> str:
     if status.is_alive:
         return f"{status.id} still {status.state}: {status.reason}; try echelon stop --now {status.id}"
     saved = f", saved {status.checkpoint}" if status.checkpoint else ""
-    return f"{status.id} {status.state} at update {status.update}{saved}"
+    where = f" at update {status.update}" if status.kind in ("", "train") else ""
+    return f"{status.id} {status.state}{where}{saved}"

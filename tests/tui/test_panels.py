@@ -302,7 +302,7 @@ def test_evaluations_are_coloured_only_where_significant_and_sized_to_the_panel(
     column = lines[0].index("wins")
     assert [grid.roles[y][column + 3] for y in (5, 4, 3)] == ["bad", "", "good"]
     narrow = draw_evaluations(rows[:5], 31, 4, THEME).text().splitlines()
-    assert narrow[0].split() == ["against", "wins", "interval", "sampled"] and narrow[-1].startswith("and 3 more")
+    assert narrow[0].split() == ["3", "of", "5", "wins", "interval", "sampled"] and narrow[-1].startswith("medium")
     assert "echelon eval adds them" in draw_evaluations([], 40, 4, THEME).text()
 
 

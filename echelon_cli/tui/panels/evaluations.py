@@ -95,11 +95,9 @@ def draw_evaluations(rows: Sequence[EvaluationRow], width: int, height: int, the
     columns = visible_columns(width)
     spare = width - sum(c.width + 1 for c in columns)
     name_width = min(spare, MAX_NAME_CELLS, max(NAME_CELLS, *(len(display_name(row.opponent)) for row in rows)))
-    excess = len(rows) - (height - 1)
-    if excess > 0:
-        rows = rows[: height - 2]
-        grid.put(0, height - 1, f"and {excess + 1} more: echelon runs show", "dim")
-    grid.put(0, 0, "against", "dim")
+    fitting = max(0, height - 1)
+    grid.put(0, 0, "against" if len(rows) <= fitting else f"{fitting} of {len(rows)}", "dim", limit=name_width)
+    rows = rows[:fitting]
     for y, row in enumerate((None, *rows)):
         x = name_width
         if row is not None:
