@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from echelon.jobs import lock
-from echelon.telemetry.evaluations import read_evaluations
+from echelon.telemetry.evaluations import newest_results
 from echelon.telemetry.events import EventEval, EventEvalBatch
-from echelon.telemetry.log import EventLog, read_events
+from echelon.telemetry.log import EventFollower, EventLog, read_events
 
 if TYPE_CHECKING:
     from echelon.training.eval_job import EvalPlan, Part, PlayedPart
@@ -32,7 +32,8 @@ def append_evaluation(path: Path, event: EventEval) -> None:
     ``OSError`` where the file cannot be written.
     """
     with _locked(path), EventLog(path) as log:
-        if not any((e.job, e.opponent) == (event.job, event.opponent) for e in read_evaluations(path)):
+        written = newest_results(EventFollower(path).poll(), limit=None)
+        if not any((e.job, e.opponent) == (event.job, event.opponent) for e in written):
             log.append(event)
             log.sync()
 

@@ -52,13 +52,13 @@ class EvaluationRow:
     """End of the evaluation, or of its newest batch [s since the epoch]."""
 
 
-def newest_results(events: Iterable[object]) -> tuple[EventEval, ...]:
-    """Return the results among ``events``, oldest first; one that a resumed job wrote again counts once."""
+def newest_results(events: Iterable[object], limit: int | None = MAX_EVALUATIONS) -> tuple[EventEval, ...]:
+    """Return the newest results among ``events``, oldest first; one that a resumed job wrote again counts once."""
     found: dict[tuple[str, str], EventEval] = {}
     for event in events:
         if isinstance(event, EventEval):
             found.setdefault((event.job, event.opponent), event)
-    return tuple(found.values())[-MAX_EVALUATIONS:]
+    return tuple(found.values())[-(limit or len(found)) :]
 
 
 def read_evaluations(path: Path) -> tuple[EventEval, ...]:

@@ -15,7 +15,7 @@ from tests.reliability.played import ALL_CHECKS
 from tests.reliability.recorder import environment
 
 SAMPLE = {
-    "checkpoint": 9, "records": 17, "replay": 5, "league": 9, "job": 3, "policy": 2,
+    "checkpoint": 9, "records": 17, "replay": 5, "league": 9, "job": 3, "policy": 2, "evaluation": 5,
     "training": 61, "arena": 41, "recording": 23, "server": 5,
 }  # fmt: skip
 """Distance of the operations that fail in the default and long tiers."""
