@@ -204,3 +204,15 @@ def test_read_best_returns_only_a_pointer_to_a_checkpoint(tmp_path, text, is_val
     if text is not None:
         (tmp_path / "best.json").write_text(text)
     assert read_best(tmp_path) == (json.loads(text) if is_valid else None)
+
+
+def test_version_notice_names_another_simulation_version_than_todays():
+    def notice(**manifest: Any) -> str:
+        return checkpoints.Checkpoint(path=Path(), manifest=manifest).version_notice
+
+    now = checkpoints.SIM_VERSION
+    assert notice(sim_version=now) == ""
+    assert notice(sim_version="x" * 99) == (
+        f"saved with simulation version {'x' * 20}, now {now}: matches differ from those before"
+    )
+    assert notice() == notice(sim_version=1), "checkpoints without one are of the first"

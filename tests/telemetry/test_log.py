@@ -185,13 +185,14 @@ def test_event_log_is_readable_for_others_and_not_inherited(path):
 
 
 def test_partial_write_raises_and_loses_only_its_record(path, monkeypatch):
-    line = to_json(update(1)).encode() + b"\n"
+    event = update(1)
+    line = to_json(event).encode() + b"\n"
     write_all = os.write
     with EventLog(path) as log:
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", lambda handle, data: write_all(handle, data[:9]))
             with pytest.raises(OSError) as caught:
-                log.append(update(1))
+                log.append(event)
         assert str(caught.value) == f"only 9 of {len(line)} bytes of a record fit on the disk"
         log.append(update(2))
         log.append(update(3))

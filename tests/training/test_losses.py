@@ -17,9 +17,10 @@ from echelon.training.ppo.losses import (
     ppo_terms,
     prediction_terms,
 )
+from echelon.training.runtime.process_group import ProcessGroup
 
 L, B = 5, 4
-CLIP, ENT, VF, IMITATION, EPS = 0.2, 0.03, 0.7, 0.4, 1e-5
+CLIP, ENT, VF, IMITATION, EPS = 0.2, 0.03, 0.7, 0.4, 0.1
 APPROX = {"rel": 1e-5, "abs": 1e-6}
 DIFFERENTIATED = ("logprobs", "values", "entropies", "imitation_losses")
 
@@ -207,6 +208,33 @@ def test_normalize_advantages_of_constant_steps_divides_by_eps():
     alive[0, 0] = 0.0
     normalize_advantages(x, alive, 0.25)
     assert x.flatten().tolist() == [2.0, *[0.0] * 7]
+
+
+class OneOfTwo(ProcessGroup):
+    """The first of two ranks; the other has one living step, with advantage 5."""
+
+    def merge_moments(self, count, mean, squares):
+        total, center = count + 1, (count * mean + 5.0) / (count + 1)
+        return total, center, squares + count * (mean - center) ** 2 + (5.0 - center) ** 2
+
+
+@pytest.mark.parametrize(("living", "samples"), [(1, [3.0, 5.0]), (2, [3.0, 4.0, 5.0])])
+def test_normalize_advantages_counts_the_steps_of_all_ranks(living, samples):
+    x, alive = torch.tensor([[3.0], [4.0], [7.0]]), torch.zeros(3, 1)
+    alive[:living] = 1.0
+    expected = [(a - statistics.mean(samples)) / (statistics.stdev(samples) + EPS) for a in (3.0, 4.0, 7.0)]
+    normalize_advantages(x, alive, EPS, OneOfTwo())
+    assert x.flatten().tolist() == pytest.approx(expected)
+
+
+def test_normalize_advantages_per_role_counts_the_steps_of_all_ranks():
+    x, alive = torch.tensor([[3.0, 1.0], [4.0, 2.0]]), torch.ones(2, 2)
+    alive[1] = 0.0
+    normalize_advantages_per_role(x, alive, torch.tensor([0, 1]), EPS, OneOfTwo())
+    for column, values, living in ((0, (3.0, 4.0), 3.0), (1, (1.0, 2.0), 1.0)):
+        samples = [living, 5.0]
+        expected = [(a - statistics.mean(samples)) / (statistics.stdev(samples) + EPS) for a in values]
+        assert x[:, column].tolist() == pytest.approx(expected)
 
 
 def test_normalize_advantages_per_role_matches_the_oracle(rng):

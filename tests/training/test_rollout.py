@@ -89,6 +89,20 @@ def test_compute_gae_accumulates_in_double_precision_above_limit(monkeypatch, li
     assert advantages[0] == returns[0] == expected
 
 
+def test_compute_gae_rounds_no_part_of_a_long_rollout_to_float32(monkeypatch):
+    """What remains after subtracting almost equal numbers shows how they were rounded."""
+    monkeypatch.setattr(rollout, "LONG_ROLLOUT", 1)
+    first, second = (float(torch.tensor(x)) for x in (-0.3, 2.7))
+    last = second + 0.1 * 3.0 - 3.0
+    expected = [first + 0.1 * 3.0 + 0.1 * 0.5 * last, last]
+    advantages, _ = gae(filled([first, second], [0.0, 3.0]), next_value=3.0, gamma=0.1, lam=0.5)
+    assert advantages == pytest.approx(expected, rel=1e-6) and abs(expected[0]) < 1e-7
+    big = 2.0**24
+    buffer = filled([big, big], [big, big])
+    buffer.truncation_bonus.fill_(1.0)
+    assert gae(buffer, gamma=0.0)[0] == [1.0, 1.0]
+
+
 def test_compute_gae_of_many_rows_matches_the_oracle(rng):
     steps, rows, gamma, lam = 7, 5, 0.9, 0.8
     buffer = RolloutBuffer.create(steps, rows, 2, 1)
