@@ -44,6 +44,18 @@ mutants *NAMES="'echelon.[ajr]*' 'echelon.te*' 'echelon.training.[cp]*' '*comput
     nice mutmut run --max-children 1 {{NAMES}}
     mutmut results | grep -v 'not checked'
 
+# branch coverage of the same modules
+branches:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    list() {
+        {{python}} -c 'import sys, tomllib
+    print(*tomllib.load(open("pyproject.toml", "rb"))["tool"]["mutmut"][sys.argv[1]], sep=sys.argv[2])' "$@"
+    }
+    coverage run --rcfile=/dev/null --branch --include="$(list only_mutate ,)" -m pytest \
+        $(list pytest_add_cli_args_test_selection ' ') tests/training/test_ppo.py tests/training/test_update_properties.py
+    coverage report --rcfile=/dev/null --show-missing --fail-under=98
+
 # faults in kernels that the oracles' tests must catch: all, or those of KERNEL... (docs/reliability.md)
 kernel-mutants *ARGS:
     {{python}} -m tests.kernel_mutants.runner {{ARGS}}

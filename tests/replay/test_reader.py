@@ -420,6 +420,11 @@ def test_chunk_that_cannot_be_decoded_is_named(whole, tmp_path):
     with Replay(path) as replay:
         expected = "chunk 0 of replay 'm.ecr' cannot be read: chunk is incomplete: it has no 'c'"
         assert message(replay.chunk, 0) == expected
+    unknown = pack_record(RecordType.CHUNK, b"?", codec=9, ticks=(0, 5))
+    path.write_bytes(data[: refs[0].offset] + unknown)
+    with Replay(path) as replay:
+        record = f"replay record at byte {refs[0].offset} has codec 9, expected 0 or 1"
+        assert message(replay.chunk, 0) == f"chunk 0 of replay 'm.ecr' cannot be read: {record}"
     deep = pack_record(RecordType.CHUNK, pack_map([1]), ticks=(0, 5))
     path.write_bytes(data[: refs[0].offset] + deep)
     with Replay(path) as replay:

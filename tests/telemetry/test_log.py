@@ -250,7 +250,7 @@ def test_follower_reads_a_long_file_in_parts(path, monkeypatch):
     write(path, *range(200))
     data = path.read_bytes()
     follower, found, calls = EventFollower(path), [], 0
-    assert not follower.behind
+    assert follower.behind is False
     while not calls or follower.behind:
         found += numbers(follower.poll(limit_bytes=128))
         calls += 1
@@ -258,7 +258,7 @@ def test_follower_reads_a_long_file_in_parts(path, monkeypatch):
     assert found == list(range(200)) and calls == len(data) // 128 + 1
     whole = EventFollower(path)
     assert len(whole.poll()) == 200 and not whole.behind
-    assert follower.poll() == [] and not follower.behind
+    assert follower.poll() == [] and follower.behind is False
 
 
 def test_follower_limit_counts_from_the_last_call(path, monkeypatch):
