@@ -89,6 +89,10 @@ class PPOConfig:
     """Coefficient of the entropy bonus at the start."""
     ent_coef_end: float | None = None
     """Coefficient of the entropy bonus at the end, reached linearly; none keeps ent_coef."""
+    ent_factor_switches: float = 1.0
+    """Factor on the entropy bonus of switches: triggers, vent and display filter of the hybrid action head."""
+    ent_factor_selectors: float = 1.0
+    """Factor on the entropy bonus of selectors: target, display order and electronic warfare of the hybrid head."""
     vf_coef: float = 0.5
     """Coefficient of the value loss."""
     max_grad_norm: float = 0.5

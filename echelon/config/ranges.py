@@ -262,6 +262,7 @@ PPO_RANGES = {
     **dict.fromkeys(("update_epochs", "rollout_steps", "num_minibatches", "grad_accum_steps"), NATURAL),
     **dict.fromkeys(("tbptt_chunk_length", "burn_in_steps", "empty_cache_every"), LIMIT),
     **dict.fromkeys(("ent_coef", "vf_coef", "aux_coef", "target_kl"), NON_NEGATIVE),
+    **dict.fromkeys(("ent_factor_switches", "ent_factor_selectors"), NON_NEGATIVE),
     **dict.fromkeys(("clip_coef", "max_grad_norm"), POSITIVE),
     "lr": (1e-12, 1.0),
     "adam_eps": (0.0, 1.0),

@@ -57,10 +57,16 @@ class ActionParameters(NamedTuple):
 
 
 class Entropies(NamedTuple):
-    """Entropy per row [nat] of the Gaussian columns and of switches and selectors, each ``[...]``."""
+    """Entropy per row [nat] of the Gaussian columns, of the switches and of the selectors, each ``[...]``."""
 
     continuous: Tensor
-    discrete: Tensor
+    switches: Tensor
+    selectors: Tensor
+
+    @property
+    def discrete(self) -> Tensor:
+        """Return the entropy ``[...]`` of switches and selectors."""
+        return self.switches + self.selectors
 
     def total(self) -> Tensor:
         """Return the entropy ``[...]`` of the whole action."""
@@ -276,13 +282,13 @@ class ActionDistribution(nn.Module):
         location, log_std, _ = parameters
         own = noise[..., : self.action_dim]
         continuous = squash.entropy(*(_take(x, self._gaussian) for x in (location, log_std, own)))
-        total = torch.zeros_like(continuous)
+        switches = selectors = torch.zeros_like(continuous)
         if discrete.switches is not None:
             logit, softplus = discrete.switches
-            total = (softplus - logit * torch.sigmoid(logit)).sum(-1)
+            switches = (softplus - logit * torch.sigmoid(logit)).sum(-1)
         if discrete.log_choice is not None:
-            total = total - (discrete.log_choice.exp() * discrete.log_choice).sum((-2, -1))
-        return Entropies(continuous, total)
+            selectors = -(discrete.log_choice.exp() * discrete.log_choice).sum((-2, -1))
+        return Entropies(continuous, switches, selectors)
 
     def _decode(self, read: Tensor, logits: Tensor) -> Tensor:
         """Return the choice ``[..., S, 1]`` of every selector in quantised columns ``read [..., A]``."""

@@ -61,8 +61,10 @@ class SequenceScores(NamedTuple):
     values: Tensor
     state: LSTMState
     features: Tensor
-    discrete_entropies: Tensor
-    """The part of ``entropies`` that is of switches and selectors ``[T, B]``."""
+    switch_entropies: Tensor
+    """The part of ``entropies`` that is of switches ``[T, B]``."""
+    selector_entropies: Tensor
+    """The part of ``entropies`` that is of selectors ``[T, B]``."""
     imitation_losses: Tensor | None = None
     """Negative log-likelihood of the labels ``[T, B]``; None without labels."""
 
@@ -233,7 +235,8 @@ class ActorCritic(nn.Module):
         out = self._heads(features, targets)
         logprobs, entropies = self._score(out, actions_seq, noise)
         imitation = None if labels_seq is None else self.distribution.imitation_loss(out.action, labels_seq)
-        return SequenceScores(logprobs, entropies.total(), out.value, state, features, entropies.discrete, imitation)
+        parts = (entropies.switches, entropies.selectors)
+        return SequenceScores(logprobs, entropies.total(), out.value, state, features, *parts, imitation)
 
     def replay_state(self, obs_seq: Any, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
         """Return the state ``[1, B, H]`` after a chunk, ``dones_seq [T, B]``, without scoring it."""

@@ -163,7 +163,9 @@ def test_entropy_matches_mean_negative_log_prob():
     selectors = sum(
         torch.distributions.Categorical(logits=one.logits[0, i, :n]).entropy() for i, n in enumerate(CHOICES)
     )
-    assert torch.allclose(entropies.discrete[0], switches + selectors, atol=1e-5)
+    assert torch.allclose(entropies.switches[0], switches, atol=1e-5)
+    assert torch.allclose(entropies.selectors[0], selectors, atol=1e-5)
+    assert torch.equal(entropies.discrete, entropies.switches + entropies.selectors)
 
 
 def test_unavailable_choice_is_never_sampled_and_scores_as_its_fallback():

@@ -125,6 +125,7 @@ class Gradients:
                 batch.policy_weights[:, part],
                 batch.value_weights[:, part],
                 scores.imitation_losses,
+                ppo_losses.weighted_entropies(scores, self.config),
             )
         )
         if self.config.aux_coef:
