@@ -44,7 +44,7 @@ WARM_UP = 0.25
 """Fraction of the samples left out of the slopes: caches fill, allocators reach their size."""
 CHUNKS, CHUNK_S = 60, 2.0
 """Chunks of a synthetic match, and the time between two, which is their playing time [s]."""
-KEPT_MATCHES = 4
+RECENT_MATCHES = 4
 TOLERATED = {"anonymous_mib": 2.0, "descriptors": 1.0, "threads": 1.0}
 """Slope per hour below which a figure is flat, whatever its interval."""
 LIMIT_S = 90.0
@@ -152,7 +152,7 @@ async def grow_matches(replays: Path, finished: Path) -> None:
             await asyncio.sleep(CHUNK_S)
             match.append_chunk()
         written[-1].write_bytes(match.data)
-        for old in written[:-KEPT_MATCHES]:
+        for old in written[:-RECENT_MATCHES]:
             old.unlink(missing_ok=True)
 
 

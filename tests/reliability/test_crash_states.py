@@ -178,8 +178,8 @@ REDUNDANT: dict[str, dict[tuple[str, int], str]] = {
 FAILURES = (AssertionError, ValueError, OSError, KeyError, EOFError, RuntimeError, sqlite3.Error)
 ENOUGH = 10
 """Number of violations after which a protocol is not explored further."""
-Kept = dict[bytes, int]
-"""Number of marks that a crash state was checked with, by its hash; it kept the promise."""
+Passed = dict[bytes, int]
+"""Number of marks that a crash state was checked with, by its hash; the promise held."""
 
 
 @pytest.fixture(scope="module")
@@ -199,23 +199,23 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[O
 
 
 def violations(
-    name: str, operations: Sequence[Operation], folder: Path, enough: int = ENOUGH, kept: Kept | None = None
+    name: str, operations: Sequence[Operation], folder: Path, enough: int = ENOUGH, passed: Passed | None = None
 ) -> tuple[int, list[str]]:
     """Return the number of crash states and a line for each that breaks the protocol's promise.
 
-    States in ``kept``, with at least their marks, are known to keep it; states that keep it are added.
+    States in ``passed``, with at least their marks, are known to keep it; states that keep it are added.
     """
     found: list[str] = []
     states = list(crash_states(operations))
     for state in states:
-        if kept is not None and len(state.acknowledged) <= kept.get(state.digest, -1):
+        if passed is not None and len(state.acknowledged) <= passed.get(state.digest, -1):
             continue
         if fault := _check(name, state, folder / "state"):
             found.append(f"{state.cause}: {fault}")
             if len(found) == enough:
                 break
-        elif kept is not None:
-            kept[state.digest] = len(state.acknowledged)
+        elif passed is not None:
+            passed[state.digest] = len(state.acknowledged)
     return len(states), found
 
 
@@ -254,13 +254,13 @@ def test_power_loss_loses_nothing_acknowledged(name, recorded, memory):
 @pytest.mark.parametrize("name", by_cost(long=["league", "checkpoint", "records"]))
 def test_removed_sync_loses_something_acknowledged(name, recorded, memory):
     """Without any one of its syncs a protocol breaks its promise, and the check sees it; exceptions are listed."""
-    operations, kept = recorded(name), {}
-    assert violations(name, operations, memory, enough=1, kept=kept)[1] == []
+    operations, passed = recorded(name), {}
+    assert violations(name, operations, memory, enough=1, passed=passed)[1] == []
     unnoticed, numbers = [], Counter()
     for index, operation in enumerate(operations):
         if operation.kind == "sync":
             without = [*operations[:index], *operations[index + 1 :]]
-            if not violations(name, without, memory, enough=1, kept=kept)[1]:
+            if not violations(name, without, memory, enough=1, passed=passed)[1]:
                 unnoticed.append((operation.path, numbers[operation.path]))
             numbers[operation.path] += 1
     assert unnoticed == list(REDUNDANT.get(name, {})), f"of {numbers.total()} syncs"
