@@ -50,7 +50,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
             raise _Abandoned
 
     try:
-        with EventLog(paths.matches) as log, closing(matches.play(tuple(played), on_step)) as parts:
+        with EventLog(paths.matches) as log, closing(matches.play(tuple(played), on_step, link.progress)) as parts:
             while not link.should_stop() and (newest := next(parts, None)) is not None:
                 played[newest.part] = newest
                 event = batch_event(played, newest, plan)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 
 from echelon.config import EnvConfig, Fairness, with_fairness
 from echelon.config.seeds import eval_seeds
@@ -77,7 +78,11 @@ class EvalPlan:
     @classmethod
     def from_dict(cls, row: Any) -> EvalPlan:
         """Return the plan that ``asdict`` wrote; ``ValueError`` where it is damaged."""
-        plan = validated(cls, row)
+        try:
+            plan = validated(cls, row)
+        except ValidationError as error:
+            wrong = (f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg']}" for e in error.errors())
+            raise ValueError(f"evaluation plan is damaged: {'; '.join(wrong)}") from None
         if not plan.opponents or plan.seeds < 1 or plan.batch_seeds < 1:
             raise ValueError("evaluation plan has no opponents or no seeds, expected at least one of each")
         return plan
@@ -171,10 +176,16 @@ class EvalMatches:
         """Learner agent-steps of the evaluated checkpoint."""
         return int(self.meta.get("global_step", 0))
 
-    def play(self, done: Collection[Part], on_step: Callable[[int], object]) -> Generator[PlayedPart]:
+    def play(
+        self,
+        done: Collection[Part],
+        on_step: Callable[[int], object],
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Generator[PlayedPart]:
         """Play every part that is not in ``done`` and yield it with its results.
 
-        ``on_step`` is called before every step with the number of finished matches of the part.
+        ``on_step`` is called before every step with the number of finished matches of the part, ``progress`` while maps
+        are made and kernels are compiled.
         """
         for number, positions in enumerate(self.plan.batches()):
             parts = [part for part in self.plan.parts() if part.batch == number and part not in done]
@@ -190,6 +201,7 @@ class EvalMatches:
                 make_env=self._make_env,
                 policy_opponents=self.other is not None,
                 opponent_obs_version=version_of(self.other.meta) if self.other else None,
+                progress=progress,
             )
             try:
                 for part in parts:

@@ -66,11 +66,12 @@ def make_eval_env(
     make_env: MakeEnv | None = None,
     policy_opponents: bool = False,
     opponent_obs_version: int | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> BatchedEnv:
     """Return a batch that plays every seed twice, the policy as blue and as red, on full-size maps and packs.
 
     With ``policy_opponents`` policies can control the other side; they observe ``opponent_obs_version``, None for that
-    of the policy.
+    of the policy. ``progress`` is called while maps are made and kernels are compiled.
     """
     if not seeds:
         raise ValueError("seeds is empty, expected at least one")
@@ -90,6 +91,7 @@ def make_eval_env(
         opponent_obs_version=opponent_obs_version,
         seeds=[*seeds, *seeds],
         autoreset=False,
+        progress=progress,
     )
 
 

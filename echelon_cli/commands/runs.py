@@ -15,6 +15,8 @@ from echelon_cli.commands.export import export
 from echelon_cli.options import FilterOption, JsonFlag, RunArgument, RunsArgument
 
 EVALS_SHOWN = 10
+ROWS_SHOWN = 30
+"""Results of evaluation jobs that are listed."""
 
 CHART_COLUMNS = 100
 """Width of a chart without a terminal [columns]."""
@@ -99,7 +101,9 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
         output.print_line(eval_line(event))
     if evaluations:
         output.print_line()
-        show_evaluations(evaluations)
+        show_evaluations(evaluations[:ROWS_SHOWN])
+        if len(evaluations) > ROWS_SHOWN:
+            output.print_line(f"{len(evaluations) - ROWS_SHOWN} older: echelon runs show --json", style="dim")
     if snapshot.update and snapshot.update.agreement_by_part:
         parts = snapshot.update.agreement_by_part.items()
         output.print_line("agreement with the teacher: " + ", ".join(f"{n} {output.percent(v)}" for n, v in parts))

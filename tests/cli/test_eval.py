@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,14 +16,18 @@ from echelon.env.layout import newest
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.replay.reader import Replay
 from echelon.rl.weights import find_checkpoint
-from echelon.runs import RunPaths, create_run, list_runs
+from echelon.runs import RunPaths, create_run, list_runs, runs_home
 from echelon.telemetry.evaluations import read_evaluations
+from echelon.training.api import evaluate
 from echelon.training.eval_job import environment_of
 from echelon.training.weights import export_checkpoint
+from echelon_cli import eval_job
 from echelon_cli.commands.evaluate import opponent_of
 from echelon_cli.eval_job import Opponent
+from echelon_cli.follow import Follower
 from tests.arena.policy_files import SMALL, save
 from tests.cli.conftest import parsed
+from tests.tui.support.canned import alive, batch_events, make_evaluation
 
 SHORT = replace(SMALL, max_episode_seconds=4.0)
 FEW = ("--seeds", "1", "--threads", "1", "--json")
@@ -145,6 +150,47 @@ def test_eval_job_is_listed_shown_and_resumable(echelon, trained):
     assert len(read_evaluations(trained.evals)) == 1, "no result is appended again"
     assert len(trained.evals.read_text().splitlines()) == 1
     assert "is of kind 'train', expected an evaluation job" in echelon("eval", "--resume", trained.id)[2]
+
+
+@pytest.fixture
+def running() -> Iterator[RunPaths]:
+    """An evaluation job that runs as far as its files say."""
+    with alive(make_evaluation(runs_home(), "20260101-130000-eval-brave-heron", batches=3)) as paths:
+        yield paths
+
+
+def test_interrupted_follow_leaves_the_job_running_with_one_line(running, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Follower, "follow", interrupted)
+    assert eval_job.follow(Follower(running), detach=False, as_json=False) == 0
+    _, line = capsys.readouterr().out.splitlines()
+    assert line == f"continues in the background; follow: echelon logs -f {running.id}"
+    assert not running.stop.exists()
+    assert eval_job.follow(Follower(running), detach=False, as_json=True) == 0
+    assert parsed(capsys.readouterr().out)["state"] == "running"
+
+
+def test_follow_prints_the_running_win_rate_of_every_batch(running, capsys):
+    follower = Follower(running)
+    for event in batch_events(4):
+        follower.show(event)
+    assert capsys.readouterr().out.splitlines() == [
+        " 20 of 800  trivial  mean      95% wins [76% to 100%] in 20 matches",
+        " 40 of 800  trivial  sampled   90% wins [70% to 100%] in 20 matches",
+        " 60 of 800  easy     mean      85% wins [67% to 100%] in 20 matches",
+        " 80 of 800  easy     sampled   80% wins [61% to 100%] in 20 matches",
+    ]
+
+
+def test_python_evaluation_plays_the_maps_it_is_given(tmp_path, monkeypatch):
+    played = []
+    monkeypatch.setattr("echelon.training.api.evaluate_policy", lambda policy, env, seeds, **_: played.append(env))
+    for maps in (None, "path", "any"):
+        evaluate(save(tmp_path, 1, env=SHORT), seeds=1, maps=maps)
+    assert [env.world.fairness for env in played] == ["any", "path", "any"]
+    assert played[1] == with_fairness(SHORT, "path")
 
 
 def test_policy_in_no_run_has_results_in_the_job_only(echelon, tmp_path):

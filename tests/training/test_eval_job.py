@@ -60,8 +60,10 @@ def test_plan_survives_its_spec_and_damage_is_an_error():
     for change in ({"seeds": 0}, {"opponents": []}, {"seeds": "many"}, {"weapon_prob": None}):
         with pytest.raises(ValueError):
             EvalPlan.from_dict({**asdict(PLAN), **change})
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="evaluation plan is damaged: it: Input should be a dictionary"):
         EvalPlan.from_dict(None)
+    with pytest.raises(ValueError, match="damaged: seeds: Field required"):
+        EvalPlan.from_dict({name: value for name, value in asdict(PLAN).items() if name != "seeds"})
 
 
 def test_one_batch_equals_the_evaluation_in_one_go(folder):
