@@ -6,8 +6,8 @@ DAMAGE = Kernel(
     "echelon.sim.kernels.damage",
     (
         "parity/test_combat.py::test_weapons_phase_matches_oracle",
-        "parity/test_combat.py::test_projectile_phase_matches_oracle",
         "parity/test_combat.py::test_explosions_match_oracle_at_limits",
+        "parity/test_combat.py::test_projectile_phase_matches_oracle",
     ),
     (
         Mutant(

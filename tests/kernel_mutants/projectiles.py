@@ -5,8 +5,8 @@ from tests.kernel_mutants.mutant import Kernel, Mutant
 PROJECTILES = Kernel(
     "echelon.sim.kernels.projectiles",
     (
-        "parity/test_combat.py::test_projectile_phase_matches_oracle",
         "parity/test_combat.py::test_explosions_match_oracle_at_limits",
+        "parity/test_combat.py::test_projectile_phase_matches_oracle",
     ),
     (
         Mutant("a round strikes mechs beyond its step", "EPS_DIV), 0.0, 1.0)", "EPS_DIV), 0.0, 1.5)"),
