@@ -149,13 +149,23 @@ def test_landing_shock_matches_oracle_at_limits(battle):
     assert ((battle["died"] == 1) & (battle["hp"] == 0)).any()
 
 
+def fires_smoke_too_far(scene, m: int, target: int) -> None:
+    """Let a mech fire smoke, with a focus target out of range."""
+    for name, value in (("alive", 1), ("trigger", 8), ("focus", target), ("heat", 0), ("shutdown", 0), ("fallen", 0),
+                        ("cooldown", 0), ("pos", (2, 2, 3))):  # fmt: skip
+        scene.put(name, value, m)
+    scene.put("alive", 1, target)
+    scene.put("pos", (22, 22, 3), target)
+
+
 @pytest.mark.parametrize("battle", range(4), indirect=True)
 def test_weapons_phase_matches_oracle(battle):
     rng = np.random.default_rng(6)
     few = rng.choice([5.0, 7.0, 14.0], battle["hp"].shape)
     battle.put("hp", np.where(rng.random(few.shape) < 0.4, few, battle["hp"]))
     battle.put("ecm", 0, slice(0, 40, 2))
-    battle.put("pos", battle["pos"][:, 0] + [0, 0, 3.5], 10, env=slice(None))
+    battle.put("pos", battle["pos"][:, 0] + [0, 0, 3.5], 10)
+    fires_smoke_too_far(battle, 3, 13)
     now = np.repeat(battle["tick"][:, None], few.shape[1], axis=1)
     battle.put("assist_tick", np.where(rng.random(few.shape) < 0.3, now, battle["assist_tick"]))
     battle.batch.set("splash", rng.uniform(1, 9, battle["splash"].shape).astype(np.float32))
