@@ -149,13 +149,13 @@ def test_landing_shock_matches_oracle_at_limits(battle):
     assert ((battle["died"] == 1) & (battle["hp"] == 0)).any()
 
 
-def fires_smoke_too_far(scene, m: int, target: int) -> None:
-    """Let a mech fire smoke, with a focus target out of range."""
-    for name, value in (("alive", 1), ("trigger", 8), ("focus", target), ("heat", 0), ("shutdown", 0), ("fallen", 0),
-                        ("cooldown", 0), ("pos", (2, 2, 3))):  # fmt: skip
+def readied(scene, m: int, target: int, chassis: int, trigger: int, *places) -> None:
+    """Let a mech hold a trigger and focus on a target, each at its place."""
+    for name, value in (("chassis", chassis), ("trigger", trigger), ("focus", target), ("yaw", 0), ("heat", 0),
+                        ("shutdown", 0), ("fallen", 0), ("cooldown", 0)):  # fmt: skip
         scene.put(name, value, m)
-    scene.put("alive", 1, target)
-    scene.put("pos", (22, 22, 3), target)
+    scene.put("alive", 1, [m, target])
+    scene.put("pos", places, [m, target])
 
 
 @pytest.mark.parametrize("battle", range(4), indirect=True)
@@ -165,7 +165,8 @@ def test_weapons_phase_matches_oracle(battle):
     battle.put("hp", np.where(rng.random(few.shape) < 0.4, few, battle["hp"]))
     battle.put("ecm", 0, slice(0, 40, 2))
     battle.put("pos", battle["pos"][:, 0] + [0, 0, 3.5], 10)
-    fires_smoke_too_far(battle, 3, 13)
+    readied(battle, 3, 13, o.SCOUT, 1 << o.SPECIAL, (2, 2, 3), (22, 22, 3))
+    readied(battle, 5, 15, o.LIGHT, 1 << o.PRIMARY, (12, 12, 10), (15, 12, 10))
     now = np.repeat(battle["tick"][:, None], few.shape[1], axis=1)
     battle.put("assist_tick", np.where(rng.random(few.shape) < 0.3, now, battle["assist_tick"]))
     battle.batch.set("splash", rng.uniform(1, 9, battle["splash"].shape).astype(np.float32))
