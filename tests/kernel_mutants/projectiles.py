@@ -77,9 +77,9 @@ PROJECTILES = Kernel(
             "is_rear(rules, mechs.pos[e, j] - mechs.pos[e, m], mechs.yaw",
         ),
         Mutant(
-            "smoke rounds damage",
-            "        if rules.weapons[w].bursts_smoke == 0:",
-            "        if rules.weapons[w].bursts_smoke >= 0:",
+            "smoke rounds pass through mechs",
+            "if block[0] < 0.0 and j < 0:",
+            "if block[0] < 0.0 and (j < 0 or rules.weapons[w].bursts_smoke == 1):",
         ),
         Mutant("rounds burst above the ceiling", "wp.clamp(p[2], 0.0, float(size[2]))", "wp.max(p[2], 0.0)"),
         Mutant(

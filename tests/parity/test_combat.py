@@ -195,7 +195,7 @@ def assert_same_rounds(scene, wanted, *names: str) -> None:
 
 
 def with_rounds(scene, rng: np.random.Generator) -> None:
-    """Add rounds of every weapon, many of them about to strike a hostile, some about to expire."""
+    """Add rounds of every weapon, many of them about to strike a hostile, some in their last tick or expiring."""
     shape = scene["round_weapon"].shape
     side = scene["team"][:, :, None]
     target = rng.integers(0, shape[1] // 2, shape) + (1 - side) * (shape[1] // 2)
@@ -213,7 +213,9 @@ def with_rounds(scene, rng: np.random.Generator) -> None:
     speed, life = (np.array([getattr(gun, name) for gun in o.GUNS.values()])[weapon] for name in ("speed", "life"))
     scene.put("round_pos", pos)
     scene.put("round_vel", aim / far * speed[..., None])
-    scene.put("round_age", np.where(rng.random(shape) < 0.85, rng.integers(0, 8, shape), life))
+    scene.put(
+        "round_age", np.where(rng.random(shape) < 0.85, rng.integers(0, 8, shape), life - np.arange(shape[2]) % 2)
+    )
     scene.put("round_target", target)
     scene.put("round_weapon", np.where(rng.random(shape) < 0.7, weapon, -1))
 
