@@ -47,6 +47,9 @@ PROJECTILES = Kernel(
         Mutant("the cooldown of point defence is one tick short", "= rules.ams_ticks", "= rules.ams_ticks - 1"),
         Mutant("intercepts of a step count once", "events_out.intercepts[e, j] + 1", "1"),
         Mutant("gravity acts twice", "rules.gravity * rules.dt", "2.0 * rules.gravity * rules.dt"),
+        Mutant(
+            "missiles home on the target of the first", "rounds.round_target[e, m, s],", "rounds.round_target[e, m, 0],"
+        ),
         Mutant("missiles home on wrecks", "if mechs.alive[e, j] == 1 and wp.length(delta)", "if wp.length(delta)"),
         Mutant("missiles near their target fly on", "HOMING_NEAR = wp.constant(0.1)", "HOMING_NEAR = wp.constant(1.0)"),
         Mutant("missiles turn too slowly", "v * (1.0 - s) +", "v +"),
