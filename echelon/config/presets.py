@@ -69,7 +69,7 @@ def imitation() -> RunConfig:
     return replace(
         standard(),
         preset="imitation",
-        model=ModelConfig(init_log_std=-0.5, action_head="hybrid"),
+        model=ModelConfig(init_log_std=-0.5, action_head="hybrid", recurrence="mingru"),
         teacher=TeacherConfig(policy="heuristic:expert"),
         opponents=_levels(medium=1.0, hard=1.0, expert=2.0),
         curriculum=CurriculumConfig(),
