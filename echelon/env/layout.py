@@ -15,7 +15,8 @@ those of ``VERSION_BLOCKS`` in units of ``RANGE_VOX``, whatever the map.
 
 To add a column, add a ``Feature`` to a block here and write it in a kernel of the block's ``writers``. To add an
 optional block, add a row to ``OPTIONAL_BLOCKS``, its kernel in ``echelon/env/observe``, and its ``config_field`` to
-``EnvConfig``. ``tests/env/test_completeness.py`` names what is missing.
+``EnvConfig``. Stored policies read the columns as they are: columns that every row should have are a new version of
+``VERSION_BLOCKS``. ``tests/env/test_completeness.py`` names what is missing.
 """
 
 from __future__ import annotations

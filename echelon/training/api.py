@@ -12,7 +12,7 @@ from typing import Any
 from echelon.config import EnvConfig, EvalConfig, Fairness, RunConfig, with_fairness
 from echelon.config.presets import get_preset
 from echelon.config.seeds import eval_seeds
-from echelon.rl.weights import LoadedPolicy
+from echelon.rl.weights import LoadedPolicy, version_of
 from echelon.telemetry.events import Event
 from echelon.training.evaluation import EvalStats, evaluate_policy
 from echelon.training.loop import RunResult, run
@@ -68,11 +68,12 @@ def evaluate(
 
     ``policy`` is a loaded policy, a run folder, a checkpoint or an exported file. ``opponent`` is a scripted level
     (``trivial`` to ``expert``, or ``legacy``). ``seeds`` is a number of held-out seeds or the seeds themselves; two
-    episodes are played per seed. ``env`` replaces the configuration that the policy was trained in, and ``maps`` the
-    kind of its maps: ``any``, or ``path`` for maps with equal path costs for both teams.
+    episodes are played per seed. ``env`` replaces the configuration that the policy was trained in, except for the
+    version of its observations, and ``maps`` the kind of its maps: ``any``, or ``path`` for maps with equal path costs
+    for both teams.
     """
     loaded = policy if isinstance(policy, LoadedPolicy) else load_policy(policy, device=device)
-    env = env or env_config_of(loaded.meta)
+    env = env_config_of(loaded.meta) if env is None else replace(env, obs_version=version_of(loaded.meta))
     return evaluate_policy(
         loaded.policy,
         env if maps is None else with_fairness(env, maps),
