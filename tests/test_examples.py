@@ -42,7 +42,10 @@ def run(name: str, *arguments: str, folder: Path, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+SHORTEST = "custom_reward.py"
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n != SHORTEST)) for n in PROGRAMS])
 def test_example_runs(name, tmp_path):
     assert EXPECTED[name] in run(name, *PROGRAMS[name], folder=tmp_path)
 

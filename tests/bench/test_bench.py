@@ -29,10 +29,11 @@ def test_every_scene_has_a_docstring():
         assert (scene.__doc__ or "").strip(), name
 
 
-MEASURED = ("sim-blind", "rays", "observation", "reset", "maps", "league-opponents", "league-history")
+MEASURED = ("sim-blind", "observation", "reset", "maps", "league-opponents")
+MEASURED_LONG = ("rays", "league-history")
 
 
-@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize("name", [*MEASURED, *(pytest.param(name, marks=pytest.mark.long) for name in MEASURED_LONG)])
 def test_scene_reports_positive_rate(name, monkeypatch):
     monkeypatch.setattr(scenes, "WARM_STEPS", 2)
     monkeypatch.setattr(scenes, "MEASURED_STEPS", 2)
@@ -68,7 +69,9 @@ def test_cold_kernel_compilation_takes_at_most_a_minute():
     assert result["modules"] >= 20 and result["seconds"] <= 60
 
 
-@pytest.mark.parametrize("name", ["dash-first", "dash-live", "dash-long"])
+@pytest.mark.parametrize(
+    "name", ["dash-first", *(pytest.param(name, marks=pytest.mark.long) for name in ("dash-live", "dash-long"))]
+)
 def test_dashboard_scene_measures_real_dashboard(name, monkeypatch, repository):
     monkeypatch.setenv("PYTHONPATH", str(repository))
     for constant, value in {"RUNS": 3, "UPDATES": 60, "LONG_UPDATES": 2000, "LIVE_UPDATES": 3}.items():

@@ -118,7 +118,7 @@ def test_nothing_is_drawn_while_chunk_is_loading(page, address):
     assert settled_picture(page) != before
 
 
-@pytest.mark.parametrize("quality", ["medium", "lowest"])
+@pytest.mark.parametrize("quality", [pytest.param("medium", marks=pytest.mark.long), "lowest"])
 def test_seek_is_repeatable_in_every_tier(page, address, quality):
     page.set_viewport_size({"width": 480, "height": 360})
     open_match(page, address, quality=quality)

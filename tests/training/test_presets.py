@@ -30,7 +30,10 @@ SHORT = {
 """Settings that reduce a preset to seconds on any machine: fewer and shorter episodes."""
 
 
-@pytest.mark.parametrize("name", PRESETS)
+LARGE = ("battle", "gpu", "skirmish")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LARGE)) for n in PRESETS])
 def test_preset_trains_on_its_opponents(name, tmp_path):
     whole, events, folder = get_preset(name), [], tmp_path / "20260101-000000-test-iron-fox"
     folder.mkdir()
