@@ -106,8 +106,11 @@ def start(
 
 
 def run_of(path: Path) -> Path | None:
-    """Return the folder of the run that contains a policy, None for a policy that is in no run."""
-    return next((p for p in (path, *path.absolute().parents) if (p / "spec.json").is_file()), None)
+    """Return the folder of the training run that contains a policy, None for a policy that is in no run."""
+    from echelon.runs import RunPaths, read_json
+
+    folders = (path, *path.absolute().parents)
+    return next((p for p in folders if (read_json(RunPaths(p).spec) or {}).get("kind") == "train"), None)
 
 
 def _replays(target: Path | str, home: Path | None, job: RunPaths) -> Path:

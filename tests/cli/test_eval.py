@@ -78,7 +78,7 @@ def test_eval_plays_the_maps_of_the_training_unless_others_are_requested(echelon
     fair = with_fairness(SHORT, "path")
     for trained in (SHORT, fair):
         policy = str(save(tmp_path / trained.world.fairness, 1, env=trained))
-        for words in ((), ("--maps", "any"), ("--maps", "path"), ("--maps", "any", "--ladder")):
+        for words in ((), ("--maps", "any"), ("--maps", "path"), ("--maps", "any", "--ladder", "--stochastic")):
             found = parsed(echelon("eval", policy, *FEW, *words)[1])
             assert found["maps"] == (words[1] if words else trained.world.fairness)
 
@@ -199,6 +199,7 @@ def test_policy_in_no_run_has_results_in_the_job_only(echelon, tmp_path):
     result = parsed(echelon("eval", str(policy), *FEW)[1])
     (job,) = list_runs()
     assert job.id == result["job"] and job.result.exists() and not [*tmp_path.rglob("evals.jsonl")]
+    assert eval_job.run_of(job.root / "policy.pt") is None, "a job is no training run"
     policy.unlink()
     again = parsed(echelon("eval", "--resume", job.id, "--json")[1])
     assert again == result, "the job has a copy of the policy"

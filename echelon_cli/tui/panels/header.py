@@ -100,6 +100,8 @@ def subtitle(view: RunView) -> tuple[list[str], str]:
 def time_left(view: RunView) -> str:
     """Return the remaining time, or how long an ended run took; empty while unknown."""
     snapshot = view.snapshot
+    if snapshot.is_evaluation and not view.is_alive:
+        return f"took {duration(sum(batch.duration_s for batch in snapshot.batches))}"
     if not view.is_alive:
         return f"took {duration(snapshot.update.elapsed_s)}" if snapshot.update else ""
     return f"{duration(snapshot.eta_s)} left" if snapshot.eta_s is not None else ""
