@@ -124,6 +124,18 @@ def test_record_head_covers_head_payload_and_padding():
     assert data[HEAD.size :] == b"12345" + bytes(ALIGNMENT - 5)
     assert [codec.padding(length) for length in (0, 1, 7, 8, 9)] == [0, 7, 1, 0, 7]
     assert head.crc == zlib.crc32(data[: HEAD.size - 4] + b"12345")
+    assert HEAD.unpack_from(data)[2] == 0, "reserved"
+
+
+def test_read_head_reads_a_head_alone():
+    class File(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            sizes.append(size)
+            return super().read(size)
+
+    sizes: list[int | None] = []
+    codec.read_head(File(pack_record(RecordType.WORLD, bytes(100))), 0)
+    assert sizes == [HEAD.size]
 
 
 @pytest.mark.parametrize("kind", [RecordType.CHUNK, RecordType.WORLD])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 from pathlib import Path
@@ -145,11 +146,21 @@ def test_file_that_does_not_match_is_named(tmp_path, kind):
 
 
 def test_describe_reads_a_file_in_blocks(tmp_path, monkeypatch):
+    """A file of gigabytes takes the memory of a block."""
+    sizes: list[int] = []
+
+    class File(io.FileIO):
+        def read(self, size: int | None = -1) -> bytes:
+            sizes.append(size or 0)
+            return super().read(size)
+
     path = tmp_path / "file"
+    monkeypatch.setattr(checkpoints, "READ_BLOCK", 4)
+    monkeypatch.setattr(checkpoints, "open", File, raising=False)
     for data in (b"", b"abcd", b"abcdefghij"):
         path.write_bytes(data)
-        monkeypatch.setattr(checkpoints, "READ_BLOCK", 4)
         assert describe(path) == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    assert set(sizes) == {4}
 
 
 def test_steps_in_lists_folders_by_number(tmp_path):
