@@ -15,6 +15,7 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.training.ppo.losses import (
     LossInputs,
     imitation_terms,
+    largest_advantages,
     normalize_advantages,
     normalize_advantages_per_role,
     ppo_terms,
@@ -271,3 +272,18 @@ def test_normalize_advantages_per_role_matches_the_oracle(rng):
         )
         for n, row in zip(members, expected, strict=True):
             assert x[:, n].tolist() == pytest.approx(row, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.01, 1), (0.5, 3), (0.6, 4), (1.0, 6)])
+def test_largest_advantages_are_those_of_greatest_magnitude(share, count):
+    advantages, living = torch.tensor([[1.0, -5.0, 9.0, 2.0], [-3.0, 8.0, 4.0, -6.0]]), torch.ones(2, 4)
+    living[0, 2] = living[1, 1] = 0.0
+    found = largest_advantages(advantages, living, share)
+    of_living = sorted((abs(float(a)) for a in advantages[living > 0]), reverse=True)
+    assert sorted(abs(float(a)) for a in advantages[found > 0]) == sorted(of_living[:count])
+
+
+def test_largest_advantages_include_ties_and_need_a_living_step():
+    ties, ones = torch.tensor([[2.0, -2.0, 1.0]]), torch.ones(1, 3)
+    assert largest_advantages(ties, ones, 0.3).tolist() == [[1.0, 1.0, 0.0]]
+    assert not largest_advantages(ties, 0 * ones, 0.3).any()
