@@ -158,6 +158,7 @@ def server(root: Path) -> None:
 
     catalogue.SCAN_INTERVAL_S = routes.SCAN_INTERVAL_S = live.POLL_S = 0.01
     # a match being played, written through a name outside the folder, where no operation fails
+    (root.parents[1] / GROWING).unlink(missing_ok=True)
     growth = write_match(root.parents[1] / GROWING, 3, run="growing")
     with Replay(growth) as replay:
         first = replay.chunks[0]
