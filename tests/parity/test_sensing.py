@@ -23,7 +23,8 @@ def battle(request):
     recall(made, rng)
     made.before = made["contact"].copy()
     made.past = {name: made[name].copy() for name in ("seen", *TRACKS)}
-    clear(made, "quality", "jam", "aid", "sight", "visible")
+    clear(made, "quality", "jam", "aid", "sight")
+    made.batch.set("visible", rng.integers(0, 2, made["visible"].shape).astype(np.uint8))
     made.rows[:] = -7.0
     made.observe()
     made.expected = snapshots(made)
