@@ -36,7 +36,7 @@ class Shard:
 
     def float_actions(self) -> NDArray[np.float32]:
         """Return the actions ``[T, N, A]`` in [-1, 1]."""
-        return self.actions.astype(np.float32) / ACTION_LEVELS
+        return self.actions.astype(np.float32) / np.float32(ACTION_LEVELS)
 
 
 @dataclass(frozen=True)

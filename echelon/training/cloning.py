@@ -74,7 +74,8 @@ def clone(
         zip(("comm_width", "map_width", "extra_width"), layout.tail_widths(config, demos.manifest.obs_dim), strict=True)
     )
     dims = {"obs_dim": demos.manifest.obs_dim, "action_dim": demos.manifest.action_dim, **sizes}
-    policy = build_model(config.model, **dims, obs_version=env.obs_version)
+    widths = tuple(sizes.values())
+    policy = build_model(config.model, dims["obs_dim"], dims["action_dim"], *widths, obs_version=env.obs_version)
     normalizable = torch.tensor([column.normalizable for column in layout.columns(env)])
     policy.set_normalizable(normalizable & config.ppo.obs_norm)
     learner = _Learner(policy, config)

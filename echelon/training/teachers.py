@@ -90,8 +90,10 @@ class PolicyTeacher:
         """Continue from the recurrent state in ``carry``; from zeros where it is of another teacher."""
         for name, part in zip(("teacher_h", "teacher_c"), self.state, strict=True):
             stored = carry.get(name)
-            fits = stored is not None and stored.shape == part.shape
-            part.copy_(stored) if fits else part.zero_()
+            if stored is None or stored.shape != part.shape:
+                part.zero_()
+            else:
+                part.copy_(stored)
 
 
 def make_teacher(
