@@ -207,7 +207,7 @@ def test_config_schema_describes_every_field(echelon):
     document = parsed(echelon("config", "schema", "--json")[1])
     assert document["title"] == RunConfig.__name__
     table = echelon("config", "schema")[1]
-    assert "Learning rate of Adam." in table and "env.world.size_x" in table
+    assert "Learning rate." in table and "env.world.size_x" in table
 
 
 def test_doctor_passes_on_this_machine(echelon):
