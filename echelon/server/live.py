@@ -67,12 +67,13 @@ class NoticeHub:
         if isinstance(request.protocol, Connection):
             request.protocol.channel = True
         listener = Listener()
-        for match in await asyncio.to_thread(self.catalogue.matches):
+        matches = await asyncio.to_thread(self.catalogue.matches)
+        for match in matches:
             if match.live:
                 listener.enqueue(notice_of(match, "match"))
         self.listeners[listener] = socket
         if self._task is None:
-            self._task = asyncio.create_task(self._watch())
+            self._task = asyncio.create_task(self._watch({match.id: notice_state(match) for match in matches}))
         talk = asyncio.gather(send_notices(socket, listener), ping_loop(socket))
         try:
             await wait_closed(socket)
@@ -94,16 +95,15 @@ class NoticeHub:
                 await self._task
             self._task = None
 
-    async def _watch(self) -> None:
-        seen: dict[str, tuple[int, bool]] | None = None
+    async def _watch(self, seen: Mapping[str, tuple[int, bool]]) -> None:
+        """Notify clients of changes since ``seen``, the state that the first of them joined at."""
         while self.listeners:
             try:
                 matches = await asyncio.to_thread(self.catalogue.matches)
             except Exception:  # notices go on, whatever a poll ran into
                 LOG.exception("a poll of the matches failed")
             else:
-                if seen is not None:
-                    self._notify(matches, seen)
+                self._notify(matches, seen)
                 seen = {match.id: notice_state(match) for match in matches}
             await asyncio.sleep(POLL_S)
         self._task = None

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import socket
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -85,6 +86,19 @@ def test_live_notices_survive_a_failing_poll(home, monkeypatch, caplog):
 
     assert asyncio.run(work())["type"] == "match"
     assert "a poll of the matches failed" in caplog.text
+
+
+def test_client_is_notified_of_a_change_before_the_first_poll(home, ask, monkeypatch):
+    (whole,) = ReplayCatalogue(home).matches()
+    live_match = replace(whole, summary={**whole.summary, "live": True})
+    answers = iter([[live_match]])
+    monkeypatch.setattr(ReplayCatalogue, "matches", lambda catalogue: next(answers, [whole]))
+
+    async def work(client):
+        async with client.ws_connect("/api/v1/live") as channel:
+            return [(await channel.receive_json(timeout=5))["type"] for _ in range(2)]
+
+    assert ask(work) == ["match", "ended"]
 
 
 def test_catalogue_reports_an_unexpected_error_once_and_lists_the_rest(home, monkeypatch, caplog):
