@@ -16,6 +16,7 @@ import fcntl
 import json
 import os
 import pty
+import shutil
 import signal
 import struct
 import subprocess
@@ -35,6 +36,8 @@ from echelon.jobs.launch import stop
 from echelon.jobs.process import identity_from
 from echelon.runs import RunPaths, read_json
 from echelon.server.app import SERVER_FILE
+from echelon.server.catalogue import OPEN_FILES, SCAN_INTERVAL_S
+from echelon.server.response_cache import MAX_BYTES
 
 VIEWERS = 64
 COLUMNS, ROWS = 160, 48
@@ -44,7 +47,7 @@ WARM_UP = 0.25
 """Fraction of the samples left out of the slopes: caches fill, allocators reach their size."""
 CHUNKS, CHUNK_S = 60, 2.0
 """Chunks of a synthetic match, and the time between two, which is their playing time [s]."""
-RECENT_MATCHES = 4
+RECENT_MATCHES, SPARE_MATCHES = 4, 8
 TOLERATED = {"anonymous_mib": 2.0, "descriptors": 1.0, "threads": 1.0}
 """Slope per hour below which a figure is flat, whatever its interval."""
 LIMIT_S = 90.0
@@ -156,10 +159,28 @@ async def grow_matches(replays: Path, finished: Path) -> None:
             old.unlink(missing_ok=True)
 
 
-async def watch(home: Path, run: RunPaths, base: str, pids: dict[str, int], until: float, finished: Path) -> list[Any]:
-    """Let viewers follow while samples are taken until the time ``until``; return (time, latency) of each chunk."""
+async def fill_caches(session: aiohttp.ClientSession, base: str, replays: Path, finished: Path) -> None:
+    """Let the server open as many finished matches and answer as many chunks as its caches hold."""
+    copies = max(OPEN_FILES, MAX_BYTES // finished.stat().st_size) + SPARE_MATCHES
+    for number in range(copies):
+        shutil.copyfile(finished, replays / f"finished-{number:03d}.ecr")
+    await asyncio.sleep(2 * SCAN_INTERVAL_S)
+    async with session.get(f"{base}api/v1/matches?limit={copies}") as reply:
+        ids = [match["id"] for match in (await reply.json())["matches"]]
+    for ident in ids:
+        for number in range(CHUNKS):
+            async with session.get(f"{base}api/v1/matches/{ident}/chunks/{number}") as reply:
+                await reply.read()
+
+
+async def watch(
+    home: Path, run: RunPaths, base: str, pids: dict[str, int], minutes: float, finished: Path
+) -> list[Any]:
+    """Let viewers follow while samples are taken for some minutes; return (time, latency) of each chunk."""
     latencies: list[tuple[float, float]] = []
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        await fill_caches(session, base, run.replays, finished)
+        until = time.time() + 60.0 * minutes
         viewers = [asyncio.create_task(follow(session, base, latencies)) for _ in range(VIEWERS)]
         growing = asyncio.create_task(grow_matches(run.replays, finished))
         with open(home / "samples.jsonl", "a") as file:
@@ -209,7 +230,7 @@ def soak(home: Path, minutes: float, options: list[str]) -> dict[str, Any]:
         wait_for(lambda: dashboard.received > COLUMNS * ROWS)
         dashboard.press("\r")
         pids |= {"server": server.pid, "dashboard": dashboard.pid}
-        latencies = asyncio.run(watch(home, run, base, pids, time.time() + 60.0 * minutes, finished))
+        latencies = asyncio.run(watch(home, run, base, pids, minutes, finished))
     finally:
         dashboard.close()
         server.terminate()
