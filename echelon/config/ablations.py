@@ -43,7 +43,7 @@ ABLATIONS: Mapping[str, Ablation] = {
         "reward shared within the team", lambda run: {"curriculum.team_alpha_end": None, "env.reward.team_alpha": 1.0}
     ),
     "shaping": Ablation("reward for approaching the zone (PBRS)", lambda run: {"env.reward.approach_mode": "off"}),
-    "local-map": Ablation("local height map of an observation", lambda run: {"env.observe_local_map": False}),
+    "local-map": Ablation("local map of an observation", lambda run: {"env.observe_local_map": False}),
     "comms": Ablation(
         "messages within a pack", lambda run: {"env.enable_comm": False, "env.observe_comms": False}
     ),

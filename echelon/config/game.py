@@ -314,7 +314,7 @@ class EnvConfig:
     observe_comms: bool = True
     """Append messages of the pack to the suite layout."""
     observe_local_map: bool = True
-    """Append the 11x11 local height map to the suite layout; walls are observed only there."""
+    """Append the 11x11 local map of blocked cells to the suite layout; walls are observed only there."""
     comm_dim: int = 8
     """Floats per pack message; 0 disables messages."""
     enable_target_selection: bool = True

@@ -16,10 +16,10 @@ from echelon.sim.random import StreamId, uniform01
 from tests.oracles.sensing import RANGE_FACTOR
 from tests.oracles.shared import (
     CARRIED,
+    GUNS,
     HEAVY,
     MECHS,
-    MEDIUM,
-    PAINTER,
+    PAINTERS,
     count,
     distance,
     hostile,
@@ -155,7 +155,9 @@ def chosen_target(memory: Memory, s, before, m: int) -> tuple[int, Track | None]
     level, row, now = level_of(s, m), m // PACK, memory.now
     held = int(before.pilot_target[m]) if before else -1
     held_s = (now - int(before.pilot_target_since[m])) * DT_ACT if before else 0.0
-    paints = PAINTER in CARRIED[int(s.chassis[m])] and s.chassis[m] != MEDIUM  # whose painter shares a trigger
+    carried = CARRIED[int(s.chassis[m])]
+    guns = {trigger for weapon, trigger in carried.items() if GUNS[weapon].damage > 0}
+    paints = any(weapon in PAINTERS and trigger not in guns for weapon, trigger in carried.items())
     best, most, chosen = -1, -inf, None
     for j in range(count(s)) if s.alive[m] else []:
         known = memory.known(level, m, j) if hostile(s, m, j) else None

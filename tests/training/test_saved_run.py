@@ -31,7 +31,7 @@ SAVED_GAME = SAVED_RUN.with_name("saved_run_game.json")
 SAVED_UPDATE = 2
 ADVICE = (
     "resuming is no longer exact; if battles were meant to change, run `just golden` first, after which losses are not "
-    "compared (CONTRIBUTING.md, A change that alters battles)"
+    "compared (CONTRIBUTING.md, A change that alters battles); a new reward term or option must default to no effect"
 )
 
 
