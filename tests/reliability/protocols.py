@@ -129,11 +129,12 @@ def league(root: Path) -> None:
 @protocol
 def job(root: Path) -> None:
     """Create a run, write its spec, a new spec of a resume, and how it ended."""
+    from echelon import runs
     from echelon.files import atomic_write
     from echelon.jobs.spec import JobSpec, write_spec
-    from echelon.runs import create_run
 
-    paths = create_run("quickstart", root / "new" / "home")
+    runs.new_run_id = lambda preset: f"20260101-000000-{preset}-calm-otter"  # cases write the same files
+    paths = runs.create_run("quickstart", root / "new" / "home")
     for number in range(2):
         write_spec(paths, JobSpec(kind="train", config={"number": number}))
         mark(f"spec {number}")
