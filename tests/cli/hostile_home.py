@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -14,6 +14,7 @@ import numpy as np
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, league_path
+from echelon.demos.format import MANIFEST, Manifest, Side
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EVENTS, Event, EventAlert, EventEnd, EventEval, EventUpdate
 from echelon.telemetry.heat_maps import KINDS
@@ -109,8 +110,31 @@ def make_league(home: Path) -> Path:
     return path
 
 
+def make_recording(home: Path) -> Path:
+    """Write an empty recording of demonstrations whose every text is hostile."""
+    side = Side(name=HOSTILE, checkpoint=HOSTILE)
+    manifest = Manifest(
+        obs_version=1,
+        obs_dim=1,
+        action_dim=1,
+        obs_dtype="float16",
+        config={},
+        policy=side,
+        opponent=side,
+        weapon_prob=1.0,
+        first_seed=0,
+        matches=0,
+        versions={HOSTILE: HOSTILE},
+    )
+    folder = home / f"{NAME}-demos"
+    folder.mkdir()
+    (folder / MANIFEST).write_text(json.dumps(asdict(manifest)))
+    return folder
+
+
 def make_home(home: Path) -> Path:
-    """Write a runs folder: two runs, a league, a file that is no league, a configuration file."""
+    """Write a runs folder: two runs, a league, a file that is no league, a recording, a configuration file."""
+    make_recording(home)
     make_run(home)
     make_run(home, f"20260102-000000-{NAME}-keen-newt")
     make_league(home)
@@ -127,4 +151,5 @@ def files_of(home: Path) -> dict[str, str]:
         "replay": str(home / RUN / "replays" / f"{NAME}.ecr"),
         "config": str(home / f"{NAME}.toml"),
         "league": str(home / f"{NAME}.json"),
+        "demos": str(home / f"{NAME}-demos"),
     }

@@ -53,6 +53,9 @@ WORDS: dict[str, tuple[str, ...]] = {
     "config schema": (),
     "config presets": (),
     "config observation": ("--config", "{config}"),
+    "demos record": ("{demos}", "--policy", HOSTILE),
+    "demos info": ("{demos}",),
+    "demos clone": ("{demos}", "{home}/out.pt"),
     "world make": ("1", "--recipe", "{league}"),
     "world show": ("{replay}",),
     "arena run": ("--resume", "{run}"),
@@ -85,7 +88,7 @@ MORE: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Further uses that print other text."""
 
 SHOWING = {
-    "jobs", "logs", "rm", "stop", "wait", "dash", "runs list", "runs show", "runs compare", "replay list",
+    "jobs", "logs", "rm", "stop", "wait", "dash", "runs list", "runs show", "runs compare", "replay list", "demos info",
     "replay info", "config show", "config diff", "arena standings", "arena entries", "arena matches",
     "arena head-to-head",
 }  # fmt: skip
