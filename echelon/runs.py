@@ -155,6 +155,21 @@ class RunPaths:
         return self.control / "checkpoint"
 
 
+def require_no_links(paths: RunPaths) -> None:
+    """Raise ``ValueError`` for a link in a run folder: what is written there must stay there.
+
+    Run folders are copied between people; a link in one would let it choose which file is appended to or deleted.
+    """
+    for folder in (paths.root, paths.log, paths.control, paths.checkpoints, paths.replays, paths.heat):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    name = os.path.relpath(entry.path, paths.root)
+                    raise ValueError(
+                        f"run {paths.id!r} contains the link {name!r}, expected files of its own; replace it by a copy"
+                    )
+
+
 def runs_home(home: str | os.PathLike[str] | None = None) -> Path:
     """Return the runs folder: ``home``, else ``$ECHELON_HOME``, else ``./runs``."""
     return Path(home or os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).absolute()

@@ -9,7 +9,7 @@ import contextlib
 import os
 import time
 
-from echelon.runs import RunPaths
+from echelon.runs import RunPaths, require_no_links
 from echelon.state_files import read_bounded
 
 STOP = "stop"
@@ -19,8 +19,9 @@ NOW = "now"
 def request_stop(paths: RunPaths, *, now: bool = False, origin: str = "command") -> None:
     """Request a stop: the first completes the update, a second abandons it, ``now`` kills without saving."""
     paths.control.mkdir(exist_ok=True)
+    require_no_links(paths)
     line = f"{NOW if now else STOP} {time.time():.3f} {origin}\n".encode()
-    handle = os.open(paths.stop, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = os.open(paths.stop, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
     try:
         os.write(handle, line)
     finally:
@@ -39,6 +40,7 @@ def stop_requests(paths: RunPaths) -> list[str]:
 def request_checkpoint(paths: RunPaths) -> None:
     """Request a checkpoint at the end of the current update."""
     paths.control.mkdir(exist_ok=True)
+    require_no_links(paths)
     paths.checkpoint_now.touch()
 
 

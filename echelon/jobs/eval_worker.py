@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -19,7 +20,7 @@ from echelon.jobs import worker
 from echelon.jobs.evaluations import append_evaluation, batch_event, played_parts
 from echelon.jobs.spec import read_spec
 from echelon.jobs.worker import LEVEL_ABANDON, RunLink
-from echelon.runs import RunPaths
+from echelon.runs import RunPaths, read_json, require_no_links
 from echelon.telemetry.events import EventAlert, EventEnd, EventEval, EventStart
 from echelon.telemetry.lines import strict
 from echelon.telemetry.log import EventLog
@@ -38,6 +39,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     from echelon.training.runtime.devices import resolve_device
 
     plan = EvalPlan.from_dict(read_spec(paths).config.get("eval"))
+    require_own_folders(plan.run, plan.replays, plan.replay_prefix, paths)
     matches = EvalMatches(replace(plan, device=str(resolve_device(plan.device))), paths.root)
     position: dict[str, Any] = {"update": matches.update, "global_step": matches.global_step}
     played = played_parts(paths.matches, plan)
@@ -77,9 +79,27 @@ def _append(run: RunPaths, event: EventEval, link: RunLink) -> None:
     """Append a result to the evaluated run; the job has it too, so a run that is gone costs an alert."""
     try:
         append_evaluation(run.evals, event)
-    except OSError as error:
-        reason = error.strerror or error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
         link.emit(EventAlert(message=f"result could not be appended to {str(run.evals)!r}: {reason}"))
+
+
+def require_own_folders(run: str, replays: str, prefix: str, job: RunPaths) -> None:
+    """Raise ``ValueError`` where a plan would write anywhere but into its job and the run that it evaluates.
+
+    A job folder may be a copy from another machine, which must not choose files of this one.
+    """
+    evaluated = RunPaths(Path(run)) if run else job
+    if run and not (evaluated.root.is_absolute() and read_json(evaluated.spec)):
+        raise ValueError(f"evaluation plan names the run {run!r}, which is no run folder")
+    require_no_links(evaluated)
+    folder = Path(replays)
+    # matches of a policy in no run are recorded in a folder `replays` beside its file
+    is_expected = folder in (evaluated.replays, job.replays) if run else folder.name == job.replays.name
+    if replays and (not is_expected or folder.is_symlink()):
+        raise ValueError(f"evaluation plan records into {replays!r}, expected {str(evaluated.replays)!r}")
+    if not re.fullmatch(r"[A-Za-z0-9_-]*", prefix):
+        raise ValueError(f"evaluation plan has the replay prefix {prefix!r}, expected letters, digits, '-' and '_'")
 
 
 if __name__ == "__main__":

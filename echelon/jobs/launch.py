@@ -24,7 +24,7 @@ from echelon.jobs.process import PYTHON_MODULE, identity_from, is_alive, send_si
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.supervisor import FAILED, READY
-from echelon.runs import RunPaths, read_json
+from echelon.runs import RunPaths, read_json, require_no_links
 
 READY_LIMIT_S = 30.0
 """Longest wait for a supervisor's report [s]; longer than a supervisor waits for an orphaned trainer."""
@@ -45,12 +45,15 @@ def launch(paths: RunPaths, spec: JobSpec, kind: JobKind, arguments: Sequence[st
     if paths.spec.exists() and job_status(paths).is_alive:
         raise LaunchError(f"run {paths.id!r} is already running; try: echelon stop {paths.id}")
     try:
+        require_no_links(paths)
         for folder in (paths.log, paths.control, paths.checkpoints):
             make_folder(folder)
         write_spec(paths, spec)
         answer = _spawn(paths, kind.command(paths.root, arguments, int(spec.config.get("nproc", 1))))
     except OSError as error:
         raise LaunchError(f"run folder {str(paths.root)!r} cannot be written: {error.strerror}") from error
+    except ValueError as error:
+        raise LaunchError(str(error)) from None
     if answer != READY:
         raise LaunchError(answer.removeprefix(FAILED).strip() or _no_answer(paths))
 
