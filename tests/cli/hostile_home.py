@@ -127,7 +127,7 @@ def make_recording(home: Path) -> Path:
         versions={HOSTILE: HOSTILE},
     )
     folder = home / f"{NAME}-demos"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / MANIFEST).write_text(json.dumps(asdict(manifest)))
     return folder
 
