@@ -33,6 +33,8 @@ class Opponent:
     name: str
     path: Path | None = None
     """File of its policy; None for the scripted level of that name."""
+    is_mean: bool = False
+    """Whether the policy plays its mean actions; otherwise it samples."""
 
     @property
     def title(self) -> str:
@@ -64,7 +66,7 @@ def start(
 ) -> Follower:
     """Start a job that evaluates the policy at path ``target``, or the scripted level of that name; return a follower.
 
-    ``ValueError`` where a policy cannot be read; then no folder is left.
+    At most one opponent is a policy. ``ValueError`` where a policy cannot be read; then no folder is left.
     """
     from echelon.jobs.spec import new_spec
     from echelon.runs import create_run
@@ -75,9 +77,18 @@ def start(
     loaded = None if isinstance(target, str) else load_policy(target)
     meta = scripted_meta() if loaded is None else loaded.meta
     env = environment_of(meta, options.size, options.maps)
-    other = load_policy(opponents[0].path) if opponents[0].path else None
-    if other is not None and loaded is not None:
-        check_interfaces(loaded, other, str(target), opponents[0].name)
+    opponent = next((opponent for opponent in opponents if opponent.path), None)
+    other = load_policy(opponent.path) if opponent and opponent.path else None
+    if opponent is not None and other is not None and loaded is not None:
+        try:
+            check_interfaces(loaded, other, str(target), opponent.name)
+        except ValueError as error:
+            if not ladder:
+                raise
+            # the scripted levels are a yardstick without it
+            if not as_json:
+                output.print_line(f"{opponent.name} is omitted: {error}", style="dim")
+            opponents, opponent, other = [each for each in opponents if each.path is None], None, None
     home = None if isinstance(target, str) else run_of(target)
     plan = EvalPlan(
         **asdict(options),
@@ -85,6 +96,7 @@ def start(
         policy=POLICY if loaded else "",
         opponents=tuple(opponent.title for opponent in opponents),
         opponent_policy=OPPONENT_POLICY if other else "",
+        opponent_mean=opponent is not None and opponent.is_mean,
         ladder=ladder,
         batch_seeds=batch_seeds(env, str(resolve_device(options.device))),
         run=str(home.absolute()) if home else "",

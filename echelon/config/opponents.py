@@ -46,6 +46,8 @@ class MixConfig:
     """Scripted pilots of level hard."""
     expert: float = 0.0
     """Scripted pilots of level expert."""
+    champion: float = 0.0
+    """The champion in the box, frozen, with sampled actions; a run keeps the one that it began with."""
     self_play: float = 0.0
     """Current policy on both sides, both learning; its share of the environments is fixed for the run."""
     past: float = 0.0
@@ -73,9 +75,14 @@ class MixConfig:
         return self.league > 0 or self.exploiters > 0
 
     @property
+    def uses_foreign_policies(self) -> bool:
+        """Whether policies of other runs play as opponents, which may read other observation versions."""
+        return self.champion > 0 or self.uses_league
+
+    @property
     def uses_frozen_policies(self) -> bool:
         """Whether frozen policies play as opponents."""
-        return self.past > 0 or self.uses_league
+        return self.past > 0 or self.uses_foreign_policies
 
 
 MIX_PROFILES: Mapping[str, MixConfig] = {

@@ -19,26 +19,23 @@ from pydantic import ValidationError
 from echelon.config import EnvConfig, Fairness, with_fairness
 from echelon.config.seeds import eval_seeds
 from echelon.config.validation import validated
-from echelon.env.layout import dim_of_version
 from echelon.replay.header import TeamInfo
 from echelon.rl.weights import LoadedPolicy, version_of
 from echelon.telemetry.events import EventEval
 from echelon.training.episode_results import EpisodeResult, EvalStats, episode_result, statistics_of
 from echelon.training.evaluation import MakeEnv, eval_event, make_eval_env, play_episodes
+from echelon.training.opponents.champion import interface_of
+from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import SCRIPTED, OpponentRunner, level_of
-from echelon.training.opponents.rating import FixedOpponents
 from echelon.training.policy_agent import env_config_of
 from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.recording import Recording, RecordingPlan
 from echelon.training.records import ActionCounter, RowLayout
-from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.weights import load_policy
 
 ROWS_PER_BATCH = {"cpu": 400, "cuda": 1600}
 """Mechs that the policy controls in one batch, by type of device; a killed job loses at most one batch."""
-OPPONENT_NAME = "opponent"
-"""Name of the opponent policy within the batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +47,11 @@ class EvalPlan:
     policy: str = ""
     """File with a copy of the policy, relative to the job's folder: checkpoints of a running training are deleted."""
     opponents: tuple[str, ...]
-    """Names of the opponents: scripted ones as ``heuristic:LEVEL``, or one policy."""
+    """Names of the opponents: scripted ones as ``heuristic:LEVEL``, and at most one policy."""
     opponent_policy: str = ""
-    """File with a copy of the opponent's policy; empty for scripted opponents."""
+    """File with a copy of the opponent's policy; empty where all are scripted."""
+    opponent_mean: bool = False
+    """Whether that policy plays its mean actions, as the champion does; otherwise it samples."""
     ladder: bool = False
     """Whether the result lists levels."""
     seeds: int
@@ -85,6 +84,9 @@ class EvalPlan:
             raise ValueError(f"evaluation plan is damaged: {'; '.join(wrong)}") from None
         if not plan.opponents or plan.seeds < 1 or plan.batch_seeds < 1:
             raise ValueError("evaluation plan has no opponents or no seeds, expected at least one of each")
+        policies = [name for name in plan.opponents if level_of(name) is None]
+        if len(policies) != bool(plan.opponent_policy):
+            raise ValueError(f"evaluation plan has {len(policies)} policies as opponents, expected one with its file")
         return plan
 
     @property
@@ -144,12 +146,8 @@ def environment_of(meta: dict[str, Any], size: int | None = None, maps: Fairness
 
 def check_interfaces(loaded: LoadedPolicy, other: LoadedPolicy, target: str, opponent: str) -> None:
     """Raise ``ValueError`` where two policies, of whichever observation versions, cannot play in one batch."""
-
-    def interface(policy: LoadedPolicy) -> tuple[Any, ...]:
-        env = environment_of(policy.meta)
-        return dim_of_version(env, policy.policy.obs_dim, 1), env.obs_layout, env.comm_dim
-
-    if interface(loaded) != interface(other):
+    one, two = (interface_of(environment_of(each.meta), each.policy.obs_dim) for each in (loaded, other))
+    if one != two:
         raise ValueError(f"opponent {opponent!r} has another observation layout than {target}; both must be equal")
 
 
@@ -229,18 +227,16 @@ class EvalMatches:
             noise_seed=[side * self.plan.seeds + i for side in (0, 1) for i in positions],
             on_step=lambda: on_step(finished.count),
             observers=[recording, counter, finished],
-            opponents=self._opponent_runner(batch, positions[0]),
+            opponents=None if level else self._opponent_runner(batch, positions[0]),
         )
         replays = {} if recording is None else _replays(recording, batch.num_envs)
         full_hp, layout, counts = team_hit_points(self.env), RowLayout(batch), counter.counts()
         return tuple(episode_result(r, full_hp, layout, counts[r.env], replays.get(r.env, "")) for r in records)
 
-    def _opponent_runner(self, batch: BatchedEnv, seed: int) -> OpponentRunner | None:
-        """Return a runner that plays the opponent's policy in every episode, None against scripted opponents."""
-        if self.other is None:
-            return None
-        source = FixedOpponents([OPPONENT_NAME] * batch.num_envs, {OPPONENT_NAME: self.other.policy})
-        return OpponentRunner(batch, source, ThreadPool(1), seed=seed)
+    def _opponent_runner(self, batch: BatchedEnv, seed: int) -> OpponentRunner:
+        """Return a runner that plays the opponent's policy in every episode."""
+        assert self.other is not None, "a plan has the file of an opponent that is not scripted"
+        return play_against(batch, self.other.policy, seed=seed, deterministic=self.plan.opponent_mean)
 
     def _recording(self, part: Part, batch: BatchedEnv, positions: range) -> Recording:
         """Return a recording of every match of a part."""
@@ -255,7 +251,7 @@ class EvalMatches:
             opponent=TeamInfo(
                 name=opponent,
                 level="" if level is None else part.opponent,
-                checkpoint="" if self.other is None else str(self.other.meta.get("id", "")),
+                checkpoint="" if level or self.other is None else str(self.other.meta.get("id", "")),
             ),
             about={"run": Path(self.plan.run).name, "update": self.update, "global_step": self.global_step},
             policy_columns=self.policy is not None,

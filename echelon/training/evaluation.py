@@ -16,17 +16,21 @@ from typing import Any, Protocol
 
 import torch
 
-from echelon.config import EnvConfig
+from echelon import champion
+from echelon.config import LADDER, EnvConfig
 from echelon.config.seeds import SeedRange
 from echelon.config.seeds import eval_seeds as eval_seeds
 from echelon.replay.embed import embed_world
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
+from echelon.rl.weights import version_of
 from echelon.statistics import wilson_interval as wilson_interval
 from echelon.telemetry.events import EventEval
 from echelon.training.episode_results import EvalStats as EvalStats
 from echelon.training.episode_results import episode_result, statistics_of
+from echelon.training.opponents.champion import load_champion
+from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.ppo.collect import BatchedEnv, Opponents
 from echelon.training.recording import Recording, RecordingPlan
@@ -35,6 +39,8 @@ from echelon.training.records import ActionCounter, RowLayout
 MakeEnv = Callable[..., BatchedEnv]
 LEARNERS = ("blue", "red")
 FULL_WEAPON_PROB = 1.0
+YARDSTICK = (*LADDER, champion.NAME)
+"""Opponents of ``echelon eval --ladder``, weakest first: the levels, and the champion with mean actions."""
 OPPONENT = "medium"
 """Scripted level that ``evaluate_vs_heuristic`` plays against."""
 
@@ -252,21 +258,35 @@ def evaluate_ladder(
 ) -> dict[str, EvalStats]:
     """Play every seed from both sides against each level in turn and return the statistics by level.
 
-    They are of mean actions, with those of sampled actions as ``sampled``; without ``deterministic`` of sampled ones
-    only. ``tell`` is called with each level before it is played.
+    A level may also be ``champion`` (see ``YARDSTICK``), which plays mean actions; ``ValueError`` where it cannot play
+    this game. The statistics are of the policy's mean actions, with those of sampled actions as ``sampled``; without
+    ``deterministic`` of sampled ones only. ``tell`` is called with each level before it is played.
     """
+    other = load_champion(env_cfg, device) if champion.NAME in levels else None
     env = make_eval_env(
-        env_cfg, seeds, skill=levels[0], weapon_prob=weapon_prob, device=device, threads=threads, make_env=make_env
+        env_cfg,
+        seeds,
+        skill=next((level for level in levels if level != champion.NAME), OPPONENT),
+        weapon_prob=weapon_prob,
+        device=device,
+        threads=threads,
+        make_env=make_env,
+        policy_opponents=other is not None,
+        opponent_obs_version=version_of(other.meta) if other else None,
     )
     stats = {}
     try:
         for level in levels:
             tell(level)
-            env.set_heuristic_skill(level)
-            if deterministic:
-                stats[level] = play_mean_and_sampled(policy, env, env_cfg)
+            opponents = None
+            if other is not None and level == champion.NAME:
+                opponents = play_against(env, other.policy, deterministic=True)
             else:
-                stats[level] = play_and_summarize(policy, env, env_cfg, deterministic=False)
+                env.set_heuristic_skill(level)
+            if deterministic:
+                stats[level] = play_mean_and_sampled(policy, env, env_cfg, opponents=opponents)
+            else:
+                stats[level] = play_and_summarize(policy, env, env_cfg, deterministic=False, opponents=opponents)
     finally:
         env.close()
     return stats

@@ -26,6 +26,7 @@ from echelon.training.curriculum import Curriculum
 from echelon.training.engine_state import restore_episodes
 from echelon.training.evaluation import EvalStats, MakeEnv
 from echelon.training.evaluator import Evaluator, best_evaluation
+from echelon.training.opponents.champion import load_champion
 from echelon.training.opponents.league_client import LeagueClient, Submission
 from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.outcomes import team_hit_points
@@ -430,7 +431,7 @@ class Session:
             threads=self.threads,
             learners=learners,
             opponents=opponents,
-            opponent_obs_version=layout.NEWEST_VERSION if cfg.opponents.mix.uses_league else None,
+            opponent_obs_version=layout.NEWEST_VERSION if cfg.opponents.mix.uses_foreign_policies else None,
             first_env=self.group.rank * cfg.num_envs,
             bank_maps=cfg.bank_maps,
             spare_maps=cfg.bank_spare,
@@ -454,8 +455,9 @@ class Session:
 
     def _build_opponent_source(self, seed: int) -> OpponentMix:
         cfg = self.config.opponents
+        champion = load_champion(self.config.env, self.device) if cfg.mix.champion > 0 else None
         if not cfg.mix.uses_league:
-            return OpponentMix(cfg, seed, self._build_policy)
+            return OpponentMix(cfg, seed, self._build_policy, champion)
 
         shown = layout.newest(self.config.env)
         widest = layout.dim_of_version(self.config.env, self.env.obs_dim, shown.obs_version)
@@ -465,7 +467,10 @@ class Session:
             return loaded.policy
 
         run = Path(self.run_dir).name if self.run_dir is not None else DEFAULT_RUN_NAME
-        return LeagueSource(cfg, seed, self._build_policy, run=run, check_policy=check_policy, device=str(self.device))
+        return LeagueSource(
+            cfg, seed, self._build_policy, run=run, check_policy=check_policy, champion=champion,
+            device=str(self.device),
+        )  # fmt: skip
 
     def _build_league_client(self) -> LeagueClient | None:
         if not isinstance(self.source, LeagueSource):

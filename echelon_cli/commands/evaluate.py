@@ -38,7 +38,7 @@ def evaluate(
         typer.Option(
             "--opponent",
             metavar="heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY",
-            help=f"Opponent; policies sample their actions. Default: heuristic:{SKILL}.",
+            help=f"Opponent; champion plays mean actions, other policies sample theirs. Default: heuristic:{SKILL}.",
             autocompletion=complete_policies,
         ),
     ] = None,
@@ -54,7 +54,12 @@ def evaluate(
     stochastic: Annotated[
         bool, typer.Option("--stochastic", help="Play sampled actions only, not mean actions and then sampled ones.")
     ] = False,
-    ladder: Annotated[bool, typer.Option("--ladder", help="Evaluate against every level, trivial to expert.")] = False,
+    ladder: Annotated[
+        bool,
+        typer.Option(
+            "--ladder", help="Evaluate against every level, trivial to expert, then against champion's mean actions."
+        ),
+    ] = False,
     record: Annotated[
         bool, typer.Option("--record", help="Record a replay of every episode into the run's replays.")
     ] = False,
@@ -86,7 +91,7 @@ def evaluate(
     policy = policy_of(target)
     if ladder and (record or opponent):
         raise typer.BadParameter("--ladder plays every level and records nothing; drop --opponent and --record")
-    opponents = [opponent_of(opponent, skill)] if not ladder else [Opponent(level) for level in ladder_levels()]
+    opponents = [opponent_of(opponent, skill)] if not ladder else ladder_opponents(policy)
     if isinstance(policy, str) and opponents[0].path:
         raise typer.BadParameter("a scripted level is evaluated against other levels; for policies swap the two")
     options = EvalOptions(
@@ -97,11 +102,13 @@ def evaluate(
     return eval_job.follow(follower, detach=detach, as_json=as_json)
 
 
-def ladder_levels() -> tuple[str, ...]:
-    """Return the scripted levels, weakest first."""
+def ladder_opponents(policy: Path | str) -> list[Opponent]:
+    """Return the scripted levels, weakest first, and the champion where a policy is evaluated."""
+    from echelon import champion
     from echelon.config import LADDER
 
-    return tuple(LADDER)
+    levels = [Opponent(level) for level in LADDER]
+    return levels if isinstance(policy, str) else [*levels, opponent_of(champion.NAME, None)]
 
 
 def policy_of(target: str) -> Path | str:
@@ -131,6 +138,7 @@ def level_of(name: str) -> str:
 
 def opponent_of(opponent: str | None, skill: PilotSkill | None) -> Opponent:
     """Return the opponent that ``--opponent`` or ``--skill`` selects."""
+    from echelon import champion
     from echelon_cli.commands.train import policy_file
 
     if opponent is None:
@@ -141,7 +149,7 @@ def opponent_of(opponent: str | None, skill: PilotSkill | None) -> Opponent:
         return Opponent(level_of(opponent))
     if opponent == "league":
         raise typer.BadParameter("--opponent is 'league', expected one of its entries; try echelon arena run for all")
-    return Opponent(opponent, policy_file(opponent, "opponent"))
+    return Opponent(opponent, policy_file(opponent, "opponent"), is_mean=opponent == champion.NAME)
 
 
 def find_policy(target: str) -> Path:

@@ -13,13 +13,14 @@ from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit
 from echelon.config import LADDER, with_fairness
 from echelon.env.layout import newest
-from echelon.jobs.spec import JobSpec, write_spec
+from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.replay.reader import Replay
 from echelon.rl.weights import find_checkpoint
 from echelon.runs import RunPaths, create_run, list_runs, runs_home
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.training.api import evaluate
 from echelon.training.eval_job import environment_of
+from echelon.training.evaluation import YARDSTICK
 from echelon.training.weights import export_checkpoint
 from echelon_cli import eval_job
 from echelon_cli.commands.evaluate import opponent_of
@@ -83,6 +84,23 @@ def test_eval_plays_the_maps_of_the_training_unless_others_are_requested(echelon
             assert found["maps"] == (words[1] if words else trained.world.fairness)
 
 
+def test_ladder_omits_champion_where_it_cannot_play(echelon, tmp_path):
+    other = save(tmp_path / "two", 2, env=replace(SHORT, comm_dim=4, max_episode_seconds=1.0))
+    words = ("--seeds", "1", "--threads", "1", "--ladder", "--stochastic")
+    code, out, _ = echelon("eval", str(other), *words)
+    assert code == 0 and "champion is omitted: opponent 'champion' has another observation layout" in out
+    (job,) = list_runs()
+    plan = read_spec(job).config["eval"]
+    assert plan["opponents"] == [f"heuristic:{level}" for level in LADDER] and not plan["opponent_policy"]
+
+
+def test_champion_is_an_opponent_of_mean_actions_and_others_sample(echelon, tmp_path):
+    one = save(tmp_path / "one", 1, env=replace(SHORT, max_episode_seconds=1.0))
+    for opponent, is_mean in (("champion", True), (str(one), False)):
+        job = parsed(echelon("eval", str(one), *FEW, "--stochastic", "--opponent", opponent)[1])["job"]
+        assert read_spec(RunPaths(runs_home() / job)).config["eval"]["opponent_mean"] is is_mean
+
+
 def test_environment_of_older_policy_has_its_maps():
     older = asdict(SHORT)
     del older["world"]["fairness"]
@@ -123,7 +141,7 @@ def test_eval_of_run_appends_its_results_and_shows_them(echelon, trained):
     result = parsed(echelon("eval", trained.id, *FEW, "--skill", "easy")[1])
     echelon("eval", trained.id, *FEW, "--ladder", "--stochastic")
     events = read_evaluations(trained.evals)
-    assert [e.opponent.partition(":")[2] for e in events] == ["easy", *LADDER]
+    assert [e.opponent.removeprefix("heuristic:") for e in events] == ["easy", *YARDSTICK]
     easy = events[0]
     assert (easy.job, easy.checkpoint, easy.update, easy.global_step) == (result["job"], result["id"], 7, 1007)
     assert (easy.maps, easy.map_size, easy.seeds) == ("any", [40, 40, 12], [result["first_seed"]])
@@ -134,7 +152,7 @@ def test_eval_of_run_appends_its_results_and_shows_them(echelon, trained):
     assert [row["opponent"] for row in shown] == [e.opponent for e in (*events[1:], easy)], "the newest job first"
     assert shown[0]["mean"] is None and shown[-1]["sampled"]["rate"] == easy.sampled_win_rate
     table = echelon("runs", "show", trained.id)[1]
-    assert "its interval" in table and "any 40x40x12" in table and "expert" in table
+    assert "its interval" in table and "any 40x40x12" in table and "expert" in table and "champion" in table
 
 
 def test_eval_job_is_listed_shown_and_resumable(echelon, trained):

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from echelon.config import LADDER, CurriculumConfig, EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
+from echelon.config import CurriculumConfig, EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.config.presets import get_preset
 from echelon.telemetry.events import EventEval, EventUpdate
 from echelon.training import loop
 from echelon.training.checkpoint import latest_valid, open_checkpoint
+from echelon.training.evaluation import YARDSTICK
 from echelon.training.spatial import load_heat
 from echelon.training.weights import load_policy
 from echelon_cli.eval_tables import show_ladder
@@ -124,7 +125,7 @@ def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys, job
         return json.loads(capsys.readouterr().out)
 
     single_level, ladder = evaluated_json("--skill", "hard"), evaluated_json("--ladder")
-    assert [row["level"] for row in ladder["levels"]] == list(LADDER)
+    assert [row["level"] for row in ladder["levels"]] == list(YARDSTICK)
     assert all(
         row["episodes"] == 2 and row["win_low"] <= row["win_rate"] <= row["win_high"] for row in ladder["levels"]
     )
@@ -133,7 +134,7 @@ def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys, job
     show_ladder(ladder)
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].split() == "level wins 95 % interval sampled its interval draws losses hp margin length".split()
-    assert [line.split()[0] for line in shown[1:6]] == list(LADDER)
+    assert [line.split()[0] for line in shown[1:7]] == list(YARDSTICK)
     assert echelon(["eval", str(result.checkpoint), "--ladder", "--record"]) == 2
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from echelon import champion
 from echelon.config.seeds import eval_seeds
 from echelon.jobs.evaluations import batch_event, played_parts
 from echelon.rl.weights import find_checkpoint
@@ -57,7 +59,10 @@ def test_batches_cover_all_seeds_evenly():
 
 def test_plan_survives_its_spec_and_damage_is_an_error():
     assert EvalPlan.from_dict(json.loads(json.dumps(asdict(PLAN)))) == PLAN
-    for change in ({"seeds": 0}, {"opponents": []}, {"seeds": "many"}, {"weapon_prob": None}):
+    older = {name: value for name, value in asdict(PLAN).items() if name != "opponent_mean"}
+    assert not EvalPlan.from_dict(older).opponent_mean
+    damages = ({"seeds": 0}, {"opponents": []}, {"seeds": "many"}, {"weapon_prob": None}, {"opponents": ["champion"]})
+    for change in damages:
         with pytest.raises(ValueError):
             EvalPlan.from_dict({**asdict(PLAN), **change})
     with pytest.raises(ValueError, match="evaluation plan is damaged: it: Input should be a dictionary"):
@@ -67,11 +72,15 @@ def test_plan_survives_its_spec_and_damage_is_an_error():
 
 
 def test_one_batch_equals_the_evaluation_in_one_go(folder):
-    matches, plan = EvalMatches(PLAN, folder), replace(PLAN, seeds=1)
-    one_go = evaluate_ladder(matches.policy.policy, SHORT, eval_seeds(1), ("easy", "hard"), threads=1)
+    shutil.copytree(champion.FOLDER, folder / "champion")
+    names = {"easy": "heuristic:easy", "hard": "heuristic:hard", "champion": "champion"}
+    policy = {"opponent_policy": "champion", "opponent_mean": True}
+    matches, plan = EvalMatches(PLAN, folder), replace(PLAN, seeds=1, opponents=tuple(names.values()), **policy)
+    one_go = evaluate_ladder(matches.policy.policy, SHORT, eval_seeds(1), tuple(names), threads=1)
     parts = played(plan, folder)
+    assert one_go["champion"].mean_return != one_go["easy"].mean_return, "another opponent"
     for level, expected in one_go.items():
-        stats = EvalMatches(plan, folder).stats(f"heuristic:{level}", parts)
+        stats = EvalMatches(plan, folder).stats(names[level], parts)
         assert stats.sampled is not None and expected.sampled is not None
         stats, sampled = replace(stats, sampled=None), replace(stats.sampled, duration_s=0.0)
         assert replace(stats, duration_s=0.0) == replace(expected, sampled=None, duration_s=0.0)

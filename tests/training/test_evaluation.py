@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from echelon import champion
 from echelon.actions import RATED_CONTROLS
 from echelon.config import (
     EVAL_SEED_BASE,
+    LADDER,
     CurriculumConfig,
     EnvConfig,
     EvalConfig,
@@ -23,8 +25,10 @@ from echelon.config.ranges import EVAL_RANGES
 from echelon.config.seeds import SEED_RANGES, eval_seeds
 from echelon.replay.reader import Replay
 from echelon.rl.build import build_model
+from echelon.rl.weights import load_policy
 from echelon.sim.arsenal import Chassis
 from echelon.training.evaluation import (
+    YARDSTICK,
     EvalStats,
     evaluate_ladder,
     evaluate_policy,
@@ -38,6 +42,8 @@ from echelon.training.evaluator import best_evaluation
 from echelon.training.records import ActionCounter
 from echelon.training.vec_env import VectorEnv
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
+
+TINY = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=4.0)
 
 
 def policy(seed: int = 0):
@@ -69,6 +75,17 @@ def test_ladder_reports_mean_and_sampled_actions():
     assert sampled.sampled is None and sampled.outcomes == alone.outcomes == found["easy"].sampled.outcomes
     mean = evaluate_policy(model, EnvConfig(), eval_seeds(3), make_env=FakeEnv)
     assert mean.outcomes == found["easy"].outcomes and mean.sampled is None
+
+
+def test_champion_with_mean_actions_is_its_own_mirror_image():
+    loaded, env = load_policy(champion.FOLDER), replace(TINY, obs_version=2)
+    played: list[str] = []
+    found = evaluate_ladder(loaded.policy, env, eval_seeds(1), ["champion"], threads=1, tell=played.append)["champion"]
+    assert found.mean_hp_margin == 0.0 and len({(seed, outcome) for seed, _, outcome in found.outcomes}) == 2
+    assert played == ["champion"] and YARDSTICK == (*LADDER, "champion")
+    expected = r"champion cannot play with suite layout, \d+ columns in version 1, comm_dim 4, expected .*comm_dim 8"
+    with pytest.raises(ValueError, match=expected):
+        evaluate_ladder(loaded.policy, replace(env, comm_dim=4), eval_seeds(1), ["champion"])
 
 
 @pytest.mark.parametrize(

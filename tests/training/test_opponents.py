@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
-from echelon.config import EnvConfig, EvalConfig, MixConfig, ModelConfig, OpponentConfig, WorldConfig
+from echelon.config import (
+    EnvConfig,
+    EvalConfig,
+    MixConfig,
+    ModelConfig,
+    OpponentConfig,
+    PPOConfig,
+    RunConfig,
+    WorldConfig,
+)
 from echelon.env import layout
 from echelon.rl.build import build_model
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.weights import LoadedPolicy
 from echelon.telemetry.events import EventEpisodes, EventRating, EventUpdate
 from echelon.training import loop
 from echelon.training.opponents.pool import SELF, OpponentMix, OpponentRunner, assign_sides, level_of, most_redundant
@@ -79,6 +89,75 @@ def test_opponent_mix_samples_by_weight_reproducibly():
     chi_square = sum((counts[n] - 4000 * share) ** 2 / (4000 * share) for n, share in expected.items())
     assert chi_square < 16.3, "three degrees of freedom, one in a thousand"
     assert drawn == [pool.draw(env, episode) for env in range(40) for episode in range(100)]
+
+
+def champion_of(seed: int) -> LoadedPolicy:
+    meta = {"obs_dim": OBS_DIM, "action_dim": ACTION_DIM, "comm_width": 0, "map_width": 0, "model_cfg": asdict(MODEL)}
+    return LoadedPolicy(policy(seed).requires_grad_(False), {**meta, "id": f"champion-{seed}"})
+
+
+def champion_pool(seed: int = 1) -> OpponentMix:
+    return OpponentMix(replace(mix(easy=1, champion=1), pfsp=1.0), 5, policy, champion_of(seed))
+
+
+def test_champion_is_sampled_by_weight_and_results():
+    pool = champion_pool()
+    drawn = Counter(pool.draw(env, episode) for env in range(40) for episode in range(50))
+    assert drawn.keys() == {"heuristic:easy", "champion"} and 900 < drawn["champion"] < 1100
+    for _ in range(200):
+        pool.record_outcome("champion", "loss")
+        pool.record_outcome("heuristic:easy", "win")
+    drawn = Counter(pool.draw(env, episode) for env in range(40) for episode in range(50))
+    assert drawn["champion"] > 1800, "it is hardly beaten, the level always"
+    assert pool.is_ready("champion") and not source(easy=1).is_ready("champion")
+    assert "champion" not in source(easy=1).state_dict()
+    pool.release(set())
+    assert pool.policy("champion") is not None
+
+
+def test_run_keeps_the_champion_that_it_began_with():
+    before, other = champion_pool(1), champion_pool(2)
+    state = before.state_dict()
+    other.load_state_dict(state)
+    old, new = (pool.policy("champion").state_dict() for pool in (before, other))
+    assert old.keys() == new.keys() and all(torch.equal(value, new[name]) for name, value in old.items())
+    assert other.state_dict()["champion"]["meta"]["id"] == "champion-1"
+    del state["champion"]
+    champion_pool(2).load_state_dict(state)
+
+
+def test_run_against_champion_counts_it_and_resumes_bit_exactly(small_run, tmp_path, monkeypatch):
+    champions = iter(range(1, 9))
+    monkeypatch.setattr("echelon.training.session.load_champion", lambda *_: champion_of(next(champions)))
+    opponents = replace(mix(easy=1, champion=2), pfsp=1.0)
+    config = small_run(opponents=opponents, total_steps=1100, eval=EvalConfig(seeds=2, every_updates=0, at_start=False))
+    _, whole = run(config, tmp_path / "whole")
+    champions = iter(range(1, 9))
+    _, first = run(config, tmp_path / "cut", stop_after=2)
+    _, second = run(config, tmp_path / "cut", resume="latest")
+    assert next(champions) == 3, "Echelon came with another one at the resume"
+    expected, got = of(whole, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate)
+    assert len(expected) == len(got) >= 3 and any("champion" in event.opponents for event in got)
+    for a, b in zip(expected, got, strict=True):
+        assert (a.opponents, a.loss, a.grad_norm, a.global_step) == (b.opponents, b.loss, b.grad_norm, b.global_step)
+    counted = [event.by_opponent.get("champion", {}) for event in of(whole, EventEpisodes)]
+    assert sum(sum(outcomes.values()) for outcomes in counted) > 0
+
+
+@pytest.mark.long
+def test_run_of_observation_version_1_plays_against_champion(tmp_path):
+    config = RunConfig(
+        env=replace(SHORT, max_episode_seconds=2.0), opponents=mix(easy=1, champion=3), num_envs=4, bank_maps=2,
+        max_updates=2, threads=1, device="cpu", model=replace(MODEL, kind="suite"),
+        ppo=PPOConfig(rollout_steps=16, num_minibatches=1, tbptt_chunk_length=8, update_epochs=1),
+        eval=EvalConfig(seeds=1, every_updates=0, at_start=False),
+    )  # fmt: skip
+    events = []
+    loop.run(config, events.append, lambda: 0, run_dir=tmp_path)
+    assert all("champion" in event.opponents for event in of(events, EventUpdate))
+    assert any("champion" in event.by_opponent for event in of(events, EventEpisodes))
+    with pytest.raises(ValueError, match="champion cannot play with"):
+        loop.run(replace(config, env=replace(config.env, comm_dim=4)), events.append, lambda: 0)
 
 
 def test_snapshot_pool_stays_spread_and_keeps_both_ends():

@@ -44,6 +44,14 @@ def test_opponents_are_sorted_by_share_with_win_rates():
     assert "self-play" in text and "75%" in text and "38%" in text
 
 
+def test_champion_has_a_row_like_levels():
+    found = opponent_stats(snapshot_after(episodes(21, champion={"win": 1, "loss": 3, "draw": 0})))
+    row = next(opponent for opponent in found if opponent.name == "champion")
+    assert row.win_rate == 0.25 and row.battles == 4
+    line = next(line for line in draw_opponents(found, 40, 8, THEME).text().splitlines() if "champion" in line)
+    assert line.endswith("25%")
+
+
 def test_win_rate_is_coloured_only_when_significant():
     shares = {(0.0, 40): "bad", (1.0, 40): "good", (0.5, 40): "", (0.6, 10): "", (0.0, 1): "", (math.nan, 0): "dim"}
     assert {key: win_rate_role(OpponentStats("self", 0.1, *key)) for key in shares} == shares

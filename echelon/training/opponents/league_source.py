@@ -44,13 +44,14 @@ class LeagueSource(OpponentMix):
         *,
         run: str,
         check_policy: Callable[[LoadedPolicy], FlatPolicy],
+        champion: LoadedPolicy | None = None,
         device: str = "cpu",
     ) -> None:
         """``run`` is the name it submits under.
 
         ``check_policy`` returns a loaded policy or raises ``ValueError`` if it cannot play this game.
         """
-        super().__init__(cfg, seed, make_policy)
+        super().__init__(cfg, seed, make_policy, champion)
         self.run = run
         self.rating, self.games = Glicko2Rating(), 0
         """Rating and rated games of the newest snapshot that this run submitted."""
@@ -111,7 +112,7 @@ class LeagueSource(OpponentMix):
         return scripted_name(self.level)
 
     def policy(self, name: str) -> FlatPolicy:
-        """Return the frozen policy of a snapshot or league entry."""
+        """Return the frozen policy of a snapshot, the champion or a league entry."""
         entry = self._entries.get(name)
         return super().policy(name) if entry is None else self._pinned_policy(entry)
 

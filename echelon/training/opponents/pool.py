@@ -1,9 +1,9 @@
 """Opponents of the learner: one per environment, sampled when an episode ends; policies act in groups.
 
 An ``OpponentSource`` samples opponents and holds their policies; ``OpponentMix`` is the one without a league: scripted
-levels and snapshots of this run by weight. ``OpponentRunner`` acts for them: it knows each environment's opponent,
-resets its recurrent state when its episode ends, and runs one forward pass per distinct policy. Environments in which
-both sides learn have no separate opponent and are called ``self``.
+levels, the champion and snapshots of this run by weight. ``OpponentRunner`` acts for them: it knows each environment's
+opponent, resets its recurrent state when its episode ends, and runs one forward pass per distinct policy. Environments
+in which both sides learn have no separate opponent and are called ``self``.
 
 Shapes: ``E environment, K opponent row, D observation, A action, H recurrent state``.
 """
@@ -19,11 +19,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from echelon.champion import NAME as CHAMPION
 from echelon.config import LADDER, OpponentConfig
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.policy import Act
 from echelon.rl.traced_policy import TracedPolicies
+from echelon.rl.weights import LoadedPolicy, policy_from
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.opponents.outcomes import outcome_of
 from echelon.training.opponents.priorities import Priorities
@@ -78,10 +80,19 @@ class OpponentSource(Protocol):
 
 
 class OpponentMix:
-    """Scripted levels and snapshots of this run, sampled by weight."""
+    """Scripted levels, the champion and snapshots of this run, sampled by weight."""
 
-    def __init__(self, cfg: OpponentConfig, seed: int, make_policy: Callable[[], FlatPolicy]) -> None:
-        """``make_policy`` returns a policy of the right shape, whose weights are then loaded."""
+    def __init__(
+        self,
+        cfg: OpponentConfig,
+        seed: int,
+        make_policy: Callable[[], FlatPolicy],
+        champion: LoadedPolicy | None = None,
+    ) -> None:
+        """``make_policy`` returns a policy of the right shape, whose weights are then loaded.
+
+        ``champion`` is that of the mix, None where it has none.
+        """
         self.cfg = cfg
         self.level: str = cfg.skill
         """Level of the opponents sampled as ``scripted``."""
@@ -91,7 +102,7 @@ class OpponentMix:
         self.ratings: dict[str, float] = {}
         """Elo by snapshot."""
         self._policies: dict[str, FlatPolicy] = {}
-        self._make_policy = make_policy
+        self._make_policy, self._champion = make_policy, champion
         weights = {f.name: float(getattr(cfg.mix, f.name)) for f in fields(cfg.mix)}
         self._weights = {name: w for name, w in weights.items() if w > 0 and name != "self_play"}
         self.priorities = Priorities(cfg.pfsp)
@@ -108,7 +119,7 @@ class OpponentMix:
     def draw_of_kind(self, kind: str, env: int, episode: int) -> str:
         """Return the opponent of an episode, of a kind that is a field of ``MixConfig``."""
         if kind != PAST:
-            return scripted_name(self.level if kind == SCRIPTED_KIND else kind)
+            return self._only_of_kind(kind)
         at = self._uniform(env, episode, 1)
         if self.priorities.exponent:
             return _weighted({name: self.priorities.factor(name) for name in self.snapshots}, at)
@@ -125,12 +136,12 @@ class OpponentMix:
         self.priorities.record(name, outcome)
 
     def policy(self, name: str) -> FlatPolicy:
-        """Return the frozen policy of a snapshot."""
-        return self._policies[name]
+        """Return the frozen policy of a snapshot or of the champion."""
+        return self._champion.policy if self._champion and name == CHAMPION else self._policies[name]
 
     def is_ready(self, name: str) -> bool:
-        """Return whether the snapshot is loaded."""
-        return name in self._policies
+        """Return whether the policy is loaded."""
+        return name in self._policies or (self._champion is not None and name == CHAMPION)
 
     def add(self, policy: FlatPolicy, update: int) -> str:
         """Add a frozen copy of ``policy`` and return its name; beyond ``past_keep`` the pool is thinned evenly."""
@@ -160,6 +171,9 @@ class OpponentMix:
         """Return the whole state as tensors and plain values, weights included."""
         weights = {name: policy.state_dict() for name, policy in self._policies.items()}
         state = {"level": self.level, "kept": list(self.snapshots), "ratings": dict(self.ratings), "weights": weights}
+        if self._champion is not None:
+            # Echelon may come with another champion by the time the run is resumed
+            state["champion"] = {"meta": self._champion.meta, "weights": self._champion.policy.state_dict()}
         return {**state, "win_rates": self.priorities.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -171,12 +185,25 @@ class OpponentMix:
             policy = self._make_policy()
             policy.load_state_dict(weights)
             self._policies[name] = policy.eval().requires_grad_(False)
+        self._restore_champion(state.get("champion"))
+
+    def _restore_champion(self, saved: Mapping[str, Any] | None) -> None:
+        """Take the champion of a checkpoint where it is another one than the current."""
+        if saved is None or self._champion is None or saved["meta"].get("id") == self._champion.meta.get("id"):
+            return
+        device = self._champion.policy.obs_normalizer.scale.device
+        with torch.random.fork_rng(devices=[]):
+            self._champion = LoadedPolicy(policy_from(saved["meta"], saved["weights"], device), saved["meta"])
+
+    def _only_of_kind(self, kind: str) -> str:
+        """Return the opponent of a kind that has only one: the champion or a scripted level."""
+        return CHAMPION if kind == CHAMPION else scripted_name(self.level if kind == SCRIPTED_KIND else kind)
 
     def _priority(self, kind: str) -> float:
-        """Return the factor on the weight of a kind: of its level, the mean of its snapshots, or of a new opponent."""
+        """Return the factor on the weight of a kind: of its opponent, the mean of its snapshots, or of a new one."""
         if kind == PAST and self.snapshots:
             return sum(map(self.priorities.factor, self.snapshots)) / len(self.snapshots)
-        return self.priorities.factor(scripted_name(self.level if kind == SCRIPTED_KIND else kind))
+        return self.priorities.factor(self._only_of_kind(kind))
 
     def _uniform(self, env: int, episode: int, draw: int) -> float:
         """Return a uniform number in [0, 1)."""
@@ -186,8 +213,18 @@ class OpponentMix:
 class OpponentRunner:
     """The opponents of a batch: which one each environment has, and the recurrent states of the policies."""
 
-    def __init__(self, env: BatchedEnv, source: OpponentSource, pool: ThreadPool, *, seed: int = 0, amp: bool = False):
-        self.env, self.source = env, source
+    def __init__(
+        self,
+        env: BatchedEnv,
+        source: OpponentSource,
+        pool: ThreadPool,
+        *,
+        seed: int = 0,
+        amp: bool = False,
+        deterministic: bool = False,
+    ) -> None:
+        """Policies sample their actions, with ``deterministic`` they take the mean."""
+        self.env, self.source, self.deterministic = env, source, deterministic
         self._pool = pool
         self.device = env.opponent_obs.device
         self.amp = amp and self.device.type != "cpu"
@@ -222,8 +259,9 @@ class OpponentRunner:
     def act(self) -> None:
         """Write the actions of all mechs that policies control into the environment."""
         if self._groups:
-            width = max(policy.noise_dim for policy, *_ in self._groups)
-            noise = torch.randn(self.env.opponent_rows, width, device=self.device, generator=self._generator)
+            width, noise = max(policy.noise_dim for policy, *_ in self._groups), None
+            if not self.deterministic:
+                noise = torch.randn(self.env.opponent_rows, width, device=self.device, generator=self._generator)
             self._pool.map(lambda group: self._act_group(*group, noise), self._groups)
 
     def after_step(self, episode_over: Tensor, any_over: bool) -> None:
@@ -314,7 +352,7 @@ class OpponentRunner:
         self._groups = []
         for name, rows in rows_of.items():
             policy = self.source.policy(name)
-            act = self._traced.act_function(policy, stochastic=True)
+            act = self._traced.act_function(policy, stochastic=not self.deterministic)
             self._groups.append((policy, act, torch.tensor(rows, device=self.device)))
         self._grow_state(max((policy.lstm_hidden_dim for policy, *_ in self._groups), default=0))
 
@@ -331,14 +369,15 @@ class OpponentRunner:
         self._state = LSTMState(*wide)
 
     @torch.inference_mode()
-    def _act_group(self, policy: FlatPolicy, act: Act, rows: Tensor, noise: Tensor) -> None:
+    def _act_group(self, policy: FlatPolicy, act: Act, rows: Tensor, noise: Tensor | None) -> None:
         """Write the actions of the rows of one policy; no two policies share a row."""
         assert self._state is not None, "_assign makes a state for policies"
         env, state, width = self.env, self._state, policy.lstm_hidden_dim
         before = LSTMState(state.h[:, rows, :width], state.c[:, rows, :width])
         with mixed_precision(self.device, self.amp):
             obs = env.opponent_obs[:, : policy.obs_dim][rows]
-            action, after = act(obs, before, self.done[rows], noise[rows, : policy.noise_dim])
+            draw = None if noise is None else noise[rows, : policy.noise_dim]
+            action, after = act(obs, before, self.done[rows], draw)
         state.h[:, rows, :width], state.c[:, rows, :width] = after.h.float(), after.c.float()
         env.actions.view(-1, env.action_dim)[env.agent_of_opponent_row[rows]] = action.float()
 

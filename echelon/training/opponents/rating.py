@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -18,6 +17,7 @@ from echelon.config import RunConfig
 from echelon.config.seeds import eval_seeds
 from echelon.rl.build import FlatPolicy
 from echelon.training.evaluation import FULL_WEAPON_PROB, MakeEnv, make_eval_env, play_episodes
+from echelon.training.opponents.fixed import FixedOpponents as FixedOpponents
 from echelon.training.opponents.outcomes import SCORES, outcome_of
 from echelon.training.opponents.pool import OpponentMix, OpponentRunner, snapshot_update
 from echelon.training.ppo.collect import BatchedEnv
@@ -75,31 +75,6 @@ class SnapshotRating:
     opponents: dict[str, dict[str, float]]
     """Per opponent: rating, games, score."""
     duration_s: float
-
-
-class FixedOpponents:
-    """An opponent source that gives every environment one opponent for all episodes."""
-
-    def __init__(self, names: Sequence[str], policies: Mapping[str, FlatPolicy]) -> None:
-        self._names, self._policies = list(names), dict(policies)
-
-    def draw(self, env: int, episode: int) -> str:
-        return self._names[env]
-
-    def policy(self, name: str) -> FlatPolicy:
-        return self._policies[name]
-
-    def is_ready(self, name: str) -> bool:
-        return name in self._policies
-
-    def release(self, in_use: Collection[str]) -> None:
-        """Do nothing: every policy stays in use."""
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"names": list(self._names)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._names = list(state["names"])
 
 
 class SnapshotRater:

@@ -1,0 +1,45 @@
+"""Policies as opponents that do not change: one per environment for all episodes, as evaluations and ratings need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from echelon.rl.build import FlatPolicy
+from echelon.training.opponents.pool import OpponentRunner
+from echelon.training.ppo.collect import BatchedEnv
+from echelon.training.runtime.thread_pool import ThreadPool
+
+NAME = "opponent"
+"""Name of a single opponent within its batch."""
+
+
+class FixedOpponents:
+    """An opponent source that gives every environment one opponent for all episodes."""
+
+    def __init__(self, names: Sequence[str], policies: Mapping[str, FlatPolicy]) -> None:
+        self._names, self._policies = list(names), dict(policies)
+
+    def draw(self, env: int, episode: int) -> str:
+        return self._names[env]
+
+    def policy(self, name: str) -> FlatPolicy:
+        return self._policies[name]
+
+    def is_ready(self, name: str) -> bool:
+        return name in self._policies
+
+    def release(self, in_use: Collection[str]) -> None:
+        """Do nothing: every policy stays in use."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"names": list(self._names)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._names = list(state["names"])
+
+
+def play_against(env: BatchedEnv, policy: FlatPolicy, *, seed: int = 0, deterministic: bool = False) -> OpponentRunner:
+    """Return a runner that plays ``policy`` in every episode: sampled actions, or with ``deterministic`` the mean."""
+    source = FixedOpponents([NAME] * env.num_envs, {NAME: policy})
+    return OpponentRunner(env, source, ThreadPool(1), seed=seed, deterministic=deterministic)
