@@ -20,7 +20,7 @@ from echelon.files import fsync, make_folder
 from echelon.jobs import control
 from echelon.jobs.exits import last_line
 from echelon.jobs.kinds import JobKind
-from echelon.jobs.process import PYTHON_MODULE, identity_from, is_alive, send_signal
+from echelon.jobs.process import PYTHON_MODULE, identity_from, send_signal, works_on
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.supervisor import FAILED, READY
@@ -103,24 +103,24 @@ def wait_until(
 def stop(paths: RunPaths, *, now: bool = False) -> JobStatus:
     """Request a job to stop and return its status; a job that is not running is not changed.
 
-    A trainer whose supervisor was killed is signalled as well, after its identity is verified.
+    A trainer whose supervisor was killed is signalled as well; a process that is none of the run never is.
     """
     status = job_status(paths)
     processes = read_json(paths.processes) or {}
     if status.is_alive:
         control.request_stop(paths, now=now)
-        send_signal(identity_from(processes.get("supervisor")), signal.SIGUSR1)
+        send_signal(identity_from(processes.get("supervisor")), signal.SIGUSR1, paths)
         return job_status(paths)
     if has_orphan(paths):
         orphan = identity_from(processes.get("trainer"))
-        send_signal(orphan, signal.SIGKILL if now else signal.SIGTERM, group=True)
+        send_signal(orphan, signal.SIGKILL if now else signal.SIGTERM, paths, group=True)
     return status
 
 
 def has_orphan(paths: RunPaths) -> bool:
     """Whether a trainer runs whose supervisor was killed."""
     trainer = identity_from((read_json(paths.processes) or {}).get("trainer"))
-    return not job_status(paths).is_alive and is_alive(trainer)
+    return not job_status(paths).is_alive and works_on(trainer, paths)
 
 
 def remove(paths: RunPaths) -> None:

@@ -1,7 +1,8 @@
-"""Identity of processes, so that a signal never reaches an unrelated process with a reused pid.
+"""Identity of processes, so that a signal never reaches a process of another run or none.
 
 An identity is pid, start time, boot id and host. The start time is counted from boot where the system reports it so,
-which makes it independent of changes of the wall clock.
+which makes it independent of changes of the wall clock. A file may name any process by its true identity, so a process
+is signalled only while it works on the run: it holds the run's lock or writes its log.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import stat
 import sys
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -16,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from echelon.runs import RunPaths
 
 ENDED = ("zombie", "dead", "")
 """States of a process that has ended."""
@@ -25,6 +29,9 @@ STOPPED = ("stopped", "tracing-stop")
 PYTHON_MODULE = (sys.executable, "-P", "-m")
 """Command prefix that runs a module without importing from the current folder."""
 
+
+STREAMS = (1, 2)
+"""Descriptors of standard output and error, which a job's processes write into its logs."""
 
 MAX_PID = 2**31 - 1
 """Largest number of a process."""
@@ -90,9 +97,46 @@ def is_alive(identity: ProcessIdentity | None) -> bool:
     return process_state(identity) not in ENDED
 
 
-def send_signal(identity: ProcessIdentity | None, number: int, *, group: bool = False) -> bool:
-    """Signal this process, or the group it leads; return False where it has ended or its pid was reused."""
+def works_on(identity: ProcessIdentity | None, paths: RunPaths) -> bool:
+    """Whether this process runs, is the user's, and holds the run's lock or writes one of its logs.
+
+    The files are compared by inode, so neither a copy of a run's folder nor another process can be taken for it.
+    """
     if identity is None or not is_alive(identity):
+        return False
+    owned = {name: is_lock for path, is_lock in _owned_files(paths) if (name := _only_name(path)) is not None}
+    try:
+        process = psutil.Process(identity.pid)
+        if process.uids().real != os.getuid():
+            return False
+        opened = process.open_files()
+    except (psutil.Error, OSError):
+        return False
+    for file in opened:
+        is_lock = owned.get(_only_name(Path(file.path)))
+        # readers of a file (tail, a probe of the lock) do not work on the run; where the mode is unknown, see STREAMS
+        if is_lock is not None and getattr(file, "mode", "a") != "r" and (is_lock or file.fd in STREAMS):
+            return is_alive(identity)
+    return False
+
+
+def _owned_files(paths: RunPaths) -> tuple[tuple[Path, bool], ...]:
+    """Return the files that only a run's processes hold open for writing, and whether each is the lock."""
+    return (paths.lock, True), (paths.log_supervisor, False), (paths.log_trainer, False)
+
+
+def _only_name(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a file with one name; None for any other, which may be a file of another folder."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 else None
+
+
+def send_signal(identity: ProcessIdentity | None, number: int, paths: RunPaths, *, group: bool = False) -> bool:
+    """Signal this process of a run, or the group it leads; return False where it has ended or is none of the run."""
+    if identity is None or not works_on(identity, paths):
         return False
     try:
         if group:
@@ -102,7 +146,7 @@ def send_signal(identity: ProcessIdentity | None, number: int, *, group: bool = 
         elif hasattr(os, "pidfd_open"):
             handle = os.pidfd_open(identity.pid)
             try:
-                if not is_alive(identity):
+                if not works_on(identity, paths):
                     return False
                 signal.pidfd_send_signal(handle, number)
             finally:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from echelon.jobs import control, lock
-from echelon.jobs.process import STOPPED, boot_id, identity_from, is_alive, process_state
+from echelon.jobs.process import STOPPED, boot_id, identity_from, is_alive, process_state, works_on
 from echelon.runs import RunPaths, read_json
 
 State = Literal["starting", "running", "stalled", "stopping", "completed", "stopped", "failed", "crashed", "lost"]
@@ -91,7 +91,7 @@ def job_status(paths: RunPaths) -> JobStatus:
     elif lock.is_held(paths.lock):
         state, reason = _running_state(paths, processes, progress)
     else:
-        state, reason = _unrecorded_end(spec, processes)
+        state, reason = _unrecorded_end(paths, spec, processes)
     supervisor = identity_from(processes.get("supervisor"))
     source = ended if ended is not None else progress
     config = spec.get("config")
@@ -137,7 +137,7 @@ def _running_state(paths: RunPaths, processes: dict[str, Any], progress: dict[st
     return ("starting", "") if stage == "starting" else ("running", "")
 
 
-def _unrecorded_end(spec: dict[str, Any], processes: dict[str, Any]) -> tuple[State, str]:
+def _unrecorded_end(paths: RunPaths, spec: dict[str, Any], processes: dict[str, Any]) -> tuple[State, str]:
     """Return state and reason of a run without lock and exit record."""
     supervisor = identity_from(processes.get("supervisor"))
     host = supervisor.host if supervisor else _text(spec, "host")
@@ -149,9 +149,25 @@ def _unrecorded_end(spec: dict[str, Any], processes: dict[str, Any]) -> tuple[St
         return "crashed", "terminated without an exit record, before its supervisor wrote its identity"
     if is_alive(supervisor):
         return "lost", "unknown: this folder is a copy of a running run"
-    if is_alive(identity_from(processes.get("trainer"))):
+    if works_on(identity_from(processes.get("trainer")), paths):
         return "crashed", "supervisor was killed; its orphaned trainer is ending"
     return "crashed", "terminated without an exit record: supervisor was killed or the machine went down"
+
+
+def foreign_process(paths: RunPaths) -> str:
+    """Return one line about a running process that proc.json names but that is none of the run; empty without one.
+
+    Run folders are copied between people, so proc.json may name any process by its true identity.
+    """
+    processes = read_json(paths.processes) or {}
+    for name in ("supervisor", "trainer"):
+        identity = identity_from(processes.get(name))
+        if identity is not None and is_alive(identity) and not works_on(identity, paths):
+            return (
+                f"proc.json of run {paths.id!r} names process {identity.pid} as its {name}, expected a process of "
+                "yours that works on this run; it is not signalled"
+            )
+    return ""
 
 
 def idle_time_s(progress: dict[str, Any]) -> float | None:

@@ -24,8 +24,8 @@ from echelon.files import atomic_write
 from echelon.jobs import control, lock
 from echelon.jobs.alerts import MachineAlertRules
 from echelon.jobs.exits import exit_record, oom_kills
-from echelon.jobs.process import boot_id, identify, identity_from, is_alive, send_signal
-from echelon.jobs.status import job_status
+from echelon.jobs.process import boot_id, identify, identity_from, send_signal, works_on
+from echelon.jobs.status import foreign_process, job_status
 from echelon.runs import RunPaths, read_json
 from echelon.telemetry.log import EventLog
 
@@ -142,21 +142,26 @@ class Supervisor:
 
 @contextlib.contextmanager
 def _report_errors(file: str) -> Iterator[None]:
-    """Report an ``OSError`` on stderr and continue: the trainer still needs its supervisor."""
+    """Report an ``OSError``, or a file of another kind, on stderr and continue: the trainer needs its supervisor."""
     try:
         yield
-    except OSError as error:
+    except (OSError, ValueError) as error:
         with contextlib.suppress(OSError):
             print(f"{file} cannot be written: {error}", file=sys.stderr, flush=True)
 
 
 def end_orphan(paths: RunPaths) -> None:
-    """Wait for, then kill, the orphaned trainer of a killed supervisor, so that two never write one run."""
+    """Wait for, then kill, the orphaned trainer of a killed supervisor, so that two never write one run.
+
+    A process of proc.json that is none of the run is reported and left alone.
+    """
+    if notice := foreign_process(paths):
+        print(notice, file=sys.stderr, flush=True)
     trainer = identity_from((read_json(paths.processes) or {}).get("trainer"))
     deadline = time.monotonic() + ORPHAN_GRACE_S
-    while is_alive(trainer):
+    while works_on(trainer, paths):
         if time.monotonic() > deadline:
-            send_signal(trainer, signal.SIGKILL, group=True)
+            send_signal(trainer, signal.SIGKILL, paths, group=True)
             deadline = time.monotonic() + ORPHAN_GRACE_S
         time.sleep(lock.PROBE_RETRY_S)
 

@@ -20,6 +20,7 @@ def stop(
 ) -> int:
     """Stop jobs: the current update is completed and saved; a second stop discards the update."""
     from echelon.jobs import launch
+    from echelon.jobs.status import foreign_process
     from echelon.runs import find_run
     from echelon_cli.listing import job_json
 
@@ -36,9 +37,12 @@ def stop(
         timed_out = timed_out or ended is None
         status = ended or launch.job_status(paths)
         orphan = paths.id in orphans
-        rows.append(job_json(paths, status, was=before[paths.id].state, orphan=orphan))
+        foreign = "" if before[paths.id].is_alive or orphan else foreign_process(paths)
+        rows.append(job_json(paths, status, was=before[paths.id].state, orphan=orphan, foreign=foreign))
         if not as_json:
             output.print_line(_orphan_line(status, ended is not None) if orphan else _line(before[paths.id], status))
+            if foreign:
+                output.print_line(foreign)
     if as_json:
         output.show_json(rows)
     return output.FAILED if timed_out else output.DONE

@@ -162,7 +162,11 @@ STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); 
 def test_stop_waits_for_orphaned_trainer(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     paths.exit.unlink()
-    with subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, process_group=0) as left:
+    argv = [sys.executable, "-c", STUBBORN]
+    with (
+        open(paths.log_trainer, "ab") as log,
+        subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, process_group=0) as left,
+    ):
         assert left.stdout and left.stdout.readline()
         trainer = identify(left.pid)
         assert trainer is not None
@@ -175,6 +179,35 @@ def test_stop_waits_for_orphaned_trainer(echelon, ended_run):
         (row,) = parsed(out)
         assert code == 0 and row["orphan"] and row["was"] == "crashed" and not is_alive(trainer)
     assert "was not running" in echelon("stop", "fox")[1]
+
+
+def test_stop_names_a_foreign_process_and_leaves_it_alone(echelon, ended_run):
+    """A copied run folder may name any process by its true start time; reading the run's log is no work on it."""
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    paths.exit.unlink()
+    argv = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()", str(paths.root)]
+    with (
+        open(paths.log_trainer) as reader,
+        subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, pass_fds=[reader.fileno()]
+        ) as foreign,
+    ):
+        assert foreign.stdout and foreign.stdout.readline()
+        identity = identify(foreign.pid)
+        assert identity is not None
+        gone = replace(identity, pid=2**22)
+        paths.processes.write_text(json.dumps({"supervisor": gone.to_dict(), "trainer": identity.to_dict()}))
+        notice = (
+            f"proc.json of run {paths.id!r} names process {foreign.pid} as its trainer, expected a process of yours "
+            "that works on this run; it is not signalled"
+        )
+        code, out, _ = echelon("stop", "fox", "--now")
+        assert code == 0 and " ".join(out.split()) == f"{paths.id} was not running (crashed) {notice}"
+        assert parsed(echelon("stop", "fox", "--now", "--json")[1])[0]["foreign"] == notice
+        assert echelon("rm", "fox", "--yes")[0] == 0
+        assert foreign.poll() is None
+        foreign.communicate(b"")
+        assert foreign.returncode == 0
 
 
 def test_rm_asks_for_confirmation_without_yes(echelon, ended_run):

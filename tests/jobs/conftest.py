@@ -38,7 +38,7 @@ def start() -> Iterator[Callable[..., RunPaths]]:
     yield start_job
     for paths in list_runs():
         for name in ("supervisor", "trainer"):
-            send_signal(process_identity(paths, name), signal.SIGKILL)
+            send_signal(process_identity(paths, name), signal.SIGKILL, paths)
 
 
 def process_identity(paths: RunPaths, name: str) -> ProcessIdentity | None:

@@ -38,7 +38,7 @@ def store(tmp_path):
         yield opened
     for paths in list_runs():
         for name in ("supervisor", "trainer"):
-            send_signal(process_identity(paths, name), signal.SIGKILL)
+            send_signal(process_identity(paths, name), signal.SIGKILL, paths)
 
 
 def start_job(paths=None):

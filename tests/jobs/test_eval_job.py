@@ -41,7 +41,7 @@ def trained(monkeypatch):
     yield paths
     for run in list_runs():
         for name in ("supervisor", "trainer"):
-            send_signal(process_identity(run, name), signal.SIGKILL)
+            send_signal(process_identity(run, name), signal.SIGKILL, run)
 
 
 def start(trained: RunPaths, **changes) -> RunPaths:

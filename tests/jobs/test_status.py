@@ -177,7 +177,7 @@ ELSEWHERE = ("lost", "unknown: started on another host, 'elsewhere'")
     ("supervisor", "trainer", "expected"),
     [
         (myself(), None, COPY),
-        (ended_process(), myself(), ORPHANED),
+        (ended_process(), myself(), GONE),
         (ended_process(), ended_process(), GONE),
         (ended_process(), None, GONE),
         ({**ended_process(), "host": "elsewhere"}, myself(), ELSEWHERE),
@@ -190,6 +190,23 @@ def test_job_without_lock_and_exit_record_has_ended_unrecorded(paths, supervisor
     found = job_status(paths)
     assert (found.state, found.reason) == expected
     assert (found.pid, found.phase, found.update, found.host) == (0, "", 7, supervisor["host"])
+
+
+def test_orphaned_trainer_is_one_that_writes_the_log_of_the_run(paths):
+    write(paths.spec, SPEC)
+    write(paths.processes, {"supervisor": ended_process(), "trainer": myself()})
+    paths.log.mkdir()
+    output = os.dup(2)
+    try:
+        for target, expected in ((paths.log / "other.log", GONE), (paths.log_trainer, ORPHANED)):
+            with open(target, "ab") as log:
+                os.dup2(log.fileno(), 2)
+            assert state_of(paths) == expected
+        os.link(paths.log_trainer, paths.log / "second name")
+        assert state_of(paths) == GONE
+    finally:
+        os.dup2(output, 2)
+        os.close(output)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
 from echelon.jobs import control, launch, lock
 from echelon.jobs.launch import LaunchError
-from echelon.jobs.process import identify, is_alive
+from echelon.jobs.process import identify, is_alive, send_signal
 from echelon.jobs.status import STALL_LIMITS_S, job_status
 from echelon.runs import RunPaths, create_run, read_json
 from echelon.telemetry.events import EventUpdate
@@ -215,6 +216,41 @@ def test_mismatched_process_identity_is_never_signalled(start):
     finally:
         unrelated.kill()
         unrelated.wait()
+
+
+@pytest.mark.parametrize("named", ["trainer", "both"])
+def test_resume_of_a_run_that_names_a_foreign_process_leaves_it_alone(start, named):
+    """The leader of a process group that proc.json names by its true identity is neither awaited nor killed."""
+    paths = start("short")
+    until(paths, "completed")
+    wait_for_exit(process_identity(paths, "supervisor"))
+    unrelated = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        real = identify(unrelated.pid)
+        assert real is not None
+        supervisor = real if named == "both" else replace(real, pid=2**22)
+        paths.processes.write_text(json.dumps({"supervisor": supervisor.to_dict(), "trainer": real.to_dict()}))
+        paths.exit.unlink()
+        assert not send_signal(real, signal.SIGTERM, paths) and not send_signal(real, signal.SIGTERM, paths, group=True)
+        launch.stop(paths, now=True)
+        start("short", paths, "--resume", "latest")
+        until(paths, "completed")
+        assert unrelated.poll() is None
+        assert f"names process {unrelated.pid} as its" in paths.log_supervisor.read_text()
+    finally:
+        unrelated.kill()
+        unrelated.wait()
+
+
+def test_stop_of_a_copy_leaves_the_original_running(start, tmp_path):
+    paths = start()
+    until(paths, "running")
+    copied = RunPaths(tmp_path / "elsewhere" / paths.id)
+    shutil.copytree(paths.root, copied.root)
+    assert not launch.has_orphan(copied)
+    launch.stop(copied, now=True)
+    launch.remove(copied)
+    assert job_status(paths).state == "running" and is_alive(process_identity(paths, "trainer"))
 
 
 def test_run_of_other_host_is_reported_lost(start):

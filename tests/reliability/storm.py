@@ -104,10 +104,11 @@ class Wave:
 
     def signal(self, number: int) -> Callable[[], object]:
         """Signal a random process of a random job; return a function that continues it."""
-        row = read_json(self.paths().processes) or {}
+        paths = self.paths()
+        row = read_json(paths.processes) or {}
         identity = identity_from(row.get(self.rng.choice(["trainer", "supervisor"])))
-        send_signal(identity, number)
-        return lambda: send_signal(identity, signal.SIGCONT)
+        send_signal(identity, number, paths)
+        return lambda: send_signal(identity, signal.SIGCONT, paths)
 
     def pause(self) -> None:
         resume = self.signal(signal.SIGSTOP)
@@ -149,7 +150,8 @@ class Wave:
         self.kill_server()
         for paths, _, _ in self.jobs.values():
             for name in ("supervisor", "trainer"):
-                send_signal(identity_from((read_json(paths.processes) or {}).get(name)), signal.SIGKILL, group=True)
+                identity = identity_from((read_json(paths.processes) or {}).get(name))
+                send_signal(identity, signal.SIGKILL, paths, group=True)
 
 
 DISTURBANCES: dict[str, Callable[[Wave], object]] = {
