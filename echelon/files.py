@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
+import stat
 import sys
 import time
 from pathlib import Path
@@ -19,6 +21,35 @@ STALE_S = 600.0
 EXCHANGE_CALLS = {"linux": ("renameat2", -100), "darwin": ("renameatx_np", -2)}
 """C function that exchanges two names and its number for the working folder, by platform."""
 EXCHANGE_FLAG = 2
+LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+"""Flags of opening a file to which lines are appended."""
+IRREGULAR_ERRORS = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR, errno.ENODEV)
+"""Errors of opening a link, a pipe without a reader, a folder, or a device without a driver."""
+
+
+class IrregularFileError(OSError):
+    """A folder, pipe, device or link stands where a file is expected."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(f"{str(path)!r} is no regular file")
+        self.strerror = str(self)
+
+
+def open_own(path: Path | str, flags: int) -> int:
+    """Return a descriptor of a regular file that belongs where it is: no link is followed, no pipe is waited for.
+
+    ``IrregularFileError`` for anything else.
+    """
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno in IRREGULAR_ERRORS and os.path.lexists(path):
+            raise IrregularFileError(path) from None
+        raise
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise IrregularFileError(path)
 
 
 def atomic_write(path: Path, data: str | bytes, *, durable: bool = True) -> None:
@@ -30,7 +61,7 @@ def atomic_write(path: Path, data: str | bytes, *, durable: bool = True) -> None
     raw = data.encode() if isinstance(data, str) else data
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
-        with open(temporary, "wb") as file:
+        with os.fdopen(open_own(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
             file.write(raw)
             if durable:
                 file.flush()
@@ -54,7 +85,7 @@ def remove_stale(folder: Path) -> None:
 
 def fsync(path: Path) -> None:
     """Flush the data of a file, or the entries of a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     finally:

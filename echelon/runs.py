@@ -18,6 +18,9 @@ from typing import Any
 from echelon.files import make_folder
 from echelon.state_files import IrregularFileError, parse_json, read_bounded
 
+WRITTEN_FOLDERS = ("log", "control", "checkpoints", "replays", "replays/worlds", "heat", "profile")
+"""Folders of a run that jobs write into, besides the run's folder."""
+
 HOME_VARIABLE = "ECHELON_HOME"
 DEFAULT_HOME = "runs"
 
@@ -155,19 +158,23 @@ class RunPaths:
         return self.control / "checkpoint"
 
 
-def require_no_links(paths: RunPaths) -> None:
-    """Raise ``ValueError`` for a link in a run folder: what is written there must stay there.
+def require_plain_files(paths: RunPaths) -> None:
+    """Raise ``ValueError`` for anything but files and folders in a run folder: what is written there must stay there.
 
-    Run folders are copied between people; a link in one would let it choose which file is appended to or deleted.
+    Run folders are copied between people; a link in one would let it choose which file is appended to or deleted, and a
+    pipe or device would block a writer or swallow its data.
     """
-    for folder in (paths.root, paths.log, paths.control, paths.checkpoints, paths.replays, paths.heat):
+    for folder in (paths.root, *(paths.root / name for name in WRITTEN_FOLDERS)):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_symlink():
-                    name = os.path.relpath(entry.path, paths.root)
-                    raise ValueError(
-                        f"run {paths.id!r} contains the link {name!r}, expected files of its own; replace it by a copy"
-                    )
+                    kind, advice = "link", "; replace it by a copy"
+                elif not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+                    kind, advice = "pipe or device", "; delete it"
+                else:
+                    continue
+                name = os.path.relpath(entry.path, paths.root)
+                raise ValueError(f"run {paths.id!r} contains the {kind} {name!r}, expected files of its own{advice}")
 
 
 def runs_home(home: str | os.PathLike[str] | None = None) -> Path:

@@ -13,15 +13,13 @@ from typing import Any, BinaryIO
 
 from pydantic_core import from_json
 
+from echelon.files import IrregularFileError
+
 MAX_STATE_BYTES = 1 << 20
 """Size above which a state file counts as damaged; the largest ones, specs and manifests, have some 10 KiB."""
 
 MAX_DEPTH = 64
 """Greatest nesting of JSON; what Echelon writes is nested less than ten deep."""
-
-
-class IrregularFileError(OSError):
-    """A folder, pipe or device stands where a file is expected."""
 
 
 def open_regular(path: Path | str) -> BinaryIO:
@@ -35,7 +33,7 @@ def _open(path: Path | str) -> int:
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return handle
     os.close(handle)
-    raise IrregularFileError(f"{str(path)!r} is no regular file")
+    raise IrregularFileError(path)
 
 
 def read_bounded(path: Path | str, limit: int = MAX_STATE_BYTES) -> bytes:

@@ -9,7 +9,8 @@ import contextlib
 import os
 import time
 
-from echelon.runs import RunPaths, require_no_links
+from echelon.files import LOG_FLAGS, open_own
+from echelon.runs import RunPaths, require_plain_files
 from echelon.state_files import read_bounded
 
 STOP = "stop"
@@ -19,9 +20,9 @@ NOW = "now"
 def request_stop(paths: RunPaths, *, now: bool = False, origin: str = "command") -> None:
     """Request a stop: the first completes the update, a second abandons it, ``now`` kills without saving."""
     paths.control.mkdir(exist_ok=True)
-    require_no_links(paths)
+    require_plain_files(paths)
     line = f"{NOW if now else STOP} {time.time():.3f} {origin}\n".encode()
-    handle = os.open(paths.stop, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    handle = open_own(paths.stop, LOG_FLAGS)
     try:
         os.write(handle, line)
     finally:
@@ -40,7 +41,7 @@ def stop_requests(paths: RunPaths) -> list[str]:
 def request_checkpoint(paths: RunPaths) -> None:
     """Request a checkpoint at the end of the current update."""
     paths.control.mkdir(exist_ok=True)
-    require_no_links(paths)
+    require_plain_files(paths)
     paths.checkpoint_now.touch()
 
 

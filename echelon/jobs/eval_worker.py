@@ -20,7 +20,7 @@ from echelon.jobs import worker
 from echelon.jobs.evaluations import append_evaluation, batch_event, played_parts
 from echelon.jobs.spec import read_spec
 from echelon.jobs.worker import LEVEL_ABANDON, RunLink
-from echelon.runs import RunPaths, read_json, require_no_links
+from echelon.runs import RunPaths, read_json, require_plain_files
 from echelon.telemetry.events import EventAlert, EventEnd, EventEval, EventStart
 from echelon.telemetry.lines import strict
 from echelon.telemetry.log import EventLog
@@ -92,7 +92,7 @@ def require_own_folders(run: str, replays: str, prefix: str, job: RunPaths) -> N
     evaluated = RunPaths(Path(run)) if run else job
     if run and not (evaluated.root.is_absolute() and read_json(evaluated.spec)):
         raise ValueError(f"evaluation plan names the run {run!r}, which is no run folder")
-    require_no_links(evaluated)
+    require_plain_files(evaluated)
     folder = Path(replays)
     # matches of a policy in no run are recorded in a folder `replays` beside its file
     is_expected = folder in (evaluated.replays, job.replays) if run else folder.name == job.replays.name

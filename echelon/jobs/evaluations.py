@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from echelon.jobs import lock
-from echelon.runs import RunPaths, require_no_links
+from echelon.runs import RunPaths, require_plain_files
 from echelon.telemetry.evaluations import newest_results
 from echelon.telemetry.events import EventEval, EventEvalBatch
 from echelon.telemetry.log import EventFollower, EventLog, read_events
@@ -32,7 +32,7 @@ def append_evaluation(path: Path, event: EventEval) -> None:
 
     ``OSError`` where the file cannot be written, ``ValueError`` where the run's folder contains links.
     """
-    require_no_links(RunPaths(path.parent))
+    require_plain_files(RunPaths(path.parent))
     with _locked(path), EventLog(path) as log:
         written = newest_results(EventFollower(path).poll(), limit=None)
         if not any((e.job, e.opponent) == (event.job, event.opponent) for e in written):

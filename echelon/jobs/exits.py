@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from pathlib import Path
@@ -50,7 +51,7 @@ def exit_record(paths: RunPaths, returncode: int, *, earlier_bytes: int, oom: bo
     return {
         "time": time.time(),
         "code": returncode if returncode >= 0 else None,
-        "signal": signal.Signals(number).name if number else None,
+        "signal": signal_name(number) if number else None,
         "out_of_memory": out_of_memory,
         "killed_on_request": killed,
         "message": _message(paths, end, number, killed, out_of_memory),
@@ -71,16 +72,26 @@ def session_end(metrics: Path, earlier_bytes: int) -> EventEnd | None:
     return next((event for event in reversed(events) if isinstance(event, EventEnd)), None)
 
 
+def signal_name(number: int) -> str:
+    """Return the name of a signal; real-time signals between the first and the last have none in Python."""
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    first, last = (int(getattr(signal, name, 0)) for name in ("SIGRTMIN", "SIGRTMAX"))
+    return f"SIGRTMIN+{number - first}" if first < number < last else f"signal {number}"
+
+
 def _message(paths: RunPaths, end: EventEnd | None, number: int, killed: bool, out_of_memory: bool) -> str:
     if killed:
         return "killed on request, without saving"
     if number:
         hint = OOM_HINT if out_of_memory else KILL_HINT if number == signal.SIGKILL else "see its log"
-        return f"trainer terminated by {signal.Signals(number).name}: {hint}"
+        return f"trainer terminated by {signal_name(number)}: {hint}"
     if end is not None:
         return end.message
     if disk_free_mb(paths.root) < FULL_MB:
-        return f"disk of {str(paths.root.parent)!r} is full; the last checkpoint is intact"
+        saved = any(paths.checkpoints.glob("step-*"))
+        advice = "the last checkpoint is intact" if saved else "free disk space and try again"
+        return f"disk of {str(paths.root.parent)!r} is full; {advice}"
     return last_line(paths.log_trainer)
 
 

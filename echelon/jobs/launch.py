@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from echelon.files import fsync, make_folder
+from echelon.files import LOG_FLAGS, fsync, make_folder, open_own
 from echelon.jobs import control
 from echelon.jobs.exits import last_line
 from echelon.jobs.kinds import JobKind
@@ -24,7 +24,7 @@ from echelon.jobs.process import PYTHON_MODULE, identity_from, send_signal, work
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.supervisor import FAILED, READY
-from echelon.runs import RunPaths, read_json, require_no_links
+from echelon.runs import RunPaths, read_json, require_plain_files
 
 READY_LIMIT_S = 30.0
 """Longest wait for a supervisor's report [s]; longer than a supervisor waits for an orphaned trainer."""
@@ -45,7 +45,7 @@ def launch(paths: RunPaths, spec: JobSpec, kind: JobKind, arguments: Sequence[st
     if paths.spec.exists() and job_status(paths).is_alive:
         raise LaunchError(f"run {paths.id!r} is already running; try: echelon stop {paths.id}")
     try:
-        require_no_links(paths)
+        require_plain_files(paths)
         for folder in (paths.log, paths.control, paths.checkpoints):
             make_folder(folder)
         write_spec(paths, spec)
@@ -68,7 +68,7 @@ def _spawn(paths: RunPaths, command: Sequence[str]) -> str:
     reader, writer = os.pipe()
     with open(reader, "rb", buffering=0) as answers:
         try:
-            with open(paths.log_supervisor, "ab", buffering=0) as log:
+            with os.fdopen(open_own(paths.log_supervisor, LOG_FLAGS), "ab", buffering=0) as log:
                 argv = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--ready-fd", str(writer), str(paths.root)]
                 child = subprocess.Popen(
                     [*argv, *command],

@@ -8,6 +8,8 @@ import os
 import time
 from pathlib import Path
 
+from echelon.files import open_own
+
 PROBE_RETRY_S = 0.05
 ACQUIRE_LIMIT_S = 1.0
 """Longest time of retries [s]; outlasts readers that only probe the lock."""
@@ -15,7 +17,7 @@ ACQUIRE_LIMIT_S = 1.0
 
 def acquire(path: Path) -> int | None:
     """Take the lock and return its file descriptor; None where a running supervisor holds it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = open_own(path, os.O_RDWR | os.O_CREAT)
     deadline = time.monotonic() + ACQUIRE_LIMIT_S
     while True:
         try:
@@ -31,7 +33,7 @@ def acquire(path: Path) -> int | None:
 def is_held(path: Path) -> bool:
     """Whether a running supervisor holds the lock; needs read access only."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_own(path, os.O_RDONLY)
     except OSError:
         return False
     try:

@@ -7,6 +7,7 @@ failed one, are killed. On several machines torchrun starts the same module.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import signal
@@ -27,8 +28,6 @@ SETTLE_S = 1.0
 COMPLETED, STOPPED = 0, 4
 SUCCESS_CODES = (COMPLETED, STOPPED)
 """Exit codes of a worker without a failure."""
-
-UNCATCHABLE = (signal.SIGKILL, signal.SIGSTOP)
 
 
 def start(count: int, command: Sequence[str]) -> list[subprocess.Popen[bytes]]:
@@ -80,7 +79,8 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     code = wait(start(int(argv[0]), [*PYTHON_MODULE, *argv[1:]]))
     if code < 0:
-        if -code not in UNCATCHABLE:
+        # some numbers below SIGRTMIN have no handler in the C library, so their effect is the default one already
+        with contextlib.suppress(OSError, ValueError):
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from echelon.files import atomic_write
+from echelon.files import LOG_FLAGS, atomic_write, open_own
 from echelon.jobs import control, lock
 from echelon.jobs.alerts import MachineAlertRules
 from echelon.jobs.exits import exit_record, oom_kills
@@ -70,7 +70,7 @@ class Supervisor:
         atomic_write(self.paths.reserve, bytes(RESERVE_BYTES))
         self._catch_signals()
         rotate(self.paths.log_trainer)
-        with open(self.paths.log_trainer, "ab", buffering=0) as log:
+        with os.fdopen(open_own(self.paths.log_trainer, LOG_FLAGS), "ab", buffering=0) as log:
             self._child = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0
             )

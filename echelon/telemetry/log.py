@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from echelon.files import fsync
+from echelon.files import fsync, open_own
 from echelon.state_files import LineSplitter, open_regular
 from echelon.telemetry.events import Event, EventAlert, EventEnd, EventResume, EventStart
 from echelon.telemetry.lines import MAX_RECORD_BYTES, from_json, to_json
@@ -30,7 +30,7 @@ class EventLog:
         """Open ``path`` for appending; a line torn by an earlier crash is terminated first."""
         self.path = path
         self._synced_name = False
-        self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = open_own(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         size = os.fstat(self._fd).st_size
         self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
 

@@ -1,17 +1,24 @@
-"""Links in run folders are refused, and plans of evaluations that name other folders: runs are copied around."""
+"""Links, pipes and devices in run folders are refused, and plans of evaluations that name other folders."""
 
 from __future__ import annotations
 
+import os
+import stat
+
 import pytest
 
-from echelon.jobs import control
+import echelon.jobs.launch
+from echelon.files import atomic_write
+from echelon.jobs import control, lock
 from echelon.jobs.eval_worker import require_own_folders
 from echelon.jobs.evaluations import append_evaluation
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import LaunchError, launch
 from echelon.jobs.spec import JobSpec
+from echelon.jobs.supervisor import Supervisor
 from echelon.runs import RunPaths, create_run
 from echelon.telemetry.events import EventEval
+from echelon.telemetry.log import EventLog
 
 
 @pytest.fixture
@@ -52,6 +59,62 @@ def test_requests_do_not_follow_links(run, outside):
         with pytest.raises(ValueError, match="contains the link 'control/stop'"):
             request(run)
     assert (outside / "file").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["metrics.jsonl", "supervisor.lock", "log/trainer.log", "log/supervisor.log", "control/stop", "control/checkpoint",
+     "proc.json", "replays/worlds/world", "heat/u000001.npz"],
+)  # fmt: skip
+def test_job_with_a_pipe_is_not_started(run, name):
+    """A pipe without a reader blocks whoever opens it for writing; this test waits for nothing."""
+    (run.root / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(run.root / name)
+    expected = f"contains the pipe or device '{name}', expected files of its own; delete it"
+    with pytest.raises(LaunchError, match=expected):
+        launch(run, JobSpec(kind="train", config={}), KINDS["train"])
+    for request in (control.request_stop, control.request_checkpoint):
+        with pytest.raises(ValueError, match=expected):
+            request(run)
+
+
+KINDS_OF_FILES = {
+    "pipe": lambda path, outside: os.mkfifo(path),
+    "socket": lambda path, outside: os.mknod(path, stat.S_IFSOCK | 0o600),
+    "folder": lambda path, outside: path.mkdir(),
+    "link": lambda path, outside: path.symlink_to(outside / "file"),
+    "dangling link": lambda path, outside: path.symlink_to(outside / "new"),
+}
+WRITERS = {
+    "metrics.jsonl": lambda run: EventLog(run.metrics),
+    "supervisor.lock": lambda run: lock.acquire(run.lock),
+    "control/stop": control.request_stop,
+    "log/trainer.log": lambda run: Supervisor(run, ["true"]).start(),
+    "log/supervisor.log": lambda run: launch(run, JobSpec(kind="train", config={}), KINDS["train"]),
+    f".exit.json.{os.getpid()}.tmp": lambda run: atomic_write(run.exit, "{}"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_FILES)
+@pytest.mark.parametrize("name", WRITERS)
+def test_writers_open_files_of_a_run_only(run, outside, monkeypatch, kind, name):
+    """Also where the folder changes after it was checked."""
+    for module in (control, echelon.jobs.launch):
+        monkeypatch.setattr(module, "require_plain_files", lambda paths: None)
+    monkeypatch.setattr(Supervisor, "_catch_signals", lambda self: None)
+    KINDS_OF_FILES[kind](run.root / name, outside)
+    with pytest.raises((OSError, ValueError), match="is no regular file"):
+        WRITERS[name](run)
+    assert not lock.is_held(run.lock)
+    assert [p.name for p in outside.iterdir()] == ["file"] and (outside / "file").read_text() == "mine\n"
+
+
+def test_link_to_a_held_lock_is_no_held_lock(run, outside):
+    handle = lock.acquire(outside / "file")
+    assert handle is not None and lock.is_held(outside / "file")
+    run.lock.symlink_to(outside / "file")
+    assert not lock.is_held(run.lock)
+    os.close(handle)
 
 
 def test_results_of_an_evaluation_do_not_follow_links(run, outside):

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.jobs import control, launch, lock
+from echelon.jobs import control, exits, launch, lock
+from echelon.jobs.exits import exit_record
 from echelon.jobs.launch import LaunchError
 from echelon.jobs.process import identify, is_alive, send_signal
 from echelon.jobs.status import STALL_LIMITS_S, job_status
@@ -103,6 +104,36 @@ def test_killed_trainer_is_reported_crashed(start):
     assert status.exit_code == 5
     ended = read_json(paths.exit)
     assert ended is not None and ended["signal"] == "SIGKILL" and ended["code"] is None
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGRTMIN + 5, "SIGRTMIN+5"), (32, "signal 32"), (signal.SIGRTMAX, "SIGRTMAX")]
+)
+def test_trainer_ended_by_a_signal_without_a_name_is_reported_crashed(tmp_path, number, name):
+    paths = RunPaths(tmp_path)
+    record = exit_record(paths, -number, earlier_bytes=0, oom=False)
+    assert (record["code"], record["signal"]) == (None, name)
+    assert record["message"] == f"trainer terminated by {name}: see its log"
+
+
+def test_job_whose_trainer_is_ended_by_a_real_time_signal_is_recorded(start):
+    paths = start()
+    until(paths, "running")
+    kill(process_identity(paths, "trainer"), signal.SIGRTMIN + 5)
+    assert "SIGRTMIN+5" in until(paths, "crashed").reason
+    wait_for_exit(process_identity(paths, "supervisor"))
+    assert "Traceback" not in paths.log_supervisor.read_text()
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_full_disk_names_a_checkpoint_only_where_there_is_one(tmp_path, monkeypatch, saved):
+    paths = RunPaths(tmp_path / "run")
+    paths.checkpoints.mkdir(parents=True)
+    if saved:
+        (paths.checkpoints / "step-7").mkdir()
+    monkeypatch.setattr(exits, "disk_free_mb", lambda folder: 0.0)
+    message = exit_record(paths, 1, earlier_bytes=0, oom=False)["message"]
+    assert "is full" in message and ("the last checkpoint is intact" in message) == saved
 
 
 def test_segfault_is_reported_crashed_with_last_step(start):
