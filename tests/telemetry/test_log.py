@@ -135,8 +135,9 @@ def test_concurrent_writers_do_not_interleave_lines(path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full disk to write to")
-def test_append_on_full_disk_raises_os_error():
-    with EventLog(os.devnull if not os.path.exists("/dev/full") else "/dev/full") as log:  # type: ignore[arg-type]
+def test_append_on_full_disk_raises_os_error(tmp_path):
+    with EventLog(tmp_path / "metrics.jsonl") as log, open("/dev/full", "wb") as full:
+        os.dup2(full.fileno(), log._fd)
         with pytest.raises(OSError, match="No space left"):
             log.append(update(1))
 
