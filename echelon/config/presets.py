@@ -34,46 +34,47 @@ OBS_VERSION = 2
 
 
 def quickstart() -> RunConfig:
-    """Two cores, 15 minutes: 5v5 on 60x60x20 maps against easy and medium pilots, partial observation."""
+    """Two cores, 10 minutes: 5v5 on 60x60x20 maps; imitates expert pilots, then PPO against three levels."""
     return _run(
         "quickstart",
         num_envs=64,
         total_steps=8_000_000,
-        max_minutes=15.0,
+        max_minutes=10.0,
         save_every=25,
         env=_env(60),
-        opponents=_levels(easy=1.0, medium=1.0),
+        teacher=_expert(0.2),
+        opponents=_levels(easy=1.0, medium=1.0, expert=2.0),
         eval=_evals(),
     )
 
 
 def standard() -> RunConfig:
-    """Two to eight cores, 1 hour: 5v5 on maps that grow to 100x100x20, against easy, medium and hard pilots."""
+    """Two to eight cores, 1 hour: 5v5 on 100x100x20 maps; imitates expert pilots, then PPO against three levels."""
     return _run(
         "standard",
         num_envs=64,
         bank_refresh_every=20,
-        total_steps=40_000_000,
+        total_steps=20_000_000,
         max_minutes=60.0,
         env=_env(100),
+        teacher=_expert(0.1),
+        opponents=_levels(medium=1.0, hard=1.0, expert=2.0),
+        eval=_evals(seeds=20),
+    )
+
+
+def scratch() -> RunConfig:
+    """Two to eight cores, 1 hour: the task of standard without a teacher, on maps that grow to 100x100x20."""
+    return replace(
+        standard(),
+        preset="scratch",
+        total_steps=40_000_000,
+        teacher=TeacherConfig(),
         opponents=_levels(easy=1.0, medium=2.0, hard=1.0),
         curriculum=CurriculumConfig(
             maps=True, map_small_min=50, map_small_max=60, map_large_min=80, map_large_max=100
         ),
-        eval=_evals(seeds=20),
     )  # fmt: skip
-
-
-def imitation() -> RunConfig:
-    """Two to eight cores, 1 hour: 5v5 on 100x100x20 maps; imitates expert pilots, then PPO against three levels."""
-    return replace(
-        standard(),
-        preset="imitation",
-        model=ModelConfig(init_log_std=-0.5, action_head="hybrid", recurrence="mingru"),
-        teacher=TeacherConfig(policy="heuristic:expert"),
-        opponents=_levels(medium=1.0, hard=1.0, expert=2.0),
-        curriculum=CurriculumConfig(),
-    )
 
 
 def gpu() -> RunConfig:
@@ -89,7 +90,7 @@ def gpu() -> RunConfig:
         total_steps=2_000_000_000,
         max_minutes=60.0,
         env=_env(100, num_packs=2),
-        model=ModelConfig(hidden_dim=128, lstm_hidden_dim=256, init_log_std=-0.5),
+        model=_model(hidden_dim=128, lstm_hidden_dim=256),
         ppo=_ppo(capture=True),
         opponents=_levels(easy=1.0, medium=2.0, hard=2.0, expert=1.0, past=2.0, past_every_updates=50),
         eval=_evals(),
@@ -119,7 +120,8 @@ def skirmish() -> RunConfig:
         total_steps=60_000_000,
         max_minutes=120.0,
         env=_env(100, num_packs=2),
-        opponents=_levels(easy=1.0, medium=2.0, hard=1.0, past=1.0),
+        teacher=_expert(0.1),
+        opponents=_levels(medium=2.0, hard=1.0, expert=1.0, past=1.0),
         curriculum=CurriculumConfig(packs=True, packs_two_at=500, packs_all_at=500),
         eval=_evals(seeds=20),
     )
@@ -138,17 +140,19 @@ def battle() -> RunConfig:
         max_minutes=480.0,
         keep_replays=8,
         env=_env(200, num_packs=20, packs_per_team_range=(2, 20), max_episode_seconds=120.0),
+        teacher=_expert(0.1),
         opponents=_levels(easy=1.0, medium=2.0, hard=1.0),
         eval=_evals(every_updates=200, seeds=4, at_start=False),
     )
 
 
 def league() -> RunConfig:
-    """Two cores, 1 hour: the environment of quickstart against league opponents."""
+    """Two cores, 1 hour: the environment of quickstart against league opponents, without a teacher."""
     base = quickstart()
     return replace(
         base,
         preset="league",
+        teacher=TeacherConfig(),
         total_steps=30_000_000,
         max_minutes=60.0,
         ppo=replace(base.ppo, lr=5e-4),
@@ -161,8 +165,18 @@ def league() -> RunConfig:
 
 def _run(preset: str, **settings: Any) -> RunConfig:
     """Return a run with these settings; network and PPO parameters are those of quickstart unless given."""
-    shared = {"bank_maps": 64, "save_every": 50, "model": ModelConfig(init_log_std=-0.5), "ppo": _ppo()}
+    shared = {"bank_maps": 64, "save_every": 50, "model": _model(), "ppo": _ppo()}
     return RunConfig(preset=preset, **{**shared, **settings})
+
+
+def _model(**changes: Any) -> ModelConfig:
+    """Return the network of all presets, with ``changes``."""
+    return ModelConfig(**{"init_log_std": -0.5, "action_head": "hybrid", "recurrence": "mingru", **changes})
+
+
+def _expert(imitation: float) -> TeacherConfig:
+    """Return the teacher of presets: expert pilots, imitated for a fraction ``imitation`` of the plan."""
+    return TeacherConfig(policy="heuristic:expert", imitation=imitation)
 
 
 def _env(edge: int, **changes: Any) -> EnvConfig:
@@ -223,7 +237,7 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
     "quickstart": quickstart,
     "league": league,
     "standard": standard,
-    "imitation": imitation,
+    "scratch": scratch,
     "gpu": gpu,
     "duel": duel,
     "skirmish": skirmish,

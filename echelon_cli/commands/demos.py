@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MATCHES = 100
 DEMONSTRATOR, OPPONENT = "heuristic:expert", "heuristic:hard"
 EPOCHS = 4
-CLONED_PRESET = "imitation"
+CLONED_PRESET = "standard"
 """Preset of the network of a cloned policy: its action head has switches and selectors."""
 SIDE_METAVAR = "heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY"
 

@@ -32,7 +32,7 @@ def train(config):
 
 @pytest.fixture(scope="module")
 def unablated():
-    return train(resolve("standard", None, SMALL).config)
+    return train(resolve("scratch", None, SMALL).config)
 
 
 EFFECTS = {
@@ -51,7 +51,7 @@ EFFECTS = {
 
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_ablated_run_trains(name, unablated):
-    plan = variants("standard", None, SMALL, [name], [])
+    plan = variants("scratch", None, SMALL, [name], [])
     config = plan[f"no {name}"][0].config
     result, events = train(config)
     updates = [e for e in events if isinstance(e, EventUpdate)]
@@ -64,9 +64,9 @@ def test_ablated_run_trains(name, unablated):
 
 
 def test_variants_begin_with_unchanged_run():
-    plan = variants("standard", None, MIXED, None, [])
+    plan = variants("scratch", None, MIXED, None, [])
     assert list(plan) == [WHOLE, *(f"no {name}" for name in ABLATIONS)]
-    assert plan[WHOLE][0].config == resolve("standard", None, MIXED).config and plan[WHOLE][1] == {}
+    assert plan[WHOLE][0].config == resolve("scratch", None, MIXED).config and plan[WHOLE][1] == {}
     assert "no team-mixing" not in variants("standard", None, {}, None, [])
 
 
@@ -86,18 +86,16 @@ def test_variants_accept_custom_assignments():
 
 
 def test_baselines_are_variants_that_differ_from_their_configuration():
-    plan = variants("quickstart", None, {}, None, [], baselines=True)
+    plan = variants("scratch", None, {}, None, [], baselines=True)
     assert {name: changes for name, (_, changes) in plan.items()} == {
         WHOLE: {},
         "feed-forward-ppo": {"model.memory": False},
         "mappo": {"model.critic": "central"},
-        "imitation-alone": {
-            "teacher.policy": "heuristic:expert", "teacher.imitation": 1.0, "model.action_head": "hybrid",
-        },
-    }  # fmt: skip
-    taught = variants("imitation", None, {}, ["recurrent-ppo", "mappo"], [], baselines=True)
-    assert list(taught) == [WHOLE, "recurrent-ppo", "mappo"]
-    assert all(not taught[name][0].config.teacher.policy for name in ("recurrent-ppo", "mappo"))
+        "imitation-alone": {"teacher.policy": "heuristic:expert", "teacher.imitation": 1.0},
+    }
+    taught = variants("standard", None, {}, None, [], baselines=True)
+    assert list(taught) == [WHOLE, *BASELINES]
+    assert [name for name in taught if name != WHOLE and taught[name][0].config.teacher.policy] == ["imitation-alone"]
     assert set(BASELINES) == {"recurrent-ppo", *plan} - {WHOLE}
 
 
@@ -110,4 +108,4 @@ def test_unknown_or_idle_baseline_is_a_usage_error():
         ),
     ):
         with pytest.raises(ConfigError, match=message):
-            variants("quickstart", None, {}, names, [], baselines=True)
+            variants("scratch", None, {}, names, [], baselines=True)

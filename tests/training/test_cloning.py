@@ -24,7 +24,7 @@ ENV = EnvConfig(
     world=WorldConfig(size_x=30, size_y=30, size_z=16), max_episode_seconds=4.0, truncation_bootstraps=False
 )
 STEPS, ROWS = 40, 12
-PRESET = get_preset("imitation")
+PRESET = get_preset("standard")
 CONFIG = replace(
     PRESET,
     model=ModelConfig(hidden_dim=16, lstm_hidden_dim=16, action_head="hybrid"),

@@ -51,7 +51,7 @@ BASE = {
     "ppo.gamma": 0.5, "ppo.rollout_steps": 16, "ppo.num_minibatches": 2, "ppo.tbptt_chunk_length": 8,
     "ppo.update_epochs": 2, "ppo.obs_norm": False, "ppo.amp": False, "model.kind": "classic", "model.hidden_dim": 8,
     "model.lstm_hidden_dim": 8, "env.obs_layout": "classic", "eval.seeds": 2, "eval.every_updates": 0,
-    "eval.at_start": False, "env.observe_comms": False,
+    "eval.at_start": False, "env.observe_comms": False, "model.action_head": "gaussian", "teacher.policy": "",
 }  # fmt: skip
 
 

@@ -185,7 +185,7 @@ def test_learner_imitates_teacher_of_tiny_task(small_run):
 @pytest.fixture
 def taught() -> RunConfig:
     """Six updates of battles: three imitate, two are PPO with labels, one is PPO alone."""
-    whole = get_preset("imitation")
+    whole = get_preset("standard")
     return replace(
         whole,
         num_envs=ENVS,
