@@ -271,11 +271,11 @@ class TrainingRun:
         s, c = self.session, self.session.counters
         steps = s.group.all_sum(int(s.buffer.alive.sum()))
         by_rank = s.group.all_gather(s.collector.take_episodes())
-        episodes = [record for records_of_rank, _ in by_rank for record in records_of_rank]
-        opponents = [name for _, names in by_rank for name in names]
+        episodes = [record for ended in by_rank for record in ended.records]
+        opponents = [name for ended in by_rank for name in ended.opponents]
         c.update += 1
         c.global_step += steps
-        c.episodes += len(episodes)
+        c.episodes += sum(ended.count for ended in by_rank)
         s.episode_stats.add(episodes, s.layout)
         s.source.record_outcomes(episodes, opponents)
         rates = records.activation_rates(s.buffer)

@@ -179,6 +179,8 @@ def test_learner_imitates_teacher_of_tiny_task(small_run):
     assert last.imitation_loss < 0.2 * first.imitation_loss
     assert first.flown_share == 0.0 and 0.4 < last.flown_share < 0.6 and last.pg_loss == 0.0
     assert last.vf_loss < 0.5 * first.vf_loss, "the value is learned too"
+    assert first.episodes > 0 and math.isnan(first.win_rate), "the teacher's matches are not the learner's"
+    assert math.isfinite(last.win_rate)
     assert result.evaluation is not None and result.evaluation.win_rate > 0.8, "judged without the teacher"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -118,6 +118,18 @@ class BatchedEnv(Protocol):
 
 
 @dataclass
+class EndedEpisodes:
+    """Episodes that ended; results of those that a teacher controlled at their end say nothing about the learner."""
+
+    count: int = 0
+    """All of them."""
+    records: list[Any] = field(default_factory=list)
+    """Those of environments in which the learner acts."""
+    opponents: list[str] = field(default_factory=list)
+    """The opponent of each record."""
+
+
+@dataclass
 class CollectTimes:
     """Duration of the parts of one collection [s]."""
 
@@ -188,10 +200,8 @@ class Collector:
         """Recurrent state now, [1, N, H]."""
         self.next_done = torch.ones(env.rows, device=self.device)
         """1 where the next step starts an episode [N]."""
-        self.episodes: list[Any] = []
-        """Episodes that ended since ``take_episodes``."""
-        self.episode_opponents: list[str] = []
-        """The opponent of each of them."""
+        self._flown = torch.ones(env.num_envs, dtype=torch.bool)
+        self._ended = EndedEpisodes()
         self._continues = False
         self._row_flags = torch.zeros(env.rows, dtype=torch.bool, device=self.device)
         width = env.obs_dim + policy.central_dim
@@ -206,6 +216,7 @@ class Collector:
             self.teacher.set_active(teaching.has_labels)
         self.teaching = teaching
         flown = flown_by_learner(self.env.num_envs, self.first_env, teaching.flown)
+        self._flown = flown
         self._flies.copy_(flown.to(self.device)[self.env.env_of_row].unsqueeze(-1))
 
     @property
@@ -335,15 +346,16 @@ class Collector:
         any_over = bool(over.any())
         if any_over:
             ended = env.pop_episodes()
-            self.episodes += ended
-            self.episode_opponents += [self.opponents.names[record.env] if self.opponents else "" for record in ended]
+            own = [record for record in ended if self._flown[record.env]]
+            self._ended.count += len(ended)
+            self._ended.records += own
+            self._ended.opponents += [self.opponents.names[record.env] if self.opponents else "" for record in own]
         if self.opponents is not None:
             self.opponents.after_step(over, any_over)
 
-    def take_episodes(self) -> tuple[list[Any], list[str]]:
-        """Return the episodes that ended since the last call, and the opponent of each."""
-        taken = self.episodes, self.episode_opponents
-        self.episodes, self.episode_opponents = [], []
+    def take_episodes(self) -> EndedEpisodes:
+        """Return the episodes that ended since the last call."""
+        taken, self._ended = self._ended, EndedEpisodes()
         return taken
 
     def _add_truncation_bonus(self, t: int) -> None:
