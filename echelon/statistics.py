@@ -1,9 +1,14 @@
-"""Statistics of experiments: intervals of win rates, and aggregates over training seeds and tasks.
+"""Statistics of experiments: intervals of win rates, aggregates over training seeds and tasks, values of a meta-game.
 
 Scores of an algorithm are an array ``[N, K]``: N training seeds, K tasks (such as win rates against K opponents). Few
 seeds are usual, so aggregates are interquartile means with bootstrap intervals that are stratified by task, and two
-algorithms are compared by the probability of improvement (Agarwal et al., 2021). numpy is loaded on first use: light
-modules need only the Wilson interval.
+algorithms are compared by the probability of improvement (Agarwal et al., 2021).
+
+A meta-game of N policies is the array ``[N, N]`` of their scores per match, ``[i, j]`` that of i against j: wins plus
+half the draws. It is symmetric with value 1/2. Policies are compared by its Nash equilibrium of maximum entropy
+(Balduzzi et al., 2018), which duplicates do not change, and by alpha-rank (Omidshafiei et al., 2019).
+
+numpy is loaded on first use: light modules need only the Wilson interval.
 """
 
 from __future__ import annotations
@@ -24,6 +29,19 @@ RESAMPLES = 2000
 """Bootstrap samples of an interval."""
 QUARTER = 0.25
 """Fraction of the scores that an interquartile mean leaves out at each end."""
+POPULATION = 50
+"""Population size of alpha-rank."""
+TIE = 1e-9
+"""Distance from 1/2 below which a score is a tie, and of a policy's score from the value below which it is attained."""
+GAP, CENTRING, BOUNDARY = 1e-13, 0.1, 0.95
+"""Interior-point method: duality gap per variable at its end, factor of it aimed at in a step, share of the way to the
+boundary that a step may go."""
+MAX_STEPS = 60
+"""Most steps of an iteration; a game of 60 policies takes 25."""
+DECREMENT = 1e-18
+"""Squared Newton decrement at which an iteration ends."""
+CHUNK = 1 << 20
+"""Scores of bootstrap samples that are held at a time."""
 
 
 class Estimate(NamedTuple):
@@ -34,8 +52,11 @@ class Estimate(NamedTuple):
     high: float
 
 
-def wilson_interval(wins: int, episodes: int, z: float = Z_95) -> tuple[float, float]:
-    """Return the Wilson score interval (1927) of a win rate; [0, 1] without episodes."""
+def wilson_interval(wins: float, episodes: int, z: float = Z_95) -> tuple[float, float]:
+    """Return the Wilson score interval (1927) of a win rate; [0, 1] without episodes.
+
+    With draws as half a win it is the interval of a score, and too wide rather than too narrow.
+    """
     if episodes == 0:
         return 0.0, 1.0
     rate, z2 = wins / episodes, z * z
@@ -145,3 +166,158 @@ def _scores(name: str, scores: ArrayLike) -> np.ndarray:
 def _require_equal(what: str, x: int, y: int) -> None:
     if x != y:
         raise ValueError(f"x has {x} {what} and y has {y}, expected equal numbers")
+
+
+def nash_weights(scores: ArrayLike) -> np.ndarray:
+    """Return the weights ``[N]`` of the Nash equilibrium of maximum entropy of a meta-game ``[N, N]``.
+
+    No policy scores more than 1/2 against the mixture. It has weight on every policy that any equilibrium plays.
+    An interior-point method finds the equilibria, Newton steps the most even one of them: the support is exact, weights
+    are to 1e-6 where there are several equilibria. Raises ``ValueError`` where the scores are no such game.
+    """
+    import numpy as np
+
+    gains = _gains(scores)
+    weights, slack = _central_equilibrium(gains[None])
+    found = np.zeros(len(gains))
+    support = weights[0] > slack[0]
+    found[support] = _most_even(gains, support, weights[0, support])
+    return found
+
+
+def nash_support(scores: ArrayLike) -> np.ndarray:
+    """Return whether each policy is in the support of the equilibrium ``[..., N]`` of meta-games ``[..., N, N]``."""
+    gains = _gains(scores)
+    weights, slack = _central_equilibrium(gains.reshape(-1, *gains.shape[-2:]))
+    return (weights > slack).reshape(gains.shape[:-1])
+
+
+def support_frequency(
+    results: ArrayLike, scores: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
+) -> np.ndarray:
+    """Return the share ``[N]`` of bootstrap samples in which each policy is in the support of the equilibrium.
+
+    ``results [N, N, 3]`` counts wins, draws and losses of each row against each column. A sample draws the matches of
+    every pair with replacement; a pair without matches keeps its ``scores [N, N]``.
+    """
+    import numpy as np
+
+    games, counts = _gains(scores) + 0.5, np.asarray(results, np.int64)
+    n, rng = len(games), np.random.default_rng(seed)
+    rows, columns = np.nonzero(np.triu(counts.sum(-1) > 0, 1))
+    played = counts[rows, columns]
+    matches = played.sum(-1)
+    found, per_chunk = np.zeros(n), max(1, CHUNK // (n * n))
+    for first in range(0, resamples, per_chunk):
+        size = min(per_chunk, resamples - first)
+        drawn = rng.multinomial(matches, played / matches[:, None], size=(size, len(rows)))
+        sample = np.broadcast_to(games, (size, n, n)).copy()
+        sample[:, rows, columns] = (drawn[..., 0] + drawn[..., 1] / 2) / matches
+        sample[:, columns, rows] = 1.0 - sample[:, rows, columns]
+        found += nash_support(sample).sum(0)
+    return found / resamples
+
+
+def alpha_rank(scores: ArrayLike, population: int = POPULATION) -> np.ndarray:
+    """Return the mass ``[N]`` of each policy of a meta-game under alpha-rank, in the limit of strong selection.
+
+    In a population of one policy a mutant takes over with probability 1 where it scores more than 1/2 against the
+    residents, 1 / ``population`` where exactly 1/2, and else 0. The mass is the stationary distribution of these
+    transitions. It is unique: between any two policies there is a transition.
+    """
+    import numpy as np
+
+    gains = _gains(scores)
+    n = len(gains)
+    takes_over = np.where(gains > TIE, 1.0, np.where(gains < -TIE, 0.0, 1.0 / population))
+    np.fill_diagonal(takes_over, 0.0)
+    # mutants are drawn evenly from the other policies; a column is the residents' policy
+    flow = takes_over / max(1, n - 1)
+    flow -= np.diag(flow.sum(0))
+    flow[0] = 1.0
+    mass = np.clip(np.linalg.solve(flow, np.eye(n)[0]), 0.0, None)
+    return mass / mass.sum()
+
+
+def _gains(scores: ArrayLike) -> np.ndarray:
+    """Return the scores of meta-games ``[..., N, N]`` above 1/2, exactly antisymmetric."""
+    import numpy as np
+
+    games = np.asarray(scores, float)
+    if games.ndim < 2 or games.shape[-1] != games.shape[-2] or games.size == 0:
+        raise ValueError(f"scores has shape {games.shape}, expected policies x policies, at least one")
+    if not np.isfinite(games).all():
+        raise ValueError("scores contains a value that is not finite, expected numbers")
+    transposed = np.swapaxes(games, -1, -2)
+    if np.abs(games + transposed - 1.0).max() > TIE:
+        raise ValueError("scores of a pair do not add up to 1, expected wins plus half the draws per match")
+    return (games - transposed) / 2.0
+
+
+def _central_equilibrium(gains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return an equilibrium of each meta-game with ``gains [B, N, N]``, not normalised, and the losses of each policy.
+
+    Of a policy's weight and its loss against the mixture, ``[B, N]`` each, exactly one is 0; the weights are positive
+    where those of any equilibrium are. A path-following method on the self-dual embedding of ``-gains @ x >= 0``, which
+    starts at its centre (Ye, Todd and Mizuno, 1994): ``s = m @ x + q`` with a skew-symmetric m and ``x_i s_i`` equal.
+    """
+    import numpy as np
+
+    batch, n, _ = gains.shape
+    m = np.zeros((batch, n + 1, n + 1))
+    m[:, :n, :n], m[:, :n, n] = -gains, 1.0 + gains.sum(-1)
+    m[:, n, :n] = -m[:, :n, n]
+    x, s, diagonal = np.ones((batch, n + 1)), np.ones((batch, n + 1)), np.arange(n + 1)
+    for _ in range(MAX_STEPS):
+        gap = (x * s).mean(-1, keepdims=True)
+        if gap.max() < GAP:
+            break
+        system = x[:, :, None] * m
+        system[:, diagonal, diagonal] += s
+        target = np.where(gap < GAP, gap, CENTRING * gap)
+        dx = np.linalg.solve(system, (target - x * s)[..., None])[..., 0]
+        ds = (m @ dx[..., None])[..., 0]
+        fastest = np.minimum((dx / x).min(-1, keepdims=True), (ds / s).min(-1, keepdims=True))
+        step = np.minimum(1.0, BOUNDARY / np.maximum(-fastest, TIE))
+        x, s = x + step * dx, s + step * ds
+    return x[:, :n], s[:, :n]
+
+
+def _most_even(gains: np.ndarray, support: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the weights ``[S]`` of the equilibrium of maximum entropy, given positive ones of all ``support [N]``.
+
+    Newton's method within the plane of the equalities (policies in the support lose nothing, weights add up to 1); the
+    others may not win, which a vanishing logarithmic barrier sees to.
+    """
+    import numpy as np
+
+    p = weights / weights.sum()
+    loss = -gains[:, support] @ p
+    tight = support | (loss < TIE)
+    equal = np.vstack([gains[tight][:, support], np.ones(len(p))])
+    _, singular, basis = np.linalg.svd(equal)
+    free = basis[np.count_nonzero(singular > TIE * singular[0]) :].T
+    p = p - np.linalg.pinv(equal, rcond=TIE) @ (equal @ p - np.eye(len(equal))[-1])
+    against = -gains[~tight][:, support]
+
+    def value(q: np.ndarray, barrier: float) -> float:
+        losses = against @ q
+        if min(q.min(), losses.min(initial=1.0)) <= 0.0:
+            return math.inf
+        return float(q @ np.log(q) - barrier * np.log(losses).sum())
+
+    barrier = CENTRING if free.size else 0.0
+    while barrier > GAP:
+        for _ in range(MAX_STEPS):
+            losses = against @ p
+            gradient = free.T @ (np.log(p) + 1.0 - barrier * against.T @ (1.0 / losses))
+            curvature = np.diag(1.0 / p) + barrier * (against.T / losses**2) @ against
+            step = -np.linalg.solve(free.T @ curvature @ free, gradient)
+            decrement, length, before = -float(gradient @ step), 1.0, value(p, barrier)
+            while length > TIE and value(p + length * free @ step, barrier) > before - 1e-4 * length * decrement:
+                length /= 2.0
+            if decrement < DECREMENT or length <= TIE:
+                break
+            p = p + length * free @ step
+        barrier *= CENTRING
+    return p

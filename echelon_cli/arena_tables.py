@@ -10,8 +10,19 @@ from echelon_cli.output import figure, percent
 
 BAR_WIDTH = 32
 """Width of a drawn interval [columns]."""
-PAIRS_WIDTH = 9
-"""Characters of an entry's name above a column of the head-to-head table."""
+SCORE_FORMS = ("{score} ±{half} /{matches}", "{score}±{half}/{matches}", "{score}±{half}", "{score}{mark}", "{score}")
+"""Cells of the head-to-head table; the first form that fits is printed."""
+NAME_SHARE = 4
+"""Part of the screen that names of the head-to-head table may take: one in four columns."""
+DIAGONAL, EVEN = "·", 0.5
+SCORE_PARTS = {
+    "{half}": "±: half of the 95 % interval",
+    "{matches}": "/: matches",
+    "{mark}": "*: the 95 % interval excludes 50",
+}
+"""Parts of a cell beside the score, and what they are."""
+SMALLEST_WEIGHT = 5e-4
+"""Smallest weight in a mixture that is printed."""
 INSIDE, MIDDLE, OUTSIDE = "─", "●", " "
 RIGHT = ("rating", "±", "games", "won", "drawn", "lost", "#")
 
@@ -138,19 +149,75 @@ def _two(row: dict[str, Any], name: str, digits: int) -> str:
 
 
 def show_pairs(found: dict[str, Any]) -> None:
-    """Print the score of each row's entry against each column's, and cycles of three."""
-    entries = found["entries"]
-    scores = {
-        (p["id"], p["against"]): f"{percent(p['score'])} /{p['wins'] + p['draws'] + p['losses']}"
-        for p in found["pairs"]
-    }
-    names = [e["name"][:PAIRS_WIDTH] for e in entries]
+    """Print the score of each row's entry against each column's, the values of the meta-game, and cycles of three."""
+    entries, pairs = found["entries"], {(p["id"], p["against"]): p for p in found["pairs"]}
+    numbers = [str(number) for number in range(1, len(entries) + 1)]
+    names = [entry["name"][: output.console().width // NAME_SHARE] for entry in entries]
+    form, rows = "", []
+    for form in SCORE_FORMS:
+        rows = [
+            (number, name, *(_cell(form, pairs.get((one["id"], other["id"])), one is other) for other in entries))
+            for number, name, one in zip(numbers, names, entries, strict=True)
+        ]
+        if output.fits(("#", "score of", *numbers), rows):
+            break
     output.show_table(
-        ("score against", *names),
-        [(e["name"], *(scores.get((e["id"], other["id"]), "") for other in entries)) for e in entries],
-        right=names,
-        optional=names[::-1],
+        ("#", "score of", *numbers), rows, right=("#", *numbers), unwrapped=("score of",), optional=numbers[::-1]
     )
-    output.print_line("score (win 1, draw 0.5) / matches", style="dim")
+    output.print_line("score against the entry of each column [%]; a draw counts half", style="dim")
+    parts = [text for field, text in SCORE_PARTS.items() if field in form]
+    counts = {_matches(pair) for pair in found["pairs"]}
+    if len(counts) == 1 and "matches" not in form:
+        parts.append(f"matches of each pair: {counts.pop()}")
+    if parts:
+        output.print_line("; ".join(parts), style="dim")
+    _show_metagame(found, dict(zip((entry["id"] for entry in entries), zip(numbers, names, strict=True), strict=True)))
     for cycle in found["cycles"]:
         output.print_line(f"cycle: {' beats '.join([*cycle, cycle[0]])}")
+
+
+def _cell(form: str, pair: dict[str, Any] | None, is_diagonal: bool) -> str:
+    """Return the score of a pair as text; empty for a pair without matches."""
+    if pair is None:
+        return DIAGONAL if is_diagonal else ""
+    half = (pair["score_high"] - pair["score_low"]) / 2
+    mark = " " if pair["score_low"] <= EVEN <= pair["score_high"] else "*"
+    return form.format(score=f"{100 * pair['score']:.0f}", half=f"{100 * half:.0f}", mark=mark, matches=_matches(pair))
+
+
+def _matches(pair: dict[str, Any]) -> int:
+    return pair["wins"] + pair["draws"] + pair["losses"]
+
+
+def _show_metagame(found: dict[str, Any], shown: dict[str, tuple[str, str]]) -> None:
+    """Print Nash weight and alpha-rank of every entry; ``shown`` has number and name by id."""
+    game = found["metagame"]
+    if not game["entries"]:
+        return
+    columns = ("nash", "in support", "alpha-rank", "nash-averaged", "matches")
+    output.print_line()
+    output.show_table(
+        ("#", "name", *columns),
+        [
+            (*shown[row["id"]], _weight(row["nash"]), percent(row["support"]), _weight(row["alpha_rank"]),
+             f"{row['nash_averaged']:.1%}", row["matches"])
+            for row in game["entries"]
+        ],
+        right=("#", *columns),
+        unwrapped=("name",),
+        optional=("matches",),
+    )  # fmt: skip
+    for line in (
+        "nash: weight in the maximum-entropy equilibrium; nash-averaged: score against it",
+        f"in support: share of {game['resamples']} bootstrap samples of the matches that give it weight",
+        f"alpha-rank: mass in a population of {game['population']} under strong selection",
+    ):
+        output.print_line(line, style="dim")
+    if game["unplayed"]:
+        output.print_line(
+            f"{game['unplayed']} of {game['pairs']} pairs were not played and have the score that the ratings expect"
+        )
+
+
+def _weight(value: float) -> str:
+    return f"{value:.1%}" if value >= SMALLEST_WEIGHT else "-"

@@ -128,6 +128,12 @@ def show_table(
         print_line(f"omitted (too narrow): {', '.join(omitted)}", style="dim")
 
 
+def fits(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bool:
+    """Return whether a table fits the screen with all its columns unwrapped."""
+    cells = zip(columns, *rows, strict=True)
+    return sum(max(_width(visible(str(cell))) for cell in column) + GAP for column in cells) - GAP <= console().width
+
+
 Line = Sequence[tuple[str, str]]
 """Text and style of each cell of a table's line."""
 

@@ -198,12 +198,12 @@ def matches(
 
 @app.command("head-to-head")
 def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
-    """Show scores between entries, and cycles of three in which each beats the next."""
-    from echelon.arena.standings import head_to_head as read_pairs
+    """Show scores between entries with intervals, their Nash equilibrium and alpha-rank, and cycles of three."""
+    from echelon.arena.metagame import cross_play
     from echelon_cli import arena_tables
 
     with open_league(read_only=True) as store:
-        found = read_pairs(store, retired=retired)
+        found = cross_play(store, retired=retired)
     output.show_json(found) if as_json else arena_tables.show_pairs(found)
     return output.DONE
 

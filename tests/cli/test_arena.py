@@ -42,7 +42,14 @@ def test_arena_run_plays_rounds_and_shows_ratings(capsys):
     remaining = reported(capsys, "matches", "--recorded")
     assert len(remaining) == 2 and (find_run(remaining[0]["job"]).root / remaining[0]["replay"]).is_file()
     assert len(reported(capsys, "matches", "--entry", "hard", "-n", "3")) == 3
-    assert len(reported(capsys, "head-to-head")["pairs"]) == 20
+    pairs = reported(capsys, "head-to-head")
+    assert len(pairs["pairs"]) == 20 and all(p["score_low"] <= p["score"] <= p["score_high"] for p in pairs["pairs"])
+    game = pairs["metagame"]
+    assert (game["pairs"], game["unplayed"], game["population"]) == (10, 0, 50)
+    assert {row["id"].partition(":")[2] for row in game["entries"]} == set(DEFAULT_LEVELS)
+    for weight in ("nash", "alpha_rank"):
+        assert sum(row[weight] for row in game["entries"]) == pytest.approx(1.0)
+    assert all(row["nash_averaged"] < 0.5 + 1e-9 and row["matches"] == 8 for row in game["entries"])
     assert reported(capsys, "recompute") == {"periods": 1, "changed": {}}
     medium = reported(capsys, "entries", "medium")
     assert medium["style"]["mechs"] == 40 and len(medium["history"]) == 1

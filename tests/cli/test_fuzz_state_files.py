@@ -23,6 +23,7 @@ import torch
 from echelon.arena import database, standings
 from echelon.arena.behaviour import style_means
 from echelon.arena.league import League
+from echelon.arena.metagame import cross_play
 from echelon.arena.store import Store
 from echelon.config import RunConfig
 from echelon.jobs.config_layers import flatten, resolve, validate
@@ -237,7 +238,7 @@ def read_league(path: Path) -> None:
             {"entries": standings.standings(store, retired=True), "unfinished": standings.unfinished_rounds(store)}
         ),
         lambda store: arena_tables.show_matches(standings.matches(store, limit=20)),
-        lambda store: arena_tables.show_pairs(standings.head_to_head(store, retired=True)),
+        lambda store: arena_tables.show_pairs(cross_play(store, retired=True)),
         lambda store: arena_tables.show_entries(
             [{**r, "style": style_means(standings.style_sums(store, r["id"]))} for r in standings.standings(store)]
         ),

@@ -100,3 +100,45 @@ def test_progress_of_an_arena_job_counts_its_rounds(tmp_path, number, state, pla
         log.append(EventStart(device="cpu", preset="arena"))
         log.append(EventRound(round=number, state=state, rounds=2, matches=80, played=played))
     assert run_row(paths).progress == progress
+
+
+def head_to_head(count: int) -> dict:
+    """Return results of entries of which each beats those after it in three matches of four."""
+    ids, pairs = [f"entry {i:02d} of a long name" for i in range(count)], []
+    for one in ids:
+        for other in ids:
+            wins = 75 if one < other else 25
+            row = {"wins": wins, "draws": 0, "losses": 100 - wins, "score": wins / 100}
+            bounds = {"score_low": wins / 100 - 0.09, "score_high": wins / 100 + 0.09}
+            if one != other:
+                pairs.append({"id": one, "against": other, **row, **bounds})
+    values = {"nash": 0.125, "support": 0.5, "alpha_rank": 0.0, "nash_averaged": 0.5, "matches": 100}
+    game = {"entries": [{"id": i, **values} for i in ids], "pairs": 3, "unplayed": 1, "resamples": 99, "population": 50}
+    names = [{"id": i, "name": i} for i in ids]
+    return {"entries": names, "pairs": pairs, "cycles": [("a", "b", "c")], "metagame": game}
+
+
+@pytest.mark.parametrize(
+    ("width", "count", "cell", "legend"),
+    [
+        (80, 3, "75 ±9 /100", "±: half of the 95 % interval; /: matches"),
+        (80, 5, "75±9/100", "/: matches"),
+        (80, 7, "75±9", "matches of each pair: 100"),
+        (80, 10, "75*", "*: the 95 % interval excludes 50"),
+        (160, 8, "75 ±9 /100", "/: matches"),
+        (160, 34, "75", "omitted (too narrow): 34"),
+    ],
+)
+def test_head_to_head_table_uses_the_widest_cells_that_fit(capsys, monkeypatch, width, count, cell, legend):
+    monkeypatch.setattr(output, "PIPE_WIDTH", width)
+    output.console.cache_clear()
+    arena_tables.show_pairs(head_to_head(count))
+    output.console.cache_clear()
+    lines = capsys.readouterr().out.splitlines()
+    assert cell in [text.strip() for text in lines[1].split("  ")] and any(legend in line for line in lines)
+    assert all(len(line) <= width for line in lines if not line.startswith("omitted"))
+    row = next(line.split() for line in lines if "12.5%" in line)
+    assert row[-5:] == ["12.5%", "50%", "-", "50.0%", "100"]
+    assert lines[-2:] == [
+        "1 of 3 pairs were not played and have the score that the ratings expect", "cycle: a beats b beats c beats a"
+    ]  # fmt: skip
