@@ -7,13 +7,13 @@ file that is still being written. This module does not import the simulator.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,15 @@ from echelon.replay.schema import (
 )
 from echelon.replay.timeline import Timeline
 from echelon.replay.validate import FIRST_CHUNK, ChunkRef, check_ref, parse_chunk, parse_header, parse_index
+from echelon.state_files import IrregularFileError, open_regular
 
 NO_OUTCOME = {"winner": UNDECIDED, "reason": ""}
+TIMELINE_BYTES = 2**30
+"""Decompressed bytes of chunks from which the timeline of an unclosed file is computed; later chunks are not in it."""
+STEP_BYTES, CHUNK_COST = 2**22, 2**16
+"""Decompressed bytes of one step of that computation, and the bytes that a chunk counts as besides its own."""
+Opener = Callable[[Path], BinaryIO]
+"""Opens a file for reading."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +62,18 @@ class Chunk:
 
 
 class Replay:
-    """A replay file open for reading; a context manager. Invalid files raise ``ReplayError``."""
+    """A replay file open for reading; a context manager. Invalid files raise ``ReplayError``.
 
-    def __init__(self, path: Path | str) -> None:
+    ``open_file`` opens the file and its world.
+    """
+
+    def __init__(self, path: Path | str, open_file: Opener = open_regular) -> None:
         self.path = Path(path)
-        self._file = open(self.path, "rb")  # noqa: SIM115 - it lives as long as the reader
+        self._open_file = open_file
+        try:
+            self._file = open_file(self.path)
+        except IrregularFileError:
+            raise ReplayError(f"{self.path.name!r} is a folder, pipe or device, expected an .ecr file") from None
         try:
             self._size = codec.check_magic(self._file, self.path.name)
             self.chunks: list[ChunkRef] = []
@@ -69,7 +83,7 @@ class Replay:
             self._end, self._scanned = len(MAGIC), -1
             self.header = self._open()
             self._layout = Layout(self.header["columns"], self.header["mechs"])
-            self._timeline, self._timeline_chunks = Timeline(self.header), 0
+            self._timeline, self._timeline_chunks, self._timeline_bytes = Timeline(self.header), 0, 0
             self._tables = {str(table["name"]): Layout(table["columns"]) for table in self.header["tables"]}
         except BaseException as error:
             self._file.close()
@@ -93,6 +107,10 @@ class Replay:
     def closed(self) -> bool:
         """Whether the file was closed."""
         return self._file.closed
+
+    def status(self) -> os.stat_result:
+        """Return inode, size and modification time of the open file."""
+        return os.fstat(self._file.fileno())
 
     @property
     def complete(self) -> bool:
@@ -138,7 +156,7 @@ class Replay:
 
         Chunks are read up to the first invalid one, as in a truncated file.
         """
-        size = os.fstat(self._file.fileno()).st_size
+        size = self.status().st_size
         if self.index is not None or size == self._scanned:
             return len(self.chunks)
         self._size = self._scanned = size
@@ -191,14 +209,27 @@ class Replay:
 
     def timeline(self) -> dict[str, Any]:
         """Return series, markers and outcome: from the index, or computed from the chunks of an unclosed file."""
+        while not self.extend_timeline():
+            pass
         if self.index is not None:
             return {name: self.index[name] for name in ("series", "markers", "outcome")}
-        for n in range(self._timeline_chunks, len(self.chunks)):
-            chunk = self.chunk(n)
-            self._timeline.add(chunk.frames, chunk.tables["events"], chunk.ref.tick0)
-            self._timeline_chunks = n + 1
         outcome = {**NO_OUTCOME, "ticks": self.ticks, **self._timeline.last} if self.chunks else None
         return {**self._timeline.index(), "outcome": outcome}
+
+    def extend_timeline(self) -> bool:
+        """Add ``STEP_BYTES`` of chunks to the timeline of an unclosed file, one at least; True if it has all."""
+        if self.index is not None:
+            return True
+        added = 0
+        while self._timeline_chunks < len(self.chunks) and self._timeline_bytes < TIMELINE_BYTES:
+            if added > STEP_BYTES:
+                return False
+            size = codec.read_head(self._file, self.chunks[self._timeline_chunks].offset).raw
+            chunk = self.chunk(self._timeline_chunks)
+            self._timeline.add(chunk.frames, chunk.tables["events"], chunk.ref.tick0)
+            self._timeline_chunks, self._timeline_bytes = self._timeline_chunks + 1, self._timeline_bytes + size
+            added += size + CHUNK_COST
+        return True
 
     @cached_property
     def world(self) -> bytes:
@@ -210,7 +241,8 @@ class Replay:
         name, sha, size = self.path.name, self.header["world"]["sha256"], self.header["world"]["size"]
         expected = WORLD_HEAD.size + prod(size)
         if self._world_head is None:
-            payload = read_world(self.path.parent / WORLDS_FOLDER / f"{sha}{WORLD_SUFFIX}", expected)
+            stored = self.path.parent / WORLDS_FOLDER / f"{sha}{WORLD_SUFFIX}"
+            payload = read_world(stored, expected, self._open_file)
         elif self._world_head.raw == expected:
             payload = self._payload(self._world_head)
         else:
@@ -227,14 +259,12 @@ class Replay:
         return np.frombuffer(self.world, np.uint8, offset=WORLD_HEAD.size).reshape(y, x, z)
 
 
-def read_world(path: Path, size: int) -> bytes:
+def read_world(path: Path, size: int, open_file: Opener = open_regular) -> bytes:
     """Return the payload of ``size`` bytes of a stored world; ``ReplayError`` if it is missing or damaged."""
     try:
-        if not path.is_file():  # a pipe of this name would never end
-            raise FileNotFoundError(path)
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             stored = file.read(min(os.fstat(file.fileno()).st_size, MAX_RAW_BYTES))
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, IrregularFileError):
         expected = f"{WORLDS_FOLDER}/{path.name} beside the replay"
         raise ReplayError(f"world {path.stem!r} is missing, expected {expected}") from None
     try:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.replay.columns import TEAMS, Ints, bounds
-from echelon.replay.schema import MARKERS, MAX_MARKERS, EventKind, MechFlag
+from echelon.replay.schema import MARKER_TABLE, MARKERS, MAX_MARKERS, EventKind, MechFlag
 from echelon.replay.schema import SERIES as SERIES_TABLE
 
 TEAM_NAMES = ("blue", "red")
@@ -21,6 +21,29 @@ SERIES = (*SUMMED, "damage")
 MARKED = [int(kind) for kind in MARKERS]
 SAMPLED = ("score", "flags", "hp")
 """Columns that series are computed from."""
+
+
+class _Rows:
+    """Rows of numbers in one array that doubles as it fills."""
+
+    def __init__(self, *shape: int, dtype: type[np.generic]) -> None:
+        self._data: NDArray[Any] = np.zeros((0, *shape), dtype)
+        self.count = 0
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Add rows ``[n, ...]`` at the end."""
+        end = self.count + len(rows)
+        if end > len(self._data):
+            larger = np.zeros((max(end, 2 * len(self._data)), *self._data.shape[1:]), self._data.dtype)
+            larger[: self.count] = self.rows
+            self._data = larger
+        self._data[self.count : end] = rows
+        self.count = end
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """The rows ``[count, ...]``."""
+        return self._data[: self.count]
 
 
 class Timeline:
@@ -36,11 +59,13 @@ class Timeline:
         self._scale = {str(c["name"]): float(c["scale"]) for c in header["columns"]}
         events = {str(table["name"]): table["columns"] for table in header["tables"]}.get("events", [])
         self._damage_scale = next((float(c["scale"]) for c in events if c["name"] == "value"), 1.0)
-        self._seconds: list[list[list[float]]] = []
-        """Sums ``[name][team]`` at each second."""
-        self._dealt: list[list[float]] = [[0.0] * TEAMS]
-        """Damage ``[team]`` during each second, and since the last."""
-        self._markers: list[list[int]] = []
+        self._seconds = _Rows(len(SUMMED), TEAMS, dtype=np.float64)
+        """Sums ``[name, team]`` at each second."""
+        self._dealt = _Rows(TEAMS, dtype=np.float64)
+        """Damage ``[team]`` during each second."""
+        self._undated = np.zeros(TEAMS)
+        """Damage ``[team]`` since the last second."""
+        self._markers = _Rows(len(MARKER_TABLE.columns), dtype=np.int64)
         self._last: list[list[float]] | None = None
 
     def add(self, frames: Mapping[str, Ints], events: Mapping[str, Ints], tick0: int) -> None:
@@ -53,23 +78,22 @@ class Timeline:
         ticks = frames["tick"][new, 0] + tick0
         ends = np.zeros(0, np.int64)
         if len(ticks):
-            second = np.arange(len(self._seconds), int(ticks[-1] / self._hz) + 1)
+            second = np.arange(self._seconds.count, int(ticks[-1] / self._hz) + 1)
             at = np.minimum(np.searchsorted(ticks, second * self._hz), len(ticks) - 1)
             ends = ticks[at]
-            self._seconds += sums[at].tolist()
+            self._seconds.append(sums[at])
             self._last = sums[-1].tolist()
         self._add_damage(events, tick0, ends)
-        marked = np.flatnonzero(np.isin(events["kind"], MARKED))[: MAX_MARKERS - len(self._markers)]
+        marked = np.flatnonzero(np.isin(events["kind"], MARKED))[: MAX_MARKERS - self._markers.count]
         columns = (events["tick"][marked] + tick0, *(events[name][marked] for name in ("kind", "who", "whom")))
-        self._markers += np.stack(columns, axis=1).tolist()
+        self._markers.append(np.stack(columns, axis=1))
 
     def index(self) -> dict[str, Any]:
         """Return ``series`` and ``markers`` as in an index."""
-        count = len(self._seconds)
-        sums = np.array(self._seconds, np.float64).reshape(count, len(SUMMED), TEAMS)
-        series = {name: sums[:, i].T.tolist() for i, name in enumerate(SUMMED)}
-        series["damage"] = np.round(np.array(self._dealt[:count]).reshape(count, TEAMS), 1).T.tolist()
-        return {"series": {"second": list(range(count)), **series}, "markers": sorted(self._markers)}
+        series = {name: self._seconds.rows[:, i].T.tolist() for i, name in enumerate(SUMMED)}
+        series["damage"] = np.round(self._dealt.rows, 1).T.tolist()
+        seconds = list(range(self._seconds.count))
+        return {"series": {"second": seconds, **series}, "markers": sorted(self._markers.rows.tolist())}
 
     @property
     def last(self) -> dict[str, list[float]]:
@@ -92,10 +116,11 @@ class Timeline:
         hits, attacker, target = hits[valid], attacker[valid], target[valid]
         hostile = self._team[attacker] != self._team[target]
         dealt = np.zeros((len(ends) + 1, TEAMS))
-        dealt[0] = self._dealt.pop()
+        dealt[0] = self._undated
         second = np.searchsorted(ends, events["tick"][hits[hostile]] + tick0)
         np.add.at(dealt, (second, self._team[attacker[hostile]]), events["value"][hits[hostile]] * self._damage_scale)
-        self._dealt += dealt.tolist()
+        self._dealt.append(dealt[:-1])
+        self._undated = dealt[-1].copy()
 
 
 def pack_series(series: Mapping[str, Any]) -> Ints:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import http.client
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import urllib.request
@@ -32,15 +35,20 @@ from echelon.server.connections import (
     within_descriptors,
 )
 from echelon.server.live import NoticeHub
+from echelon.server.pools import add_pools
 from echelon.server.response_cache import ResponseCache
 from echelon.server.responses import CATALOGUE, LEAGUE, RESPONSE_CACHE
 from echelon.server.security import Access, access_middleware
+from echelon.state_files import parse_json
 
 DEFAULT_PORT = 8400
 PORT_ATTEMPTS = 20
 SERVER_FILE = ".server.json"
 """File in the home folder with the address and process id of its server."""
 LOG = logging.getLogger(__name__)
+LOOPBACK_URL = re.compile(r"http://127\.0\.0\.1:[0-9]{1,5}/", re.ASCII)
+"""Addresses that the file may name; any other is not asked, nor opened in a browser."""
+MAX_HEALTH_BYTES = 65536
 HEALTH_TIMEOUT_S = 1.0  # of the health request to a server that may already run
 BACKLOG = 128
 """Length of the queue of connections not accepted yet."""
@@ -59,6 +67,7 @@ def make_app(home: Path | str | None, access: Access, league: Path | None = None
     app[LEAGUE] = league or league_path(home)
     app[RESPONSE_CACHE] = ResponseCache()
     app[routes.HUB] = NoticeHub(app[CATALOGUE])
+    add_pools(app)
     for path, handler in routes.ROUTES:
         app.router.add_get(path, handler)
     app.router.add_get("/", routes.page)
@@ -88,8 +97,13 @@ def open_socket(host: str, port: int | None) -> socket.socket:
             return bound
         except OSError as error:
             bound.close()
-            if isinstance(error, socket.gaierror) or error.errno == 99:
+            if isinstance(error, socket.gaierror):
+                raise ValueError(f"address {host!r} is unknown, expected one of this machine; try 127.0.0.1") from None
+            if error.errno == errno.EADDRNOTAVAIL:
                 raise ValueError(f"address {host!r} does not belong to this machine") from None
+            if port is not None and error.errno != errno.EADDRINUSE:
+                reason = error.strerror or error
+                raise ValueError(f"port {port} of {host} cannot be opened: {reason}; try a larger one") from None
     raise PortTakenError(f"port {port} of {host} is in use, expected a free one; omit --port to pick one automatically")
 
 
@@ -104,15 +118,16 @@ def address(access: Access, fragment: str = "") -> str:
 def running_server(home: Path | str | None) -> str | None:
     """Return the URL of a server that already serves ``home`` on this machine, else None."""
     entry = read_json(runs_home(home) / SERVER_FILE)
-    if not entry or not str(entry.get("url", "")).startswith("http://127.0.0.1:"):
+    url = LOOPBACK_URL.fullmatch(str((entry or {}).get("url", "")))
+    if url is None:
         return None
     try:
-        with urllib.request.urlopen(f"{entry['url']}api/v1/healthz", timeout=HEALTH_TIMEOUT_S) as reply:
-            health = json.loads(reply.read(65536))
-    except (OSError, ValueError):
+        with urllib.request.urlopen(f"{url[0]}api/v1/healthz", timeout=HEALTH_TIMEOUT_S) as reply:
+            health = parse_json(reply.read(MAX_HEALTH_BYTES))
+    except (OSError, ValueError, OverflowError, http.client.HTTPException):
         return None
-    same = health.get("version") == echelon.__version__ and health.get("home") == home_hash(runs_home(home))
-    return str(entry["url"]) if same else None
+    expected = {"version": echelon.__version__, "home": home_hash(runs_home(home))}
+    return url[0] if isinstance(health, dict) and expected.items() <= health.items() else None
 
 
 def serve(

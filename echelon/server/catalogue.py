@@ -1,7 +1,8 @@
 """The replay catalogue: replay files found by scanning run folders, identified by id and never by path.
 
 A match's id is derived from its run and file name; requests name ids, which are looked up here, so that no request can
-name a path. Only plain files inside a run's ``replays`` folder count; links are skipped. All methods are thread-safe.
+name a path. Only plain files inside a run's ``replays`` folder count; links are skipped, and a file is served only
+while it is the one that was listed. All methods are thread-safe.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from echelon.replay.codec import pack_map
 from echelon.replay.reader import Replay, ReplayError
 from echelon.runs import RunPaths, list_runs, runs_home
+from echelon.server.open_files import open_beneath
 
 SUFFIX = ".ecr"
 ID_DIGITS = 16
@@ -34,6 +37,10 @@ LIVE_AGE_S = 30.0
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+class ReplacedError(ReplayError):
+    """Another file, or none, has taken the place of a match since the last scan; the next one knows."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,63 @@ class Match:
         """Whether the match is still being played."""
         return bool(self.summary["live"])
 
+    def check(self, status: os.stat_result) -> None:
+        """Raise ``ReplacedError`` unless an open file is the listed one, which may have grown if it was not closed."""
+        inode, size, modified = stamp_of(status)
+        same = self.stamp == (inode, size, modified)
+        if not same and (self.summary["complete"] or inode != self.stamp[0] or size < self.stamp[1]):
+            raise replaced(self)
+
+
+class OpenReplay:
+    """A replay file that requests share: opened by the first read, closed by the last user after it was dropped."""
+
+    def __init__(self, match: Match, root: Path) -> None:
+        self.match, self._root = match, root
+        self.users, self.dropped = 0, False
+        """Guarded by the catalogue."""
+        self.gone = False
+        """Whether the match is no longer listed; further reads fail, so that long computations end."""
+        self._lock = threading.Lock()
+        self._replay: Replay | None = None
+
+    def read(self, query: Callable[[Replay], T]) -> T:
+        """Return ``query`` of the replay; ``ReplayError`` if the file is damaged, missing or replaced.
+
+        Queries of one file wait for each other, so they must be short.
+        """
+        try:
+            with self._lock:
+                if self.gone:
+                    raise replaced(self.match)
+                if self._replay is None:
+                    self._replay = self._open()
+                self._replay.refresh()
+                return query(self._replay)
+        except ReplayError:
+            raise
+        except FileNotFoundError:
+            raise replaced(self.match) from None
+        except (OSError, ValueError) as error:
+            raise unreadable(self.match, error) from None
+
+    def _open(self) -> Replay:
+        replay = Replay(self.match.path, partial(open_beneath, self._root))
+        try:
+            self.match.check(replay.status())
+            if version_of(replay.header) != self.match.summary["version"]:
+                raise replaced(self.match)
+        except BaseException:
+            replay.close()
+            raise
+        return replay
+
+    def close(self) -> None:
+        """Close the file; without users."""
+        if self._replay is not None:
+            self._replay.close()
+            self._replay = None
+
 
 def match_id(run: str, name: str) -> str:
     """Return the id of file ``name`` of a run."""
@@ -82,18 +146,21 @@ class ReplayCatalogue:
         self.home = runs_home(home)
         self.home_hash = home_hash(self.home)
         """Distinguishes servers of different homes without revealing the path."""
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        """Guards ``_open`` and the users of its entries; nothing is read or opened under it."""
+        self._scanning = threading.Lock()
+        """Held by the thread that scans."""
         self._matches: dict[str, Match] = {}
+        """Replaced as a whole by each scan."""
         self._damaged: dict[Path, tuple[int, int, int]] = {}
-        self._open: OrderedDict[tuple[str, int, str], tuple[threading.Lock, Replay]] = OrderedDict()
+        self._open: OrderedDict[tuple[str, int, str], OpenReplay] = OrderedDict()
         """By ``Match.file``; least recently read first."""
-        self._scanned = -SCAN_INTERVAL_S
+        self._scanned, self._listed = -SCAN_INTERVAL_S, False
 
     def matches(self) -> list[Match]:
         """Return all matches: live ones first, then by creation time, newest first."""
-        with self._lock:
-            self._scan()
-            return sorted(self._matches.values(), key=lambda m: (not m.live, -m.summary["created"], m.id))
+        self._scan()
+        return sorted(self._matches.values(), key=lambda m: (not m.live, -m.summary["created"], m.id))
 
     def runs(self) -> list[dict[str, Any]]:
         """Return id and number of matches of each run that has any, newest run first."""
@@ -102,68 +169,95 @@ class ReplayCatalogue:
             counts[match.run] = counts.get(match.run, 0) + 1
         return [{"id": run, "matches": counts[run]} for run in sorted(counts, reverse=True)]
 
-    def find(self, ident: str) -> Match | None:
-        """Return the match with this id, or None."""
-        with self._lock:
-            self._scan()
-            return self._matches.get(ident)
+    def find(self, ident: str, *, wait: bool = False) -> Match | None:
+        """Return the match with this id, or None; with ``wait``, after a scan that another thread is in."""
+        self._scan(wait=wait)
+        return self._matches.get(ident)
 
     def find_by_world(self, sha256: str) -> Match | None:
         """Return a match that was played in this world, or None."""
         return next((m for m in self.matches() if m.world == sha256), None)
 
-    def read(self, match: Match, query: Callable[[Replay], T]) -> T:
-        """Return ``query`` of the opened replay; ``ReplayError`` if the file is damaged or missing."""
-        while True:
+    @contextlib.contextmanager
+    def opened(self, match: Match) -> Iterator[OpenReplay]:
+        """Keep the replay of a match open, with what was computed of it, until the context ends."""
+        with self._lock:
+            entry = self._open.setdefault(match.file, OpenReplay(match, self.home / match.run))
+            entry.match, entry.users = match, entry.users + 1
+            self._open.move_to_end(match.file)
+            while len(self._open) > OPEN_FILES:
+                self._drop(next(iter(self._open)))
+        try:
+            yield entry
+        finally:
             with self._lock:
-                lock, replay = self._open_replay(match)
-            with lock:
-                if replay.closed:  # evicted between the two locks
-                    continue
-                try:
-                    replay.refresh()
-                    return query(replay)
-                except ReplayError:
-                    raise
-                except (OSError, ValueError) as error:
-                    raise unreadable(match, error) from None
+                entry.users -= 1
+                if entry.dropped and not entry.users:
+                    entry.close()
+
+    def read(self, match: Match, query: Callable[[Replay], T]) -> T:
+        """Return ``query`` of the replay of a match, as ``OpenReplay.read``."""
+        with self.opened(match) as replay:
+            return replay.read(query)
+
+    def read_alone(self, match: Match, query: Callable[[Replay], T]) -> T:
+        """Return a long ``query`` of the replay of a match, opened once more, so that no other reader waits for it."""
+        entry = OpenReplay(match, self.home / match.run)
+        try:
+            return entry.read(query)
+        finally:
+            entry.close()
+
+    def open_file(self, match: Match) -> BinaryIO:
+        """Return the file of a match, opened for reading; ``ReplayError`` if it is missing, replaced or unreadable."""
+        try:
+            file = open_beneath(self.home / match.run, match.path)
+        except FileNotFoundError:
+            raise replaced(match) from None
+        except OSError as error:
+            raise unreadable(match, error) from None
+        try:
+            match.check(os.fstat(file.fileno()))
+        except ReplacedError:
+            file.close()
+            raise
+        return file
 
     def close(self) -> None:
         """Close all open files."""
         with self._lock:
-            for _, replay in self._open.values():
-                replay.close()
-            self._open.clear()
+            for file in list(self._open):
+                self._drop(file, gone=True)
 
-    def _open_replay(self, match: Match) -> tuple[threading.Lock, Replay]:
-        if match.file not in self._open:
-            try:
-                self._open[match.file] = (threading.Lock(), Replay(match.path))
-            except OSError as error:
-                raise unreadable(match, error) from None
-            while len(self._open) > OPEN_FILES:
-                _, (lock, replay) = self._open.popitem(last=False)
-                with lock:
-                    replay.close()
-        self._open.move_to_end(match.file)
-        return self._open[match.file]
+    def _drop(self, file: tuple[str, int, str], *, gone: bool = False) -> None:
+        """Forget an open replay; its last user closes it, so that nothing waits for a query here."""
+        entry = self._open.pop(file)
+        entry.dropped, entry.gone = True, gone
+        if not entry.users:
+            entry.close()
 
-    def _scan(self) -> None:
-        if time.monotonic() - self._scanned < SCAN_INTERVAL_S:
+    def _scan(self, *, wait: bool = False) -> None:
+        """Scan the run folders if the last scan is old; while another thread scans, the result of the last one stands.
+
+        Without a result, or with ``wait``, wait for that thread.
+        """
+        if not self._scanning.acquire(blocking=wait or not self._listed):
             return
-        self._scanned = time.monotonic()
-        found: dict[str, Match] = {}
         try:
+            if time.monotonic() - self._scanned < SCAN_INTERVAL_S:
+                return
+            self._scanned = time.monotonic()
+            found: dict[str, Match] = {}
             for run in list_runs(self.home):
                 found |= self._load_run(run)
+            self._matches, self._listed = found, True
+            with self._lock:
+                for gone in set(self._open) - {match.file for match in found.values()}:
+                    self._drop(gone, gone=True)
         except (OSError, ValueError) as error:  # such as too many open files: the matches of the last scan stay
             LOG.warning("replays cannot be listed: %s", error)
-            return
-        for gone in set(self._open) - {match.file for match in found.values()}:
-            lock, replay = self._open.pop(gone)
-            with lock:
-                replay.close()
-        self._matches = found
+        finally:
+            self._scanning.release()
 
     def _load_run(self, run: RunPaths) -> dict[str, Match]:
         """Return the matches of a run by id; those of the last scan where the system cannot list its files."""
@@ -184,7 +278,9 @@ class ReplayCatalogue:
         if self._damaged.get(path) == stamp:
             return None
         try:
-            with Replay(path) as replay:
+            with Replay(path, partial(open_beneath, self.home / run)) as replay:
+                if replay.status().st_ino != stamp[0]:
+                    return known  # replaced since it was listed: the next scan reads it again
                 summary = summarize(match_id(run, path.name), run, path, replay, live)
                 return Match(summary["id"], run, path, stamp, summary, replay.header["world"]["sha256"])
         except OSError as error:
@@ -197,6 +293,16 @@ class ReplayCatalogue:
             LOG.exception("replay %r is skipped", path.name)
         self._damaged[path] = stamp
         return None
+
+
+def replaced(match: Match) -> ReplacedError:
+    """Return the error of a match whose file is gone or another."""
+    return ReplacedError(f"replay {match.path.name!r} was replaced or removed; try again in a moment")
+
+
+def stamp_of(status: os.stat_result) -> tuple[int, int, int]:
+    """Return inode, size and modification time [ns] of a file."""
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def unreadable(match: Match, error: Exception) -> Exception:
@@ -223,8 +329,7 @@ def replay_files(run: RunPaths) -> list[tuple[Path, tuple[int, int, int]]]:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                 if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
-                    info = entry.stat(follow_symlinks=False)
-                    found.append((Path(entry.path), (info.st_ino, info.st_size, info.st_mtime_ns)))
+                    found.append((Path(entry.path), stamp_of(entry.stat(follow_symlinks=False))))
     return found
 
 
@@ -250,7 +355,7 @@ def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> 
         "complete": replay.complete,
         "chunks": len(replay.chunks),
         "ticks": replay.ticks,
-        "bytes": path.stat().st_size,
+        "bytes": replay.status().st_size,
         "winner": outcome.get("winner", -1),
         "reason": outcome.get("reason", ""),
         "score": list(outcome.get("score", [0.0, 0.0])),

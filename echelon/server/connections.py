@@ -90,6 +90,14 @@ class Connection(web.RequestHandler):
         else:
             super().data_received(data)
 
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End the connection without an exception for the response that waits for its client.
+
+        Such an exception and the frames that it passes through refer to each other, so that they, the response and its
+        body would stay in memory until a full garbage collection. The next write fails in any case.
+        """
+        super().connection_lost(None)
+
     @property
     def keep_priority(self) -> tuple[bool, bool, bool, float]:
         """Sort key of dropping, lowest first: live channels last, before them busy, served and recent connections."""

@@ -17,6 +17,7 @@ from aiohttp import web
 from echelon.arena import standings
 from echelon.arena.store import Store
 from echelon.server.catalogue import match_id
+from echelon.server.pools import SLOW, run_on
 from echelon.server.responses import (
     CATALOGUE,
     JSON,
@@ -40,7 +41,7 @@ WAL_SUFFIX = "-wal"
 T = TypeVar("T")
 
 
-async def overview(request: web.Request) -> web.Response:
+async def overview(request: web.Request) -> web.StreamResponse:
     """Return standings, unfinished rounds and the newest matches, filtered as in ``matches``."""
 
     def query(store: Store) -> dict[str, Any]:
@@ -54,7 +55,7 @@ async def overview(request: web.Request) -> web.Response:
     return await _respond(request, query)
 
 
-async def matches(request: web.Request) -> web.Response:
+async def matches(request: web.Request) -> web.StreamResponse:
     """Return a page of league matches, newest first.
 
     ``entry`` and ``against`` filter by one or both sides, ``outcome`` by result: won, lost, draw or void for the entry,
@@ -63,7 +64,7 @@ async def matches(request: web.Request) -> web.Response:
     return await _respond(request, lambda store: _page(store, request))
 
 
-async def pairs(request: web.Request) -> web.Response:
+async def pairs(request: web.Request) -> web.StreamResponse:
     """Return head-to-head results of all pairs, and cycles in which each entry beats the next."""
     path = await _league_path(request)
 
@@ -71,7 +72,8 @@ async def pairs(request: web.Request) -> web.Response:
         with Store(path, read_only=True) as store:
             return strict_json(standings.head_to_head(store)).encode()
 
-    body = await request.app[RESPONSE_CACHE].get(("pairs", await asyncio.to_thread(_league_stamp, path)), query)
+    key = ("pairs", await asyncio.to_thread(_league_stamp, path))
+    body = await request.app[RESPONSE_CACHE].get(key, lambda: run_on(request.app, SLOW, query))
     return bytes_response(request, body, JSON, REVALIDATE)
 
 
@@ -98,7 +100,7 @@ async def _league_path(request: web.Request) -> Path:
     return path
 
 
-async def _respond(request: web.Request, query: Callable[[Store], dict[str, Any]]) -> web.Response:
+async def _respond(request: web.Request, query: Callable[[Store], dict[str, Any]]) -> web.StreamResponse:
     """Return the result of ``query`` on the league as JSON, its matches with their catalogue ids."""
     parameters, path = request.query, await _league_path(request)
     allowed = (

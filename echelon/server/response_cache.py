@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 
 MAX_BYTES = 64 * 2**20
 """Capacity of a server's cache."""
@@ -22,8 +22,8 @@ class ResponseCache:
         self._bodies: OrderedDict[Hashable, bytes] = OrderedDict()
         self._pending: dict[Hashable, asyncio.Future[bytes]] = {}
 
-    async def get(self, key: Hashable, compute: Callable[[], bytes]) -> bytes:
-        """Return the body of ``key``, computed on a thread if missing; exceptions reach every waiting request."""
+    async def get(self, key: Hashable, compute: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Return the body of ``key``, computed if missing; exceptions reach every waiting request."""
         if key in self._bodies:
             self._bodies.move_to_end(key)
             return self._bodies[key]
@@ -32,9 +32,9 @@ class ResponseCache:
             task.add_done_callback(lambda t: t.cancelled() or t.exception())  # no request may be left to await it
         return await asyncio.shield(self._pending[key])
 
-    async def _compute(self, key: Hashable, compute: Callable[[], bytes]) -> bytes:
+    async def _compute(self, key: Hashable, compute: Callable[[], Awaitable[bytes]]) -> bytes:
         try:
-            body = await asyncio.to_thread(compute)
+            body = await compute()
         finally:
             del self._pending[key]
         self._bodies[key] = body

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
 
 from echelon.server.catalogue import ReplayCatalogue
 from echelon.server.response_cache import ResponseCache
+from echelon.server.sending import SLICE_BYTES, TAG_DIGITS, MemoryBody, SlicedResponse
 
 CATALOGUE: web.AppKey[ReplayCatalogue] = web.AppKey("catalogue", ReplayCatalogue)
 LEAGUE: web.AppKey[Path] = web.AppKey("league", Path)
@@ -50,18 +53,24 @@ class NotFoundError(web.HTTPNotFound):
         self.detail = detail
 
 
-def json_response(request: web.Request, value: Any) -> web.Response:
+def json_response(request: web.Request, value: Any) -> web.StreamResponse:
     """Return a JSON response with an ETag of its content, or 304 if the client has it."""
     return bytes_response(request, strict_json(value).encode(), JSON, REVALIDATE)
 
 
-def bytes_response(request: web.Request, body: bytes, kind: str, caching: str) -> web.Response:
-    """Return a binary response with an ETag of its content, or 304 if the client has it."""
-    tag = hashlib.sha256(body).hexdigest()[:32]
-    headers = {"ETag": f'"{tag}"', "Cache-Control": caching}
+def bytes_response(
+    request: web.Request, body: bytes, kind: str, caching: str, headers: Mapping[str, str] = MappingProxyType({})
+) -> web.StreamResponse:
+    """Return a response with an ETag of its content, or 304 if the client has it; a large body is sent in slices."""
+    tag = hashlib.sha256(body).hexdigest()[:TAG_DIGITS]
+    headers = {"ETag": f'"{tag}"', "Cache-Control": caching, **headers}
     if request.if_none_match and any(etag.value in (tag, "*") for etag in request.if_none_match):
         return web.Response(status=304, headers=headers)
-    response = web.Response(body=body, headers=headers, content_type=kind)
+    response: web.StreamResponse
+    if len(body) > SLICE_BYTES:
+        response = SlicedResponse(MemoryBody(body), 0, len(body), kind=kind, headers=headers)
+    else:
+        response = web.Response(body=body, headers=headers, content_type=kind)
     if kind == JSON:
         response.enable_compression()
     return response

@@ -8,15 +8,19 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable
+from functools import wraps
+from mimetypes import MimeTypes
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
 from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay
 from echelon.server import league
-from echelon.server.catalogue import SCAN_INTERVAL_S, Match, unreadable
+from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
 from echelon.server.live import NoticeHub
+from echelon.server.pools import READS, SLOW, TIMELINES, run_on
 from echelon.server.responses import (
     BINARY,
     CATALOGUE,
@@ -32,6 +36,8 @@ from echelon.server.responses import (
     parse_count,
     strict_json,
 )
+from echelon.server.sending import file_response
+from echelon.state_files import open_regular
 
 HUB: web.AppKey[NoticeHub] = web.AppKey("hub", NoticeHub)
 API = "/api/v1"
@@ -43,7 +49,7 @@ LEVEL = 6
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-async def matches(request: web.Request) -> web.Response:
+async def matches(request: web.Request) -> web.StreamResponse:
     """Return a page of matches, live ones first, then newest; filtered by ``run`` and ``live``."""
     query = request.query
     limit = min(MAX_PAGE, parse_count(query.get("limit", ""), PAGE))
@@ -63,43 +69,74 @@ async def _find(request: web.Request) -> Match:
     match = await asyncio.to_thread(catalogue.find, ident)
     if match is None:
         await asyncio.sleep(SCAN_INTERVAL_S)
-        match = await asyncio.to_thread(catalogue.find, ident)
+        match = await run_on(request.app, READS, catalogue.find, ident, wait=True)
     if match is None:
         raise NotFoundError("match not found")
     return match
 
 
-async def match(request: web.Request) -> web.Response:
+def of_match(handler: Callable[[web.Request, Match], Awaitable[web.StreamResponse]]) -> Handler:
+    """Return a handler of the match a request names, tried again after the next scan if its file was replaced."""
+
+    @wraps(handler)
+    async def found(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request, await _find(request))
+        except ReplacedError:
+            await asyncio.sleep(SCAN_INTERVAL_S)
+            return await handler(request, await _find(request))
+
+    return found
+
+
+@of_match
+async def match(request: web.Request, found: Match) -> web.StreamResponse:
     """Return the summary of one match and the header of its file."""
-    found = await _find(request)
-    header = await asyncio.to_thread(request.app[CATALOGUE].read, found, lambda replay: replay.header)
+    header = await run_on(request.app, READS, request.app[CATALOGUE].read, found, lambda replay: replay.header)
     return json_response(request, {"summary": found.summary, "header": header})
 
 
-async def index(request: web.Request) -> web.Response:
+@of_match
+async def index(request: web.Request, found: Match) -> web.StreamResponse:
     """Return chunks, series, markers and outcome as far as recorded."""
-    found, catalogue = await _find(request), request.app[CATALOGUE]
-
-    def query(replay: Replay) -> bytes:
-        chunks = [[c.tick0, c.tick1, c.length] for c in replay.chunks]
-        return strict_json({"live": found.live and not replay.complete, "chunks": chunks, **replay.timeline()}).encode()
-
     key = ("index", found.id, found.stamp, found.live)
-    body = await request.app[RESPONSE_CACHE].get(key, lambda: catalogue.read(found, query))
+    body = await request.app[RESPONSE_CACHE].get(key, lambda: index_body(request.app, found))
     return bytes_response(request, body, JSON, REVALIDATE)
 
 
-async def chunk(request: web.Request) -> web.Response:
+async def index_body(app: web.Application, match: Match) -> bytes:
+    """Return the index of a match as JSON.
+
+    That of an unclosed file is computed in steps that take turns with other timelines and readers, and ends early if
+    the file is gone.
+    """
+
+    def step(replay: Replay) -> dict[str, Any] | None:
+        if not replay.extend_timeline():
+            return None
+        chunks = [[c.tick0, c.tick1, c.length] for c in replay.chunks]
+        return {"live": match.live and not replay.complete, "chunks": chunks, **replay.timeline()}
+
+    found = await run_on(app, READS, app[CATALOGUE].read, match, step)
+    if found is None:
+        async with app[TIMELINES]:
+            with app[CATALOGUE].opened(match) as opened:
+                while found is None:
+                    found = await run_on(app, SLOW, opened.read, step)
+    return await run_on(app, SLOW, lambda: strict_json(found).encode())
+
+
+@of_match
+async def chunk(request: web.Request, found: Match) -> web.StreamResponse:
     """Return the bytes of a chunk record.
 
     With the match's version as ``v`` it is immutable; without, the file may be replaced by another of the same name.
     """
-    found, catalogue = await _find(request), request.app[CATALOGUE]
-    number = int(request.match_info["n"])
+    app, number = request.app, int(request.match_info["n"])
     key = ("chunk", *found.file, number)
     try:
-        body = await request.app[RESPONSE_CACHE].get(
-            key, lambda: catalogue.read(found, lambda r: r.chunk_bytes(number))
+        body = await app[RESPONSE_CACHE].get(
+            key, lambda: run_on(app, READS, app[CATALOGUE].read, found, lambda replay: replay.chunk_bytes(number))
         )
     except IndexError:
         raise NotFoundError("chunk not found") from None
@@ -107,58 +144,40 @@ async def chunk(request: web.Request) -> web.Response:
     return bytes_response(request, body, BINARY, caching)
 
 
-async def file(request: web.Request) -> web.StreamResponse:
+@of_match
+async def file(request: web.Request, found: Match) -> web.StreamResponse:
     """Return the replay file or a range of it; with ``world=1`` with its world embedded, for sharing."""
-    found = await _find(request)
-    attachment = {"Content-Disposition": f'attachment; filename="{found.id}.ecr"'}
+    app, attachment = request.app, {"Content-Disposition": f'attachment; filename="{found.id}.ecr"'}
     if request.query.get("world") == "1":
         key = ("whole", found.file, found.stamp)
-        whole = await request.app[RESPONSE_CACHE].get(key, lambda: request.app[CATALOGUE].read(found, embed_world))
-        return web.Response(body=whole, headers={"Cache-Control": REVALIDATE, **attachment}, content_type=BINARY)
-    await asyncio.to_thread(check_readable, found)
-    size = found.summary["bytes"]
-    try:
-        start = request.http_range.start or 0
-    except ValueError:
-        start = size
-    if start >= size:
-        raise web.HTTPRequestRangeNotSatisfiable(headers={"Content-Range": f"bytes */{size}"})
-    response = web.FileResponse(found.path, headers={"Cache-Control": REVALIDATE, **attachment})
-    response.content_type = BINARY
-    return response
+        whole = await app[RESPONSE_CACHE].get(
+            key, lambda: run_on(app, SLOW, app[CATALOGUE].read_alone, found, embed_world)
+        )
+        return bytes_response(request, whole, BINARY, REVALIDATE, attachment)
+    opened = await run_on(app, READS, app[CATALOGUE].open_file, found)
+    return file_response(request, opened, BINARY, {"Cache-Control": REVALIDATE, **attachment})
 
 
-def check_readable(match: Match) -> None:
-    """Open and close the file of a match: where that fails, aiohttp would answer 404 without a body."""
-    try:
-        with open(match.path, "rb"):
-            return
-    except FileNotFoundError:
-        raise NotFoundError("file not found") from None
-    except OSError as error:
-        raise unreadable(match, error) from None
-
-
-async def world(request: web.Request) -> web.Response:
+async def world(request: web.Request) -> web.StreamResponse:
     """Return a world's payload, zlib-compressed; immutable, since its address is the hash of its content."""
-    sha = request.match_info["sha"]
-    catalogue = request.app[CATALOGUE]
-    found = await asyncio.to_thread(catalogue.find_by_world, sha)
+    app, sha = request.app, request.match_info["sha"]
+    found = await asyncio.to_thread(app[CATALOGUE].find_by_world, sha)
     if found is None:
         raise NotFoundError("world not found")
 
     def pack() -> bytes:
-        return zlib.compress(catalogue.read(found, lambda replay: replay.load_world()), LEVEL)
+        return zlib.compress(app[CATALOGUE].read_alone(found, Replay.load_world), LEVEL)
 
-    return bytes_response(request, await request.app[RESPONSE_CACHE].get(("world", sha), pack), BINARY, IMMUTABLE)
+    body = await app[RESPONSE_CACHE].get(("world", sha), lambda: run_on(app, SLOW, pack))
+    return bytes_response(request, body, BINARY, IMMUTABLE)
 
 
-async def runs(request: web.Request) -> web.Response:
+async def runs(request: web.Request) -> web.StreamResponse:
     """Return the runs that have matches."""
     return json_response(request, {"runs": await asyncio.to_thread(request.app[CATALOGUE].runs)})
 
 
-async def health(request: web.Request) -> web.Response:
+async def health(request: web.Request) -> web.StreamResponse:
     """Return version and home of the server; a response means that it is healthy."""
     import echelon
 
@@ -188,6 +207,10 @@ ROUTES: tuple[tuple[str, Handler], ...] = (
 )
 
 STATIC = Path(__file__).parent / "static"
+PAGE_NAME = "index.html"
+MEDIA_TYPES = MimeTypes()
+MEDIA_TYPES.add_type("text/javascript", ".js")
+MEDIA_TYPES.add_type("font/woff2", ".woff2")
 NOT_BUILT = (
     "<!doctype html><meta charset=utf-8><title>Echelon</title><p>The viewer is not built in this installation. "
     "Install Echelon with <code>pip install .</code>, which builds it, and restart the server."
@@ -196,20 +219,27 @@ NOT_BUILT = (
 
 async def page(request: web.Request) -> web.StreamResponse:
     """Return the viewer's page."""
-    path = STATIC / "index.html"
-    if not path.is_file():
+    try:
+        opened = await asyncio.to_thread(open_regular, STATIC / PAGE_NAME)
+    except FileNotFoundError:
         return web.Response(status=503, text=NOT_BUILT, content_type="text/html")
-    return web.FileResponse(path, headers={"Cache-Control": REVALIDATE})
+    return file_response(request, opened, kind_of(PAGE_NAME), {"Cache-Control": REVALIDATE})
 
 
 async def asset(request: web.Request) -> web.StreamResponse:
     """Return a file of the built viewer, looked up by its listed path."""
-    known = await asyncio.to_thread(static_files)
-    path = known.get(request.match_info["path"])
+    name = request.match_info["path"]
+    path = (await asyncio.to_thread(static_files)).get(name)
     if path is None:
         raise NotFoundError("file not found")
-    caching = IMMUTABLE if request.match_info["path"].startswith("assets/") else REVALIDATE
-    return web.FileResponse(path, headers={"Cache-Control": caching})
+    caching = IMMUTABLE if name.startswith("assets/") else REVALIDATE
+    opened = await asyncio.to_thread(open_regular, path)
+    return file_response(request, opened, kind_of(name), {"Cache-Control": caching})
+
+
+def kind_of(name: str) -> str:
+    """Return the media type of a file by its name, whatever the system's own table says."""
+    return MEDIA_TYPES.guess_type(name)[0] or BINARY
 
 
 def static_files() -> dict[str, Path]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+from yarl import URL
 
 from echelon.arena.database import StoreError
 from echelon.replay.codec import ReplayError
@@ -29,6 +30,7 @@ TOKEN_BYTES = 24
 METHODS = ("GET", "HEAD")
 DETAILS = {
     404: "not found",
+    412: "the file has changed; request it again without conditions",
     416: "the requested range lies outside the file",
     503: "too many live viewers; poll the index instead",
 }
@@ -188,7 +190,9 @@ def authenticate(access: Access, request: web.Request) -> web.Response | None:
     token = request.query.get("token", "")
     if token and access.token_matches(token):
         query = {key: value for key, value in request.query.items() if key != "token"}
-        response = web.Response(status=303, headers={"Location": str(request.rel_url.with_query(query))})
+        # a path of two slashes, or of a slash and a backslash, would be another host
+        here = URL("/" + request.rel_url.raw_path.lstrip("/\\"), encoded=True).with_query(query)
+        response = web.Response(status=303, headers={"Location": str(here)})
         response.set_cookie(COOKIE, access.token, httponly=True, samesite="Strict", path="/")
         return response
     if access.token_matches(request.cookies.get(COOKIE, "")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
 
@@ -12,6 +13,7 @@ from echelon.replay import reader
 from echelon.replay.codec import ReplayError, pack_map, pack_record, world_hash
 from echelon.replay.reader import Replay, read_world
 from echelon.replay.schema import MAGIC, WORLD_HEAD, WORLDS_FOLDER, RecordType
+from echelon.state_files import open_regular
 from tests.replay.synthetic import SIZE, header, write_match
 
 
@@ -51,20 +53,29 @@ def test_damaged_world_beside_the_replay_is_rejected(tmp_path, stored):
         assert message(replay.load_world) == expected == message(read_world, world, WORLD_BYTES)
 
 
-@pytest.mark.parametrize("kind", ["missing", "pipe", "folder", "unreadable"])
-def test_world_that_is_no_file_is_missing(tmp_path, kind, monkeypatch):
+@pytest.mark.parametrize("kind", ["missing", "pipe", "folder"])
+def test_world_that_is_no_file_is_missing(tmp_path, kind):
     path, world = beside(tmp_path)
     with Replay(path) as replay:
-        if kind == "unreadable":
-            monkeypatch.setattr(reader, "open", lambda *_: world.parent.read_bytes(), raising=False)
-        else:
-            world.unlink()
+        world.unlink()
         if kind == "pipe":
             os.mkfifo(world)
         elif kind == "folder":
             world.mkdir()
         expected = f"world {world.stem!r} is missing, expected {WORLDS_FOLDER}/{world.name} beside the replay"
         assert message(replay.load_world) == expected
+
+
+def test_world_is_not_missing_when_descriptors_are(tmp_path):
+    path, world = beside(tmp_path)
+
+    def exhausted(file):
+        if file == world:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return open_regular(file)
+
+    with Replay(path, exhausted) as replay, pytest.raises(OSError, match="Too many open files"):
+        replay.load_world()
 
 
 def test_read_world_reads_no_more_than_the_limit(tmp_path, monkeypatch):

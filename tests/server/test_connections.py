@@ -349,8 +349,9 @@ def test_response_cache_computes_once_per_key_and_evicts():
         made = []
         cache = ResponseCache(max_bytes=10)
 
-        def make(body):
+        async def make(body):
             made.append(body)
+            await asyncio.sleep(0)
             return body
 
         same = await asyncio.gather(*(cache.get("a", lambda: make(b"1234")) for _ in range(64)))
@@ -366,12 +367,14 @@ def test_response_cache_retries_after_failure():
     async def work():
         cache = ResponseCache()
 
-        def fail():
-            raise ValueError("not now")
+        async def answer(body):
+            if not body:
+                raise ValueError("not now")
+            return body
 
         with pytest.raises(ValueError, match="not now"):
-            await cache.get("a", fail)
-        return await cache.get("a", lambda: b"now")
+            await cache.get("a", lambda: answer(b""))
+        return await cache.get("a", lambda: answer(b"now"))
 
     assert asyncio.run(work()) == b"now"
 

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from echelon.replay.reader import Replay
-from echelon.server import live, routes
+from echelon.server import catalogue, live, routes
 from echelon.server.app import listen, make_app, open_socket
 from echelon.server.catalogue import ReplayCatalogue
 from echelon.server.connections import LIMITS, resource, within_descriptors
@@ -125,7 +125,7 @@ def test_catalogue_keeps_its_matches_while_descriptors_are_exhausted(home, monke
     shutil.copy(GOLDEN, home / RUN / "replays" / "later.ecr")
     original = Replay.__init__
 
-    def exhausted(replay, path):
+    def exhausted(replay, path, open_file):
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(Replay, "__init__", exhausted)
@@ -146,7 +146,7 @@ def test_catalogue_reads_a_file_again_after_an_error_of_the_disk(home, monkeypat
     shutil.copy(GOLDEN, home / RUN / "replays" / "new.ecr")
     original = Replay.__init__
 
-    def unreadable(replay, path):
+    def unreadable(replay, path, open_file):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(Replay, "__init__", unreadable)
@@ -162,7 +162,7 @@ def test_exhausted_descriptors_answer_503_without_a_traceback(ask, monkeypatch, 
     async def work(client):
         assert (await client.get("/api/v1/matches")).status == 200
         monkeypatch.setattr(ReplayCatalogue, "read", exhausted)
-        monkeypatch.setattr(routes, "open", exhausted, raising=False)
+        monkeypatch.setattr(catalogue, "open_beneath", exhausted)
         replies = [await client.get(f"/api/v1/matches/{MATCH}{part}") for part in ("", "/file")]
         return [(reply.status, await reply.json()) for reply in replies]
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import json
+import re
 import socket
+import threading
 
 import pytest
+from yarl import URL
 
+from echelon.server import app
 from echelon.server.app import PortTakenError, address, open_socket, running_server
 from echelon.server.security import Access, split_host
 
@@ -75,6 +82,19 @@ def test_token_becomes_cookie(ask):
     assert (bare, wrong, right, after) == (401, 401, 303, 200)
     cookie = headers["Set-Cookie"]
     assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and headers["Location"] == "/api/v1/runs"
+
+
+@pytest.mark.parametrize(
+    "path", ["//evil.example/x", "///evil.example", "/\\\\evil.example", "//\\evil.example", "/%5cevil"]
+)
+def test_token_redirect_stays_on_this_server(ask, path):
+    async def work(client):
+        url = URL(f"http://127.0.0.1:{client.port}{path}?token=secret&a=b", encoded=True)
+        reply = await client.session.get(url, allow_redirects=False)
+        return reply.status, reply.headers["Location"]
+
+    status, location = ask(work, token="secret")
+    assert status == 303 and location[0] == "/" and location[1] not in "/\\" and location.endswith("?a=b")
 
 
 def test_garbage_cookie_returns_401_without_error(ask, caplog):
@@ -151,6 +171,64 @@ def test_open_socket_reports_port_in_use():
 def test_open_socket_rejects_foreign_address():
     with pytest.raises(ValueError, match=r"address '192\.0\.2\.1' does not belong to this machine"):
         open_socket("192.0.2.1", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied"), "port 80 of h cannot be opened: Permission denied"),
+        (socket.gaierror(-2, "Name or service not known"), "address 'h' is unknown"),
+        (OSError(errno.EADDRNOTAVAIL, "?"), "address 'h' does not belong to this machine"),
+        (OSError(errno.EADDRINUSE, "?"), "port 80 of h is in use"),
+    ],
+)
+def test_open_socket_names_the_reason(monkeypatch, error, expected):
+    class Failing(socket.socket):
+        def bind(self, address):
+            raise error
+
+    monkeypatch.setattr(app.socket, "socket", Failing)
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        open_socket("h", 80)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:80@evil.example/", "http://127.0.0.1:x/", "http://127.0.0.1:8400/../", ["http://"], 5, None],
+)
+def test_running_server_asks_no_foreign_address(home, monkeypatch, url):
+    asked = []
+    monkeypatch.setattr(app.urllib.request, "urlopen", lambda *arguments, **options: asked.append(arguments))
+    (home / ".server.json").write_text(json.dumps({"url": url, "pid": 1}))
+    assert running_server(home) is None and asked == []
+
+
+@pytest.mark.parametrize("reply", [b"[]", b"5", b"[" * 60_000, b'{"version": {}}', b"\xff", b""])
+def test_running_server_ignores_a_strange_answer(home, monkeypatch, reply):
+    monkeypatch.setattr(app.urllib.request, "urlopen", lambda *arguments, **options: io.BytesIO(reply))
+    (home / ".server.json").write_text(json.dumps({"url": "http://127.0.0.1:9/"}))
+    assert running_server(home) is None
+
+
+def test_running_server_ignores_answers_that_are_no_http(home):
+    (home / ".server.json").write_text(json.dumps({"url": "http://127.0.0.1:99999/"}))
+    assert running_server(home) is None
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        url = f"http://127.0.0.1:{other.getsockname()[1]}/"
+        (home / ".server.json").write_text(json.dumps({"url": url}))
+
+        def answer():
+            accepted, _ = other.accept()
+            with accepted:
+                accepted.recv(4096)
+                accepted.sendall(b"SSH-2.0-anything\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert running_server(home) is None
+        thread.join()
 
 
 def test_running_server_ignores_stale_server_file(home):

@@ -1,0 +1,35 @@
+"""Opening of files below a run folder that others may write to: only plain files, reached through no link."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from echelon.state_files import IrregularFileError
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def open_beneath(root: Path, path: Path) -> BinaryIO:
+    """Open a regular file below ``root`` for reading; ``OSError`` for a link at any level below ``root``.
+
+    Each folder is opened relative to the one before, so that none can be replaced by a link meanwhile. ``root`` itself
+    may be a link.
+    """
+    *folders, name = path.relative_to(root).parts
+    at = os.open(root, FOLDER)
+    try:
+        for folder in folders:
+            inner = os.open(folder, FOLDER | os.O_NOFOLLOW, dir_fd=at)
+            os.close(at)
+            at = inner
+        handle = os.open(name, FILE, dir_fd=at)
+    finally:
+        os.close(at)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise IrregularFileError(f"{str(path)!r} is no regular file")
+    return os.fdopen(handle, "rb")

@@ -1,0 +1,46 @@
+"""Thread pools of the server: lists wait neither for reads of a replay nor for long computations.
+
+Lists and lookups run on the default pool of the event loop, what may wait for the lock of a replay on ``READS``, and
+what may take seconds on ``SLOW``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ParamSpec, TypeAlias, TypeVar
+
+from aiohttp import web
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Pool: TypeAlias = web.AppKey[ThreadPoolExecutor]
+READS: Pool = web.AppKey("reads", ThreadPoolExecutor)
+"""Reads of replays: headers, chunks, files."""
+SLOW: Pool = web.AppKey("slow", ThreadPoolExecutor)
+"""Steps of timelines, worlds, files with their world, head-to-head results."""
+THREADS = {READS: 4, SLOW: 2}
+"""Threads of each pool."""
+MAX_TIMELINES = 16
+"""Most timelines computed at a time, each with an open file; steps take turns."""
+TIMELINES: web.AppKey[asyncio.Semaphore] = web.AppKey("timelines", asyncio.Semaphore)
+
+
+def add_pools(app: web.Application) -> None:
+    """Give an application its pools; their threads start with the first call."""
+    for key, threads in THREADS.items():
+        app[key] = ThreadPoolExecutor(threads, thread_name_prefix=f"server-{threads}")
+    app[TIMELINES] = asyncio.Semaphore(MAX_TIMELINES)
+    app.on_cleanup.append(_close_pools)
+
+
+async def _close_pools(app: web.Application) -> None:
+    for key in THREADS:
+        app[key].shutdown(wait=False, cancel_futures=True)
+
+
+async def run_on(app: web.Application, pool: Pool, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """Return the result of ``function``, called on a thread of a pool."""
+    return await asyncio.get_running_loop().run_in_executor(app[pool], partial(function, *args, **options))

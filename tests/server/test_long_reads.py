@@ -1,0 +1,205 @@
+"""Long computations on one match: lists, other matches and other requests go on, and the work is shared and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from echelon.replay import reader
+from echelon.replay.codec import ReplayError
+from echelon.replay.reader import Replay
+from echelon.server import catalogue, routes
+from echelon.server.catalogue import ReplayCatalogue, match_id
+from tests.replay.synthetic import write_match
+from tests.server.conftest import MATCH, RUN
+from tests.server.test_connections import WAIT_S
+
+CHUNKS = 6
+MANY = 12
+"""Requests that would fill the default pool of threads."""
+
+
+@pytest.fixture(autouse=True)
+def eager_scans(monkeypatch):
+    """Every list scans, and no request waits for the next scan."""
+    monkeypatch.setattr(catalogue, "SCAN_INTERVAL_S", 0.0)
+    monkeypatch.setattr(routes, "SCAN_INTERVAL_S", 0.0)
+
+
+def unclosed(home, name):
+    """Write a match that was not closed; return its id."""
+    write_match(home / RUN / "replays" / name, CHUNKS, closed=False)
+    return match_id(RUN, name)
+
+
+class Gate:
+    """Lets calls of a method of ``Replay`` wait, those on files whose names begin with ``prefix``."""
+
+    def __init__(self, monkeypatch, method, prefix="open"):
+        self.entered, self.go = threading.Semaphore(0), threading.Event()
+        self.calls = []
+        original = getattr(Replay, method)
+
+        def waiting(replay, *arguments):
+            if replay.path.name.startswith(prefix):
+                self.calls.append(replay.path.name)
+                self.entered.release()
+                assert self.go.wait(WAIT_S)
+            return original(replay, *arguments)
+
+        monkeypatch.setattr(Replay, method, waiting)
+
+
+@contextmanager
+def opened(gate):
+    try:
+        yield gate
+    finally:
+        gate.go.set()
+
+
+async def entered(gate):
+    """Wait until a call has reached the gate."""
+    async with asyncio.timeout(WAIT_S):
+        while not gate.entered.acquire(blocking=False):
+            await asyncio.sleep(0.01)
+
+
+async def status_of(client, path):
+    return (await asyncio.wait_for(client.get(path), WAIT_S)).status
+
+
+@pytest.mark.parametrize("change", ["deleted", "closed"])
+def test_lists_do_not_wait_for_the_timeline_of_a_match_that_changes(ask, home, monkeypatch, change):
+    ident, path = unclosed(home, "open.ecr"), home / RUN / "replays" / "open.ecr"
+
+    async def work(client):
+        with opened(Gate(monkeypatch, "chunk")) as gate:
+            index = asyncio.create_task(client.get(f"/api/v1/matches/{ident}/index"))
+            await entered(gate)
+            path.unlink()
+            if change == "closed":
+                write_match(path, CHUNKS)
+            listed = await (await asyncio.wait_for(client.get("/api/v1/matches"), WAIT_S)).json()
+            waiting = not index.done()
+            statuses = [await status_of(client, f"/api/v1/matches/{MATCH}{part}") for part in ("/index", "/chunks/0")]
+        return listed["total"], waiting, statuses, (await index).status
+
+    total, waiting, statuses, status = ask(work)
+    assert waiting and statuses == [200, 200] and status == 200, "what was begun on an open file is finished"
+    assert total == (1 if change == "deleted" else 2)
+
+
+def test_lists_do_not_wait_for_many_timelines(ask, home, monkeypatch):
+    idents = [unclosed(home, f"open-{n}.ecr") for n in range(MANY)]
+
+    async def work(client):
+        with opened(Gate(monkeypatch, "chunk")) as gate:
+            asked = [asyncio.create_task(client.get(f"/api/v1/matches/{ident}/index")) for ident in idents]
+            asked += [asyncio.create_task(client.get(f"/api/v1/matches/{idents[0]}/chunks/{n}")) for n in range(CHUNKS)]
+            await entered(gate)
+            listed = [await status_of(client, path) for path in ("/api/v1/matches", "/api/v1/runs", "/api/v1/healthz")]
+        return listed, {reply.status for reply in await asyncio.gather(*asked)}
+
+    assert ask(work) == ([200] * 3, {200})
+
+
+@pytest.mark.parametrize("files", [1, 32])
+def test_reading_a_match_does_not_wait_for_another_that_is_evicted(home, monkeypatch, files):
+    monkeypatch.setattr(catalogue, "OPEN_FILES", files)
+    unclosed(home, "open.ecr")
+    found = ReplayCatalogue(home)
+    matches = {match.path.name: match for match in found.matches()}
+    busy, other = matches.pop("open.ecr"), matches.popitem()[1]
+    with ThreadPoolExecutor(2) as pool, opened(Gate(monkeypatch, "timeline")) as gate:
+        first = pool.submit(found.read, busy, lambda replay: (replay, replay.timeline()))
+        assert gate.entered.acquire(timeout=WAIT_S)
+        assert pool.submit(found.read, other, lambda replay: len(replay.chunks)).result(WAIT_S) > 1
+        gate.go.set()
+        replay, _ = first.result(WAIT_S)
+        assert replay.closed == (files == 1), "the last user closes an evicted file"
+    found.close()
+    assert replay.closed
+
+
+def test_lists_do_not_wait_for_a_scan_of_another_thread(home, monkeypatch):
+    found = ReplayCatalogue(home)
+    assert len(found.matches()) == 1
+    unclosed(home, "open.ecr")
+    with ThreadPoolExecutor(2) as pool, opened(Gate(monkeypatch, "_scan")) as gate:
+        scan = pool.submit(found.matches)
+        assert gate.entered.acquire(timeout=WAIT_S)
+        assert len(pool.submit(found.matches).result(WAIT_S)) == 1
+        gate.go.set()
+        assert len(scan.result(WAIT_S)) == 2
+
+
+def test_requests_share_the_timeline_of_a_match(ask, home, monkeypatch):
+    ident = unclosed(home, "open.ecr")
+    monkeypatch.setattr(reader, "STEP_BYTES", 0)
+    decoded = []
+    original = Replay.chunk
+    monkeypatch.setattr(Replay, "chunk", lambda replay, n: decoded.append(n) or original(replay, n))
+
+    async def work(client):
+        paths = [f"/api/v1/matches/{ident}/index"] * MANY
+        replies = [await reply.json() for reply in await asyncio.gather(*map(client.get, paths))]
+        return replies[0], all(reply == replies[0] for reply in replies)
+
+    index, same = ask(work)
+    assert same and decoded == list(range(CHUNKS)) and len(index["chunks"]) == CHUNKS
+
+
+def test_timeline_of_a_deleted_match_ends_at_its_next_step(ask, home, monkeypatch):
+    ident, path = unclosed(home, "open.ecr"), home / RUN / "replays" / "open.ecr"
+    monkeypatch.setattr(reader, "STEP_BYTES", 0)
+
+    async def work(client):
+        with opened(Gate(monkeypatch, "chunk")) as gate:
+            index = asyncio.create_task(client.get(f"/api/v1/matches/{ident}/index"))
+            await entered(gate)
+            path.unlink()
+            await status_of(client, "/api/v1/matches")
+            gate.go.set()
+            return (await index).status, len(gate.calls)
+
+    status, calls = ask(work)
+    assert status == 404 and calls == 1 < CHUNKS
+
+
+def test_timeline_of_an_unclosed_file_is_bounded_in_bytes(home, monkeypatch):
+    unclosed(home, "open.ecr")
+    path = home / RUN / "replays" / "open.ecr"
+    with Replay(path) as replay:
+        whole = replay.timeline()
+        sizes = [len(reader.codec.unpack_payload(head, reader.codec.read_stored(replay._file, head)))
+                 for head in (reader.codec.read_head(replay._file, ref.offset) for ref in replay.chunks)]  # fmt: skip
+    monkeypatch.setattr(reader, "TIMELINE_BYTES", sum(sizes[:2]) + 1)
+    monkeypatch.setattr(reader, "STEP_BYTES", 0)
+    with Replay(path) as replay:
+        steps = [replay.extend_timeline() for _ in range(4)]
+        part = replay.timeline()
+    assert steps == [False, False, True, True]
+    count = len(part["series"]["second"])
+    assert 0 < count < len(whole["series"]["second"]) and part["outcome"]["ticks"] == whole["outcome"]["ticks"]
+    assert part["series"]["score"] == [row[:count] for row in whole["series"]["score"]]
+    assert part["markers"] == whole["markers"][:3]
+
+
+def test_damaged_chunk_ends_the_timeline_of_an_unclosed_match(ask, home):
+    ident, path = unclosed(home, "open.ecr"), home / RUN / "replays" / "open.ecr"
+    found = ReplayCatalogue(home)
+    match = found.find(ident)
+    assert match is not None
+    found.read(match, Replay.refresh)
+    with Replay(path) as replay:
+        at = replay.chunks[2].offset + 40
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(b"\xff\xff\xff")
+    with pytest.raises(ReplayError, match="damaged"):
+        found.read(match, Replay.timeline)

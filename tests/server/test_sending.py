@@ -1,0 +1,224 @@
+"""Files and large bodies: ranges, preconditions, files that shrink, and clients that read nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import weakref
+from email.utils import formatdate
+
+import pytest
+
+from echelon.server import routes
+from echelon.server.connections import Connection
+from echelon.server.responses import BINARY, REVALIDATE, bytes_response
+from echelon.server.sending import SLICE_BYTES
+from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
+from tests.server.test_connections import WAIT_S, connected, served, until
+
+FILE = f"/api/v1/matches/{MATCH}/file"
+DATA = GOLDEN.read_bytes()
+SIZE = len(DATA)
+LARGE = 8 * 2**20
+"""Bytes that no socket buffer of a test takes."""
+CLIENTS = 4
+HEAD_BYTES = 2048
+"""Most bytes of the headers of a response."""
+MODIFIED_S = 1_700_000_000
+DATE, EARLIER, LATER = (formatdate(MODIFIED_S + add, usegmt=True) for add in (0, -1, 1))
+
+
+@pytest.fixture
+def aged(home):
+    """The home folder with a replay of known modification time."""
+    os.utime(home / RUN / "replays" / NAME, ns=(0, MODIFIED_S * 10**9 + 5 * 10**8))
+    return home
+
+
+def answer(ask, headers, method="GET"):
+    """Return status, body and headers; ``{tag}`` in a header is the entity tag of the file."""
+
+    async def work(client):
+        tag = (await client.head(FILE)).headers["ETag"]
+        sent = {name: value.replace("{tag}", tag) for name, value in headers.items()}
+        reply = await client.request(method, FILE, headers={"Accept-Encoding": "identity", **sent})
+        return reply.status, await reply.read(), reply.headers
+
+    return ask(work)
+
+
+@pytest.mark.parametrize(
+    ("range_", "start", "end"),
+    [
+        ("bytes=0-0", 0, 1), ("bytes=8-31", 8, 32), ("bytes=8-", 8, SIZE), ("BYTES= 8-31 ", 8, 32),
+        (f"bytes=8-{SIZE + 9}", 8, SIZE), ("bytes=8-" + "9" * 5000, 8, SIZE), ("bytes=-5", SIZE - 5, SIZE),
+        (f"bytes=-{SIZE + 5}", 0, SIZE), ("bytes=-" + "9" * 5000, 0, SIZE), (f"bytes={SIZE - 1}-", SIZE - 1, SIZE),
+        ("bytes=00000000000000000000008-31", 8, 32),
+    ],
+)  # fmt: skip
+def test_range_returns_its_bytes(ask, range_, start, end):
+    status, body, headers = answer(ask, {"Range": range_})
+    assert (status, body) == (206, DATA[start:end])
+    assert headers["Content-Range"] == f"bytes {start}-{end - 1}/{SIZE}"
+
+
+@pytest.mark.parametrize("range_", [f"bytes={SIZE}-", "bytes=" + "9" * 5000 + "-", "bytes=-0", f"bytes={SIZE}-{SIZE}"])
+def test_range_outside_the_file_returns_416(ask, range_):
+    status, _, headers = answer(ask, {"Range": range_})
+    assert (status, headers["Content-Range"]) == (416, f"bytes */{SIZE}")
+
+
+@pytest.mark.parametrize(
+    "range_", ["bytes=0-1,4-5", "bytes=5-1", "bytes=-", "bytes=a-b", "lines=0-5", "bytes=0-1;", "bytes=\u00b2-3", ""]
+)
+def test_several_or_invalid_ranges_return_the_whole_file(ask, range_):
+    status, body, headers = answer(ask, {"Range": range_})
+    assert (status, body) == (200, DATA) and "Content-Range" not in headers
+    assert headers["Accept-Ranges"] == "bytes"
+
+
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [
+        ("{tag}", 206), (DATE, 206), ('"another"', 200), ("W/{tag}", 200), (LATER, 200), (EARLIER, 200), ("*", 200),
+        ("yesterday", 200),
+    ],
+)  # fmt: skip
+def test_if_range_of_another_file_returns_the_whole_file(ask, aged, condition, status):
+    assert answer(ask, {"Range": "bytes=8-31", "If-Range": condition})[:2] == (
+        (206, DATA[8:32]) if status == 206 else (200, DATA)
+    )
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"If-None-Match": "{tag}"}, 304), ({"If-None-Match": "W/{tag}"}, 304), ({"If-None-Match": '"a", {tag}'}, 304),
+        ({"If-None-Match": "*"}, 304), ({"If-None-Match": '"a"'}, 200), ({"If-None-Match": '"a'}, 200),
+        ({"If-Modified-Since": DATE}, 304), ({"If-Modified-Since": LATER}, 304), ({"If-Modified-Since": EARLIER}, 200),
+        ({"If-None-Match": '"a"', "If-Modified-Since": DATE}, 200),
+        ({"If-Match": "{tag}"}, 200), ({"If-Match": "*"}, 200), ({"If-Match": "W/{tag}"}, 412),
+        ({"If-Match": '"a"'}, 412), ({"If-Unmodified-Since": DATE}, 200), ({"If-Unmodified-Since": EARLIER}, 412),
+        ({"If-Match": "{tag}", "If-Unmodified-Since": EARLIER}, 200),
+        ({"If-None-Match": "{tag}", "Range": "bytes=0-3"}, 304), ({"If-Match": '"a"', "Range": "bytes=0-3"}, 412),
+        ({"If-Modified-Since": "yesterday"}, 200),
+    ],
+)  # fmt: skip
+def test_preconditions_decide_between_file_and_status(ask, aged, headers, status):
+    found, body, _ = answer(ask, headers)
+    assert found == status and (body == DATA) == (status == 200)
+
+
+def test_head_returns_the_headers_of_the_whole_file(ask, aged):
+    status, body, headers = answer(ask, {"Range": "bytes=0-3"}, "HEAD")
+    assert (status, body, headers["Content-Length"], headers["Last-Modified"]) == (200, b"", str(SIZE), DATE)
+    assert "nosniff" in headers["X-Content-Type-Options"] and MATCH in headers["Content-Disposition"]
+
+
+def test_tag_changes_with_the_file(ask, home):
+    first = answer(ask, {})[2]["ETag"]
+    os.utime(home / RUN / "replays" / NAME, ns=(0, 0))
+    assert answer(ask, {})[2]["ETag"] != first
+
+
+def request_of(path):
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: identity\r\n\r\n".encode()
+
+
+def test_file_that_shrinks_while_it_is_sent_closes_the_connection(home):
+    """What follows on the connection would be taken for the rest of the file."""
+    path = home / RUN / "replays" / NAME
+    with open(path, "ab") as file:
+        file.write(bytes(LARGE))
+
+    async def work():
+        async with served(home, socket_bytes=8192) as (port, _):
+            reader, writer = await connected(port, socket_bytes=8192)
+            writer.transport.pause_reading()
+            writer.write(request_of(FILE) + request_of("/api/v1/healthz"))
+            await asyncio.sleep(0.2)
+            os.truncate(path, SIZE)
+            writer.transport.resume_reading()
+            return await asyncio.wait_for(reader.read(), WAIT_S)
+
+    head, _, body = asyncio.run(work()).partition(b"\r\n\r\n")
+    assert b"content-length: %d" % (SIZE + LARGE) in head.lower() and len(body) < SIZE + LARGE
+    assert body.startswith(DATA[:100]) and b"HTTP/1.1" not in body
+
+
+@pytest.mark.parametrize("path", [f"/api/v1/matches/{MATCH}/chunks/0", FILE])
+def test_unread_response_takes_a_few_slices_and_leaves_nothing(home, monkeypatch, path):
+    """Neither while the client stays away, nor, without a garbage collection, after it has gone."""
+    with open(home / RUN / "replays" / NAME, "ab") as file:
+        file.write(bytes(LARGE))
+    found: list[weakref.ref] = []
+    connections: list[Connection] = []
+
+    def large(request, body, *rest):
+        return bytes_response(request, bytes(LARGE), BINARY, REVALIDATE)
+
+    monkeypatch.setattr(routes, "bytes_response", large)
+    original = Connection.begin_request
+    monkeypatch.setattr(Connection, "begin_request", lambda c: connections.append(c) or original(c))
+    finish = Connection.finish_response
+
+    async def recorded(connection, request, response, start):
+        found.extend((weakref.ref(response), weakref.ref(request.writer)))
+        return await finish(connection, request, response, start)
+
+    monkeypatch.setattr(Connection, "finish_response", recorded)
+
+    async def work():
+        async with served(home, socket_bytes=8192) as (port, _):
+            before = asyncio.all_tasks()
+            clients = [await connected(port, socket_bytes=8192) for _ in range(CLIENTS)]
+            for _, writer in clients:
+                writer.transport.pause_reading()
+                writer.write(request_of(path))
+            await until(lambda: len(connections) == CLIENTS and all(c.writing_paused for c in connections))
+            buffered = [c.transport.get_write_buffer_size() for c in connections]
+            connections.clear()
+            gc.disable()
+            for _, writer in clients:
+                writer.transport.abort()
+            await until(lambda: not asyncio.all_tasks() - before)
+            await asyncio.sleep(0.05)
+            return buffered
+
+    try:
+        buffered = asyncio.run(work())
+        assert max(buffered) <= 2 * SLICE_BYTES + HEAD_BYTES and len(found) == 2 * CLIENTS
+        assert [ref() for ref in found if ref() is not None] == []
+    finally:
+        gc.enable()
+
+
+def test_large_json_is_compressed_in_slices(ask, monkeypatch):
+    rows = list(range(100_000))
+
+    async def work(client):
+        monkeypatch.setattr("echelon.server.catalogue.ReplayCatalogue.runs", lambda _: rows)
+        plain = await client.get("/api/v1/runs", headers={"Accept-Encoding": "identity"})
+        packed = await client.get("/api/v1/runs", headers={"Accept-Encoding": "gzip"})
+        again = await client.get("/api/v1/runs", headers={"If-None-Match": plain.headers["ETag"]})
+        return await plain.json(), await packed.json(), packed.headers["Content-Encoding"], again.status
+
+    assert ask(work) == ({"runs": rows}, {"runs": rows}, "gzip", 304)
+
+
+def test_static_files_are_served_as_their_media_type(ask, tmp_path, monkeypatch):
+    (tmp_path / "assets").mkdir()
+    files = {"index.html": "text/html", "assets/a.js": "text/javascript", "assets/b.woff2": "font/woff2"}
+    for name in files:
+        (tmp_path / name).write_text(name)
+        (tmp_path / f"{name}.gz").write_bytes(b"twin")
+    monkeypatch.setattr(routes, "STATIC", tmp_path)
+
+    async def work(client):
+        replies = {name: await client.get(f"/{name}".replace("/index.html", "/")) for name in files}
+        caching = replies["assets/a.js"].headers["Cache-Control"]
+        return {n: (await r.text(), r.content_type) for n, r in replies.items()}, caching
+
+    found, caching = ask(work)
+    assert found == {name: (name, kind) for name, kind in files.items()} and "immutable" in caching
