@@ -35,13 +35,16 @@ MAX_ALERTS = 100
 """Newest alerts kept in a snapshot."""
 
 MAX_MARKS = 512
-"""Newest updates, and newest checkpoints, to which a resume restores exact totals."""
+"""Newest checkpoints, and newest updates after the last of them, to which a resume restores exact totals."""
 
 CHUNK_BYTES_PER_POLL = 4 << 20
 """Bytes per poll when a whole file is read."""
 
 MAX_LISTED = 2048
-"""Maximum length of the lists of evaluations, ratings, checkpoints and matches; longer ones are thinned out."""
+"""Maximum length of the lists of ratings, checkpoints and matches; longer ones are thinned out."""
+
+MAX_EVALUATIONS = 512
+"""The same for evaluations, which take 6 KiB each because they name their seeds."""
 
 EVALUATION = "eval"
 """Preset of evaluation jobs."""
@@ -162,7 +165,7 @@ class _EventList:
 
 
 LISTS: dict[str, _EventList] = {
-    "evals": _EventList(kind=EventEval),
+    "evals": _EventList(kind=EventEval, limit=MAX_EVALUATIONS),
     "batches": _EventList(kind=EventEvalBatch, thin=False),
     "ratings": _EventList(kind=EventRating),
     "leagues": _EventList(kind=EventLeague),
@@ -185,7 +188,7 @@ class SnapshotBuilder:
         self._best: EventEval | None = None
         self._lists: dict[str, list[Any]] = {name: [] for name in LISTS}
         self._recent: deque[_Mark] = deque(maxlen=MAX_MARKS)
-        """Marks before the newest updates."""
+        """Marks before the updates since the newest checkpoint; older updates are no target of a resume."""
         self._saved: deque[_Mark] = deque(maxlen=MAX_MARKS)
         """Marks at the newest checkpoints."""
         self._totals = EpisodeTotals()
@@ -213,6 +216,7 @@ class SnapshotBuilder:
                 self._best = _better(self._best, event)
             case EventCheckpoint():
                 self._saved.append(_Mark(event.update, self._update, self._totals))
+                self._recent.clear()
             case EventEnd():
                 self._end = event
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 PIPE_COLUMNS = 120
 """Width of ``--once`` without a terminal [columns]."""
 
+COLLECT_EVERY = (2_000, 5, 2)
+"""Thresholds of garbage collection: every frame leaves some 1,000 objects of Textual in reference cycles, and those of
+more than 20 frames would be a visible part of the memory of a dashboard that stays open."""
+
 
 def dash(
     run: Annotated[
@@ -54,6 +58,7 @@ def dash(
     from echelon_cli.tui.app import show
 
     gc.freeze()
+    gc.set_threshold(*COLLECT_EVERY)
     gc.enable()
     return show(chosen.root.parent if chosen else runs_home(), chosen.root if chosen else None)
 

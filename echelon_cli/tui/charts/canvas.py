@@ -40,21 +40,31 @@ ALTERNATION_CELLS = 2
 """Adjacent cells that one layer colours where alternating layers overlap."""
 
 
-class Canvas:
-    """Layers of dots; later layers are drawn over earlier ones."""
+class Raster:
+    """Size of a canvas, in cells and in dots."""
 
     def __init__(self, width: int, height: int, glyphs: GlyphSet) -> None:
-        """Create an empty canvas of ``width`` x ``height`` cells."""
+        """Divide ``width`` x ``height`` cells into the dots of ``glyphs``."""
         self.glyphs: GlyphSet = glyphs
         self.columns, self.rows = DOTS[glyphs]
         self.cells_wide = width
         self.width, self.height = width * self.columns, height * self.rows
         self.column_bits = COLUMN_BITS[glyphs]
+
+
+class Canvas(Raster):
+    """Layers of dots; later layers are drawn over earlier ones."""
+
+    def __init__(self, width: int, height: int, glyphs: GlyphSet) -> None:
+        """Create an empty canvas of ``width`` x ``height`` cells."""
+        super().__init__(width, height, glyphs)
+        # layers that knew their canvas would be reference cycles, which stay in memory until they are collected
+        self._raster = Raster(width, height, glyphs)
         self._layers: list[Layer] = []
 
     def layer(self, role: str, *, is_background: bool = False, alternates: bool = False) -> Layer:
         """Add a layer; a background layer is invisible in cells of later layers, alternating ones share theirs."""
-        self._layers.append(Layer(self, role, is_background, alternates))
+        self._layers.append(Layer(self._raster, role, is_background, alternates))
         return self._layers[-1]
 
     def cells(self) -> Iterator[tuple[int, int, str, str]]:
@@ -84,11 +94,11 @@ class Canvas:
 class Layer:
     """Dots of one role; those outside the canvas are ignored."""
 
-    def __init__(self, canvas: Canvas, role: str, is_background: bool, alternates: bool) -> None:
+    def __init__(self, raster: Raster, role: str, is_background: bool, alternates: bool) -> None:
         self.role, self.is_background, self.alternates = role, is_background, alternates
         self.cells: dict[int, int] = {}
         """Bits of every cell with a dot, by ``row * cells_wide + column``."""
-        self._canvas = canvas
+        self._raster = raster
 
     def dot(self, x: int, y: int) -> None:
         """Set a dot."""
@@ -96,7 +106,7 @@ class Layer:
 
     def vertical(self, x: int, y1: int, y2: int) -> None:
         """Set the dots of a column from ``y1`` to ``y2``, inclusive and in any order."""
-        c, cells = self._canvas, self.cells
+        c, cells = self._raster, self.cells
         first, last = (y1, y2) if y1 <= y2 else (y2, y1)
         first, last = max(first, 0), min(last, c.height - 1)
         if not 0 <= x < c.width or first > last:
@@ -110,7 +120,7 @@ class Layer:
 
     def horizontal(self, y: int, every: int) -> None:
         """Set every ``every``-th dot of a row."""
-        for x in range(0, self._canvas.width, every):
+        for x in range(0, self._raster.width, every):
             self.dot(x, y)
 
     def line(self, x1: int, y1: int, x2: int, y2: int, *, dash: int = 0) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import Literal
 
 from echelon.telemetry.events import EventUpdate
@@ -57,7 +58,10 @@ X_AXES: tuple[XAxis, ...] = ("steps", "time", "episodes")
 X_AXIS_FIELDS: dict[XAxis, str] = {"steps": "global_step", "time": "elapsed_s", "episodes": "episodes"}
 """Field of an update behind each horizontal axis."""
 
-Values = tuple[float, ...]
+_axis_values = attrgetter(*(X_AXIS_FIELDS[x_axis] for x_axis in X_AXES))
+
+Values = Sequence[float]
+"""Values by bucket: arrays for metrics, which take a quarter of the memory of tuples."""
 
 
 @dataclass(frozen=True)
@@ -97,46 +101,6 @@ class Curves:
         return positions[min(bisect_left(self.updates, update), len(positions) - 1)]
 
 
-class _Bucket:
-    """Statistics of a few consecutive updates."""
-
-    __slots__ = ("count", "finite", "high", "low", "positions", "total", "update")
-
-    def __init__(self) -> None:
-        size = len(METRICS)
-        self.count = 0
-        self.update = 0
-        self.positions: list[float] = [0.0] * len(X_AXES)
-        self.low, self.high = [math.inf] * size, [-math.inf] * size
-        self.total, self.finite = [0.0] * size, [0] * size
-
-    def add(self, event: EventUpdate) -> None:
-        self.count += 1
-        self.update = event.update
-        self.positions = [float(getattr(event, X_AXIS_FIELDS[x_axis])) for x_axis in X_AXES]
-        for i, value in enumerate(_metric_values(event)):
-            if math.isfinite(value):
-                value *= _SCALES[i]
-                self.low[i], self.high[i] = min(self.low[i], value), max(self.high[i], value)
-                self.total[i] += value
-                self.finite[i] += 1
-
-    def summary(self, i: int) -> tuple[float, float, float]:
-        """Return minimum, mean and maximum of metric ``i``; NaN where no update has a value."""
-        if not self.finite[i]:
-            return math.nan, math.nan, math.nan
-        return self.low[i], self.total[i] / self.finite[i], self.high[i]
-
-    def merge(self, later: _Bucket) -> None:
-        """Add the statistics of the bucket that follows."""
-        self.count += later.count
-        self.update, self.positions = later.update, later.positions
-        self.low = [min(a, b) for a, b in zip(self.low, later.low, strict=True)]
-        self.high = [max(a, b) for a, b in zip(self.high, later.high, strict=True)]
-        self.total = [a + b for a, b in zip(self.total, later.total, strict=True)]
-        self.finite = [a + b for a, b in zip(self.finite, later.finite, strict=True)]
-
-
 class _Average:
     """An exponential moving average; the first values have equal weights, so that no single one dominates the start."""
 
@@ -160,34 +124,70 @@ class _Average:
 
 
 class _MetricHistory:
-    """One metric over the full buckets, which no longer change; a new update costs only the last bucket."""
+    """One metric by bucket; only the last bucket changes, so a new update costs one bucket."""
 
-    __slots__ = ("average", "high", "low", "mean", "smooth")
+    __slots__ = ("average", "finite", "high", "low", "mean", "smooth", "total")
 
     def __init__(self) -> None:
-        self.low: list[float] = []
-        self.mean: list[float] = []
-        self.high: list[float] = []
-        self.smooth: list[float] = []
+        self.low, self.high, self.total = array("d"), array("d"), array("d")
+        self.finite = array("L")
+        """Updates with a value in each bucket; without one, the bounds of the bucket are NaN."""
+        self.mean, self.smooth = array("d"), array("d")
+        """Of the full buckets."""
         self.average = _Average(DEFAULT_SMOOTHING)
 
-    def add(self, bucket: _Bucket, i: int) -> None:
-        """Append a full bucket."""
-        low, mean, high = bucket.summary(i)
-        self.low.append(low)
-        self.mean.append(mean)
-        self.high.append(high)
-        self.smooth.append(self.average.add(mean))
+    def open_bucket(self) -> None:
+        """Append an empty bucket."""
+        self.low.append(math.nan)
+        self.high.append(math.nan)
+        self.total.append(0.0)
+        self.finite.append(0)
 
-    def curve(self, bucket: _Bucket, i: int) -> Curve:
-        """Return the curve with the newest bucket at its end."""
-        low, mean, high = bucket.summary(i)
+    def add(self, value: float) -> None:
+        """Add a value to the last bucket; one that is not finite changes nothing."""
+        if not math.isfinite(value):
+            return
+        finite = self.finite[-1]
+        self.low[-1] = min(self.low[-1], value) if finite else value
+        self.high[-1] = max(self.high[-1], value) if finite else value
+        self.total[-1] += value
+        self.finite[-1] = finite + 1
+
+    def mean_of(self, bucket: int) -> float:
+        """Return the mean of a bucket; NaN where no update has a value."""
+        return self.total[bucket] / self.finite[bucket] if self.finite[bucket] else math.nan
+
+    def drop_last(self) -> None:
+        """Remove the last bucket."""
+        for values in (self.low, self.high, self.total, self.finite):
+            values.pop()
+        self.mean, self.smooth, self.average = array("d"), array("d"), _Average(DEFAULT_SMOOTHING)
+
+    def merge_pairs(self) -> None:
+        """Merge every two adjacent buckets of an even number."""
+        self.low, self.high = _pairwise(min, self.low), _pairwise(max, self.high)
+        self.total = array("d", map(add, self.total[::2], self.total[1::2]))
+        self.finite = array("L", map(add, self.finite[::2], self.finite[1::2]))
+        self.mean, self.smooth, self.average = array("d"), array("d"), _Average(DEFAULT_SMOOTHING)
+
+    def curve(self) -> Curve:
+        """Return the curve up to the last bucket."""
+        for bucket in range(len(self.mean), len(self.total) - 1):
+            self.mean.append(self.mean_of(bucket))
+            self.smooth.append(self.average.add(self.mean[-1]))
+        last = self.mean_of(-1)
         return Curve(
-            low=(*self.low, low),
-            mean=(*self.mean, mean),
-            high=(*self.high, high),
-            smooth=(*self.smooth, self.average.after(mean)[0]),
+            low=self.low[:],
+            mean=self.mean + array("d", (last,)),
+            high=self.high[:],
+            smooth=self.smooth + array("d", (self.average.after(last)[0],)),
         )
+
+
+def _pairwise(choose: Callable[[float, float], float], values: array[float]) -> array[float]:
+    """Return one of every two adjacent values: the chosen one, or the only one that is not NaN."""
+    pairs = zip(values[::2], values[1::2], strict=True)
+    return array("d", (b if math.isnan(a) else a if math.isnan(b) else choose(a, b) for a, b in pairs))
 
 
 class History:
@@ -195,47 +195,54 @@ class History:
 
     def __init__(self, max_buckets: int = MAX_BUCKETS) -> None:
         self._max_buckets = max_buckets
-        self._buckets: list[_Bucket] = []
         self._stride = 1
-        self._metrics: list[_MetricHistory] = []
-        self._full = 0
-        """Buckets already in ``_metrics``."""
+        self._updates: list[int] = []
+        """Last update of each bucket."""
+        self._counts: list[int] = []
+        """Updates in each bucket."""
+        self._positions: list[tuple[float, ...]] = []
+        """Position of each bucket's last update on the horizontal axes."""
+        self._metrics = [_MetricHistory() for _ in METRICS]
 
     def add(self, event: EventUpdate) -> None:
         """Add the next update."""
-        if not self._buckets or self._buckets[-1].count >= self._stride:
-            if len(self._buckets) >= 2 * self._max_buckets:
+        if not self._counts or self._counts[-1] >= self._stride:
+            if len(self._counts) >= 2 * self._max_buckets:
                 self._merge_pairs()
-            self._buckets.append(_Bucket())
-        self._buckets[-1].add(event)
+            self._updates.append(0)
+            self._counts.append(0)
+            self._positions.append(())
+            for metric in self._metrics:
+                metric.open_bucket()
+        self._updates[-1] = event.update
+        self._counts[-1] += 1
+        self._positions[-1] = tuple(map(float, _axis_values(event)))
+        for metric, value, scale in zip(self._metrics, _metric_values(event), _SCALES, strict=True):
+            metric.add(value * scale)
 
     def rewind(self, update: int) -> None:
         """Drop what came after ``update``, and the bucket that contains it unless it ends there."""
-        while self._buckets and self._buckets[-1].update > update:
-            self._buckets.pop()
-            self._metrics, self._full = [], 0
+        while self._updates and self._updates[-1] > update:
+            for values in (self._updates, self._counts, self._positions):
+                values.pop()
+            for metric in self._metrics:
+                metric.drop_last()
 
     def _merge_pairs(self) -> None:
-        for first, second in zip(self._buckets[::2], self._buckets[1::2], strict=True):
-            first.merge(second)
-        self._buckets = self._buckets[::2]
+        self._updates, self._positions = self._updates[1::2], self._positions[1::2]
+        self._counts = list(map(add, self._counts[::2], self._counts[1::2]))
+        for metric in self._metrics:
+            metric.merge_pairs()
         self._stride *= 2
-        self._metrics, self._full = [], 0
 
     def curves(self) -> Curves:
         """Return the curves so far."""
-        buckets = self._buckets
-        if not buckets:
+        if not self._updates:
             return Curves(stride=self._stride)
-        self._metrics = self._metrics or [_MetricHistory() for _ in METRICS]
-        for bucket in buckets[self._full : -1]:
-            for i, metric in enumerate(self._metrics):
-                metric.add(bucket, i)
-        self._full = len(buckets) - 1
         return Curves(
-            updates=tuple(b.update for b in buckets),
-            positions={x_axis: tuple(b.positions[i] for b in buckets) for i, x_axis in enumerate(X_AXES)},
-            metrics={name: self._metrics[i].curve(buckets[-1], i) for i, name in enumerate(METRICS)},
+            updates=tuple(self._updates),
+            positions=dict(zip(X_AXES, zip(*self._positions, strict=True), strict=True)),
+            metrics={name: metric.curve() for name, metric in zip(METRICS, self._metrics, strict=True)},
             stride=self._stride,
         )
 
