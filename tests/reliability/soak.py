@@ -3,8 +3,9 @@
 ``python -m tests.reliability.soak --minutes 120 [-- OPTIONS OF echelon train]``: a worker trains, matches of 200 mechs
 grow chunk by chunk without end beside its recordings, every viewer follows all live matches as the page does, and a
 dashboard draws the run in a terminal of 160x48. Every ten seconds the anonymous memory, descriptors and threads of each
-process are appended to ``samples.jsonl`` in the home. At the end a JSON object is printed with the slope of each
-figure after the warm-up and its 95 % interval, and chunk latencies; it exits with 1 where a slope is above noise.
+process are appended to ``samples.jsonl`` in the home. At the end a JSON object is printed with the slopes of each
+figure after the warm-up and in the last hour, their 95 % intervals, and chunk latencies; it exits with 1 where a
+slope of the last hour is above noise.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ WARM_UP = 0.25
 CHUNKS, CHUNK_S = 60, 2.0
 """Chunks of a synthetic match, and the time between two, which is their playing time [s]."""
 RECENT_MATCHES, SPARE_MATCHES = 4, 8
+LAST_S = 3600.0
+"""Length of the end of the run whose slopes decide [s]: what fills up once has filled before it."""
 TOLERATED = {"anonymous_mib": 2.0, "descriptors": 1.0, "threads": 1.0}
 """Slope per hour below which a figure is flat, whatever its interval."""
 LIMIT_S = 90.0
@@ -80,23 +83,36 @@ def slope(seconds: np.ndarray, values: np.ndarray) -> tuple[float, float]:
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return first and last value, slope and verdict of every figure of every process."""
+    """Return first and last value, slopes and verdict of every figure of every process."""
     figures: dict[str, Any] = {}
     for process in sorted({name for row in rows for name in row["processes"]}):
         own = [(row["t"], row["processes"][process]) for row in rows if row["processes"].get(process)]
         own = own[int(len(own) * WARM_UP) :]
         seconds = np.array([t for t, _ in own])
+        last = seconds >= seconds[-1] - LAST_S
         for name, tolerated in TOLERATED.items():
             values = np.array([value[name] for _, value in own])
-            per_hour, half = slope(seconds, values)
+            low, high = slope_interval(seconds[last], values[last])
             figures[f"{process} {name}"] = {
                 "first": round(float(np.median(values[:30])), 1),
                 "last": round(float(np.median(values[-30:])), 1),
-                "per_hour": round(per_hour, 2),
-                "interval": [round(per_hour - half, 2), round(per_hour + half, 2)] if np.isfinite(half) else None,
-                "flat": bool(np.isfinite(half) and (per_hour - half <= 0.0 or per_hour <= tolerated)),
+                "per_hour": slope_figure(seconds, values),
+                "per_hour_in_last_hour": slope_figure(seconds[last], values[last]),
+                "flat": bool(np.isfinite(high) and (low <= 0.0 or (low + high) / 2 <= tolerated)),
             }
     return figures
+
+
+def slope_interval(seconds: np.ndarray, values: np.ndarray) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of the slope [1/h]."""
+    per_hour, half = slope(seconds, values)
+    return per_hour - half, per_hour + half
+
+
+def slope_figure(seconds: np.ndarray, values: np.ndarray) -> list[float] | None:
+    """Return the slope and the ends of its 95 % interval [1/h]; None where there are too few samples."""
+    low, high = slope_interval(seconds, values)
+    return [round(value, 2) for value in ((low + high) / 2, low, high)] if np.isfinite(high) else None
 
 
 class Dashboard:

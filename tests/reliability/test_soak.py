@@ -32,6 +32,16 @@ def test_summary_reports_leaked_descriptors():
     assert not summary(rows)["server descriptors"]["flat"]
 
 
+def test_summary_judges_the_last_hour():
+    rows = samples(0.0)
+    for row in rows:
+        row["processes"]["server"]["anonymous_mib"] += 60.0 * min(row["t"], 3600.0) / 3600.0
+    figure = summary(rows)["server anonymous_mib"]
+    assert figure["flat"] and figure["per_hour"][1] > 0.0
+    slope, low, high = figure["per_hour_in_last_hour"]
+    assert low < slope < high and low <= 0.0
+
+
 @pytest.mark.soak
 def test_soak_of_an_hour_is_flat(tmp_path):
     result = soak(tmp_path, 60.0, ["--preset", "quickstart", "--minutes", "1000"])
