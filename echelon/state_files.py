@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from pydantic_core import from_json
 
-from echelon.files import IrregularFileError
+from echelon.files import IrregularFileError, open_own
 
 MAX_STATE_BYTES = 1 << 20
 """Size above which a state file counts as damaged; the largest ones, specs and manifests, have some 10 KiB."""
@@ -27,8 +27,10 @@ def open_regular(path: Path | str) -> BinaryIO:
     return os.fdopen(_open(path), "rb")
 
 
-def _open(path: Path | str) -> int:
+def _open(path: Path | str, *, follow_links: bool = True) -> int:
     """Return a descriptor of a regular file."""
+    if not follow_links:
+        return open_own(path, os.O_RDONLY)
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return handle
@@ -36,9 +38,9 @@ def _open(path: Path | str) -> int:
     raise IrregularFileError(path)
 
 
-def read_bounded(path: Path | str, limit: int = MAX_STATE_BYTES) -> bytes:
+def read_bounded(path: Path | str, limit: int = MAX_STATE_BYTES, *, follow_links: bool = True) -> bytes:
     """Return the content of a regular file; ``ValueError`` where it has more than ``limit`` bytes."""
-    handle = _open(path)
+    handle = _open(path, follow_links=follow_links)
     try:
         data = os.read(handle, limit + 1)
         while data and len(data) <= limit and (more := os.read(handle, limit + 1 - len(data))):
