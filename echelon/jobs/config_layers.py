@@ -43,6 +43,12 @@ NONE_WORDS = ("none", "null")
 MAX_FILE_BYTES = 64 << 10
 """Largest configuration file; one with every field has some 10 KiB."""
 
+MAX_LINE_DOTS = 100
+"""Most dots in a line of a configuration: the parser's memory is quadratic in the parts of a dotted key."""
+
+MAX_KEY_CHARS = 256
+"""Longest dotted key; its parts are repeated in every key below."""
+
 UNKNOWN_KEY_ERROR = "unexpected_keyword_argument"
 """Pydantic's error type of an unknown key."""
 
@@ -142,16 +148,30 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if not equals or not key.strip():
         raise ConfigError(f"--set {text!r} is no assignment, expected KEY=VALUE; try ppo.lr=1e-4")
     try:
-        return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
+        return key.strip(), parse_toml(f"value = {value.strip()}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
         return key.strip(), value.strip()
 
 
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the sections of a TOML text; ``ConfigError`` where a line has too many dots, ``TOMLDecodeError``
+    where it is no TOML.
+
+    A key is within one line, so that its parts are at most the line's dots, whatever is a string or a comment there.
+    """
+    for number, line in enumerate(text.split("\n"), 1):
+        if (dots := line.count(".")) > MAX_LINE_DOTS:
+            raise ConfigError(f"line {number} has {dots} dots, expected at most {MAX_LINE_DOTS}")
+    return tomllib.loads(text)
+
+
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested sections as a flat dict by dotted key."""
+    """Return nested sections as a flat dict by dotted key, cut at ``MAX_KEY_CHARS``: no field has such a key."""
     flat: dict[str, Any] = {}
     for name, value in nested.items():
         key = f"{prefix}{name}"
+        if len(key) > MAX_KEY_CHARS:
+            key = f"{key[:MAX_KEY_CHARS]}…"
         if isinstance(value, Mapping):
             flat.update(flatten(value, f"{key}."))
         else:
@@ -226,7 +246,7 @@ def _from_preset(name: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        return flatten(tomllib.loads(read_bounded(path, MAX_FILE_BYTES).decode("utf-8")))
+        return flatten(parse_toml(read_bounded(path, MAX_FILE_BYTES).decode("utf-8")))
     except RecursionError:
         raise ConfigError(f"config file {str(path)!r} is nested too deeply, expected sections of fields") from None
     except FileNotFoundError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -164,3 +165,54 @@ def test_retired_fields_of_older_run_are_dropped():
 def test_unknown_key_of_other_version_is_named(key):
     with pytest.raises(ConfigError, match=f"config key '{key}' does not exist in this version"):
         resolve(base=unflatten({**resolve().values, key: 1}))
+
+
+FILE_MEMORY_BYTES = 64 << 20
+"""Most memory that reading a hostile configuration file may take."""
+HOSTILE_FILES = {
+    "one key of many parts": "a" + ".a" * 15_000 + " = 1",
+    "a section of many parts": "[a" + ".a" * 15_000 + "]",
+    "many keys of many parts": "\n".join(f"a{n}" + ".a" * 99 + " = 1" for n in range(300)),
+    "many keys in a section of many parts": "[a" + ".a" * 99 + "]\n" + "\n".join(f"a{n}.b=1" for n in range(6000)),
+    "within a string that spans lines": 'x = {s = """\n# """, a' + ".a" * 15_000 + " = 1}",
+    "many keys in a section of a long name": "[" + "a" * 30_000 + "]\n" + "\n".join(f"b{n}=1" for n in range(4000)),
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE_FILES.values(), ids=HOSTILE_FILES)
+def test_file_with_hostile_keys_is_one_line_error_in_bounded_memory(tmp_path, text):
+    """The parser's memory is quadratic in the parts of a key, and flat keys repeat their section."""
+    file = tmp_path / "run.toml"
+    file.write_text(text)
+    resolve("quickstart")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ConfigError) as caught:
+            resolve("quickstart", file)
+        assert tracemalloc.get_traced_memory()[1] < FILE_MEMORY_BYTES
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 1000
+
+
+def test_assignment_with_hostile_keys_is_one_line_error():
+    with pytest.raises(ConfigError, match="has 15000 dots, expected at most 100"):
+        parse_assignment("env={a" + ".a" * 15_000 + "=1}")
+
+
+def test_file_may_have_as_many_dots_in_a_line_as_a_list_of_numbers_needs(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("# " + "." * 98 + "\nppo.lr = 0.002\n")
+    assert resolve("quickstart", file).config.ppo.lr == 0.002
+
+
+def test_stored_configuration_with_a_long_section_is_flattened_in_bounded_memory():
+    """A hostile spec of 1 MiB would have keys of gigabytes in all."""
+    nested = {"a" * 300_000: {f"b{n}": 1 for n in range(2000)}, "ppo": {"lr": 0.1}}
+    tracemalloc.start()
+    try:
+        flat = flatten(nested)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    assert flat["ppo.lr"] == 0.1 and max(map(len, flat)) <= 257
