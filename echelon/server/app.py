@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import http.client
 import json
 import logging
 import os
 import re
 import signal
 import socket
-import urllib.request
 from collections.abc import Callable, Coroutine
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +45,12 @@ PORT_ATTEMPTS = 20
 SERVER_FILE = ".server.json"
 """File in the home folder with the address and process id of its server."""
 LOG = logging.getLogger(__name__)
-LOOPBACK_URL = re.compile(r"http://127\.0\.0\.1:[0-9]{1,5}/", re.ASCII)
-"""Addresses that the file may name; any other is not asked, nor opened in a browser."""
-MAX_HEALTH_BYTES = 65536
 HEALTH_TIMEOUT_S = 1.0  # of the health request to a server that may already run
+HEALTH_BYTES = 1 << 16
+"""Bytes read of an answer to it."""
+LOCAL_HOST = "127.0.0.1"
+LOCAL_URL = re.compile(rf"http://{re.escape(LOCAL_HOST)}:(?P<port>[0-9]{{1,5}})/")
+"""Addresses that the file may name; any other is not asked, nor opened in a browser."""
 BACKLOG = 128
 """Length of the queue of connections not accepted yet."""
 SHUTDOWN_TIMEOUT_S = 2.0
@@ -116,18 +117,23 @@ def address(access: Access, fragment: str = "") -> str:
 
 
 def running_server(home: Path | str | None) -> str | None:
-    """Return the URL of a server that already serves ``home`` on this machine, else None."""
-    entry = read_json(runs_home(home) / SERVER_FILE)
-    url = LOOPBACK_URL.fullmatch(str((entry or {}).get("url", "")))
-    if url is None:
+    """Return the URL of a server that already serves ``home`` on this machine, else None.
+
+    Only the port is taken from the file: whatever else it or the server at that port holds, no other host is asked.
+    """
+    url = (read_json(runs_home(home) / SERVER_FILE) or {}).get("url")
+    found = LOCAL_URL.fullmatch(url) if isinstance(url, str) else None
+    if found is None or not 0 < int(found["port"]) < 1 << 16:
         return None
     try:
-        with urllib.request.urlopen(f"{url[0]}api/v1/healthz", timeout=HEALTH_TIMEOUT_S) as reply:
-            health = parse_json(reply.read(MAX_HEALTH_BYTES))
-    except (OSError, ValueError, OverflowError, http.client.HTTPException):
+        with contextlib.closing(HTTPConnection(LOCAL_HOST, int(found["port"]), timeout=HEALTH_TIMEOUT_S)) as server:
+            server.request("GET", "/api/v1/healthz")
+            health = parse_json(server.getresponse().read(HEALTH_BYTES))
+    except (OSError, ValueError, HTTPException):
         return None
     expected = {"version": echelon.__version__, "home": home_hash(runs_home(home))}
-    return url[0] if isinstance(health, dict) and expected.items() <= health.items() else None
+    same = isinstance(health, dict) and all(health.get(name) == value for name, value in expected.items())
+    return f"http://{LOCAL_HOST}:{int(found['port'])}/" if same else None
 
 
 def serve(
