@@ -90,11 +90,15 @@ def test_server_file_chooses_nothing_but_a_port(tmp_path, url):
 @pytest.mark.parametrize(
     "answer",
     [
-        b"", b"\xff\xfe\r\n\r\n", b"HTTP/1.1 wrong\r\n\r\n", reply([]), reply("text"), reply(None),
-        reply(b"[" * 60_000), reply(b"{" * 5), reply({"version": 5, "home": []}), b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200,
+        b"",
+        b"\xff\xfe\r\n\r\n",
+        b"HTTP/1.1 wrong\r\n\r\n",
+        *map(reply, ([], "text", None, b"[" * 60_000, b"{" * 5, {"version": 5, "home": []})),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200,
     ],
-)  # fmt: skip
+)
 def test_hostile_answer_is_no_server(tmp_path, answer):
     assert ask(tmp_path, answer)[0] is None
 
