@@ -52,6 +52,18 @@ ARRAYS: dict[str, tuple[str, str]] = {
 ``alive`` where the mech was alive at the start of the step. ``episodes`` numbers the matches of the recording,
 ``outcomes`` says how the row's match ended.
 """
+MAX_VALUE = 1e6
+"""Greatest observation and reward; those of recordings are a few units."""
+RANGES: dict[str, tuple[float, float]] = {
+    "obs": (-MAX_VALUE, MAX_VALUE),
+    "actions": (-QUANTISATION_LEVELS, QUANTISATION_LEVELS),
+    "rewards": (-MAX_VALUE, MAX_VALUE),
+    "dones": (0, 1),
+    "alive": (0, 1),
+    "episodes": (NO_EPISODE, MAX_COUNT),
+    "outcomes": (min(OUTCOMES.values()), max(OUTCOMES.values())),
+}
+"""Least and greatest value of every array; NaN is outside."""
 ACTION_LEVELS = QUANTISATION_LEVELS
 """Units of ``actions`` in an action of 1."""
 
@@ -153,6 +165,7 @@ class Manifest:
             require(1 <= getattr(self, name) <= MAX_COLUMNS, name, getattr(self, name), f"1 to {MAX_COLUMNS}")
         for name in ("first_seed", "matches"):
             require(0 <= getattr(self, name) <= MAX_COUNT, name, getattr(self, name), f"0 to {MAX_COUNT}")
+        require(0.0 <= self.weapon_prob <= 1.0, "weapon_prob", self.weapon_prob, "0 to 1")
         names = [shard.file for shard in self.shards]
         require(len(names) == len(set(names)), "shards", len(names), "files that differ")
 
@@ -182,7 +195,7 @@ def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a recording; ``ValueError`` in one line where it is missing or damaged."""
     try:
         values = parse_json(read_bounded(folder / MANIFEST, MAX_MANIFEST_BYTES))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{str(folder)!r} has no {MANIFEST}, expected a recording of demonstrations") from None
     except (OSError, ValueError) as error:
         raise ValueError(f"{MANIFEST} of {str(folder)!r} cannot be read: {error}") from None

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.demos.format import ACTION_LEVELS, ARRAYS, Manifest, ShardEntry, read_manifest
+from echelon.demos.format import ACTION_LEVELS, ARRAYS, NO_EPISODE, RANGES, Manifest, ShardEntry, read_manifest
 from echelon.rl.checkpoint import describe
 from echelon.rl.safe_load import load_arrays
 
@@ -63,6 +63,11 @@ class Demonstrations:
             found = (arrays[name].shape, arrays[name].dtype.name) if name in arrays else None
             if found != expected:
                 raise ValueError(f"shard {entry.file!r} has {name} {found}, expected {expected}")
+            values, (low, high) = arrays[name], RANGES[name]
+            if not (low <= float(values.min()) and float(values.max()) <= high):
+                raise ValueError(f"shard {entry.file!r} has {name} outside {low:g} to {high:g}")
+        if arrays["alive"][arrays["episodes"] == NO_EPISODE].any():
+            raise ValueError(f"shard {entry.file!r} has mechs alive after the end of their match, expected none")
         return Shard(entry=entry, **{name: arrays[name] for name in ARRAYS})
 
     def check(self, number: int) -> None:
@@ -84,6 +89,7 @@ def load(path: Path | str, *, partial: bool = False) -> Demonstrations:
     """
     folder = Path(path)
     manifest = read_manifest(folder)
+    _ = manifest.env  # raises ``ValueError`` where this version has no such environment
     if not (manifest.is_complete or partial):
         raise ValueError(
             f"{str(folder)!r} has {manifest.counts.episodes} of {manifest.matches} matches, expected all; run the same "

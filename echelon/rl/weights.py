@@ -137,6 +137,8 @@ def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.
 
 def find_checkpoint(path: Path) -> Checkpoint:
     """Return the checkpoint at ``path``: a step or policy folder, or the best, else the newest one of a run."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{str(path)!r} is no folder, expected a run, a checkpoint or the folder of a policy")
     folder = path / "checkpoints" if (path / "checkpoints").is_dir() else path
     if folder.name.startswith("step-"):
         return open_checkpoint(folder)

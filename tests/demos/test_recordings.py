@@ -16,7 +16,8 @@ from echelon import demos
 from echelon.config import EnvConfig, env_signature
 from echelon.demos import DemoWriter, Manifest
 from echelon.demos import writer as writer_module
-from echelon.demos.format import ARRAYS, Counts, Side, bytes_per_row, read_manifest
+from echelon.demos.format import ARRAYS, NO_EPISODE, RANGES, Counts, Side, bytes_per_row, read_manifest
+from echelon.rl.checkpoint import describe
 from tests.hostile_values import damage, mutate
 
 OBS_DIM, ACTION_DIM, STEPS, ROWS = 7, 3, 6, 4
@@ -38,7 +39,9 @@ def wave(seed: int, obs_dtype: str = "float16") -> dict[str, np.ndarray]:
     arrays = {}
     for name, (axes, kind) in ARRAYS.items():
         shape = [SIZES[axis] for axis in axes]
-        arrays[name] = rng.integers(-2, 2, shape).astype(kind or obs_dtype)
+        low, high = np.maximum(-2, RANGES[name][0]), np.minimum(2, RANGES[name][1] + 1)
+        arrays[name] = rng.integers(low, high, shape).astype(kind or obs_dtype)
+    arrays["alive"][arrays["episodes"] == NO_EPISODE] = 0
     return arrays
 
 
@@ -232,3 +235,67 @@ def test_manifest_that_is_no_file_or_too_large_is_rejected(tmp_path, monkeypatch
     monkeypatch.setattr("echelon.demos.format.MAX_MANIFEST_BYTES", 100)
     with pytest.raises(ValueError, match="more than 100 bytes"):
         read_manifest(tmp_path / "demos")
+
+
+def rewritten(folder: Path, name: str, change) -> Path:
+    """Change an array of the first shard, with the hash of its new file in the manifest."""
+    file = recorded(folder) / "shard-00000.safetensors"
+    arrays = load_file(file)
+    change(arrays[name])
+    save_file(arrays, file)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["shards"][0] |= describe(file)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+INVALID = [
+    ("obs", np.nan), ("obs", np.inf), ("obs", -np.inf), ("rewards", np.nan), ("rewards", 1e30), ("dones", 2),
+    ("alive", 255), ("episodes", -2), ("outcomes", 2), ("outcomes", -128), ("actions", -128),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), INVALID)
+def test_shard_with_an_invalid_value_is_refused(tmp_path, name, value):
+    def change(array: np.ndarray) -> None:
+        array.flat[5] = value
+
+    found = demos.load(rewritten(tmp_path, name, change))
+    with pytest.raises(ValueError, match=f"shard 'shard-00000.safetensors' has {name} outside "):
+        found.shard(0)
+    assert found.shard(1).entry.first_episode == 2
+
+
+def test_shard_with_mechs_alive_after_their_match_is_refused(tmp_path):
+    def change(array: np.ndarray) -> None:
+        array[:] = 1
+
+    with pytest.raises(ValueError, match="has mechs alive after the end of their match, expected none"):
+        demos.load(rewritten(tmp_path, "alive", change)).shard(0)
+
+
+ENVIRONMENTS = [{"world": {"size_x": 10**9}}, {"num_packs": 10**6}, {"max_episode_seconds": "NaN"}, {"unknown": 1}]
+
+
+@pytest.mark.parametrize("changes", ENVIRONMENTS)
+def test_recording_of_an_impossible_environment_is_refused(tmp_path, changes):
+    file = recorded(tmp_path) / "manifest.json"
+    manifest = json.loads(file.read_text())
+    file.write_text(json.dumps({**manifest, "config": {**manifest["config"], **changes}}))
+    with pytest.raises(ValueError, match="demonstrations do not describe their environment") as caught:
+        demos.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), -0.1, 1e300])
+def test_recording_with_an_impossible_weapon_probability_is_refused(tmp_path, value):
+    file = recorded(tmp_path) / "manifest.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "weapon_prob": value}))
+    with pytest.raises(ValueError, match="weapon_prob is .*, expected 0 to 1"):
+        demos.load(tmp_path)
+
+
+def test_file_is_no_recording(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"has no manifest.json, expected a recording"):
+        demos.load(tmp_path / "file")
