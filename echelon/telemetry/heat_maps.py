@@ -58,7 +58,7 @@ ZIP_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""Errors of ``zipfile`` for archives that are damaged, encrypted or compressed in another way."""
+"""Errors of ``zipfile`` for archives that are damaged, encrypted or of a later version."""
 
 
 def heat_files(folder: Path) -> dict[int, Path]:
