@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -75,6 +76,21 @@ CHECKS = {
 """SQL condition for a value by the declared type of its column."""
 
 
+MAX_ROWS = {
+    "settings": 1_000,
+    "entries": 20_000,
+    "periods": 1_000_000,
+    "matches": 10_000_000,
+    "ratings": 5_000_000,
+    "styles": 1_000_000,
+}
+"""Most rows of each table."""
+MAX_ENTRY_CHARS = 12 << 20
+"""Most characters of all entries: they are read together, and one has some 600."""
+COMPANIONS = ("-wal", "-shm", "-journal")
+"""Ends of the names of the files that SQLite opens beside a league."""
+
+
 CHECKED_ONCE = ("matches", "ratings")
 """Long tables: a process checks each of their rows once, so that opening a league does not read all its matches."""
 
@@ -113,6 +129,7 @@ class Database:
         if not create and not path.is_file():
             raise StoreError(f"league {str(path)!r} does not exist; create one with: echelon arena add or arena run")
         with self._readable_errors():
+            self._require_files()
             if create:
                 make_folder(path.parent)
             self._db = self._open_read_only(busy_s) if read_only else self._connect(str(path), busy_s)
@@ -125,6 +142,14 @@ class Database:
         except BaseException:
             self._db.close()
             raise
+
+    def _require_files(self) -> None:
+        """Raise ``StoreError`` for a pipe or another thing in place of a file: SQLite would wait for it."""
+        name = os.path.realpath(self.path)
+        for file in (name, *(name + companion for companion in COMPANIONS)):
+            with contextlib.suppress(FileNotFoundError):
+                if not stat.S_ISREG(os.lstat(file).st_mode):
+                    raise StoreError(f"league file {file!r} is no regular file; delete it")
 
     @staticmethod
     def _connect(name: str, busy_s: float) -> sqlite3.Connection:
@@ -191,11 +216,32 @@ class Database:
             columns = {row["name"]: row["hidden"] for row in self._db.execute(f"PRAGMA table_xinfo({table})")}
             if not checks.keys() <= columns.keys() or any(columns.values()):
                 raise StoreError(f"league {str(self.path)!r} has a table {table!r} with other columns than expected")
-            wrong = f"SELECT 1 FROM {table} WHERE rowid > ? AND NOT ({' AND '.join(checks.values())}) LIMIT 1"
-            if self._db.execute(wrong, (checked.get(table, 0),)).fetchone():
+            self._check_size(table)
+            # rows may have numbers below 0
+            unchecked = f"rowid > {checked[table]} AND " if table in checked else ""
+            wrong = f"SELECT 1 FROM {table} WHERE {unchecked}NOT ({' AND '.join(checks.values())}) LIMIT 1"
+            if self._db.execute(wrong).fetchone():
                 raise StoreError(f"league {str(self.path)!r} is damaged: a value in table {table!r} is of a wrong type")
         for table in CHECKED_ONCE:
-            checked[table] = self._db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0
+            if (newest := self._db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0]) is not None:
+                checked[table] = newest
+
+    def _check_size(self, table: str) -> None:
+        """Raise ``StoreError`` for a table that would take seconds or gigabytes to read."""
+        limit, ends = MAX_ROWS[table], f"(SELECT max(rowid) FROM {table}) - (SELECT min(rowid) FROM {table})"
+        # the numbers of rows have gaps: rows are counted only where there may be too many
+        (span,) = self._db.execute(f"SELECT {ends}").fetchone()
+        if (span or 0) >= limit and self._db.execute(f"SELECT 1 FROM {table} LIMIT 1 OFFSET {limit}").fetchone():
+            raise StoreError(
+                f"league {str(self.path)!r} has more than {limit} rows of {table!r}, expected at most that"
+            )
+        if table == "entries":
+            lengths = " + ".join(f"coalesce(length({name}), 0)" for name in _table_checks()[table])
+            (chars,) = self._db.execute(f"SELECT sum({lengths}) FROM {table}").fetchone()
+            if (chars or 0) > MAX_ENTRY_CHARS:
+                raise StoreError(
+                    f"league {str(self.path)!r} has {chars} characters of entries, expected at most {MAX_ENTRY_CHARS}"
+                )
 
     @contextlib.contextmanager
     def _readable_errors(self) -> Iterator[None]:

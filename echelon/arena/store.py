@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from echelon.arena.database import Database, StoreError
+from echelon.arena.database import MAX_ROWS, Database, StoreError
 from echelon.arena.entries import KINDS
 from echelon.arena.glicko2 import GameResult, Glicko2Config, Glicko2Rating
 from echelon.arena.league import League, LeagueEntry, check_kind, utc_now
@@ -107,6 +107,8 @@ class Store(Database):
                     self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, json.dumps(value)))
 
     def _write_entries(self, league: League) -> None:
+        if len(league.entries) > (limit := MAX_ROWS["entries"]):
+            raise StoreError(f"league {str(self.path)!r} would have {len(league.entries)} entries, at most {limit} fit")
         for entry in league.entries.values():
             r = entry.rating
             columns = (entry.ckpt_path, entry.kind, entry.commander_name, entry.created_at, r.rating, r.rd, r.vol)

@@ -24,6 +24,8 @@ from echelon.rl.weights import LoadedPolicy, find_checkpoint, load_policy, versi
 
 SIGNATURE = ("obs_layout", "num_packs", "comm_dim", "dt_sim", "decision_repeat", "nav_mode")
 """Environment fields a policy depends on, besides the widths of observation and action."""
+SHOWN_CHARS = 60
+"""Characters of a damaged value in a message."""
 LEAGUE_FAIRNESS: Fairness = "path"
 """Fairness of the maps of a new league, whatever maps its first policy was trained on."""
 
@@ -68,12 +70,23 @@ def submit(
     meta |= facts or {}
     if target:
         meta["target"] = target
+    env = None if store.setting(ENV_SETTING) else league_env_of(loaded.meta["env_cfg"])
     add_default_levels(store)
     with store.editing() as league:
         entry = league.upsert_checkpoint(path, kind=kind, env_signature=signature, meta=meta)
-    env = loaded.meta["env_cfg"]
-    store.init_setting(ENV_SETTING, {**env, "world": {**env.get("world", {}), "fairness": LEAGUE_FAIRNESS}})
+    if env is not None:
+        store.init_setting(ENV_SETTING, env)
     return entry
+
+
+def league_env_of(env: dict[str, Any]) -> dict[str, Any]:
+    """Return the environment that a league gets from its first policy; ``ValueError`` where there is none such."""
+    world = env.get("world", {})
+    if not isinstance(world, dict):
+        raise ValueError(f"checkpoint has the world {str(world)[:SHOWN_CHARS]!r}, expected an object")
+    values = {**env, "world": {**world, "fairness": LEAGUE_FAIRNESS}}
+    _validated_env(values, "of the checkpoint")
+    return values
 
 
 def display_name(path: Path, meta: dict[str, Any]) -> str:
@@ -83,21 +96,28 @@ def display_name(path: Path, meta: dict[str, Any]) -> str:
     return f"{words} u{int(meta.get('update', 0))}"
 
 
-def league_env_config(store: Store, initial: EnvConfig | None = None) -> EnvConfig:
-    """Return the environment configuration of the league; ``initial`` sets it where it is not set yet."""
+def _validated_env(values: Any, origin: str) -> EnvConfig:
     from pydantic import ValidationError
 
+    try:
+        return validated(EnvConfig, values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        message = first["msg"].removeprefix("Value error, ")
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(
+            f"environment configuration {origin} is invalid in this version: {f'{where}: ' * bool(where)}{message}"
+        ) from None
+
+
+def league_env_config(store: Store, initial: EnvConfig | None = None) -> EnvConfig:
+    """Return the environment configuration of the league; ``initial`` sets it where it is not set yet."""
     if initial is not None:
         store.init_setting(ENV_SETTING, asdict(initial))
     row = store.setting(ENV_SETTING) or store.init_setting(
         ENV_SETTING, asdict(with_fairness(EnvConfig(), LEAGUE_FAIRNESS))
     )
-    try:
-        return validated(EnvConfig, row)
-    except ValidationError as error:
-        raise ValueError(
-            f"environment configuration of the league is invalid in this version: {error.errors()[0]['msg']}"
-        ) from None
+    return _validated_env(row, "of the league")
 
 
 def entry_pilot(entry: LeagueEntry) -> Pilot:

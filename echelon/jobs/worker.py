@@ -23,6 +23,7 @@ from pathlib import Path
 from echelon.files import atomic_write
 from echelon.jobs import config_layers, control
 from echelon.jobs.alerts import TrainingAlertRules
+from echelon.jobs.memory import require_memory
 from echelon.jobs.process import boot_id
 from echelon.jobs.spec import read_spec
 from echelon.jobs.usage import ResourceUsage
@@ -192,6 +193,7 @@ class SecondaryRunLink(RunLink):
 def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     """Train the run of a spec; heavy imports happen here, after the thread environment is set."""
     config = config_layers.validate(read_spec(paths).config)
+    require_memory(config)
     from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())

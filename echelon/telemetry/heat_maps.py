@@ -53,7 +53,6 @@ ZIP_ERRORS = (
     ValueError,
     EOFError,
     RuntimeError,
-    NotImplementedError,
     struct.error,
     zipfile.BadZipFile,
     zlib.error,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from dataclasses import asdict
 
@@ -103,6 +105,35 @@ def test_damaged_or_replaced_checkpoint_voids_its_matches(store, tmp_path):
     assert "is damaged" in warnings[0] and "now, expected" in warnings[1]
     assert store.league().entries[one.entry_id].games == 0
     assert {row["state"] for row in matches(store, entry=one.entry_id)} == {"void"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"world": {"size_x": 10**9}}, "world"),
+        ({"world": 5}, "world '5', expected an object"),
+        ({"num_packs": 10**7}, "num_packs is 10000000, expected 1 to 20"),
+        ({"max_episode_seconds": float("nan")}, "max_episode_seconds"),
+    ],
+)
+def test_policy_of_an_impossible_environment_founds_no_league(tmp_path, changes, named):
+    """The league would store sizes that no later command can play with."""
+    path = save(tmp_path / "one", 1)
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps({**manifest, "env_cfg": {**manifest["env_cfg"], **changes}}))
+    with Store(tmp_path / "league.db") as store:
+        with pytest.raises(ValueError, match=named) as caught:
+            submit(store, path)
+        assert "\n" not in str(caught.value)
+        assert store.league().entries == {} and store.setting(ENV_SETTING) is None
+        submit(store, save(tmp_path / "two", 2))
+        assert store.setting(ENV_SETTING)["world"]["size_x"] == SMALL.world.size_x
+
+
+def test_pipe_is_no_policy(store, tmp_path):
+    os.mkfifo(tmp_path / "policy.pt")
+    with pytest.raises(ValueError, match=r"policy.pt' is no folder, expected a run, a checkpoint or the folder"):
+        submit(store, tmp_path / "policy.pt")
 
 
 def test_policy_with_nonfinite_actions_forfeits(store, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ import time
 
 import pytest
 
+from echelon.arena import database
+from echelon.arena.database import MAX_ROWS
 from echelon.arena.league import Glicko2Rating, LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, StoreError, league_path
@@ -288,3 +291,72 @@ def test_init_setting_keeps_first_value(store):
     assert store.init_setting("env", {"size": 60}) == {"size": 60}
     assert store.init_setting("env", {"size": 99}) == {"size": 60}
     assert json.dumps(store.setting("env")) == '{"size": 60}'
+
+
+def insert_entries(path, rows):
+    columns = (
+        "id, ckpt_path, kind, created_at, rating, rd, vol, games, first_rating, first_rd, first_vol, first_games, meta"
+    )
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.executemany(
+            f"INSERT INTO entries ({columns}) VALUES (?, '', 'candidate', '', 1, 1, 1, 0, 1, 1, 1, 0, ?)", rows
+        )
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_league_of_too_many_entries_is_refused_before_they_are_read(store, monkeypatch, read_only):
+    """300,000 entries in 30 MB took seconds and a gigabyte."""
+    insert_entries(store.path, ((f"e{n}", "{}") for n in range(MAX_ROWS["entries"] - len(NAMES))))
+    Store(store.path).close()
+    monkeypatch.setattr(Store, "league", lambda self: pytest.fail("entries were read"))
+    insert_entries(store.path, [("one more", "{}")])
+    with pytest.raises(StoreError, match="has more than 20000 rows of 'entries', expected at most that"):
+        Store(store.path, read_only=read_only)
+
+
+def test_rows_of_a_league_are_counted_only_where_their_numbers_allow_too_many(store, monkeypatch):
+    monkeypatch.setitem(database.MAX_ROWS, "entries", 4)
+    with contextlib.closing(sqlite3.connect(store.path)) as db, db:
+        db.execute("UPDATE entries SET rowid = -9223372036854775807 WHERE id = 'a'")
+        db.execute("UPDATE entries SET rowid = 9223372036854775807 WHERE id = 'c'")
+    Store(store.path).close()
+    insert_entries(store.path, [("d", "{}")])
+    Store(store.path).close()
+    insert_entries(store.path, [("e", "{}")])
+    with pytest.raises(StoreError, match="more than 4 rows"):
+        Store(store.path)
+
+
+def test_league_of_too_much_text_is_refused(store):
+    insert_entries(store.path, ((f"e{n}", '{"a":"' + "x" * 1_000_000 + '"}') for n in range(13)))
+    with pytest.raises(StoreError, match="characters of entries, expected at most"):
+        Store(store.path)
+
+
+def test_editing_adds_no_more_entries_than_can_be_read(store, monkeypatch):
+    monkeypatch.setitem(database.MAX_ROWS, "entries", 3)
+    with pytest.raises(StoreError, match="would have 4 entries, at most 3 fit"), store.editing() as league:
+        league.add_scripted("easy")
+    assert sorted(store.league().entries) == list(NAMES)
+    Store(store.path).close()
+
+
+def test_values_of_rows_below_zero_are_checked(store):
+    play_out(store)
+    with contextlib.closing(sqlite3.connect(store.path)) as db, db:
+        db.execute("UPDATE matches SET id = -7, seed = 'text' WHERE number = 2")
+    database._CHECKED.clear()
+    with pytest.raises(StoreError, match="a value in table 'matches' is of a wrong type"):
+        Store(store.path)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("companion", ["", *database.COMPANIONS])
+def test_league_with_a_pipe_in_place_of_a_file_is_refused(tmp_path, companion, read_only):
+    """SQLite waits for the writer of a pipe that is called as its journal."""
+    path = tmp_path / "league.db"
+    if companion:
+        Store(path).close()
+    os.mkfifo(f"{path}{companion}")
+    with pytest.raises(StoreError, match=r"is no regular file; delete it|does not exist"):
+        Store(path, read_only=read_only)
