@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import errno
-import io
-import json
 import re
 import socket
-import threading
 
 import pytest
 from yarl import URL
@@ -190,45 +187,6 @@ def test_open_socket_names_the_reason(monkeypatch, error, expected):
     monkeypatch.setattr(app.socket, "socket", Failing)
     with pytest.raises(ValueError, match=re.escape(expected)):
         open_socket("h", 80)
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["http://127.0.0.1:80@evil.example/", "http://127.0.0.1:x/", "http://127.0.0.1:8400/../", ["http://"], 5, None],
-)
-def test_running_server_asks_no_foreign_address(home, monkeypatch, url):
-    asked = []
-    monkeypatch.setattr(app.urllib.request, "urlopen", lambda *arguments, **options: asked.append(arguments))
-    (home / ".server.json").write_text(json.dumps({"url": url, "pid": 1}))
-    assert running_server(home) is None and asked == []
-
-
-@pytest.mark.parametrize("reply", [b"[]", b"5", b"[" * 60_000, b'{"version": {}}', b"\xff", b""])
-def test_running_server_ignores_a_strange_answer(home, monkeypatch, reply):
-    monkeypatch.setattr(app.urllib.request, "urlopen", lambda *arguments, **options: io.BytesIO(reply))
-    (home / ".server.json").write_text(json.dumps({"url": "http://127.0.0.1:9/"}))
-    assert running_server(home) is None
-
-
-def test_running_server_ignores_answers_that_are_no_http(home):
-    (home / ".server.json").write_text(json.dumps({"url": "http://127.0.0.1:99999/"}))
-    assert running_server(home) is None
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        url = f"http://127.0.0.1:{other.getsockname()[1]}/"
-        (home / ".server.json").write_text(json.dumps({"url": url}))
-
-        def answer():
-            accepted, _ = other.accept()
-            with accepted:
-                accepted.recv(4096)
-                accepted.sendall(b"SSH-2.0-anything\r\n")
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        assert running_server(home) is None
-        thread.join()
 
 
 def test_running_server_ignores_stale_server_file(home):

@@ -64,7 +64,8 @@ ENTRIES = [
     {"url": "http://127.0.0.1:port/"}, {"url": "http://127.0.0.1:0/"}, {"url": "http://127.0.0.1:99999/"},
     {"url": "http://127.0.0.1:8400\u0660/"}, {"url": "http://127.0.0.1:84\n00/"}, {"url": "http://127.0.0.1:8400/\n"},
     {"url": "http://127.0.0.1:" + "9" * 5000 + "/"}, {"url": "http://127.0.0.1:-1/"}, {"url": "http://[::1/"},
-    {"url": "file:///etc/passwd"}, {"url": "http://127.0.0.1:8400"}, {"url": "http://127.0.0.1:8400/ x"},
+    {"url": "file:///etc/passwd"}, {"url": "http://127.0.0.1:8400/../"},
+    {"url": "http://127.0.0.1:8400"}, {"url": "http://127.0.0.1:8400/ x"},
 ]  # fmt: skip
 
 
@@ -92,6 +93,7 @@ def test_server_file_chooses_nothing_but_a_port(tmp_path, url):
     [
         b"",
         b"\xff\xfe\r\n\r\n",
+        b"SSH-2.0-anything\r\n",
         b"HTTP/1.1 wrong\r\n\r\n",
         *map(reply, ([], "text", None, b"[" * 60_000, b"{" * 5, {"version": 5, "home": []})),
         b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}",
