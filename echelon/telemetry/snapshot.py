@@ -55,6 +55,8 @@ MAX_CURRICULUM_EVENTS = 256
 MAX_OPPONENTS = 64
 """Opponents with results of their own; beyond it, the least recently played are dropped."""
 
+RECENT_BATTLES = 100
+"""Battles against an opponent over which its win rate is taken."""
 WinDrawLoss = tuple[int, int, int]
 """Wins, draws and losses [episodes]."""
 
@@ -68,8 +70,13 @@ class EpisodeTotals:
     losses: int = 0
     draws: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
-    against: dict[str, WinDrawLoss] = field(default_factory=dict)
-    """Results by opponent, most recently played last."""
+    recent: dict[str, tuple[WinDrawLoss, ...]] = field(default_factory=dict)
+    """Results by opponent, most recently played last: newest records with ``RECENT_BATTLES`` battles in all."""
+
+    @property
+    def against(self) -> dict[str, WinDrawLoss]:
+        """The newest results by opponent, most recently played last."""
+        return {name: _sum(results) for name, results in self.recent.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,17 +271,27 @@ def _add_episodes(totals: EpisodeTotals, event: EventEpisodes) -> EpisodeTotals:
         losses=totals.losses + event.losses,
         draws=totals.draws + event.draws,
         reasons=dict(Counter(totals.reasons) + Counter(event.reasons)),
-        against=_add_results(totals.against, event.by_opponent) if event.by_opponent else totals.against,
+        recent=_add_results(totals.recent, event.by_opponent) if event.by_opponent else totals.recent,
     )
 
 
-def _add_results(before: dict[str, WinDrawLoss], new: dict[str, dict[str, int]]) -> dict[str, WinDrawLoss]:
-    """Return the results by opponent with new episodes added, most recently played last."""
+def _add_results(
+    before: dict[str, tuple[WinDrawLoss, ...]], new: dict[str, dict[str, int]]
+) -> dict[str, tuple[WinDrawLoss, ...]]:
+    """Return the newest results by opponent with new episodes added, most recently played last."""
     after = {name: results for name, results in before.items() if name not in new}
     for name, counts in new.items():
-        wins, draws, losses = before.get(name, (0, 0, 0))
-        after[name] = (wins + counts.get("win", 0), draws + counts.get("draw", 0), losses + counts.get("loss", 0))
+        results = (*before.get(name, ()), (counts.get("win", 0), counts.get("draw", 0), counts.get("loss", 0)))
+        while sum(_sum(results[1:])) >= RECENT_BATTLES:
+            results = results[1:]
+        after[name] = results
     return dict(list(after.items())[-MAX_OPPONENTS:])
+
+
+def _sum(results: Iterable[WinDrawLoss]) -> WinDrawLoss:
+    """Return wins, draws and losses of all results."""
+    wins, draws, losses = (sum(counts) for counts in zip((0, 0, 0), *results, strict=True))
+    return wins, draws, losses
 
 
 class SnapshotFeed:

@@ -44,6 +44,13 @@ def test_opponents_are_sorted_by_share_with_win_rates():
     assert "self-play" in text and "75%" in text and "38%" in text
 
 
+def test_win_rate_is_of_the_newest_battles():
+    records = [episodes(21 + n, self={"loss": 4} if n < 50 else {"win": 4}) for n in range(70)]
+    results = snapshot_after(*records).episodes
+    assert results.against["self"] == (80, 0, 20), "the newest 100 battles, 80 of them won"
+    assert len(results.recent["self"]) == 25
+
+
 def test_champion_has_a_row_like_levels():
     found = opponent_stats(snapshot_after(episodes(21, champion={"win": 1, "loss": 3, "draw": 0})))
     row = next(opponent for opponent in found if opponent.name == "champion")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from echelon.statistics import wilson_interval
-from echelon.telemetry.snapshot import RunSnapshot
+from echelon.telemetry.snapshot import RECENT_BATTLES, RunSnapshot
 from echelon_cli.tui.format import percent
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.theme import Theme
@@ -38,15 +38,16 @@ class OpponentStats:
     share: float
     """Share of the environments with this opponent now."""
     win_rate: float
-    """Win rate against it over the whole run; NaN before the first battle."""
+    """Win rate of the newest battles against it; NaN before the first battle."""
     battles: int
+    """Battles that the win rate is taken over."""
 
 
 class PanelOpponents(Panel):
     """Opponents sampled, and the win rate against each."""
 
     def note(self) -> str:
-        return "share now, win rate of the run"
+        return f"share now, win rate of the newest {RECENT_BATTLES} battles against each"
 
     def body(self, width: int, height: int) -> Grid:
         return draw_opponents(opponent_stats(self.view.snapshot), width, height, self.theme)
