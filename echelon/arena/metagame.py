@@ -34,12 +34,12 @@ def metagame(store: Store, found: dict[str, Any]) -> dict[str, Any]:
     has the score that the ratings expect; ``unplayed`` counts those pairs.
     """
     played = {pair["id"] for pair in found["pairs"]}
-    order = [entry["id"] for entry in found["entries"] if entry["id"] in played]
-    n = len(order)
+    entries = [entry for entry in found["entries"] if entry["id"] in played]
+    order, n = [entry["id"] for entry in entries], len(entries)
     empty = {"entries": [], "pairs": 0, "unplayed": 0, "resamples": 0, "population": POPULATION}
     if not n:
         return empty
-    at, ratings = {name: i for i, name in enumerate(order)}, store.league().entries
+    at, ratings = {entry_id: i for i, entry_id in enumerate(order)}, store.league().entries
     results, scores = np.zeros((n, n, 3), int), np.full((n, n), 0.5)
     for i, one in enumerate(order):
         for j, other in enumerate(order[:i]):
@@ -61,7 +61,7 @@ def metagame(store: Store, found: dict[str, Any]) -> dict[str, Any]:
     return {
         **empty,
         "entries": [
-            {"id": name, **{key: column[i].item() for key, column in columns.items()}} for name, i in at.items()
+            {**entry, **{name: column[i].item() for name, column in columns.items()}} for i, entry in enumerate(entries)
         ],
         "pairs": pairs,
         "unplayed": pairs - pairs_played,

@@ -42,7 +42,7 @@ def test_cycle_has_three_supporters_and_an_entry_without_matches_is_left_out(sto
         [1 / 3] * 3
     )
     assert min(by_id(found, "support")) > 0.99 and by_id(found, "nash_averaged") == pytest.approx([0.5] * 3)
-    assert by_id(found, "matches") == [80] * 3
+    assert by_id(found, "matches") == [80] * 3 and by_id(found, "name") == list(IDS[:3])
     assert (found["pairs"], found["unplayed"], found["resamples"]) == (3, 0, module.RESAMPLES)
 
 

@@ -19,7 +19,7 @@ from echelon.training.opponents.league_source import LeagueSource, find_target
 from echelon.training.opponents.pool import OpponentMix, OpponentRunner
 from echelon.training.runtime.thread_pool import ThreadPool
 from tests.training.fakes import FakeEnv
-from tests.training.test_opponents import policy
+from tests.training.test_opponents import champion_of, policy
 
 RUN = "20260101-000000-quickstart-iron-fox"
 
@@ -98,6 +98,18 @@ def test_exploiters_of_this_run_have_their_own_weight(opened):
     assert counts["exploiter:weak"] / 4000 == pytest.approx(0.2, abs=0.03)
     del held.entries["weak:1:2"]
     assert draws(source(held, mix)).keys() == {"exploiter:other", "candidate:rival", "heuristic:medium"}
+
+
+def test_champion_is_sampled_beside_the_league_and_is_no_entry_of_it(opened):
+    cfg = OpponentConfig(mix=MixConfig(scripted=0.0, league=1.0, champion=1.0), skill="medium")
+    own = champion_of(3)
+    found = LeagueSource(cfg, 5, policy, run=RUN, check_policy=lambda loaded: loaded.policy, champion=own)
+    found.update_from(league(entry("champion")))
+    counts = draws(found)
+    assert counts.keys() == {"champion", "candidate:champion"} and 1800 < counts["champion"] < 2200
+    found.release({"champion"})
+    assert found.is_ready("champion") and found.policy("champion") is own.policy
+    assert found.policy("candidate:champion") is not own.policy
 
 
 def test_league_mix_profile_gives_exploiters_a_fifth():
