@@ -27,7 +27,7 @@ from echelon.telemetry.events import (
 from echelon.telemetry.lines import MAX_RECORD_BYTES, from_json
 from echelon.telemetry.log import is_superseded_by
 
-BLOCK_BYTES = 1 << 16
+BLOCK_BYTES = 1 << 14
 LIMIT_BYTES = 8 << 20
 """Distance from the end of the file up to which records are found; evaluations can be far apart."""
 

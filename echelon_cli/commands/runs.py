@@ -39,11 +39,11 @@ app.command("export")(export)
 def list_all(filter_query: FilterOption = None, as_json: JsonFlag = False) -> int:
     """List runs, newest first."""
     from echelon.runs import list_runs, runs_home
-    from echelon_cli.listing import run_row, shown_id
+    from echelon_cli.listing import run_rows, shown_id
     from echelon_cli.query import read_query
 
     query, now = read_query(filter_query or ""), time.time()
-    rows = [row for row in map(run_row, list_runs()) if query.matches(row, now)]
+    rows = [row for row in run_rows(list_runs()) if query.matches(row, now)]
     if as_json:
         output.show_json([row.to_dict() for row in rows])
         return output.DONE

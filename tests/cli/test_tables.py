@@ -10,7 +10,7 @@ from echelon.jobs.spec import JobSpec, write_spec
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventRound, EventStart, EventUpdate
 from echelon.telemetry.log import EventLog
-from echelon_cli import arena_tables, output
+from echelon_cli import arena_tables, listing, output
 from echelon_cli.commands import replay, runs
 from echelon_cli.listing import run_row
 from tests.replay.golden import SMALL
@@ -100,6 +100,14 @@ def test_progress_of_an_arena_job_counts_its_rounds(tmp_path, number, state, pla
         log.append(EventStart(device="cpu", preset="arena"))
         log.append(EventRound(round=number, state=state, rounds=2, matches=80, played=played))
     assert run_row(paths).progress == progress
+
+
+def test_rows_read_by_several_processes_are_those_of_one(ended_run, monkeypatch):
+    runs = [ended_run(f"20260101-00000{number}-quickstart-crimson-kestrel") for number in range(5)]
+    alone = listing.run_rows(runs)
+    monkeypatch.setattr(listing, "FEWEST_PARALLEL", 1)
+    monkeypatch.setattr(listing.os, "sched_getaffinity", lambda _: {0, 1})
+    assert repr(listing.run_rows(runs)) == repr(alone) and [row.id for row in alone] == [run.id for run in runs]
 
 
 def head_to_head(count: int) -> dict:
