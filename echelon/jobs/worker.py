@@ -138,9 +138,10 @@ class RunLink:
 
     def want_checkpoint(self) -> bool:
         """Whether a checkpoint was requested since the last call."""
-        if not self.paths.checkpoint_now.exists():
+        # a folder in its place would not go away
+        if not self.paths.checkpoint_now.is_file():
             return False
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             self.paths.checkpoint_now.unlink()
         return True
 

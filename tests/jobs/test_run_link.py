@@ -1,7 +1,8 @@
-"""Progress file of a trainer during preparation."""
+"""Progress file of a trainer during preparation, and requests for checkpoints."""
 
 from __future__ import annotations
 
+from echelon.jobs.control import request_checkpoint
 from echelon.jobs.worker import RunLink
 from echelon.runs import RunPaths, read_json
 from echelon.telemetry.events import EventStart
@@ -26,3 +27,14 @@ def test_progress_file_reports_preparation_phase(tmp_path, monkeypatch):
         assert phase() == "starting, compiling kernels 12/40"
         link.emit(EventStart(device="cpu"))
         assert phase() == "training"
+
+
+def test_checkpoint_is_wanted_once_and_only_by_a_file(tmp_path):
+    paths = RunPaths(tmp_path)
+    paths.metrics.touch()
+    with EventLog(paths.metrics) as log:
+        link = RunLink(paths, log)
+        request_checkpoint(paths)
+        assert [link.want_checkpoint(), link.want_checkpoint()] == [True, False]
+        paths.checkpoint_now.mkdir()
+        assert not link.want_checkpoint()
