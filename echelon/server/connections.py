@@ -59,7 +59,7 @@ LOG = logging.getLogger(__name__)
 class Connection(web.RequestHandler):
     """One connection with its state and request budget."""
 
-    __slots__ = ("budget_at", "busy", "channel", "limits", "served", "since", "spent")
+    __slots__ = ("budget_at", "busy", "carrier", "channel", "limits", "served", "since", "spent")
 
     def __init__(self, server: web.Server, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
@@ -70,6 +70,13 @@ class Connection(web.RequestHandler):
         self.served = self.busy = self.channel = False
         self.since = self.budget_at = loop.time()
         self.spent = 0.0
+        self.carrier: asyncio.BaseTransport | None = None
+        """The transport, also when the connection is being dropped."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the connection."""
+        self.carrier = transport
+        super().connection_made(transport)
 
     def begin_request(self) -> float:
         """Charge a received request; return how long its answer is delayed by the rate limit [s]."""
@@ -91,12 +98,14 @@ class Connection(web.RequestHandler):
             super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End the connection without an exception for the response that waits for its client.
+        """End the connection so that nothing of it stays in memory until a full garbage collection.
 
-        Such an exception and the frames that it passes through refer to each other, so that they, the response and its
-        body would stay in memory until a full garbage collection. The next write fails in any case.
+        An exception for the response that waits for its client would refer to the frames that it passes through, and
+        they to it; the next write fails in any case. The transport of asyncio refers to itself by its callback.
         """
         super().connection_lost(None)
+        getattr(self.carrier, "__dict__", {}).pop("_read_ready_cb", None)
+        self.carrier = None
 
     @property
     def keep_priority(self) -> tuple[bool, bool, bool, float]:

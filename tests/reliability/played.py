@@ -201,10 +201,16 @@ async def visit(url: str, growth: Path, data: bytes) -> None:
     mark("answered")
     async with aiohttp.ClientSession() as session, session.ws_connect(f"{api}/live") as socket:
         assert (await socket.receive_json(timeout=WAIT_S))["type"] == "match"
-        await asyncio.to_thread(growth.write_bytes, data)
+        await asyncio.to_thread(append, growth, data)
         while (await socket.receive_json(timeout=WAIT_S))["type"] != "ended":
             pass
     mark("notified")
+
+
+def append(path: Path, whole: bytes) -> None:
+    """Complete a file whose beginning is there, as a recording grows: never shorter than before."""
+    with open(path, "ab", buffering=0) as file:
+        file.write(whole[file.tell() :])
 
 
 def ask_until_right(url: str, is_right: Callable[[bytes], bool] = bool) -> bytes:
@@ -215,8 +221,6 @@ def ask_until_right(url: str, is_right: Callable[[bytes], bool] = bool) -> bytes
                 body = reply.read()
         except urllib.error.HTTPError as error:
             body = error.read()
-            if not body and url.endswith("/file"):  # aiohttp's, which opens the file again
-                continue
             problem: dict[str, Any] = json.loads(body)
             assert problem["detail"] and error.code != 500, problem
         else:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import shutil
 import socket
+import weakref
 from contextlib import asynccontextmanager, suppress
 
 import aiohttp
@@ -175,6 +177,36 @@ def test_aborted_connection_leaves_no_tasks(home):
                 await until(lambda: not asyncio.all_tasks() - before)
             finally:
                 Connection.begin_request = original
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("end", ["client", "idle", "dropped"])
+def test_closed_connection_leaves_nothing_in_memory(home, end):
+    """Not even until the next garbage collection."""
+
+    async def work():
+        async with served(home, connections=4, idle_s=0.1 if end == "idle" else WAIT_S) as (port, _):
+            transports, original = [], Connection.connection_made
+
+            def recorded(connection, transport):
+                transports.append(weakref.ref(transport))
+                original(connection, transport)
+
+            Connection.connection_made = recorded
+            gc.disable()
+            try:
+                clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+                await until(lambda: len(transports) == 4)
+                if end == "client":
+                    for _, writer in clients:
+                        writer.transport.abort()
+                if end == "dropped":
+                    clients += [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+                await until(lambda: not any(ref() for ref in transports[:4]))
+            finally:
+                gc.enable()
+                Connection.connection_made = original
 
     asyncio.run(work())
 

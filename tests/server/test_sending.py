@@ -178,6 +178,7 @@ def test_unread_response_takes_a_few_slices_and_leaves_nothing(home, monkeypatch
                 writer.write(request_of(path))
             await until(lambda: len(connections) == CLIENTS and all(c.writing_paused for c in connections))
             buffered = [c.transport.get_write_buffer_size() for c in connections]
+            found.extend(weakref.ref(c.transport) for c in connections)
             connections.clear()
             gc.disable()
             for _, writer in clients:
@@ -188,7 +189,7 @@ def test_unread_response_takes_a_few_slices_and_leaves_nothing(home, monkeypatch
 
     try:
         buffered = asyncio.run(work())
-        assert max(buffered) <= 2 * SLICE_BYTES + HEAD_BYTES and len(found) == 2 * CLIENTS
+        assert max(buffered) <= 2 * SLICE_BYTES + HEAD_BYTES and len(found) == 3 * CLIENTS
         assert [ref() for ref in found if ref() is not None] == []
     finally:
         gc.enable()
