@@ -88,7 +88,7 @@ class RunSnapshot:
     update: EventUpdate | None = None
     """The newest update."""
     best: EventEval | None = None
-    """The evaluation with the highest win rate; the earliest among equals."""
+    """The evaluation that chose the best checkpoint."""
     evals: tuple[EventEval, ...] = ()
     batches: tuple[EventEvalBatch, ...] = ()
     """Batches of matches of an evaluation job."""
@@ -256,12 +256,10 @@ class SnapshotBuilder:
 
 
 def _better(best: EventEval | None, event: EventEval) -> EventEval | None:
-    """Return the better of two evaluations; a report decides nothing, and another opponent begins again."""
+    """Return the better of two evaluations; a report decides nothing."""
     if event.purpose != "choice":
         return best
-    if best is None or event.opponent != best.opponent:
-        return event
-    return event if event.win_rate > best.win_rate else best
+    return event if best is None or event.is_best else best
 
 
 def _add_episodes(totals: EpisodeTotals, event: EventEpisodes) -> EpisodeTotals:

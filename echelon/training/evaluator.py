@@ -17,6 +17,7 @@ from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
+from echelon.statistics import wilson_interval
 from echelon.telemetry.heat_maps import PREFIX, SUFFIX
 from echelon.training.evaluation import (
     EvalStats,
@@ -31,21 +32,22 @@ from echelon.training.recording import TRAINING_PREFIX, RecordedMatch, Recording
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.spatial import HeatMapObserver, SpatialAccumulator, save_heat
 
-IMPROVEMENT = 1e-6
-"""Smallest difference by which one evaluation is better than another."""
-
 
 def best_evaluation(best: dict[str, Any], stats: EvalStats, update: int, opponent: str) -> dict[str, Any]:
-    """Return the better of ``best`` and an evaluation by choice: the higher win rate, then the higher HP margin.
+    """Return the better of ``best`` and a newer evaluation by choice.
 
-    ``best`` is a result of this function, or empty. Evaluations of another opponent or on other seeds do not compare.
+    The newer one is better unless its win rate is more than a standard error below the highest so far: what lies within
+    that is chance, and a policy that has trained on is better than a lucky one. ``best`` is a result of this function,
+    or empty. Evaluations of another opponent or on other seeds do not compare.
     """
     task = {"opponent": opponent, "purpose": "choice"}
+    highest = stats.win_rate
     if task.items() <= best.items():
-        gain, margin_gain = stats.win_rate - best["win_rate"], stats.mean_hp_margin - best["mean_hp_margin"]
-        if not (gain > IMPROVEMENT or (abs(gain) <= IMPROVEMENT and margin_gain > IMPROVEMENT)):
+        highest = max(highest, best.get("highest", best["win_rate"]))
+        if stats.win_rate < wilson_interval(highest * stats.episodes, stats.episodes, z=1.0)[0]:
             return best
-    return {"win_rate": stats.win_rate, "mean_hp_margin": stats.mean_hp_margin, "update": update, **task}
+    margin = stats.mean_hp_margin
+    return {"win_rate": stats.win_rate, "mean_hp_margin": margin, "highest": highest, "update": update, **task}
 
 
 class Evaluator:

@@ -68,19 +68,18 @@ def test_episode_totals_accumulate():
     assert result.episodes.reasons == {"time_up": 5}
 
 
-def test_best_evaluation_is_first_with_highest_win_rate():
-    result = SnapshotBuilder(
-        [evaluation(0, 0.1), evaluation(5, 0.6), evaluation(9, 0.6), evaluation(12, 0.3)]
-    ).snapshot()
-    assert result.best is not None and result.best.update == 5
+def test_best_evaluation_is_the_newest_that_chose_a_checkpoint():
+    chosen = [replace(evaluation(update, rate), is_best=True) for update, rate in ((0, 0.1), (5, 0.7), (9, 0.6))]
+    result = SnapshotBuilder([*chosen, evaluation(12, 0.3)]).snapshot()
+    assert result.best is not None and result.best.update == 9
     assert [e.update for e in result.evals] == [0, 5, 9, 12]
 
 
-def test_best_evaluation_is_no_report_and_of_the_newest_opponent():
+def test_best_evaluation_is_no_report():
     report = replace(evaluation(9, 0.9), purpose="report")
     result = SnapshotBuilder([evaluation(5, 0.6), report]).snapshot()
     assert result.best is not None and result.best.update == 5 and result.evals[-1] == report
-    harder = replace(evaluation(12, 0.2), opponent="heuristic:hard")
+    harder = replace(evaluation(12, 0.2), opponent="heuristic:hard", is_best=True)
     result = SnapshotBuilder([evaluation(5, 0.6), harder, EventResume(update=20, global_step=1)]).snapshot()
     assert result.best is not None and result.best.update == 12
 
@@ -140,8 +139,8 @@ def test_resume_to_old_checkpoint_restores_totals():
 
 
 def test_event_lists_are_bounded_and_keep_best_and_newest():
-    rates = {number: 0.9 if number == 33 else 0.5 for number in range(1, 3 * MAX_LISTED)}
-    result = SnapshotBuilder(evaluation(number, rate) for number, rate in rates.items()).snapshot()
+    numbers = range(1, 3 * MAX_LISTED)
+    result = SnapshotBuilder(replace(evaluation(n, 0.5), is_best=n in (1, 33)) for n in numbers).snapshot()
     assert len(result.evals) <= MAX_LISTED
     assert result.best is not None and result.best.update == 33
     assert 33 in [e.update for e in result.evals] and result.evals[-1].update == 3 * MAX_LISTED - 1

@@ -109,14 +109,19 @@ def test_evaluations_play_the_hardest_level_among_the_opponents(mix, skill, ladd
     assert replace(hardest, eval=EvalConfig(skill="trivial")).eval_level == "trivial"
 
 
-def test_best_evaluation_compares_equal_tasks_only():
-    def stats(wins: float, margin: float = 0.0) -> EvalStats:
-        return EvalStats(win_rate=wins, mean_hp_margin=margin, mean_episode_length=1.0, episodes=10)
+def test_best_evaluation_is_the_newest_within_a_standard_error_of_the_highest():
+    def stats(wins: float, episodes: int = 80) -> EvalStats:
+        return EvalStats(win_rate=wins, mean_hp_margin=0.0, mean_episode_length=1.0, episodes=episodes)
 
     best = best_evaluation({}, stats(0.5), 1, "hard")
-    assert best_evaluation(best, stats(0.4, 0.9), 2, "hard") is best
-    assert best_evaluation(best, stats(0.5), 2, "hard") is best
-    assert best_evaluation(best, stats(0.5, 0.1), 2, "hard")["update"] == 2
+    assert best_evaluation(best, stats(0.4), 2, "hard") is best, "the standard error is 0.056"
+    later = best_evaluation(best, stats(0.46), 2, "hard")
+    assert (later["update"], later["win_rate"], later["highest"]) == (2, 0.46, 0.5)
+    assert best_evaluation(later, stats(0.42), 3, "hard") is later, "small losses do not add up"
+    assert best_evaluation(best, stats(0.4, 10), 2, "hard")["update"] == 2, "few matches tell less"
+    assert best_evaluation(best_evaluation({}, stats(0.0), 1, "hard"), stats(0.0), 2, "hard")["update"] == 2
+    stored = {"win_rate": 0.5, "mean_hp_margin": 0.0, "update": 1, "opponent": "hard", "purpose": "choice"}
+    assert best_evaluation(stored, stats(0.6), 2, "hard")["highest"] == 0.6, "of an earlier version"
     assert best_evaluation(best, stats(0.1), 2, "expert")["opponent"] == "expert"
     old = {"win_rate": 0.9, "mean_hp_margin": 0.5, "update": 7}
     assert best_evaluation(old, stats(0.2), 8, "hard")["update"] == 8, "chosen on seeds that are reported now"
