@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,24 +23,52 @@ from echelon.replay.schema import (
 )
 from echelon.replay.timeline import pack_series
 
+PART_BYTES = 128
+"""Memory of an entry of a list of parts."""
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """A replay with its world embedded, apart from the chunks, which are copied from the file."""
+
+    head: bytes
+    """Header and world."""
+    parts: list[tuple[int, int]]
+    """Offset and length in the file of the chunks, those beside each other as one."""
+    tail: bytes
+    """Index and trailer; empty without INDEX."""
+
+    def __len__(self) -> int:
+        """Return the bytes that it takes in memory."""
+        return len(self.head) + len(self.tail) + PART_BYTES * len(self.parts)
+
 
 def embed_world(replay: Replay) -> bytes:
     """Return the bytes of a replay with its world embedded; a file without INDEX stays without INDEX."""
-    out = io.BytesIO()
-    out.write(MAGIC)
-    out.write(pack_record(RecordType.HEADER, pack_map(replay.header)))
-    world_offset = out.tell()
-    out.write(pack_record(RecordType.WORLD, replay.load_world()))
-    world = [world_offset, out.tell() - world_offset]
-    chunks = []
+    made = plan_embedding(replay)
+    return b"".join((made.head, *map(replay.chunk_bytes, range(len(replay.chunks))), made.tail))
+
+
+def plan_embedding(replay: Replay) -> Embedding:
+    """Return a replay with its world embedded, its chunks checked but left in the file."""
+    header = MAGIC + pack_record(RecordType.HEADER, pack_map(replay.header))
+    world = pack_record(RecordType.WORLD, replay.load_world())
+    at = len(header) + len(world)
+    chunks: list[list[int]] = []
+    parts: list[tuple[int, int]] = []
     for number, ref in enumerate(replay.chunks):
-        chunks.append([out.tell(), ref.length, ref.tick0, ref.tick1])
-        out.write(replay.chunk_bytes(number))
+        length = len(replay.chunk_bytes(number))  # a cut may have removed the padding of the last one
+        chunks.append([at, ref.length, ref.tick0, ref.tick1])
+        at += length
+        if parts and sum(parts[-1]) == ref.offset:
+            parts[-1] = parts[-1][0], parts[-1][1] + length
+        else:
+            parts.append((ref.offset, length))
+    tail = b""
     if replay.index is not None:
-        offset = out.tell()
-        out.write(pack_record(RecordType.INDEX, pack_map(_index(replay.index, chunks, world))))
-        out.write(pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(offset, END_MAGIC), codec=Codec.NONE))
-    return out.getvalue()
+        tail = pack_record(RecordType.INDEX, pack_map(_index(replay.index, chunks, [len(header), len(world)])))
+        tail += pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(at, END_MAGIC), codec=Codec.NONE)
+    return Embedding(header + world, parts, tail)
 
 
 def _index(index: dict[str, Any], chunks: list[list[int]], world: list[int]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""LRU cache of response bodies; concurrent requests for a missing body share one computation.
+"""LRU cache of response bodies, or of parts of them; concurrent requests for a missing body share one computation.
 
 Limited by total bytes, least recently used first. Belongs to one event loop.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sized
+from typing import Any, TypeVar
 
+Body = TypeVar("Body", bound=Sized)
 MAX_BYTES = 64 * 2**20
 """Capacity of a server's cache."""
 
@@ -19,10 +21,10 @@ class ResponseCache:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
         self.size = 0
-        self._bodies: OrderedDict[Hashable, bytes] = OrderedDict()
-        self._pending: dict[Hashable, asyncio.Future[bytes]] = {}
+        self._bodies: OrderedDict[Hashable, Any] = OrderedDict()
+        self._pending: dict[Hashable, asyncio.Future[Any]] = {}
 
-    async def get(self, key: Hashable, compute: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def get(self, key: Hashable, compute: Callable[[], Awaitable[Body]]) -> Body:
         """Return the body of ``key``, computed if missing; exceptions reach every waiting request."""
         if key in self._bodies:
             self._bodies.move_to_end(key)
@@ -32,7 +34,7 @@ class ResponseCache:
             task.add_done_callback(lambda t: t.cancelled() or t.exception())  # no request may be left to await it
         return await asyncio.shield(self._pending[key])
 
-    async def _compute(self, key: Hashable, compute: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def _compute(self, key: Hashable, compute: Callable[[], Awaitable[Body]]) -> Body:
         try:
             body = await compute()
         finally:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
@@ -58,12 +56,10 @@ def json_response(request: web.Request, value: Any) -> web.StreamResponse:
     return bytes_response(request, strict_json(value).encode(), JSON, REVALIDATE)
 
 
-def bytes_response(
-    request: web.Request, body: bytes, kind: str, caching: str, headers: Mapping[str, str] = MappingProxyType({})
-) -> web.StreamResponse:
+def bytes_response(request: web.Request, body: bytes, kind: str, caching: str) -> web.StreamResponse:
     """Return a response with an ETag of its content, or 304 if the client has it; a large body is sent in slices."""
     tag = hashlib.sha256(body).hexdigest()[:TAG_DIGITS]
-    headers = {"ETag": f'"{tag}"', "Cache-Control": caching, **headers}
+    headers = {"ETag": f'"{tag}"', "Cache-Control": caching}
     if request.if_none_match and any(etag.value in (tag, "*") for etag in request.if_none_match):
         return web.Response(status=304, headers=headers)
     response: web.StreamResponse

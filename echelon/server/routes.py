@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
-from echelon.replay.embed import embed_world
+from echelon.replay.embed import plan_embedding
 from echelon.replay.reader import Replay
 from echelon.server import league
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
@@ -36,7 +36,7 @@ from echelon.server.responses import (
     parse_count,
     strict_json,
 )
-from echelon.server.sending import file_response
+from echelon.server.sending import FileBody, JoinedBody, MemoryBody, SlicedResponse, file_response
 from echelon.state_files import open_regular
 
 HUB: web.AppKey[NoticeHub] = web.AppKey("hub", NoticeHub)
@@ -149,11 +149,18 @@ async def file(request: web.Request, found: Match) -> web.StreamResponse:
     """Return the replay file or a range of it; with ``world=1`` with its world embedded, for sharing."""
     app, attachment = request.app, {"Content-Disposition": f'attachment; filename="{found.id}.ecr"'}
     if request.query.get("world") == "1":
-        key = ("whole", found.file, found.stamp)
-        whole = await app[RESPONSE_CACHE].get(
-            key, lambda: run_on(app, SLOW, app[CATALOGUE].read_alone, found, embed_world)
+        key = ("embedding", found.file, found.stamp)
+        alone = app[CATALOGUE].read_alone
+        made = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, SLOW, alone, found, plan_embedding))
+        chunks = FileBody(app, await run_on(app, READS, app[CATALOGUE].open_file, found))
+        body = JoinedBody(
+            [
+                (MemoryBody(made.head), 0, len(made.head)),
+                *((chunks, offset, length) for offset, length in made.parts),
+                (MemoryBody(made.tail), 0, len(made.tail)),
+            ]
         )
-        return bytes_response(request, whole, BINARY, REVALIDATE, attachment)
+        return SlicedResponse(body, 0, len(body), kind=BINARY, headers={"Cache-Control": REVALIDATE, **attachment})
     opened = await run_on(app, READS, app[CATALOGUE].open_file, found)
     return file_response(request, opened, BINARY, {"Cache-Control": REVALIDATE, **attachment})
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from email.utils import formatdate
+from itertools import accumulate
 from typing import BinaryIO, Protocol
 
 from aiohttp import web
@@ -68,6 +70,31 @@ class FileBody:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+class JoinedBody:
+    """Parts of bodies, one after the other."""
+
+    def __init__(self, parts: Sequence[tuple[Body, int, int]]) -> None:
+        """Each part is a body, its first byte and its length."""
+        self._parts = parts
+        self._ends = list(accumulate(length for _, _, length in parts))
+
+    def __len__(self) -> int:
+        """Return the bytes of all parts."""
+        return self._ends[-1]
+
+    async def read(self, offset: int, size: int) -> bytes | memoryview:
+        """Return up to ``size`` bytes, those of one part."""
+        number = bisect_right(self._ends, offset)
+        body, first, length = self._parts[number]
+        within = offset - self._ends[number] + length
+        return await body.read(first + within, min(size, length - within))
+
+    def close(self) -> None:
+        """Close all bodies."""
+        for body, _, _ in self._parts:
+            body.close()
 
 
 class SlicedResponse(web.StreamResponse):

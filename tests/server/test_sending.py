@@ -10,10 +10,12 @@ from email.utils import formatdate
 
 import pytest
 
-from echelon.server import routes
+from echelon.replay.embed import embed_world, plan_embedding
+from echelon.replay.reader import Replay
+from echelon.server import routes, sending
 from echelon.server.connections import Connection
 from echelon.server.responses import BINARY, REVALIDATE, bytes_response
-from echelon.server.sending import SLICE_BYTES
+from echelon.server.sending import SLICE_BYTES, FileBody, MemoryBody
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
 from tests.server.test_connections import WAIT_S, connected, served, until
 
@@ -223,3 +225,41 @@ def test_static_files_are_served_as_their_media_type(ask, tmp_path, monkeypatch)
 
     found, caching = ask(work)
     assert found == {name: (name, kind) for name, kind in files.items()} and "immutable" in caching
+
+
+def test_export_with_world_is_sent_from_the_file_in_slices(home, monkeypatch):
+    """Neither the cache nor a slice holds the chunks; several parts of the file are joined."""
+    monkeypatch.setattr(sending, "SLICE_BYTES", 1000)
+    path = home / RUN / "replays" / NAME
+    with Replay(path) as replay:
+        expected = embed_world(replay)
+        made = plan_embedding(replay)
+        total = sum(ref.length for ref in replay.chunks)
+    assert len(made) < len(expected) - total + 1000 and sum(length for _, length in made.parts) == total
+    reads, original = [], FileBody.read
+
+    async def recorded(body, offset, size):
+        reads.append(size)
+        return await original(body, offset, size)
+
+    monkeypatch.setattr(FileBody, "read", recorded)
+
+    async def work():
+        async with served(home) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request_of(f"{FILE}?world=1").replace(b"HTTP/1.1\r\n", b"HTTP/1.1\r\nConnection: close\r\n"))
+            return await asyncio.wait_for(reader.read(), WAIT_S)
+
+    assert asyncio.run(work()).partition(b"\r\n\r\n")[2] == expected
+    assert sum(reads) == total and max(reads) <= 1000
+
+
+def test_joined_body_reads_its_parts_in_order():
+    async def work():
+        parts = [MemoryBody(bytes(range(100))) for _ in range(3)]
+        body = sending.JoinedBody([(parts[0], 5, 3), (parts[1], 0, 0), (parts[2], 90, 4), (parts[1], 1, 1)])
+        found = [bytes(await body.read(at, size)) for at, size in ((0, 9), (1, 1), (3, 9), (5, 1), (7, 9))]
+        body.close()
+        return len(body), found, bytes(await parts[0].read(0, 9))
+
+    assert asyncio.run(work()) == (8, [b"\5\6\7", b"\6", b"\x5a\x5b\x5c\x5d", b"\x5c", b"\1"], b"")
