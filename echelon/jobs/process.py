@@ -2,7 +2,7 @@
 
 An identity is pid, start time, boot id and host. The start time is counted from boot where the system reports it so,
 which makes it independent of changes of the wall clock. A file may name any process by its true identity, so a process
-is signalled only while it works on the run: it holds the run's lock or writes its log.
+is signalled only while it works on the run: it holds the run's lock or writes its records or logs.
 """
 
 from __future__ import annotations
@@ -98,40 +98,59 @@ def is_alive(identity: ProcessIdentity | None) -> bool:
 
 
 def works_on(identity: ProcessIdentity | None, paths: RunPaths) -> bool:
-    """Whether this process runs, is the user's, and holds the run's lock or writes one of its logs.
+    """Whether this process runs, is the user's, and holds the run's lock or writes its records or one of its logs.
 
     The files are compared by inode, so neither a copy of a run's folder nor another process can be taken for it.
     """
     if identity is None or not is_alive(identity):
         return False
-    owned = {name: is_lock for path, is_lock in _owned_files(paths) if (name := _only_name(path)) is not None}
     try:
         process = psutil.Process(identity.pid)
         if process.uids().real != os.getuid():
             return False
-        opened = process.open_files()
+        written = [Path(file.path) for file in process.open_files() if _writes(file, paths)]
+        owned = any(_is_own(path, process, paths) for path in written)
     except (psutil.Error, OSError):
         return False
-    for file in opened:
-        is_lock = owned.get(_only_name(Path(file.path)))
-        # readers of a file (tail, a probe of the lock) do not work on the run; where the mode is unknown, see STREAMS
-        if is_lock is not None and getattr(file, "mode", "a") != "r" and (is_lock or file.fd in STREAMS):
-            return is_alive(identity)
-    return False
+    return owned and is_alive(identity)
 
 
-def _owned_files(paths: RunPaths) -> tuple[tuple[Path, bool], ...]:
-    """Return the files that only a run's processes hold open for writing, and whether each is the lock."""
-    return (paths.lock, True), (paths.log_supervisor, False), (paths.log_trainer, False)
+def _writes(file: Any, paths: RunPaths) -> bool:
+    """Whether a process writes an open file, and not reads it as ``tail`` or a probe of the lock do.
+
+    Where the system does not report the mode, the lock counts, and what is open as standard output or error.
+    """
+    mode = getattr(file, "mode", None)
+    return mode != "r" if mode is not None else file.fd in STREAMS or Path(file.path).name == paths.lock.name
 
 
-def _only_name(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of a file with one name; None for any other, which may be a file of another folder."""
+def _is_own(path: Path, process: psutil.Process, paths: RunPaths) -> bool:
+    """Whether an open file is one that only the run's processes write.
+
+    A file with several names may belong to another folder too; then the command line must name the run's folder.
+    """
+    found = _regular(path)
+    owned = map(_regular, (paths.lock, paths.metrics, paths.log_supervisor, paths.log_trainer))
+    if found is None or not any(own is not None and os.path.samestat(own, found) for own in owned):
+        return False
+    return found.st_nlink == 1 or any(_is_folder(word, paths.root) for word in process.cmdline())
+
+
+def _regular(path: Path) -> os.stat_result | None:
+    """Return the status of a regular file; None for anything else, a link included."""
     try:
         found = os.lstat(path)
     except OSError:
         return None
-    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 else None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def _is_folder(word: str, folder: Path) -> bool:
+    """Whether a word of a command line is the absolute path of a folder."""
+    try:
+        return os.path.isabs(word) and os.path.samefile(word, folder)
+    except (OSError, ValueError):
+        return False
 
 
 def send_signal(identity: ProcessIdentity | None, number: int, paths: RunPaths, *, group: bool = False) -> bool:

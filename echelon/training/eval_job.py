@@ -17,6 +17,7 @@ import torch
 from pydantic import ValidationError
 
 from echelon.config import EnvConfig, Fairness, with_fairness
+from echelon.config.ranges import require
 from echelon.config.seeds import eval_seeds
 from echelon.config.validation import validated
 from echelon.replay.header import TeamInfo
@@ -34,6 +35,8 @@ from echelon.training.recording import Recording, RecordingPlan
 from echelon.training.records import ActionCounter, RowLayout
 from echelon.training.weights import load_policy
 
+MAX_SEEDS = 10**6
+"""Most seeds of an evaluation."""
 ROWS_PER_BATCH = {"cpu": 400, "cuda": 1600}
 """Mechs that the policy controls in one batch, by type of device; a killed job loses at most one batch."""
 
@@ -84,6 +87,9 @@ class EvalPlan:
             raise ValueError(f"evaluation plan is damaged: {'; '.join(wrong)}") from None
         if not plan.opponents or plan.seeds < 1 or plan.batch_seeds < 1:
             raise ValueError("evaluation plan has no opponents or no seeds, expected at least one of each")
+        most = max(ROWS_PER_BATCH.values())
+        for name, limit in (("seeds", MAX_SEEDS), ("batch_seeds", most)):
+            require(getattr(plan, name) <= limit, f"evaluation plan: {name}", getattr(plan, name), f"at most {limit}")
         policies = [name for name in plan.opponents if level_of(name) is None]
         if len(policies) != bool(plan.opponent_policy):
             raise ValueError(f"evaluation plan has {len(policies)} policies as opponents, expected one with its file")

@@ -16,7 +16,7 @@ import pytest
 from echelon.jobs import control, exits, launch, lock
 from echelon.jobs.exits import exit_record
 from echelon.jobs.launch import LaunchError
-from echelon.jobs.process import identify, is_alive, send_signal
+from echelon.jobs.process import identify, is_alive, send_signal, works_on
 from echelon.jobs.status import STALL_LIMITS_S, job_status
 from echelon.runs import RunPaths, create_run, read_json
 from echelon.telemetry.events import EventUpdate
@@ -271,6 +271,26 @@ def test_resume_of_a_run_that_names_a_foreign_process_leaves_it_alone(start, nam
     finally:
         unrelated.kill()
         unrelated.wait()
+
+
+@pytest.mark.parametrize("change", ["log deleted", "hard links"])
+def test_orphaned_trainer_is_recognised_without_its_log(start, tmp_path, change):
+    """A backup by hard links gives every file a second name; logs may be cleaned up."""
+    paths = start()
+    until(paths, "running")
+    if change == "log deleted":
+        paths.log_trainer.unlink()
+    else:
+        for number, path in enumerate((paths.lock, paths.metrics, paths.log_trainer, paths.log_supervisor)):
+            os.link(path, tmp_path / f"backup-{number}")
+    trainer, supervisor = process_identity(paths, "trainer"), process_identity(paths, "supervisor")
+    assert works_on(trainer, paths) and works_on(supervisor, paths)
+    kill(trainer, signal.SIGSTOP)
+    kill(supervisor)
+    until(paths, "crashed")
+    assert launch.has_orphan(paths)
+    launch.stop(paths, now=True)
+    wait_for_exit(trainer)
 
 
 def test_stop_of_a_copy_leaves_the_original_running(start, tmp_path):

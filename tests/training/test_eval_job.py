@@ -65,6 +65,9 @@ def test_plan_survives_its_spec_and_damage_is_an_error():
     for change in damages:
         with pytest.raises(ValueError):
             EvalPlan.from_dict({**asdict(PLAN), **change})
+    for change in ({"seeds": 10**12}, {"batch_seeds": 10**9}):
+        with pytest.raises(ValueError, match=r"evaluation plan: \w+ is \d+, expected at most \d+"):
+            EvalPlan.from_dict({**asdict(PLAN), **change})
     with pytest.raises(ValueError, match="evaluation plan is damaged: it: Input should be a dictionary"):
         EvalPlan.from_dict(None)
     with pytest.raises(ValueError, match="damaged: seeds: Field required"):
