@@ -171,25 +171,6 @@ def test_timeline_of_a_deleted_match_ends_at_its_next_step(ask, home, monkeypatc
     assert status == 404 and calls == 1 < CHUNKS
 
 
-def test_timeline_of_an_unclosed_file_is_bounded_in_bytes(home, monkeypatch):
-    unclosed(home, "open.ecr")
-    path = home / RUN / "replays" / "open.ecr"
-    with Replay(path) as replay:
-        whole = replay.timeline()
-        sizes = [len(reader.codec.unpack_payload(head, reader.codec.read_stored(replay._file, head)))
-                 for head in (reader.codec.read_head(replay._file, ref.offset) for ref in replay.chunks)]  # fmt: skip
-    monkeypatch.setattr(reader, "TIMELINE_BYTES", sum(sizes[:2]) + 1)
-    monkeypatch.setattr(reader, "STEP_BYTES", 0)
-    with Replay(path) as replay:
-        steps = [replay.extend_timeline() for _ in range(4)]
-        part = replay.timeline()
-    assert steps == [False, False, True, True]
-    count = len(part["series"]["second"])
-    assert 0 < count < len(whole["series"]["second"]) and part["outcome"]["ticks"] == whole["outcome"]["ticks"]
-    assert part["series"]["score"] == [row[:count] for row in whole["series"]["score"]]
-    assert part["markers"] == whole["markers"][:3]
-
-
 def test_damaged_chunk_ends_the_timeline_of_an_unclosed_match(ask, home):
     ident, path = unclosed(home, "open.ecr"), home / RUN / "replays" / "open.ecr"
     found = ReplayCatalogue(home)
