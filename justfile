@@ -64,6 +64,10 @@ kernel-mutants *ARGS:
 bench *ARGS:
     {{python}} -m echelon_cli.main bench {{ARGS}}
 
+# compile every kernel, or those of modules NAME..., for H100 and H200 without a GPU, and print what each needs
+cuda-kernels *NAMES:
+    {{python}} -m echelon.bench.cuda_kernels {{NAMES}}
+
 # update all golden files (tests/golden, tests/tui/snapshots, viewer/src/protocol.gen.ts) with the current results
 golden:
     ECHELON_UPDATE_GOLDEN=1 {{python}} -m pytest tests -m golden

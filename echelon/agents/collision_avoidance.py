@@ -19,7 +19,8 @@ from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.state import Episode, Mechs, World
 from echelon.sim.tables import Rules
 
-wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+# unrolled, the nested loops over directions, steps and near mechs would take minutes to compile for CUDA
+wp.set_module_options({"enable_backward": False, "fuse_fp": False, "max_unroll": 2})
 
 FREE_DIRECTION = wp.constant(int(StuckRecovery.FREE_DIRECTION))
 JET_OBSTACLES = wp.constant(int(JetUse.OBSTACLES))

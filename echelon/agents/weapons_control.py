@@ -21,7 +21,8 @@ from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.state import Episode, Mechs, Rounds, Senses, World
 from echelon.sim.tables import NUM_WEAPONS, Rules
 
-wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+# unrolled, the loops over weapons would be five times the machine code on CUDA, with all registers of a thread
+wp.set_module_options({"enable_backward": False, "fuse_fp": False, "max_unroll": 4})
 
 VENT = wp.constant(int(ActionIndex.VENT))
 SCOUT = wp.constant(int(Chassis.SCOUT))

@@ -254,7 +254,8 @@ def choose_targets(
         or overheated(rules, mechs.chassis[e, m], mechs.heat[e, m], mechs.shutdown[e, m]) == 1
     )
     cs = cos_sin(mechs.yaw[e, m])
-    for w in range(NUM_WEAPONS):
+    # not NUM_WEAPONS: unrolled, the loop would be 200 kB of machine code on CUDA and spill registers
+    for w in range(rules.weapons.shape[0]):
         events_out.aim[e, m, w] = HOLD_FIRE
         if (
             idle

@@ -65,10 +65,13 @@ def sense_quality(rules: Rules, mechs: Mechs, controls: Controls, fresh: wp.arra
 def sense_for_launch(rules: Rules, mechs: Mechs, controls: Controls, senses_out: Senses):
     """Compute the sensor quality within a tick, for mechs that hold the trigger of a homing weapon."""
     e, m = wp.tid()
+    launches = bool(False)
     for w in range(NUM_WEAPONS):
         t = rules.trigger_of[mechs.chassis[e, m], w]
         if rules.weapons[w].guidance == HOMING and t >= 0 and (controls.trigger[e, m] & (1 << wp.max(t, 0))) != 0:
-            senses_out.quality[e, m] = quality_of(rules, mechs, controls, e, m)[0]
+            launches = True
+    if launches:
+        senses_out.quality[e, m] = quality_of(rules, mechs, controls, e, m)[0]
 
 
 @wp.kernel
