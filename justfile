@@ -68,6 +68,10 @@ bench *ARGS:
 cuda-kernels *NAMES:
     {{python}} -m echelon.bench.cuda_kernels {{NAMES}}
 
+# predict the speed on H100 and H200, to compare the first run on one with (docs/decisions/0028); --launches lists all
+cuda-estimate *ARGS:
+    {{python}} -m echelon.bench.gpu_estimate {{ARGS}}
+
 # update all golden files (tests/golden, tests/tui/snapshots, viewer/src/protocol.gen.ts) with the current results
 golden:
     ECHELON_UPDATE_GOLDEN=1 {{python}} -m pytest tests -m golden
