@@ -152,6 +152,8 @@ def _rebuild_map(recipe: dict[str, Any], payload: bytes) -> GeneratedMap:
     blue, red = Corner[parsed.variant.spawn_corners.blue], Corner[parsed.variant.spawn_corners.red]
     zone = parsed.regions.objective
     circle = (*zone.centre, zone.radius)
+    if not all(0 <= at < size for at, size in zip(zone.centre, (size_x, size_y), strict=True)):
+        raise WorldFileError("the centre of its zone lies outside the map")
     spawn = formations(world, (blue, red), packs).astype(np.float32)
     _, flow = navigation_fields(material, zone=circle, spawn=spawn, clearance=world.connectivity.clearance_z)
     return GeneratedMap(

@@ -15,10 +15,21 @@ STRICT: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
 """Pydantic settings of all configuration classes: unknown keys are errors, field docstrings become descriptions."""
 
 
+SHOWN_CHARS = 80
+"""Characters of an invalid value in a message."""
+
+
 def require(ok: bool, name: str, value: object, expected: str) -> None:
     """Raise ``ValueError`` with field name, value and expected values in one line, unless ``ok``."""
     if not ok:
-        raise ValueError(f"{name} is {' '.join(repr(value).split())}, expected {expected}")
+        shown = shorten(" ".join(repr(value).split()))
+        raise ValueError(f"{name} is {shown}, expected {expected}")
+
+
+def shorten(text: str) -> str:
+    """Return a text with its middle left out where it has more than ``SHOWN_CHARS`` characters."""
+    half = SHOWN_CHARS // 2
+    return text if len(text) <= SHOWN_CHARS else f"{text[: half - 1]}...{text[2 - half :]}"
 
 
 TypeCheck = Callable[[object], bool]

@@ -8,6 +8,7 @@ import pytest
 from echelon.atlas.world_file import MAGIC, WorldFileError, is_world_file, load_world, save_world
 from echelon.config import WorldConfig
 from echelon.gen.generate import generate
+from echelon.gen.recipe import sha256_json
 from echelon.replay import codec
 from echelon.replay.schema import RecordType
 from echelon.replay.writer import world_payload
@@ -75,6 +76,17 @@ def test_world_file_with_changed_recipe_is_rejected(tmp_path):
         path = write_world(tmp_path / "other.ecw", {**original.recipe, **change}, original.material)
         with pytest.raises(WorldFileError, match="other.ecw"):
             load_world(path)
+
+
+def test_world_file_with_zone_outside_the_map_is_rejected(tmp_path):
+    original = generated()
+    for centre in ([255.0, 5.0], [5.0, 255.0]):
+        objective = {**original.recipe["regions"]["objective"], "centre": centre}
+        recipe = {**original.recipe, "regions": {**original.recipe["regions"], "objective": objective}}
+        hashed = {key: value for key, value in recipe.items() if key != "hashes"}
+        recipe["hashes"] = {**recipe["hashes"], "recipe": sha256_json(hashed)}
+        with pytest.raises(WorldFileError, match="zone lies outside the map"):
+            load_world(write_world(tmp_path / "other.ecw", recipe, original.material))
 
 
 def test_world_file_with_changed_voxels_is_rejected(tmp_path):

@@ -125,6 +125,12 @@ def test_config_fields_reject_values_outside_their_range():
         assert accepted_values(name) == []
 
 
+def test_long_value_is_shortened_in_the_error():
+    with pytest.raises(ValueError, match=r"env\.max_episode_seconds is 'é+\.\.\.é+', expected a number") as caught:
+        EnvConfig(max_episode_seconds="é" * 10_000)  # type: ignore[arg-type]
+    assert len(str(caught.value)) < 200
+
+
 def test_reversed_ranges_are_rejected():
     with pytest.raises(ValueError, match="quality_m"):
         changed(EnvConfig(), ["physics"], "quality_min", 2.0)
