@@ -12,7 +12,7 @@ from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, wrap_angle, xy_leng
 from echelon.sim.kernels.fire import is_painted_for
 from echelon.sim.kernels.upkeep import WATER, foot_material
 from echelon.sim.rng import STREAM_AGENT, uniform01
-from echelon.sim.state import Controls, Episode, Mechs, Senses, World
+from echelon.sim.state import Episode, Mechs, Senses, World
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -212,10 +212,11 @@ def manoeuvres(stuck: StuckState, e: int, m: int, actions_out: wp.array3d[wp.flo
 def control_legacy(
     rules: Rules,
     world: World,
-    episode: Episode,
+    seed: wp.array(dtype=wp.uint32),
+    tick: wp.array(dtype=wp.int32),
     mechs: Mechs,
     senses: Senses,
-    controls: Controls,
+    contact: wp.array3d(dtype=wp.int32),
     assignment: Assignment,
     stuck: StuckState,
     actions_out: wp.array3d[wp.float32],
@@ -252,13 +253,13 @@ def control_legacy(
         actions_out[e, m, VENT] = 1.0
     sees = senses.sight[e, m, j] != wp.uint8(0)
     paint = is_painted_for(mechs, e, m, j)
-    pulls_trigger = uniform01(episode.seed[e], STREAM_AGENT, episode.tick[e], m, 1) < assignment.weapon_prob[e]
+    pulls_trigger = uniform01(seed[e], STREAM_AGENT, tick[e], m, 1) < assignment.weapon_prob[e]
     if pulls_trigger and not hot:
         pull_triggers(rules, e, m, c, d, wp.abs(error), sees, paint, actions_out)
     if rules.chassis[c].has_ewar == 1:
         actions_out[e, m, SECONDARY] = wp.where(heat < ECM_BELOW * rules.chassis[c].heat_cap, ECM_ON, ECCM_ON)
     for k in range(TARGET_SLOTS):
-        if controls.contact[e, m, k] == j:
+        if contact[e, m, k] == j:
             actions_out[e, m, TARGET_AT + k] = 1.0
     actions_out[e, m, SORT_AT] = 1.0
     actions_out[e, m, FILTER_AT] = 1.0

@@ -9,7 +9,7 @@ from echelon.env.referee import in_zone
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, ChassisSpec
 from echelon.sim.geometry import arc_tan2, wrap_angle
 from echelon.sim.rng import STREAM_AGENT, uniform01
-from echelon.sim.state import Episode, Mechs, World
+from echelon.sim.state import Mechs, World
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -137,7 +137,7 @@ def choose_pack_targets(
     rules: Rules,
     skills: wp.array[Skill],
     world: World,
-    episode: Episode,
+    decision: wp.array(dtype=wp.int32),
     mechs: Mechs,
     assignment: Assignment,
     perception: Perception,
@@ -150,7 +150,7 @@ def choose_pack_targets(
     Packs without a pilot that chooses targets by focus have none.
     """
     e, p = wp.tid()
-    now = episode.decision[e]
+    now = decision[e]
     mark = int(-1)
     leader = int(-1)
     for m in range(p * PACK, (p + 1) * PACK):
@@ -195,8 +195,10 @@ def pack_target(skill: Skill, packs: PackTargets, e: int, row: int) -> int:
 def choose_target(
     rules: Rules,
     skills: wp.array[Skill],
-    world: World,
-    episode: Episode,
+    zone: wp.array(dtype=wp.vec3),
+    decision: wp.array(dtype=wp.int32),
+    seed: wp.array(dtype=wp.uint32),
+    tick: wp.array(dtype=wp.int32),
     mechs: Mechs,
     assignment: Assignment,
     perception: Perception,
@@ -209,7 +211,7 @@ def choose_target(
     if assignment.script[e, m] < FIRST_LEVEL_SCRIPT:
         return
     skill = skills[assignment.script[e, m] - FIRST_LEVEL_SCRIPT]
-    now = episode.decision[e]
+    now = decision[e]
     row = pack_row(mechs, perception, e, m)
     before = targets.pilot_target[e, m]
     held_s = float(now - targets.pilot_target_since[e, m]) * rules.dt_act
@@ -226,8 +228,8 @@ def choose_target(
         d = wp.length(track.pos - mechs.pos[e, m])
         score = float(0.0)
         if skill.choice >= THREAT:
-            score = threat(rules, mechs.pos[e, m], mechs.chassis[e, j], track, world.zone[e])
-        random = uniform01(episode.seed[e], STREAM_AGENT, episode.tick[e], m, 16 + j)
+            score = threat(rules, mechs.pos[e, m], mechs.chassis[e, j], track, zone[e])
+        random = uniform01(seed[e], STREAM_AGENT, tick[e], m, 16 + j)
         value = preference(skill, d, track.paint > 0.0, random, score)
         if skill.choice == FOCUS and j == packs.pack_focus[e, row] and d <= FOCUS_RANGE:
             value += FOCUS_BONUS

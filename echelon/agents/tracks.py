@@ -53,7 +53,7 @@ class Track:
 def record_perception(
     rules: Rules,
     sensor_range: wp.array[wp.float32],
-    episode: Episode,
+    decision: wp.array(dtype=wp.int32),
     mechs: Mechs,
     senses: Senses,
     perception: Perception,
@@ -61,7 +61,7 @@ def record_perception(
 ):
     """Record how a mech perceives every hostile in this decision."""
     e, m = wp.tid()
-    slot = episode.decision[e] % perception.past_look.shape[3]
+    slot = decision[e] % perception.past_look.shape[3]
     for j in range(mechs.alive.shape[1]):
         look = int(0)
         alive = mechs.alive[e, m] == 1 and mechs.alive[e, j] == 1

@@ -14,7 +14,7 @@ from echelon.env.referee import in_zone
 from echelon.sim.backend import Launch, Program, in_phase
 from echelon.sim.kernels import damage, fire, motion, upkeep
 from echelon.sim.kernels.damage import body_share, credited_damage
-from echelon.sim.state import ROUNDS_PER_MECH, Blasts, Events, Hits, Mechs, Rounds
+from echelon.sim.state import ROUNDS_PER_MECH, Blasts, Events, Hits, Rounds
 from echelon.sim.structs import Field, array_struct, fields_of
 from echelon.sim.tables import NUM_WEAPONS, Rules
 from echelon.sim.world import Hazard
@@ -96,7 +96,8 @@ def body_damage(rules: Rules, hits: Hits, e: int, m: int, k: int) -> float:
 def count_hits(
     rules: Rules,
     ended: wp.array(dtype=int),
-    mechs: Mechs,
+    pos: wp.array2d(dtype=wp.vec3),
+    team: wp.array2d(dtype=wp.int32),
     hits: Hits,
     blasts: Blasts,
     stats: MatchStats,
@@ -110,16 +111,16 @@ def count_hits(
         for k in range(NUM_WEAPONS):
             if (hits.hit_mask[e, m] & (1 << k)) != 0:
                 w = hits.hit_weapon[e, m, k]
-                distance = wp.length(mechs.pos[e, hits.hit_target[e, m, k]] - mechs.pos[e, m])
+                distance = wp.length(pos[e, hits.hit_target[e, m, k]] - pos[e, m])
                 stats_out.stat_hits[e, m, w] = stats.stat_hits[e, m, w] + 1
                 stats_out.stat_range[e, m, w] = stats.stat_range[e, m, w] + distance
                 stats_out.stat_damage[e, m, w] = stats.stat_damage[e, m, w] + body_damage(rules, hits, e, m, k)
     if blasts.blast_mask[e, m] != 0:
         w = blast_source(rules, blasts, e, m)
         if w >= 0:
-            for j in range(mechs.team.shape[1]):
+            for j in range(team.shape[1]):
                 d = blasts.splash[e, m, j][0]
-                if d > 0.0 and mechs.team[e, j] != mechs.team[e, m]:
+                if d > 0.0 and team[e, j] != team[e, m]:
                     stats_out.stat_damage[e, m, w] = stats.stat_damage[e, m, w] + d
                 elif d > 0.0:
                     stats_out.stat_friendly[e, m] = stats.stat_friendly[e, m] + d
@@ -129,8 +130,9 @@ def count_hits(
 def name_killers(
     rules: Rules,
     ended: wp.array(dtype=int),
-    mechs: Mechs,
-    events: Events,
+    team: wp.array2d(dtype=wp.int32),
+    dying: wp.array2d(dtype=wp.int32),
+    killer: wp.array2d(dtype=wp.int32),
     hits: Hits,
     blasts: Blasts,
     stats: MatchStats,
@@ -138,14 +140,14 @@ def name_killers(
 ):
     """Set killer and cause of a mech that died in this phase; the cause is the killer's weapon with most damage."""
     e, m = wp.tid()
-    if ended[e] == 1 or events.dying[e, m] == 0 or stats.stat_cause[e, m] != LIVES:
+    if ended[e] == 1 or dying[e, m] == 0 or stats.stat_cause[e, m] != LIVES:
         return
-    s = events.killer[e, m]
+    s = killer[e, m]
     if s < 0:
         return
     stats_out.stat_killer[e, m] = s
     cause = OWN_SIDE
-    if mechs.team[e, s] != mechs.team[e, m]:
+    if team[e, s] != team[e, m]:
         most = float(0.0)
         if blasts.blast_mask[e, s] != 0:
             cause = blast_source(rules, blasts, e, s)
@@ -173,7 +175,8 @@ def count_decision(
     zone: wp.array(dtype=wp.vec3),
     over: wp.array(dtype=int),
     ended: wp.array(dtype=int),
-    mechs: Mechs,
+    alive: wp.array2d(dtype=wp.int32),
+    pos: wp.array2d(dtype=wp.vec3),
     events: Events,
     stats: MatchStats,
     stats_out: MatchStats,
@@ -187,7 +190,7 @@ def count_decision(
     stats_out.stat_steps[e, m] = stats.stat_steps[e, m] + events.acting[e, m]
     stats_out.stat_shutdowns[e, m] = stats.stat_shutdowns[e, m] + events.shutdowns[e, m]
     stats_out.stat_knockdowns[e, m] = stats.stat_knockdowns[e, m] + events.knockdowns[e, m]
-    if mechs.alive[e, m] == 1 and in_zone(zone[e], mechs.pos[e, m]):
+    if alive[e, m] == 1 and in_zone(zone[e], pos[e, m]):
         stats_out.stat_zone[e, m] = stats.stat_zone[e, m] + 1
 
 

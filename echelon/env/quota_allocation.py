@@ -15,7 +15,7 @@ from echelon.actions import TARGET_DIM
 from echelon.env.alerts import alerted_contact
 from echelon.env.contact_order import age_penalty, precedes, sort_key, track_key
 from echelon.env.display import DisplayRules, Suites, Viewer, known_age, make_viewer
-from echelon.sim.state import CONTACT_SLOTS, Controls, Episode, Mechs, Rounds, Senses, Tracks
+from echelon.sim.state import CONTACT_SLOTS, Controls, Mechs, Rounds, Senses, Tracks
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -441,14 +441,14 @@ def allocate_by_quota(
     rules: Rules,
     display: DisplayRules,
     suites: Suites,
-    episode: Episode,
+    decision: wp.array(dtype=wp.int32),
     mechs: Mechs,
     controls: Controls,
     rounds: Rounds,
     senses: Senses,
     tracks: Tracks,
     fresh: wp.array(dtype=wp.int32),
-    controls_out: Controls,
+    contact_out: wp.array3d(dtype=wp.int32),
 ):
     """Fill the contact slots of one mech; a dead one gets none."""
     e, m = wp.tid()
@@ -456,7 +456,7 @@ def allocate_by_quota(
         return
     c = mechs.chassis[e, m]
     slots = suites.suite_slots[c] * mechs.alive[e, m]
-    viewer = make_viewer(display, senses, e, m, episode.decision[e])
+    viewer = make_viewer(display, senses, e, m, decision[e])
     alerted = int(-1)
     if suites.suite_alerts[c] * mechs.alive[e, m] == 1:
         alerted = alerted_contact(rules, display, viewer, mechs, rounds, senses)
@@ -465,5 +465,5 @@ def allocate_by_quota(
     filled = Slots(-1)
     if slots > 0:
         filled = allocate(rules, display, viewer, mechs, controls, senses, tracks, slots, alerted)
-    for k in range(controls_out.contact.shape[2]):
-        controls_out.contact[e, m, k] = filled[k]
+    for k in range(contact_out.shape[2]):
+        contact_out[e, m, k] = filled[k]

@@ -17,7 +17,7 @@ from echelon.sim.batch import Batch
 from echelon.sim.geometry import arc_tan2, xy_length
 from echelon.sim.kernels.journal import append_row
 from echelon.sim.rng import mix
-from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH, Controls, Episode, Events, Journal, Mechs, Senses, Smoke
+from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH, Controls, Episode, Journal, Mechs, Senses, Smoke
 from echelon.sim.state import Rounds as LiveRounds
 from echelon.sim.structs import Field, array_struct
 from echelon.sim.tables import NUM_COOLDOWNS, Rules
@@ -289,7 +289,8 @@ def record_clouds(
 def finish_frame(
     ended: wp.array(dtype=int),
     episode: Episode,
-    events: Events,
+    knockdowns: wp.array2d(dtype=wp.int32),
+    shutdowns: wp.array2d(dtype=wp.int32),
     rounds: LiveRounds,
     quantization: Quantization,
     journal: Journal,
@@ -312,10 +313,10 @@ def finish_frame(
         tonnage = int(wp.rint(episode.zone_tonnage[e][t] * quantization.column_step[TONNAGE]))
         recording_out.frames[page, row, 1 + t] = score
         recording_out.frames[page, row, 3 + t] = tonnage
-    for m in range(events.knockdowns.shape[1]):
-        if tick > 0 and events.knockdowns[e, m] > 0:
+    for m in range(knockdowns.shape[1]):
+        if tick > 0 and knockdowns[e, m] > 0:
             append_row(journal_out, page, tick, FALL, m, NO_MECH, NO_MECH, 0.0, 0, NO_POSITION)
-        if tick > 0 and events.shutdowns[e, m] > 0:
+        if tick > 0 and shutdowns[e, m] > 0:
             append_row(journal_out, page, tick, SHUTDOWN, m, NO_MECH, NO_MECH, 0.0, 0, NO_POSITION)
         for s in range(ROUNDS_PER_MECH):
             if rounds.round_weapon[e, m, s] >= 0:

@@ -81,9 +81,9 @@ SENSING = Kernel(
             "mechs.alive[e, m] == 1:\n            q",
         ),
         Mutant(
-            "sightings are dated in ticks",
-            "senses_out.seen[e, m, j] = episode.decision[e]",
-            "senses_out.seen[e, m, j] = episode.tick[e]",
+            "sightings are dated one step ahead",
+            "senses_out.seen[e, m, j] = decision[e]",
+            "senses_out.seen[e, m, j] = decision[e] + 1",
         ),
         Mutant(
             "what is out of sight stays visible",

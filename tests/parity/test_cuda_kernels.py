@@ -131,6 +131,6 @@ def test_budget_reports_each_limit(name):
 
 
 def test_exception_that_is_no_longer_needed_is_reported():
-    assert needless_limits(KERNEL) == [
-        "choose_targets: parameter_bytes 4000 fits the general budget; remove it from the exception"
+    assert needless_limits(KernelResources(**{**vars(KERNEL), "kernel": "steer"})) == [
+        "steer: parameter_bytes 4000 fits the general budget; remove it from the exception"
     ]

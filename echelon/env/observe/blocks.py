@@ -9,7 +9,7 @@ import warp as wp
 
 from echelon.config import PACK_SIZE
 from echelon.env import layout
-from echelon.env.display import DisplayRules, Suites
+from echelon.env.display import DisplayRules
 from echelon.env.observe.helpers import as_flag, has_living_target, longest_edge
 from echelon.env.observe.telemetry_map import TelemetryMap
 from echelon.env.referee import Outcome
@@ -106,7 +106,8 @@ def write_squad_row(
 def write_squad(
     rules: Rules,
     display: DisplayRules,
-    suites: Suites,
+    squad_detail: wp.array(dtype=wp.int32),
+    squad_slots: wp.array(dtype=wp.int32),
     world: World,
     mechs: Mechs,
     controls: Controls,
@@ -124,8 +125,8 @@ def write_squad(
     row = obs_out[obs_row[0], n]
     cs = cos_sin(mechs.yaw[e, m])
     edge = longest_edge(world.size[e])
-    slots = suites.squad_slots[mechs.chassis[e, m]] * mechs.alive[e, m]
-    detail = suites.squad_detail[mechs.chassis[e, m]]
+    slots = squad_slots[mechs.chassis[e, m]] * mechs.alive[e, m]
+    detail = squad_detail[mechs.chassis[e, m]]
     last = wp.vec2(-2.0, -1.0)
     mates = int(0)
     for k in range(MAX_SQUAD):

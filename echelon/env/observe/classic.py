@@ -23,7 +23,7 @@ from echelon.env.observe.helpers import as_flag, longest_side
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
-from echelon.sim.state import Controls, Episode, Events, Mechs, Rounds, Senses, World
+from echelon.sim.state import Controls, Episode, Mechs, Rounds, Senses, World
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -43,7 +43,8 @@ def write_self_senses(
     rules: Rules,
     display: DisplayRules,
     mechs: Mechs,
-    events: Events,
+    hit_dir: wp.array2d(dtype=wp.vec3),
+    was_hit: wp.array2d(dtype=wp.int32),
     rounds: Rounds,
     senses: Senses,
     fresh: wp.array(dtype=wp.int32),
@@ -72,9 +73,9 @@ def write_self_senses(
     levels = quadrant_levels(rules, mechs, senses, e, m, cs, display.loudest)
     for i in range(QUADRANTS):
         row[acoustic_at + i] = levels[i]
-    hit = to_heading(events.hit_dir[e, m], cs)
+    hit = to_heading(hit_dir[e, m], cs)
     row[self_at + SELF.targeted] = as_flag(is_targeted(rules, mechs, senses, e, m))
-    row[self_at + SELF.under_fire] = float(events.was_hit[e, m])
+    row[self_at + SELF.under_fire] = float(was_hit[e, m])
     row[self_at + SELF.painted] = as_flag(mechs.painted[e, m] > 0)
     row[self_at + SELF.hit_ahead] = clamp_unit(hit[0])
     row[self_at + SELF.hit_left] = clamp_unit(hit[1])

@@ -13,7 +13,6 @@ from echelon.env.display import (
     LEGGED,
     PAINTER_SHIFT,
     DisplayRules,
-    Suites,
     Viewer,
     confidence,
     known_age,
@@ -23,7 +22,7 @@ from echelon.env.display import (
 from echelon.env.observe.helpers import as_flag, longest_edge
 from echelon.sim.geometry import arc_tan2, clamp_unit, cos_sin, to_heading, xy_length
 from echelon.sim.rng import STREAM_DISPLAY, bell, drawn, keyed
-from echelon.sim.state import Controls, Episode, Mechs, Senses, Tracks, World
+from echelon.sim.state import Episode, Mechs, Senses, Tracks, World
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -210,11 +209,11 @@ def write_contact(
 def write_contacts(
     rules: Rules,
     display: DisplayRules,
-    suites: Suites,
+    suite_fidelity: wp.array(dtype=wp.float32),
     world: World,
     episode: Episode,
     mechs: Mechs,
-    controls: Controls,
+    contact: wp.array3d(dtype=wp.int32),
     senses: Senses,
     tracks: Tracks,
     fresh: wp.array(dtype=wp.int32),
@@ -238,10 +237,10 @@ def write_contacts(
     frame.vel = to_heading(mechs.vel[e, m], frame.heading)
     frame.pace = wp.vec3(2.0 * display.vel_scale_xy, 2.0 * display.vel_scale_xy, display.vel_scale_z)
     frame.edge = longest_edge(world.size[e])
-    frame.noise = display.noise * (1.0 - suites.suite_fidelity[mechs.chassis[e, m]])
+    frame.noise = display.noise * (1.0 - suite_fidelity[mechs.chassis[e, m]])
     for k in range(contact_rows):
         at = CONTACTS_AT + k * CONTACT_DIM
-        j = controls.contact[e, m, k]
+        j = contact[e, m, k]
         empty = j < 0 or mechs.alive[e, m] == 0
         if contact_rows == MASKED_ROWS:
             row[MASK_AT + k] = as_flag(empty)

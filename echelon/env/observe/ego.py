@@ -13,7 +13,7 @@ from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
 from echelon.sim.kernels.fire import HOMING
-from echelon.sim.state import ROUNDS_PER_MECH, Controls, Episode, Events, Mechs, Rounds, Senses, World
+from echelon.sim.state import ROUNDS_PER_MECH, Controls, Episode, Mechs, Rounds, Senses, World
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -128,7 +128,8 @@ def write_ego_senses(
     rules: Rules,
     display: DisplayRules,
     mechs: Mechs,
-    events: Events,
+    hit_dir: wp.array2d(dtype=wp.vec3),
+    was_hit: wp.array2d(dtype=wp.int32),
     rounds: Rounds,
     senses: Senses,
     fresh: wp.array(dtype=wp.int32),
@@ -153,9 +154,9 @@ def write_ego_senses(
     row[EGO.noise_rear_left] = levels[2]
     row[EGO.noise_rear_right] = levels[3]
     row[EGO.targeted] = as_flag(is_targeted(rules, mechs, senses, e, m))
-    row[EGO.under_fire] = float(events.was_hit[e, m])
+    row[EGO.under_fire] = float(was_hit[e, m])
     row[EGO.painted] = as_flag(mechs.painted[e, m] > 0)
-    hit = to_heading(events.hit_dir[e, m], cs)
+    hit = to_heading(hit_dir[e, m], cs)
     row[EGO.hit_ahead] = clamp_unit(hit[0])
     row[EGO.hit_left] = clamp_unit(hit[1])
     inbound = missile_inbound(rules, e, m, mechs.team, rounds.round_weapon, rounds.round_target)
@@ -231,7 +232,7 @@ def write_descriptor_and_panel(
     suites: Suites,
     mechs: Mechs,
     controls: Controls,
-    events: Events,
+    was_hit: wp.array2d(dtype=wp.int32),
     fresh: wp.array(dtype=wp.int32),
     row_of: wp.array2d(dtype=wp.int32),
     obs_row: wp.array(dtype=wp.int32),
@@ -261,5 +262,5 @@ def write_descriptor_and_panel(
     row[PANEL.contacts] = wp.min(1.0, float(shown) / slots)
     row[PANEL.threat_mass] = shown_mass(suites, mechs, controls, e, m, True)
     row[PANEL.friendly_mass] = shown_mass(suites, mechs, controls, e, m, False)
-    row[PANEL.alert] = float(display.alerts) * as_flag(low or hot or events.was_hit[e, m] == 1)
+    row[PANEL.alert] = float(display.alerts) * as_flag(low or hot or was_hit[e, m] == 1)
     row[PANEL.detail] = float(suites.squad_detail[c]) / MAX_DETAIL

@@ -16,7 +16,6 @@ from echelon.sim.state import (
     ROUNDS_PER_MECH,
     Blasts,
     Episode,
-    Events,
     Hits,
     Journal,
     Mechs,
@@ -111,22 +110,35 @@ def first_blast(mask: int) -> int:
 
 
 @wp.kernel
-def record_deaths(mechs: Mechs, episode: Episode, events: Events, journal: Journal, journal_out: Journal):
+def record_deaths(
+    mechs: Mechs,
+    episode: Episode,
+    dying: wp.array2d(dtype=wp.int32),
+    hazard: wp.array2d(dtype=wp.int32),
+    journal: Journal,
+    journal_out: Journal,
+):
     """Record the mechs that died of a hazard in this phase."""
     i = wp.tid()
     e = journal.journal_env[i]
     page = journal.journal_page[i]
     if journal.page_open[page] == 0:
         return
-    for m in range(events.dying.shape[1]):
-        if events.dying[e, m] == 1:
+    for m in range(dying.shape[1]):
+        if dying[e, m] == 1:
             append_row(journal_out, page, episode.tick[e], KILL, NO_MECH, m, NO_MECH, 0.0, 0, NO_POSITION)
-            append_detail(journal_out, page, mechs.pos[e, m], 0.0, NO_MECH, events.hazard[e, m])
+            append_detail(journal_out, page, mechs.pos[e, m], 0.0, NO_MECH, hazard[e, m])
 
 
 @wp.kernel
 def record_defence(
-    rules: Rules, mechs: Mechs, episode: Episode, rounds: Rounds, events: Events, journal: Journal, journal_out: Journal
+    rules: Rules,
+    mechs: Mechs,
+    episode: Episode,
+    rounds: Rounds,
+    ams_shot: wp.array2d(dtype=wp.vec4i),
+    journal: Journal,
+    journal_out: Journal,
 ):
     """Record the shots of point defence in this tick and whether they hit; a full cooldown marks a shot."""
     i = wp.tid()
@@ -140,7 +152,7 @@ def record_defence(
             and rules.chassis[mechs.chassis[e, j]].has_ams == 1
             and mechs.cooldown[e, j, AMS_TIMER] == rules.ams_ticks
         ):
-            shot = events.ams_shot[e, j]
+            shot = ams_shot[e, j]
             where = rounds.round_pos[e, shot[0], shot[1]]
             append_row(journal_out, page, episode.tick[e], AMS, j, shot[0], shot[2], 0.0, shot[3] * STOPPED, where)
             append_detail(journal_out, page, where, 0.0, rounds.round_target[e, shot[0], shot[1]], 0)
@@ -250,8 +262,10 @@ def record_splash_of(mechs: Mechs, blasts: Blasts, e: int, m: int, page: int, ti
 def record_hits(
     rules: Rules,
     mechs: Mechs,
-    episode: Episode,
-    events: Events,
+    tick: wp.array(dtype=wp.int32),
+    assist_to: wp.array2d(dtype=wp.int32),
+    dying: wp.array2d(dtype=wp.int32),
+    killer: wp.array2d(dtype=wp.int32),
     hits: Hits,
     blasts: Blasts,
     journal: Journal,
@@ -263,16 +277,16 @@ def record_hits(
     page = journal.journal_page[i]
     if journal.page_open[page] == 0:
         return
-    t = episode.tick[e]
-    for m in range(events.dying.shape[1]):
+    t = tick[e]
+    for m in range(dying.shape[1]):
         record_hits_of(rules, mechs, hits, e, m, page, t, journal_out)
         record_splash_of(mechs, blasts, e, m, page, t, journal_out)
-    for m in range(events.dying.shape[1]):
-        if events.assist_to[e, m] >= 0:
-            append_row(journal_out, page, t, ASSIST, events.assist_to[e, m], m, NO_MECH, 0.0, 0, NO_POSITION)
-            assist = assisted(rules, hits, e, m, events.assist_to[e, m])
+    for m in range(dying.shape[1]):
+        if assist_to[e, m] >= 0:
+            append_row(journal_out, page, t, ASSIST, assist_to[e, m], m, NO_MECH, 0.0, 0, NO_POSITION)
+            assist = assisted(rules, hits, e, m, assist_to[e, m])
             append_detail(journal_out, page, mechs.pos[e, m], assist[1], int(assist[0]), 0)
-    for m in range(events.dying.shape[1]):
-        if events.dying[e, m] == 1:
-            append_row(journal_out, page, t, KILL, events.killer[e, m], m, NO_MECH, 0.0, 0, NO_POSITION)
+    for m in range(dying.shape[1]):
+        if dying[e, m] == 1:
+            append_row(journal_out, page, t, KILL, killer[e, m], m, NO_MECH, 0.0, 0, NO_POSITION)
             append_detail(journal_out, page, mechs.pos[e, m], 0.0, NO_MECH, 0)

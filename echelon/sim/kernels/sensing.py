@@ -9,7 +9,7 @@ import warp as wp
 from echelon.sim.arsenal import Guidance
 from echelon.sim.kernels.fire import is_painted_for
 from echelon.sim.raycast import sight_clear, smoke_blocks
-from echelon.sim.state import Controls, Episode, Mechs, Senses, Smoke, World
+from echelon.sim.state import Controls, Mechs, Senses, Smoke, World
 from echelon.sim.tables import NUM_WEAPONS, Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -98,7 +98,7 @@ def sense_sight(
 def sense_visible(
     rules: Rules,
     mechs: Mechs,
-    episode: Episode,
+    decision: wp.array(dtype=wp.int32),
     smoke: Smoke,
     controls: Controls,
     senses: Senses,
@@ -128,6 +128,6 @@ def sense_visible(
                     known = not smoke_blocks(smoke, e, rules.smoke_radius, mechs.pos[e, m], mechs.pos[e, j])
         if known:
             senses_out.visible[e, m, j] = wp.uint8(1)
-            senses_out.seen[e, m, j] = episode.decision[e]
+            senses_out.seen[e, m, j] = decision[e]
         else:
             senses_out.visible[e, m, j] = wp.uint8(0)
