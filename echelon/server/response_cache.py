@@ -6,13 +6,33 @@ Limited by total bytes, least recently used first. Belongs to one event loop.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sized
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 Body = TypeVar("Body", bound=Sized)
 MAX_BYTES = 64 * 2**20
 """Capacity of a server's cache."""
+TAG_DIGITS = 32
+LARGE_BYTES = 2**16
+"""Size from which a body is hashed on a thread, and once only."""
+
+
+def entity_tag(body: bytes) -> str:
+    """Return the ETag of a body, without its quotes."""
+    return body.tag if isinstance(body, TaggedBody) else hashlib.sha256(body).hexdigest()[:TAG_DIGITS]
+
+
+class TaggedBody(bytes):
+    """A body with its ETag: hashing sixty megabytes in every request would hold up all others."""
+
+    tag: str
+
+    def __new__(cls, body: bytes) -> TaggedBody:
+        tagged = super().__new__(cls, body)
+        tagged.tag = entity_tag(body)
+        return tagged
 
 
 class ResponseCache:
@@ -36,7 +56,9 @@ class ResponseCache:
 
     async def _compute(self, key: Hashable, compute: Callable[[], Awaitable[Body]]) -> Body:
         try:
-            body = await compute()
+            body: Any = await compute()
+            if isinstance(body, bytes) and len(body) >= LARGE_BYTES:
+                body = await asyncio.to_thread(TaggedBody, body)
         finally:
             del self._pending[key]
         self._bodies[key] = body
@@ -44,4 +66,4 @@ class ResponseCache:
         while self.size > self.max_bytes:
             _, evicted = self._bodies.popitem(last=False)
             self.size -= len(evicted)
-        return body
+        return cast("Body", body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 from aiohttp import web
 
 from echelon.server.catalogue import ReplayCatalogue
-from echelon.server.response_cache import ResponseCache
-from echelon.server.sending import SLICE_BYTES, TAG_DIGITS, MemoryBody, SlicedResponse
+from echelon.server.response_cache import ResponseCache, entity_tag
+from echelon.server.sending import SLICE_BYTES, MemoryBody, SlicedResponse
 
 CATALOGUE: web.AppKey[ReplayCatalogue] = web.AppKey("catalogue", ReplayCatalogue)
 LEAGUE: web.AppKey[Path] = web.AppKey("league", Path)
@@ -58,7 +57,7 @@ def json_response(request: web.Request, value: Any) -> web.StreamResponse:
 
 def bytes_response(request: web.Request, body: bytes, kind: str, caching: str) -> web.StreamResponse:
     """Return a response with an ETag of its content, or 304 if the client has it; a large body is sent in slices."""
-    tag = hashlib.sha256(body).hexdigest()[:TAG_DIGITS]
+    tag = entity_tag(body)
     headers = {"ETag": f'"{tag}"', "Cache-Control": caching}
     if request.if_none_match and any(etag.value in (tag, "*") for etag in request.if_none_match):
         return web.Response(status=304, headers=headers)

@@ -20,10 +20,10 @@ from aiohttp.abc import AbstractStreamWriter
 
 from echelon.server.catalogue import stamp_of
 from echelon.server.pools import READS, run_on
+from echelon.server.response_cache import TAG_DIGITS
 
 SLICE_BYTES = 2**16
 """Bytes of a body that are read and passed to a connection at a time."""
-TAG_DIGITS = 32
 RANGE = re.compile(r"bytes=\s*(\d*)-(\d*)\s*", re.ASCII | re.IGNORECASE)
 """A single range; anything else is ignored, as RFC 9110 permits."""
 OFFSET_DIGITS = 18

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import threading
 import weakref
 from email.utils import formatdate
 
@@ -12,8 +13,9 @@ import pytest
 
 from echelon.replay.embed import embed_world, plan_embedding
 from echelon.replay.reader import Replay
-from echelon.server import routes, sending
+from echelon.server import response_cache, routes, sending
 from echelon.server.connections import Connection
+from echelon.server.response_cache import ResponseCache, entity_tag
 from echelon.server.responses import BINARY, REVALIDATE, bytes_response
 from echelon.server.sending import SLICE_BYTES, FileBody, MemoryBody
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
@@ -263,3 +265,22 @@ def test_joined_body_reads_its_parts_in_order():
         return len(body), found, bytes(await parts[0].read(0, 9))
 
     assert asyncio.run(work()) == (8, [b"\5\6\7", b"\6", b"\x5a\x5b\x5c\x5d", b"\x5c", b"\1"], b"")
+
+
+def test_large_cached_body_is_hashed_once_and_on_a_thread(monkeypatch):
+    hashed = []
+    digest = response_cache.hashlib.sha256
+    monkeypatch.setattr(
+        response_cache.hashlib, "sha256", lambda data: hashed.append(threading.get_ident()) or digest(data)
+    )
+
+    async def ask() -> list[str]:
+        cache = ResponseCache()
+
+        async def compute() -> bytes:
+            return bytes(LARGE)
+
+        return [entity_tag(await cache.get("world", compute)) for _ in range(3)]
+
+    assert len(set(asyncio.run(ask()))) == 1
+    assert len(hashed) == 1 and hashed[0] != threading.get_ident()
