@@ -89,6 +89,12 @@ MAX_ENTRY_CHARS = 12 << 20
 """Most characters of all entries: they are read together, and one has some 600."""
 COMPANIONS = ("-wal", "-shm", "-journal")
 """Ends of the names of the files that SQLite opens beside a league."""
+JOURNAL = "-journal"
+JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+"""Last bytes of a rollback journal that names a super-journal, a file that SQLite deletes after the rollback.
+
+Only transactions over several files write one; a league is one file.
+"""
 
 
 CHECKED_ONCE = ("matches", "ratings")
@@ -150,6 +156,21 @@ class Database:
             with contextlib.suppress(FileNotFoundError):
                 if not stat.S_ISREG(os.lstat(file).st_mode):
                     raise StoreError(f"league file {file!r} is no regular file; delete it")
+        with contextlib.suppress(FileNotFoundError), open(name + JOURNAL, "rb") as journal:
+            journal.seek(max(0, journal.seek(0, os.SEEK_END) - len(JOURNAL_MAGIC)))
+            if journal.read(len(JOURNAL_MAGIC)) == JOURNAL_MAGIC:
+                raise StoreError(
+                    f"league file {name + JOURNAL!r} is a journal that makes SQLite delete another file, "
+                    "expected none: Echelon writes no such journal; move it away"
+                )
+
+    def _require_league(self) -> None:
+        """Raise ``StoreError``, before anything is written, for a database that is neither empty nor a league."""
+        # a league gets tables and version in one transaction, so that its version is read after its tables
+        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_schema")}
+        version = self._version()
+        if tables and (version == 0 or (version == VERSION and not tables >= _table_checks().keys())):
+            raise StoreError(f"{str(self.path)!r} is a database of another program, expected a league; name another")
 
     @staticmethod
     def _connect(name: str, busy_s: float) -> sqlite3.Connection:
@@ -180,6 +201,7 @@ class Database:
         deadline = time.monotonic() + busy_s
         while True:
             try:
+                self._require_league()
                 self._db.execute("PRAGMA journal_mode = WAL")
                 break
             except sqlite3.OperationalError as error:

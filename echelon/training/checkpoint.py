@@ -38,6 +38,7 @@ from echelon.rl.checkpoint import (
     ID_DIGITS,
     MANIFEST,
     STATE,
+    STEP_NAME,
     WEIGHTS,
     Checkpoint,
     CheckpointSearch,
@@ -135,12 +136,16 @@ def prune(folder: Path, keep: int) -> list[Path]:
 def recover(folder: Path) -> list[Path]:
     """Put whole checkpoints of interrupted saves in place, delete other temporary folders; return the former.
 
-    A temporary folder is deleted only if it is incomplete or its step is in place and valid.
+    A temporary folder is deleted only if it is incomplete or its step is in place and valid. Folders of other names
+    stay: a run folder may come from others, and a name like ``.tmp-..`` stands for the folder above.
     """
     recovered = []
     # of a step saved twice the new folder comes first
     for path in sorted(folder.glob(f"{TEMPORARY}*"), key=lambda path: (path.name.startswith(REPLACED), path.name)):
-        target = folder / path.name.removeprefix(REPLACED).removeprefix(TEMPORARY)
+        name = path.name.removeprefix(REPLACED).removeprefix(TEMPORARY)
+        if not STEP_NAME.fullmatch(name):
+            continue
+        target = folder / name
         # an error of the system says nothing about a checkpoint: it stays
         with contextlib.suppress(OSError):
             if _is_valid(path) and not _is_valid(target):

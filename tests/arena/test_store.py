@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import time
@@ -360,3 +361,48 @@ def test_league_with_a_pipe_in_place_of_a_file_is_refused(tmp_path, companion, r
     os.mkfifo(f"{path}{companion}")
     with pytest.raises(StoreError, match=r"is no regular file; delete it|does not exist"):
         Store(path, read_only=read_only)
+
+
+def write_journal(path, super_journal=None):
+    """Write a hot rollback journal of no pages beside a database; ``super_journal`` is the file that it names."""
+    with open(path, "rb") as file:
+        page = int.from_bytes(file.read(18)[16:18], "big")
+    magic = bytes.fromhex("d9d505f920a163d7")
+    header = magic + struct.pack(">IIIII", 0, 1, path.stat().st_size // page, 512, page)
+    name = b"" if super_journal is None else os.fsencode(super_journal)
+    named = struct.pack(">I", (1 << 30) // page + 1) + name + struct.pack(">II", len(name), sum(name)) + magic
+    path.with_name(f"{path.name}-journal").write_bytes(header.ljust(512, b"\0") + (named if name else b""))
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_journal_that_names_a_file_to_delete_is_refused(tmp_path, read_only):
+    path, victim = tmp_path / "league.db", tmp_path / "victim"
+    Store(path).close()
+    victim.write_text("mine")
+    write_journal(path, victim)
+    with pytest.raises(StoreError, match="journal that makes SQLite delete another file"):
+        Store(path, read_only=read_only)
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("content", [b"", bytes(600), None])
+def test_journal_of_an_own_crash_is_rolled_back(tmp_path, content):
+    """A league is created, and kept on file systems without shared memory, with a journal that names no file."""
+    path = tmp_path / "league.db"
+    Store(path).close()
+    write_journal(path)
+    if content is not None:
+        path.with_name("league.db-journal").write_bytes(content)
+    with Store(path) as store:
+        assert store.league().entries == {}
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_database_of_another_program_is_not_changed(tmp_path, version):
+    path = tmp_path / "other.db"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript(f"CREATE TABLE bookmarks (title TEXT); PRAGMA user_version = {version}")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is a database of another program, expected a league"):
+        Store(path)
+    assert path.read_bytes() == before

@@ -164,6 +164,21 @@ def test_recover_prefers_new_folder_and_deletes_only_incomplete_ones(tmp_path):
     assert (folder / "step-7" / "new").exists() and [p.name for p in folder.iterdir()] == ["step-7"]
 
 
+@pytest.mark.parametrize(
+    "name", [".tmp-", ".tmp-.", ".tmp-..", ".tmp-old-", ".tmp-old-..", ".tmp-best", ".tmp-step-7\n"]
+)
+def test_recover_leaves_folders_of_other_names(tmp_path, name):
+    """``checkpoints/.tmp-..`` must not take the place of the run."""
+    run = tmp_path / "run"
+    folder = run / "checkpoints"
+    saved = save(folder, 7).path
+    os.rename(save(tmp_path / "other", 8).path, folder / name)
+    (run / "spec.json").write_text("{}")
+    before = sorted(tmp_path.rglob("*"))
+    assert checkpoints.recover(folder) == []
+    assert sorted(tmp_path.rglob("*")) == before and saved.is_dir()
+
+
 def test_recover_keeps_folder_that_cannot_be_read(tmp_path, monkeypatch):
     os.rename(save(tmp_path, 7).path, tmp_path / ".tmp-step-7")
 
