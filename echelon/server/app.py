@@ -185,7 +185,7 @@ async def listen(
     """Serve ``app`` on a listening socket within connection limits; return the coroutine function that stops it."""
     limits = within_descriptors(limits)
     set_stall_timeout(bound, limits)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S, handler_cancellation=True)
     await runner.setup()
     assert runner.server is not None
     bound.setblocking(False)

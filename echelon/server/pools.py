@@ -23,16 +23,17 @@ SLOW: Pool = web.AppKey("slow", ThreadPoolExecutor)
 """Steps of timelines, worlds, files with their world, head-to-head results."""
 THREADS = {READS: 4, SLOW: 2}
 """Threads of each pool."""
-MAX_TIMELINES = 16
-"""Most timelines computed at a time, each with an open file; steps take turns."""
-TIMELINES: web.AppKey[asyncio.Semaphore] = web.AppKey("timelines", asyncio.Semaphore)
+MAX_STEPS = THREADS[SLOW] - 1
+"""Most steps of timelines at a time; whatever else is slow finds a thread."""
+TURNS: web.AppKey[asyncio.Semaphore] = web.AppKey("turns", asyncio.Semaphore)
+"""Held for one step of a timeline; those that wait are served in order."""
 
 
 def add_pools(app: web.Application) -> None:
     """Give an application its pools; their threads start with the first call."""
     for key, threads in THREADS.items():
         app[key] = ThreadPoolExecutor(threads, thread_name_prefix=f"server-{threads}")
-    app[TIMELINES] = asyncio.Semaphore(MAX_TIMELINES)
+    app[TURNS] = asyncio.Semaphore(MAX_STEPS)
     app.on_cleanup.append(_close_pools)
 
 
@@ -44,3 +45,16 @@ async def _close_pools(app: web.Application) -> None:
 async def run_on(app: web.Application, pool: Pool, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     """Return the result of ``function``, called on a thread of a pool."""
     return await asyncio.get_running_loop().run_in_executor(app[pool], partial(function, *args, **options))
+
+
+async def run_through(
+    app: web.Application, pool: Pool, function: Callable[P, T], *args: P.args, **options: P.kwargs
+) -> T:
+    """As ``run_on``; if cancelled, end after ``function`` has, so that nothing is released that it still uses."""
+    call = app[pool].submit(partial(function, *args, **options))
+    try:
+        return await asyncio.wrap_future(call)
+    except asyncio.CancelledError:
+        if not call.cancel():
+            await asyncio.gather(asyncio.wrap_future(call), return_exceptions=True)
+        raise

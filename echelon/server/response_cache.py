@@ -1,13 +1,14 @@
 """LRU cache of response bodies, or of parts of them; concurrent requests for a missing body share one computation.
 
-Limited by total bytes, least recently used first. Belongs to one event loop.
+A computation whose last waiting request has gone is cancelled. Limited by total bytes,
+least recently used first. Belongs to one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sized
 from typing import Any, TypeVar, cast
 
@@ -42,7 +43,8 @@ class ResponseCache:
         self.max_bytes = max_bytes
         self.size = 0
         self._bodies: OrderedDict[Hashable, Any] = OrderedDict()
-        self._pending: dict[Hashable, asyncio.Future[Any]] = {}
+        self._pending: dict[Hashable, asyncio.Task[Any]] = {}
+        self._waiting: Counter[asyncio.Task[Any]] = Counter()
 
     async def get(self, key: Hashable, compute: Callable[[], Awaitable[Body]]) -> Body:
         """Return the body of ``key``, computed if missing; exceptions reach every waiting request."""
@@ -52,7 +54,21 @@ class ResponseCache:
         if key not in self._pending:
             task = self._pending[key] = asyncio.ensure_future(self._compute(key, compute))
             task.add_done_callback(lambda t: t.cancelled() or t.exception())  # no request may be left to await it
-        return await asyncio.shield(self._pending[key])
+        task = self._pending[key]
+        self._waiting[task] += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._waiting[task] -= 1
+            if not self._waiting[task]:
+                del self._waiting[task]
+                self._forget(key, task)
+                task.cancel()
+
+    def _forget(self, key: Hashable, task: asyncio.Task[Any] | None) -> None:
+        """Let the next request of ``key`` begin anew, unless one has done so already."""
+        if self._pending.get(key) is task:
+            del self._pending[key]
 
     async def _compute(self, key: Hashable, compute: Callable[[], Awaitable[Body]]) -> Body:
         try:
@@ -60,7 +76,9 @@ class ResponseCache:
             if isinstance(body, bytes) and len(body) >= LARGE_BYTES:
                 body = await asyncio.to_thread(TaggedBody, body)
         finally:
-            del self._pending[key]
+            self._forget(key, asyncio.current_task())
+        if old := self._bodies.pop(key, None):
+            self.size -= len(old)
         self._bodies[key] = body
         self.size += len(body)
         while self.size > self.max_bytes:

@@ -20,7 +20,7 @@ from echelon.replay.reader import Replay
 from echelon.server import league
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
 from echelon.server.live import NoticeHub
-from echelon.server.pools import READS, SLOW, TIMELINES, run_on
+from echelon.server.pools import READS, SLOW, TURNS, run_on, run_through
 from echelon.server.responses import (
     BINARY,
     CATALOGUE,
@@ -108,7 +108,7 @@ async def index_body(app: web.Application, match: Match) -> bytes:
     """Return the index of a match as JSON.
 
     That of an unclosed file is computed in steps that take turns with other timelines and readers, and ends early if
-    the file is gone.
+    the file is gone. Between its steps the catalogue keeps what was computed, as long as it keeps the file open.
     """
 
     def step(replay: Replay) -> dict[str, Any] | None:
@@ -117,12 +117,12 @@ async def index_body(app: web.Application, match: Match) -> bytes:
         chunks = [[c.tick0, c.tick1, c.length] for c in replay.chunks]
         return {"live": match.live and not replay.complete, "chunks": chunks, **replay.timeline()}
 
-    found = await run_on(app, READS, app[CATALOGUE].read, match, step)
-    if found is None:
-        async with app[TIMELINES]:
-            with app[CATALOGUE].opened(match) as opened:
-                while found is None:
-                    found = await run_on(app, SLOW, opened.read, step)
+    found = await run_on(
+        app, READS, app[CATALOGUE].read, match, lambda replay: step(replay) if replay.complete else None
+    )
+    while found is None:
+        async with app[TURNS]:
+            found = await run_through(app, SLOW, app[CATALOGUE].read, match, step)
     return await run_on(app, SLOW, lambda: strict_json(found).encode())
 
 

@@ -8,12 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+from aiohttp import ClientSession
 
 from echelon.replay import reader
 from echelon.replay.codec import ReplayError
 from echelon.replay.reader import Replay
 from echelon.server import catalogue, routes
+from echelon.server.app import listen, make_app, open_socket
 from echelon.server.catalogue import ReplayCatalogue, match_id
+from echelon.server.response_cache import ResponseCache
+from echelon.server.responses import RESPONSE_CACHE
+from echelon.server.security import Access
 from tests.replay.synthetic import write_match
 from tests.server.conftest import MATCH, RUN
 from tests.server.test_connections import WAIT_S
@@ -184,3 +189,90 @@ def test_damaged_chunk_ends_the_timeline_of_an_unclosed_match(ask, home):
         file.write(b"\xff\xff\xff")
     with pytest.raises(ReplayError, match="damaged"):
         found.read(match, Replay.timeline)
+
+
+async def until(condition):
+    async with asyncio.timeout(WAIT_S):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def test_timelines_take_turns_and_end_with_their_last_client(home, monkeypatch):
+    """Of many unclosed matches each takes one step per turn; without clients their next steps are not computed."""
+    monkeypatch.setattr(reader, "STEP_BYTES", 0)
+    steps = []
+    original = Replay.extend_timeline
+    monkeypatch.setattr(Replay, "extend_timeline", lambda r: steps.append(r.path.name) or original(r))
+    idents = [unclosed(home, f"open-{n:02}.ecr") for n in range(20)]
+
+    async def work():
+        bound = open_socket("127.0.0.1", 0)
+        port = bound.getsockname()[1]
+        application = make_app(home, Access("127.0.0.1", port))
+        stop = await listen(application, bound)
+        try:
+            async with ClientSession(f"http://127.0.0.1:{port}") as client:
+                await (await client.get("/api/v1/matches")).read()
+                with opened(Gate(monkeypatch, "chunk")) as gate:
+                    asked = [asyncio.create_task(client.get(f"/api/v1/matches/{i}/index")) for i in idents]
+                    await entered(gate)
+                    pending = application[RESPONSE_CACHE]._pending
+                    await until(lambda: len(pending) == len(idents))
+                    for task in asked[:-1]:
+                        task.cancel()
+                    await until(lambda: len(pending) == 1)
+                    gate.go.set()
+                    reply = await asyncio.wait_for(asked[-1], WAIT_S)
+                    return reply.status, list(steps)
+        finally:
+            await stop()
+
+    status, steps = asyncio.run(work())
+    others = [name for name in steps if name != "open-19.ecr"]
+    assert status == 200 and len(others) == 1, "the step that had begun ends, others are not begun"
+
+
+def test_timelines_of_many_matches_take_turns(ask, home, monkeypatch):
+    monkeypatch.setattr(reader, "STEP_BYTES", 0)
+    steps = []
+    original = Replay.chunk
+    monkeypatch.setattr(Replay, "chunk", lambda r, n: steps.append(r.path.name) or original(r, n))
+    idents = [unclosed(home, f"open-{n:02}.ecr") for n in range(20)]
+
+    async def work(client):
+        await client.get("/api/v1/matches")
+        replies = await asyncio.gather(*(client.get(f"/api/v1/matches/{i}/index") for i in idents))
+        return {reply.status for reply in replies}
+
+    assert ask(work) == {200}
+    assert set(steps[: 2 * len(idents)]) == {f"open-{n:02}.ecr" for n in range(20)}, (
+        "each had a step before any two more"
+    )
+    assert len(steps) == CHUNKS * len(idents)
+
+
+def test_body_is_computed_anew_after_its_last_request_has_gone():
+    async def work():
+        cache, started, cancelled = ResponseCache(), [], []
+
+        async def compute():
+            started.append(1)
+            try:
+                await asyncio.sleep(WAIT_S if len(started) == 1 else 0)
+            except asyncio.CancelledError:
+                cancelled.append(1)
+                raise
+            return b"body"
+
+        first, second = (asyncio.create_task(cache.get("k", compute)) for _ in range(2))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        shared = (len(started), len(cancelled))
+        second.cancel()
+        await asyncio.sleep(0)
+        return shared, await cache.get("k", compute), len(started), len(cancelled)
+
+    assert asyncio.run(work()) == ((1, 0), b"body", 2, 1)
