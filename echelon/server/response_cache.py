@@ -66,7 +66,7 @@ class ResponseCache:
                 task.cancel()
 
     def _forget(self, key: Hashable, task: asyncio.Task[Any] | None) -> None:
-        """Let the next request of ``key`` begin anew, unless one has done so already."""
+        """Let the next request of ``key`` begin again, unless one has done so already."""
         if self._pending.get(key) is task:
             del self._pending[key]
 

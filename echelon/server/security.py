@@ -1,7 +1,8 @@
 """Access control and security headers.
 
-Loopback needs no token; any other address does. Host and Origin headers are checked against a list, so that no foreign
-page reaches the server through DNS rebinding. Errors are JSON problems without internal details.
+Loopback needs no token; any other address does. The Host header is checked against a list, and Origin must be the host,
+scheme and port that the request is for, so that no foreign page reaches the server through DNS rebinding. Errors are
+JSON problems without internal details.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import logging
+import re
 import secrets
 import socket
 from dataclasses import dataclass, field
@@ -28,6 +30,9 @@ WILDCARDS = ("0.0.0.0", "::")
 COOKIE = "echelon_token"
 TOKEN_BYTES = 24
 METHODS = ("GET", "HEAD")
+HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,253}))(?::(?P<port>[0-9]{1,5}))?")
+"""Host name or literal address, and port."""
+DEFAULT_PORTS = {"http": 80, "https": 443}
 DETAILS = {
     404: "not found",
     412: "the file has changed; request it again without conditions",
@@ -72,7 +77,9 @@ class Access:
 
     def host_allowed(self, header: str) -> bool:
         """Return whether a Host header names this server."""
-        name, port = split_host(header)
+        if (found := split_host(header)) is None:
+            return False
+        name, port = found
         if port not in (self.port, None):
             return False
         # an address, unlike a name, cannot be rebound by a foreign page
@@ -80,10 +87,21 @@ class Access:
             return True
         return name in {host.lower() for host in (*LOOPBACK, self.host, *self.extra_hosts)}
 
-    def origin_allowed(self, header: str) -> bool:
-        """Return whether an Origin header names this server."""
-        scheme, _, rest = header.partition("://")
-        return scheme in ("http", "https") and self.host_allowed(rest)
+    def origin_allowed(self, header: str, scheme: str, host: str) -> bool:
+        """Return whether an Origin header is the one of a request by this scheme to the Host ``host``.
+
+        Behind one of ``extra_hosts``, such as a proxy, a page may be served by https while the request arrives by http.
+        """
+        origin_scheme, separator, rest = header.partition("://")
+        origin, target = split_host(rest), split_host(host)
+        if not separator or origin is None or target is None or origin_scheme not in DEFAULT_PORTS:
+            return False
+        if target[0] in {name.lower() for name in self.extra_hosts}:
+            scheme = origin_scheme
+        port, target_port = (
+            p if p is not None else DEFAULT_PORTS[s] for s, p in ((origin_scheme, origin[1]), (scheme, target[1]))
+        )
+        return (origin_scheme, origin[0], port) == (scheme, target[0], target_port)
 
     def token_matches(self, token: str) -> bool:
         """Return whether a token is correct, compared in constant time."""
@@ -105,17 +123,15 @@ def is_address(name: str) -> bool:
     return True
 
 
-def split_host(header: str) -> tuple[str, int | None]:
-    """Return name and port of a Host header; None without a port, -1 for an invalid one."""
-    name, port = header, ""
-    if header.startswith("["):
-        name, _, port = header[1:].partition("]")
-        port = port.removeprefix(":")
-    elif header.count(":") == 1:
-        name, _, port = header.partition(":")
-    if not port:
-        return name.lower(), None
-    return name.lower(), int(port) if port.isascii() and port.isdigit() else -1
+def split_host(header: str) -> tuple[str, int | None] | None:
+    """Return name and port, None without one, of a Host header; None for one that is no host name or address.
+
+    An address of IPv6 stands in brackets and has no scope, whose characters would reach the policy of the page.
+    """
+    found = HOST.fullmatch(header)
+    if found is None or (found["address"] and not is_address(found["address"])):
+        return None
+    return (found["address"] or found["name"]).lower(), int(found["port"]) if found["port"] else None
 
 
 def problem(status: int, title: str, detail: str) -> web.Response:
@@ -175,11 +191,12 @@ def reject(access: Access, request: web.Request) -> web.Response | None:
         return response
     if request.can_read_body:
         return problem(413, "No bodies", "requests must not have a body")
-    if not access.host_allowed(request.host):
+    # without the header, aiohttp's ``request.host`` is the name of this machine
+    if not access.host_allowed(request.headers.get("Host", "")):
         return problem(421, "Misdirected", "the Host header does not name this server")
     origin = request.headers.get("Origin")
-    if origin is not None and not access.origin_allowed(origin):
-        return problem(403, "Foreign origin", "the Origin header does not name this server")
+    if origin is not None and not access.origin_allowed(origin, request.scheme, request.host):
+        return problem(403, "Foreign origin", "the Origin header does not name the host that the request is for")
     return None
 
 

@@ -251,7 +251,7 @@ def test_timelines_of_many_matches_take_turns(ask, home, monkeypatch):
     assert len(steps) == CHUNKS * len(idents)
 
 
-def test_body_is_computed_anew_after_its_last_request_has_gone():
+def test_body_is_computed_again_after_its_last_request_has_gone():
     async def work():
         cache, started, cancelled = ResponseCache(), [], []
 
