@@ -121,7 +121,7 @@ def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.
         sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
         sizes["extra_width"], version = int(meta.get("extra_width", 0)), version_of(meta)
         central = int(meta.get("central_dim", 0))
-    except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ValidationError) as error:
         raise ValueError(f"checkpoint does not describe its model: {error}") from None
     options = {"obs_version": version, "predict": bool(meta.get("predict", False)), "central_dim": central}
     with torch.device("meta"):

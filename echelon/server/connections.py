@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aiohttp import web
+from aiohttp import hdrs, web
+from aiohttp.http import RawRequestMessage
 
 try:
     import resource
@@ -135,6 +137,7 @@ class ConnectionFactory:
 
     def __init__(self, server: web.Server, limits: Limits = LIMITS) -> None:
         self.server, self.limits = server, limits
+        server.request_factory = without_expectation(server.request_factory)
 
     def __call__(self) -> Connection:
         self._drop_excess()
@@ -145,6 +148,22 @@ class ConnectionFactory:
         excess = max(0, len(current) - self.limits.connections + 1)
         for connection in sorted(current, key=lambda c: c.keep_priority)[:excess]:
             abort(connection)
+
+
+def without_expectation(make: Callable[..., web.BaseRequest]) -> Callable[..., web.BaseRequest]:
+    """Return a request factory that drops the header Expect, which a server without request bodies need not meet.
+
+    aiohttp answers others than 100-continue before any middleware, and fails on values that are not UTF-8.
+    """
+
+    def request(message: RawRequestMessage, *rest: Any) -> web.BaseRequest:
+        if hdrs.EXPECT in message.headers:
+            headers = message.headers.copy()
+            headers.popall(hdrs.EXPECT)
+            message = message._replace(headers=type(message.headers)(headers))
+        return make(message, *rest)
+
+    return request
 
 
 def within_descriptors(limits: Limits) -> Limits:

@@ -104,6 +104,22 @@ def test_malformed_http_returns_json_error_without_echo(home):
     assert json.loads(body)["status"] == 400
 
 
+@pytest.mark.parametrize("value", [b"100-continue", b"more", b"\xb9"])
+def test_expectations_are_ignored(home, value):
+    async def work():
+        lines = []
+        async with served(home) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for path in (b"/api/v1/healthz", b"/nowhere"):
+                writer.write(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: " + value + b"\r\n\r\n")
+                lines.append(await asyncio.wait_for(reader.readline(), WAIT_S))
+                await read_answer(reader)
+        return lines
+
+    found, missing = asyncio.run(work())
+    assert b" 200 " in found and b" 404 " in missing
+
+
 @pytest.mark.parametrize(
     "request_",
     [

@@ -70,6 +70,7 @@ HEADERS = (
     b"Connection: Upgrade", b"Sec-WebSocket-Version: 13", b"Sec-WebSocket-Version: 99", b"Sec-WebSocket-Key: x",
     b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", b"Accept-Encoding: gzip, br;q=nan", b"If-Range: \xff", b" folded",
     b"No colon", b": empty", b"A\x00: b", b"X: " + b"a" * 9000, b"Expect: 100-continue",
+    b"Expect: \xb9", b"Expect: more",
     b"If-Modified-Since: yesterday", b"Range: bytes=0-1,4-5", b"Range: bytes=-" + b"9" * 5000, b'If-Range: "x"',
     b"If-Match: *", b'If-Match: W/"x", "', b"If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT",
 )  # fmt: skip

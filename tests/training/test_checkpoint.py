@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import multiprocessing
 import os
 import resource
@@ -421,6 +422,12 @@ def test_load_weights_is_strict_and_names_every_difference():
 def test_check_dimensions_rejects_mismatch():
     with pytest.raises(ValueError, match="obs_dim 5, expected 867"):
         check_dimensions(SHAPE, obs_dim=867, action_dim=3)
+
+
+@pytest.mark.parametrize("size", [math.inf, math.nan, 1e400, "x", None])
+def test_sizes_that_are_no_numbers_do_not_describe_a_model(size):
+    with pytest.raises(ValueError, match="checkpoint does not describe its model"):
+        policy_from({"model_cfg": {}, **SHAPE, "obs_dim": size, "action_dim": 18}, {})
 
 
 def test_load_policy_from_folder_run_and_exported_file(tmp_path):
