@@ -5,7 +5,10 @@ Stored ratings drift as a whole; displayed ratings are shifted so that the scrip
 
 from __future__ import annotations
 
+import json
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from echelon.arena.entries import KINDS
@@ -16,6 +19,8 @@ from echelon.statistics import Z_95, wilson_interval
 
 ANCHOR = "heuristic:medium"
 """Entry whose displayed rating is the centre of the scale."""
+MAX_CYCLES = 1000
+"""Most cycles listed: hundreds of entries may form millions."""
 WIN_THRESHOLD = 0.5
 """Win rate below the whole 95 % confidence interval of a pair that counts as won."""
 
@@ -179,32 +184,44 @@ def count_matches(store: Store, *, entry: str = "", against: str = "", outcome: 
     )
 
 
-def head_to_head(store: Store, *, retired: bool = False) -> dict[str, Any]:
+def head_to_head(store: Store, *, retired: bool = False, most: int | None = None) -> dict[str, Any]:
     """Return the results of each pair, and the cycles of three entries of which each beats the next significantly.
 
+    Of the ``most`` strongest entries, and of all without it; ``total`` counts all. At most ``MAX_CYCLES`` are listed.
     ``verdict`` of a pair is ``won`` or ``lost`` where the 95 % confidence interval of one side's win rate is above
     50 %, else empty: a low win rate because of draws is no loss.
     """
-    order = [row["id"] for row in standings(store, retired=retired)]
+    everyone = [row["id"] for row in standings(store, retired=retired)]
+    order = everyone[:most]
+    rank = {i: n for n, i in enumerate(order)}
+    among = (
+        ""
+        if most is None
+        else "AND blue IN (SELECT value FROM json_each(?)) AND red IN (SELECT value FROM json_each(?)) "
+    )
     name_of = entry_names(store)
     ratings = {i: e.rating for i, e in store.league().entries.items()}
     counts: dict[tuple[str, str], list[int]] = {}
     for row in store.read(
-        "SELECT blue, red, winner, count(*) AS n FROM matches WHERE state = 'played' GROUP BY blue, red, winner"
+        f"SELECT blue, red, winner, count(*) AS n FROM matches WHERE state = 'played' {among}"
+        "GROUP BY blue, red, winner",
+        (json.dumps(order),) * 2 if among else (),
     ):
         for one, other, side in ((row["blue"], row["red"], "blue"), (row["red"], row["blue"], "red")):
             index = 0 if row["winner"] == side else 1 if row["winner"] == "draw" else 2
             counts.setdefault((one, other), [0, 0, 0])[index] += row["n"]
-    played = [(a, b) for a in order for b in order if (a, b) in counts and a != b]
+    known = [(a, b) for a, b in counts if a in rank and b in rank and a != b]
+    played = sorted(known, key=lambda pair: (rank[pair[0]], rank[pair[1]]))
     pairs = [_pair(a, b, counts[a, b], ratings[a], ratings[b]) for a, b in played]
     beats = {(p["id"], p["against"]) for p in pairs if p["low"] > WIN_THRESHOLD}
     for pair in pairs:
         one, other = pair["id"], pair["against"]
         pair["verdict"] = "won" if (one, other) in beats else "lost" if (other, one) in beats else ""
     return {
+        "total": len(everyone),
         "entries": [{"id": i, "name": name_of[i]} for i in order],
         "pairs": pairs,
-        "cycles": [[name_of[i] for i in cycle] for cycle in _cycles(order, beats)],
+        "cycles": [[name_of[i] for i in cycle] for cycle in islice(_cycles(order, beats), MAX_CYCLES)],
     }
 
 
@@ -225,15 +242,21 @@ def _pair(one: str, other: str, counts: list[int], rating: Glicko2Rating, oppone
     }
 
 
-def _cycles(order: list[str], beats: set[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """Return every cycle of three once, starting with its strongest entry."""
+def _cycles(order: list[str], beats: set[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Yield every cycle of three once, starting with its strongest entry."""
+    import numpy as np
+
+    among = {i for pair in beats for i in pair}
+    order = [i for i in order if i in among]
     rank = {i: n for n, i in enumerate(order)}
-    return [
-        (a, b, c)
-        for a, b in sorted(beats, key=lambda pair: (rank[pair[0]], rank[pair[1]]))
-        for c in order
-        if (b, c) in beats and (c, a) in beats and rank[a] < rank[b] and rank[a] < rank[c]
-    ]
+    won = np.zeros((len(order), len(order)), bool)
+    for one, other in beats:
+        won[rank[one], rank[other]] = True
+    for a, first in enumerate(order):
+        seconds, thirds = (a + 1 + np.flatnonzero(line[a + 1 :]) for line in (won[a], won[:, a]))
+        for b in seconds:
+            for c in thirds[won[b, thirds]]:
+                yield first, order[b], order[c]
 
 
 def rating_history(store: Store, entry: str) -> list[dict[str, Any]]:

@@ -130,8 +130,10 @@ export interface LeagueMatch {
 }
 /** GET /api/v1/league/matches: a page of the selected matches, newest first. */
 export interface LeagueMatchPage { total: number; matches: LeagueMatch[] }
-/** GET /api/v1/league/pairs: entries sorted by rating, and cycles of names in which each beats the next. */
-export interface PairsView { entries: { id: string; name: string }[]; pairs: Pair[]; cycles: string[][] }
+/** GET /api/v1/league/pairs: the strongest of `total` entries by rating, and cycles in which each beats the next. */
+export interface PairsView {
+  total: number; entries: { id: string; name: string }[]; pairs: Pair[]; cycles: string[][];
+}
 /** Results of an entry against another: score, win rate with 95 % confidence interval, score expected by rating. */
 export interface Pair {
   id: string; against: string; wins: number; draws: number; losses: number;

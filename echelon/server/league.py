@@ -18,6 +18,7 @@ from echelon.arena import standings
 from echelon.arena.store import Store
 from echelon.server.catalogue import match_id
 from echelon.server.pools import SLOW, run_on
+from echelon.server.response_cache import TaggedBody
 from echelon.server.responses import (
     CATALOGUE,
     JSON,
@@ -28,7 +29,6 @@ from echelon.server.responses import (
     REVALIDATE,
     NotFoundError,
     bytes_response,
-    json_response,
     parse_count,
     strict_json,
 )
@@ -36,6 +36,8 @@ from echelon.server.security import problem
 
 PRIVATE = ("path", "meta")
 """Fields of an entry that are not published."""
+PAIR_ENTRIES = 200
+"""Most entries whose head-to-head results are served, the strongest; they take up to 10 MB."""
 WAL_SUFFIX = "-wal"
 """Suffix of SQLite's write-ahead log."""
 T = TypeVar("T")
@@ -70,7 +72,7 @@ async def pairs(request: web.Request) -> web.StreamResponse:
 
     def query() -> bytes:
         with Store(path, read_only=True) as store:
-            return strict_json(standings.head_to_head(store)).encode()
+            return strict_json(standings.head_to_head(store, most=PAIR_ENTRIES)).encode()
 
     key = ("pairs", await asyncio.to_thread(_league_stamp, path))
     body = await request.app[RESPONSE_CACHE].get(key, lambda: run_on(request.app, SLOW, query))
@@ -109,16 +111,16 @@ async def _respond(request: web.Request, query: Callable[[Store], dict[str, Any]
     if (outcome := parameters.get("outcome", "")) and outcome not in allowed:
         return problem(400, "Unknown outcome", f"outcome is {outcome[:40]!r}, expected one of: {', '.join(allowed)}")
 
-    def read() -> dict[str, Any]:
+    def read() -> bytes:
         with Store(path, read_only=True) as store:
-            return query(store)
+            found = query(store)
+        known = {match.id for match in request.app[CATALOGUE].matches()}
+        for row in found["matches"]:
+            ident = match_id(row["job"], row.pop("replay").rpartition("/")[2])
+            row["match"] = ident if ident in known else ""
+        return TaggedBody(strict_json(found).encode())
 
-    found = await asyncio.to_thread(read)
-    known = {match.id for match in await asyncio.to_thread(request.app[CATALOGUE].matches)}
-    for row in found["matches"]:
-        ident = match_id(row["job"], row.pop("replay").rpartition("/")[2])
-        row["match"] = ident if ident in known else ""
-    return json_response(request, found)
+    return bytes_response(request, await run_on(request.app, SLOW, read), JSON, REVALIDATE)
 
 
 def _league_stamp(path: Path) -> tuple[tuple[int, int, int], ...]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import stat
+import threading
+from itertools import combinations, permutations
 
 import pytest
 
@@ -14,6 +17,7 @@ from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, league_path
 from echelon.replay.typescript import SHAPES
+from echelon.server import league as league_routes
 from echelon.server.responses import MAX_PAGE
 from tests.server.conftest import MATCH, NAME, RUN
 from tests.server.test_api import get_json
@@ -216,3 +220,39 @@ def test_read_only_store_leaves_league_unchanged(league):
 def test_read_only_league_file_is_served(ask, league):
     league.chmod(stat.S_IRUSR)
     assert get_json(ask, "/api/v1/league")[0] == 200
+
+
+def test_pairs_are_those_of_the_strongest_entries_and_all_are_counted(ask, long_league, monkeypatch):
+    _, everything = get_json(ask, "/api/v1/league/pairs")
+    monkeypatch.setattr(league_routes, "PAIR_ENTRIES", 3)
+    _, found = get_json(ask, "/api/v1/league/pairs")
+    ids = {entry["id"] for entry in found["entries"]}
+    assert found["total"] == everything["total"] == 5 and found["entries"] == everything["entries"][:3]
+    assert found["pairs"] == [p for p in everything["pairs"] if {p["id"], p["against"]} <= ids] and len(ids) == 3
+
+
+def test_cycles_are_those_of_plain_python_and_bounded():
+    draw = random.Random(1)
+    order = [f"e{n}" for n in range(24)]
+    beats = {(a, b) if draw.random() < 0.5 else (b, a) for a, b in combinations(order, 2) if draw.random() < 0.8}
+    rank = order.index
+    plain = [
+        (a, b, c)
+        for a, b, c in permutations(order, 3)
+        if rank(a) < min(rank(b), rank(c)) and {(a, b), (b, c), (c, a)} <= beats
+    ]
+    assert list(standings._cycles(order, beats)) == plain and len(plain) > 100
+    ring = [f"r{n}" for n in range(2000)]
+    many = {(a, b) for a, b in zip(ring, ring[1:] + ring[:1], strict=True)}
+    assert list(standings._cycles(ring, many)) == []
+
+
+@pytest.mark.parametrize("what", ["", "/matches", "/pairs"])
+def test_league_json_is_made_beside_the_event_loop(ask, long_league, monkeypatch, what):
+    made = []
+    original = league_routes.strict_json
+    monkeypatch.setattr(
+        league_routes, "strict_json", lambda value: made.append(threading.current_thread().name) or original(value)
+    )
+    assert get_json(ask, f"/api/v1/league{what}")[0] == 200
+    assert len(made) == 1 and made[0].startswith("server-"), "on the pool of what takes seconds"

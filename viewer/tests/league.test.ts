@@ -114,7 +114,7 @@ function served(count: number) {
   const asked: string[] = [];
   const api = {
     league: async () => ({ standings: [standing(1400, 1600)], unfinished: [], total: newest, matches: [] }),
-    leaguePairs: async () => ({ entries: [], pairs: [], cycles: [] }),
+    leaguePairs: async () => ({ total: 0, entries: [], pairs: [], cycles: [] }),
     leagueMatches: async (filter: LeagueFilter, limit: number, before = Infinity) => {
       asked.push(`${filter.entry} ${limit} ${before}`);
       expect(limit).toBeLessThanOrEqual(200);

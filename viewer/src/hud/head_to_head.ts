@@ -104,10 +104,10 @@ export class PairTable {
     const ranks = new Map(view.entries.map(({ id }, at) => [id, at + 1]));
     const ids = visibleEntries([...names.keys()], [entry, against], MOST_SHOWN);
     const results = new Map(view.pairs.map((pair) => [JSON.stringify([pair.id, pair.against]), pair]));
-    const omitted = names.size - ids.length;
+    const omitted = view.total - ids.length;
     setText(
       this.note,
-      omitted > 0 ? `Shows the strongest and the selected pilots; ${omitted} of ${names.size} are omitted.` : "",
+      omitted > 0 ? `Shows the strongest and the selected pilots; ${omitted} of ${view.total} are omitted.` : "",
     );
     this.note.hidden = omitted === 0;
     this.head.replaceChildren(
