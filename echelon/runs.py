@@ -84,6 +84,11 @@ class RunPaths:
         return self.root / "supervisor.lock"
 
     @property
+    def launch_lock(self) -> Path:
+        """Lock held by whoever starts the job, until its supervisor runs."""
+        return self.root / "launch.lock"
+
+    @property
     def processes(self) -> Path:
         """Process identities of supervisor and trainer."""
         return self.root / "proc.json"

@@ -66,6 +66,8 @@ class ResolvedConfig:
     """Every value by dotted key."""
     provenance: dict[str, str]
     """Layer of each value that is not a default, by dotted key."""
+    named: frozenset[str] = frozenset()
+    """Keys that a file or ``--set`` gives now, unlike those of an earlier run."""
 
     def nested(self) -> dict[str, Any]:
         """Return the values as nested dicts, the form of ``spec.json``."""
@@ -101,9 +103,11 @@ def resolve(
             absent = isinstance(value, str) and value.lower() in NONE_WORDS and key in _optional_keys()
             layered[key] = None if absent else value
             provenance[key] = layer
-    _apply_links(layered, provenance, {*from_file, *(overrides or {})})
+    named = frozenset((*from_file, *(overrides or {})))
+    _apply_links(layered, provenance, named)
     config = validate(unflatten(layered), provenance)
-    return ResolvedConfig(config=config, values=flatten(dataclasses.asdict(config)), provenance=provenance)
+    values = flatten(dataclasses.asdict(config))
+    return ResolvedConfig(config=config, values=values, provenance=provenance, named=named)
 
 
 def validate(nested: Mapping[str, Any], provenance: Mapping[str, str] | None = None) -> RunConfig:
@@ -296,7 +300,7 @@ def _check_key(key: str, value: Any, layer: str) -> None:
     raise ConfigError(f"config key {key!r} (from {layer}) does not exist{hint}")
 
 
-def _apply_links(layered: dict[str, Any], provenance: dict[str, str], changed: set[str]) -> None:
+def _apply_links(layered: dict[str, Any], provenance: dict[str, str], changed: frozenset[str]) -> None:
     for pair in LINKED:
         for key, other in (pair, pair[::-1]):
             if key in changed and LAYERS.index(provenance[key]) > LAYERS.index(provenance.get(other, DEFAULT)):

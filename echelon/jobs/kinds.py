@@ -19,6 +19,8 @@ class JobKind:
     module: str
     """Run as ``python -m module RUN [arguments]``."""
     summary: str
+    max_processes: int = 1
+    """Most processes; a spec may come from others."""
 
     def command(self, run: Path, arguments: Sequence[str] = (), processes: int = 1) -> list[str]:
         """Return the command line that works on the run in folder ``run`` with one or several processes."""
@@ -27,7 +29,7 @@ class JobKind:
 
 
 KINDS: dict[str, JobKind] = {
-    "train": JobKind(module="echelon.jobs.worker", summary="train a policy"),
-    "arena": JobKind(module="echelon.jobs.arena_worker", summary="play rounds of the league"),
+    "train": JobKind(module="echelon.jobs.worker", summary="train a policy", max_processes=256),
+    "arena": JobKind(module="echelon.jobs.arena_worker", summary="play rounds of the league", max_processes=1024),
     "eval": JobKind(module="echelon.jobs.eval_worker", summary="evaluate a policy on held-out seeds"),
 }

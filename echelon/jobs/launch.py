@@ -9,15 +9,19 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
+import psutil
+
 from echelon.files import LOG_FLAGS, fsync, make_folder, open_own
-from echelon.jobs import control
+from echelon.jobs import control, lock
 from echelon.jobs.exits import last_line
 from echelon.jobs.kinds import JobKind
 from echelon.jobs.process import PYTHON_MODULE, identity_from, send_signal, works_on
@@ -29,6 +33,12 @@ from echelon.runs import RunPaths, read_json, require_plain_files
 READY_LIMIT_S = 30.0
 """Longest wait for a supervisor's report [s]; longer than a supervisor waits for an orphaned trainer."""
 
+LEAGUE_KEY = "opponents.league.path"
+"""Key of the league that a training run writes into."""
+
+PROCESS_BYTES = 256 << 20
+"""Less than a process of a job takes before it has read its configuration."""
+
 POLL_S = 0.2
 """Time between status checks of a job that is waited for [s]."""
 
@@ -37,25 +47,81 @@ class LaunchError(ValueError):
     """A job could not be started."""
 
 
-def launch(paths: RunPaths, spec: JobSpec, kind: JobKind, arguments: Sequence[str] = ()) -> None:
+def launch(
+    paths: RunPaths, spec: JobSpec, kind: JobKind, arguments: Sequence[str] = (), named: Collection[str] = ()
+) -> None:
     """Write the spec, start a detached supervisor and wait until it reports READY.
 
-    ``LaunchError`` contains the reported error. An existing run is resumed and keeps its first spec.
+    ``LaunchError`` contains the reported error. An existing run is resumed and keeps its first spec; ``named`` are the
+    dotted keys that the user gives now, where other values of its spec may be of someone else.
     """
-    if paths.spec.exists() and job_status(paths).is_alive:
-        raise LaunchError(f"run {paths.id!r} is already running; try: echelon stop {paths.id}")
     try:
         require_plain_files(paths)
-        for folder in (paths.log, paths.control, paths.checkpoints):
-            make_folder(folder)
-        write_spec(paths, spec)
-        answer = _spawn(paths, kind.command(paths.root, arguments, int(spec.config.get("nproc", 1))))
+        processes = _processes(spec, kind)
+        if paths.spec.exists() and LEAGUE_KEY not in named:
+            require_own_league(paths, spec)
+        with _launching(paths):
+            if paths.spec.exists() and job_status(paths).is_alive:
+                raise LaunchError(f"run {paths.id!r} is already running; try: echelon stop {paths.id}")
+            for folder in (paths.log, paths.control, paths.checkpoints):
+                make_folder(folder)
+            write_spec(paths, spec)
+            answer = _spawn(paths, kind.command(paths.root, arguments, processes))
     except OSError as error:
         raise LaunchError(f"run folder {str(paths.root)!r} cannot be written: {error.strerror}") from error
     except ValueError as error:
         raise LaunchError(str(error)) from None
     if answer != READY:
         raise LaunchError(answer.removeprefix(FAILED).strip() or _no_answer(paths))
+
+
+@contextlib.contextmanager
+def _launching(paths: RunPaths) -> Iterator[None]:
+    """Let one process at a time write the spec of a run and start it; ``LaunchError`` where another one does."""
+    handle = lock.acquire(paths.launch_lock)
+    if handle is None:
+        raise LaunchError(f"run {paths.id!r} is already being started; try: echelon stop {paths.id}")
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _processes(spec: JobSpec, kind: JobKind) -> int:
+    """Return the number of processes that a spec asks for; ``ValueError`` for more than the kind or memory allows."""
+    count = spec.config.get("nproc", 1)
+    if type(count) is not int or not 1 <= count <= kind.max_processes:
+        expected = f"1 to {kind.max_processes}" if kind.max_processes > 1 else "1"
+        raise ValueError(f"nproc is {str(count)[:20]!r}, expected {expected} for a job that will {kind.summary}")
+    require_process_memory(count)
+    return count
+
+
+def require_process_memory(processes: int) -> None:
+    """Raise ``ValueError`` for more processes than this machine's memory can hold, before any of them starts."""
+    available = psutil.virtual_memory().total + psutil.swap_memory().total
+    if processes > 1 and processes * PROCESS_BYTES > available:
+        raise ValueError(f"nproc is {processes}, expected at most {available // PROCESS_BYTES} on this machine")
+
+
+def require_own_league(paths: RunPaths, spec: JobSpec) -> None:
+    """Raise ``ValueError`` where the spec of a training run names another league than that of its runs folder.
+
+    A run folder may be a copy from another machine, which must not choose a database of this one to write.
+    """
+    from echelon.jobs.config_layers import flatten
+
+    path = flatten(spec.config).get(LEAGUE_KEY) if spec.kind == "train" else ""
+    if not path:
+        return
+    from echelon.arena.store import league_path
+
+    own = league_path(paths.root.parent)
+    if not isinstance(path, str) or Path(path).absolute() != own.absolute():
+        again = shlex.join(["echelon", "train", "--resume", paths.id, "--set", f"{LEAGUE_KEY}={path}"])
+        raise ValueError(
+            f"run {paths.id!r} writes into the league {str(path)!r}, expected {str(own)!r} unless you name it: {again}"
+        )
 
 
 def _no_answer(paths: RunPaths) -> str:
@@ -136,6 +202,10 @@ def remove(paths: RunPaths) -> None:
         paths.root.unlink()
         return
     removed = paths.root.with_name(f".{paths.id}.removed")
+    # what an earlier removal left must not be in the way
+    shutil.rmtree(removed, ignore_errors=True)
+    if os.path.lexists(removed):
+        removed = Path(tempfile.mkdtemp(prefix=f"{removed.name}-", dir=removed.parent))
     paths.root.rename(removed)
     # a crash while files are deleted must not bring back a run that lacks some
     fsync(removed.parent)

@@ -19,15 +19,17 @@ def rm(
     from echelon.jobs.launch import remove
     from echelon.runs import find_run
 
-    chosen = {paths.id: paths for paths in map(find_run, runs)}
+    # runs of two homes may have one id
+    chosen = list({paths.root: paths for paths in map(find_run, runs)}.values())
+    names = [paths.id for paths in chosen]
     if not yes:
         if as_json:
             raise typer.BadParameter("rm --json cannot ask for confirmation; add --yes")
-        output.confirm(f"Delete {', '.join(chosen)}?")
-    for paths in chosen.values():
+        output.confirm(f"Delete {', '.join(names)}?")
+    for paths in chosen:
         remove(paths)
         if not as_json:
             output.print_line(f"{paths.id} deleted")
     if as_json:
-        output.show_json(sorted(chosen))
+        output.show_json(sorted(names))
     return output.DONE

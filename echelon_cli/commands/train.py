@@ -222,7 +222,8 @@ def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], res
         paths, arguments = create_run(resolved.config.preset), []
     follower = Follower(paths, as_json=as_json)
     try:
-        launch(paths, new_spec("train", resolved.nested(), resolved.provenance), KINDS["train"], arguments)
+        spec = new_spec("train", resolved.nested(), resolved.provenance)
+        launch(paths, spec, KINDS["train"], arguments, resolved.named)
     except ValueError:
         if not paths.metrics.exists() and not resume:
             _discard(paths.root)

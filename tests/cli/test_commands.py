@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -216,6 +217,14 @@ def test_rm_asks_for_confirmation_without_yes(echelon, ended_run):
     assert paths.root.exists()
     assert parsed(echelon("rm", "fox", "--yes", "--json")[1]) == [paths.id]
     assert not paths.root.exists()
+
+
+def test_rm_deletes_runs_of_two_homes_with_one_id(echelon, ended_run, tmp_path):
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    copy = tmp_path / "copies" / paths.id
+    shutil.copytree(paths.root, copy)
+    assert parsed(echelon("rm", str(copy), "fox", "--yes", "--json")[1]) == [paths.id, paths.id]
+    assert not paths.root.exists() and not copy.exists()
 
 
 def test_config_show_names_source_of_each_value(echelon, tmp_path):
