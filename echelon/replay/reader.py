@@ -40,6 +40,10 @@ TIMELINE_BYTES = 2**30
 """Decompressed bytes of chunks from which the timeline of an unclosed file is computed; later chunks are not in it."""
 STEP_BYTES, CHUNK_COST = 2**22, 2**16
 """Decompressed bytes of one step of that computation, and the bytes that a chunk counts as besides its own."""
+ROW_BYTES = {"chunks": 304, "series": 304, "markers": 224}
+"""Bytes of memory that a row of each table of an index takes as Python objects."""
+OBJECT_BYTES, MAX_HEADER_MEMORY = 64, 2**23
+"""Bytes of memory that a value of one byte takes, and those of a header of the most objects."""
 Opener = Callable[[Path], BinaryIO]
 """Opens a file for reading."""
 
@@ -118,12 +122,21 @@ class Replay:
         return self.index is not None
 
     @property
+    def memory(self) -> int:
+        """Estimated bytes that header, chunks, index and timeline take."""
+        index = self.index or {"series": {"second": ()}, "markers": ()}
+        counts = {"chunks": self.chunks, "series": index["series"]["second"], "markers": index["markers"]}
+        rows = sum(ROW_BYTES[name] * len(found) for name, found in counts.items())
+        return min(OBJECT_BYTES * self._header_bytes, MAX_HEADER_MEMORY) + rows + self._timeline.size
+
+    @property
     def ticks(self) -> int:
         """Last tick of the last complete chunk."""
         return self.chunks[-1].tick1 if self.chunks else 0
 
     def _open(self) -> dict[str, Any]:
         first = codec.read_head(self._file, len(MAGIC))
+        self._header_bytes = first.raw
         if first.kind != RecordType.HEADER:
             raise ReplayError(f"replay {self.path.name!r} has no header record at its start")
         header = codec.unpack_map(self._payload(first))

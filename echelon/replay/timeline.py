@@ -41,6 +41,11 @@ class _Rows:
         self.count = end
 
     @property
+    def size(self) -> int:
+        """Bytes of the array."""
+        return self._data.nbytes
+
+    @property
     def rows(self) -> NDArray[Any]:
         """The rows ``[count, ...]``."""
         return self._data[: self.count]
@@ -94,6 +99,11 @@ class Timeline:
         series["damage"] = np.round(self._dealt.rows, 1).T.tolist()
         seconds = list(range(self._seconds.count))
         return {"series": {"second": seconds, **series}, "markers": sorted(self._markers.rows.tolist())}
+
+    @property
+    def size(self) -> int:
+        """Bytes of its arrays."""
+        return sum(rows.size for rows in (self._seconds, self._dealt, self._markers))
 
     @property
     def last(self) -> dict[str, list[float]]:

@@ -30,6 +30,11 @@ SUFFIX = ".ecr"
 ID_DIGITS = 16
 OPEN_FILES = 32
 """Most replay files open at a time; the least recently read is closed first."""
+OPEN_BYTES = 2**28
+"""Most bytes that the contents of open replays take by their own estimate; the largest is closed first.
+
+So a hostile match costs itself, and what was computed of others is kept.
+"""
 SCAN_INTERVAL_S = 0.4
 """Shortest time between two scans of the run folders [s]."""
 LIVE_AGE_S = 30.0
@@ -83,6 +88,8 @@ class OpenReplay:
         """Guarded by the catalogue."""
         self.gone = False
         """Whether the match is no longer listed; further reads fail, so that long computations end."""
+        self.memory = 0
+        """Estimated bytes that its contents took after the last read."""
         self._lock = threading.Lock()
         self._replay: Replay | None = None
 
@@ -98,7 +105,10 @@ class OpenReplay:
                 if self._replay is None:
                     self._replay = self._open()
                 self._replay.refresh()
-                return query(self._replay)
+                try:
+                    return query(self._replay)
+                finally:
+                    self.memory = self._replay.memory
         except ReplayError:
             raise
         except FileNotFoundError:
@@ -169,10 +179,15 @@ class ReplayCatalogue:
             counts[match.run] = counts.get(match.run, 0) + 1
         return [{"id": run, "matches": counts[run]} for run in sorted(counts, reverse=True)]
 
-    def find(self, ident: str, *, wait: bool = False) -> Match | None:
-        """Return the match with this id, or None; with ``wait``, after a scan that another thread is in."""
-        self._scan(wait=wait)
+    def find(self, ident: str) -> Match | None:
+        """Return the match with this id, or None."""
+        self._scan()
         return self._matches.get(ident)
+
+    def look_up(self, ident: str) -> tuple[Match | None, bool]:
+        """Return the match with this id, or None, and False if another thread is in a scan; waits for none."""
+        current = self._scan(wait=False)
+        return self._matches.get(ident), current
 
     def find_by_world(self, sha256: str) -> Match | None:
         """Return a match that was played in this world, or None."""
@@ -194,6 +209,8 @@ class ReplayCatalogue:
                 entry.users -= 1
                 if entry.dropped and not entry.users:
                     entry.close()
+                while sum(each.memory for each in self._open.values()) > OPEN_BYTES:
+                    self._drop(max(self._open, key=lambda file: self._open[file].memory))
 
     def read(self, match: Match, query: Callable[[Replay], T]) -> T:
         """Return ``query`` of the replay of a match, as ``OpenReplay.read``."""
@@ -236,16 +253,16 @@ class ReplayCatalogue:
         if not entry.users:
             entry.close()
 
-    def _scan(self, *, wait: bool = False) -> None:
+    def _scan(self, *, wait: bool = True) -> bool:
         """Scan the run folders if the last scan is old; while another thread scans, the result of the last one stands.
 
-        Without a result, or with ``wait``, wait for that thread.
+        Without a result, wait for that thread if ``wait``. Returns False if another thread scans.
         """
-        if not self._scanning.acquire(blocking=wait or not self._listed):
-            return
+        if not self._scanning.acquire(blocking=wait and not self._listed):
+            return False
         try:
             if time.monotonic() - self._scanned < SCAN_INTERVAL_S:
-                return
+                return True
             self._scanned = time.monotonic()
             found: dict[str, Match] = {}
             for run in list_runs(self.home):
@@ -258,6 +275,7 @@ class ReplayCatalogue:
             LOG.warning("replays cannot be listed: %s", error)
         finally:
             self._scanning.release()
+        return True
 
     def _load_run(self, run: RunPaths) -> dict[str, Match]:
         """Return the matches of a run by id; those of the last scan where the system cannot list its files."""

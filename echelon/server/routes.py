@@ -44,6 +44,8 @@ API = "/api/v1"
 ID = r"{id:[0-9a-f]{16}}"
 SHA = r"{sha:[0-9a-f]{64}}"
 NUMBER = r"{n:[0-9]{1,6}}"
+SCAN_POLL_S = 0.1
+"""Time between looks for a match during a scan [s]."""
 LEVEL = 6
 """zlib level of worlds."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -66,10 +68,13 @@ async def matches(request: web.Request) -> web.StreamResponse:
 async def _find(request: web.Request) -> Match:
     """Return the match a request names, or 404; waits for the next scan before it reports one as missing."""
     catalogue, ident = request.app[CATALOGUE], request.match_info["id"]
-    match = await asyncio.to_thread(catalogue.find, ident)
+    match, _ = await asyncio.to_thread(catalogue.look_up, ident)
     if match is None:
         await asyncio.sleep(SCAN_INTERVAL_S)
-        match = await run_on(request.app, READS, catalogue.find, ident, wait=True)
+        match, current = await asyncio.to_thread(catalogue.look_up, ident)
+        while match is None and not current:  # a scan may take long, and no thread is held until it ends
+            await asyncio.sleep(SCAN_POLL_S)
+            match, current = await asyncio.to_thread(catalogue.look_up, ident)
     if match is None:
         raise NotFoundError("match not found")
     return match

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 from aiohttp import ClientSession
 
 from echelon.replay import reader
 from echelon.replay.codec import ReplayError
 from echelon.replay.reader import Replay
+from echelon.replay.validate import ChunkRef
 from echelon.server import catalogue, routes
 from echelon.server.app import listen, make_app, open_socket
 from echelon.server.catalogue import ReplayCatalogue, match_id
@@ -276,3 +279,55 @@ def test_body_is_computed_again_after_its_last_request_has_gone():
         return shared, await cache.get("k", compute), len(started), len(cancelled)
 
     assert asyncio.run(work()) == ((1, 0), b"body", 2, 1)
+
+
+def test_requests_of_unknown_matches_hold_no_thread_during_a_scan(ask, home, monkeypatch):
+    async def work(client):
+        await client.get("/api/v1/matches")
+        unclosed(home, "open.ecr")
+        with opened(Gate(monkeypatch, "_scan")) as gate:
+            scan = asyncio.create_task(client.get("/api/v1/matches"))
+            await entered(gate)
+            unknown = [asyncio.create_task(client.get(f"/api/v1/matches/{n:016x}")) for n in range(MANY)]
+            known = asyncio.create_task(client.get(f"/api/v1/matches/{match_id(RUN, 'open.ecr')}"))
+            await asyncio.sleep(0.05)
+            paths = (f"/api/v1/matches/{MATCH}/file", f"/api/v1/matches/{MATCH}/chunks/0", "/api/v1/matches")
+            statuses = [await status_of(client, path) for path in paths]
+            waiting = not any(task.done() for task in (scan, known, *unknown))
+        return statuses, waiting, {(await task).status for task in unknown}, (await known).status
+
+    assert ask(work) == ([200] * 3, True, {404}, 200)
+
+
+def test_largest_contents_of_open_replays_are_closed_above_their_budget(home, monkeypatch):
+    """Small files whose index takes much memory do not push out others, nor stay open together."""
+    sizes = {f"open-{n}.ecr": 100 if n % 2 else 1 for n in range(8)}
+    for name in sizes:
+        unclosed(home, name)
+    monkeypatch.setattr(Replay, "memory", property(lambda replay: sizes.get(replay.path.name, 1)))
+    monkeypatch.setattr(catalogue, "OPEN_BYTES", 250)
+    found, seen = ReplayCatalogue(home), {}
+    for match in sorted(found.matches(), key=lambda match: match.path.name):
+        seen[match.path.name] = found.read(match, lambda replay: replay)
+        assert sum(sizes.get(name, 1) for name, replay in seen.items() if not replay.closed) <= 250
+    still = {name for name, replay in seen.items() if not replay.closed}
+    assert len([name for name in still if name in sizes and sizes[name] > 1]) == 2
+    assert {name for name, size in sizes.items() if size == 1} <= still
+    found.close()
+
+
+def test_estimate_of_an_index_is_near_what_it_takes(home):
+    rows = 20_000
+    with Replay(home / RUN / "replays" / "eval-0001-blue.ecr") as replay:
+        before = replay.memory
+        tracemalloc.start()
+        replay.index = {
+            "series": {"second": [], "score": []},
+            "markers": np.arange(4 * rows).reshape(rows, 4).tolist(),
+        }
+        replay.chunks = [ChunkRef(*row) for row in (1000 + np.arange(4 * rows).reshape(rows, 4)).tolist()]
+        columns = np.arange(9.0 * rows).reshape(9, rows).tolist()
+        replay.index["series"] = {"second": columns[0], "score": columns[1:]}
+        taken = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert 0.8 * taken < replay.memory < before + 1.3 * taken
