@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from echelon.jobs.status import JobStatus
     from echelon.rl.weights import LoadedPolicy
     from echelon.runs import RunPaths
+    from echelon.training.eval_job import EvalPlan
     from echelon_cli.follow import Follower
 
 POLICY, OPPONENT_POLICY = "policy.pt", "opponent.pt"
@@ -109,6 +110,7 @@ def start(
         for policy, file in ((loaded, plan.policy), (other, plan.opponent_policy)):
             if policy is not None:
                 _copy(policy, paths.root / file)
+        _admit(plan, paths)
         return _launched(paths, new_spec("eval", {"preset": "eval", "eval": asdict(plan)}, {}), as_json)
     except (ValueError, OSError):
         if not paths.metrics.exists():
@@ -154,16 +156,46 @@ def _launched(paths: RunPaths, spec: JobSpec, as_json: bool) -> Follower:
     return follower
 
 
-def resume(name: str, as_json: bool = False) -> Follower:
-    """Resume a job that was stopped or killed; recorded batches are not played again."""
+def _admit(plan: EvalPlan, job: RunPaths) -> None:
+    """Note in the folder of the evaluated run, or of the recordings, that the job writes there.
+
+    A run that cannot be written costs an alert when the job appends its result.
+    """
+    from echelon.jobs.evaluations import admit, written_folder
+
+    if plan.run or _is_beside(plan, job):
+        with contextlib.suppress(OSError):
+            admit(written_folder(plan), job.id)
+
+
+def _is_beside(plan: EvalPlan, job: RunPaths) -> bool:
+    """Whether matches of a policy in no run are recorded beside its file."""
+    return bool(plan.replays) and not plan.run and Path(plan.replays) != job.replays
+
+
+def resume(name: str, as_json: bool = False, target: Path | str | None = None) -> Follower:
+    """Resume a job that was stopped or killed; recorded batches are not played again.
+
+    ``target`` is the policy that it evaluates, where the user names it to let the job write beside it.
+    """
     from echelon.jobs.config_layers import ConfigError
     from echelon.jobs.spec import read_spec
     from echelon.runs import find_run
+    from echelon.training.eval_job import EvalPlan
 
     paths = find_run(name)
     spec = read_spec(paths)
     if spec.kind != "eval":
         raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, expected an evaluation job")
+    if target is not None:
+        plan = EvalPlan.from_dict(spec.config.get("eval"))
+        home = None if isinstance(target, str) else run_of(target)
+        beside = None if isinstance(target, str) or home else target.absolute().parent / "replays"
+        if (plan.run and plan.run != str(home and home.absolute())) or (
+            _is_beside(plan, paths) and plan.replays != str(beside)
+        ):
+            raise ConfigError(f"run {paths.id!r} evaluates {plan.run or plan.target!r}, expected {str(target)!r}")
+        _admit(plan, paths)
     return _launched(paths, spec, as_json)
 
 

@@ -9,21 +9,25 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echelon.files import atomic_write
 from echelon.jobs import worker
-from echelon.jobs.evaluations import append_evaluation, batch_event, played_parts
+from echelon.jobs.evaluations import append_evaluation, batch_event, is_admitted, played_parts, written_folder
 from echelon.jobs.spec import read_spec
 from echelon.jobs.worker import LEVEL_ABANDON, RunLink
 from echelon.runs import RunPaths, read_json, require_plain_files
 from echelon.telemetry.events import EventAlert, EventEnd, EventEval, EventStart
 from echelon.telemetry.lines import strict
 from echelon.telemetry.log import EventLog
+
+if TYPE_CHECKING:
+    from echelon.training.eval_job import EvalPlan
 
 
 class _Abandoned(Exception):
@@ -39,7 +43,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     from echelon.training.runtime.devices import resolve_device
 
     plan = EvalPlan.from_dict(read_spec(paths).config.get("eval"))
-    require_own_folders(plan.run, plan.replays, plan.replay_prefix, paths)
+    require_own_folders(plan, paths)
     matches = EvalMatches(replace(plan, device=str(resolve_device(plan.device))), paths.root)
     position: dict[str, Any] = {"update": matches.update, "global_step": matches.global_step}
     played = played_parts(paths.matches, plan)
@@ -77,18 +81,29 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
 def _append(run: RunPaths, event: EventEval, link: RunLink) -> None:
     """Append a result to the evaluated run; the job has it too, so a run that is gone costs an alert."""
-    try:
-        append_evaluation(run.evals, event)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        link.emit(EventAlert(message=f"result could not be appended to {str(run.evals)!r}: {reason}"))
+    reason: object
+    if is_admitted(run.root, link.paths.id):
+        try:
+            return append_evaluation(run.evals, event)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+    else:
+        reason = f"the run does not know this job; try: {_naming(run.root, link.paths)}"
+    link.emit(EventAlert(message=f"result could not be appended to {str(run.evals)!r}: {reason}"))
 
 
-def require_own_folders(run: str, replays: str, prefix: str, job: RunPaths) -> None:
+def _naming(target: Path, job: RunPaths) -> str:
+    """Return the command that lets a job write beside the policy that it evaluates."""
+    return shlex.join(["echelon", "eval", str(target), "--resume", job.id])
+
+
+def require_own_folders(plan: EvalPlan, job: RunPaths) -> None:
     """Raise ``ValueError`` where a plan would write anywhere but into its job and the run that it evaluates.
 
-    A job folder may be a copy from another machine, which must not choose files of this one.
+    A job folder may be a copy from another machine, which must not choose files of this one: recordings go only into a
+    folder that lists the job.
     """
+    run, replays = plan.run, plan.replays
     evaluated = RunPaths(Path(run)) if run else job
     if run and not (evaluated.root.is_absolute() and read_json(evaluated.spec)):
         raise ValueError(f"evaluation plan names the run {run!r}, which is no run folder")
@@ -98,8 +113,13 @@ def require_own_folders(run: str, replays: str, prefix: str, job: RunPaths) -> N
     is_expected = folder in (evaluated.replays, job.replays) if run else folder.name == job.replays.name
     if replays and (not is_expected or folder.is_symlink()):
         raise ValueError(f"evaluation plan records into {replays!r}, expected {str(evaluated.replays)!r}")
-    if not re.fullmatch(r"[A-Za-z0-9_-]*", prefix):
-        raise ValueError(f"evaluation plan has the replay prefix {prefix!r}, expected letters, digits, '-' and '_'")
+    if replays and folder != job.replays and not is_admitted(written_folder(plan), job.id):
+        again = _naming(Path(run or plan.target), job)
+        raise ValueError(f"evaluation plan records into {replays!r}, which does not know this job; try: {again}")
+    if not re.fullmatch(r"[A-Za-z0-9_-]*", plan.replay_prefix):
+        raise ValueError(
+            f"evaluation plan has the replay prefix {plan.replay_prefix!r}, expected letters, digits, '-' and '_'"
+        )
 
 
 if __name__ == "__main__":

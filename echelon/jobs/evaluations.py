@@ -1,7 +1,9 @@
 """Files of evaluation jobs: the batches that a job has played, and the results of a run.
 
 ``matches.jsonl`` in the job's folder has one writer; a batch in it is never played again. ``evals.jsonl`` in the folder
-of the evaluated run has any number of writers, each of which appends one result at a time under a lock.
+of the evaluated run has any number of writers, each of which appends one result at a time under a lock. A job writes
+only into folders that list it in ``.eval_jobs``, which the command that the user gave has written: a job's folder may
+be a copy from another machine, which must not choose files of this one.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from echelon.files import LOG_FLAGS, fsync, make_folder, open_own
 from echelon.jobs import lock
 from echelon.runs import RunPaths, require_plain_files
+from echelon.state_files import read_bounded
 from echelon.telemetry.evaluations import newest_results
 from echelon.telemetry.events import EventEval, EventEvalBatch
 from echelon.telemetry.log import EventFollower, EventLog, read_events
@@ -23,8 +27,38 @@ from echelon.telemetry.log import EventFollower, EventLog, read_events
 if TYPE_CHECKING:
     from echelon.training.eval_job import EvalPlan, Part, PlayedPart
 
+ADMITTED = ".eval_jobs"
+"""File of the ids of the jobs that write into a folder, one a line."""
 LOCK_LIMIT_S = 60.0
 """Longest wait for other writers of ``evals.jsonl`` [s]; an append takes milliseconds."""
+
+
+def admit(folder: Path, job: str) -> None:
+    """Let the evaluation ``job`` write into a folder, a run or one of recordings; ``OSError`` where it is read-only."""
+    if not is_admitted(folder, job):
+        make_folder(folder)
+        handle = open_own(folder / ADMITTED, LOG_FLAGS)
+        try:
+            # a torn line before it must not swallow the id
+            os.write(handle, f"\n{job}\n".encode())
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        fsync(folder)
+
+
+def is_admitted(folder: Path, job: str) -> bool:
+    """Whether the evaluation ``job`` may write into a folder."""
+    try:
+        text = read_bounded(folder / ADMITTED, follow_links=False).decode(errors="replace")
+    except (OSError, ValueError):
+        return False
+    return bool(job) and job in text.split("\n")
+
+
+def written_folder(plan: EvalPlan) -> Path:
+    """Return the folder that lists the jobs that may write there: that of the evaluated run, or of the recordings."""
+    return Path(plan.run or plan.replays)
 
 
 def append_evaluation(path: Path, event: EventEval) -> None:

@@ -82,9 +82,8 @@ def evaluate(
     Reports the win rates of mean and sampled actions with 95 % intervals, and adds them to the evaluated run.
     """
     if resume is not None:
-        if target is not None:
-            raise typer.BadParameter("--resume continues an evaluation with its policy; drop the other argument")
-        return eval_job.follow(eval_job.resume(resume, as_json), detach=detach, as_json=as_json)
+        policy = None if target is None else policy_of(target)
+        return eval_job.follow(eval_job.resume(resume, as_json, policy), detach=detach, as_json=as_json)
     if target is None:
         raise typer.BadParameter("policy is missing, expected a run, a checkpoint, a league entry or heuristic:LEVEL")
     require_device(device)

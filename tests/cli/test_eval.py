@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from echelon.replay.reader import Replay
 from echelon.rl.weights import find_checkpoint
 from echelon.runs import RunPaths, create_run, list_runs, runs_home
 from echelon.telemetry.evaluations import read_evaluations
+from echelon.telemetry.events import EventAlert
+from echelon.telemetry.log import read_events
 from echelon.training.api import evaluate
 from echelon.training.eval_job import environment_of
 from echelon.training.evaluation import YARDSTICK
@@ -170,6 +173,25 @@ def test_eval_job_is_listed_shown_and_resumable(echelon, trained):
     assert "is of kind 'train', expected an evaluation job" in echelon("eval", "--resume", trained.id)[2]
 
 
+def test_received_eval_job_adds_to_a_run_only_where_the_user_names_it(echelon, trained, tmp_path):
+    """A job folder from elsewhere may name any run of the user, with any result."""
+    made = RunPaths(trained.root.parent / parsed(echelon("eval", trained.id, *FEW)[1])["job"])
+    trained.evals.unlink()
+    job = RunPaths(made.root.with_name("20260101-000000-eval-false-friend"))
+    shutil.copytree(made.root, job.root)
+    assert echelon("eval", "--resume", job.id)[0] == 0
+    alerts = [event.message for event in read_events(job.metrics)[0] if isinstance(event, EventAlert)]
+    assert not trained.evals.exists()
+    assert any(
+        f"the run does not know this job; try: echelon eval {trained.root} --resume {job.id}" in a for a in alerts
+    )
+    other = tmp_path / "other.pt"
+    other.touch()
+    assert "expected" in echelon("eval", str(other), "--resume", job.id)[2] and not trained.evals.exists()
+    assert echelon("eval", trained.id, "--resume", job.id)[0] == 0
+    assert [event.job for event in read_evaluations(trained.evals)] == [job.id]
+
+
 @pytest.fixture
 def running() -> Iterator[RunPaths]:
     """An evaluation job that runs as far as its files say."""
@@ -232,4 +254,4 @@ def test_eval_plays_league_entries_and_scripted_levels(echelon, tmp_path):
     assert level["checkpoint"] == "heuristic:expert" and level["sampled"] is None and level["win_rate"] == 1.0
     assert "evaluated against other levels" in echelon("eval", "heuristic:hard", "--opponent", "keen-lynx")[2]
     assert "did you mean 'hard'" in echelon("eval", "heuristic:hards")[2]
-    assert echelon("eval")[0] == 2 and echelon("eval", "keen-lynx", "--resume", "x")[0] == 2
+    assert echelon("eval")[0] == 2 and "run 'x' does not exist" in echelon("eval", "keen-lynx", "--resume", "x")[2]

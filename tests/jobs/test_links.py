@@ -11,7 +11,7 @@ import echelon.jobs.launch
 from echelon.files import atomic_write
 from echelon.jobs import control, lock
 from echelon.jobs.eval_worker import require_own_folders
-from echelon.jobs.evaluations import append_evaluation
+from echelon.jobs.evaluations import ADMITTED, admit, append_evaluation, is_admitted
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import LaunchError, launch
 from echelon.jobs.spec import JobSpec
@@ -19,6 +19,7 @@ from echelon.jobs.supervisor import Supervisor
 from echelon.runs import RunPaths, create_run
 from echelon.telemetry.events import EventEval
 from echelon.telemetry.log import EventLog
+from echelon.training.eval_job import EvalPlan
 
 
 @pytest.fixture
@@ -125,17 +126,50 @@ def test_results_of_an_evaluation_do_not_follow_links(run, outside):
     assert (outside / "file").read_text() == "mine\n"
 
 
+def plan(run="", replays="", prefix="") -> EvalPlan:
+    fields = {"target": "policy.pt", "opponents": ("heuristic:easy",), "seeds": 1, "batch_seeds": 1, "weapon_prob": 1.0}
+    return EvalPlan(**fields, run=str(run), replays=str(replays), replay_prefix=prefix)
+
+
 def test_plan_of_an_evaluation_writes_into_its_run_or_job_only(run, tmp_path, outside):
     job = RunPaths(tmp_path / "runs" / "job")
     run.spec.write_text('{"kind": "train"}')
-    require_own_folders(str(run.root), str(run.replays), "eval-20260101-u000002", job)
-    require_own_folders("", str(job.replays), "", job)
-    for plan in (
-        (str(outside), "", ""),
-        ("outside", "", ""),
-        (str(run.root), str(outside), ""),
-        ("", str(outside), ""),
-        (str(run.root), str(run.replays), "../escape"),
+    admit(run.root, job.id)
+    require_own_folders(plan(run.root, run.replays, "eval-20260101-u000002"), job)
+    require_own_folders(plan(replays=job.replays), job)
+    for wrong in (
+        plan(outside),
+        plan("outside"),
+        plan(run.root, outside),
+        plan(replays=outside),
+        plan(run.root, run.replays, "../escape"),
     ):
         with pytest.raises(ValueError, match="evaluation plan"):
-            require_own_folders(*plan, job)
+            require_own_folders(wrong, job)
+
+
+def test_plan_of_an_evaluation_records_only_where_the_user_allowed_it(run, tmp_path, outside):
+    job = RunPaths(tmp_path / "runs" / "job")
+    run.spec.write_text('{"kind": "train"}')
+    for folder, recording in ((run.root, plan(run.root, run.replays)), (outside, plan(replays=outside / "replays"))):
+        folder = folder if recording.run else folder / "replays"
+        admit(folder, "another-job")
+        with pytest.raises(ValueError, match=r"does not know this job; try: echelon eval .* --resume job"):
+            require_own_folders(recording, job)
+        admit(folder, job.id)
+        require_own_folders(recording, job)
+
+
+def test_jobs_that_a_folder_lists_are_whole_lines(run, outside):
+    with open(run.root / ADMITTED, "w") as file:
+        file.write("job-2\ntorn")
+    assert not is_admitted(run.root, "job") and not is_admitted(run.root, "")
+    for _ in range(2):
+        admit(run.root, "job")
+    assert is_admitted(run.root, "job") and (run.root / ADMITTED).read_text() == "job-2\ntorn\njob\n"
+    (run.root / ADMITTED).unlink()
+    (outside / "jobs").write_text("job\n")
+    (run.root / ADMITTED).symlink_to(outside / "jobs")
+    assert not is_admitted(run.root, "job")
+    with pytest.raises(OSError, match="is no regular file"):
+        admit(run.root, "job")
