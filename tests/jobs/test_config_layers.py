@@ -216,3 +216,14 @@ def test_stored_configuration_with_a_long_section_is_flattened_in_bounded_memory
     finally:
         tracemalloc.stop()
     assert flat["ppo.lr"] == 0.1 and max(map(len, flat)) <= 257
+
+
+def test_keys_named_now_are_those_of_file_and_set(tmp_path):
+    """Not those of an earlier run, whatever its provenance is."""
+    file = tmp_path / "own.toml"
+    file.write_text("[opponents.league]\nsigma = 100.0\n")
+    base = {"opponents": {"league": {"path": "/elsewhere/league.db"}}}
+    earlier = {"opponents.league.path": "--set"}
+    resolved = resolve(None, file, {"seed": 3}, base=base, base_provenance=earlier)
+    assert resolved.named == {"opponents.league.sigma", "seed"}
+    assert resolved.values["opponents.league.path"] == "/elsewhere/league.db"
