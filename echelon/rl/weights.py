@@ -63,6 +63,14 @@ def check_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
         raise ValueError(f"weights do not fit the model: {'; '.join(problems)}")
 
 
+def _check_stored(weights: dict[str, Tensor]) -> None:
+    """Raise ``ValueError`` where weights have more bytes than are stored for them; a model would hold them all."""
+    tensors = [tensor for tensor in weights.values() if isinstance(tensor, Tensor)]
+    stored = {(storage := tensor.untyped_storage()).data_ptr(): storage.nbytes() for tensor in tensors}
+    if (needed := sum(tensor.numel() * tensor.element_size() for tensor in tensors)) > sum(stored.values()):
+        raise ValueError(f"weights have {needed} bytes, of which only {sum(stored.values())} are stored")
+
+
 def check_dimensions(manifest: dict[str, Any], **expected: int) -> None:
     """Raise ``ValueError`` naming each dimension of the checkpoint that differs from the expected one."""
     wrong = [f"{k} {manifest.get(k)!r}, expected {v}" for k, v in expected.items() if manifest.get(k) != v]
@@ -123,6 +131,7 @@ def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.
         central = int(meta.get("central_dim", 0))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ValidationError) as error:
         raise ValueError(f"checkpoint does not describe its model: {error}") from None
+    _check_stored(weights)
     options = {"obs_version": version, "predict": bool(meta.get("predict", False)), "central_dim": central}
     with torch.device("meta"):
         # nothing is allocated before the sizes are known to be those of the weights
