@@ -2,7 +2,7 @@
 
 ``torch.save`` files are read by a table of the pickle instructions that they need (``OPCODES``), which makes nothing
 but plain values and tensors of stored bytes. It takes less than 256 MiB beside the tensors, which have no more bytes
-than the file. Every function raises ``ValueError`` in plain words, and ``OSError`` where the system cannot read the file.
+than the file. Every function raises ``ValueError`` in plain words; ``OSError`` where the system cannot read the file.
 """
 
 from __future__ import annotations
