@@ -262,7 +262,7 @@ class _Structure:
         requires_grad: bool,
         *_hooks: object,
     ) -> Tensor:
-        """Return a tensor of ``numbers`` (count,); ``ValueError`` where it is larger or reaches past them."""
+        """Return a tensor of ``numbers`` [count]; ``ValueError`` where it is larger or reaches past them."""
         if not isinstance(numbers, Tensor) or not isinstance(size, tuple) or not isinstance(strides, tuple):
             raise ValueError("its structure has an invalid tensor")
         bounds = (offset, *size, *strides)
