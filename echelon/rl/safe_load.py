@@ -102,7 +102,10 @@ class _Bounded:
     """A file for ``zipfile`` that reads no long pieces, such as the list of the parts of an archive, at once."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self.seek, self.tell, self.seekable = file, file.seek, file.tell, file.seekable
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(min(size, MAX_DIRECTORY_BYTES + 1) if size >= 0 else MAX_DIRECTORY_BYTES + 1)
