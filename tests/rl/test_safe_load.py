@@ -26,7 +26,7 @@ ORDERED = b"ccollections\nOrderedDict\nq\x01)q\x02"
 
 def write(path: Path, structure: bytes, parts: dict[str, bytes] | None = None, name: str = "data.pkl") -> Path:
     with zipfile.ZipFile(path, "w") as archive:
-        for part, content in {name: structure, "byteorder": b"little", **(parts or {})}.items():
+        for part, content in {name: structure, "byteorder": b"little", "version": b"3\n", **(parts or {})}.items():
             archive.writestr(f"a/{part}", content)
     return path
 
@@ -147,16 +147,18 @@ def test_structure_has_one_name_in_one_case(tmp_path):
 def test_parts_are_few_and_do_not_overlap(tmp_path):
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("a/version", "3\n")
         archive.writestr("a/data.pkl", pickle.dumps({"a": 1}, 2))
-        first = archive.infolist()[0]
+        first = archive.infolist()[1]
         archive.filelist.extend([first] * (MAX_DIRECTORY_BYTES // 50))
         archive._didModify = True
     (tmp_path / "a.pt").write_bytes(content.getvalue())
     assert "list of parts" in refusal(tmp_path / "a.pt")
     with zipfile.ZipFile(tmp_path / "b.pt", "w") as archive:
+        archive.writestr("a/version", "3\n")
         archive.writestr("a/data.pkl", pickle.dumps({"a": 1}, 2))
         archive.writestr("a/data/0", bytes(5000))
-        archive.filelist.extend([archive.infolist()[1]] * 9)
+        archive.filelist.extend([archive.infolist()[2]] * 9)
     assert "parts overlap" in refusal(tmp_path / "b.pt")
 
 
