@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.config import EvalConfig, OpponentConfig, WorldConfig
+from echelon.config import EvalConfig, OpponentConfig, TeacherConfig, WorldConfig
 from echelon.config.presets import quickstart
 from echelon.telemetry.events import Event, EventEpisodes, EventEval
 from echelon.training.loop import run
@@ -33,6 +33,7 @@ def test_tiny_battle_win_rate_rises():
         max_minutes=0.0,
         env=replace(base.env, world=world, max_episode_seconds=SECONDS),
         ppo=replace(base.ppo, rollout_steps=32, num_minibatches=8, update_epochs=2),
+        teacher=TeacherConfig(),
         opponents=opponents,
         eval=EvalConfig(every_updates=0, seeds=10, skill="trivial", weapon_prob=0.2, record_seeds=0),
     )

@@ -50,7 +50,7 @@ def recording(tmp_path) -> Path:
     arrays["rewards"].fill(1.0)
     arrays["alive"].fill(1)
     arrays["episodes"][:] = np.arange(ROWS) // 6
-    arrays["episodes"][30:, :6] = NO_EPISODE
+    arrays["episodes"][30:, :6], arrays["alive"][30:, :6] = NO_EPISODE, 0
     arrays["dones"][[29, 39], :] = [[1] * 6 + [0] * 6, [0] * 6 + [1] * 6]
     request = Manifest(
         obs_version=1, obs_dim=sizes["D"], action_dim=26, obs_dtype="float32", config=env_signature(ENV),
