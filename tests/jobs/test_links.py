@@ -92,7 +92,7 @@ WRITERS = {
     "control/stop": control.request_stop,
     "log/trainer.log": lambda run: Supervisor(run, ["true"]).start(),
     "log/supervisor.log": lambda run: launch(run, JobSpec(kind="train", config={}), KINDS["train"]),
-    f".exit.json.{os.getpid()}.tmp": lambda run: atomic_write(run.exit, "{}"),
+    ".exit.json.PID.tmp": lambda run: atomic_write(run.exit, "{}"),
 }
 
 
@@ -103,7 +103,7 @@ def test_writers_open_files_of_a_run_only(run, outside, monkeypatch, kind, name)
     for module in (control, echelon.jobs.launch):
         monkeypatch.setattr(module, "require_plain_files", lambda paths: None)
     monkeypatch.setattr(Supervisor, "_catch_signals", lambda self: None)
-    KINDS_OF_FILES[kind](run.root / name, outside)
+    KINDS_OF_FILES[kind](run.root / name.replace("PID", str(os.getpid())), outside)
     with pytest.raises((OSError, ValueError), match="is no regular file"):
         WRITERS[name](run)
     assert not lock.is_held(run.lock)
