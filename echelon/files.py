@@ -46,6 +46,11 @@ def open_own(path: Path | str, flags: int) -> int:
         if error.errno in IRREGULAR_ERRORS and os.path.lexists(path):
             raise IrregularFileError(path) from None
         raise
+    return require_regular(handle, path)
+
+
+def require_regular(handle: int, path: Path | str) -> int:
+    """Return the descriptor of a regular file; ``IrregularFileError``, with it closed, for one of anything else."""
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return handle
     os.close(handle)

@@ -7,13 +7,13 @@ one goes through ``open_regular`` and ``parse_json``, which raise ``OSError`` an
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pydantic_core import from_json
 
-from echelon.files import IrregularFileError, open_own
+from echelon.files import IrregularFileError as IrregularFileError
+from echelon.files import open_own, require_regular
 
 MAX_STATE_BYTES = 1 << 20
 """Size above which a state file counts as damaged; the largest ones, specs and manifests, have some 10 KiB."""
@@ -31,11 +31,7 @@ def _open(path: Path | str, *, follow_links: bool = True) -> int:
     """Return a descriptor of a regular file."""
     if not follow_links:
         return open_own(path, os.O_RDONLY)
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if stat.S_ISREG(os.fstat(handle).st_mode):
-        return handle
-    os.close(handle)
-    raise IrregularFileError(path)
+    return require_regular(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), path)
 
 
 def read_bounded(path: Path | str, limit: int = MAX_STATE_BYTES, *, follow_links: bool = True) -> bytes:

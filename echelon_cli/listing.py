@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -126,6 +124,9 @@ def run_rows(runs: Sequence[RunPaths]) -> list[RunRow]:
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
     if cores == 1 or len(runs) < FEWEST_PARALLEL:
         return [run_row(run) for run in runs]
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     with ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("fork")) as pool:
         return list(pool.map(run_row, runs, chunksize=len(runs) // (4 * cores) + 1))
 

@@ -108,9 +108,7 @@ class LaunchCost:
             "thread": self.core_s / self.threads * given.thread_slowdown * (waves - 1 + given.imbalance),
         }
         bound = max(bounds, key=lambda name: bounds[name])
-        if bounds[bound] < given.launch_s:
-            return given.launch_s + bounds[bound], "launch"
-        return given.launch_s + bounds[bound], bound
+        return given.launch_s + bounds[bound], bound if bounds[bound] >= given.launch_s else "launch"
 
 
 @dataclass(frozen=True)

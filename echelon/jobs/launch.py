@@ -18,8 +18,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-import psutil
-
 from echelon.files import LOG_FLAGS, fsync, make_folder, open_own
 from echelon.jobs import control, lock
 from echelon.jobs.exits import last_line
@@ -28,6 +26,7 @@ from echelon.jobs.process import PYTHON_MODULE, identity_from, send_signal, work
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.supervisor import FAILED, READY
+from echelon.jobs.usage import machine_memory
 from echelon.runs import RunPaths, read_json, require_plain_files
 
 READY_LIMIT_S = 30.0
@@ -99,7 +98,7 @@ def _processes(spec: JobSpec, kind: JobKind) -> int:
 
 def require_process_memory(processes: int) -> None:
     """Raise ``ValueError`` for more processes than this machine's memory can hold, before any of them starts."""
-    available = psutil.virtual_memory().total + psutil.swap_memory().total
+    available = machine_memory()
     if processes > 1 and processes * PROCESS_BYTES > available:
         raise ValueError(f"nproc is {processes}, expected at most {available // PROCESS_BYTES} on this machine")
 

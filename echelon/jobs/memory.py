@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-import psutil
-
 from echelon.actions import action_dim
 from echelon.config import PACK_SIZE, RunConfig
-from echelon.jobs.usage import has_gpu
+from echelon.jobs.usage import has_gpu, machine_memory
 
 GIB = 2**30
 VALUE_BYTES = 4
@@ -38,7 +36,7 @@ def least_bytes(config: RunConfig) -> int:
 
 def require_memory(config: RunConfig) -> None:
     """Raise ``ValueError`` for a run that this machine's memory cannot hold."""
-    needed, available = least_bytes(config), psutil.virtual_memory().total + psutil.swap_memory().total
+    needed, available = least_bytes(config), machine_memory()
     if config.device != "cpu" and has_gpu():
         available += MAX_GPU_BYTES
     if needed > available:

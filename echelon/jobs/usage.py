@@ -28,6 +28,11 @@ CUDA_LIBRARY = "*torch_cuda*"
 """Library file of a torch build with CUDA."""
 
 
+def machine_memory() -> int:
+    """Return the memory of this machine with its swap [B]."""
+    return psutil.virtual_memory().total + psutil.swap_memory().total
+
+
 class ResourceUsage:
     """Samples the resource usage of this process."""
 

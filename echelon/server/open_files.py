@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from echelon.state_files import IrregularFileError
+from echelon.files import require_regular
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -29,7 +28,4 @@ def open_beneath(root: Path, path: Path) -> BinaryIO:
         handle = os.open(name, FILE, dir_fd=at)
     finally:
         os.close(at)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise IrregularFileError(f"{str(path)!r} is no regular file")
-    return os.fdopen(handle, "rb")
+    return os.fdopen(require_regular(handle, path), "rb")

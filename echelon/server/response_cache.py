@@ -1,7 +1,7 @@
 """LRU cache of response bodies, or of parts of them; concurrent requests for a missing body share one computation.
 
-A computation whose last waiting request has gone is cancelled. Limited by total bytes,
-least recently used first. Belongs to one event loop.
+A computation whose last waiting request has gone is cancelled. Limited by total bytes, least recently used first.
+Belongs to one event loop.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
+from echelon.replay.codec import WORLD_LEVEL
 from echelon.replay.embed import plan_embedding
 from echelon.replay.reader import Replay
 from echelon.server import league
@@ -46,8 +47,6 @@ SHA = r"{sha:[0-9a-f]{64}}"
 NUMBER = r"{n:[0-9]{1,6}}"
 SCAN_POLL_S = 0.1
 """Time between looks for a match during a scan [s]."""
-LEVEL = 6
-"""zlib level of worlds."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -178,7 +177,7 @@ async def world(request: web.Request) -> web.StreamResponse:
         raise NotFoundError("world not found")
 
     def pack() -> bytes:
-        return zlib.compress(app[CATALOGUE].read_alone(found, Replay.load_world), LEVEL)
+        return zlib.compress(app[CATALOGUE].read_alone(found, Replay.load_world), WORLD_LEVEL)
 
     body = await app[RESPONSE_CACHE].get(("world", sha), lambda: run_on(app, SLOW, pack))
     return bytes_response(request, body, BINARY, IMMUTABLE)

@@ -280,9 +280,10 @@ def _add_results(
     after = {name: results for name, results in before.items() if name not in new}
     for name, counts in new.items():
         results = (*before.get(name, ()), (counts.get("win", 0), counts.get("draw", 0), counts.get("loss", 0)))
-        while sum(_sum(results[1:])) >= RECENT_BATTLES:
-            results = results[1:]
-        after[name] = results
+        battles, first = sum(map(sum, results)), 0
+        while battles - sum(results[first]) >= RECENT_BATTLES:
+            battles, first = battles - sum(results[first]), first + 1
+        after[name] = results[first:]
     return dict(list(after.items())[-MAX_OPPONENTS:])
 
 

@@ -44,9 +44,9 @@ def dash(
 
     chosen = find_run(run) if run else None
     if as_json:
-        from echelon_cli.listing import run_row
+        from echelon_cli.listing import run_rows
 
-        rows = [run_row(paths) for paths in ([chosen] if chosen else list_runs())]
+        rows = run_rows([chosen] if chosen else list_runs())
         output.show_json([row.to_dict() for row in rows])
         return output.DONE
     if once:

@@ -182,7 +182,9 @@ def test_two_processes_train_one_policy_that_resumes_and_exports(shell, tmp_path
     start = next(event for event in read_events(paths.metrics)[0] if event.kind == "start")
     assert (start.num_envs, start.rows) == (4, 20), "both processes count"
     first = updates(paths)
-    assert first == [*range(1, len(first) + 1)] and len(first) < 8, "an update has the steps of both, and is told once"
+    assert first == [*range(1, len(first) + 1)] and len(first) < 8, (
+        "both processes count in each update, which is recorded once"
+    )
     trace = json.loads(paths.trace.read_text())
     assert any(event["name"] == "update" for event in trace["traceEvents"])
     code, out, err = shell.run("train", "--resume", paths.id, "--total-steps", "1200")

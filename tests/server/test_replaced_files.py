@@ -167,3 +167,9 @@ def test_open_beneath_follows_no_link_below_its_root(tmp_path):
         with pytest.raises(error):
             open_beneath(root, root / "a" / path)
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_error_names_the_file_once(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="^'[^']*folder' is no regular file$"):
+        open_beneath(tmp_path, tmp_path / "folder")

@@ -215,9 +215,8 @@ class Collector:
         if self.teacher is not None:
             self.teacher.set_active(teaching.has_labels)
         self.teaching = teaching
-        flown = flown_by_learner(self.env.num_envs, self.first_env, teaching.flown)
-        self._flown = flown
-        self._flies.copy_(flown.to(self.device)[self.env.env_of_row].unsqueeze(-1))
+        self._flown = flown_by_learner(self.env.num_envs, self.first_env, teaching.flown)
+        self._flies.copy_(self._flown.to(self.device)[self.env.env_of_row].unsqueeze(-1))
 
     @property
     def flown_share(self) -> float:
