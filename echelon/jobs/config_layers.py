@@ -103,7 +103,7 @@ def resolve(
             absent = isinstance(value, str) and value.lower() in NONE_WORDS and key in _optional_keys()
             layered[key] = None if absent else value
             provenance[key] = layer
-    named = frozenset((*from_file, *(overrides or {})))
+    named: frozenset[str] = frozenset((*from_file, *(overrides or {})))
     _apply_links(layered, provenance, named)
     config = validate(unflatten(layered), provenance)
     values = flatten(dataclasses.asdict(config))

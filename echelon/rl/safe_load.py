@@ -141,12 +141,12 @@ class _Archive:
 
     def read(self, name: str) -> memoryview:
         """Return the content of a part, in memory of torch."""
-        return memoryview(self.tensor(name).numpy())
+        return self.tensor(name).numpy().data
 
     def tensor(self, name: str) -> Tensor:
         """Return the content of a part as bytes (size,) uint8."""
         out = torch.empty(self.size(name), dtype=torch.uint8)
-        view, done = memoryview(out.numpy()), 0
+        view, done = out.numpy().data, 0
         with self._zip.open(self._parts[name]) as source:
             while count := source.readinto(view[done : done + CHUNK_BYTES]):  # type: ignore[attr-defined]
                 done += count
