@@ -63,27 +63,33 @@ class NoticeHub:
         if len(self.listeners) >= MAX_CLIENTS:
             raise web.HTTPServiceUnavailable()
         socket = web.WebSocketResponse(autoping=False, max_msg_size=MAX_MESSAGE, compress=False)
+        listener = Listener()
+        self.listeners[listener] = socket  # before anything is awaited, so that clients who arrive together are counted
+        try:
+            await self._serve(request, socket, listener)
+        finally:
+            self.listeners.pop(listener, None)
+        return socket
+
+    async def _serve(self, request: web.Request, socket: web.WebSocketResponse, listener: Listener) -> None:
+        """Send notices of live matches, then of every change, until the client disconnects."""
         await socket.prepare(request)
         if isinstance(request.protocol, Connection):
             request.protocol.channel = True
-        listener = Listener()
         matches = await asyncio.to_thread(self.catalogue.matches)
         for match in matches:
             if match.live:
                 listener.enqueue(notice_of(match, "match"))
-        self.listeners[listener] = socket
         if self._task is None:
             self._task = asyncio.create_task(self._watch({match.id: notice_state(match) for match in matches}))
         talk = asyncio.gather(send_notices(socket, listener), ping_loop(socket))
         try:
             await wait_closed(socket)
         finally:
-            self.listeners.pop(listener, None)
             talk.cancel()
             with contextlib.suppress(asyncio.CancelledError, ConnectionError):
                 await talk
             await socket.close()
-        return socket
 
     async def stop(self) -> None:
         """Stop polling and close all client channels."""

@@ -449,3 +449,24 @@ def test_replaced_match_is_not_served_from_cache(ask, home):
     with Replay(GOLDEN.with_name("smoke.ecr")) as replay:
         assert [c[:2] for c in second["chunks"]] == [[c.tick0, c.tick1] for c in replay.chunks]
         assert chunk == replay.chunk_bytes(0)
+
+
+def test_channels_opened_at_once_are_counted_one_by_one(home, monkeypatch):
+    monkeypatch.setattr(live, "MAX_CLIENTS", 4)
+
+    async def status(session, port):
+        try:
+            channel = await session.ws_connect(f"http://127.0.0.1:{port}/api/v1/live")
+        except aiohttp.WSServerHandshakeError as error:
+            return error.status, None
+        return 101, channel
+
+    async def go():
+        async with served(home) as (port, _), aiohttp.ClientSession() as session:
+            answers = await asyncio.gather(*(status(session, port) for _ in range(16)))
+            for _, channel in answers:
+                if channel is not None:
+                    await channel.close()
+            return sorted(code for code, _ in answers)
+
+    assert asyncio.run(go()) == [101] * 4 + [503] * 12
