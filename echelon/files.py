@@ -72,7 +72,9 @@ def atomic_write(path: Path, data: str | bytes, *, durable: bool = True) -> None
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno:
+            error.filename, error.filename2 = str(path), None  # the temporary name is of no use to a reader
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise

@@ -5,6 +5,7 @@ Importing this module loads neither torch nor Warp nor pydantic, which keeps hel
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -39,6 +40,19 @@ from echelon_cli.commands import (
     world,
 )
 
+ADVICE = {
+    errno.ENOENT: "create it, or name another one",
+    errno.ENOTDIR: "a part of its path is a file; name another one",
+    errno.EEXIST: "delete it, or name another one",
+    errno.EACCES: "change its permissions, or name another one",
+    errno.EPERM: "change its permissions, or name another one",
+    errno.EROFS: "name one on another disk",
+    errno.ENOSPC: "free disk space and try again",
+    errno.EDQUOT: "free disk space and try again",
+    errno.ENAMETOOLONG: "give it a shorter name",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
+}
+"""What helps, by the number of a system's error."""
 DEBUG_FLAG = "--debug"
 COLLECT_EVERY = 50_000
 """Allocations between two collections of garbage."""
@@ -121,8 +135,18 @@ def run(argv: Sequence[str]) -> int:
     if debug:
         output.show_traceback(failure)
         return code
-    output.show_error(message or str(failure) or "aborted", code=code, as_json=as_json)
+    output.show_error(message or _text_of(failure) or "aborted", code=code, as_json=as_json)
     return code
+
+
+def _text_of(failure: Exception) -> str:
+    """Return the text of a failure; one that the system names begins with the file and ends with what helps."""
+    if not isinstance(failure, OSError) or failure.errno is None or failure.filename is None:
+        return str(failure)
+    advice = ADVICE.get(failure.errno, "")
+    return (
+        f"{os.fsdecode(failure.filename)!r}: {(failure.strerror or 'system error').lower()}{advice and '; ' + advice}"
+    )
 
 
 def _code_of(failure: Exception) -> int:

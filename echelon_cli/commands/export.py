@@ -55,6 +55,9 @@ def export(
             "nothing to export, expected one of --csv, --tensorboard, --wandb, --torchscript, --onnx, --weights, "
             "--policy"
         )
+    for target in filter(None, (csv, torchscript, onnx, weights)):
+        if not target.parent.is_dir():
+            raise ValueError(f"folder {str(target.parent)!r} does not exist; create it, or name another one")
     paths = find_run(run)
     events, skipped = read_events(paths.metrics)
     written: dict[str, Any] = {}

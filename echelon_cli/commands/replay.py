@@ -110,6 +110,7 @@ def export(
     as_json: JsonFlag = False,
 ) -> int:
     """Export a match with its world as one HTML page with the viewer, or as one replay file."""
+    from echelon.files import atomic_write
     from echelon.replay.embed import embed_world
     from echelon.replay.reader import Replay
     from echelon.server.page import single_page
@@ -124,8 +125,8 @@ def export(
         data = embed_world(replay)
         title = " against ".join(str(team["name"]) for team in replay.header["teams"]) + " · Echelon"
     if target.suffix == ".html":
-        data = single_page(data, path.name, title).encode()
-    target.write_bytes(data)
+        data = single_page(data, path.name, title).encode(errors="backslashreplace")
+    atomic_write(target, data, durable=False)
     if as_json:
         output.show_json({"file": str(target), "bytes": len(data)})
     else:

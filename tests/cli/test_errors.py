@@ -160,3 +160,20 @@ def test_closed_pipe_is_no_failure(repository):
 def test_unknown_bench_scene_fails_before_measuring(echelon):
     code, _, err = echelon("bench", "rayz")
     assert code == 2 and "did you mean 'rays'" in err
+
+
+def test_error_of_the_system_names_the_file_and_what_helps(echelon, tmp_path):
+    replay = tmp_path / "match.ecr"
+    shutil.copy(SMALL, replay)
+    done, _, err = echelon("replay", "export", str(replay), "--out", str(tmp_path / "none" / "page.html"))
+    page = str(tmp_path / "none" / "page.html")
+    assert done == 1
+    assert err == f"error: {page!r}: no such file or directory; create it, or name another one\n"
+
+
+def test_replay_whose_name_is_no_utf8_is_exported(echelon, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(SMALL, os.fsencode(tmp_path) + b"/a\xff.ecr")
+    done, _, err = echelon("replay", "export", os.fsdecode(b"a\xff.ecr"))
+    assert (done, err) == (0, "")
+    assert b"a\\udcff.ecr" in (tmp_path / os.fsdecode(b"a\xff.html")).read_bytes()
