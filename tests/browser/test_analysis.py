@@ -110,7 +110,7 @@ def test_ground_overlays_are_drawn_and_removed(page, address, insight):
 
 @pytest.mark.parametrize(
     ("key", "mode"),
-    [("v", "first"), *(pytest.param(*row, marks=pytest.mark.long) for row in [("e", "free"), ("y", "director")])],
+    [("v", "first"), *(pytest.param(*row, marks=pytest.mark.long) for row in [("e", "free"), ("t", "top")])],
 )
 def test_camera_modes_change_view_and_return(page, address, insight, key, mode):
     open_match(page, address, 80, "&mech=2")

@@ -3,7 +3,8 @@
 
 import { fillVisibility } from "./data/fog_of_war";
 import { chunkAt } from "./data/store";
-import { shotAt } from "./director";
+import { paceAt, shotAt, sideView, teamAxis } from "./director";
+import { type Insets, type Point, fitPoints, freeArea, freeTangents } from "./framing";
 import { samplePoses } from "./interpolate";
 import { FIELD_OF_VIEW } from "./spaces";
 import { EventKind, type IndexView, MechFlag } from "./protocol.gen";
@@ -29,15 +30,12 @@ const STEEPEST = 1.4; // largest pitch of first person and free camera [rad]
 const LOWEST_FLIGHT = 0.8; // least height of the free camera [vox]
 const FLIGHT_MARGIN = 60; // how far beyond the map the free camera may go [vox]
 const FOLLOW = { azimuth: Math.PI - 0.4, elevation: 0.47, distance: 16 }; // initial, relative to the heading
-const [ROSTER, SCORE, TIMELINE] = [256, 96, 132]; // space that panels take: sides, top, bottom [CSS px]
-const NARROW = 760; // windows up to this width show no rosters [CSS px]
+const OVERVIEW_ELEVATION = 0.72; // of the orbit camera at first [rad]
 const MARGIN = 1.04; // visible area of the top-down view, relative to the map's size
 const SHORTEST_LOOP_S = 0.5;
 const FOGS: readonly Fog[] = ["none", "blue", "red", "mech"];
 const LAYERS: readonly Layer[] = ["none", "presence", "damage", "ways"];
 const FLIGHT_START = 0.35; // share of the orbit distance that the free camera moves ahead when it starts
-const WIDE = 1.25; // aspect ratio from which the whole width of the map is visible
-const FARTHEST_BACK = 1.7; // most additional distance in narrower windows, as a factor
 const FOLLOW_GRACE = 0.5; // distance from the live edge that still follows it [ticks]
 const CATCH_UP = 1.15; // playback speed factor while following lags behind the live edge
 const FARTHEST_LAG_S = 10; // largest lag; beyond it the cursor jumps to the live edge [s]
@@ -75,8 +73,9 @@ export function openMatch(state: ViewerState, match: MatchState): void {
 
 /** Reset camera, selection, loop, fog and layer to their defaults. */
 export function resetView(state: ViewerState): void {
-  Object.assign(state, { selected: -1, loop: null, loopFrom: null, fog: "none", layer: "none" });
+  Object.assign(state, { selected: -1, loop: null, loopFrom: null, fog: "none", layer: "none", paced: true });
   frameMap(state);
+  state.camera.mode = "director";
 }
 
 /** Close the match and return to the match list. */
@@ -88,18 +87,20 @@ export function closeMatch(state: ViewerState): void {
   state.problem = "";
 }
 
-/** Place the orbit camera so that the map is visible, its target between map centre and zone. */
+/** Place the orbit camera so that the whole map is visible between the panels. */
 export function frameMap(state: ViewerState): void {
-  const match = state.match;
+  const { match } = state;
   if (!match) return;
   const [x, y] = match.header.world.size;
-  const span = Math.max(x, y);
-  const [zoneX, zoneY] = match.header.zone;
-  const target: [number, number, number] = [(x + zoneX) / 3, (y + zoneY) / 3, 0];
-  // narrow windows show less of the map from the same distance
-  const narrow = (WIDE * state.window[1]) / Math.max(1, state.window[0]);
-  const back = Math.max(1, Math.min(FARTHEST_BACK, narrow ** 0.6));
-  state.camera = { mode: "orbit", target, azimuth: -2.15, elevation: 0.66, distance: span * 0.98 * back };
+  const corners: Point[] = [
+    [0, 0, 0],
+    [x, 0, 0],
+    [0, y, 0],
+    [x, y, 0],
+  ];
+  const tangents = freeTangents(state.window, state.insets);
+  const direction = { azimuth: sideView(match, tangents), elevation: OVERVIEW_ELEVATION };
+  state.camera = { mode: "orbit", ...direction, ...fitPoints(corners, direction, tangents, MIN_DISTANCE) };
 }
 
 /** Move the cursor to a tick; it follows the live edge only if it plays at normal speed there. */
@@ -148,10 +149,18 @@ export function changeSpeed(state: ViewerState, step: 1 | -1): void {
   setSpeed(state, nextSpeed(state.speed, step));
 }
 
+/** Set the playback speed; the director keeps its hands off it until `setPaced`. */
 export function setSpeed(state: ViewerState, speed: number): void {
   state.speed = speed;
+  state.paced = false;
   state.playing = true;
   if (speed !== 1) state.following = false;
+}
+
+/** Let the director adapt the normal speed. */
+export function setPaced(state: ViewerState): void {
+  setSpeed(state, 1);
+  state.paced = true;
 }
 
 /** Reverse the direction of playback at the nearest available speed. */
@@ -185,6 +194,12 @@ export function takeUnannounced(state: ViewerState): Marker[] {
   return state.unannounced.splice(0);
 }
 
+/** Return the factor by which the director changes the speed at the cursor; 1 unless it directs. */
+export function pace(state: ViewerState): number {
+  const { match, camera, speed, paced, following } = state;
+  return match && paced && camera.mode === "director" && speed === 1 && !following ? paceAt(match, state.tick) : 1;
+}
+
 /** Advance playback by `elapsed` seconds of real time. */
 export function tickClock(state: ViewerState, elapsed: number): void {
   const match = state.match;
@@ -194,7 +209,7 @@ export function tickClock(state: ViewerState, elapsed: number): void {
     const edge = last - LIVE_MARGIN_S * match.header.tick_hz;
     // while following lags, playback is slightly faster, so that it catches up without a jump
     if (state.following && secondsBehind(state) > FARTHEST_LAG_S) state.tick = edge;
-    const speed = state.following && state.tick < edge ? state.speed * CATCH_UP : state.speed;
+    const speed = state.following && state.tick < edge ? state.speed * CATCH_UP : state.speed * pace(state);
     // the cursor waits for chunks that have not arrived
     if (match.chunk !== null) {
       const moved = advance(state.tick, elapsed, speed, match.header.tick_hz, last);
@@ -223,8 +238,10 @@ export function updateCursor(state: ViewerState): void {
   const curves = state.showPilot ? state.selected : -1;
   if (grids || curves >= 0) match.scan.request(match.index.chunks.length, grids, curves);
   else match.scan.stop();
+  const opening = match.axis === null ? match.store.get(0) : undefined;
+  if (opening) match.axis = teamAxis(match.header, opening);
   const { camera, selected } = state;
-  if (camera.mode === "director") Object.assign(camera, shotAt(match, state.tick) ?? {});
+  if (camera.mode === "director") Object.assign(camera, shotAt(match, state.tick, state) ?? {});
   if (followsMech(camera.mode) && selected >= 0)
     camera.target = [poses.x[selected], poses.y[selected], poses.z[selected]];
 }
@@ -271,23 +288,21 @@ export function setCameraMode(state: ViewerState, mode: CameraMode): void {
     startFlight(state);
   } else if (mode === "top") {
     leaveFollow(state);
-    Object.assign(camera, fromAbove(match.header.world.size, state.window));
+    Object.assign(camera, fromAbove(match.header.world.size, state));
   } else {
     leaveFollow(state);
     if (camera.mode === "top" || camera.mode === "free") frameMap(state);
   }
   state.camera.mode = mode;
+  if (mode === "director") updateCursor(state);
 }
 
 /** Return the top-down camera that shows the whole map between the panels. */
-function fromAbove(size: readonly number[], [width, height]: readonly [number, number]): Partial<CameraState> {
-  const [side, above, below] = width > NARROW ? [ROSTER, SCORE, TIMELINE] : [0, SCORE, TIMELINE];
-  const [free, high] = [Math.max(width / 3, width - 2 * side), Math.max(height / 3, height - above - below)];
-  const perPixel = MARGIN * Math.max(size[0] / free, size[1] / high); // voxels per pixel at the height of the map's top
-  const distance = (perPixel * height) / (2 * Math.tan(FIELD_OF_VIEW / 2)) + size[2];
-  // the panels' free area is not centred in the window
-  const shift = ((below - above) / 2) * perPixel;
-  return { azimuth: -Math.PI / 2, elevation: HIGHEST, distance, target: [size[0] / 2, size[1] / 2 - shift, 0] };
+function fromAbove(size: readonly number[], { window, insets }: ViewerState): Partial<CameraState> {
+  const area = freeArea(window, insets);
+  const perPixel = MARGIN * Math.max(size[0] / area.width, size[1] / area.height); // [vox]
+  const distance = (perPixel * window[1]) / (2 * Math.tan(FIELD_OF_VIEW / 2)) + size[2];
+  return { azimuth: -Math.PI / 2, elevation: HIGHEST, distance, target: [size[0] / 2, size[1] / 2, 0] };
 }
 
 /** Leave follow and first-person mode; the camera keeps its position. */
@@ -344,6 +359,13 @@ export function centreOn(state: ViewerState, x: number, y: number): void {
   leaveFollow(state);
   if (state.camera.mode === "director") state.camera.mode = "orbit";
   state.camera.target = [x, y, state.camera.mode === "free" ? state.camera.target[2] : 0];
+}
+
+/** Set the edges of the picture that panels cover; a top-down view is fitted again. */
+export function setInsets(state: ViewerState, insets: Insets): void {
+  state.insets = insets;
+  const { camera, match } = state;
+  if (match && camera.mode === "top") Object.assign(camera, fromAbove(match.header.world.size, state));
 }
 
 /** Cycle the fog of war: none, blue, red, and the selected mech if there is one. */
@@ -405,6 +427,7 @@ export function turnCamera(state: ViewerState, azimuth: number, elevation: numbe
 export function zoomCamera(state: ViewerState, factor: number): void {
   const { camera } = state;
   if (camera.mode === "free") return fly(state, factor < 1 ? FLIGHT_STEP : -FLIGHT_STEP, 0, 0);
+  if (camera.mode === "director") camera.mode = "orbit";
   camera.distance = Math.max(MIN_DISTANCE, Math.min(MAX_DISTANCE, camera.distance * factor));
 }
 

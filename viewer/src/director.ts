@@ -1,26 +1,37 @@
-// Camera shots of the director: for a few seconds at a time, the place where most damage is dealt. A pure function of
-// match and tick, so that the same moment always has the same shot.
+// Camera shots of the director, and its pace. A shot lasts a few seconds: it frames the fight with most damage, or
+// both teams and the zone at the start and while there is none. Blue is on the left and red on the right (in portrait
+// below and above). Pure functions of match, tick and free part of the window, so that the same moment always has the
+// same shot and pace.
 
 import { chunkAt } from "./data/store";
 import { type Chunk, firstAfter } from "./data/replay";
+import { type Insets, type Point, circlePoints, fitPoints, freeTangents } from "./framing";
 import { type MechPose, sampleMech } from "./interpolate";
 import { APPEARANCES, type Appearance } from "./palette";
 import { cellIndex } from "./spaces";
-import { EventKind, MechFlag } from "./protocol.gen";
+import { EventKind, type Header, MechFlag } from "./protocol.gen";
 import type { MatchState } from "./state";
 
 const SHOT_S = 4; // length of a shot
 const AHEAD_S = 3; // time from the start of a shot in which events count [s]
 const NEAR = 15; // radius of a fight [vox]
+const NEAR_ZONE = 24; // distance of a fight from the zone within which the zone is framed too [vox]
 const KILL_WORTH = 40; // weight of a kill, in hit points of damage
+const QUIET = 1; // least damage of a shot with a fight [hit points]
 const CLOSEST = 20; // least camera distance [vox]
-const SPREAD = 1.7; // additional camera distance per voxel of the fight's radius
-const FIRST_SIDE = -2.15; // preferred azimuth of the camera [rad]
-const SIDES = 8; // number of azimuths tried
-const ELEVATIONS = [0.52, 0.85, 1.15]; // elevations tried, flattest first [rad]
+const TALL = 2; // height of a framed mech above its centre [vox]
+const PLATE_ROOM = 40; // room for the nameplates of mechs at the edges [CSS px]
+const SIDES = [0, 0.45, -0.45, 0.9, -0.9]; // azimuths tried, relative to the side view [rad]
+const ELEVATIONS = [0.62, 0.85, 1.1]; // elevations tried, flattest first [rad]
+const WIDE_ELEVATION = 0.85; // of shots of both teams [rad]
 const CHECKED_FIGHTERS = 8; // most fighters whose visibility is checked
 const HEAD = 1; // height of a mech's head above its centre [vox]
-const TURN = 0.05; // angular speed of the camera around the fight [rad/s]
+const SIDE = -2.15; // azimuth while the teams' places are unknown [rad]
+
+/** Factors of the playback speed. */
+const [SKIP, SLOW] = [2, 0.5];
+const KILL_S = [0.9, 0.6] as const; // time before and after a kill that is slowed down [s]
+const QUIET_S = [1, 2] as const; // seconds before and after the cursor without damage that are skipped
 
 /** A camera position and its target. */
 export interface Shot {
@@ -30,68 +41,141 @@ export interface Shot {
   elevation: number; // [rad]
 }
 
-let cached: { match: MatchState; begin: number; scenery: boolean; shot: (Shot & { drift: number }) | null } | null =
-  null;
+/** Window and its edges that panels cover, of a `ViewerState`. */
+export interface View {
+  readonly window: readonly [number, number];
+  readonly insets: Insets;
+}
+
+/** Return the direction from blue's to red's mechs in the first frame of a chunk [rad], null without one of them. */
+export function teamAxis(header: Header, chunk: Chunk): number | null {
+  const centres = [0, 1].map((team) => {
+    const mechs = header.roster.map((_, mech) => mech).filter((mech) => header.roster[mech].team === team);
+    const present = mechs.filter((mech) => header.roster[mech].present && chunk.mech.flags[mech] & MechFlag.ALIVE);
+    const mean = (column: Float32Array) => present.reduce((sum, mech) => sum + column[mech], 0) / present.length;
+    return [mean(chunk.mech.x), mean(chunk.mech.y)];
+  });
+  const [x, y] = [centres[1][0] - centres[0][0], centres[1][1] - centres[0][1]];
+  return Number.isNaN(x) || Math.hypot(x, y) < 1 ? null : Math.atan2(y, x);
+}
+
+/** Return the azimuth that shows blue on the left, or below in portrait [rad]. */
+export function sideView({ axis }: MatchState, [across, along]: readonly [number, number]): number {
+  if (axis === null) return SIDE;
+  return across >= along ? axis - Math.PI / 2 : axis + Math.PI;
+}
+
+/** Return the factor of the playback speed at a tick: faster where no damage is dealt, slower around kills. */
+export function paceAt({ index, markers, header }: MatchState, tick: number): number {
+  const seconds = tick / header.tick_hz;
+  const near = (at: number, [before, after]: readonly [number, number]) =>
+    at > seconds - after && at < seconds + before;
+  if (markers.some((marker) => marker.kind === EventKind.KILL && near(marker.tick / header.tick_hz, KILL_S)))
+    return SLOW;
+  const { second, damage } = index.series;
+  if (seconds < SHOT_S) return 1; // the opening shot is there to be looked at
+  const known = second.length > 0 && second[second.length - 1] >= seconds;
+  const fought = second.some(
+    (end, i) => end > seconds - QUIET_S[0] && end - 1 < seconds + QUIET_S[1] && damage[0][i] + damage[1][i] > 0,
+  );
+  return known && !fought ? SKIP : 1;
+}
+
+let cached: { match: MatchState; key: string; shot: Shot | null } | null = null;
 
 /** Return the shot at a tick, or null while its chunks have not arrived. */
-export function shotAt(match: MatchState, tick: number): Shot | null {
-  const hz = match.header.tick_hz;
-  const begin = Math.floor(tick / (SHOT_S * hz)) * SHOT_S * hz;
-  const scenery = match.scenery !== null;
-  if (cached?.match !== match || cached.begin !== begin || cached.scenery !== scenery || cached.shot === null)
-    cached = { match, begin, scenery, shot: findShot(match, begin) };
-  if (cached.shot === null) return null;
-  const { drift, ...shot } = cached.shot;
-  return { ...shot, azimuth: shot.azimuth + (TURN * (tick - drift)) / hz };
+export function shotAt(match: MatchState, tick: number, { window, insets }: View): Shot | null {
+  const span = SHOT_S * match.header.tick_hz;
+  const begin = Math.floor(tick / span) * span;
+  const edges = Object.entries(insets).map(([edge, width]) => [edge, width + PLATE_ROOM]);
+  const tangents = freeTangents(window, Object.fromEntries(edges) as Insets);
+  const key = [begin, match.scenery !== null, match.axis, ...tangents].join(" ");
+  if (cached?.match !== match || cached.key !== key || cached.shot === null)
+    cached = { match, key, shot: findShot(match, begin, tangents) };
+  return cached.shot && { ...cached.shot, target: [...cached.shot.target] };
 }
 
 /** Return the shot that begins at a tick. */
-function findShot(match: MatchState, begin: number): (Shot & { drift: number }) | null {
+function findShot(match: MatchState, begin: number, tangents: [number, number]): Shot | null {
   const hz = match.header.tick_hz;
-  const number = chunkAt(match.index.chunks, begin + hz);
-  const needed = [number, number + 1].filter((n) => n < match.index.chunks.length);
-  const chunks = needed.map((n) => match.store.get(n)).filter((chunk): chunk is Chunk => chunk !== undefined);
-  if (chunks.length < needed.length) return null;
-  const at = Math.min(begin + hz, chunks[0].tick1);
-  const worth = combatWeights(chunks, begin, begin + AHEAD_S * hz, match.header.mechs);
-  const places = match.header.roster.map((_, mech) => sampleMech(chunks[0], mech, at, hz));
-  const living = places.map((_, mech) => mech).filter((mech) => chunks[0].mech.flags[mech] & MechFlag.ALIVE);
-  if (living.length === 0) return null;
-  const apart = (a: number, b: number) => Math.hypot(places[a].x - places[b].x, places[a].y - places[b].y);
-  const total = (mech: number) =>
-    living.reduce((sum, other) => sum + (apart(mech, other) < NEAR ? worth[other] + 0.01 : 0), 0);
-  const best = living.reduce((a, b) => (total(b) > total(a) ? b : a));
-  const fight = living.filter((mech) => apart(best, mech) < NEAR);
-  const weight = fight.reduce((sum, mech) => sum + worth[mech] + 0.5, 0);
-  const mean = (axis: "x" | "y" | "z") =>
-    fight.reduce((sum, mech) => sum + places[mech][axis] * (worth[mech] + 0.5), 0) / weight;
-  const [x, y] = [mean("x"), mean("y")];
-  const spread = Math.max(...fight.map((mech) => Math.hypot(places[mech].x - x, places[mech].y - y)));
-  const shot: Shot = {
-    target: [x, y, mean("z") * 0.5],
-    distance: CLOSEST + SPREAD * spread,
-    azimuth: FIRST_SIDE,
-    elevation: ELEVATIONS[0],
+  const { chunks: index } = match.index;
+  const [first, last] = [chunkAt(index, begin), chunkAt(index, begin + SHOT_S * hz)];
+  const numbers = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  const chunks = numbers.map((n) => match.store.get(n)).filter((chunk): chunk is Chunk => chunk !== undefined);
+  if (chunks.length < numbers.length) return null;
+  const placesAt = (seconds: number) => {
+    const at = begin + seconds * hz;
+    const chunk = chunks.find(({ tick1 }) => at <= tick1) ?? chunks[chunks.length - 1];
+    return match.header.roster.map((_, mech) => sampleMech(chunk, mech, Math.min(at, chunk.tick1), hz));
   };
-  const fighters = fight
+  const [now, later] = [placesAt(0), placesAt(AHEAD_S)];
+  const living = now
+    .map((_, mech) => mech)
+    .filter((mech) => match.header.roster[mech].present && isAlive(chunks[0], mech, begin));
+  if (living.length === 0) return null;
+  const worth = combatWeights(chunks, begin, begin + AHEAD_S * hz, match.header.mechs);
+  const azimuth = sideView(match, tangents);
+  const pointsOf = (mechs: readonly number[]) =>
+    mechs.flatMap((mech) =>
+      [now[mech], later[mech]].flatMap(({ x, y, z }): Point[] => [
+        [x, y, z - 1],
+        [x, y, z + TALL],
+      ]),
+    );
+  const fit = (points: readonly Point[], direction: { azimuth: number; elevation: number }): Shot => {
+    const { target, distance } = fitPoints(points, direction, tangents, CLOSEST);
+    return { target, distance, ...direction };
+  };
+  const zone = circlePoints(match.header.zone);
+  if (begin === 0 || worth.reduce((sum, value) => sum + value, 0) < QUIET)
+    return fit([...pointsOf(living), ...zone], { azimuth, elevation: WIDE_ELEVATION });
+  const fight = fightOf(now, living, worth);
+  const [x, y] = (["x", "y"] as const).map((axis) => fight.reduce((sum, m) => sum + now[m][axis], 0) / fight.length);
+  const nearZone = Math.hypot(x - match.header.zone[0], y - match.header.zone[1]) < NEAR_ZONE;
+  const points = [...pointsOf(fight), ...(nearZone ? zone : [])];
+  const fighters = [...fight]
     .sort((a, b) => worth[b] - worth[a])
     .slice(0, CHECKED_FIGHTERS)
-    .map((mech) => places[mech]);
-  return { ...clearestSide(match, shot, fighters), drift: begin };
+    .map((mech) => now[mech]);
+  return fit(points, clearestSide(match, fit(points, { azimuth, elevation: ELEVATIONS[0] }), fighters));
 }
 
-/** Return the shot from the side with a clear view of most fighters, the preferred side first. */
-function clearestSide(match: MatchState, shot: Shot, fighters: readonly MechPose[]): Shot {
+function isAlive(chunk: Chunk, mech: number, tick: number): boolean {
+  const frame = Math.max(0, Math.min(chunk.frames, firstAfter(chunk.tick, tick)) - 1);
+  return (chunk.mech.flags[frame * chunk.mechs + mech] & MechFlag.ALIVE) !== 0;
+}
+
+/** Return the living mechs around the one with most fighting near it. */
+function fightOf(places: readonly MechPose[], living: readonly number[], worth: Float64Array): number[] {
+  const apart = (a: number, b: number) => Math.hypot(places[a].x - places[b].x, places[a].y - places[b].y);
+  const totals = new Map(
+    living.map((mech) => [
+      mech,
+      living.reduce((sum, other) => sum + (apart(mech, other) < NEAR ? worth[other] + 0.01 : 0), 0),
+    ]),
+  );
+  const best = living.reduce((a, b) => ((totals.get(b) ?? 0) > (totals.get(a) ?? 0) ? b : a));
+  // opponents may fight over a longer distance
+  const most = Math.max(...living.map((mech) => worth[mech]));
+  return living.filter((mech) => apart(best, mech) < NEAR || (worth[mech] > most / 4 && apart(best, mech) < 2 * NEAR));
+}
+
+/** Return the direction with a clear view of most fighters, the shot's own first. */
+function clearestSide(
+  match: MatchState,
+  shot: Shot,
+  fighters: readonly MechPose[],
+): { azimuth: number; elevation: number } {
   const { scenery, header } = match;
-  if (!scenery) return shot;
-  let [best, most] = [shot, -1];
+  let [best, most] = [{ azimuth: shot.azimuth, elevation: shot.elevation }, -1];
+  if (!scenery) return best;
   for (const elevation of ELEVATIONS) {
-    for (let side = 0; side < SIDES; side++) {
-      const turned = { ...shot, elevation, azimuth: FIRST_SIDE + (side * 2 * Math.PI) / SIDES };
+    for (const side of SIDES) {
+      const turned = { ...shot, elevation, azimuth: shot.azimuth + side };
       const seen = fighters.filter((place) =>
         hasLineOfSight(turned, place, scenery.appearances, header.world.size),
       ).length;
-      if (seen > most) [best, most] = [turned, seen];
+      if (seen > most) [best, most] = [{ azimuth: turned.azimuth, elevation }, seen];
     }
   }
   return best;

@@ -4,6 +4,7 @@
 import { Governor, TIERS, type TierName } from "./render/quality";
 import { setTiles } from "./render/plain_shader";
 import type { MeshWorkers } from "./render/terrain";
+import { freeArea } from "./framing";
 import { MatchView, meshWorkers } from "./render/view";
 import { Stage, makeContext } from "./render/stage";
 import type { MatchState, ViewerState } from "./state";
@@ -106,10 +107,11 @@ export class Screen {
     const { view, governor } = this;
     if (!view || !governor || this.lost) return;
     this.size = [this.canvas.clientWidth, this.canvas.clientHeight];
+    if (!this.hasShown) view.rig.jump(); // the first picture is not on the way to another
     const moved = view.move(state, elapsed, this.reducedMotion.matches);
     // the first picture waits until it is complete, unless a problem prevents that
     if (!this.hasShown && !this.contentComplete && state.problem === "") return view.prepare(state);
-    const inputs = [...view.signature(state), ...this.size, governor.step];
+    const inputs = [...view.signature(state), ...this.size, ...Object.values(state.insets), governor.step];
     const now = performance.now();
     if (moved || inputs.some((value, i) => value !== this.drawn[i])) {
       this.measureFrame(now);
@@ -183,6 +185,8 @@ export class Screen {
     if (!stage || !view) return;
     const began = performance.now();
     stage.resize(this.size[0], this.size[1], scale);
+    const { right, down } = freeArea(state.window, state.insets);
+    stage.centre(right, down);
     view.draw(state, this.size[0], this.size[1]);
     const { render } = stage.renderer.info;
     Object.assign(this.stats, { calls: render.calls, triangles: render.triangles, clouds: view.smoke, scale });

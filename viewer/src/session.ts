@@ -6,8 +6,9 @@ import * as control from "./control";
 import type { LeagueFilter } from "./data/league";
 import { mergeFirstPage, appendPage } from "./data/matches";
 import { FileSource, type ReplaySource, ServerSource } from "./data/source";
-import { ChunkStore } from "./data/store";
+import { BEHIND, ChunkStore, chunkAt } from "./data/store";
 import { MatchScan, type ScanContext } from "./data/match_scan";
+import { teamAxis } from "./director";
 import { errorText, teamName } from "./hud/text";
 import { makePoses } from "./interpolate";
 import { LeagueSession } from "./league_session";
@@ -90,7 +91,9 @@ export class Session {
       control.seek(state, route.seconds * state.match.header.tick_hz);
     }
     if (route.mech !== null) control.select(state, route.mech, false);
-    if (route.camera !== null) control.setCameraMode(state, route.camera);
+    // addresses name every camera but orbit, which has a view
+    const camera = route.camera ?? (route.view ? "orbit" : null);
+    if (camera !== null) control.setCameraMode(state, camera);
     if (route.view && (state.camera.mode === "orbit" || state.camera.mode === "free")) {
       const [x, y, z, azimuth, elevation, distance] = route.view;
       Object.assign(state.camera, { target: [x, y, z], azimuth, elevation, distance });
@@ -99,6 +102,7 @@ export class Session {
     if (route.layer) state.layer = route.layer;
     const hz = state.match.header.tick_hz;
     if (route.loop) control.setLoop(state, route.loop[0] * hz, route.loop[1] * hz);
+    void this.loadAxis(state.match);
     state.followNewest = route.newest !== undefined;
   }
 
@@ -196,6 +200,7 @@ export class Session {
       store,
       markers: [],
       deaths: new Float64Array(header.mechs),
+      axis: null,
       scenery: null,
       title: title || `${teamName(header, 0)} against ${teamName(header, 1)}`,
       chunk: null,
@@ -206,6 +211,14 @@ export class Session {
     };
     control.updateIndex(match, index);
     return match;
+  }
+
+  /** Read from the first chunk where the teams start, if the cursor is far from it. */
+  private async loadAxis({ source, index, header }: MatchState): Promise<void> {
+    if (index.chunks.length === 0 || chunkAt(index.chunks, this.state.tick) <= BEHIND) return;
+    const chunk = await source.chunk(0).catch(() => null);
+    const { match } = this.state;
+    if (chunk && match?.source === source) match.axis = teamAxis(header, chunk);
   }
 
   private async loadWorld(source: ReplaySource): Promise<void> {

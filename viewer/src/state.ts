@@ -8,6 +8,7 @@ import type { Scenery } from "./data/appearance";
 import type { MatchScan } from "./data/match_scan";
 import { ALL_MATCHES, type LeagueFilter } from "./data/league";
 import type { Header, IndexView, LeagueMatch, LeagueView, MatchSummary, PairsView } from "./protocol.gen";
+import type { Insets } from "./framing";
 import type { Poses } from "./interpolate";
 import type { Marker } from "./timeline";
 
@@ -37,6 +38,7 @@ export interface MatchState {
   index: IndexView; // chunks so far, series, markers, outcome; grows while live
   markers: Marker[]; // markers of the index, sorted by tick
   deaths: Float64Array; // tick of each mech's death, Infinity if none so far
+  axis: number | null; // direction from blue's to red's mechs at the start [rad], null until loaded
   store: ChunkStore; // decoded chunks around the cursor
   scenery: Scenery | null; // appearance of the world, null until loaded
   chunk: Chunk | null; // the chunk at the cursor, null until loaded
@@ -80,10 +82,12 @@ export interface ViewerState {
   tick: number; // position of the cursor, fractional
   playing: boolean; // whether playback runs
   speed: number; // match seconds per second; negative is backward
+  paced: boolean; // whether the director adapts the normal speed to what happens
   following: boolean; // whether the cursor follows the live edge
   selected: number; // selected mech, -1 for none
   camera: CameraState;
   window: [number, number]; // size of the picture [CSS px]
+  insets: Insets; // edges of the picture that panels cover
   fog: Fog;
   layer: Layer;
   loop: [number, number] | null; // start and end of the loop [ticks]
@@ -112,10 +116,12 @@ export function defaults(): ViewerState {
     tick: 0,
     playing: true,
     speed: 1,
+    paced: true,
     following: false,
     selected: -1,
-    camera: { mode: "orbit", target: [50, 50, 0], azimuth: -2.2, elevation: 0.62, distance: 80 },
+    camera: { mode: "director", target: [50, 50, 0], azimuth: -2.2, elevation: 0.62, distance: 80 },
     window: [1280, 720],
+    insets: { left: 242, top: 86, right: 242, bottom: 127 },
     fog: "none",
     layer: "none",
     loop: null,

@@ -57,6 +57,7 @@ async function opened(): Promise<ViewerState> {
     store,
     markers: [],
     deaths: new Float64Array(header.mechs),
+    axis: null,
     scenery: null,
     chunk: null,
     chunkNumber: 0,
@@ -270,9 +271,9 @@ describe("MatchScan", () => {
 test("shotAt is deterministic and keeps a shot for some seconds", async () => {
   const state = await opened();
   const match = state.match!;
-  const shots = [90, 100, 150].map((tick) => shotAt(match, tick)!);
-  expect(shotAt(match, 90)).toEqual(shots[0]);
-  expect(shots[1].target).toEqual(shots[0].target);
+  const shots = [90, 100, 150].map((tick) => shotAt(match, tick, state)!);
+  expect(shotAt(match, 90, state)).toEqual(shots[0]);
+  expect(shots[1]).toEqual(shots[0]);
   const [x, y] = match.header.world.size;
   for (const { target, distance } of shots) {
     expect(target[0] >= 0 && target[0] <= x && target[1] >= 0 && target[1] <= y).toBe(true);

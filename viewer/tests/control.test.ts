@@ -6,6 +6,7 @@ import type { ReplaySource } from "../src/data/source";
 import { ChunkStore, chunkAt, prefetchOrder } from "../src/data/store";
 import { MatchScan } from "../src/data/match_scan";
 import { mergeRepeats } from "../src/hud/feed";
+import { freeArea } from "../src/framing";
 import { makePoses } from "../src/interpolate";
 import { EventKind } from "../src/protocol.gen";
 import { formatRoute, parseRoute } from "../src/routes";
@@ -46,6 +47,7 @@ async function opened(live = false): Promise<ViewerState> {
     store,
     markers: [],
     deaths: new Float64Array(header.mechs),
+    axis: null,
     scenery: null,
     chunk: null,
     chunkNumber: 0,
@@ -55,6 +57,7 @@ async function opened(live = false): Promise<ViewerState> {
   };
   control.updateIndex(match, index);
   control.openMatch(state, match);
+  state.paced = false; // the pace has its own tests
   for (let i = 0; i < 4; i++) {
     store.request(i, chunks.length, 1);
     await Promise.resolve().then(() => Promise.resolve());
@@ -66,21 +69,6 @@ async function opened(live = false): Promise<ViewerState> {
 let state: ViewerState;
 beforeEach(async () => {
   state = await opened();
-});
-
-describe("frameMap", () => {
-  test("moves the camera away in narrow windows, never closer", () => {
-    const distance = (width: number, height: number) => {
-      state.window = [width, height];
-      control.frameMap(state);
-      return state.camera.distance;
-    };
-    const wide = distance(1280, 720);
-    expect(distance(3000, 800)).toBe(wide);
-    expect(distance(390, 844)).toBeGreaterThan(1.5 * wide);
-    expect(distance(700, 800)).toBeGreaterThan(wide);
-    expect(distance(10, 8000)).toBeLessThan(2 * wide);
-  });
 });
 
 describe("playback", () => {
@@ -399,8 +387,11 @@ describe("top-down camera", () => {
     [480, 800],
   ])("shows every corner of the map between the panels of a %i by %i window", (width, height) => {
     state.window = [width, height];
+    const side = width > 760 ? 250 : 0;
+    state.insets = { left: side, right: side, top: 96, bottom: 132 };
     control.setCameraMode(state, "top");
     const { target, distance } = state.camera;
+    const { right: across, down: along } = freeArea(state.window, state.insets);
     const [sizeX, sizeY, sizeZ] = state.match!.header.world.size;
     const scale = height / (2 * Math.tan(FIELD_OF_VIEW / 2));
     for (const [x, y] of [
@@ -411,10 +402,9 @@ describe("top-down camera", () => {
     ]) {
       for (const z of [0, sizeZ]) {
         const [right, down] = [
-          ((x - target[0]) / (distance - z)) * scale + width / 2,
-          height / 2 - ((y - target[1]) / (distance - z)) * scale,
+          ((x - target[0]) / (distance - z)) * scale + width / 2 + across,
+          height / 2 + along - ((y - target[1]) / (distance - z)) * scale,
         ];
-        const side = width > 760 ? 250 : 0;
         expect(right).toBeGreaterThanOrEqual(side);
         expect(right).toBeLessThanOrEqual(width - side);
         expect(down).toBeGreaterThanOrEqual(90);

@@ -7,7 +7,7 @@ import { retryDelay } from "./retry";
 export const MEMORY_BYTES = 64 * 2 ** 20; // budget of decoded chunks
 const MAX_REQUESTS = 3; // at the same time
 const AHEAD = 4; // chunks prefetched in the direction of playback
-const BEHIND = 2; // chunks prefetched against it, for effects that began earlier and for reversing
+export const BEHIND = 2; // chunks prefetched against it, for effects that began earlier and for reversing
 
 /** Return the chunks around the cursor in the order of need: the current one, then alternating ahead and behind. */
 export function prefetchOrder(here: number, count: number, direction: 1 | -1): number[] {

@@ -142,11 +142,29 @@ export class Hud {
     const now = performance.now();
     if (now - this.slowAt < SLOW_MS) return;
     this.slowAt = now;
+    this.measure();
     this.score.update(this.state, match);
     this.feed.update(this.state, match);
     this.inspector.update(this.state, match);
     // before the first chunk has arrived, only name and class of a mech are known
     if (!Number.isNaN(match.poses.tick)) for (const roster of this.rosters) roster.update(match);
+  }
+
+  /** Measure which edges of the picture the panels cover. */
+  private measure(): void {
+    const [width, height] = this.state.window;
+    const [score, player] = [this.score.root, this.timeline.root].map((root) => root.getBoundingClientRect());
+    const [left, right] = this.rosters.map(({ root }) => root.getBoundingClientRect());
+    const insets = {
+      left: left.width > 0 ? left.right : 0,
+      top: Math.max(0, score.bottom),
+      right: right.width > 0 ? width - right.left : 0,
+      bottom: Math.max(0, height - player.top),
+    };
+    const changed = (Object.keys(insets) as (keyof typeof insets)[]).some(
+      (edge) => insets[edge] !== this.state.insets[edge],
+    );
+    if (changed) control.setInsets(this.state, insets);
   }
 
   /** The match was closed. */

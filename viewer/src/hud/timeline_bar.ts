@@ -15,6 +15,7 @@ const LANES: readonly { kind: EventKind; label: string; className: string }[] = 
   { kind: EventKind.FALL, label: "falls", className: "fall" },
   { kind: EventKind.SHUTDOWN, label: "heat", className: "heat" },
 ];
+const AUTO = "Auto"; // the speed that the director adapts
 const NEAR_S = 0.8; // markers within this time of the pointer are named [s]
 
 /** The player bar. */
@@ -27,11 +28,11 @@ export class TimelineBar {
   );
   private readonly turn = button("Play backward (R)", icon(ICONS.reverse), () => control.reverse(this.state));
   private readonly live = button("Go to live edge (End)", "LIVE", () => control.goLive(this.state), "button live");
-  private readonly speed = el(
-    "select",
-    { class: "speed", aria: { label: "Speed" } },
-    SPEEDS.map((speed) => el("option", { text: `${speed}×`, attributes: { value: String(speed) } })),
-  );
+  private readonly auto = el("option", { text: AUTO, attributes: { value: AUTO } });
+  private readonly speed = el("select", { class: "speed", aria: { label: "Speed" } }, [
+    this.auto,
+    ...SPEEDS.map((speed) => el("option", { text: `${speed}×`, attributes: { value: String(speed) } })),
+  ]);
   private readonly now = el("span", { class: "time-now" });
   private readonly end = el("span", { class: "time-end" });
   private readonly slider = el("input", {
@@ -93,7 +94,10 @@ export class TimelineBar {
       ]),
       this.track,
     ]);
-    this.speed.addEventListener("change", () => control.setSpeed(state, Number(this.speed.value)));
+    this.speed.addEventListener("change", () => {
+      if (this.speed.value === AUTO) control.setPaced(state);
+      else control.setSpeed(state, Number(this.speed.value));
+    });
     this.slider.addEventListener("input", () => control.seek(state, Number(this.slider.value)));
     // after a click the arrow keys control the player again; with keyboard focus they move the slider
     const release = () => this.slider.blur();
@@ -146,13 +150,15 @@ export class TimelineBar {
   }
 
   private showPlaying(): void {
-    const { playing, speed } = this.state;
+    const { playing, speed, paced } = this.state;
     const shape = !playing ? ICONS.play : ICONS.pause;
     const path = this.play.querySelector("path");
     if (path && path.getAttribute("d") !== shape) path.setAttribute("d", shape);
     this.play.classList.toggle("backward", playing && speed < 0);
     setLabel(this.turn, speed < 0 ? "Play forward (R)" : "Play backward (R)");
-    if (document.activeElement !== this.speed && this.speed.value !== String(speed)) this.speed.value = String(speed);
+    const [chosen, pace] = [paced && speed === 1 ? AUTO : String(speed), control.pace(this.state)];
+    setText(this.auto, pace === 1 ? AUTO : `${AUTO} ${pace}×`);
+    if (document.activeElement !== this.speed && this.speed.value !== chosen) this.speed.value = chosen;
   }
 
   private showLoop(last: number): void {

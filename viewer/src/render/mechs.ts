@@ -21,6 +21,7 @@ import { mechDepthMaterial, mechMaterial } from "./mech_material";
 import { MODELS } from "./mech_models";
 import { plainMechMaterial } from "./plain_mechs";
 import type { PlainUniforms } from "./plain_shader";
+import { SILHOUETTE_ORDER, silhouetteMaterial } from "./silhouette";
 
 const COLLAPSE_S = 0.9; // time from death to lying still
 const FLASH_S = 0.18; // duration of the armour's flash after a hit
@@ -28,6 +29,7 @@ const GOLDEN = 0.618034; // phase offset between consecutive mechs, in cycles
 const FULL_STRIDE = 0.55; // share of the top speed from which strides are longest
 const DISH_RATE = 1.3; // rotation of radar dishes [rad/s]
 const NEAR = 20; // distance within which fine models are drawn [vox]
+const MECH_ORDER = 0.4; // after the terrain and the silhouettes
 const FALL_ROLL = 1.42; // roll angle of a fallen mech [rad]
 
 /** Inputs of mech rendering beside the poses. */
@@ -42,6 +44,7 @@ export interface MechMoment {
 /** The mechs of one class. */
 interface Squad {
   mesh: InstancedMesh;
+  silhouette: InstancedMesh; // its parts behind walls
   fine: BufferGeometry;
   coarse: BufferGeometry; // model with fewer triangles
   mechs: number[]; // mech of each instance
@@ -72,7 +75,7 @@ export class Mechs {
     });
     this.sizes = header.roster.map(({ chassis }) => header.chassis[chassis]?.size ?? [2.5, 2.5, 3]);
     this.squads = CHASSIS_NAMES.map((name) => this.squad(name)).filter((squad) => squad.mechs.length > 0);
-    this.meshes = this.squads.map((squad) => squad.mesh);
+    this.meshes = this.squads.flatMap(({ mesh, silhouette }) => [mesh, silhouette]);
   }
 
   private squad(name: ChassisName): Squad {
@@ -83,14 +86,25 @@ export class Mechs {
     const mesh = new InstancedMesh(fine, material, mechs.length);
     mesh.customDepthMaterial = depthMaterial;
     mesh.castShadow = mesh.receiveShadow = true;
-    mesh.frustumCulled = false;
+    mesh.renderOrder = MECH_ORDER;
+    const silhouette = new InstancedMesh(coarse, hiddenMaterial, mechs.length);
+    silhouette.instanceMatrix = mesh.instanceMatrix;
+    silhouette.renderOrder = SILHOUETTE_ORDER;
+    mesh.frustumCulled = silhouette.frustumCulled = false;
     const perInstance = (attribute: string) => {
       const values = new InstancedBufferAttribute(new Float32Array(4 * mechs.length), 4).setUsage(DynamicDrawUsage);
       for (const geometry of [fine, coarse]) geometry.setAttribute(attribute, values);
       return values;
     };
+    const sign = new InstancedBufferAttribute(new Float32Array(3 * mechs.length), 3);
+    mechs.forEach((mech, at) => {
+      const { r, g, b } = signs[this.header.roster[mech].team];
+      sign.setXYZ(at, r, g, b);
+    });
+    coarse.setAttribute("sign", sign);
     return {
       mesh,
+      silhouette,
       fine,
       coarse,
       mechs,
@@ -182,16 +196,20 @@ export class Mechs {
 
   dispose(): void {
     this.plain.dispose();
-    for (const { mesh, fine, coarse } of this.squads) {
+    for (const { mesh, silhouette, fine, coarse } of this.squads) {
       fine.dispose();
       coarse.dispose();
       mesh.dispose();
+      silhouette.dispose();
     }
   }
 }
 
 const material = mechMaterial();
 const depthMaterial = mechDepthMaterial();
+const hiddenMaterial = silhouetteMaterial();
+// silhouettes are drawn without tone mapping, so their colours are screen colours
+const signs = TEAMS.map((team) => new Color().setHex(team.colour, ""));
 const paints = TEAMS.map((team) => new Color(team.paint));
 const euler = new Euler();
 const turn = new Quaternion();

@@ -24,7 +24,7 @@ import type { Mechs } from "./mechs";
 import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
 
 /** The walking animation with one rotation per joint and without rotated normals. */
-const PLAIN_WALK = /* glsl */ `
+export const PLAIN_WALK = /* glsl */ `
 in vec4 part;   // bone, side of the leg, glow, bend of a lifted knee
 in vec3 hip;
 in vec3 knee;

@@ -135,6 +135,14 @@ export class Stage {
     this.camera.updateProjectionMatrix();
   }
 
+  /** Move the centre of the view right and down of the canvas's centre [CSS px]. */
+  centre(right: number, down: number): void {
+    const [x, y] = [this.camera.view?.offsetX ?? 0, this.camera.view?.offsetY ?? 0];
+    const same = this.camera.view?.fullWidth === this.width && this.camera.view.fullHeight === this.height;
+    if (same && x === -right && y === -down) return;
+    this.camera.setViewOffset(this.width, this.height, -right, -down, this.width, this.height);
+  }
+
   /** Start compiling the programs of all materials in the scene, in parallel and without waiting. */
   compile(): void {
     this.renderer.compile(this.scene, this.camera);

@@ -23,13 +23,13 @@ import { plainTerrainMaterial } from "./plain_terrain";
 import { QuadArena } from "./quad_arena";
 import { type TerrainUniforms, clearMaterial, solidMaterial, terrainUniforms } from "./terrain_material";
 
-const CUT_RADIUS = 3.2; // radius of the cutaway in front of a followed mech [vox]
+const CUT_RADIUS = 3.2; // radius of the cutaway in front of the selected mech [vox]
 const SOLID_ORDER = 0.2; // after mechs, before the surroundings
 
 /** Terrain materials of one kind, patterned or plain. */
 interface Coats {
   solid: Material;
-  cut: Material; // solid, with a cutaway in front of a followed mech
+  cut: Material; // solid, with a cutaway in front of the selected mech
   clear: Material;
 }
 
@@ -159,16 +159,16 @@ export class Terrain {
     });
   }
 
-  /** Update to a moment and camera; `cut` removes terrain between camera and `focus` (voxel space). */
-  setView(seconds: number, camera: PerspectiveCamera, focus: Vector3, cut: boolean): void {
+  /** Update to a moment and camera; terrain in front of `cut` is removed (voxel space), null for none. */
+  setView(seconds: number, camera: PerspectiveCamera, cut: Vector3 | null): void {
     // the shadow map needs quads that the camera does not see
     for (const arena of [this.solid, this.clear]) arena.selectQuads(this.patterns ? null : camera);
     this.uniforms.uTime.value = seconds;
     voxelPoint(camera.position, this.uniforms.uEye.value);
-    this.uniforms.uFocus.value.copy(focus);
+    if (cut) this.uniforms.uFocus.value.copy(cut);
     this.uniforms.uCut.value = cut ? CUT_RADIUS : 0;
     this.shared.uTime.value = seconds;
-    this.applyMaterials(cut);
+    this.applyMaterials(cut !== null);
   }
 
   /** Set or remove the ground overlay. */

@@ -207,7 +207,7 @@ export class MatchView {
     const { match } = this;
     const seconds = state.tick / match.header.tick_hz;
     if (this.terrain) {
-      this.terrain.setView(seconds, this.stage.camera, this.rig.focus, state.camera.mode === "follow");
+      this.terrain.setView(seconds, this.stage.camera, this.cutTarget(state));
       this.terrain.setOverlay(this.overlay && GroundOverlay.isEnabled(state) ? this.overlay.texture : null);
     }
     const inside = state.camera.mode === "first" ? state.selected : -1;
@@ -217,6 +217,14 @@ export class MatchView {
     this.markers.plates.visible = state.showBars;
     this.markers.update(match.poses, this.drawn, state.selected, width, height, this.stage.camera);
     this.stage.render();
+  }
+
+  /** Return the point that terrain is cut away in front of: the selected mech seen from outside, else null. */
+  private cutTarget({ camera, selected }: ViewerState): Vector3 | null {
+    if (camera.mode === "follow") return this.rig.focus;
+    if (camera.mode === "first" || camera.mode === "top" || selected < 0 || this.drawn[selected] <= 0) return null;
+    const { x, y, z } = this.match.poses;
+    return cut.set(x[selected], y[selected], z[selected] + this.mechs.height(selected) * 0.35);
   }
 
   private drawMoment(state: ViewerState, chunk: Chunk, seconds: number, width: number, height: number): void {
@@ -350,3 +358,4 @@ export class MatchView {
 
 const spot = new Vector3();
 const eye = new Vector3();
+const cut = new Vector3();

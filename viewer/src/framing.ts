@@ -1,0 +1,90 @@
+// Framing: the part of the picture that no panel covers, and the camera distance at which points fit into it. Pure.
+
+import { FIELD_OF_VIEW } from "./spaces";
+
+/** Widths of the picture's edges that panels cover [CSS px]. */
+export interface Insets {
+  left: number;
+  top: number;
+  right: number;
+  bottom: number;
+}
+
+/** A point in voxel space. */
+export type Point = readonly [number, number, number];
+
+/** Direction from the target to a camera [rad]. */
+export interface Direction {
+  readonly azimuth: number;
+  readonly elevation: number;
+}
+
+const LEAST_FREE = 1 / 3; // least share of the window that counts as free, along each side
+const ROUNDS = 4; // iterations of centring
+const CORNERS = 12; // points of a circle
+
+/** Return the free part of a window: its size and how far its centre lies right and down of the window's [CSS px]. */
+export function freeArea(
+  [width, height]: readonly [number, number],
+  { left, top, right, bottom }: Insets,
+): { width: number; height: number; right: number; down: number } {
+  const across = Math.max(width * LEAST_FREE, width - left - right);
+  const along = Math.max(height * LEAST_FREE, height - top - bottom);
+  return { width: across, height: along, right: (left - right) / 2, down: (top - bottom) / 2 };
+}
+
+/** Return the tangents of the angles from the view's centre to the sides and to top and bottom of the free part. */
+export function freeTangents(window: readonly [number, number], insets: Insets): [number, number] {
+  const area = freeArea(window, insets);
+  const perPixel = (2 * Math.tan(FIELD_OF_VIEW / 2)) / Math.max(1, window[1]);
+  return [(area.width / 2) * perPixel, (area.height / 2) * perPixel];
+}
+
+/** Return points around a circle on the ground. */
+export function circlePoints([x, y, radius]: readonly number[]): Point[] {
+  return Array.from({ length: CORNERS }, (_, i): Point => {
+    const angle = (i / CORNERS) * 2 * Math.PI;
+    return [x + Math.cos(angle) * radius, y + Math.sin(angle) * radius, 0];
+  });
+}
+
+/**
+ * Return the target and the least distance (at least `closest`) from which all points lie within the tangents of a view
+ * from a direction.
+ */
+export function fitPoints(
+  points: readonly Point[],
+  { azimuth, elevation }: Direction,
+  [across, along]: readonly [number, number],
+  closest: number,
+): { target: [number, number, number]; distance: number } {
+  const [sin, cos] = [Math.sin(azimuth), Math.cos(azimuth)];
+  const [high, flat] = [Math.sin(elevation), Math.cos(elevation)];
+  const right: Point = [-sin, cos, 0];
+  const up: Point = [-cos * high, -sin * high, flat];
+  const back: Point = [cos * flat, sin * flat, high]; // toward the camera
+  const target: [number, number, number] = [0, 1, 2].map(
+    (axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length,
+  ) as [number, number, number];
+  let distance = closest;
+  for (let round = 0; round < ROUNDS; round++) {
+    const seen = points.map((point) => {
+      const offset = point.map((value, axis) => value - target[axis]);
+      const along3 = (axis: Point) => offset[0] * axis[0] + offset[1] * axis[1] + offset[2] * axis[2];
+      return { x: along3(right), y: along3(up), near: along3(back) };
+    });
+    distance = Math.max(
+      closest,
+      ...seen.map(({ x, y, near }) => near + Math.max(Math.abs(x) / across, Math.abs(y) / along)),
+    );
+    if (round === ROUNDS - 1) break;
+    // centre the points' box on the screen
+    const middle = (values: number[]) => (Math.min(...values) + Math.max(...values)) / 2;
+    const [x, y] = [
+      middle(seen.map((point) => point.x / Math.max(1, distance - point.near))),
+      middle(seen.map((point) => point.y / Math.max(1, distance - point.near))),
+    ];
+    for (let axis = 0; axis < 3; axis++) target[axis] += (x * right[axis] + y * up[axis]) * distance;
+  }
+  return { target, distance };
+}
