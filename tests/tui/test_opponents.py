@@ -10,6 +10,7 @@ import pytest
 from echelon.telemetry.events import EventEpisodes, EventResume
 from echelon.telemetry.heat_maps import KINDS, heat_files
 from echelon.telemetry.snapshot import MAX_OPPONENTS, RunSnapshot, SnapshotBuilder
+from echelon_cli.tui.feed import follower as following
 from echelon_cli.tui.feed.follower import RunFollower
 from echelon_cli.tui.feed.messages import HeatMaps
 from echelon_cli.tui.panels.heat_maps import draw_heat_maps, levels_of, resampled
@@ -129,3 +130,19 @@ def test_follower_reads_newest_valid_heat_maps(home):
     follower.poll()
     assert follower.view().heat_maps.update == 3, "a damaged file is skipped"
     assert list(heat_files(paths.heat)) == [3, 9]
+
+
+def test_follower_tries_only_the_newest_heat_maps(home, monkeypatch):
+    tried = []
+
+    def damaged(path):
+        tried.append(path.name)
+        raise ValueError(path)
+
+    paths = make_run(home, "20260101-120000-quickstart-amber-jackal", updates=5)
+    paths.heat.mkdir()
+    for update in range(20):
+        (paths.heat / f"u{update:06d}.npz").write_bytes(b"PK torn")
+    monkeypatch.setattr(following, "read_heat", damaged)
+    RunFollower(paths.root).poll()
+    assert tried == ["u000019.npz", "u000018.npz", "u000017.npz", "u000016.npz"]

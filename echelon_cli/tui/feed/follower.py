@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from echelon.jobs.status import JobStatus, job_status
@@ -30,6 +31,9 @@ PREVIEW_FROM = 8 << 20
 
 PREVIEW_S = 2.0
 """Time between new samples while the exact history is read."""
+
+HEAT_MAP_ATTEMPTS = 4
+"""Newest heat maps that are tried, in case some are damaged."""
 
 TAIL_LINES = 100
 """Newest log lines in a run's view."""
@@ -159,11 +163,11 @@ class HeatMapFollower:
         if folder_time == self._folder_time:
             return False
         self._folder_time = folder_time
-        for update, path in reversed(heat_files(self._folder).items()):
+        for update, path in islice(reversed(heat_files(self._folder).items()), HEAT_MAP_ATTEMPTS):
             try:
                 maps = read_heat(path)
             except ValueError:
-                continue  # damaged: fall back to an older file
+                continue  # damaged: an older file is shown
             cells = {kind: tuple(map(tuple, grid.tolist())) for kind, grid in maps.items()}
             self.heat_maps = HeatMaps(update, cells)
             return True
