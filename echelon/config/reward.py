@@ -21,6 +21,8 @@ class RewardConfig:
     """Approach reward: potential-based shaping (pbrs), the former decaying form (decay), or none (off)."""
     zone: float = 0.10
     """Reward per environment step inside the zone, times the team's zone score of the step."""
+    zone_lead: float = 0.0
+    """Reward per environment step, times the team's zone score of the step less that of the hostile team."""
     damage: float = 0.005
     """Reward per point of damage dealt to hostiles."""
     kill: float = 1.0

@@ -145,6 +145,14 @@ def term_zone(
 
 
 @wp.kernel
+def term_zone_lead(episode: Episode, mechs: Mechs, column: wp.int32, amounts_out: wp.array3d(dtype=wp.float32)):
+    """Zone tick of the team minus that of the hostile team, for mechs anywhere: the change of the lead in score."""
+    e, m = wp.tid()
+    team = mechs.team[e, m]
+    amounts_out[e, m, column] = episode.zone_tick[e][team] - episode.zone_tick[e][1 - team]
+
+
+@wp.kernel
 def term_damage(
     reward_rules: RewardRules,
     world: World,
@@ -255,6 +263,7 @@ TERMS: tuple[Term, ...] = (
     Term("kill", term_count, (("counted", "kills"),)),
     Term("assist", term_count, (("counted", "assists"),)),
     Term("death", term_death),
+    Term("zone_lead", term_zone_lead),
 )
 TERMINAL = "terminal"
 TERM_NAMES: tuple[str, ...] = (*(t.name for t in TERMS), TERMINAL)

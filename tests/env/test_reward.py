@@ -19,7 +19,7 @@ SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
 APPROACH, ZONE, DAMAGE, DEATH, TERMINAL = (
     TERM_NAMES.index(name) for name in ("approach", "zone", "damage", "death", "terminal")
 )
-LOUD = replace(RewardConfig(), damage=0.05, team_alpha=0.6)
+LOUD = replace(RewardConfig(), damage=0.05, zone_lead=0.05, team_alpha=0.6)
 """Reward weights with team mixing."""
 
 

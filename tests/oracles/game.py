@@ -131,6 +131,7 @@ def reward_amounts(before, after, reason: int, cfg) -> np.ndarray:
             "kill": gain * after.kills[m],
             "assist": gain * after.assists[m],
             "death": loss * after.died[m],
+            "zone_lead": after.zone_tick[after.team[m]] - after.zone_tick[1 - after.team[m]],
         }
         parts[m, :-1] = [amounts[name] for name in TERM_NAMES[:-1]]
     return parts
