@@ -65,7 +65,7 @@ ORACLES: dict[str, str] = {
     "update_known_since": "env/test_suite_allocation.py::test_known_since_is_the_first_step_of_a_contact",
     "replace_nonfinite": "env/test_classic_layout.py::test_nonfinite_observation_entries_become_zero_and_are_counted",
     **dict.fromkeys(["update_outcome", "reset_returns", "set_done_flags", "accumulate_returns"], REFEREE),
-    **dict.fromkeys(["store_potential", "combine_terms", "term_approach", "term_zone"], REWARD),
+    **dict.fromkeys(["store_potential", "combine_terms", "term_approach", "term_zone", "term_zone_lead"], REWARD),
     **dict.fromkeys(["term_damage", "term_count", "term_death"], REWARD),
     "record_policy": "replay/test_policy_columns.py::test_contact_and_sees_columns_match_start_of_step",
     **dict.fromkeys(["finish_frame", "record_clouds", "record_condition", "record_motion"], FRAMES),
