@@ -23,7 +23,8 @@ LOADED = "() => echelon.state.match !== null && echelon.complete()"
 SETTLED = "() => echelon.settled()"
 PICTURE = """() => new Promise((done) => requestAnimationFrame(() => {
   echelon.redraw();  // the canvas can only be read in the frame of a draw, and a paused match draws nothing by itself
-  done(document.querySelector("canvas.picture").toDataURL());
+  const canvases = document.querySelectorAll("canvas.picture, canvas.picture-overlay");
+  done([...canvases].map((canvas) => canvas.toDataURL()).join(" "));
 }))"""
 FRAMES = """(frames) => new Promise((done) => {
   const on = () => frames-- > 0 ? requestAnimationFrame(on) : done();
@@ -66,7 +67,7 @@ def press_and_wait(page: Any, key: str) -> None:
 
 
 def settled_picture(page: Any) -> str:
-    """Return the canvas of a paused match as a data URL, once camera, meshes and overlays have settled."""
+    """Return picture and overlay of a paused match as data URLs, once camera, meshes and overlays have settled."""
     page.evaluate(SETTLED)
     return page.evaluate(PICTURE)
 

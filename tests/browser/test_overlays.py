@@ -62,7 +62,7 @@ def hit_before_a_border() -> tuple[int, int]:
     raise AssertionError("the match has no hit at the end of a chunk")
 
 
-def test_sensor_ranges_cost_one_draw_call_and_inspector_lists_them(page, address, reach):
+def test_bubbles_cost_one_draw_call_and_inspector_lists_ranges(page, address, reach):
     tick, mech = frame_with(MechFlag.ECM, without=MechFlag.SHUTDOWN)
     open_match(page, address, tick, f"&mech={mech}")
     page.locator(".inspector-state", has_text="ECM").wait_for(state="visible")

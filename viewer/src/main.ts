@@ -37,9 +37,10 @@ const canvas = el("canvas", {
   attributes: { tabindex: "0" },
   aria: { label: "3D view of the match; the table of all mechs (M) lists the same as text" },
 });
+const overlay = el("canvas", { class: "picture-overlay", aria: { hidden: "true" } });
 const problem = new ProblemBanner();
 const options = new URLSearchParams(location.search);
-const screen = new Screen(canvas, parseTier(options.get("quality")), options.has("check"));
+const screen = new Screen(canvas, overlay, parseTier(options.get("quality")), options.has("check"));
 const session = new Session(state, api, (hash) => writeAddress(hash));
 
 const embedded = embeddedReplay();
@@ -61,7 +62,7 @@ const list = new MatchList(
   },
   new Thumbnails(api),
 );
-const matchPage = el("main", { class: "match-page" }, [canvas, hud.root]);
+const matchPage = el("main", { class: "match-page" }, [canvas, overlay, hud.root]);
 const league = new LeaguePage({
   more: () => void session.league.more(),
   setFilter: (filter) => (location.hash = leagueHash(filter)),

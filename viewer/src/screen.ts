@@ -1,6 +1,8 @@
 // The picture: creates the stage for the first match, fits it to the window, and draws the state's match whenever
 // something visible has changed. Without WebGL, or after losing it, it reports the problem.
 
+import { Overlay } from "./render/overlay/canvas";
+import { LETTERS } from "./render/overlay/plates";
 import { Governor, TIERS, type TierName } from "./render/quality";
 import { setTiles } from "./render/plain_shader";
 import type { MeshWorkers } from "./render/terrain";
@@ -12,7 +14,6 @@ import type { MatchState, ViewerState } from "./state";
 const COARSE_STEP = 2; // block size of the first, coarse tiles [texels]
 const CLIP_HZ = 30; // frame rate of clips
 const SOON_MS = 50;
-const LETTERS = '700 36px "Chakra Petch"'; // font of plates and damage numbers
 const REST_MS = 250; // time at rest after which the picture is redrawn at full resolution
 
 /** Rendering statistics. */
@@ -58,13 +59,17 @@ export class Screen {
     scale: 1,
   };
   private size = [0, 0];
+  private readonly overlay: Overlay;
+  private film: { canvas: HTMLCanvasElement; stream: MediaStream } | null = null; // video stream, and its canvas
 
   /** `requested` is the requested tier; `checked` enables shader error checks. */
   constructor(
     private readonly canvas: HTMLCanvasElement,
+    overlay: HTMLCanvasElement,
     private readonly requested: TierName | null,
     private readonly checked: boolean,
   ) {
+    this.overlay = new Overlay(overlay);
     canvas.addEventListener("webglcontextlost", (event) => {
       event.preventDefault();
       this.lost = true;
@@ -137,15 +142,30 @@ export class Screen {
     if (this.view && !this.lost) this.paint(state, this.sharpest);
   }
 
-  /** Return the moment as a PNG; redraws it, since the canvas may have been cleared. */
+  /** Return the moment with its overlay as a PNG; redraws it, since the canvas may have been cleared. */
   picture(state: ViewerState): Promise<Blob | null> {
     this.redraw(state);
-    return new Promise((done) => this.canvas.toBlob(done, "image/png"));
+    const whole = document.createElement("canvas");
+    this.compose(whole);
+    return new Promise((done) => whole.toBlob(done, "image/png"));
   }
 
-  /** Return the canvas as a video stream. */
+  /** Return the pictures with their overlay as a video stream; it ends when its tracks are stopped. */
   stream(): MediaStream {
-    return this.canvas.captureStream(CLIP_HZ);
+    const canvas = document.createElement("canvas");
+    this.compose(canvas);
+    const stream = canvas.captureStream(CLIP_HZ);
+    this.film = { canvas, stream };
+    return stream;
+  }
+
+  /** Draw picture and overlay into a canvas of the overlay's size. */
+  private compose(into: HTMLCanvasElement): void {
+    const { width, height } = this.overlay.canvas;
+    if (into.width !== width || into.height !== height) [into.width, into.height] = [width, height];
+    const brush = into.getContext("2d");
+    brush?.drawImage(this.canvas, 0, 0, width, height);
+    brush?.drawImage(this.overlay.canvas, 0, 0);
   }
 
   /** Return the mech near a point of the canvas, or -1. */
@@ -190,6 +210,8 @@ export class Screen {
     view.draw(state, this.size[0], this.size[1]);
     const { render } = stage.renderer.info;
     Object.assign(this.stats, { calls: render.calls, triangles: render.triangles, clouds: view.smoke, scale });
+    if (this.film?.stream.getTracks().every(({ readyState }) => readyState === "ended")) this.film = null;
+    if (this.film) this.compose(this.film.canvas);
     this.stats.draws++;
     this.stats.frameMs += (performance.now() - began - this.stats.frameMs) * 0.1;
     this.sharp = scale >= this.sharpest;
@@ -205,7 +227,8 @@ export class Screen {
     this.shown = match;
     if (!match) return;
     this.prepare();
-    if (this.stage && this.workers) this.view = new MatchView(this.stage, match, this.workers, TIERS[this.stats.tier]);
+    if (this.stage && this.workers)
+      this.view = new MatchView(this.stage, this.overlay, match, this.workers, TIERS[this.stats.tier]);
   }
 
   /** Create the stage before the match has loaded, since a WebGL context takes time. */

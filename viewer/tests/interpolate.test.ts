@@ -3,9 +3,8 @@
 import { describe, expect, test } from "vitest";
 import { findFlights, flightAt } from "../src/data/flights";
 import { frameAt, hermite, makePoses, sampleMech, samplePoses, scoreAt, smooth } from "../src/interpolate";
-import { EventKind, type Header, MechFlag, type Outcome } from "../src/protocol.gen";
-import { outcomeText, runLabel } from "../src/hud/text";
-import { arrangePlates, mayHavePlate, plateScaleAt, plateScales } from "../src/render/plates";
+import { EventKind, MechFlag } from "../src/protocol.gen";
+import { runLabel } from "../src/hud/text";
 import { cellCoords, cellIndex, mixAngle, voxelPoint, worldPoint, world_from_voxel, wrapAngle } from "../src/spaces";
 import { Vector3 } from "three";
 import { smallReplay } from "./fixtures";
@@ -148,39 +147,6 @@ test("dead mechs keep their position", () => {
   );
   expect(dead.length).toBeGreaterThan(0);
   for (const mech of dead) expect(last.mech.x[(last.frames - 1) * header.mechs + mech]).toBeGreaterThan(0);
-});
-
-describe("nameplates", () => {
-  test("are for all mechs in small matches, for near ones in large battles", () => {
-    expect([mayHavePlate(40, 300), mayHavePlate(200, 10), mayHavePlate(200, 80)]).toEqual([true, true, false]);
-  });
-
-  test("give way to earlier ones only where they overlap", () => {
-    const at = (x: number, y = 0, scale = 1) => ({ x, y, scale });
-    expect(arrangePlates([at(0), at(70), at(0, 30)])).toEqual([0, 0, 0]);
-    expect(arrangePlates([at(0), at(10)])).toEqual([0, 1.1]); // free space above
-    expect(arrangePlates([at(0), at(0, 26), at(10)])).toEqual([0, 0, null]); // no space: another plate is above
-    expect(arrangePlates([at(0), at(0, 0, 0.4)])).toEqual([0, null]); // a small plate fully behind a large one
-    expect(arrangePlates([at(0, 0, 0.1), at(0)])).toEqual([0, 0]); // a small overlap is allowed
-  });
-
-  test("shrink with the number of mechs and grow with proximity", () => {
-    const [few, many] = [plateScales(10), plateScales(40)];
-    expect(many[0]).toBeLessThan(few[0]);
-    expect(many[1]).toBeLessThan(few[1]);
-    expect([1000, 60, 5].map((far) => plateScaleAt(far, few))).toEqual([few[0], 1, few[1]]);
-  });
-});
-
-describe("outcomeText", () => {
-  const header = (blue: string, red: string) => ({ teams: [{ name: blue }, { name: red }] }) as unknown as Header;
-  const won = { winner: 1, reason: "elimination" } as unknown as Outcome;
-
-  test("names the winner, and its side if both teams share a name", () => {
-    expect(outcomeText(header("hard", "expert"), won).headline).toBe("expert wins");
-    expect(outcomeText(header("expert", "expert"), won).headline).toBe("Red (expert) wins");
-    expect(outcomeText(header("", ""), won).headline).toBe("Red wins");
-  });
 });
 
 test("runLabel omits the leading timestamp", () => {

@@ -7,7 +7,10 @@ import { leagueHash } from "../routes";
 import type { LeagueState } from "../state";
 import { clockText } from "../timeline";
 import { el, setText } from "./dom";
+import { pointsText } from "./score_text";
 import { END_LABELS } from "./text";
+
+const pointsOf = (points: number | null | undefined) => (typeof points === "number" ? pointsText(points) : "");
 
 /** Actions of the list. */
 export interface LeagueMatchActions {
@@ -190,7 +193,7 @@ function matchRow(match: LeagueMatch, entry: string): HTMLElement {
         title: match[team],
         attributes: { href: leagueHash({ entry: match[team] }) },
       }),
-      el("b", { text: match[`score_${team}`]?.toFixed(1) ?? "", title: "zone score" }),
+      el("b", { text: pointsOf(match[`score_${team}`]), title: "zone score" }),
     ]);
   const end = match.winner === "draw" ? `draw, ${matchEndText(match)}` : matchEndText(match);
   return el("li", { class: "match-row" }, [

@@ -8,6 +8,7 @@ import { fill, replaceChanged } from "./league_matches";
 import { ICONS, el, icon, setText } from "./dom";
 import { brand, pageLinks } from "./page_header";
 import type { Thumbnails } from "./thumbnails";
+import { pointsText } from "./score_text";
 import { END_LABELS, runLabel } from "./text";
 
 const TICK_HZ = 20; // tick rate of summaries, which do not carry it
@@ -111,7 +112,7 @@ class Card {
     this.teams.forEach(({ row, alive, score }, team) => {
       row.classList.toggle("won", match.winner === team);
       setText(alive, `${match.alive?.[team] ?? 0}`);
-      setText(score, (match.score?.[team] ?? 0).toFixed(1));
+      setText(score, pointsText(match.score?.[team] ?? 0));
     });
     const result = match.live
       ? "live"

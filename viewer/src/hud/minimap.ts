@@ -113,7 +113,8 @@ export class Minimap {
     const { poses } = match;
     if (Number.isNaN(poses.tick)) return;
     brush.save();
-    for (const { mech, kind, radius } of sensorRanges(match, this.state.selected)) {
+    const ranges = sensorRanges(match, this.state.selected);
+    for (const { mech, kind, radius } of ranges.filter((range) => range.mech === this.state.selected)) {
       const { colour, dash, gap } = RANGE_STYLES[kind];
       brush.beginPath();
       brush.arc(poses.x[mech], poses.y[mech], radius, 0, 2 * Math.PI);

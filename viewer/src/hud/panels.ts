@@ -7,7 +7,7 @@ import { TIER_NAMES } from "../render/quality";
 import { Chart } from "./charts";
 import { ICONS, button, el, icon, setText } from "./dom";
 import { GAUGES, tableRow } from "./mech_report";
-import { outcomeText } from "./text";
+import { resultText } from "./score_text";
 
 /** Create a panel with a title and a close button. */
 function frame(name: string, title: string, onClose: () => void): { root: HTMLElement; body: HTMLElement } {
@@ -162,21 +162,17 @@ export class TablePanel {
 /** The result, shown when the cursor reaches the end of a finished match. */
 export class Banner {
   private readonly headline = el("strong");
-  private readonly reason = el("span");
-  readonly root = el("section", { class: "banner", attributes: { role: "status" } }, [this.headline, this.reason]);
+  private readonly details = el("span");
+  readonly root = el("section", { class: "banner", attributes: { role: "status" } }, [this.headline, this.details]);
 
   update(state: ViewerState, match: MatchState): void {
     const { outcome, live } = match.index;
     const over = outcome !== null && !live && outcome.winner >= 0 && state.tick >= control.lastTick(match) - 1;
     this.root.hidden = !over;
     if (!over) return;
-    const { score, alive } = outcome;
-    const text = outcomeText(match.header, outcome);
-    setText(this.headline, text.headline);
-    setText(
-      this.reason,
-      `${text.reason} · ${score[0].toFixed(1)} to ${score[1].toFixed(1)} · ${alive[0]} to ${alive[1]} alive`,
-    );
+    const { headline, details } = resultText(match.header, outcome);
+    setText(this.headline, headline);
+    setText(this.details, details);
     this.root.dataset.winner = ["blue", "red", "draw"][outcome.winner];
   }
 }

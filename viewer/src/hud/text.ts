@@ -2,7 +2,7 @@
 
 import { emissionOf } from "../data/sensor_ranges";
 import { RANGE_STYLES } from "../palette";
-import { EventKind, type Header, MechFlag, type Outcome } from "../protocol.gen";
+import { EventKind, type Header, MechFlag } from "../protocol.gen";
 import type { ViewerState } from "../state";
 import { type Marker, clockText } from "../timeline";
 
@@ -11,11 +11,13 @@ export function mechName(header: Header, mech: number): string {
   return header.roster[mech]?.name ?? "hazard";
 }
 
-const SIDES = ["Blue", "Red"];
+export const SIDES = ["Blue", "Red"] as const;
+const LEVEL_PREFIX = "heuristic:"; // of scripted levels in files
 
-/** Return the name of a team from the header, else its colour. */
-export function teamName(header: Header, team: number): string {
-  return header.teams[team]?.name || SIDES[team];
+/** Return the name of a team from the header, "bot: medium" for a scripted level, else its colour. */
+export function teamName({ teams }: Header, team: number): string {
+  const { name = "", level = "" } = teams[team] ?? {};
+  return level ? `bot: ${level.replace(LEVEL_PREFIX, "")}` : name || SIDES[team];
 }
 
 /** Return the name of a team, with its colour if both teams have the same name. */
@@ -98,17 +100,3 @@ export const END_LABELS: Record<string, string> = {
   time_up: "time up",
   "": "",
 };
-
-const REASONS: Record<string, string> = {
-  zone_control: "by holding the zone",
-  elimination: "by elimination",
-  time_up: "at the time limit",
-};
-
-/** Return a result as headline and reason. */
-export function outcomeText(header: Header, outcome: Outcome): { headline: string; reason: string } {
-  const reason = REASONS[outcome.reason] ?? "";
-  if (outcome.winner === 0 || outcome.winner === 1)
-    return { headline: `${sideName(header, outcome.winner)} wins`, reason };
-  return { headline: outcome.winner === 2 ? "Draw" : "Undecided", reason: outcome.winner === 2 ? reason : "" };
-}

@@ -11,7 +11,7 @@ import { POINT_DEFENCE, WEAPONS, type WeaponAppearance } from "../palette";
 import { EventKind, HitFlag, type Header, WEAPON_NAMES, type WeaponName } from "../protocol.gen";
 import { worldPoint } from "../spaces";
 import type { Mechs } from "./mechs";
-import type { DamageNumbers } from "./damage_numbers";
+import type { DamageNumbers } from "./overlay/damage_numbers";
 import { hashRandom } from "./random";
 import { BeamKind, type Beams, SpriteKind, type Sprites } from "./quads";
 
@@ -318,7 +318,7 @@ export class Effects {
       const shown = hitGroupAt(hitGroup, tick, hz);
       if (!shown) continue;
       const place = sampleMech(chunk, hitGroup.whom, Math.min(tick, hitGroup.ticks[hitGroup.ticks.length - 1]), hz);
-      this.pools.numbers.add(centreOf(place, target), hitGroup, shown, drawn[hitGroup.whom]);
+      this.pools.numbers.add([place.x, place.y, place.z], hitGroup, shown, drawn[hitGroup.whom]);
     }
   }
 

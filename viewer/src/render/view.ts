@@ -17,14 +17,15 @@ import { CameraRig } from "./camera";
 import { Clouds } from "./clouds";
 import { Debris } from "./debris";
 import { type EffectPools, Effects, WINDOW_S } from "./effects";
-import { drawLinks, drawPath } from "./links";
-import { Markers } from "./markers";
 import { type MechMoment, Mechs } from "./mechs";
-import { DamageNumbers } from "./damage_numbers";
+import { Annotations } from "./overlay/annotations";
+import type { Overlay } from "./overlay/canvas";
+import { DamageNumbers } from "./overlay/damage_numbers";
+import type { Heights } from "./overlay/lines";
 import { SoftShadows } from "./plain_mechs";
 import { Beams, Sprites } from "./quads";
 import type { Tier } from "./quality";
-import { SensorRanges } from "./sensor_ranges";
+import { Bubbles } from "./bubbles";
 import { drawRounds } from "./rounds";
 import { voxelPoint, worldPoint } from "../spaces";
 import type { Stage } from "./stage";
@@ -46,26 +47,28 @@ export class MatchView {
   readonly rig: CameraRig;
   private readonly mechs: Mechs;
   private readonly shadows: SoftShadows;
-  private readonly markers: Markers;
+  private readonly annotations: Annotations;
   private readonly zone: ZoneRing;
   private readonly pools: EffectPools;
   private readonly effects: Effects;
   private readonly clouds: Clouds;
-  private readonly ranges: SensorRanges;
+  private readonly bubbles: Bubbles;
   private readonly moment: MechMoment;
   private readonly drawn: Float32Array; // opacity of each model: its visibility, 0 in first person
-  private overlay: GroundOverlay | null = null;
-  private way: { from: string; cells: [number, number][] } = { from: "", cells: [] };
+  private ground: GroundOverlay | null = null;
+  private path: { from: string; cells: [number, number][] } = { from: "", cells: [] };
   private edits = 0; // number of voxel changes
   private reducedMotion = false; // whether the user prefers reduced motion
   /** Last moment with a chunk: tick, chunk, number of chunks its effects are drawn from. */
   private at: readonly [number, Chunk | null, number] = [0, null, 0];
   private terrain: Terrain | null = null;
+  private heights: Heights = { values: new Uint8Array(0), size: [0, 0, 0] }; // of the initial map
   private debris: Debris | null = null;
   private voxels: VoxelField | null = null;
 
   constructor(
     private readonly stage: Stage,
+    private readonly overlay: Overlay,
     private readonly match: MatchState,
     private readonly workers: MeshWorkers,
     private tier: Tier,
@@ -74,12 +77,12 @@ export class MatchView {
     this.rig = new CameraRig(stage.camera);
     this.mechs = new Mechs(header, stage.plain);
     this.shadows = new SoftShadows(stage.plain, header, this.mechs);
-    this.markers = new Markers(header, this.mechs);
     this.zone = new ZoneRing(header.zone);
     this.pools = { beams: new Beams(), sprites: new Sprites(), numbers: new DamageNumbers(header.mechs) };
     this.effects = new Effects(header, this.mechs, this.pools);
+    this.annotations = new Annotations(overlay, match, this.mechs, this.pools.numbers);
     this.clouds = new Clouds(stage.plain);
-    this.ranges = new SensorRanges(header.mechs, this.mechs);
+    this.bubbles = new Bubbles(header.mechs, this.mechs);
     this.drawn = new Float32Array(header.mechs);
     this.moment = {
       seconds: 0,
@@ -115,7 +118,7 @@ export class MatchView {
       state.showBars,
       state.camera.mode,
       this.terrain?.version,
-      this.overlay?.version,
+      this.ground?.version,
       state.fog,
       state.layer,
       state.showLinks,
@@ -123,24 +126,21 @@ export class MatchView {
   }
 
   private objects() {
-    const { beams, sprites, numbers } = this.pools;
+    const { beams, sprites } = this.pools;
     return [
       ...this.mechs.meshes,
-      this.markers.signs,
-      this.markers.plates,
       this.zone.mesh,
       this.shadows.mesh,
       this.clouds.mesh,
-      this.ranges.mesh,
+      this.bubbles.mesh,
       beams.mesh,
       sprites.mesh,
-      numbers.mesh,
     ];
   }
 
   /** Whether the ground overlay is up to date. */
   get overlaySettled(): boolean {
-    return this.overlay?.settled ?? true;
+    return this.ground?.settled ?? true;
   }
 
   /** Number of smoke clouds drawn. */
@@ -179,9 +179,9 @@ export class MatchView {
     const { size } = header.world;
     this.voxels = new VoxelField(scenery.appearances, size, appearanceTable(header.materials));
     this.terrain = new Terrain(this.workers, scenery, size, this.stage.plain);
-    this.overlay = new GroundOverlay(this.match, this.workers.baker);
+    this.ground = new GroundOverlay(this.match, this.workers.baker);
     this.debris = new Debris(scenery.appearances, size, header.tick_hz);
-    this.ranges.setHeights(occluderHeights(this.voxels.appearances, size), size); // of the initial map
+    this.heights = { values: occluderHeights(this.voxels.appearances, size), size };
     this.terrain.meshAll(this.voxels.appearances);
     this.terrain.setPatterns(this.tier.patterns, this.voxels.appearances);
     this.stage.scene.add(...this.terrain.meshes, this.debris.mesh);
@@ -193,7 +193,7 @@ export class MatchView {
     this.reducedMotion = reducedMotion;
     this.buildTerrain();
     const high = state.selected >= 0 ? this.mechs.height(state.selected) : 3;
-    if (this.overlay && this.voxels) this.overlay.update(state, this.voxels.appearances, this.edits);
+    if (this.ground && this.voxels) this.ground.update(state, this.voxels.appearances, this.edits);
     return this.rig.update(state, elapsed, high, this.voxels?.appearances ?? null, reducedMotion);
   }
 
@@ -208,15 +208,32 @@ export class MatchView {
     const seconds = state.tick / match.header.tick_hz;
     if (this.terrain) {
       this.terrain.setView(seconds, this.stage.camera, this.cutTarget(state));
-      this.terrain.setOverlay(this.overlay && GroundOverlay.isEnabled(state) ? this.overlay.texture : null);
+      this.terrain.setOverlay(this.ground && GroundOverlay.isEnabled(state) ? this.ground.texture : null);
     }
     const inside = state.camera.mode === "first" ? state.selected : -1;
     match.shown.forEach((share, mech) => (this.drawn[mech] = mech === inside ? 0 : share));
     this.stage.setClearDistance(voxelPoint(this.stage.camera.position, eye).distanceTo(this.rig.focus));
-    if (match.chunk) this.drawMoment(state, match.chunk, seconds, width, height);
-    this.markers.plates.visible = state.showBars;
-    this.markers.update(match.poses, this.drawn, state.selected, width, height, this.stage.camera);
+    if (match.chunk) this.drawMoment(state, match.chunk, seconds);
     this.stage.render();
+    this.annotate(state, width, height);
+  }
+
+  /** Draw the overlay. */
+  private annotate(state: ViewerState, width: number, height: number): void {
+    const { chunk } = this.match;
+    const { camera } = this.stage;
+    this.overlay.begin(width, height, camera);
+    if (!chunk) return;
+    voxelPoint(camera.position, eye);
+    this.annotations.draw(state, {
+      chunk,
+      camera,
+      eye: [eye.x, eye.y, eye.z],
+      drawn: this.drawn,
+      hits: this.effects.hits,
+      path: this.pathOf(state),
+      heights: this.heights,
+    });
   }
 
   /** Return the point that terrain is cut away in front of: the selected mech seen from outside, else null. */
@@ -227,7 +244,7 @@ export class MatchView {
     return cut.set(x[selected], y[selected], z[selected] + this.mechs.height(selected) * 0.35);
   }
 
-  private drawMoment(state: ViewerState, chunk: Chunk, seconds: number, width: number, height: number): void {
+  private drawMoment(state: ViewerState, chunk: Chunk, seconds: number): void {
     const { match, moment } = this;
     const { beams, sprites, numbers } = this.pools;
     this.editTerrain(chunk, state.tick);
@@ -239,17 +256,10 @@ export class MatchView {
     this.effects.draw(recent, state.tick, match.shown, this.drawn);
     this.effects.drawWrecks(match.poses, moment.deaths);
     drawRounds(recent, match.header, state.tick, match.shown, this.pools);
-    if (state.showLinks) drawLinks(match, chunk, state.tick, state.selected, state.camera.mode === "first", beams);
-    if (state.layer === "ways" && state.selected >= 0 && isShown(match, state.selected)) this.drawPath(state.selected);
     this.mechs.update(match.poses, moment, voxelPoint(this.stage.camera.position, eye));
     this.zone.update(chunk, state.tick, seconds);
-    this.ranges.update(
-      sensorRanges(match, state.selected),
-      match.poses,
-      this.drawn,
-      state.showLinks,
-      this.reducedMotion ? 0 : seconds,
-    );
+    const emissions = sensorRanges(match, -1);
+    this.bubbles.update(emissions, match.poses, this.drawn, this.reducedMotion ? 0 : seconds);
     this.debris?.update(recent, state.tick);
     const smoke = cloudsAt(chunk, match.header, state.tick);
     this.shadows.update(match.poses, this.drawn, smoke, this.voxels?.appearances ?? null, !this.tier.patterns);
@@ -261,7 +271,6 @@ export class MatchView {
       match.header.world.size,
     );
     for (const pool of [beams, sprites]) pool.finish();
-    numbers.finish(this.stage.camera, width, height);
   }
 
   /** Return the centre of the selected mech in world space, null if it is not drawn. */
@@ -279,20 +288,19 @@ export class MatchView {
     return this.match.poses.alive[mech] < 0.5 && this.match.header.roster[mech].present ? 2 : -1;
   }
 
-  /** Draw the selected mech's path to the zone. */
-  private drawPath(mech: number): void {
+  /** Return the selected mech's path to the zone, empty unless the overlay of paths is chosen. */
+  private pathOf({ layer, selected }: ViewerState): readonly (readonly [number, number])[] {
     const { voxels, match } = this;
-    if (!voxels) return;
+    if (!voxels || layer !== "ways" || selected < 0 || !isShown(match, selected)) return [];
     const { poses, header } = match;
     const { size } = header.world;
-    const heights = floorHeights(voxels.appearances, size);
-    const from = `${Math.floor(poses.x[mech])} ${Math.floor(poses.y[mech])} ${this.terrain?.version}`;
-    if (from !== this.way.from)
-      this.way = {
-        from,
-        cells: pathToZone(zoneDistances(header.zone, heights, size), heights, size, poses.x[mech], poses.y[mech]),
-      };
-    drawPath(this.way.cells, (x, y) => heights[Math.floor(x) + Math.floor(y) * size[0]], this.pools.beams);
+    const from = `${Math.floor(poses.x[selected])} ${Math.floor(poses.y[selected])} ${this.terrain?.version}`;
+    if (from !== this.path.from) {
+      const floors = floorHeights(voxels.appearances, size);
+      const distances = zoneDistances(header.zone, floors, size);
+      this.path = { from, cells: pathToZone(distances, floors, size, poses.x[selected], poses.y[selected]) };
+    }
+    return this.path.cells;
   }
 
   private editTerrain(chunk: Chunk, tick: number): void {
@@ -334,23 +342,22 @@ export class MatchView {
   }
 
   dispose(): void {
+    this.overlay.clear();
     this.stage.scene.remove(...this.objects());
     if (this.terrain) this.stage.scene.remove(...this.terrain.meshes);
     if (this.debris) this.stage.scene.remove(this.debris.mesh);
-    const { beams, sprites, numbers } = this.pools;
+    const { beams, sprites } = this.pools;
     for (const part of [
       this.mechs,
       this.shadows,
-      this.markers,
       this.zone,
       this.clouds,
-      this.ranges,
+      this.bubbles,
       this.terrain,
       this.debris,
-      this.overlay,
+      this.ground,
       beams,
       sprites,
-      numbers,
     ])
       part?.dispose();
   }

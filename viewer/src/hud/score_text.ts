@@ -1,0 +1,81 @@
+// The score in words: the goal, who holds the zone and how long until that wins, points, living mechs, and the result.
+// One rounding of points everywhere. Pure.
+
+import { frameAt, scoreAt } from "../interpolate";
+import type { Chunk } from "../data/replay";
+import type { Header, Outcome } from "../protocol.gen";
+import { clockText } from "../timeline";
+import { SIDES } from "./text";
+
+/** Who is in the zone: no mech, one team, or both. */
+export type Hold = "none" | "blue" | "red" | "both";
+
+const HOLDS: readonly Hold[] = ["none", "blue", "red", "both"];
+const PER_SECOND = 1; // points of a team that is alone in the zone
+
+/** Return zone points as text. */
+export function pointsText(points: number): string {
+  // rounded down, so that a team never seems to have won before it has
+  return (Math.floor(points * 10 + 1e-3) / 10).toFixed(1);
+}
+
+/** Return a number without a needless fraction. */
+function plainNumber(value: number): string {
+  return Number(value.toFixed(1)).toString();
+}
+
+/** Return how a match is won. */
+export function goalText({ score_to_win, duration_s }: Header): string {
+  const [points, end] = [plainNumber(score_to_win), clockText(duration_s)];
+  return `First to ${points} zone points or last team alive; most points at ${end}`;
+}
+
+/** Return who is in the zone at a tick. */
+export function holdAt(chunk: Chunk, tick: number): Hold {
+  const { frame } = frameAt(chunk, tick);
+  return HOLDS[(chunk.tonnage[frame * 2] > 0 ? 1 : 0) + (chunk.tonnage[frame * 2 + 1] > 0 ? 2 : 0)];
+}
+
+/** Return who holds the zone, and in how many seconds that wins if there is time for it. */
+export function zoneText(header: Header, chunk: Chunk, tick: number): string {
+  const hold = holdAt(chunk, tick);
+  if (hold === "none") return "Zone empty";
+  if (hold === "both") return "Zone contested";
+  const team = hold === "blue" ? 0 : 1;
+  const seconds = (header.score_to_win - scoreAt(chunk, tick)[team]) / PER_SECOND;
+  const left = header.duration_s - tick / header.tick_hz;
+  const wins = seconds > 0.05 && seconds <= left;
+  return `${SIDES[team]} holds the zone${wins ? `: wins in ${Math.ceil(seconds - 0.05)} s` : ""}`;
+}
+
+/** Return who leads by how many points, "" for equal points; rounded like the points. */
+export function leadText([blue, red]: readonly [number, number]): string {
+  const lead = Number(pointsText(blue)) - Number(pointsText(red));
+  return lead === 0 ? "" : `${SIDES[lead > 0 ? 0 : 1]} leads by ${Math.abs(lead).toFixed(1)}`;
+}
+
+/** Return how many mechs of a team live. */
+export function aliveText(alive: number, all: number): string {
+  return all > 10 ? `${alive} of ${all} alive` : `${alive} alive`;
+}
+
+const ENDINGS: Record<string, string> = {
+  zone_control: "by holding the zone",
+  elimination: "by elimination",
+  time_up: "at the time limit",
+};
+
+/** Return a result as headline and explanation, e.g. "Red wins by elimination at 0:34" and "zone 5.4 to 9.8, …". */
+export function resultText({ tick_hz }: Header, outcome: Outcome): { headline: string; details: string } {
+  const { winner, reason, ticks, score, alive, hp } = outcome;
+  const decided = winner === 0 || winner === 1;
+  const ending = ENDINGS[reason] ? ` ${ENDINGS[reason]}` : "";
+  const headline = decided ? `${SIDES[winner]} wins${ending}` : winner === 2 ? `Draw${ending}` : "Undecided";
+  const byHealth = reason === "time_up" && decided && pointsText(score[0]) === pointsText(score[1]);
+  const parts = [
+    `zone ${pointsText(score[0])} to ${pointsText(score[1])}`,
+    ...(byHealth ? [`health ${Math.round(hp[0])} to ${Math.round(hp[1])}`] : []),
+    `${alive[0]} to ${alive[1]} alive`,
+  ];
+  return { headline: `${headline} at ${clockText(ticks / tick_hz)}`, details: parts.join(", ") };
+}

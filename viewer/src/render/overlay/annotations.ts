@@ -1,0 +1,239 @@
+// Everything drawn on the overlay for one match: ground symbols, ranges and lines, damage numbers, and labels. Labels
+// are placed by priority within the part of the picture that no panel covers.
+
+import type { PerspectiveCamera } from "three";
+import type { Chunk } from "../../data/replay";
+import { type SensorRange, sensorRanges } from "../../data/sensor_ranges";
+import { type Pack, packsOf } from "../../data/packs";
+import { zoneText } from "../../hud/score_text";
+import { teamName } from "../../hud/text";
+import { TEAMS } from "../../palette";
+import type { MatchState, ViewerState } from "../../state";
+import { linksOf } from "../links";
+import type { Mechs } from "../mechs";
+import type { Overlay } from "./canvas";
+import type { DamageNumbers } from "./damage_numbers";
+import { type Box, type Label, isBattle, mostPlates, placeLabels } from "./layout";
+import { type Heights, drawLinks, drawPath, drawRings } from "./lines";
+import { type Painter, caption, nameHeight, nameplate, packLabel } from "./plates";
+import { drawSigns } from "./signs";
+
+const ABOVE = 0.75; // height of a nameplate above a mech's head [vox]
+const CAPTIONS_S = 5; // time at the start in which the teams are named in the picture [s]
+const FIGHTS_S = 3; // time after a hit for which a mech counts as fighting [s]
+const HIDDEN = 0.8; // opacity of the nameplates of mechs behind walls
+const ZONE_CSS = "#e8edf2";
+const ZONE_PX = 12;
+const STEP = 1; // search step along a line of sight [vox]
+
+/** What the overlay shows beside the state. */
+export interface AnnotationMoment {
+  readonly chunk: Chunk;
+  readonly camera: PerspectiveCamera;
+  readonly eye: readonly [number, number, number]; // position of the camera in voxel space
+  readonly drawn: Float32Array; // opacity of each mech's model
+  readonly hits: Float64Array; // time since each mech was last hit [s], Infinity for never
+  readonly path: readonly (readonly [number, number])[]; // path of the selected mech, empty for none
+  readonly heights: Heights; // of the map's columns
+}
+
+/** A label before it has a place. */
+interface Candidate extends Label {
+  readonly painter: Painter;
+}
+
+/** The overlay of one match. */
+export class Annotations {
+  private readonly packs: readonly Pack[];
+
+  constructor(
+    private readonly overlay: Overlay,
+    private readonly match: MatchState,
+    private readonly mechs: Mechs,
+    private readonly numbers: DamageNumbers,
+  ) {
+    this.packs = packsOf(match.header);
+  }
+
+  /** Draw the state's moment; `begin` of the overlay has been called. */
+  draw(state: ViewerState, moment: AnnotationMoment): void {
+    const { overlay, match } = this;
+    const { selected } = state;
+    const living = this.living(moment);
+    const hidden = this.hiddenMechs(living, moment);
+    if (state.showLinks) {
+      drawRings(overlay, this.ownRanges(selected), match.poses, moment.heights);
+      drawLinks(overlay, linksOf(match, moment.chunk, state.tick, selected, state.camera.mode === "first"));
+    }
+    drawPath(overlay, moment.path, moment.heights);
+    drawSigns(overlay, moment.camera, match, this.mechs, living, selected, (mech) => hidden.has(mech));
+    this.numbers.draw(overlay);
+    if (state.showBars) this.drawLabels(state, moment, living, hidden);
+  }
+
+  private living({ drawn }: AnnotationMoment): number[] {
+    const { poses, header } = this.match;
+    return header.roster
+      .map((_, mech) => mech)
+      .filter((mech) => header.roster[mech].present && poses.alive[mech] > 0.5 && drawn[mech] > 0.5);
+  }
+
+  private ownRanges(selected: number): SensorRange[] {
+    return selected < 0 ? [] : sensorRanges(this.match, selected).filter(({ mech }) => mech === selected);
+  }
+
+  /** Return the mechs whose heads are behind columns of the map. */
+  private hiddenMechs(living: readonly number[], { eye, heights }: AnnotationMoment): Set<number> {
+    const { x, y, z } = this.match.poses;
+    const [ex, ey, ez] = eye;
+    return new Set(
+      living.filter((mech) => isBlocked(heights, x[mech], y[mech], z[mech] + this.mechs.height(mech) / 2, ex, ey, ez)),
+    );
+  }
+
+  private drawLabels(
+    state: ViewerState,
+    moment: AnnotationMoment,
+    living: readonly number[],
+    hidden: ReadonlySet<number>,
+  ): void {
+    const { width, height, brush } = this.overlay;
+    const { left, top, right, bottom } = state.insets;
+    const area: Box = { left: left + 4, top: top + 4, right: width - right - 4, bottom: height - bottom - 4 };
+    const battle = isBattle(living.length);
+    const candidates = [
+      ...this.selectedPlate(state.selected, living, moment, hidden),
+      ...(state.tick < CAPTIONS_S * this.match.header.tick_hz ? this.teamCaptions(living) : []),
+      ...(battle ? this.packLabels(living, state.selected, moment) : []),
+      ...this.plates(state.selected, living, moment, hidden, battle),
+      ...this.zoneCaption(state, moment),
+    ];
+    const boxes = placeLabels(candidates, area);
+    // the most important on top
+    for (let i = candidates.length - 1; i >= 0; i--) {
+      const box = boxes[i];
+      if (box) candidates[i].painter.paint(brush, box);
+    }
+  }
+
+  private selectedPlate(
+    selected: number,
+    living: readonly number[],
+    moment: AnnotationMoment,
+    hidden: ReadonlySet<number>,
+  ): Candidate[] {
+    return living.includes(selected) ? this.plate(selected, moment, true, hidden) : [];
+  }
+
+  /** Return the plates of the mechs that matter most: those that fight, then the nearest; in battles of its pack. */
+  private plates(
+    selected: number,
+    living: readonly number[],
+    moment: AnnotationMoment,
+    hidden: ReadonlySet<number>,
+    battle: boolean,
+  ): Candidate[] {
+    const { header } = this.match;
+    const most = mostPlates(living.length);
+    const pack = selected >= 0 ? header.roster[selected] : null;
+    const ranked = living
+      .filter((mech) => mech !== selected)
+      .map((mech) => {
+        const own = pack !== null && header.roster[mech].team === pack.team && header.roster[mech].pack === pack.pack;
+        const fights = moment.hits[mech] < FIGHTS_S;
+        return { mech, rank: own ? 0 : fights ? 1 : 2, far: this.farOf(mech, moment) };
+      })
+      .filter(({ rank }) => !battle || rank < 2)
+      .sort((a, b) => a.rank - b.rank || a.far - b.far);
+    return ranked.slice(0, most).flatMap(({ mech }) => this.plate(mech, moment, false, hidden));
+  }
+
+  private farOf(mech: number, { eye }: AnnotationMoment): number {
+    const { x, y, z } = this.match.poses;
+    return Math.hypot(x[mech] - eye[0], y[mech] - eye[1], z[mech] - eye[2]);
+  }
+
+  private plate(mech: number, moment: AnnotationMoment, selected: boolean, hidden: ReadonlySet<number>): Candidate[] {
+    const { poses } = this.match;
+    const spot = this.overlay.project(
+      poses.x[mech],
+      poses.y[mech],
+      poses.z[mech] + this.mechs.height(mech) / 2 + ABOVE,
+    );
+    if (!spot) return [];
+    const alpha = (hidden.has(mech) ? HIDDEN : 1) * moment.drawn[mech];
+    const painter = nameplate(this.match, mech, nameHeight(spot.far), selected, alpha);
+    return [{ ...spot, width: painter.width, height: painter.height, painter }];
+  }
+
+  /** Return the labels of packs with living mechs: the selected one, then those that fight, then the nearest. */
+  private packLabels(living: readonly number[], selected: number, moment: AnnotationMoment): Candidate[] {
+    const alive = new Set(living);
+    const { poses } = this.match;
+    const found = this.packs.flatMap((pack) => {
+      const members = pack.mechs.filter((mech) => alive.has(mech));
+      if (members.length === 0) return [];
+      const mean = (column: Float32Array) => members.reduce((sum, mech) => sum + column[mech], 0) / members.length;
+      const spot = this.overlay.project(mean(poses.x), mean(poses.y), mean(poses.z) + 3);
+      if (!spot) return [];
+      const fights = members.some((mech) => moment.hits[mech] < FIGHTS_S);
+      const painter = packLabel(pack.team, pack.mark, members.length, pack.mechs.length, fights);
+      const rank = pack.mechs.includes(selected) ? 0 : fights ? 1 : 2;
+      return [{ ...spot, width: painter.width, height: painter.height, painter, rank }];
+    });
+    return found.sort((a, b) => a.rank - b.rank || a.far - b.far);
+  }
+
+  /** Return the names of the teams over their mechs. */
+  private teamCaptions(living: readonly number[]): Candidate[] {
+    const { header, poses } = this.match;
+    return ([0, 1] as const).flatMap((team) => {
+      const spots = living
+        .filter((mech) => header.roster[mech].team === team)
+        .map((mech) => this.overlay.project(poses.x[mech], poses.y[mech], poses.z[mech]))
+        .filter((spot) => spot !== null);
+      if (spots.length === 0) return [];
+      const x = spots.reduce((sum, spot) => sum + spot.x, 0) / spots.length;
+      const painter = caption(teamName(header, team), TEAMS[team].css);
+      // below the mechs, whose plates are above them
+      const y = Math.max(...spots.map((spot) => spot.y)) + painter.height + 14;
+      return [{ x, y, width: painter.width, height: painter.height, painter }];
+    });
+  }
+
+  private zoneCaption(state: ViewerState, { chunk }: AnnotationMoment): Candidate[] {
+    const { header } = this.match;
+    const [x, y, radius] = header.zone;
+    const [centre, ...edge] = [
+      [0, 0],
+      [radius, 0],
+      [-radius, 0],
+      [0, radius],
+      [0, -radius],
+    ].map(([dx, dy]) => this.overlay.project(x + dx, y + dy, 0));
+    if (!centre || edge.some((spot) => spot === null)) return [];
+    const painter = caption(zoneText(header, chunk, state.tick), ZONE_CSS, ZONE_PX);
+    const below = Math.max(...edge.map((spot) => spot?.y ?? 0)) + painter.height + 2;
+    return [{ x: centre.x, y: below, width: painter.width, height: painter.height, painter }];
+  }
+}
+
+/** Return whether a column of the map stands between two points. */
+function isBlocked(
+  { values, size }: Heights,
+  x: number,
+  y: number,
+  z: number,
+  toX: number,
+  toY: number,
+  toZ: number,
+): boolean {
+  const steps = Math.ceil(Math.hypot(toX - x, toY - y, toZ - z) / STEP);
+  const [dx, dy, dz] = [(toX - x) / steps, (toY - y) / steps, (toZ - z) / steps];
+  for (let step = 1; step < steps; step++) {
+    const [atX, atY, atZ] = [x + dx * step, y + dy * step, z + dz * step];
+    if (atX < 0 || atY < 0 || atX >= size[0] || atY >= size[1] || atZ > size[2]) return false;
+    if (values[Math.floor(atX) + Math.floor(atY) * size[0]] > atZ) return true;
+  }
+  return false;
+}

@@ -1,0 +1,111 @@
+// The overlay: a canvas above the 3D picture, always at the resolution of the display, whatever that of the picture.
+// Points are given in voxel space and projected with the camera of the picture.
+
+import { Matrix4, type PerspectiveCamera } from "three";
+import type { Point } from "../../framing";
+import { world_from_voxel } from "../../spaces";
+
+const SHARPEST = 2; // most pixels per CSS pixel
+const NEAREST = 0.3; // distance before the camera at which lines are cut [vox]
+
+/** A point on the canvas. */
+export interface Spot {
+  x: number; // [CSS px]
+  y: number; // downward [CSS px]
+  far: number; // distance before the camera [vox]
+}
+
+/** The canvas of one window, and the projection of the current picture. */
+export class Overlay {
+  readonly brush: CanvasRenderingContext2D;
+  width = 1; // [CSS px]
+  height = 1; // [CSS px]
+  private readonly clip = new Matrix4();
+
+  constructor(readonly canvas: HTMLCanvasElement) {
+    const brush = canvas.getContext("2d");
+    if (!brush) throw new Error("no 2D canvas");
+    this.brush = brush;
+  }
+
+  /** Clear the canvas for a picture of a size [CSS px]. */
+  begin(width: number, height: number, camera: PerspectiveCamera): void {
+    const ratio = Math.min(SHARPEST, Math.max(1, window.devicePixelRatio));
+    [this.width, this.height] = [width, height];
+    const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (this.canvas.width !== across || this.canvas.height !== down)
+      [this.canvas.width, this.canvas.height] = [across, down];
+    this.brush.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.brush.clearRect(0, 0, width, height);
+    this.clip.multiplyMatrices(camera.projectionMatrix, camera.matrixWorldInverse).multiply(world_from_voxel);
+  }
+
+  /** Clear the canvas. */
+  clear(): void {
+    this.brush.clearRect(0, 0, this.width, this.height);
+  }
+
+  /** Return where a point is seen, null behind the camera. */
+  project(x: number, y: number, z: number): Spot | null {
+    const at = this.clipPoint(x, y, z);
+    return at[2] < NEAREST ? null : this.spot(at);
+  }
+
+  /** Return the pixels per voxel at a distance before the camera. */
+  scaleAt(far: number, camera: PerspectiveCamera): number {
+    return (camera.projectionMatrix.elements[5] * this.height) / 2 / Math.max(NEAREST, far);
+  }
+
+  /** Add a line through points to the current path; parts behind the camera are cut off. */
+  trace(points: readonly Point[]): void {
+    let before = this.clipPoint(...points[0]);
+    let drawing = false;
+    for (const point of points.slice(1)) {
+      const at = this.clipPoint(...point);
+      const [near, ahead] = [before[2] >= NEAREST, at[2] >= NEAREST];
+      if (near || ahead) {
+        if (!drawing || !near) this.moveTo(near ? before : cutLine(at, before));
+        this.lineTo(ahead ? at : cutLine(before, at));
+      }
+      drawing = ahead;
+      before = at;
+    }
+  }
+
+  private clipPoint(x: number, y: number, z: number): [number, number, number] {
+    const e = this.clip.elements;
+    return [
+      e[0] * x + e[4] * y + e[8] * z + e[12],
+      e[1] * x + e[5] * y + e[9] * z + e[13],
+      e[3] * x + e[7] * y + e[11] * z + e[15],
+    ];
+  }
+
+  private spot([x, y, far]: readonly [number, number, number]): Spot {
+    return { x: ((x / far + 1) / 2) * this.width, y: ((1 - y / far) / 2) * this.height, far };
+  }
+
+  private moveTo(at: [number, number, number]): void {
+    const { x, y } = this.spot(at);
+    this.brush.moveTo(x, y);
+  }
+
+  private lineTo(at: [number, number, number]): void {
+    const { x, y } = this.spot(at);
+    this.brush.lineTo(x, y);
+  }
+}
+
+/** Return the point between a visible and a hidden one at which a line leaves the view. */
+function cutLine(
+  seen: readonly [number, number, number],
+  hidden: readonly [number, number, number],
+): [number, number, number] {
+  const share = (seen[2] - NEAREST) / (seen[2] - hidden[2]);
+  return [seen[0] + (hidden[0] - seen[0]) * share, seen[1] + (hidden[1] - seen[1]) * share, NEAREST];
+}
+
+/** Return a colour as CSS, with an opacity. */
+export function cssColour(colour: number, alpha = 1): string {
+  return `rgba(${(colour >> 16) & 255}, ${(colour >> 8) & 255}, ${colour & 255}, ${alpha})`;
+}

@@ -1,0 +1,69 @@
+// Placing labels on the screen without overlaps: by priority, each at the first free place near its anchor. Pure.
+
+/** A box on the screen [CSS px]. */
+export interface Box {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
+}
+
+/** A label that stands on its anchor. */
+export interface Label {
+  readonly x: number; // anchor [CSS px]
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+const GAP = 2; // least gap between labels [CSS px]
+/** Places tried: offsets from the anchor in widths to the right and heights upward. */
+const PLACES = [
+  [0, 0],
+  [0, 1],
+  [-0.55, 1],
+  [0.55, 1],
+  [-1, 0],
+  [1, 0],
+  [0, 2],
+  [-1, 1],
+  [1, 1],
+] as const;
+
+const BATTLE = 60; // with more living mechs, packs have labels and few mechs have plates
+const CROWD = 20; // with more living mechs, not all have plates
+const MOST = 24; // most plates in a crowd
+const MOST_IN_BATTLE = 10;
+
+/** Return the most nameplates for a number of living mechs: fewer in large battles. */
+export function mostPlates(living: number): number {
+  return living <= CROWD ? living : living <= BATTLE ? MOST : MOST_IN_BATTLE;
+}
+
+/** Return whether a number of living mechs is a large battle, in which packs are labelled and few lines are drawn. */
+export function isBattle(living: number): boolean {
+  return living > BATTLE;
+}
+
+/** Return whether two boxes are closer than the least gap. */
+export function overlap(a: Box, b: Box): boolean {
+  return a.left < b.right + GAP && b.left < a.right + GAP && a.top < b.bottom + GAP && b.top < a.bottom + GAP;
+}
+
+/** Return the boxes of labels, highest priority first, within an area and off the boxes taken; null without room. */
+export function placeLabels(labels: readonly Label[], area: Box, taken: readonly Box[] = []): (Box | null)[] {
+  const placed = [...taken];
+  return labels.map(({ x, y, width, height }) => {
+    if (x < area.left || x > area.right || y < area.top || y > area.bottom) return null;
+    for (const [right, up] of PLACES) {
+      const middle = x + right * (width + GAP);
+      const left = Math.max(area.left, Math.min(area.right - width, middle - width / 2));
+      const top = Math.max(area.top, y - height - up * (height + GAP));
+      const box = { left, top, right: left + width, bottom: top + height };
+      if (placed.some((other) => overlap(other, box))) continue;
+      placed.push(box);
+      return box;
+    }
+    return null;
+  });
+}

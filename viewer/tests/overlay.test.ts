@@ -1,0 +1,112 @@
+// The overlay: labels do not overlap, fewer of them in crowds, names of at least 11 px, few lines in large battles.
+
+import { describe, expect, test } from "vitest";
+import { packsOf } from "../src/data/packs";
+import type { Chunk } from "../src/data/replay";
+import { type Header, MechFlag } from "../src/protocol.gen";
+import { linksOf } from "../src/render/links";
+import { type Box, type Label, mostPlates, overlap, placeLabels } from "../src/render/overlay/layout";
+import { nameHeight } from "../src/render/overlay/plates";
+import type { MatchState } from "../src/state";
+
+const AREA: Box = { left: 100, top: 50, right: 700, bottom: 450 };
+
+/** Return pseudo-random labels, also beyond the area. */
+function scattered(count: number): Label[] {
+  let seed = 7;
+  const next = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
+  return Array.from({ length: count }, () => ({
+    x: next() * 800,
+    y: next() * 500,
+    width: 30 + 50 * next(),
+    height: 18,
+  }));
+}
+
+describe("placeLabels", () => {
+  test.each([5, 20, 200])("places %i labels without overlaps within the area", (count) => {
+    const taken: Box[] = [{ left: 300, top: 200, right: 420, bottom: 260 }];
+    const boxes = placeLabels(scattered(count), AREA, taken).filter((box) => box !== null);
+    expect(boxes.length).toBeGreaterThan(3);
+    const all = [...taken, ...boxes];
+    for (const [i, a] of all.entries()) for (const b of all.slice(i + 1)) expect(overlap(a, b)).toBe(false);
+    for (const { left, top, right, bottom } of boxes)
+      expect(left >= AREA.left && right <= AREA.right && top >= AREA.top && bottom <= AREA.bottom).toBe(true);
+  });
+
+  test("keeps the first label of a crowd at its anchor and drops labels without room", () => {
+    const crowd = Array.from({ length: 40 }, () => ({ x: 400, y: 300, width: 60, height: 18 }));
+    const boxes = placeLabels(crowd, AREA);
+    expect(boxes[0]).toEqual({ left: 370, top: 282, right: 430, bottom: 300 });
+    expect(boxes.filter((box) => box === null).length).toBeGreaterThan(20);
+  });
+
+  test("drops labels of mechs under the panels", () => {
+    expect(placeLabels([{ x: 90, y: 300, width: 60, height: 18 }], AREA)).toEqual([null]);
+  });
+});
+
+test("names are at least 11 px high at any distance", () => {
+  for (const far of [1, 30, 100, 1000]) expect(nameHeight(far)).toBeGreaterThanOrEqual(11);
+  expect(nameHeight(10)).toBeGreaterThan(nameHeight(100));
+});
+
+test("mostPlates is every living mech in small matches and few in large battles", () => {
+  expect([10, 20, 50, 200].map(mostPlates)).toEqual([10, 20, 24, 10]);
+});
+
+/** A match in which everyone is painted and the first mech knows all others. */
+function knownMatch(mechs: number): { match: MatchState; chunk: Chunk } {
+  const roster = Array.from({ length: mechs }, (_, mech) => ({ team: mech < mechs / 2 ? 0 : 1, present: true }));
+  const all = (value: (mech: number) => number) => Float32Array.from({ length: mechs }, (_, mech) => value(mech));
+  const match = {
+    header: { mechs, roster },
+    poses: {
+      x: all((mech) => mech),
+      y: all(() => 5),
+      z: all(() => 1),
+      flags: all(() => MechFlag.ALIVE | MechFlag.PAINTED),
+    },
+    shown: all(() => 1),
+  } as unknown as MatchState;
+  const words = Math.ceil(mechs / 8);
+  const chunk = {
+    mechs,
+    frames: 1,
+    tick: Float64Array.of(0),
+    mech: { painter: all((mech) => (mech + 1) % mechs), focus: all(() => mechs - 1) },
+    insight: {
+      contact: Int16Array.from({ length: mechs * mechs }, (_, i) => i % mechs),
+      sees: new Uint8Array(mechs * words).fill(255),
+    },
+  } as unknown as Chunk;
+  return { match, chunk };
+}
+
+describe("linksOf", () => {
+  test("has at most 8 lines of the selected mech, its target first, and in large battles no others", () => {
+    const { match, chunk } = knownMatch(200);
+    const links = linksOf(match, chunk, 0, 0, false);
+    expect(links).toHaveLength(8);
+    expect(links[0].to[0]).toBe(199);
+    for (const { from, to } of links) expect(from[0] === 0 || to[0] === 0).toBe(true);
+    expect(linksOf(match, chunk, 0, -1, false)).toEqual([]);
+  });
+
+  test("has the painters' lines of all mechs in small matches", () => {
+    const { match, chunk } = knownMatch(10);
+    expect(linksOf(match, chunk, 0, -1, false)).toHaveLength(10);
+    match.shown.fill(0);
+    expect(linksOf(match, chunk, 0, 0, false)).toEqual([]);
+  });
+});
+
+test("packsOf numbers the packs of each team from 1 and leaves out absent mechs", () => {
+  const roster = [3, 3, 5, 9, 9, 4].map((pack, mech) => ({ team: mech < 3 ? 0 : 1, pack, present: mech !== 4 }));
+  expect(packsOf({ roster } as unknown as Header)).toEqual([
+    { team: 0, number: 1, mark: "P1", mechs: [0, 1] },
+    { team: 0, number: 2, mark: "P2", mechs: [2] },
+    { team: 1, number: 1, mark: "P1", mechs: [5] },
+    { team: 1, number: 2, mark: "P2", mechs: [3] },
+  ]);
+});
