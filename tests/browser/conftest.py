@@ -23,6 +23,8 @@ FLAGS = (
     "--disable-sync",
 )  # fmt: skip
 TIMEOUT_MS = 120_000
+VISITED = "try { localStorage.setItem('echelon.welcomed', '1'); } catch {}"
+"""Script of a page that is no first visit."""
 STOP_S = 60
 """Time-out of stopping the server [s]; like the one above only for hanging tests."""
 
@@ -126,6 +128,7 @@ def browser() -> Iterator[Any]:
 def page(browser: Any) -> Iterator[Any]:
     """A new page; an uncaught error in it fails the test."""
     context = browser.new_context(viewport={"width": 960, "height": 600})
+    context.add_init_script(VISITED)
     made = context.new_page()
     made.set_default_timeout(TIMEOUT_MS)
     errors: list[str] = []

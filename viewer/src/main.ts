@@ -7,9 +7,11 @@ import "./style/base.css";
 import "./style/list.css";
 import "./style/league.css";
 import "./style/match.css";
+import "./style/roster.css";
 import "./style/player.css";
 import "./style/narrow.css";
 import "./style/insight.css";
+import "./style/guide.css";
 import { Api } from "./client";
 import * as control from "./control";
 import { el } from "./hud/dom";
@@ -18,6 +20,7 @@ import { LeaguePage } from "./hud/league_page";
 import { MatchList } from "./hud/match_list";
 import { ProblemBanner } from "./hud/problem_banner";
 import { Thumbnails } from "./hud/thumbnails";
+import { Tooltip } from "./hud/tooltip";
 import { problemText } from "./hud/text";
 import { bindKeys, bindPointer, keyTable } from "./input";
 import { parseTier } from "./render/quality";
@@ -67,7 +70,7 @@ const league = new LeaguePage({
   more: () => void session.league.more(),
   setFilter: (filter) => (location.hash = leagueHash(filter)),
 });
-app.append(list.root, league.root, matchPage, problem.root);
+app.append(list.root, league.root, matchPage, problem.root, new Tooltip().root);
 
 bindKeys(state, keys, () => undefined);
 bindPointer(canvas, state, (x, y, twice) => {

@@ -170,6 +170,9 @@ export class Session {
       state.match?.scan.stop();
       state.match?.source.close();
       control.openMatch(state, this.makeMatch(id, source, opened, title));
+      // with reduced motion a finished match waits for the user
+      const still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches ?? false;
+      if (still && !state.following) state.playing = false;
       void this.loadWorld(source);
       return true;
     } catch (error) {

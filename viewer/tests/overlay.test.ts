@@ -1,9 +1,9 @@
 // The overlay: labels do not overlap, fewer of them in crowds, names of at least 11 px, few lines in large battles.
 
 import { describe, expect, test } from "vitest";
-import { packsOf } from "../src/data/packs";
+import { byInterest, packsOf, recentDamage } from "../src/data/packs";
 import type { Chunk } from "../src/data/replay";
-import { type Header, MechFlag } from "../src/protocol.gen";
+import { EventKind, type Header, MechFlag } from "../src/protocol.gen";
 import { linksOf } from "../src/render/links";
 import { type Box, type Label, mostPlates, overlap, placeLabels } from "../src/render/overlay/layout";
 import { nameHeight } from "../src/render/overlay/plates";
@@ -109,4 +109,25 @@ test("packsOf numbers the packs of each team from 1 and leaves out absent mechs"
     { team: 1, number: 1, mark: "P1", mechs: [5] },
     { team: 1, number: 2, mark: "P2", mechs: [3] },
   ]);
+});
+
+describe("byInterest", () => {
+  const packs = [1, 2, 3].map((number) => ({ team: 0 as const, number, mark: "", mechs: [number - 1] }));
+
+  test("puts fighting packs first and destroyed ones last", () => {
+    const order = byInterest(packs, Float64Array.of(0, 0, 12), (mech) => mech !== 0);
+    expect(order.map(({ number }) => number)).toEqual([3, 2, 1]);
+  });
+
+  test("recentDamage counts hits dealt and taken in the last seconds", () => {
+    const events = {
+      count: 4,
+      tick: Float64Array.of(5, 50, 60, 90),
+      kind: Float64Array.of(EventKind.HIT, EventKind.HIT, EventKind.KILL, EventKind.HIT),
+      who: Float64Array.of(0, 0, 0, 0),
+      whom: Float64Array.of(1, 2, 2, 1),
+      value: Float64Array.of(9, 5, 0, 7),
+    };
+    expect([...recentDamage([{ events } as unknown as Chunk], 80, 20, 3)]).toEqual([5, 0, 5]);
+  });
 });

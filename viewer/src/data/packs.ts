@@ -1,6 +1,9 @@
 // Packs of a match: groups of mechs of one team that are numbered within it. Pure.
 
-import type { Header } from "../protocol.gen";
+import { EventKind, type Header } from "../protocol.gen";
+import { type Chunk, firstAfter } from "./replay";
+
+const FIGHT_S = 3; // time for which a hit counts [s]
 
 /** One pack. */
 export interface Pack {
@@ -25,4 +28,24 @@ export function packsOf({ roster }: Header): Pack[] {
     const number = sorted.slice(0, i).filter((other) => other.team === team).length + 1;
     return { team, number, mark: `P${number}`, mechs };
   });
+}
+
+/** Return the damage that each mech dealt and took in the last seconds before a tick [hit points]. */
+export function recentDamage(chunks: readonly Chunk[], tick: number, tickHz: number, mechs: number): Float64Array {
+  const damage = new Float64Array(mechs);
+  for (const { events } of chunks) {
+    const first = firstAfter(events.tick, tick - FIGHT_S * tickHz);
+    for (let i = first; i < events.count && events.tick[i] <= tick; i++) {
+      if (events.kind[i] !== EventKind.HIT) continue;
+      for (const mech of [events.who[i], events.whom[i]])
+        if (mech >= 0 && mech < mechs) damage[mech] += events.value[i];
+    }
+  }
+  return damage;
+}
+
+/** Return packs in the order of interest: those that fight most, then the living, each by number. */
+export function byInterest(packs: readonly Pack[], damage: Float64Array, alive: (mech: number) => boolean): Pack[] {
+  const rank = ({ mechs }: Pack) => (mechs.some(alive) ? mechs.reduce((sum, mech) => sum + damage[mech], 0) : -1);
+  return [...packs].sort((a, b) => rank(b) - rank(a) || a.number - b.number);
 }

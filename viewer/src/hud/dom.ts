@@ -32,17 +32,22 @@ export function el<Name extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** Create a button; its label is both tooltip and accessible name. */
+/** Create a button; its label is both tooltip (hud/tooltip.ts) and accessible name. */
 export function button(label: string, content: Child, onclick: () => void, className = "button"): HTMLButtonElement {
-  return el("button", { class: className, title: label, aria: { label }, attributes: { type: "button" }, onclick }, [
-    content,
-  ]);
+  const properties = {
+    class: className,
+    data: { tip: label },
+    aria: { label },
+    attributes: { type: "button" },
+    onclick,
+  };
+  return el("button", properties, [content]);
 }
 
 /** Set a button's label if it changed. */
 export function setLabel(button: HTMLElement, label: string): void {
-  if (button.title === label) return;
-  button.title = label;
+  if (button.dataset.tip === label) return;
+  button.dataset.tip = label;
   button.setAttribute("aria-label", label);
 }
 

@@ -16,6 +16,7 @@ import { ScoreBar } from "./score";
 import { type Addresses, SharePanel, type ViewCapture } from "./share";
 import { TimelineBar } from "./timeline_bar";
 import { mechName, sideName } from "./text";
+import { WelcomeCard } from "./welcome";
 
 const LAYER_LABELS = {
   presence: "Presence (time spent)",
@@ -36,6 +37,7 @@ export class Hud {
   private readonly charts: ChartPanel;
   private readonly table: TablePanel;
   private readonly banner = new Banner();
+  private readonly welcome = new WelcomeCard();
   private readonly pilot: MechAnalysisPanel;
   private readonly minimap: Minimap;
   readonly share: SharePanel;
@@ -65,15 +67,20 @@ export class Hud {
     this.help = new HelpPanel(state, table, quality);
     this.charts = new ChartPanel(state);
     this.table = new TablePanel(state);
-    const camera = (label: string, path: string, mode: CameraMode) =>
-      button(label, icon(path), () => control.setCameraMode(state, mode));
+    const camera = (label: string, short: string, path: string, mode: CameraMode) => {
+      const content = el("span", { class: "labelled" }, [
+        icon(path),
+        el("span", { class: "button-label", text: short }),
+      ]);
+      return button(label, content, () => control.setCameraMode(state, mode));
+    };
     this.cameras = {
-      orbit: camera("Orbit (O)", ICONS.orbit, "orbit"),
-      follow: camera("Follow mech (F)", ICONS.follow, "follow"),
-      first: camera("First person (V)", ICONS.first, "first"),
-      top: camera("Top-down (T)", ICONS.top, "top"),
-      free: camera("Free camera (E)", ICONS.free, "free"),
-      director: camera("Director (Y)", ICONS.director, "director"),
+      director: camera("Director: shows the fights by itself (Y)", "Director", ICONS.director, "director"),
+      orbit: camera("Orbit (O)", "Orbit", ICONS.orbit, "orbit"),
+      follow: camera("Follow mech (F)", "Follow", ICONS.follow, "follow"),
+      first: camera("First person (V)", "First person", ICONS.first, "first"),
+      top: camera("Top-down (T)", "Top-down", ICONS.top, "top"),
+      free: camera("Free camera (E)", "Free", ICONS.free, "free"),
     };
     this.pilot = new MechAnalysisPanel(state);
     this.minimap = new Minimap(state);
@@ -110,6 +117,7 @@ export class Hud {
         el("div", { class: "stack" }, [this.inspector.root, this.minimap.root]),
       ]),
       this.mode,
+      this.welcome.root,
       this.banner.root,
       this.timeline.root,
       this.charts.root,
@@ -153,13 +161,15 @@ export class Hud {
   /** Measure which edges of the picture the panels cover. */
   private measure(): void {
     const [width, height] = this.state.window;
-    const [score, player] = [this.score.root, this.timeline.root].map((root) => root.getBoundingClientRect());
+    const [score, player, card] = [this.score.root, this.timeline.root, this.welcome.root].map((root) =>
+      root.getBoundingClientRect(),
+    );
     const [left, right] = this.rosters.map(({ root }) => root.getBoundingClientRect());
     const insets = {
       left: left.width > 0 ? left.right : 0,
       top: Math.max(0, score.bottom),
       right: right.width > 0 ? width - right.left : 0,
-      bottom: Math.max(0, height - player.top),
+      bottom: Math.max(0, height - Math.min(player.top, card.width > width / 2 ? card.top : height)),
     };
     const changed = (Object.keys(insets) as (keyof typeof insets)[]).some(
       (edge) => insets[edge] !== this.state.insets[edge],
@@ -199,6 +209,7 @@ export class Hud {
     this.slowAt = 0;
     this.title.textContent = match.title;
     this.score.open(match);
+    this.welcome.open(match);
     for (const roster of this.rosters) roster.open(match);
     this.inspector.open(match);
     this.timeline.open();

@@ -6,6 +6,7 @@ import type { MatchState, ViewerState } from "../state";
 import { TIER_NAMES } from "../render/quality";
 import { Chart } from "./charts";
 import { ICONS, button, el, icon, setText } from "./dom";
+import { legend } from "./legend";
 import { GAUGES, tableRow } from "./mech_report";
 import { resultText } from "./score_text";
 
@@ -33,8 +34,9 @@ export class HelpPanel {
     table: readonly KeyRow[],
     private readonly quality: () => string,
   ) {
-    const { root, body } = frame("help", "Shortcuts", () => (state.showHelp = false));
+    const { root, body } = frame("help", "Shortcuts and legend", () => (state.showHelp = false));
     this.root = root;
+    body.append(legend());
     for (const group of ["Time", "Camera", "Mechs", "View"] as const) {
       const rows = table.filter((row) => row.group === group);
       body.append(

@@ -1,7 +1,10 @@
 // The rosters of both teams at the sides: a row per mech with class, hit points, heat and stability. A click selects
-// and follows the mech.
+// and follows the mech. Teams of several packs have a row per pack, which opens and closes its mechs; the packs that
+// fight come first.
 
 import * as control from "../control";
+import { type Pack, byInterest, packsOf, recentDamage } from "../data/packs";
+import type { Chunk } from "../data/replay";
 import { CHASSIS, TEAMS } from "../palette";
 import { type ChassisName, MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
@@ -9,6 +12,8 @@ import { el, icon, setShare, setText } from "./dom";
 import { className, stateText, teamName } from "./text";
 
 const CROWD = 10; // teams with more mechs have compact rows
+const FEW_PACKS = 2; // teams of more packs open with closed packs
+const SORT_MS = 2000; // least time between two sortings
 const HOT = 0.8; // share of the heat cap from which a mech is marked as hot
 
 /** One mech's row. */
@@ -22,9 +27,22 @@ interface Row {
   state: HTMLElement;
 }
 
+/** One pack's row, and the list of its mechs. */
+interface PackRow {
+  pack: Pack;
+  root: HTMLElement;
+  head: HTMLButtonElement;
+  list: HTMLElement;
+  alive: HTMLElement;
+  hp: HTMLElement;
+  open: boolean;
+}
+
 /** The roster of one team. */
 export class Roster {
   private rows: Row[] = [];
+  private packs: PackRow[] = []; // empty for a team of one pack
+  private sortedAt = 0;
   private selected = -1; // the mech whose row was scrolled into view
   private readonly list = el("ul", { class: "roster-list" });
   private readonly title = el("h2", { class: "roster-title" });
@@ -44,11 +62,14 @@ export class Roster {
   open(match: MatchState): void {
     const { header } = match;
     setText(this.title, teamName(header, this.team));
-    const members = header.roster
-      .map((_, mech) => mech)
-      .filter((mech) => header.roster[mech].team === this.team && header.roster[mech].present);
-    this.rows = members.map((mech) => this.makeRow(match, mech));
-    this.list.replaceChildren(...this.rows.map((row) => el("li", {}, [row.root])));
+    const packs = packsOf(header).filter(({ team }) => team === this.team);
+    this.rows = packs.flatMap(({ mechs }) => mechs).map((mech) => this.makeRow(match, mech));
+    this.packs = packs.length > 1 ? packs.map((pack) => this.makePack(pack, packs.length <= FEW_PACKS)) : [];
+    const items = this.rows.map((row) => el("li", {}, [row.root]));
+    this.list.replaceChildren(...(this.packs.length > 0 ? this.packs.map(({ root }) => root) : items));
+    for (const { pack, list } of this.packs)
+      list.replaceChildren(...items.filter((_, i) => pack.mechs.includes(this.rows[i].mech)));
+    this.sortedAt = 0;
     this.root.classList.toggle("crowd", this.rows.length > CROWD);
     this.list.scrollTop = 0;
     this.selected = -1;
@@ -60,9 +81,63 @@ export class Roster {
     this.selected = this.state.selected;
     const row = this.rows.find(({ mech }) => mech === this.selected)?.root;
     if (!row) return;
+    const pack = this.packs.find(({ pack: { mechs } }) => mechs.includes(this.selected));
+    if (pack) this.setOpen(pack, true);
     const [box, view] = [row.getBoundingClientRect(), this.list.getBoundingClientRect()];
     if (box.top < view.top || box.bottom > view.bottom)
       this.list.scrollTop += box.top - view.top - (view.height - box.height) / 2;
+  }
+
+  private makePack(pack: Pack, open: boolean): PackRow {
+    const alive = el("span", { class: "pack-alive" });
+    const hp = el("div", { class: "fill hp" });
+    const list = el("ul", { class: "pack-list" });
+    const head = el("button", { class: "pack-row", attributes: { type: "button" } }, [
+      el("span", { class: "pack-arrow", aria: { hidden: "true" } }),
+      el("span", { class: "mech-name", text: `Pack ${pack.number}` }),
+      el("span", { class: "pack-health track hp" }, [hp]),
+      alive,
+    ]);
+    const row: PackRow = { pack, root: el("li", { class: "pack" }, [head, list]), head, list, alive, hp, open: !open };
+    head.addEventListener("click", () => this.setOpen(row, !row.open));
+    this.setOpen(row, open);
+    return row;
+  }
+
+  private setOpen(row: PackRow, open: boolean): void {
+    if (row.open === open) return;
+    row.open = open;
+    row.list.hidden = !open;
+    row.head.setAttribute("aria-expanded", String(open));
+  }
+
+  /** Update the rows of packs, and now and then their order, unless the pointer is over them. */
+  private updatePacks(match: MatchState): void {
+    const { header, poses, store, chunkNumber, chunk } = match;
+    const alive = (mech: number) => (poses.flags[mech] & MechFlag.ALIVE) !== 0;
+    const hpOf = (mech: number) => header.chassis[header.roster[mech].chassis]?.hp ?? 100;
+    const total = (mechs: readonly number[], value: (mech: number) => number) =>
+      mechs.reduce((sum, mech) => sum + value(mech), 0);
+    const chunks = [store.get(chunkNumber - 1), chunk].filter((part): part is Chunk => !!part);
+    const damage = recentDamage(chunks, poses.tick, header.tick_hz, header.mechs);
+    for (const { pack, head, alive: count, hp } of this.packs) {
+      const living = pack.mechs.filter(alive);
+      setText(count, `${living.length}/${pack.mechs.length}`);
+      setShare(hp, total(living, (mech) => poses.hp[mech]) / total(pack.mechs, hpOf));
+      head.classList.toggle("fights", total(pack.mechs, (mech) => damage[mech]) > 0);
+      head.classList.toggle("dead", living.length === 0);
+      head.setAttribute("aria-label", `Pack ${pack.number}, ${living.length} of ${pack.mechs.length} alive`);
+    }
+    const now = performance.now();
+    if (now - this.sortedAt < SORT_MS || this.list.matches(":hover, :focus-within")) return;
+    this.sortedAt = now;
+    const order = byInterest(
+      this.packs.map(({ pack }) => pack),
+      damage,
+      alive,
+    );
+    const roots = order.flatMap((pack) => this.packs.find((row) => row.pack === pack)?.root ?? []);
+    if (roots.some((root, i) => this.list.children[i] !== root)) this.list.replaceChildren(...roots);
   }
 
   private makeRow(match: MatchState, mech: number): Row {
@@ -99,6 +174,7 @@ export class Roster {
   update(match: MatchState): void {
     const { header, poses } = match;
     this.follow();
+    if (this.packs.length > 0) this.updatePacks(match);
     for (const { mech, root, hp, points, heat, stability, state } of this.rows) {
       const spec = header.chassis[header.roster[mech].chassis];
       const flags = poses.flags[mech];

@@ -28,6 +28,12 @@ const PLACES = [
   [0, 2],
   [-1, 1],
   [1, 1],
+  [0, -2.4],
+  [0, 3],
+  [-0.55, 2],
+  [0.55, 2],
+  [-1, -1.2],
+  [1, -1.2],
 ] as const;
 
 const BATTLE = 60; // with more living mechs, packs have labels and few mechs have plates
@@ -58,7 +64,7 @@ export function placeLabels(labels: readonly Label[], area: Box, taken: readonly
     for (const [right, up] of PLACES) {
       const middle = x + right * (width + GAP);
       const left = Math.max(area.left, Math.min(area.right - width, middle - width / 2));
-      const top = Math.max(area.top, y - height - up * (height + GAP));
+      const top = Math.max(area.top, Math.min(area.bottom - height, y - height - up * (height + GAP)));
       const box = { left, top, right: left + width, bottom: top + height };
       if (placed.some((other) => overlap(other, box))) continue;
       placed.push(box);
