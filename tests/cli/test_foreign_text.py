@@ -46,6 +46,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "runs compare": ("{run}", "{run}"),
     "replay list": (),
     "replay info": ("{replay}",),
+    "replay moments": ("{replay}",),
+    "replay fit-winprob": ("{home}", "--hold-out", HOSTILE),
     "replay export": ("{replay}", "--out", f"{{home}}/{NAME}.html"),
     "replay verify": ("{replay}",),
     "config show": ("--run", "{run}"),

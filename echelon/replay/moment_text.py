@@ -1,0 +1,128 @@
+"""Captions of moments: one sentence of facts with the change of the win probability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+TEAMS = ("Blue", "Red")
+MAX_NAME = 16
+"""Characters of a name from a file that a caption contains."""
+MAX_LISTED = 4
+"""Victims that a caption lists by name."""
+NOUNS = {"gauss": "gauss round"}
+"""Weapons whose name alone does not read as the cause of damage."""
+
+
+class Kill(NamedTuple):
+    """A destroyed mech; mechs are indices of the roster, -1 for none."""
+
+    tick: int
+    killer: int
+    victim: int
+    weapon: str
+    """Name of the weapon, empty if not recorded."""
+    rear: bool
+    shutdown: bool
+    """Whether the victim was shut down."""
+    fallen: bool
+
+
+def plain_name(name: Any) -> str:
+    """Return a name from a file as at most ``MAX_NAME`` printable characters."""
+    return "".join(char if char.isprintable() else "?" for char in str(name)[:MAX_NAME])
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as m:ss."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def percent(p: float) -> str:
+    """Return a probability in whole percent; 0 and 100 only if it is certain."""
+    shown = round(100 * p)
+    return f"{shown if p in (0.0, 1.0) else min(99, max(1, shown))} %"
+
+
+def change(team: int, before: float, after: float) -> str:
+    """Return the change of a team's win probability, given those of blue."""
+    first, last = (before, after) if team == 0 else (1 - before, 1 - after)
+    return f"{TEAMS[team].lower()} {percent(first)} → {percent(last)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a list with "and", or their number if they are many."""
+    if len(names) > MAX_LISTED:
+        return f"{len(names)} mechs"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def kill_text(kill: Kill, names: Sequence[str], teams: Sequence[int]) -> str:
+    """Return a kill as a clause."""
+    victim = names[kill.victim]
+    if kill.killer < 0:
+        return f"{victim} is destroyed by a hazard"
+    killer = names[kill.killer]
+    subject = f"{killer}'s {NOUNS.get(kill.weapon, kill.weapon)}" if kill.weapon else killer
+    if teams[kill.killer] == teams[kill.victim]:
+        return f"{subject} destroys its own {victim}"
+    how = next(
+        (
+            text
+            for applies, text in (
+                (kill.shutdown, ", shut down by heat"),
+                (kill.rear, " from behind"),
+                (kill.fallen, ", knocked down"),
+            )
+            if applies
+        ),
+        "",
+    )
+    return f"{subject} kills {victim}{how}"
+
+
+def multi_kill_text(kills: Sequence[Kill], names: Sequence[str], team: int, seconds: float) -> str:
+    """Return several kills of one team as a clause."""
+    killers = {kill.killer for kill in kills}
+    subject = names[kills[0].killer] if len(killers) == 1 else TEAMS[team]
+    return f"{subject} kills {listed([names[kill.victim] for kill in kills])} within {max(1, round(seconds))} s"
+
+
+def loss_text(team: int, lost: Sequence[str]) -> str:
+    """Return the losses of a team in the same time as an addition to a clause, empty without any."""
+    return f", {TEAMS[team].lower()} loses {listed(lost)}" if lost else ""
+
+
+def hold_text(team: int, sole: str, alive: Sequence[int], seconds: float) -> str:
+    """Return a hold of the zone against odds as a clause; ``sole`` names the only living mech."""
+    subject = f"{sole} alone holds" if alive[team] == 1 else f"{TEAMS[team]}'s last {alive[team]} hold"
+    return f"{subject} the zone against {alive[1 - team]} for {seconds:.0f} s"
+
+
+def comeback_text(team: int, p: float, alive: Sequence[int], score: Sequence[float]) -> str:
+    """Return the lowest point of the winner as a clause; ``p`` is its win probability there."""
+    mechs = f"{alive[team]} against {alive[1 - team]} mechs"
+    points = f"{score[team]:.1f} to {score[1 - team]:.1f} zone points"
+    return f"{TEAMS[team]} comes back from {percent(p)}: {mechs}, {points}"
+
+
+def swing_text(group: str, team: int, lost: Sequence[float], scored: Sequence[float], seconds: float) -> str:
+    """Return what moved the win probability toward a team as a clause.
+
+    ``group`` is the group of features that changed most, ``lost`` the hit points that each team lost, ``scored`` the
+    zone points that each scored.
+    """
+    gains, loses = TEAMS[team], TEAMS[1 - team]
+    within = f"within {seconds:.0f} s"
+    if group == "zone points" and scored[team] <= scored[1 - team]:
+        return f"time runs out for {loses.lower()}"
+    return {
+        "hit points": f"{loses} loses {lost[1 - team]:.0f} hit points to {gains.lower()}'s {lost[team]:.0f} {within}",
+        "zone points": f"{gains} scores {scored[team]:.1f} zone points to {scored[1 - team]:.1f} {within}",
+        "zone control": f"{gains} gains control of the zone",
+        "distance to the zone": f"{gains} gets closer to the zone",
+        "heat": f"{loses} runs hotter than {gains.lower()}",
+        "knocked down": f"{loses} has more mechs down or shut down",
+        "leg damage": f"{loses} takes leg damage",
+        "painted": f"{loses} has more mechs painted",
+    }.get(group, f"{gains} gains in {group}")

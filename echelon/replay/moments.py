@@ -1,0 +1,382 @@
+"""Turning points of a match: kills, swings of the win probability, holds against odds, comebacks; ranked and captioned.
+
+``MomentScan`` reads a match chunk by chunk, so that a server can interrupt it. Its size is bounded by ``MAX_SAMPLES``
+and the number of mechs, whatever the file contains. It reads replays of every schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from echelon.replay import moment_text
+from echelon.replay.columns import TEAMS, Ints
+from echelon.replay.moment_text import Kill
+from echelon.replay.reader import CHUNK_COST, STEP_BYTES, TIMELINE_BYTES, Chunk, Replay
+from echelon.replay.schema import EventKind, HitFlag, MechFlag
+from echelon.replay.winprob import GROUPS, Floats, Roster, Situation, WinModel, features, load_model
+
+MAX_SAMPLES = 2**14
+"""Most samples of a match; those of a longer one are further apart."""
+MIN_STEP_S = 0.25
+"""Least time between samples [s]."""
+MAX_MOMENTS = 24
+"""Most moments of a match."""
+BEFORE_S, AFTER_S = 1.0, 0.5
+"""Time before and after an event between which the win probability changes because of it [s]."""
+CLUSTER_S = 3.0
+"""Kills of a team this close together are one moment [s]."""
+SWING_S, MIN_SWING = 4.0, 0.1
+"""Time in which the win probability changes by at least this much without a kill for a moment [s]."""
+HOLD_S, FEW, ODDS = 4.0, 3, 2
+"""A hold: time [s], most living mechs of the team, least ratio of the living hostiles."""
+COMEBACK, COMEBACK_FROM_S = 0.25, 3.0
+"""Highest win probability from which winning is a comeback, and the time from which it counts [s]."""
+MERGE_S = 1.5
+"""A moment this close to a higher ranked one is omitted [s]."""
+MIN_SCORE = 0.03
+LEAD_IN_S, LEAD_OUT_S = 2.0, 1.5
+"""Time that is shown before and after a moment [s]."""
+BONUS = {
+    "comeback": 0.3,
+    "hold": 0.2,
+    "multi_kill": 0.15,
+    "first_blood": 0.1,
+    "heat": 0.1,
+    "friendly_fire": 0.1,
+    "hazard": 0.05,
+    "kill": 0.0,
+    "swing": 0.0,
+}
+"""Added to the change of the win probability for the rank of a moment, by kind."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A turning point; probabilities are those of blue."""
+
+    tick: int
+    kind: str
+    team: int
+    """Team that acts or gains, -1 for none."""
+    mechs: tuple[int, ...]
+    """Mechs in the caption."""
+    before: float
+    after: float
+    text: str
+    """Caption without time."""
+
+    @property
+    def score(self) -> float:
+        """Value that moments are ranked by."""
+        return abs(self.after - self.before) + BONUS[self.kind]
+
+
+class _Columns(NamedTuple):
+    """Samples of a match ``[S, ...]``."""
+
+    tick: Floats
+    p: Floats
+    low: Floats
+    high: Floats
+    parts: Floats
+    """Contributions ``[S, G]``."""
+    alive: Floats
+    """``[S, 2]``, as the following."""
+    hp: Floats
+    score: Floats
+    in_zone: Floats
+    sole: Floats
+    """First living mech of each team."""
+
+
+class MomentScan:
+    """Win probability and kills of a match, as far as read."""
+
+    def __init__(self, header: Mapping[str, Any], ticks: int, model: WinModel | None = None) -> None:
+        self._roster = Roster.of(header)
+        self._model = model or load_model()
+        self._hz = self._roster.hz
+        self._step = max(MIN_STEP_S * self._hz, ticks / MAX_SAMPLES)
+        """Ticks between samples."""
+        self._weapons = [moment_text.plain_name(weapon["name"]) for weapon in header["weapons"]]
+        self._names = [moment_text.plain_name(mech["name"]) for mech in header["roster"]]
+        self._samples: list[_Columns] = []
+        self._due, self._count = 0.0, 0
+        self._kills: dict[int, Kill] = {}
+        """By victim."""
+        self._read, self._bytes = 0, 0
+
+    def advance(self, replay: Replay) -> bool:
+        """Read ``STEP_BYTES`` of chunks, one at least; True if the match is read as far as it is used."""
+        added = 0
+        while self._read < len(replay.chunks) and self._bytes < TIMELINE_BYTES and self._count <= MAX_SAMPLES:
+            if added > STEP_BYTES:
+                return False
+            size = replay.chunk_size(self._read)
+            self.add(replay.chunk(self._read))
+            self._read, self._bytes, added = self._read + 1, self._bytes + size, added + size + CHUNK_COST
+        return True
+
+    def add(self, chunk: Chunk) -> None:
+        """Add the next chunk."""
+        self._add_kills(chunk)
+        ticks, chosen = chunk.ticks, []
+        for frame, tick in enumerate(ticks.tolist()):
+            last = frame == len(ticks) - 1 and tick > self._due - self._step
+            if tick >= self._due or (last and self._step <= MIN_STEP_S * self._hz):
+                chosen.append(frame)
+                self._due = tick + self._step
+        if not chosen:
+            return
+        frames = {name: values[chosen] for name, values in chunk.frames.items()}
+        state = Situation.of(self._roster, frames, ticks[chosen])
+        values = features(state)
+        alive = (frames["flags"] & int(MechFlag.ALIVE)) > 0
+        sole = np.stack([np.argmax(alive & (self._roster.team == team), axis=1) for team in range(TEAMS)], axis=1)
+        low, high = self._model.band(values)
+        parts, p = self._model.contributions(values), self._model.probability(values)
+        tick = ticks[chosen].astype(np.float64)
+        self._samples.append(
+            _Columns(tick, p, low, high, parts, state.alive, state.hp, state.score, state.in_zone, sole)
+        )
+        self._count += len(chosen)
+
+    def _add_kills(self, chunk: Chunk) -> None:
+        """Add the first death of each mech with its cause."""
+        events, flags = chunk.tables["events"], chunk.frames["flags"]
+        mechs = len(self._names)
+        for row in np.flatnonzero(events["kind"] == int(EventKind.KILL)).tolist():
+            tick, killer, victim = (int(events[name][row]) for name in ("tick", "who", "whom"))
+            if not 0 <= victim < mechs or victim in self._kills:
+                continue
+            killer = killer if 0 <= killer < mechs else -1
+            weapon, marks = self._last_hit(events, tick, killer, victim)
+            frame = max(0, int(np.searchsorted(chunk.frames["tick"][:, 0], tick)) - 1)
+            state = int(flags[frame, victim])
+            self._kills[victim] = Kill(
+                tick=tick + chunk.ref.tick0,
+                killer=killer,
+                victim=victim,
+                weapon=self._weapons[weapon] if 0 <= weapon < len(self._weapons) else "",
+                rear=bool(marks & HitFlag.REAR),
+                shutdown=bool(state & MechFlag.SHUTDOWN),
+                fallen=bool(state & MechFlag.FALLEN),
+            )
+
+    @staticmethod
+    def _last_hit(events: Mapping[str, Ints], tick: int, killer: int, victim: int) -> tuple[int, int]:
+        """Return weapon and flags of the strongest hit of the killer at the tick of a kill, (-1, 0) without one."""
+        same = (events["kind"] == int(EventKind.HIT)) & (events["tick"] == tick) & (events["whom"] == victim)
+        rows = np.flatnonzero(same & (events["who"] == killer))
+        if not len(rows) or "weapon" not in events:
+            return -1, 0
+        row = rows[np.argmax(events["value"][rows])]
+        return int(events["weapon"][row]), int(events["flags"][row]) if "flags" in events else 0
+
+    def result(self, outcome: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the moments in order of time, ranked from 1, and the curve of the win probability, as plain values."""
+        if not self._samples:
+            return {"moments": [], "curve": {"second": [], "blue": [], "low": [], "high": []}}
+        columns = _Columns(*(np.concatenate(part) for part in zip(*self._samples, strict=True)))
+        decided = RESULTS.get((outcome or {}).get("winner", -1))
+        if decided is not None:
+            for values in (columns.p, columns.low, columns.high):
+                values[-1] = decided
+        found = self._ranked(_Finder(self._roster, self._names, columns, list(self._kills.values())).find(decided))
+        rank = {moment: place for place, moment in enumerate(found, start=1)}
+        last = float(columns.tick[-1])
+        return {
+            "moments": [self._plain(moment, rank[moment], last) for moment in sorted(found, key=lambda m: m.tick)],
+            "curve": self._curve(columns),
+        }
+
+    def _ranked(self, moments: Sequence[Moment]) -> list[Moment]:
+        """Return the best moments, best first, without those beside better ones."""
+        kept: list[Moment] = []
+        for moment in sorted(moments, key=lambda m: (-m.score, m.tick)):
+            apart = all(abs(moment.tick - other.tick) > MERGE_S * self._hz for other in kept)
+            if apart and moment.score >= MIN_SCORE and len(kept) < MAX_MOMENTS:
+                kept.append(moment)
+        return kept
+
+    def _plain(self, moment: Moment, rank: int, last: float) -> dict[str, Any]:
+        return {
+            "tick": moment.tick,
+            "second": round(moment.tick / self._hz, 2),
+            "from": round(max(0.0, moment.tick / self._hz - LEAD_IN_S), 2),
+            "to": round(min(last / self._hz, moment.tick / self._hz + LEAD_OUT_S), 2),
+            "kind": moment.kind,
+            "rank": rank,
+            "score": round(moment.score, 3),
+            "team": moment.team,
+            "mechs": [self._names[mech] for mech in moment.mechs],
+            "before": round(moment.before, 3),
+            "after": round(moment.after, 3),
+            "caption": f"{moment_text.clock(moment.tick / self._hz)} {moment.text}",
+        }
+
+    def _curve(self, columns: _Columns) -> dict[str, list[float]]:
+        """Return the win probability once a second and at the end."""
+        seconds = np.arange(0, int(columns.tick[-1] / self._hz) + 1)
+        at = np.searchsorted(columns.tick, seconds * self._hz, side="right") - 1
+        at = np.unique(np.append(np.maximum(at, 0), len(columns.tick) - 1))
+        curve = {"second": np.round(columns.tick[at] / self._hz, 2)}
+        for name, values in (("blue", columns.p), ("low", columns.low), ("high", columns.high)):
+            curve[name] = np.round(values[at], 4)
+        return {name: values.tolist() for name, values in curve.items()}
+
+
+RESULTS = {0: 1.0, 1: 0.0, 2: 0.5}
+"""Probability of blue after the end, by winner."""
+
+
+class _Finder:
+    """Detection of moments in the samples of a match."""
+
+    def __init__(self, roster: Roster, names: Sequence[str], columns: _Columns, kills: Sequence[Kill]) -> None:
+        self._c, self._names = columns, names
+        self._team = roster.team.tolist()
+        self._hz = roster.hz
+        self._kills = sorted(kills)
+
+    def find(self, decided: float | None) -> list[Moment]:
+        """Return all candidates; ``decided`` is the result for blue, None if unknown."""
+        kills = self._kill_moments()
+        return [*kills, *self._swings(kills, decided is not None), *self._holds(), *self._comebacks(decided)]
+
+    def _at(self, tick: float) -> int:
+        """Return the last sample at or before a tick."""
+        return max(0, int(np.searchsorted(self._c.tick, tick, side="right")) - 1)
+
+    def _around(self, first: float, last: float) -> tuple[float, float]:
+        """Return the win probability before and after events between two ticks."""
+        after = min(len(self._c.tick) - 1, int(np.searchsorted(self._c.tick, last + AFTER_S * self._hz)))
+        return float(self._c.p[self._at(first - BEFORE_S * self._hz)]), float(self._c.p[after])
+
+    def _clusters(self) -> list[list[Kill]]:
+        """Return kills of one team close together; others alone."""
+        open_clusters: dict[int, list[Kill]] = {}
+        clusters = []
+        for kill in self._kills:
+            hostile = kill.killer >= 0 and self._team[kill.killer] != self._team[kill.victim]
+            team = self._team[kill.killer] if hostile else -1
+            last = open_clusters.get(team)
+            if hostile and last and kill.tick - last[0].tick <= CLUSTER_S * self._hz:
+                last.append(kill)
+            else:
+                clusters.append([kill])
+                if hostile:
+                    open_clusters[team] = clusters[-1]
+        return clusters
+
+    def _kill_moments(self) -> list[Moment]:
+        moments = []
+        for number, kills in enumerate(self._clusters()):
+            first, last = kills[0], kills[-1]
+            victim_team = self._team[first.victim]
+            before, after = self._around(first.tick, last.tick)
+            if len(kills) > 1:
+                seconds = (last.tick - first.tick) / self._hz
+                kind, text = "multi_kill", moment_text.multi_kill_text(kills, self._names, 1 - victim_team, seconds)
+            else:
+                kind, text = self._kill_kind(first), moment_text.kill_text(first, self._names, self._team)
+            if number == 0:
+                kind, text = kind if kind != "kill" else "first_blood", f"first blood: {text}"
+            text += moment_text.loss_text(1 - victim_team, self._lost(1 - victim_team, first.tick, last.tick))
+            mechs = tuple(dict.fromkeys(m for kill in kills for m in (kill.killer, kill.victim) if m >= 0))
+            acts = self._team[first.killer] if first.killer >= 0 else -1
+            text += f": {moment_text.change(victim_team, before, after)}"
+            moments.append(Moment(first.tick, kind, acts, mechs, before, after, text))
+        return moments
+
+    def _lost(self, team: int, first: float, last: float) -> list[str]:
+        """Return the mechs of a team that are destroyed in the time of a moment from one tick to another."""
+        start, end = first - BEFORE_S * self._hz, last + AFTER_S * self._hz
+        lost = [kill.victim for kill in self._kills if start <= kill.tick <= end and self._team[kill.victim] == team]
+        return [self._names[mech] for mech in lost]
+
+    def _kill_kind(self, kill: Kill) -> str:
+        if kill.killer < 0:
+            return "hazard"
+        if self._team[kill.killer] == self._team[kill.victim]:
+            return "friendly_fire"
+        return "heat" if kill.shutdown else "kill"
+
+    def _swings(self, kills: Sequence[Moment], ended: bool) -> list[Moment]:
+        """Return the largest changes that are apart from each other, from kills and from the result."""
+        c, span = self._c, SWING_S * self._hz
+        before = np.maximum(0, np.searchsorted(c.tick, c.tick - span, side="right") - 1)
+        change = c.p - c.p[before]
+        taken = np.zeros(len(c.tick), bool)
+        taken[-1] = ended
+        for kill in kills:
+            taken |= (c.tick > kill.tick - BEFORE_S * self._hz) & (c.tick < kill.tick + span)
+        moments = []
+        for at in np.argsort(-np.abs(change), kind="stable")[: MAX_MOMENTS * SWING_CANDIDATES].tolist():
+            if abs(change[at]) < MIN_SWING or len(moments) == MAX_MOMENTS:
+                break
+            if taken[at]:
+                continue
+            taken |= np.abs(c.tick - c.tick[at]) < span
+            moments.append(self._swing(int(before[at]), at))
+        return moments
+
+    def _swing(self, first: int, last: int) -> Moment:
+        c = self._c
+        team = 0 if c.p[last] > c.p[first] else 1
+        moved = (c.parts[last] - c.parts[first]) * (1 if team == 0 else -1)
+        lost, scored = c.hp[first] - c.hp[last], c.score[last] - c.score[first]
+        seconds = max(1.0, (c.tick[last] - c.tick[first]) / self._hz)
+        text = moment_text.swing_text(GROUPS[int(np.argmax(moved))], team, lost.tolist(), scored.tolist(), seconds)
+        before, after = float(c.p[first]), float(c.p[last])
+        text += f": {moment_text.change(team, before, after)}"
+        return Moment(int(c.tick[first]), "swing", team, (), before, after, text)
+
+    def _holds(self) -> list[Moment]:
+        """Return the times in which few mechs of a team keep the zone from many."""
+        c, moments = self._c, []
+        for team in range(TEAMS):
+            own, other = c.alive[:, team], c.alive[:, 1 - team]
+            few = (own >= 1) & (own <= FEW) & (other >= ODDS * own)
+            holds = few & (c.in_zone[:, team] > c.in_zone[:, 1 - team])
+            edges = np.flatnonzero(np.diff(np.concatenate([[0], holds.astype(int), [0]])))
+            for first, end in edges.reshape(-1, 2).tolist():
+                last = min(end, len(c.tick) - 1)
+                seconds = (c.tick[last] - c.tick[first]) / self._hz
+                if seconds < HOLD_S or c.score[last, team] <= c.score[first, team]:
+                    continue
+                before, after = float(c.p[first]), float(c.p[last])
+                sole, alive = int(c.sole[first, team]), c.alive[first].astype(int).tolist()
+                text = moment_text.hold_text(team, self._names[sole], alive, seconds)
+                text += f": {moment_text.change(team, before, after)}"
+                mechs = (sole,) if alive[team] == 1 else ()
+                moments.append(Moment(int(c.tick[first]), "hold", team, mechs, before, after, text))
+        return moments
+
+    def _comebacks(self, decided: float | None) -> list[Moment]:
+        c = self._c
+        if decided not in (0.0, 1.0):
+            return []
+        team = 0 if decided == 1.0 else 1
+        own = np.where(c.tick < COMEBACK_FROM_S * self._hz, 1.0, c.p if team == 0 else 1 - c.p)
+        at = int(np.argmin(own))
+        if own[at] > COMEBACK:
+            return []
+        text = moment_text.comeback_text(team, float(own[at]), c.alive[at].astype(int).tolist(), c.score[at].tolist())
+        return [Moment(int(c.tick[at]), "comeback", team, (), float(c.p[at]), decided, text)]
+
+
+SWING_CANDIDATES = 64
+"""Samples that are tried per moment of kind swing."""
+
+
+def find_moments(replay: Replay, model: WinModel | None = None) -> dict[str, Any]:
+    """Return moments and win probability of a replay, as ``MomentScan.result``."""
+    scan = MomentScan(replay.header, replay.ticks, model)
+    while not scan.advance(replay):
+        pass
+    return scan.result((replay.index or {}).get("outcome"))

@@ -1,0 +1,278 @@
+"""Win probability of blue in each frame of a match, from the frame columns and the header alone.
+
+A logistic model on features that change their sign when the teams are swapped, without a constant, so that swapping
+the teams gives exactly 1 - p. ``winprob.json`` holds the coefficients that ``winprob_fit`` computed, with an ensemble
+of fits to resampled matches: where they disagree, training data is thin. The viewer evaluates the same file by
+``viewer/src/data/winprob.ts``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.replay.columns import TEAMS, Ints
+from echelon.replay.schema import MechFlag
+
+Floats = NDArray[np.float64]
+MODEL_FILE = Path(__file__).with_name("winprob.json")
+MODEL_FORMAT = 1
+"""Version of the file; another one is refused."""
+BAND = 1.645
+"""Standard deviations of the ensemble on each side of the band that is shown: 90 %."""
+
+TRAVEL_LIMIT_S = 30.0
+"""Longest time to the zone that counts [s]."""
+LEGGED_SPEED = 0.4
+"""Speed of a mech with a destroyed leg, as a share."""
+SIZE = 5.0
+"""Mechs per team at which features of team size are zero."""
+LATE_S = 10.0
+"""Seconds before the time limit at which the score counts half as much as at the end."""
+CLOSE_S = 6.0
+"""Seconds of zone points before the limit over which its attraction falls by a factor e."""
+CLASS = {"hp": 100.0, "leg_hp": 50.0, "heat_cap": 100.0, "max_speed": 5.0}
+"""Values of a mech of an unknown class."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Constants of a match that the features need; M mechs."""
+
+    team: Ints
+    """Team ``[M]``."""
+    present: NDArray[np.bool_]
+    """Whether the mech takes part ``[M]``."""
+    spec: Mapping[str, Floats]
+    """Values of the class of each mech ``[M]``, by the names in ``CLASS``."""
+    zone: tuple[float, float, float]
+    """Centre and radius [vox]."""
+    limit: float
+    """Zone points that win."""
+    seconds: float
+    """Time limit [s]."""
+    hz: float
+    """Ticks per second."""
+    scale: Mapping[str, float]
+    """Scale of each frame column."""
+
+    @staticmethod
+    def of(header: Mapping[str, Any]) -> Roster:
+        """Return the constants in a header."""
+        mechs, classes = header["roster"], header["chassis"]
+        rows = [classes[m["chassis"]] if m["chassis"] < len(classes) else CLASS for m in mechs]
+        x, y, radius = header["zone"]
+        return Roster(
+            team=np.array([m["team"] for m in mechs]),
+            present=np.array([bool(m.get("present", True)) for m in mechs]),
+            spec={name: np.array([max(1.0, float(row[name])) for row in rows]) for name in CLASS},
+            zone=(float(x), float(y), float(radius)),
+            limit=max(1.0, float(header["score_to_win"])),
+            seconds=max(1.0, float(header["duration_s"])),
+            hz=float(header["tick_hz"]),
+            scale={str(column["name"]): float(column["scale"]) for column in header["columns"]},
+        )
+
+
+@dataclass(frozen=True)
+class Situation:
+    """State of a match per frame: sums over each team ``[F, 2]``, and the time left ``[F]`` [s]."""
+
+    present: Floats
+    alive: Floats
+    hp: Floats
+    """Hit points of the living."""
+    full: Floats
+    """Hit points of all at the start."""
+    legs: Floats
+    """Share of leg hit points, summed over the living."""
+    heat: Floats
+    """Heat as a share of the capacity, summed over the living."""
+    down: Floats
+    """Living mechs that are fallen or shut down."""
+    painted: Floats
+    in_zone: Floats
+    """Hit points at the start of the living mechs in the zone."""
+    travel: Floats
+    """Seconds to the zone at full speed, summed over the living."""
+    score: Floats
+    """Zone points."""
+    limit: float
+    left: Floats
+
+    @staticmethod
+    def of(roster: Roster, frames: Mapping[str, Ints], ticks: Ints) -> Situation:
+        """Return the state in frames of columns ``[F, W]`` at the ticks ``[F]``; missing columns are zero."""
+
+        def column(name: str) -> Floats:
+            zero = np.zeros((len(ticks), len(roster.team)))
+            return frames[name] * roster.scale[name] if name in frames else zero
+
+        flags, spec = frames["flags"], roster.spec
+        alive = ((flags & int(MechFlag.ALIVE)) > 0) & roster.present
+        down = (flags & int(MechFlag.FALLEN | MechFlag.SHUTDOWN)) > 0
+        legged = (flags & int(MechFlag.LEGGED)) > 0
+        x, y, radius = roster.zone
+        distance = np.sqrt((column("x") - x) ** 2 + (column("y") - y) ** 2)
+        speed = spec["max_speed"] * np.where(legged, LEGGED_SPEED, 1.0)
+        travel = np.minimum(TRAVEL_LIMIT_S, np.maximum(0.0, distance - radius) / speed)
+        inside = distance < radius
+
+        def of_teams(values: NDArray[Any]) -> Floats:
+            sides = [np.where(alive, values, 0.0)[:, roster.team == team].sum(axis=1) for team in range(TEAMS)]
+            return np.stack(sides, axis=1)
+
+        def constant(values: Floats) -> Floats:
+            return np.array([(values * roster.present)[roster.team == team].sum() for team in range(TEAMS)])
+
+        each = np.ones(len(ticks))[:, None]
+        return Situation(
+            present=each * constant(np.ones(len(roster.team))),
+            alive=of_teams(np.ones(alive.shape)),
+            hp=of_teams(column("hp")),
+            full=each * constant(spec["hp"]),
+            legs=of_teams(np.clip(column("leg_hp") / spec["leg_hp"], 0.0, 1.0)),
+            heat=of_teams(column("heat") / spec["heat_cap"]),
+            down=of_teams(down),
+            painted=of_teams((flags & int(MechFlag.PAINTED)) > 0),
+            in_zone=of_teams(inside * spec["hp"]),
+            travel=of_teams(travel),
+            score=frames["score"] * roster.scale["score"],
+            limit=roster.limit,
+            left=np.maximum(0.0, roster.seconds - ticks / roster.hz),
+        )
+
+
+def _difference(pair: Floats) -> Floats:
+    return pair[:, 0] - pair[:, 1]
+
+
+def _balance(pair: Floats) -> Floats:
+    """Return the difference as a share of the sum, 0 where both are 0."""
+    total = pair.sum(axis=1)
+    return np.divide(_difference(pair), total, out=np.zeros(len(total)), where=total > 0)
+
+
+def _mean(s: Situation, total: Floats) -> Floats:
+    """Return a sum over the living as a mean of them."""
+    return total / np.maximum(1.0, s.alive)
+
+
+def _ratio(s: Situation) -> Floats:
+    """Return the logarithm of the ratio of the shares of hit points."""
+    share = s.hp / np.maximum(1.0, s.full) + HP_FLOOR
+    return np.log(share[:, 0]) - np.log(share[:, 1])
+
+
+def _late(s: Situation) -> Floats:
+    return LATE_S / (LATE_S + s.left)
+
+
+def _close(s: Situation) -> Floats:
+    """Return how near each team is to the points that win, 1 at the limit."""
+    return np.exp(-np.maximum(0.0, s.limit - s.score) / CLOSE_S)
+
+
+def _size(s: Situation) -> Floats:
+    return np.log2(np.maximum(1.0, s.present.sum(axis=1) / TEAMS) / SIZE)
+
+
+HP_FLOOR = 0.05
+"""Added to the shares of hit points, so that their ratio stays finite."""
+LEAD_S = 2.0
+"""Lead in zone points that is nearly as good as any other when the time is up [s]."""
+TRAVEL_S = 10.0
+"""Unit of the travel time [s]."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A value per frame that changes its sign when the teams are swapped."""
+
+    name: str
+    group: str
+    """Quantity that it belongs to, as the viewer names it."""
+    value: Callable[[Situation], Floats]
+
+
+FEATURES: tuple[Feature, ...] = (
+    Feature("alive", "mechs alive", lambda s: _balance(s.alive)),
+    Feature("alive_size", "mechs alive", lambda s: _balance(s.alive) * _size(s)),
+    Feature("hp", "hit points", lambda s: _balance(s.hp)),
+    Feature("hp_ratio", "hit points", _ratio),
+    Feature("hp_size", "hit points", lambda s: _balance(s.hp) * _size(s)),
+    Feature("hp_late", "hit points", lambda s: _balance(s.hp) * _late(s)),
+    Feature("lead", "zone points", lambda s: _difference(s.score) / s.limit),
+    Feature("lead_late", "zone points", lambda s: np.tanh(_difference(s.score) / LEAD_S) * _late(s)),
+    Feature("close", "zone points", lambda s: _difference(_close(s))),
+    Feature("zone", "zone control", lambda s: _balance(s.in_zone)),
+    Feature("zone_late", "zone control", lambda s: _balance(s.in_zone) * _late(s)),
+    Feature("zone_close", "zone control", lambda s: _balance(s.in_zone) * _close(s).max(axis=1)),
+    Feature("travel", "distance to the zone", lambda s: _difference(_mean(s, s.travel)) / -TRAVEL_S),
+    Feature("heat", "heat", lambda s: -_difference(_mean(s, s.heat))),
+    Feature("down", "knocked down", lambda s: -_difference(_mean(s, s.down))),
+    Feature("legs", "leg damage", lambda s: _difference(_mean(s, s.legs))),
+    Feature("painted", "painted", lambda s: -_difference(_mean(s, s.painted))),
+)
+"""The inputs of the model, in the order of its coefficients."""
+GROUPS = tuple(dict.fromkeys(feature.group for feature in FEATURES))
+
+
+def features(situation: Situation) -> Floats:
+    """Return the features ``[F, N]`` of a state."""
+    return np.stack([feature.value(situation) for feature in FEATURES], axis=1)
+
+
+def sigmoid(z: Floats) -> Floats:
+    """Return the logistic function of z; that of -z is exactly 1 minus it."""
+    upper = 1.0 / (1.0 + np.exp(-np.abs(z)))
+    return np.where(z >= 0, upper, 1.0 - upper)
+
+
+@dataclass(frozen=True)
+class WinModel:
+    """Coefficients of the N features, and those of an ensemble of K fits."""
+
+    weights: Floats
+    """``[N]``."""
+    ensemble: Floats
+    """``[K, N]``."""
+
+    def logit(self, values: Floats) -> Floats:
+        """Return the logarithm of blue's odds ``[F]`` for features ``[F, N]``."""
+        return (values * self.weights).sum(axis=1)
+
+    def probability(self, values: Floats) -> Floats:
+        """Return the probability that blue wins ``[F]`` for features ``[F, N]``."""
+        return sigmoid(self.logit(values))
+
+    def band(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return the ends of the 90 % band ``[F]`` of the probability from the spread of the ensemble."""
+        z = self.logit(values)
+        spread = np.sqrt(np.mean((values @ self.ensemble.T - z[:, None]) ** 2, axis=1)) * BAND
+        return sigmoid(z - spread), sigmoid(z + spread)
+
+    def contributions(self, values: Floats) -> Floats:
+        """Return the part of each group of ``GROUPS`` in the logit ``[F, G]``."""
+        parts = values * self.weights
+        groups = np.array([GROUPS.index(feature.group) for feature in FEATURES])
+        return np.stack([parts[:, groups == g].sum(axis=1) for g in range(len(GROUPS))], axis=1)
+
+
+@cache
+def load_model(path: Path = MODEL_FILE) -> WinModel:
+    """Return the model of a file; ``ValueError`` unless it has the format and the features of this version."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    names = [feature.name for feature in FEATURES]
+    if data.get("format") != MODEL_FORMAT or data.get("features") != names:
+        raise ValueError(
+            f"win model {path.name!r} has other features than this version; try echelon replay fit-winprob"
+        )
+    return WinModel(np.array(data["weights"], np.float64), np.array(data["ensemble"], np.float64))

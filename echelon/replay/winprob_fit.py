@@ -1,0 +1,273 @@
+"""Fit of the win model to recorded matches, and its evaluation on matches and policies that the fit has not seen.
+
+Matches are split by map, so that both sides of a swapped pair and all pairings on one map are in one split: one to
+fit, one to calibrate (a factor of the logit, so that the model stays symmetric), one to test. Matches of held-out
+pilots are a test of their own. Every match has the same weight, however long it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelon.replay.codec import ReplayError
+from echelon.replay.reader import Replay
+from echelon.replay.schema import SUFFIX, WINNERS
+from echelon.replay.winprob import FEATURES, MODEL_FORMAT, Floats, Roster, Situation, WinModel, features, sigmoid
+
+SAMPLE_S = 1.0
+"""Match time between two samples [s]."""
+MIN_SAMPLES = 3
+"""Samples of the shortest match that is used, one in each third."""
+OUTCOMES = (1.0, 0.0, 0.5)
+"""Result for blue of each winner."""
+L2 = 1.0
+"""Penalty of squared coefficients of features with unit variance [matches]."""
+ENSEMBLE = 24
+"""Fits to resampled matches."""
+NEWTON_STEPS, CONVERGED = 50, 1e-9
+BINS = 10
+"""Bins of the calibration error."""
+RESAMPLES = 400
+"""Resampled test sets of its interval."""
+FITTED, CALIBRATED, TESTED = "fit", "calibrate", "test"
+SHARES = ((FITTED, 0.6), (CALIBRATED, 0.8), (TESTED, 1.0))
+"""Cumulative shares of the maps in each split."""
+HOLD_OUT_SHARE = 0.25
+"""Share of the pilots that are held out where none is named."""
+BASELINE = ("alive", "lead")
+"""Features of the model that the win model is compared with."""
+THIRDS = ("first", "middle", "last")
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A decided match: features ``[F, N]`` of F samples."""
+
+    pilots: tuple[str, str]
+    world: str
+    result: float
+    """1 if blue won, 0 if red, 0.5 for a draw."""
+    values: Floats
+
+    @property
+    def thirds(self) -> Floats:
+        """Return the third of the match of each sample ``[F]``."""
+        return np.arange(len(self.values)) * len(THIRDS) // len(self.values)
+
+
+def replay_files(places: Iterable[Path]) -> list[Path]:
+    """Return the replay files among files and, recursively, in folders."""
+    found = [sorted(place.rglob(f"*{SUFFIX}")) if place.is_dir() else [place] for place in places]
+    return list(dict.fromkeys(path for paths in found for path in paths))
+
+
+def pilot_name(team: Mapping[str, Any]) -> str:
+    """Return what identifies the pilot of a team: a level, or name and checkpoint of a policy."""
+    return str(team.get("level") or " ".join(filter(None, (Path(str(team["name"])).name, team.get("checkpoint")))))
+
+
+def sample(path: Path) -> Sampled | None:
+    """Return the samples of a decided match before its last frame, None without result or with too few samples."""
+    with Replay(path) as replay:
+        outcome = (replay.index or {}).get("outcome") or {}
+        if not 0 <= outcome.get("winner", -1) < len(WINNERS):
+            return None
+        roster, parts, due = Roster.of(replay.header), [], 0.0
+        for number in range(len(replay.chunks)):
+            chunk = replay.chunk(number)
+            chosen = []
+            for frame, tick in enumerate(chunk.ticks):
+                if tick >= due and tick < replay.ticks:
+                    chosen.append(frame)
+                    due = tick + SAMPLE_S * roster.hz
+            if chosen:
+                frames = {name: values[chosen] for name, values in chunk.frames.items()}
+                parts.append(features(Situation.of(roster, frames, chunk.ticks[chosen])))
+        if sum(map(len, parts)) < MIN_SAMPLES:
+            return None
+        blue, red = (pilot_name(team) for team in replay.header["teams"])
+        world = str(replay.header["world"]["sha256"])
+        return Sampled((blue, red), world, OUTCOMES[outcome["winner"]], np.concatenate(parts))
+
+
+def sample_all(paths: Sequence[Path]) -> Iterator[Sampled | None]:
+    """Yield the samples of each file; None for one that is damaged, missing or undecided."""
+    for path in paths:
+        try:
+            yield sample(path)
+        except (ReplayError, OSError):
+            yield None
+
+
+def choose_hold_out(matches: Sequence[Sampled], names: Sequence[str]) -> set[str]:
+    """Return the held-out pilots: those whose name contains one of ``names``, without names a fixed share."""
+    pilots = sorted({pilot for match in matches for pilot in match.pilots})
+    if names:
+        return {pilot for pilot in pilots if any(name in pilot for name in names)}
+    return set(sorted(pilots, key=_share)[: int(len(pilots) * HOLD_OUT_SHARE)])
+
+
+def _share(text: str) -> float:
+    """Return a number from 0 to 1 that depends on the text alone."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") / 2**32
+
+
+def split_of(match: Sampled) -> str:
+    """Return the split of a match by its map."""
+    share = _share(match.world)
+    return next(name for name, limit in SHARES if share < limit)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Samples of several matches, one after another; R rows."""
+
+    values: Floats
+    """Features ``[R, N]``."""
+    result: Floats
+    """``[R]``."""
+    weight: Floats
+    """``[R]``; those of a match sum to 1."""
+    match: Floats
+    """Index of the match ``[R]``."""
+    third: Floats
+
+    @staticmethod
+    def of(matches: Sequence[Sampled]) -> Rows:
+        """Return the rows of matches."""
+        counts = [len(match.values) for match in matches]
+        return Rows(
+            values=np.concatenate([m.values for m in matches]) if matches else np.zeros((0, len(FEATURES))),
+            result=np.repeat([m.result for m in matches], counts),
+            weight=np.repeat([1.0 / count for count in counts], counts),
+            match=np.repeat(np.arange(len(matches)), counts),
+            third=np.concatenate([m.thirds for m in matches]) if matches else np.zeros(0),
+        )
+
+
+def fit(values: Floats, result: Floats, weight: Floats, start: Floats | None = None) -> Floats:
+    """Return the coefficients ``[N]`` of the penalised logistic fit, by Newton's method."""
+    total = max(weight.sum(), 1e-12)
+    scale = np.sqrt((values**2 * weight[:, None]).sum(axis=0) / total) + 1e-9
+    scaled = values / scale
+    found = np.zeros(values.shape[1]) if start is None else start * scale
+    for _ in range(NEWTON_STEPS):
+        p = sigmoid((scaled * found).sum(axis=1))
+        slope = scaled.T @ (weight * (p - result)) + L2 * found
+        curve = (scaled * (weight * p * (1 - p))[:, None]).T @ scaled + L2 * np.eye(len(found))
+        step = np.linalg.solve(curve, slope)
+        found = found - step
+        if np.abs(step).max() < CONVERGED:
+            break
+    return found / scale
+
+
+def fit_model(rows: Rows, held: Rows, seed: int = 0) -> WinModel:
+    """Return the model fitted to ``rows`` and calibrated on ``held``."""
+    rng = np.random.default_rng(seed)
+    weights = fit(rows.values, rows.result, rows.weight)
+    matches = int(rows.match.max()) + 1
+    draws = (np.bincount(rng.integers(0, matches, matches), minlength=matches) for _ in range(ENSEMBLE))
+    ensemble = np.stack([fit(rows.values, rows.result, rows.weight * drawn[rows.match], weights) for drawn in draws])
+    factor = calibration_factor(WinModel(weights, ensemble), held)
+    return WinModel(weights * factor, ensemble * factor)
+
+
+def calibration_factor(model: WinModel, held: Rows) -> float:
+    """Return the factor of the logit that is most likely on calibration matches, 1 without any."""
+    if not len(held.values):
+        return 1.0
+    return float(fit(model.logit(held.values)[:, None], held.result, held.weight)[0])
+
+
+def brier(p: Floats, rows: Rows) -> float:
+    """Return the mean squared error of probabilities ``[R]``."""
+    return float((rows.weight * (p - rows.result) ** 2).sum() / rows.weight.sum())
+
+
+def calibration_error(p: Floats, rows: Rows, seed: int = 0) -> tuple[float, float, float]:
+    """Return the expected calibration error over equal bins of probability, and its 95 % interval over matches."""
+    number = np.minimum(BINS - 1, (p * BINS).astype(int))
+    matches = int(rows.match.max()) + 1
+    gaps, weights = np.zeros((matches, BINS)), np.zeros(matches)
+    np.add.at(gaps, (rows.match, number), rows.weight * (p - rows.result))
+    np.add.at(weights, rows.match, rows.weight)
+    draws = np.random.default_rng(seed).multinomial(matches, np.full(matches, 1 / matches), RESAMPLES)
+    drawn = np.abs(draws @ gaps).sum(axis=1) / (draws @ weights)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return float(np.abs(gaps.sum(axis=0)).sum() / weights.sum()), float(low), float(high)
+
+
+def evaluate(model: WinModel, baseline: Floats, rows: Rows) -> dict[str, Any]:
+    """Return Brier scores and calibration errors of the whole matches and of their thirds."""
+    p = model.probability(rows.values)
+    plain = sigmoid((rows.values[:, _columns(BASELINE)] * baseline).sum(axis=1))
+    thirds = {}
+    for number, name in enumerate(THIRDS):
+        part = rows.third == number
+        some = Rows(*(values[part] for values in (rows.values, rows.result, rows.weight, rows.match, rows.third)))
+        thirds[name] = {
+            "brier": brier(p[part], some),
+            "baseline_brier": brier(plain[part], some),
+            "calibration_error": calibration_error(p[part], some)[0],
+        }
+    error, low, high = calibration_error(p, rows)
+    return {
+        "matches": int(rows.match.max()) + 1,
+        "brier": brier(p, rows),
+        "baseline_brier": brier(plain, rows),
+        "calibration_error": error,
+        "interval": [low, high],
+        "thirds": thirds,
+    }
+
+
+def _columns(names: Sequence[str]) -> list[int]:
+    return [[feature.name for feature in FEATURES].index(name) for name in names]
+
+
+def fit_matches(matches: Sequence[Sampled], hold_out: Sequence[str] = ()) -> tuple[WinModel, dict[str, Any]]:
+    """Return the model of matches and its report; ``ValueError`` if a split has none."""
+    held = choose_hold_out(matches, hold_out)
+    unseen = [match for match in matches if held & set(match.pilots)]
+    seen = [match for match in matches if not held & set(match.pilots)]
+    splits = {name: Rows.of([match for match in seen if split_of(match) == name]) for name, _ in SHARES}
+    for name, rows in splits.items():
+        if not len(rows.values):
+            raise ValueError(f"split {name!r} has no matches of {len(matches)}; try more recorded matches")
+    fitted = splits[FITTED]
+    model = fit_model(fitted, splits[CALIBRATED])
+    baseline = fit(fitted.values[:, _columns(BASELINE)], fitted.result, fitted.weight)
+    tests = {"matches": splits[TESTED], "pilots": Rows.of(unseen)}
+    both = [match for match in seen if split_of(match) == TESTED] + unseen
+    tests["both"] = Rows.of(both)
+    report = {
+        "fitted": int(fitted.match.max()) + 1,
+        "calibrated": int(splits[CALIBRATED].match.max()) + 1,
+        "pilots": sorted({pilot for match in seen for pilot in match.pilots}),
+        "held_out_pilots": sorted(held),
+        "tests": {name: evaluate(model, baseline, rows) for name, rows in tests.items() if len(rows.values)},
+    }
+    return model, report
+
+
+def model_text(model: WinModel, report: Mapping[str, Any]) -> str:
+    """Return the content of a model file."""
+    digits = 6
+    both = report["tests"]["both"]
+    data = {
+        "format": MODEL_FORMAT,
+        "features": [feature.name for feature in FEATURES],
+        "weights": np.round(model.weights, digits).tolist(),
+        "ensemble": np.round(model.ensemble, digits).tolist(),
+        "fitted": report["fitted"],
+        "tested": {name: both[name] for name in ("matches", "brier", "baseline_brier", "calibration_error")},
+    }
+    return json.dumps(data) + "\n"

@@ -1,0 +1,231 @@
+"""Moments are found, ranked and captioned in replays of every schema, and hostile files cost only themselves."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from echelon.replay import moments as module
+from echelon.replay.codec import ReplayError
+from echelon.replay.moments import BONUS, MAX_MOMENTS, MAX_SAMPLES, MomentScan, find_moments
+from echelon.replay.reader import Chunk, Replay
+from echelon.replay.schema import EVENTS, EventKind, HitFlag, MechFlag
+from echelon.replay.validate import ChunkRef
+from echelon.replay.winprob import FEATURES, WinModel
+from tests.replay.golden import GOLDEN, SMOKE
+from tests.replay.hostile import hostile_replay
+from tests.replay.synthetic import FRAME_TICKS, HZ, header
+
+SECONDS = 30
+SIZE = 4
+"""Mechs per team; mechs 0 to 3 are B1 to B4."""
+WEIGHTS = {"alive": 4.0, "lead": 3.0}
+HOSTILE_FILES = 80
+GAUSS, MISSILE = 3, 2
+
+
+def model(weights: Mapping[str, float] = WEIGHTS) -> WinModel:
+    """Return a model with these coefficients and no spread."""
+    values = np.array([weights.get(feature.name, 0.0) for feature in FEATURES])
+    return WinModel(values, values[None])
+
+
+class Match:
+    """A match of 4 against 4 that tests write frame by frame."""
+
+    def __init__(self) -> None:
+        roster = [
+            {"team": m // SIZE, "pack": 0, "chassis": 2, "name": f"{'BR'[m // SIZE]}{m % SIZE + 1}", "present": True}
+            for m in range(2 * SIZE)
+        ]
+        self.header = header(mechs=2 * SIZE, roster=roster)
+        count = SECONDS * HZ // FRAME_TICKS + 1
+        self.tick = np.arange(count) * FRAME_TICKS
+        self.flags = np.full((count, 2 * SIZE), int(MechFlag.ALIVE), np.int64)
+        self.x = np.full((count, 2 * SIZE), 16 * 12, np.int64)
+        self.score = np.zeros((count, 2), np.int64)
+        self.events: list[list[int]] = []
+
+    def at(self, second: float) -> int:
+        """Return the frame of a second."""
+        return int(second * HZ) // FRAME_TICKS
+
+    def mark(self, mech: int, second: float, flag: MechFlag) -> None:
+        """Set a flag of a mech from a second on."""
+        self.flags[self.at(second) :, mech] |= int(flag)
+
+    def kill(self, second: float, killer: int, victim: int, weapon: int = -1, flags: int = 0) -> None:
+        """Destroy a mech, by a hit of a weapon unless it is -1."""
+        tick = int(second * HZ)
+        if weapon >= 0:
+            self.events.append([tick, EventKind.HIT, killer, victim, weapon, 400, flags, 0, 0, 0])
+        self.events.append([tick, EventKind.KILL, killer, victim, -1, 0, 0, 0, 0, 0])
+        self.flags[self.at(second) :, victim] &= ~int(MechFlag.ALIVE)
+
+    def scan(self, winner: int = -1, weights: Mapping[str, float] = WEIGHTS) -> dict[str, Any]:
+        """Return the moments of the match, read in two chunks."""
+        scan = MomentScan(self.header, int(self.tick[-1]), model(weights))
+        half = len(self.tick) // 2
+        for part in (slice(0, half + 1), slice(half, None)):
+            scan.add(self._chunk(part))
+        return scan.result({"winner": winner})
+
+    def _chunk(self, part: slice) -> Chunk:
+        first, last = int(self.tick[part][0]), int(self.tick[part][-1])
+        rows = [row for row in self.events if first < row[0] <= last or (first == 0 and row[0] == 0)]
+        table = np.array(rows, np.int64).reshape(-1, len(EVENTS.columns))
+        events = {column.name: table[:, i] for i, column in enumerate(EVENTS.columns)}
+        events["tick"] = events["tick"] - first
+        zero = np.zeros_like(self.x[part])
+        frames = {
+            "tick": (self.tick[part] - first)[:, None],
+            "score": self.score[part],
+            "x": self.x[part],
+            "y": zero + 16 * 5,
+            "z": zero,
+            "hp": zero + 100,
+            "flags": self.flags[part],
+        }
+        return Chunk(ChunkRef(0, 0, first, last), frames, {"events": events}, b"")
+
+    def captions(self, **options: Any) -> list[str]:
+        """Return the captions in order of time."""
+        return [moment["caption"] for moment in self.scan(**options)["moments"]]
+
+
+def test_kill_caption_has_weapon_side_and_change_of_probability():
+    match = Match()
+    match.kill(15.0, 1, 4, GAUSS, HitFlag.REAR)
+    found = match.scan()["moments"]
+    assert [row["caption"] for row in found] == [
+        "0:15 first blood: B2's gauss round kills R1 from behind: red 50 % → 36 %"
+    ]
+    (row,) = found
+    assert row["kind"] == "first_blood" and row["rank"] == 1 and row["team"] == 0 and row["mechs"] == ["B2", "R1"]
+    assert (row["tick"], row["from"], row["to"]) == (300, 13.0, 16.5) and row["before"] == 0.5 < row["after"]
+    assert row["score"] == pytest.approx(row["after"] - row["before"] + BONUS["first_blood"], abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("flag", "marks", "words"),
+    [
+        (MechFlag.SHUTDOWN, HitFlag.REAR, ", shut down by heat"),
+        (MechFlag.FALLEN, 0, ", knocked down"),
+        (MechFlag.PAINTED, 0, ""),
+    ],
+    ids=["shutdown", "fallen", "painted"],
+)
+def test_kill_caption_has_the_state_of_the_target(flag, marks, words):
+    match = Match()
+    match.mark(5, 9.0, flag)
+    match.kill(10.0, 0, 5, MISSILE, marks)
+    found = match.scan()["moments"][0]
+    assert found["caption"] == f"0:10 first blood: B1's missile kills R2{words}: red 50 % → 36 %"
+    assert found["kind"] == ("heat" if flag == MechFlag.SHUTDOWN else "first_blood")
+
+
+def test_kills_close_together_are_one_moment_with_own_losses():
+    match = Match()
+    for second, killer, victim in ((10.0, 0, 4), (11.0, 0, 5), (11.5, 6, 1), (20.0, 2, 6), (21.0, 3, 7)):
+        match.kill(second, killer, victim)
+    captions = match.captions(winner=0)
+    assert captions[0].startswith("0:10 first blood: B1 kills R1 and R2 within 1 s, blue loses B2: red 50 % → ")
+    assert captions[-1].startswith("0:20 Blue kills R3 and R4 within 1 s: red ")
+    assert len(captions) == 2, "the kill of B2 belongs to the first moment"
+
+
+def test_hazards_and_friendly_fire_are_named():
+    match = Match()
+    match.kill(8.0, -1, 4)
+    match.kill(16.0, 0, 1, MISSILE)
+    captions = match.captions()
+    assert captions[0].startswith("0:08 first blood: R1 is destroyed by a hazard: red 50 % → ")
+    assert captions[1].startswith("0:16 B1's missile destroys its own B2: blue 64 % → 50 %")
+
+
+def test_single_mech_that_keeps_the_zone_from_many_is_a_hold():
+    match = Match()
+    for mech in (1, 2, 3):
+        match.kill(2.0 + mech * 0.1, 4, mech)
+    match.x[match.at(6) : match.at(14), 0] = 16 * 6
+    match.score[match.at(6) :, 0] = np.minimum(160, 5 * np.arange(len(match.tick) - match.at(6)))
+    assert any(c.startswith("0:06 B1 alone holds the zone against 4 for 8 s: blue ") for c in match.captions())
+
+
+def test_winner_far_behind_is_a_comeback():
+    match = Match()
+    for number, second in enumerate((4.0, 5.0)):
+        match.kill(second, 4, number)
+    match.score[match.at(10) :, 1] = 300
+    for number, second in enumerate((20.0, 22.0, 24.0, 26.0)):
+        match.kill(second, 2, 4 + number)
+    found = match.scan(winner=0)["moments"]
+    top = next(row for row in found if row["rank"] == 1)
+    assert top["kind"] == "comeback" and top["after"] == 1.0
+    assert top["caption"] == "0:10 Blue comes back from 6 %: 2 against 4 mechs, 0.0 to 15.0 zone points"
+    assert all(row["kind"] != "comeback" for row in match.scan()["moments"])
+
+
+def test_change_without_kill_is_a_swing_with_its_cause():
+    match = Match()
+    match.score[match.at(12) :, 1] = 160
+    assert match.captions() == ["0:08 Red scores 8.0 zone points to 0.0 within 4 s: red 50 % → 69 %"]
+
+
+def test_quiet_match_has_a_curve_and_no_moments():
+    found = Match().scan(winner=1)
+    assert found["moments"] == []
+    curve = found["curve"]
+    assert curve["second"] == [float(s) for s in range(SECONDS + 1)] and set(curve["blue"][:-1]) == {0.5}
+    assert curve["blue"][-1] == curve["low"][-1] == curve["high"][-1] == 0.0
+
+
+def test_long_match_has_a_bounded_number_of_samples():
+    match = Match()
+    match.kill(15.0, 1, 4)
+    scan = MomentScan(match.header, 100 * int(match.tick[-1]) * MAX_SAMPLES // len(match.tick), model())
+    scan.add(match._chunk(slice(None)))
+    assert scan._count <= len(match.tick) // 50
+
+
+def test_scan_in_steps_equals_scan_at_once(monkeypatch):
+    with Replay(SMOKE) as replay:
+        whole = find_moments(replay)
+        monkeypatch.setattr(module, "STEP_BYTES", 0)
+        scan, steps = MomentScan(replay.header, replay.ticks), 1
+        while not scan.advance(replay):
+            steps += 1
+        assert steps == len(replay.chunks) and scan.result(replay.timeline()["outcome"]) == whole
+
+
+@pytest.mark.parametrize("path", [row[0] for row in GOLDEN], ids=lambda path: path.stem)
+def test_replays_of_every_schema_have_moments(path):
+    with Replay(path) as replay:
+        found, last = find_moments(replay), replay.ticks
+    moments: Sequence[Mapping[str, Any]] = found["moments"]
+    assert 1 <= len(moments) <= MAX_MOMENTS
+    assert sorted(row["rank"] for row in moments) == list(range(1, len(moments) + 1))
+    assert [row["tick"] for row in moments] == sorted(row["tick"] for row in moments)
+    assert all(0 <= row["tick"] <= last and row["from"] < row["to"] for row in moments)
+    assert all(0.0 <= p <= 1.0 for row in moments for p in (row["before"], row["after"]))
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_hostile_replays_raise_replay_errors_alone(tmp_path):
+    path, read = tmp_path / "hostile.ecr", 0
+    for seed in range(HOSTILE_FILES):
+        path.write_bytes(hostile_replay(random.Random(seed)))
+        try:
+            with Replay(path) as replay:
+                found = find_moments(replay)
+        except ReplayError:
+            continue
+        read += 1
+        assert len(found["moments"]) <= MAX_MOMENTS
+        json.dumps(found, allow_nan=False)
+    assert read > HOSTILE_FILES // 10

@@ -1,0 +1,216 @@
+"""The win model is symmetric and equals an oracle; its fit finds the coefficients behind results."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from echelon.replay import winprob, winprob_fit
+from echelon.replay.reader import Replay
+from echelon.replay.schema import MechFlag
+from echelon.replay.winprob import FEATURES, GROUPS, MODEL_FILE, Roster, Situation, WinModel, features, load_model
+from echelon.replay.winprob_fit import Rows, Sampled
+from tests.golden import FOLDER, assert_golden_json, assert_golden_text
+from tests.replay.golden import SMALL, SMOKE
+
+VALUES = FOLDER / "winprob.json"
+CHUNKS = (0, 3, 7)
+"""Chunks of the golden replay whose first frames are compared."""
+
+
+def situation(replay: Replay, number: int, roster: Roster | None = None) -> Situation:
+    """Return the state in all frames of a chunk."""
+    chunk = replay.chunk(number)
+    return Situation.of(roster or Roster.of(replay.header), chunk.frames, chunk.ticks)
+
+
+def swapped(header: dict[str, Any]) -> dict[str, Any]:
+    """Return a header with the mechs in the other team."""
+    return {**header, "roster": [{**mech, "team": 1 - mech["team"]} for mech in header["roster"]]}
+
+
+@pytest.mark.parametrize("path", [SMALL, SMOKE], ids=["small", "smoke"])
+def test_swapped_teams_have_exactly_the_remaining_probability(path):
+    model = load_model()
+    with Replay(path) as replay:
+        for number in range(len(replay.chunks)):
+            chunk = replay.chunk(number)
+            frames = {**chunk.frames, "score": chunk.frames["score"][:, ::-1]}
+            values = features(situation(replay, number))
+            mirrored = features(Situation.of(Roster.of(swapped(replay.header)), frames, chunk.ticks))
+            assert (mirrored == -values).all()
+            assert (model.probability(mirrored) == 1 - model.probability(values)).all()
+            low, high = model.band(values)
+            assert (low <= model.probability(values)).all() and (model.probability(values) <= high).all()
+
+
+def oracle(header: dict[str, Any], columns: dict[str, list[float]], score: list[float], tick: int) -> dict[str, float]:
+    """Return features of one frame, computed from the rules in plain Python."""
+    sums = [dict.fromkeys(("n", "alive", "hp", "full", "zone", "travel", "heat", "down"), 0.0) for _ in range(2)]
+    for m, mech in enumerate(header["roster"]):
+        spec, team = header["chassis"][mech["chassis"]], sums[mech["team"]]
+        team["n"] += 1
+        team["full"] += spec["hp"]
+        flags = int(columns["flags"][m])
+        if not flags & MechFlag.ALIVE:
+            continue
+        away = math.hypot(columns["x"][m] - header["zone"][0], columns["y"][m] - header["zone"][1])
+        speed = spec["max_speed"] * (0.4 if flags & MechFlag.LEGGED else 1.0)
+        team["alive"] += 1
+        team["hp"] += columns["hp"][m]
+        team["zone"] += spec["hp"] if away < header["zone"][2] else 0.0
+        team["travel"] += min(30.0, max(0.0, away - header["zone"][2]) / speed)
+        team["heat"] += columns["heat"][m] / spec["heat_cap"]
+        team["down"] += bool(flags & (MechFlag.FALLEN | MechFlag.SHUTDOWN))
+    blue, red = sums
+    left = header["duration_s"] - tick / header["tick_hz"]
+    late, size = 10 / (10 + left), math.log2((blue["n"] + red["n"]) / 2 / 5)
+    close = [math.exp(-max(0.0, header["score_to_win"] - points) / 6) for points in score]
+
+    def share(name: str) -> float:
+        total = blue[name] + red[name]
+        return (blue[name] - red[name]) / total if total else 0.0
+
+    def mean(name: str) -> float:
+        return blue[name] / max(1, blue["alive"]) - red[name] / max(1, red["alive"])
+
+    return {
+        "alive": share("alive"),
+        "alive_size": share("alive") * size,
+        "hp": share("hp"),
+        "hp_ratio": math.log((blue["hp"] / blue["full"] + 0.05) / (red["hp"] / red["full"] + 0.05)),
+        "hp_late": share("hp") * late,
+        "lead": (score[0] - score[1]) / header["score_to_win"],
+        "lead_late": math.tanh((score[0] - score[1]) / 2) * late,
+        "close": close[0] - close[1],
+        "zone": share("zone"),
+        "zone_close": share("zone") * max(close),
+        "travel": -mean("travel") / 10,
+        "heat": -mean("heat"),
+        "down": -mean("down"),
+    }
+
+
+@pytest.mark.parametrize("path", [SMALL, SMOKE], ids=["small", "smoke"])
+def test_features_equal_those_of_the_rules(path):
+    with Replay(path) as replay:
+        scale = {column["name"]: column["scale"] for column in replay.header["columns"]}
+        for number in range(len(replay.chunks)):
+            chunk, values = replay.chunk(number), features(situation(replay, number))
+            for frame in (0, len(chunk.ticks) - 1):
+                columns = {n: (chunk.frames[n][frame] * scale[n]).tolist() for n in ("x", "y", "hp", "heat", "flags")}
+                score = (chunk.frames["score"][frame] * scale["score"]).tolist()
+                expected = oracle(replay.header, columns, score, int(chunk.ticks[frame]))
+                found = dict(zip([feature.name for feature in FEATURES], values[frame], strict=True))
+                for name, value in expected.items():
+                    assert found[name] == pytest.approx(value, abs=1e-9), (number, frame, name)
+
+
+@pytest.mark.golden
+def test_golden_win_probability():
+    """The viewer's test computes the same values from the same file."""
+    model, rows = load_model(), []
+    with Replay(SMOKE) as replay:
+        for number in CHUNKS:
+            values = features(situation(replay, number))[:1]
+            low, high = model.band(values)
+            row = {"p": model.probability(values), "low": low, "high": high, "features": values, "chunk": number}
+            rows.append(row | {"parts": model.contributions(values)})
+    plain = [{name: np.round(value, 12).reshape(-1).tolist() for name, value in row.items()} for row in rows]
+    assert_golden_json(VALUES, {"replay": SMOKE.name, "groups": list(GROUPS), "frames": plain}, compact=True)
+
+
+@pytest.mark.golden
+def test_golden_viewer_has_the_same_coefficients(repository):
+    assert_golden_text(repository / "viewer" / "src" / "winprob.json", MODEL_FILE.read_text(encoding="utf-8"))
+
+
+def test_model_of_other_features_is_refused(tmp_path):
+    path = tmp_path / "model.json"
+    data = json.loads(MODEL_FILE.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**data, "features": data["features"][1:]}))
+    with pytest.raises(ValueError, match="fit-winprob"):
+        load_model(path)
+
+
+def test_replay_without_optional_columns_has_a_probability():
+    with Replay(SMALL) as replay:
+        chunk, roster = replay.chunk(1), Roster.of(replay.header)
+        frames = {name: chunk.frames[name] for name in ("score", "x", "y", "hp", "flags")}
+        p = load_model().probability(features(Situation.of(roster, frames, chunk.ticks)))
+    assert ((p > 0) & (p < 1)).all()
+
+
+def sampled(count: int, weights: np.ndarray, seed: int, pilots: tuple[str, str] = ("a", "b")) -> list[Sampled]:
+    """Return matches whose results follow a model with the given coefficients."""
+    rng = np.random.default_rng(seed)
+    matches = []
+    for number in range(count):
+        values = np.repeat(rng.normal(size=(1, len(FEATURES))), 3, axis=0)
+        result = float(rng.random() < winprob.sigmoid(values[:1] @ weights)[0])
+        matches.append(Sampled(pilots, f"{seed} {number}", result, values))
+    return matches
+
+
+def test_fit_finds_the_coefficients_behind_results():
+    weights = np.zeros(len(FEATURES))
+    weights[:4] = 1.5, -1.0, 0.5, 0.8
+    rows = Rows.of(sampled(1500, weights, 0))
+    found = winprob_fit.fit(rows.values, rows.result, rows.weight)
+    assert np.abs(found - weights).max() < 0.35
+    model = winprob_fit.fit_model(rows, Rows.of(sampled(500, weights, 1)))
+    assert np.abs(model.weights - weights).max() < 0.4 and len(model.ensemble) == winprob_fit.ENSEMBLE
+    near, far = rows.values[:50], rows.values[:50] * 5
+    widths = [np.mean(np.subtract(*model.band(values)[::-1])) for values in (near * 0.1, near)]
+    assert widths[0] < widths[1] and np.isfinite(model.band(far)).all()
+
+
+def test_calibration_factor_shrinks_an_overconfident_model():
+    weights = np.full(len(FEATURES), 0.4)
+    held = Rows.of(sampled(2000, weights, 2))
+    model = WinModel(3 * weights, np.stack([3 * weights]))
+    assert winprob_fit.calibration_factor(model, held) == pytest.approx(1 / 3, abs=0.06)
+
+
+def test_calibration_error_of_a_known_gap():
+    matches = [Sampled(("a", "b"), str(i), float(i % 10 < 6), np.zeros((4, len(FEATURES)))) for i in range(1000)]
+    rows = Rows.of(matches)
+    error, low, high = winprob_fit.calibration_error(np.full(len(rows.result), 0.75), rows)
+    assert error == pytest.approx(0.15) and low < error < high
+    assert winprob_fit.brier(np.full(len(rows.result), 0.6), rows) == pytest.approx(0.24)
+
+
+def test_held_out_pilots_and_maps_are_never_fitted(monkeypatch):
+    weights = np.ones(len(FEATURES))
+    matches = sampled(300, weights, 3) + sampled(200, weights, 4, ("c", "a"))
+    seen: list[int] = []
+    fit_model = winprob_fit.fit_model
+
+    def counted(rows: Rows, held: Rows) -> WinModel:
+        seen.append(len(rows.values))
+        return fit_model(rows, held)
+
+    monkeypatch.setattr(winprob_fit, "fit_model", counted)
+    _, report = winprob_fit.fit_matches(matches, ["c"])
+    assert report["held_out_pilots"] == ["c"] and report["pilots"] == ["a", "b"]
+    tests = report["tests"]
+    assert tests["pilots"]["matches"] == 200 and report["fitted"] * 3 == seen[0]
+    assert report["fitted"] + report["calibrated"] + tests["matches"]["matches"] == 300
+    assert tests["both"]["matches"] == 200 + tests["matches"]["matches"]
+    assert tests["both"]["brier"] < tests["both"]["baseline_brier"]
+    assert len({winprob_fit.split_of(match) for match in matches if match.world == matches[0].world}) == 1
+
+
+def test_sample_leaves_out_the_last_frame_and_undecided_files(tmp_path):
+    found = winprob_fit.sample(SMALL)
+    assert found is not None and found.result == 0.0 and len(found.values) >= 8
+    with Replay(SMALL) as replay:
+        assert len(found.values) < replay.ticks / 20 + 1
+    cut = tmp_path / "cut.ecr"
+    cut.write_bytes(SMALL.read_bytes()[:-200])
+    (tmp_path / "other.ecr").write_bytes(b"no replay")
+    assert list(winprob_fit.sample_all(winprob_fit.replay_files([tmp_path]))) == [None, None]

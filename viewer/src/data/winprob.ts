@@ -1,0 +1,195 @@
+// Win probability of blue in a frame: the counterpart of echelon/replay/winprob.py, with the same coefficients
+// (winprob.json is a copy of the package's file). Swapping the teams gives exactly 1 - p. Pure.
+
+import { type Header, MechFlag } from "../protocol.gen";
+import model from "../winprob.json";
+import type { Chunk } from "./replay";
+
+const BAND = 1.645; // standard deviations of the ensemble on each side of the band: 90 %
+const TRAVEL_LIMIT_S = 30; // longest time to the zone that counts [s]
+const TRAVEL_S = 10; // unit of the travel time [s]
+const LEGGED_SPEED = 0.4; // speed of a mech with a destroyed leg, as a share
+const SIZE = 5; // mechs per team at which features of team size are zero
+const LATE_S = 10; // seconds before the time limit at which the score counts half as much as at the end
+const CLOSE_S = 6; // seconds of zone points before the limit over which its attraction falls by a factor e
+const HP_FLOOR = 0.05; // added to the shares of hit points
+const LEAD_S = 2; // lead in zone points that is nearly as good as any other when the time is up [s]
+const UNKNOWN = { hp: 100, leg_hp: 50, heat_cap: 100, max_speed: 5 }; // a mech of an unknown class
+
+/** A value of blue and of red. */
+type Pair = [number, number];
+
+/** State of a match in one frame: sums over each team. */
+interface Situation {
+  present: Pair;
+  alive: Pair;
+  hp: Pair; // hit points of the living
+  full: Pair; // hit points of all at the start
+  legs: Pair; // share of leg hit points, summed over the living
+  heat: Pair; // heat as a share of the capacity, summed over the living
+  down: Pair; // living mechs that are fallen or shut down
+  painted: Pair;
+  inZone: Pair; // hit points at the start of the living mechs in the zone
+  travel: Pair; // seconds to the zone at full speed, summed over the living
+  score: Pair;
+  limit: number; // zone points that win
+  left: number; // [s]
+}
+
+/** Return the state in a frame of a chunk. */
+function situationOf(header: Header, chunk: Chunk, frame: number): Situation {
+  const zero = (): Pair => [0, 0];
+  const s: Situation = {
+    present: zero(),
+    alive: zero(),
+    hp: zero(),
+    full: zero(),
+    legs: zero(),
+    heat: zero(),
+    down: zero(),
+    painted: zero(),
+    inZone: zero(),
+    travel: zero(),
+    score: [chunk.score[frame * 2], chunk.score[frame * 2 + 1]],
+    limit: Math.max(1, header.score_to_win),
+    left: Math.max(0, Math.max(1, header.duration_s) - chunk.tick[frame] / header.tick_hz),
+  };
+  const [zoneX, zoneY, radius] = header.zone;
+  const { x, y, hp, leg_hp: legs, heat, flags } = chunk.mech;
+  header.roster.forEach(({ team, chassis, present }, mech) => {
+    if (present === false) return;
+    const at = frame * chunk.mechs + mech;
+    const spec = header.chassis[chassis] ?? UNKNOWN;
+    const full = Math.max(1, spec.hp);
+    s.present[team]++;
+    s.full[team] += full;
+    if (!(flags[at] & MechFlag.ALIVE)) return;
+    const [dx, dy] = [x[at] - zoneX, y[at] - zoneY];
+    const distance = Math.sqrt(dx * dx + dy * dy);
+    const speed = Math.max(1, spec.max_speed) * (flags[at] & MechFlag.LEGGED ? LEGGED_SPEED : 1);
+    s.alive[team]++;
+    s.hp[team] += hp[at];
+    s.legs[team] += Math.min(1, Math.max(0, legs[at] / Math.max(1, spec.leg_hp)));
+    s.heat[team] += heat[at] / Math.max(1, spec.heat_cap);
+    s.down[team] += flags[at] & (MechFlag.FALLEN | MechFlag.SHUTDOWN) ? 1 : 0;
+    s.painted[team] += flags[at] & MechFlag.PAINTED ? 1 : 0;
+    s.inZone[team] += distance < radius ? full : 0;
+    s.travel[team] += Math.min(TRAVEL_LIMIT_S, Math.max(0, distance - radius) / speed);
+  });
+  return s;
+}
+
+const difference = ([blue, red]: Pair): number => blue - red;
+
+/** Return the difference as a share of the sum, 0 where both are 0. */
+const balance = ([blue, red]: Pair): number => (blue + red > 0 ? (blue - red) / (blue + red) : 0);
+
+const pair = (of: (team: 0 | 1) => number): Pair => [of(0), of(1)];
+
+/** Return a sum over the living as a mean of them. */
+const mean = (s: Situation, total: Pair): Pair => pair((team) => total[team] / Math.max(1, s.alive[team]));
+
+/** Return the logarithm of the ratio of the shares of hit points. */
+function ratio(s: Situation): number {
+  const [blue, red] = pair((team) => Math.log(s.hp[team] / Math.max(1, s.full[team]) + HP_FLOOR));
+  return blue - red;
+}
+
+const late = (s: Situation): number => LATE_S / (LATE_S + s.left);
+
+/** Return how near each team is to the points that win, 1 at the limit. */
+const close = (s: Situation): Pair => pair((team) => Math.exp(-Math.max(0, s.limit - s.score[team]) / CLOSE_S));
+
+const size = (s: Situation): number => Math.log2(Math.max(1, (s.present[0] + s.present[1]) / 2) / SIZE);
+
+/** A value that changes its sign when the teams are swapped; `group` is the quantity as the page names it. */
+interface Feature {
+  readonly name: string;
+  readonly group: string;
+  readonly value: (s: Situation) => number;
+}
+
+const feature = (name: string, group: string, value: (s: Situation) => number): Feature => ({ name, group, value });
+
+/** The inputs of the model, in the order of its coefficients. */
+export const FEATURES: readonly Feature[] = [
+  feature("alive", "mechs alive", (s) => balance(s.alive)),
+  feature("alive_size", "mechs alive", (s) => balance(s.alive) * size(s)),
+  feature("hp", "hit points", (s) => balance(s.hp)),
+  feature("hp_ratio", "hit points", ratio),
+  feature("hp_size", "hit points", (s) => balance(s.hp) * size(s)),
+  feature("hp_late", "hit points", (s) => balance(s.hp) * late(s)),
+  feature("lead", "zone points", (s) => difference(s.score) / s.limit),
+  feature("lead_late", "zone points", (s) => Math.tanh(difference(s.score) / LEAD_S) * late(s)),
+  feature("close", "zone points", (s) => difference(close(s))),
+  feature("zone", "zone control", (s) => balance(s.inZone)),
+  feature("zone_late", "zone control", (s) => balance(s.inZone) * late(s)),
+  feature("zone_close", "zone control", (s) => balance(s.inZone) * Math.max(...close(s))),
+  feature("travel", "distance to the zone", (s) => difference(mean(s, s.travel)) / -TRAVEL_S),
+  feature("heat", "heat", (s) => -difference(mean(s, s.heat))),
+  feature("down", "knocked down", (s) => -difference(mean(s, s.down))),
+  feature("legs", "leg damage", (s) => difference(mean(s, s.legs))),
+  feature("painted", "painted", (s) => -difference(mean(s, s.painted))),
+];
+
+export const GROUPS: readonly string[] = [...new Set(FEATURES.map(({ group }) => group))];
+const GROUP_OF = FEATURES.map(({ group }) => GROUPS.indexOf(group));
+
+/** The logistic function; sigmoid(-z) is exactly 1 - sigmoid(z). */
+export function sigmoid(z: number): number {
+  const upper = 1 / (1 + Math.exp(-Math.abs(z)));
+  return z >= 0 ? upper : 1 - upper;
+}
+
+/** Win probability of blue at one tick. */
+export interface WinPoint {
+  readonly tick: number;
+  readonly p: number;
+  readonly low: number; // ends of the 90 % band
+  readonly high: number;
+  readonly logit: number;
+  readonly parts: readonly number[]; // part of each of GROUPS in the logit
+}
+
+const dot = (values: readonly number[], weights: readonly number[]): number =>
+  values.reduce((sum, value, i) => sum + value * weights[i], 0);
+
+/** Return the features of a frame. */
+export function featuresOf(header: Header, chunk: Chunk, frame: number): number[] {
+  const situation = situationOf(header, chunk, frame);
+  return FEATURES.map(({ value }) => value(situation));
+}
+
+/** Return the win probability in a frame of a chunk. */
+export function winPoint(header: Header, chunk: Chunk, frame: number): WinPoint {
+  const values = featuresOf(header, chunk, frame);
+  const logit = dot(values, model.weights);
+  const squares = model.ensemble.map((weights) => (dot(values, weights) - logit) ** 2);
+  const spread = Math.sqrt(squares.reduce((sum, square) => sum + square, 0) / squares.length) * BAND;
+  const parts = GROUPS.map(() => 0);
+  values.forEach((value, i) => (parts[GROUP_OF[i]] += value * model.weights[i]));
+  return {
+    tick: chunk.tick[frame],
+    p: sigmoid(logit),
+    low: sigmoid(logit - spread),
+    high: sigmoid(logit + spread),
+    logit,
+    parts,
+  };
+}
+
+/** What a group of features adds to the probability of blue, as a share: positive for blue, negative for red. */
+export interface Cause {
+  readonly group: string;
+  readonly share: number;
+}
+
+/** Return what moved the win probability from one point to another, largest first, without what did little. */
+export function causesOf(from: WinPoint, to: WinPoint, least = 0.02): Cause[] {
+  return GROUPS.map((group, g) => ({ group, share: to.p - sigmoid(to.logit - (to.parts[g] - from.parts[g])) }))
+    .filter(({ share }) => Math.abs(share) >= least)
+    .sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
+}
+
+/** An even match, as a point to compare with. */
+export const EVEN: WinPoint = { tick: 0, p: 0.5, low: 0.5, high: 0.5, logit: 0, parts: GROUPS.map(() => 0) };
