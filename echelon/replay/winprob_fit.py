@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from echelon.replay.codec import ReplayError
+from echelon.replay.columns import Ints
 from echelon.replay.reader import Replay
 from echelon.replay.schema import SUFFIX, WINNERS
 from echelon.replay.winprob import FEATURES, MODEL_FORMAT, Floats, Roster, Situation, WinModel, features, sigmoid
@@ -57,7 +59,7 @@ class Sampled:
     values: Floats
 
     @property
-    def thirds(self) -> Floats:
+    def thirds(self) -> Ints:
         """Return the third of the match of each sample ``[F]``."""
         return np.arange(len(self.values)) * len(THIRDS) // len(self.values)
 
@@ -135,9 +137,13 @@ class Rows:
     """``[R]``."""
     weight: Floats
     """``[R]``; those of a match sum to 1."""
-    match: Floats
+    match: Ints
     """Index of the match ``[R]``."""
-    third: Floats
+    third: Ints
+
+    def some(self, part: NDArray[np.bool_]) -> Rows:
+        """Return the rows with a mask ``[R]``."""
+        return Rows(self.values[part], self.result[part], self.weight[part], self.match[part], self.third[part])
 
     @staticmethod
     def of(matches: Sequence[Sampled]) -> Rows:
@@ -148,7 +154,7 @@ class Rows:
             result=np.repeat([m.result for m in matches], counts),
             weight=np.repeat([1.0 / count for count in counts], counts),
             match=np.repeat(np.arange(len(matches)), counts),
-            third=np.concatenate([m.thirds for m in matches]) if matches else np.zeros(0),
+            third=np.concatenate([m.thirds for m in matches]) if matches else np.zeros(0, np.int64),
         )
 
 
@@ -212,7 +218,7 @@ def evaluate(model: WinModel, baseline: Floats, rows: Rows) -> dict[str, Any]:
     thirds = {}
     for number, name in enumerate(THIRDS):
         part = rows.third == number
-        some = Rows(*(values[part] for values in (rows.values, rows.result, rows.weight, rows.match, rows.third)))
+        some = rows.some(part)
         thirds[name] = {
             "brier": brier(p[part], some),
             "baseline_brier": brier(plain[part], some),
