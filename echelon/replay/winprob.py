@@ -113,7 +113,7 @@ class Situation:
 
         def column(name: str) -> Floats:
             zero = np.zeros((len(ticks), len(roster.team)))
-            return frames[name] * roster.scale[name] if name in frames else zero
+            return frames[name].astype(np.float64) * roster.scale[name] if name in frames else zero
 
         flags, spec = frames["flags"], roster.spec
         alive = ((flags & int(MechFlag.ALIVE)) > 0) & roster.present
@@ -144,7 +144,7 @@ class Situation:
             painted=of_teams((flags & int(MechFlag.PAINTED)) > 0),
             in_zone=of_teams(inside * spec["hp"]),
             travel=of_teams(travel),
-            score=frames["score"] * roster.scale["score"],
+            score=column("score"),
             limit=roster.limit,
             left=np.maximum(0.0, roster.seconds - ticks / roster.hz),
         )
