@@ -29,6 +29,7 @@ from echelon_cli.commands import (
     heat,
     jobs,
     logs,
+    moments,
     replay,
     rm,
     runs,
@@ -79,6 +80,8 @@ app.command("wait")(wait.wait)
 app.command("logs")(logs.logs)
 app.command("rm")(rm.rm)
 app.add_typer(runs.app, name="runs")
+replay.app.command("moments")(moments.moments)
+replay.app.command("fit-winprob")(moments.fit_winprob)
 app.add_typer(replay.app, name="replay")
 app.add_typer(config.app, name="config")
 app.add_typer(world.app, name="world")

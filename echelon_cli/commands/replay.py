@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.commands.moments import fit_winprob, moments
 from echelon_cli.devices import require_device
 from echelon_cli.options import JsonFlag, complete_runs
 
@@ -170,10 +169,6 @@ def _verdict(verdict: VerifyResult) -> str:
     what = f"{first.field} of {first.mech}" if first.mech else first.field
     values = f": recorded {first.recorded:g}, simulated {first.played:g}" if first.recorded != first.played else ""
     return f"differs ({verdict.mode}): chunk {first.chunk}, tick {first.tick}, {what}{values}"
-
-
-app.command("moments")(moments)
-app.command("fit-winprob")(fit_winprob)
 
 
 def find_replay(name: str) -> Path:
