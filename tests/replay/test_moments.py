@@ -129,7 +129,7 @@ def test_kill_caption_has_the_state_of_the_target(flag, marks, words):
     assert found["kind"] == ("heat" if flag == MechFlag.SHUTDOWN else "first_blood")
 
 
-def test_kills_close_together_are_one_moment_with_own_losses():
+def test_kills_within_seconds_are_one_moment_with_own_losses():
     match = Match()
     for second, killer, victim in ((10.0, 0, 4), (11.0, 0, 5), (11.5, 6, 1), (20.0, 2, 6), (21.0, 3, 7)):
         match.kill(second, killer, victim)
