@@ -121,7 +121,6 @@ def swing_text(group: str, team: int, lost: Sequence[float], scored: Sequence[fl
         "zone points": f"{gains} scores {scored[team]:.1f} zone points to {scored[1 - team]:.1f} {within}",
         "zone control": f"{gains} gains control of the zone",
         "distance to the zone": f"{gains} gets closer to the zone",
-        "heat": f"{loses} runs hotter than {gains.lower()}",
         "knocked down": f"{loses} has more mechs down or shut down",
         "leg damage": f"{loses} takes leg damage",
         "painted": f"{loses} has more mechs painted",

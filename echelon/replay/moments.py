@@ -196,12 +196,12 @@ class MomentScan:
 
     def _ranked(self, moments: Sequence[Moment]) -> list[Moment]:
         """Return the best moments, best first, without those beside better ones."""
-        kept: list[Moment] = []
+        best: list[Moment] = []
         for moment in sorted(moments, key=lambda m: (-m.score, m.tick)):
-            apart = all(abs(moment.tick - other.tick) > MERGE_S * self._hz for other in kept)
-            if apart and moment.score >= MIN_SCORE and len(kept) < MAX_MOMENTS:
-                kept.append(moment)
-        return kept
+            apart = all(abs(moment.tick - other.tick) > MERGE_S * self._hz for other in best)
+            if apart and moment.score >= MIN_SCORE and len(best) < MAX_MOMENTS:
+                best.append(moment)
+        return best
 
     def _plain(self, moment: Moment, rank: int, last: float) -> dict[str, Any]:
         return {

@@ -38,7 +38,7 @@ LATE_S = 10.0
 """Seconds before the time limit at which the score counts half as much as at the end."""
 CLOSE_S = 6.0
 """Seconds of zone points before the limit over which its attraction falls by a factor e."""
-CLASS = {"hp": 100.0, "leg_hp": 50.0, "heat_cap": 100.0, "max_speed": 5.0}
+CLASS = {"hp": 100.0, "leg_hp": 50.0, "max_speed": 5.0}
 """Values of a mech of an unknown class."""
 
 
@@ -93,8 +93,6 @@ class Situation:
     """Hit points of all at the start."""
     legs: Floats
     """Share of leg hit points, summed over the living."""
-    heat: Floats
-    """Heat as a share of the capacity, summed over the living."""
     down: Floats
     """Living mechs that are fallen or shut down."""
     painted: Floats
@@ -139,7 +137,6 @@ class Situation:
             hp=of_teams(column("hp")),
             full=each * constant(spec["hp"]),
             legs=of_teams(np.clip(column("leg_hp") / spec["leg_hp"], 0.0, 1.0)),
-            heat=of_teams(column("heat") / spec["heat_cap"]),
             down=of_teams(down),
             painted=of_teams((flags & int(MechFlag.PAINTED)) > 0),
             in_zone=of_teams(inside * spec["hp"]),
@@ -216,7 +213,6 @@ FEATURES: tuple[Feature, ...] = (
     Feature("zone_late", "zone control", lambda s: _balance(s.in_zone) * _late(s)),
     Feature("zone_close", "zone control", lambda s: _balance(s.in_zone) * _close(s).max(axis=1)),
     Feature("travel", "distance to the zone", lambda s: _difference(_mean(s, s.travel)) / -TRAVEL_S),
-    Feature("heat", "heat", lambda s: -_difference(_mean(s, s.heat))),
     Feature("down", "knocked down", lambda s: -_difference(_mean(s, s.down))),
     Feature("legs", "leg damage", lambda s: _difference(_mean(s, s.legs))),
     Feature("painted", "painted", lambda s: -_difference(_mean(s, s.painted))),

@@ -29,8 +29,8 @@ MIN_SAMPLES = 3
 """Samples of the shortest match that is used, one in each third."""
 OUTCOMES = (1.0, 0.0, 0.5)
 """Result for blue of each winner."""
-L2 = 1.0
-"""Penalty of squared coefficients of features with unit variance [matches]."""
+L2 = 50.0
+"""Penalty of squared coefficients of features with unit variance [matches]; less fits the pilots that were seen."""
 ENSEMBLE = 24
 """Fits to resampled matches."""
 NEWTON_STEPS, CONVERGED = 50, 1e-9
@@ -158,7 +158,7 @@ class Rows:
         )
 
 
-def fit(values: Floats, result: Floats, weight: Floats, start: Floats | None = None) -> Floats:
+def fit(values: Floats, result: Floats, weight: Floats, start: Floats | None = None, *, penalty: float = L2) -> Floats:
     """Return the coefficients ``[N]`` of the penalised logistic fit, by Newton's method."""
     total = max(weight.sum(), 1e-12)
     scale = np.sqrt((values**2 * weight[:, None]).sum(axis=0) / total) + 1e-9
@@ -166,8 +166,8 @@ def fit(values: Floats, result: Floats, weight: Floats, start: Floats | None = N
     found = np.zeros(values.shape[1]) if start is None else start * scale
     for _ in range(NEWTON_STEPS):
         p = sigmoid((scaled * found).sum(axis=1))
-        slope = scaled.T @ (weight * (p - result)) + L2 * found
-        curve = (scaled * (weight * p * (1 - p))[:, None]).T @ scaled + L2 * np.eye(len(found))
+        slope = scaled.T @ (weight * (p - result)) + penalty * found
+        curve = (scaled * (weight * p * (1 - p))[:, None]).T @ scaled + penalty * np.eye(len(found))
         step = np.linalg.solve(curve, slope)
         found = found - step
         if np.abs(step).max() < CONVERGED:
@@ -190,7 +190,7 @@ def calibration_factor(model: WinModel, held: Rows) -> float:
     """Return the factor of the logit that is most likely on calibration matches, 1 without any."""
     if not len(held.values):
         return 1.0
-    return float(fit(model.logit(held.values)[:, None], held.result, held.weight)[0])
+    return float(fit(model.logit(held.values)[:, None], held.result, held.weight, penalty=0.0)[0])
 
 
 def brier(p: Floats, rows: Rows) -> float:
@@ -250,7 +250,7 @@ def fit_matches(matches: Sequence[Sampled], hold_out: Sequence[str] = ()) -> tup
             raise ValueError(f"split {name!r} has no matches of {len(matches)}; try more recorded matches")
     fitted = splits[FITTED]
     model = fit_model(fitted, splits[CALIBRATED])
-    baseline = fit(fitted.values[:, _columns(BASELINE)], fitted.result, fitted.weight)
+    baseline = fit(fitted.values[:, _columns(BASELINE)], fitted.result, fitted.weight, penalty=1.0)
     tests = {"matches": splits[TESTED], "pilots": Rows.of(unseen)}
     both = [match for match in seen if split_of(match) == TESTED] + unseen
     tests["both"] = Rows.of(both)

@@ -11,7 +11,9 @@ import base64
 import html
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from echelon.server.routes import STATIC
 
@@ -37,7 +39,9 @@ WORKER_SHIM = """<script>
 </script>"""
 
 
-def single_page(replay: bytes, name: str, title: str, static: Path = STATIC) -> str:
+def single_page(
+    replay: bytes, name: str, title: str, static: Path = STATIC, moments: Mapping[str, Any] | None = None
+) -> str:
     """Return the page; ``ValueError`` if the viewer is not built or its index has no script or style."""
     index = static / "index.html"
     if not index.is_file():
@@ -49,6 +53,8 @@ def single_page(replay: bytes, name: str, title: str, static: Path = STATIC) -> 
     workers = {path.name: _base64(path) for path in sorted((static / "assets").glob(WORKER))}
     embedded = f'<script type="text/plain" id="echelon-replay" data-name="{html.escape(name)}">'
     embedded += base64.b64encode(replay).decode("ascii") + "</script>"
+    if moments is not None:
+        embedded += f'<script type="application/json" id="echelon-moments">{_data(moments)}</script>'
     code = _escaped((static / script[1]).read_text(encoding="utf-8"))
     parts = (embedded, WORKER_SHIM.format(workers=json.dumps(workers)), f'<script type="module">{code}</script>')
     css = static / style[1]
@@ -56,6 +62,11 @@ def single_page(replay: bytes, name: str, title: str, static: Path = STATIC) -> 
     page = ICON.sub(lambda found: found[0].replace(f"./{found[1]}", _data_url(static / found[1])), page)
     page = re.sub(r"<title>.*?</title>", lambda _: f"<title>{html.escape(title)}</title>", page)
     return page.replace("</body>", "\n".join(parts) + "\n</body>")
+
+
+def _data(value: Mapping[str, Any]) -> str:
+    """Return JSON without characters that end or begin an element."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _with_assets(css: Path) -> str:

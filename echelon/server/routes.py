@@ -21,6 +21,7 @@ from echelon.replay.reader import Replay
 from echelon.server import league
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
 from echelon.server.live import NoticeHub
+from echelon.server.moments import moments_body
 from echelon.server.pools import READS, SLOW, TURNS, run_on, run_through
 from echelon.server.responses import (
     BINARY,
@@ -131,6 +132,14 @@ async def index_body(app: web.Application, match: Match) -> bytes:
 
 
 @of_match
+async def moments(request: web.Request, found: Match) -> web.StreamResponse:
+    """Return the turning points of a match and the curve of its win probability."""
+    key = ("moments", found.file, found.stamp)
+    body = await request.app[RESPONSE_CACHE].get(key, lambda: moments_body(request.app, found))
+    return bytes_response(request, body, JSON, REVALIDATE)
+
+
+@of_match
 async def chunk(request: web.Request, found: Match) -> web.StreamResponse:
     """Return the bytes of a chunk record.
 
@@ -206,6 +215,7 @@ ROUTES: tuple[tuple[str, Handler], ...] = (
     (f"{API}/matches", matches),
     (f"{API}/matches/{ID}", match),
     (f"{API}/matches/{ID}/index", index),
+    (f"{API}/matches/{ID}/moments", moments),
     (f"{API}/matches/{ID}/chunks/{NUMBER}", chunk),
     (f"{API}/matches/{ID}/file", file),
     (f"{API}/worlds/{SHA}", world),

@@ -112,6 +112,7 @@ def export(
     """Export a match with its world as one HTML page with the viewer, or as one replay file."""
     from echelon.files import atomic_write
     from echelon.replay.embed import embed_world
+    from echelon.replay.moments import find_moments
     from echelon.replay.reader import Replay
     from echelon.server.page import single_page
 
@@ -123,9 +124,10 @@ def export(
         raise ValueError(f"file {str(target)!r} already exists; try another --out or --force")
     with Replay(path) as replay:
         data = embed_world(replay)
+        found = find_moments(replay)
         title = " against ".join(str(team["name"]) for team in replay.header["teams"]) + " · Echelon"
     if target.suffix == ".html":
-        data = single_page(data, path.name, title).encode(errors="backslashreplace")
+        data = single_page(data, path.name, title, moments=found).encode(errors="backslashreplace")
     atomic_write(target, data, durable=False)
     if as_json:
         output.show_json({"file": str(target), "bytes": len(data)})

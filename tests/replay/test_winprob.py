@@ -50,7 +50,7 @@ def test_swapped_teams_have_exactly_the_remaining_probability(path):
 
 def oracle(header: dict[str, Any], columns: dict[str, list[float]], score: list[float], tick: int) -> dict[str, float]:
     """Return features of one frame, computed from the rules in plain Python."""
-    sums = [dict.fromkeys(("n", "alive", "hp", "full", "zone", "travel", "heat", "down"), 0.0) for _ in range(2)]
+    sums = [dict.fromkeys(("n", "alive", "hp", "full", "zone", "travel", "down"), 0.0) for _ in range(2)]
     for m, mech in enumerate(header["roster"]):
         spec, team = header["chassis"][mech["chassis"]], sums[mech["team"]]
         team["n"] += 1
@@ -64,7 +64,6 @@ def oracle(header: dict[str, Any], columns: dict[str, list[float]], score: list[
         team["hp"] += columns["hp"][m]
         team["zone"] += spec["hp"] if away < header["zone"][2] else 0.0
         team["travel"] += min(30.0, max(0.0, away - header["zone"][2]) / speed)
-        team["heat"] += columns["heat"][m] / spec["heat_cap"]
         team["down"] += bool(flags & (MechFlag.FALLEN | MechFlag.SHUTDOWN))
     blue, red = sums
     left = header["duration_s"] - tick / header["tick_hz"]
@@ -90,7 +89,6 @@ def oracle(header: dict[str, Any], columns: dict[str, list[float]], score: list[
         "zone": share("zone"),
         "zone_close": share("zone") * max(close),
         "travel": -mean("travel") / 10,
-        "heat": -mean("heat"),
         "down": -mean("down"),
     }
 
@@ -102,7 +100,7 @@ def test_features_equal_those_of_the_rules(path):
         for number in range(len(replay.chunks)):
             chunk, values = replay.chunk(number), features(situation(replay, number))
             for frame in (0, len(chunk.ticks) - 1):
-                columns = {n: (chunk.frames[n][frame] * scale[n]).tolist() for n in ("x", "y", "hp", "heat", "flags")}
+                columns = {n: (chunk.frames[n][frame] * scale[n]).tolist() for n in ("x", "y", "hp", "flags")}
                 score = (chunk.frames["score"][frame] * scale["score"]).tolist()
                 expected = oracle(replay.header, columns, score, int(chunk.ticks[frame]))
                 found = dict(zip([feature.name for feature in FEATURES], values[frame], strict=True))
@@ -120,7 +118,10 @@ def test_golden_win_probability():
             low, high = model.band(values)
             row = {"p": model.probability(values), "low": low, "high": high, "features": values, "chunk": number}
             rows.append(row | {"parts": model.contributions(values)})
-    plain = [{name: np.round(value, 12).reshape(-1).tolist() for name, value in row.items()} for row in rows]
+    plain = [
+        {name: v if isinstance(v, int) else np.round(v, 12).reshape(-1).tolist() for name, v in row.items()}
+        for row in rows
+    ]
     assert_golden_json(VALUES, {"replay": SMOKE.name, "groups": list(GROUPS), "frames": plain}, compact=True)
 
 
@@ -160,10 +161,10 @@ def test_fit_finds_the_coefficients_behind_results():
     weights = np.zeros(len(FEATURES))
     weights[:4] = 1.5, -1.0, 0.5, 0.8
     rows = Rows.of(sampled(1500, weights, 0))
-    found = winprob_fit.fit(rows.values, rows.result, rows.weight)
+    found = winprob_fit.fit(rows.values, rows.result, rows.weight, penalty=1.0)
     assert np.abs(found - weights).max() < 0.35
     model = winprob_fit.fit_model(rows, Rows.of(sampled(500, weights, 1)))
-    assert np.abs(model.weights - weights).max() < 0.4 and len(model.ensemble) == winprob_fit.ENSEMBLE
+    assert np.corrcoef(model.weights, weights)[0, 1] > 0.97 and len(model.ensemble) == winprob_fit.ENSEMBLE
     near, far = rows.values[:50], rows.values[:50] * 5
     widths = [np.mean(np.subtract(*model.band(values)[::-1])) for values in (near * 0.1, near)]
     assert widths[0] < widths[1] and np.isfinite(model.band(far)).all()

@@ -11,6 +11,7 @@ import zlib
 import pytest
 
 from echelon.replay.codec import world_hash
+from echelon.replay.moments import find_moments
 from echelon.replay.reader import Replay
 from echelon.replay.schema import WORLDS_FOLDER
 from echelon.server.catalogue import match_id, version_of
@@ -223,3 +224,21 @@ def test_match_newer_than_last_scan_is_found_by_id(ask, home):
         return (await client.get(f"/api/v1/matches/{match_id(RUN, 'new.ecr')}")).status
 
     assert ask(work) == 200
+
+
+def test_moments_equal_those_of_the_file(ask):
+    with Replay(GOLDEN) as replay:
+        expected = find_moments(replay)
+    status, found = get_json(ask, f"/api/v1/matches/{MATCH}/moments")
+    assert status == 200 and found == json.loads(json.dumps(expected))
+    assert found["moments"] and {"caption", "rank", "tick", "before", "after"} <= set(found["moments"][0])
+    assert get_json(ask, "/api/v1/matches/0123456789abcdef/moments")[0] == 404
+
+
+def test_moments_of_a_truncated_match_are_read_in_steps(ask, home, monkeypatch):
+    monkeypatch.setattr("echelon.replay.moments.STEP_BYTES", 0)
+    path = home / RUN / "replays" / "cut.ecr"
+    path.write_bytes(GOLDEN.read_bytes()[:-400])
+    os.utime(path, (1, 1))
+    status, found = get_json(ask, f"/api/v1/matches/{match_id(RUN, 'cut.ecr')}/moments")
+    assert status == 200 and found["curve"]["second"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 
 import pytest
@@ -63,3 +64,10 @@ def test_replay_export_writes_replay_and_rejects_bad_targets(tmp_path):
     for wrong in (str(out), str(tmp_path / "film.avi")):
         assert run(app, ["replay", "export", str(SMALL), "-o", wrong]).exit_code != 0
     assert run(app, ["replay", "export", str(SMALL), "-o", str(out), "--force"]).exit_code == 0
+
+
+def test_single_page_embeds_moments_without_markup(static):
+    page = single_page(b"", "a.ecr", "t", static, moments={"moments": [{"caption": "</script><b>"}]})
+    (text,) = re.findall(r'id="echelon-moments">(.*?)</script>', page)
+    assert json.loads(text) == {"moments": [{"caption": "</script><b>"}]}
+    assert "echelon-moments" not in single_page(b"", "a.ecr", "t", static)

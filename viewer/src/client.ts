@@ -2,6 +2,7 @@
 // closed, the owner is asked to poll instead.
 
 import type { LeagueFilter } from "./data/league";
+import type { Moment } from "./data/moments";
 import { retryDelay } from "./data/retry";
 import type { LeagueMatchPage, Header, IndexView, LeagueView, MatchSummary, Notice, PairsView } from "./protocol.gen";
 
@@ -38,6 +39,11 @@ export class Api {
 
   index(id: string): Promise<IndexView> {
     return this.json(`matches/${encodeURIComponent(id)}/index`);
+  }
+
+  /** Turning points of a match. */
+  moments(id: string): Promise<{ moments: Moment[] }> {
+    return this.json(`matches/${encodeURIComponent(id)}/moments`);
   }
 
   /** Bytes of a chunk of one version of a match; immutable. */

@@ -2,6 +2,7 @@
 // the rules of the player are tested without a browser.
 
 import { fillVisibility } from "./data/fog_of_war";
+import { type Moment, nextMoment } from "./data/moments";
 import { chunkAt } from "./data/store";
 import { paceAt, shotAt, sideView, teamAxis } from "./director";
 import { type Insets, type Point, fitPoints, freeArea, freeTangents } from "./framing";
@@ -32,6 +33,9 @@ const FLIGHT_MARGIN = 60; // how far beyond the map the free camera may go [vox]
 const FOLLOW = { azimuth: Math.PI - 0.4, elevation: 0.47, distance: 16 }; // initial, relative to the heading
 const OVERVIEW_ELEVATION = 0.72; // of the orbit camera at first [rad]
 const MARGIN = 1.04; // visible area of the top-down view, relative to the map's size
+const LEAD_IN_S = 1.5; // match time before a turning point that is played after a jump to it [s]
+const MOMENT_GRACE_S = 1.5; // while playing, a jump back skips a turning point that began within this time [s]
+const MOMENT_S = 3; // longest turning point of several events [s]
 const SHORTEST_LOOP_S = 0.5;
 const FOGS: readonly Fog[] = ["none", "blue", "red", "mech"];
 const LAYERS: readonly Layer[] = ["none", "presence", "damage", "ways"];
@@ -189,6 +193,24 @@ export function jumpToMarker(state: ViewerState, step: 1 | -1): Marker | null {
   return marker;
 }
 
+/**
+ * Jump to the next or previous turning point: while playing shortly before it, so that it is seen. Without any, to the
+ * next or previous marker.
+ */
+export function jumpToMoment(state: ViewerState, step: 1 | -1): Moment | null {
+  const { match } = state;
+  if (!match) return null;
+  const hz = match.header.tick_hz;
+  const start = ({ tick }: Moment) => Math.max(0, state.playing ? tick - LEAD_IN_S * hz : tick);
+  const moment = nextMoment(match.moments, start, state.tick, step, state.playing ? MOMENT_GRACE_S * hz : 0);
+  if (match.moments.length === 0) jumpToMarker(state, step);
+  if (!moment) return null;
+  seek(state, start(moment));
+  const end = moment.tick + MOMENT_S * hz;
+  state.unannounced.push(...match.markers.filter(({ tick }) => tick >= moment.tick && tick <= end));
+  return moment;
+}
+
 /** Return and clear the markers to be announced to screen readers. */
 export function takeUnannounced(state: ViewerState): Marker[] {
   return state.unannounced.splice(0);
@@ -231,6 +253,7 @@ export function updateCursor(state: ViewerState): void {
   match.chunk = match.store.get(number) ?? null;
   match.chunkNumber = number;
   if (!match.chunk) return;
+  match.win.request(match.index);
   const { poses, header } = match;
   samplePoses(match.chunk, state.tick, header.tick_hz, poses);
   fillVisibility(match, state.fog, state.selected, state.tick, match.shown);

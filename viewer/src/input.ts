@@ -46,10 +46,17 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
     row("Time", ["r"], "R", "Reverse playback", (s) => control.reverse(s)),
     row(
       "Time",
-      ["n", "p"],
-      "N  P",
-      "Next/previous event",
-      (s, e) => void control.jumpToMarker(s, e.key.toLowerCase() === "n" ? 1 : -1),
+      ["n"],
+      "N",
+      "Next moment; with Shift previous",
+      (s, e) => void control.jumpToMoment(s, e.shiftKey ? -1 : 1),
+    ),
+    row(
+      "Time",
+      ["p"],
+      "P",
+      "Previous event; with Shift next",
+      (s, e) => void control.jumpToMarker(s, e.shiftKey ? 1 : -1),
     ),
     row(
       "Time",

@@ -10,6 +10,7 @@ import "./style/match.css";
 import "./style/roster.css";
 import "./style/player.css";
 import "./style/narrow.css";
+import "./style/win.css";
 import "./style/insight.css";
 import "./style/guide.css";
 import { Api } from "./client";

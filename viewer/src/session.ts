@@ -8,6 +8,8 @@ import { mergeFirstPage, appendPage } from "./data/matches";
 import { FileSource, type ReplaySource, ServerSource } from "./data/source";
 import { BEHIND, ChunkStore, chunkAt } from "./data/store";
 import { MatchScan, type ScanContext } from "./data/match_scan";
+import { embeddedMoments } from "./data/moments";
+import { WinScan } from "./data/win_scan";
 import { teamAxis } from "./director";
 import { errorText, teamName } from "./hud/text";
 import { makePoses } from "./interpolate";
@@ -174,6 +176,7 @@ export class Session {
       const still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches ?? false;
       if (still && !state.following) state.playing = false;
       void this.loadWorld(source);
+      void this.loadMoments(id, source);
       return true;
     } catch (error) {
       source.close();
@@ -211,6 +214,11 @@ export class Session {
       poses: makePoses(header.mechs),
       shown: new Float32Array(header.mechs).fill(1),
       scan: new MatchScan((number) => source.chunk(number), scanContext(header)),
+      win: new WinScan(header, (number) => {
+        const chunk = store.get(number);
+        return chunk ? Promise.resolve(chunk) : source.chunk(number);
+      }),
+      moments: [],
     };
     control.updateIndex(match, index);
     return match;
@@ -222,6 +230,14 @@ export class Session {
     const chunk = await source.chunk(0).catch(() => null);
     const { match } = this.state;
     if (chunk && match?.source === source) match.axis = teamAxis(header, chunk);
+  }
+
+  /** Load the turning points of a match that has ended; those of a file are unknown. */
+  private async loadMoments(id: string, source: ReplaySource): Promise<void> {
+    const { match } = this.state;
+    if (match?.source !== source || match.index.live || id === "file") return;
+    if (id === "page") match.moments = embeddedMoments();
+    else match.moments = (await this.api.moments(id).catch(() => ({ moments: [] }))).moments;
   }
 
   private async loadWorld(source: ReplaySource): Promise<void> {
@@ -320,6 +336,8 @@ export class Session {
     match.store.retry();
     match.scan.retry();
     control.updateIndex(match, index);
-    if (!index.live) this.state.following = false;
+    if (index.live) return;
+    this.state.following = false;
+    void this.loadMoments(match.id, match.source);
   }
 }

@@ -6,6 +6,8 @@ import type { ChunkStore } from "./data/store";
 import type { Chunk } from "./data/replay";
 import type { Scenery } from "./data/appearance";
 import type { MatchScan } from "./data/match_scan";
+import type { Moment } from "./data/moments";
+import type { WinScan } from "./data/win_scan";
 import { ALL_MATCHES, type LeagueFilter } from "./data/league";
 import type { Header, IndexView, LeagueMatch, LeagueView, MatchSummary, PairsView } from "./protocol.gen";
 import type { Insets } from "./framing";
@@ -46,6 +48,8 @@ export interface MatchState {
   poses: Poses; // state of all mechs at the cursor
   shown: Float32Array; // visibility of each mech under the fog, 0 hidden to 1
   scan: MatchScan; // background scan of the whole match
+  win: WinScan; // win probability over the match, as far as read
+  moments: readonly Moment[]; // turning points in order of time; empty if unknown
 }
 
 /** Return whether a match belongs to the server's catalogue. */

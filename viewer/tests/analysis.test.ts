@@ -9,6 +9,7 @@ import { contactsOf, observersOf, fogTeam, hasDetected, recordsVisibility } from
 import { occluderHeights, visibleColumns } from "../src/data/line_of_sight";
 import { ChunkStore } from "../src/data/store";
 import { MatchScan } from "../src/data/match_scan";
+import { WinScan } from "../src/data/win_scan";
 import { floorHeights, pathToZone, zoneDistances } from "../src/data/zone_distance";
 import { shotAt } from "../src/director";
 import { gaitPhase, makePoses } from "../src/interpolate";
@@ -64,6 +65,8 @@ async function opened(): Promise<ViewerState> {
     poses: makePoses(header.mechs),
     shown: new Float32Array(header.mechs),
     scan: new MatchScan((number) => Promise.resolve(chunks[number]), scanContext(header)),
+    win: new WinScan(header, (number) => Promise.resolve(chunks[number])),
+    moments: [],
   };
   const state = defaults();
   control.updateIndex(match, index);

@@ -5,6 +5,7 @@ import * as control from "../src/control";
 import type { ReplaySource } from "../src/data/source";
 import { ChunkStore, chunkAt, prefetchOrder } from "../src/data/store";
 import { MatchScan } from "../src/data/match_scan";
+import { WinScan } from "../src/data/win_scan";
 import { mergeRepeats } from "../src/hud/feed";
 import { freeArea } from "../src/framing";
 import { makePoses } from "../src/interpolate";
@@ -54,6 +55,8 @@ async function opened(live = false): Promise<ViewerState> {
     poses: makePoses(header.mechs),
     shown: new Float32Array(header.mechs),
     scan: new MatchScan((number) => Promise.resolve(chunks[number]), scanContext(header)),
+    win: new WinScan(header, (number) => Promise.resolve(chunks[number])),
+    moments: [],
   };
   control.updateIndex(match, index);
   control.openMatch(state, match);

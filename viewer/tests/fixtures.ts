@@ -35,7 +35,7 @@ export interface Motion {
 }
 
 /** Decode a golden replay by name. */
-function replayOf(name: string): { bytes: Uint8Array; map: FileMap; header: Header; chunks: Chunk[] } {
+export function replayOf(name: string): { bytes: Uint8Array; map: FileMap; header: Header; chunks: Chunk[] } {
   const bytes = new Uint8Array(readFileSync(new URL(name, FOLDER)));
   const map = scanFile(bytes);
   const header = decodeHeader(payload(bytes, map.header));

@@ -14,7 +14,7 @@ const LATE_S = 10; // seconds before the time limit at which the score counts ha
 const CLOSE_S = 6; // seconds of zone points before the limit over which its attraction falls by a factor e
 const HP_FLOOR = 0.05; // added to the shares of hit points
 const LEAD_S = 2; // lead in zone points that is nearly as good as any other when the time is up [s]
-const UNKNOWN = { hp: 100, leg_hp: 50, heat_cap: 100, max_speed: 5 }; // a mech of an unknown class
+const UNKNOWN = { hp: 100, leg_hp: 50, max_speed: 5 }; // a mech of an unknown class
 
 /** A value of blue and of red. */
 type Pair = [number, number];
@@ -26,7 +26,6 @@ interface Situation {
   hp: Pair; // hit points of the living
   full: Pair; // hit points of all at the start
   legs: Pair; // share of leg hit points, summed over the living
-  heat: Pair; // heat as a share of the capacity, summed over the living
   down: Pair; // living mechs that are fallen or shut down
   painted: Pair;
   inZone: Pair; // hit points at the start of the living mechs in the zone
@@ -45,7 +44,6 @@ function situationOf(header: Header, chunk: Chunk, frame: number): Situation {
     hp: zero(),
     full: zero(),
     legs: zero(),
-    heat: zero(),
     down: zero(),
     painted: zero(),
     inZone: zero(),
@@ -55,7 +53,7 @@ function situationOf(header: Header, chunk: Chunk, frame: number): Situation {
     left: Math.max(0, Math.max(1, header.duration_s) - chunk.tick[frame] / header.tick_hz),
   };
   const [zoneX, zoneY, radius] = header.zone;
-  const { x, y, hp, leg_hp: legs, heat, flags } = chunk.mech;
+  const { x, y, hp, leg_hp: legs, flags } = chunk.mech;
   header.roster.forEach(({ team, chassis, present }, mech) => {
     if (present === false) return;
     const at = frame * chunk.mechs + mech;
@@ -70,7 +68,6 @@ function situationOf(header: Header, chunk: Chunk, frame: number): Situation {
     s.alive[team]++;
     s.hp[team] += hp[at];
     s.legs[team] += Math.min(1, Math.max(0, legs[at] / Math.max(1, spec.leg_hp)));
-    s.heat[team] += heat[at] / Math.max(1, spec.heat_cap);
     s.down[team] += flags[at] & (MechFlag.FALLEN | MechFlag.SHUTDOWN) ? 1 : 0;
     s.painted[team] += flags[at] & MechFlag.PAINTED ? 1 : 0;
     s.inZone[team] += distance < radius ? full : 0;
@@ -126,7 +123,6 @@ export const FEATURES: readonly Feature[] = [
   feature("zone_late", "zone control", (s) => balance(s.inZone) * late(s)),
   feature("zone_close", "zone control", (s) => balance(s.inZone) * Math.max(...close(s))),
   feature("travel", "distance to the zone", (s) => difference(mean(s, s.travel)) / -TRAVEL_S),
-  feature("heat", "heat", (s) => -difference(mean(s, s.heat))),
   feature("down", "knocked down", (s) => -difference(mean(s, s.down))),
   feature("legs", "leg damage", (s) => difference(mean(s, s.legs))),
   feature("painted", "painted", (s) => -difference(mean(s, s.painted))),

@@ -62,6 +62,7 @@ class Card {
   private readonly badge = el("span");
   private readonly time = el("span", { class: "badge time" });
   private readonly facts = el("span");
+  private readonly moment = el("p", { class: "card-moment" });
   private readonly teams: readonly { row: HTMLElement; alive: HTMLElement; score: HTMLElement }[];
   private readonly link: HTMLAnchorElement;
   readonly root: HTMLElement;
@@ -94,6 +95,7 @@ class Card {
         { class: "card-teams" },
         this.teams.map(({ row }) => row),
       ),
+      this.moment,
       el("div", { class: "card-facts" }, [
         el("span", { class: "card-run", text: runLabel(run) || file, title: run || file }),
         this.facts,
@@ -128,6 +130,7 @@ class Card {
     this.badge.className = `badge ${side}`;
     setText(this.badge, result);
     setText(this.time, length);
+    if (!match.live) this.thumbnails.watchMoment(this.moment, match.id);
   }
 }
 

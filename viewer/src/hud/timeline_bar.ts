@@ -8,6 +8,7 @@ import { LIVE, type Marker, SPEEDS, clockText, liveText } from "../timeline";
 import { makeBackdrop } from "./charts";
 import { ICONS, button, el, icon, setLabel, setText } from "./dom";
 import { markerText } from "./text";
+import { WinLane } from "./win_lane";
 
 /** Event lanes of the scrub bar, from the top. */
 const LANES: readonly { kind: EventKind; label: string; className: string }[] = [
@@ -70,21 +71,23 @@ export class TimelineBar {
   ]);
   /** Container for the camera and overlay buttons. */
   readonly views = el("nav", { class: "views", aria: { label: "Camera and overlays" } });
+  private readonly win: WinLane;
   readonly root: HTMLElement;
   private drawCurves: ReturnType<typeof makeBackdrop> | null = null;
   private drawn: MatchState["index"] | null = null;
   private shownLoaded = "";
 
   constructor(private readonly state: ViewerState) {
+    this.win = new WinLane(state);
     const act = (label: string, path: string, run: () => void) => button(label, icon(path), run);
     this.root = el("footer", { class: "timeline panel", aria: { label: "Player" } }, [
       el("div", { class: "controls" }, [
-        act("Previous event (P)", ICONS.previous, () => control.jumpToMarker(state, -1)),
+        act("Previous moment (Shift+N)", ICONS.previous, () => void control.jumpToMoment(state, -1)),
         act("Previous frame (←)", ICONS.stepBack, () => control.stepFrames(state, -1)),
         this.turn,
         this.play,
         act("Next frame (→)", ICONS.stepOn, () => control.stepFrames(state, 1)),
-        act("Next event (N)", ICONS.next, () => control.jumpToMarker(state, 1)),
+        act("Next moment (N)", ICONS.next, () => void control.jumpToMoment(state, 1)),
         this.loopButton,
         this.speed,
         this.views,
@@ -93,6 +96,7 @@ export class TimelineBar {
         this.live,
       ]),
       this.track,
+      this.win.root,
     ]);
     this.speed.addEventListener("change", () => {
       if (this.speed.value === AUTO) control.setPaced(state);
@@ -132,6 +136,7 @@ export class TimelineBar {
     const hz = match.header.tick_hz;
     if (this.drawn !== match.index) this.drawIndex(match, last);
     const share = `${((state.tick / last) * 100).toFixed(3)}%`;
+    this.win.update(match, last);
     this.head.style.left = share;
     this.past.style.width = share;
     this.slider.max = String(last);

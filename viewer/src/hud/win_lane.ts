@@ -1,0 +1,184 @@
+// The lane of the win probability below the scrub bar: the curve of blue's probability with its 90 % band, turning
+// points as marks, and the caption of the current one. Hovering names the causes; a click seeks.
+
+import * as control from "../control";
+import { type Moment, momentAt } from "../data/moments";
+import { EVEN, type WinPoint, causesOf } from "../data/winprob";
+import { TEAMS } from "../palette";
+import type { MatchState, ViewerState } from "../state";
+import { clockText } from "../timeline";
+import { el, setText } from "./dom";
+
+const RECENT_S = 4; // time whose change is named [s]
+const NEAR_PIXELS = 7; // a mark this close to the pointer is named [CSS px]
+const MOST_CAUSES = 3;
+const LEAST_CHANGE = 0.05; // change that is named
+
+/** Return a probability as text; 0 and 100 only if it is certain. */
+export function percentText(p: number): string {
+  const percent = Math.round(p * 100);
+  return `${p > 0 && p < 1 ? Math.max(1, Math.min(99, percent)) : percent} %`;
+}
+
+/** Return the leading team and its probability. */
+export function leaderText({ p }: WinPoint): string {
+  return p >= 0.5 ? `Blue ${percentText(p)}` : `Red ${percentText(1 - p)}`;
+}
+
+/** Return causes as text, e.g. "hit points +12 % blue". */
+function causeTexts(from: WinPoint, to: WinPoint): string[] {
+  return causesOf(from, to)
+    .slice(0, MOST_CAUSES)
+    .map(({ group, share }) => `${group} +${Math.round(Math.abs(share) * 100)} % ${share > 0 ? "blue" : "red"}`);
+}
+
+/** The lane. */
+export class WinLane {
+  private readonly canvas = el("canvas", { class: "win-curve", aria: { hidden: "true" } });
+  private readonly marks = el("div", { class: "win-marks", aria: { hidden: "true" } });
+  private readonly head = el("div", { class: "win-head", aria: { hidden: "true" } });
+  private readonly now = el("output", { class: "win-now", title: "Win probability (estimate)" });
+  private readonly caption = el("div", { class: "win-caption", attributes: { role: "status" } });
+  private readonly tip = el("div", { class: "tip win-tip", aria: { hidden: "true" } });
+  private readonly track = el("div", { class: "win-track" }, [
+    this.canvas,
+    this.marks,
+    this.head,
+    el("span", { class: "win-name", text: "win probability", aria: { hidden: "true" } }),
+    this.now,
+    this.tip,
+  ]);
+  readonly root = el("div", { class: "win-lane" }, [this.caption, this.track]);
+  private drawn: unknown[] = [];
+  private marked: readonly Moment[] | null = null;
+
+  constructor(private readonly state: ViewerState) {
+    const seek = (event: PointerEvent) => control.seek(state, this.tickAt(event));
+    this.track.addEventListener("pointerdown", (event) => {
+      this.track.setPointerCapture(event.pointerId);
+      seek(event);
+    });
+    this.track.addEventListener("pointermove", (event) => {
+      if (event.buttons & 1) seek(event);
+      this.hover(event);
+    });
+    this.track.addEventListener("pointerleave", () => this.tip.classList.remove("shown"));
+  }
+
+  private tickAt(event: PointerEvent): number {
+    const box = this.track.getBoundingClientRect();
+    const last = this.state.match ? control.lastTick(this.state.match) : 0;
+    return Math.max(0, Math.min(1, (event.clientX - box.left) / box.width)) * last;
+  }
+
+  private hover(event: PointerEvent): void {
+    const { match } = this.state;
+    if (!match) return;
+    const tick = this.tickAt(event);
+    const last = Math.max(1, control.lastTick(match));
+    const reach = (NEAR_PIXELS * last) / Math.max(1, this.track.clientWidth);
+    const near = match.moments
+      .filter((moment) => Math.abs(moment.tick - tick) <= reach)
+      .sort((a, b) => a.rank - b.rank)[0];
+    this.tip.replaceChildren(...this.lines(match, tick, near).map((text) => el("div", { text })));
+    const width = this.track.clientWidth;
+    const half = Math.min(this.tip.offsetWidth, width) / 2;
+    this.tip.style.left = `${Math.max(half, Math.min(width - half, (tick / last) * width))}px`;
+    this.tip.classList.add("shown");
+  }
+
+  /** Return the lines of the tip at a tick. */
+  private lines(match: MatchState, tick: number, near: Moment | undefined): string[] {
+    const hz = match.header.tick_hz;
+    const point = match.win.at(tick);
+    if (near) return [near.caption];
+    if (!point) return [clockText(tick / hz)];
+    const [low, high] = point.p >= 0.5 ? [point.low, point.high] : [1 - point.high, 1 - point.low];
+    const lines = [`${clockText(tick / hz)} ${leaderText(point)} (90 % band ${percentText(low)} to ${percentText(high)})`];
+    const causes = causeTexts(EVEN, point);
+    if (causes.length > 0) lines.push(causes.join(" · "));
+    const before = match.win.at(tick - RECENT_S * hz);
+    if (before && Math.abs(point.p - before.p) >= LEAST_CHANGE)
+      lines.push(`last ${RECENT_S} s: ${causeTexts(before, point).join(" · ") || "several small causes"}`);
+    return lines;
+  }
+
+  update(match: MatchState, last: number): void {
+    const { tick } = this.state;
+    this.draw(match, last);
+    if (this.marked !== match.moments) this.drawMarks(match, last);
+    const share = `${((tick / last) * 100).toFixed(3)}%`;
+    if (this.head.style.left !== share) this.head.style.left = share;
+    const point = match.win.at(tick);
+    setText(this.now, point ? leaderText(point) : "");
+    this.now.dataset.team = point && Math.abs(point.p - 0.5) > 0.005 ? (point.p > 0.5 ? "blue" : "red") : "none";
+    const moment = momentAt(match.moments, tick, match.header.tick_hz);
+    setText(this.caption, moment?.caption ?? "");
+    this.caption.classList.toggle("shown", moment !== null);
+  }
+
+  private drawMarks(match: MatchState, last: number): void {
+    this.marked = match.moments;
+    this.marks.replaceChildren(
+      ...match.moments.map(({ tick, rank, team }) => {
+        const mark = el("i", { class: `win-mark ${["blue", "red"][team] ?? "none"} ${rank <= 3 ? "major" : ""}` });
+        mark.style.left = `${(tick / last) * 100}%`;
+        return mark;
+      }),
+    );
+  }
+
+  private draw(match: MatchState, last: number): void {
+    const scale = window.devicePixelRatio || 1;
+    const [width, height] = [this.track.clientWidth, this.track.clientHeight];
+    const key = [match.win.points, last, width, height, scale];
+    if (width === 0 || key.every((value, i) => value === this.drawn[i])) return;
+    this.drawn = key;
+    this.marked = null;
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(height * scale);
+    const pen = this.canvas.getContext("2d");
+    if (!pen) return;
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    const { points } = match.win;
+    if (points.length === 0) return;
+    const x = ({ tick }: WinPoint) => (tick / last) * width;
+    const y = (p: number) => height - 1.5 - p * (height - 3);
+    const line = (value: (point: WinPoint) => number) => {
+      pen.beginPath();
+      points.forEach((point, i) => (i === 0 ? pen.moveTo(x(point), y(value(point))) : pen.lineTo(x(point), y(value(point)))));
+    };
+    const middle = y(0.5);
+    TEAMS.forEach((team, t) => {
+      pen.save();
+      pen.beginPath();
+      pen.rect(0, t === 0 ? 0 : middle, width, t === 0 ? middle : height - middle);
+      pen.clip();
+      line(({ p }) => p);
+      pen.lineTo(x(points[points.length - 1]), middle);
+      pen.lineTo(x(points[0]), middle);
+      pen.closePath();
+      pen.fillStyle = `${team.css}66`;
+      pen.fill();
+      pen.restore();
+    });
+    line(({ high }) => high);
+    for (const point of [...points].reverse()) pen.lineTo(x(point), y(point.low));
+    pen.closePath();
+    pen.fillStyle = "rgba(230, 238, 246, 0.2)";
+    pen.fill();
+    pen.strokeStyle = "rgba(200, 215, 230, 0.35)";
+    pen.setLineDash([3, 4]);
+    pen.lineWidth = 1;
+    pen.beginPath();
+    pen.moveTo(0, middle);
+    pen.lineTo(width, middle);
+    pen.stroke();
+    pen.setLineDash([]);
+    line(({ p }) => p);
+    pen.strokeStyle = "#f2f6fa";
+    pen.lineWidth = 1.5;
+    pen.stroke();
+  }
+}

@@ -1,0 +1,107 @@
+// The win probability equals the Python side's, is symmetric, and its curve and turning points follow the match.
+
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { type Moment, momentAt, nextMoment, topMoment } from "../src/data/moments";
+import { WinScan } from "../src/data/win_scan";
+import { EVEN, FEATURES, GROUPS, causesOf, featuresOf, sigmoid, winPoint } from "../src/data/winprob";
+import { leaderText, percentText } from "../src/hud/win_lane";
+import type { Header, IndexView } from "../src/protocol.gen";
+import model from "../src/winprob.json";
+import { replayOf } from "./fixtures";
+
+interface Golden {
+  replay: string;
+  groups: string[];
+  frames: { chunk: number; p: number[]; low: number[]; high: number[]; features: number[]; parts: number[] }[];
+}
+const file = new URL("../../tests/golden/winprob.json", import.meta.url);
+const golden = JSON.parse(readFileSync(file, "utf8")) as Golden;
+const { header, chunks } = replayOf(golden.replay);
+
+describe("win probability", () => {
+  it("equals the values of the Python side", () => {
+    expect(FEATURES.map(({ name }) => name)).toEqual(model.features);
+    expect(GROUPS).toEqual(golden.groups);
+    for (const frame of golden.frames) {
+      const number = Number(frame.chunk);
+      const found = winPoint(header, chunks[number], 0);
+      featuresOf(header, chunks[number], 0).forEach((value, i) => expect(value).toBeCloseTo(frame.features[i], 9));
+      expect(found.p).toBeCloseTo(frame.p[0], 9);
+      expect(found.low).toBeCloseTo(frame.low[0], 9);
+      expect(found.high).toBeCloseTo(frame.high[0], 9);
+      found.parts.forEach((part, g) => expect(part).toBeCloseTo(frame.parts[g], 9));
+    }
+  });
+
+  it("is exactly the remaining probability with the teams swapped", () => {
+    const swapped = { ...header, roster: header.roster.map((mech) => ({ ...mech, team: 1 - mech.team })) } as Header;
+    for (const chunk of chunks) {
+      const score = Float64Array.from(chunk.score, (_, i) => chunk.score[i ^ 1]);
+      expect(winPoint(swapped, { ...chunk, score }, 0).p).toBe(1 - winPoint(header, chunk, 0).p);
+    }
+    for (const z of [0, 1e-9, 0.3, 4, 900]) expect(sigmoid(-z)).toBe(1 - sigmoid(z));
+  });
+
+  it("names causes largest first", () => {
+    const parts = EVEN.parts.map((_, g) => (g === 0 ? 1 : g === 1 ? -0.4 : 0));
+    const point = { ...EVEN, logit: 0.6, p: sigmoid(0.6), parts };
+    const causes = causesOf(EVEN, point);
+    expect(causes.map(({ group }) => group)).toEqual([GROUPS[0], GROUPS[1]]);
+    expect(causes[0].share).toBeGreaterThan(0);
+    expect(causes[1].share).toBeLessThan(0);
+  });
+
+  it("is named by the leading team", () => {
+    expect([0, 0.004, 0.5, 0.999, 1].map(percentText)).toEqual(["0 %", "1 %", "50 %", "99 %", "100 %"]);
+    expect(leaderText({ ...EVEN, p: 0.38 })).toBe("Red 62 %");
+  });
+});
+
+describe("curve of the win probability", () => {
+  it("covers the match in order and ends with the result", async () => {
+    const scan = new WinScan(header, (number) => Promise.resolve(chunks[number]));
+    const spans = chunks.map(({ tick0, tick1 }) => [tick0, tick1, 0] as [number, number, number]);
+    const index = { live: false, chunks: spans, markers: [], outcome: { winner: 1 } } as unknown as IndexView;
+    for (let round = 0; round < 2 * chunks.length; round++) {
+      scan.request(index);
+      await new Promise((done) => setTimeout(done));
+    }
+    const ticks = scan.points.map(({ tick }) => tick);
+    expect(ticks).toEqual([...ticks].sort((a, b) => a - b));
+    expect(new Set(ticks).size).toBe(ticks.length);
+    expect(scan.points.at(-1)).toMatchObject({ tick: chunks.at(-1)?.tick1, p: 0 });
+    expect(scan.at(ticks[3] + 0.5)).toBe(scan.points[3]);
+    expect(scan.at(-1)).toBeNull();
+  });
+
+  it("reads a bounded number of chunks and stops after failures", async () => {
+    let asked = 0;
+    const long = { chunks: Array.from({ length: 5000 }, (_, i) => [i, i + 1, 0]), outcome: null } as unknown as IndexView;
+    const scan = new WinScan(header, () => Promise.reject(new Error(`no chunk ${asked++}`)));
+    for (let round = 0; round < 30; round++) {
+      scan.request(long);
+      await new Promise((done) => setTimeout(done));
+    }
+    expect(asked).toBeLessThan(10);
+  });
+});
+
+describe("turning points", () => {
+  const moments = [100, 300, 500].map((tick, i) => ({ tick, rank: [2, 1, 3][i], caption: `at ${tick}` })) as Moment[];
+  const start = ({ tick }: Moment) => tick - 30;
+
+  it("are found before and after the cursor", () => {
+    expect(nextMoment(moments, start, 70, 1)?.tick).toBe(300);
+    expect(nextMoment(moments, start, 290, -1)?.tick).toBe(300);
+    expect(nextMoment(moments, start, 290, -1, 30)?.tick).toBe(100);
+    expect(nextMoment(moments, start, 480, 1)).toBeNull();
+  });
+
+  it("are shown for some seconds, and the most important one is the top", () => {
+    expect(momentAt(moments, 299, 20)?.tick).toBe(300);
+    expect(momentAt(moments, 385, 20)).toBeNull();
+    expect(topMoment(moments)?.tick).toBe(300);
+    expect(topMoment([])).toBeNull();
+  });
+});
