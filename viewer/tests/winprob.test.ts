@@ -77,7 +77,8 @@ describe("curve of the win probability", () => {
 
   it("reads a bounded number of chunks and stops after failures", async () => {
     let asked = 0;
-    const long = { chunks: Array.from({ length: 5000 }, (_, i) => [i, i + 1, 0]), outcome: null } as unknown as IndexView;
+    const spans = Array.from({ length: 5000 }, (_, i) => [i, i + 1, 0]);
+    const long = { chunks: spans, outcome: null } as unknown as IndexView;
     const scan = new WinScan(header, () => Promise.reject(new Error(`no chunk ${asked++}`)));
     for (let round = 0; round < 30; round++) {
       scan.request(long);

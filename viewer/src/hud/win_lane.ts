@@ -94,7 +94,8 @@ export class WinLane {
     if (near) return [near.caption];
     if (!point) return [clockText(tick / hz)];
     const [low, high] = point.p >= 0.5 ? [point.low, point.high] : [1 - point.high, 1 - point.low];
-    const lines = [`${clockText(tick / hz)} ${leaderText(point)} (90 % band ${percentText(low)} to ${percentText(high)})`];
+    const band = `90 % band ${percentText(low)} to ${percentText(high)}`;
+    const lines = [`${clockText(tick / hz)} ${leaderText(point)} (${band})`];
     const causes = causeTexts(EVEN, point);
     if (causes.length > 0) lines.push(causes.join(" · "));
     const before = match.win.at(tick - RECENT_S * hz);
@@ -147,7 +148,7 @@ export class WinLane {
     const y = (p: number) => height - 1.5 - p * (height - 3);
     const line = (value: (point: WinPoint) => number) => {
       pen.beginPath();
-      points.forEach((point, i) => (i === 0 ? pen.moveTo(x(point), y(value(point))) : pen.lineTo(x(point), y(value(point)))));
+      for (const point of points) pen.lineTo(x(point), y(value(point)));
     };
     const middle = y(0.5);
     TEAMS.forEach((team, t) => {
