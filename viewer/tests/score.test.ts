@@ -29,6 +29,7 @@ describe("zoneText", () => {
     expect(zoneText(header, chunkWith([0, 55], [3, 7.7]), 200)).toBe("Red holds the zone: wins in 23 s");
     expect(zoneText(header, chunkWith([40, 0], [3, 7.7]), 200)).toBe("Blue holds the zone: wins in 27 s");
     expect(zoneText(header, chunkWith([40, 0], [3, 7.7]), 50 * 20)).toBe("Blue holds the zone");
+    expect(zoneText(header, chunkWith([40, 0], [3, 7.7]), 200, true)).toBe("Blue holds the zone");
   });
 });
 

@@ -8,7 +8,7 @@ import { Chart } from "./charts";
 import { ICONS, button, el, icon, setText } from "./dom";
 import { legend } from "./legend";
 import { GAUGES, tableRow } from "./mech_report";
-import { resultText } from "./score_text";
+import { isOver, resultText } from "./score_text";
 
 /** Create a panel with a title and a close button. */
 function frame(name: string, title: string, onClose: () => void): { root: HTMLElement; body: HTMLElement } {
@@ -168,8 +168,8 @@ export class Banner {
   readonly root = el("section", { class: "banner", attributes: { role: "status" } }, [this.headline, this.details]);
 
   update(state: ViewerState, match: MatchState): void {
-    const { outcome, live } = match.index;
-    const over = outcome !== null && !live && outcome.winner >= 0 && state.tick >= control.lastTick(match) - 1;
+    const { outcome } = match.index;
+    const over = outcome !== null && isOver(match, state.tick);
     this.root.hidden = !over;
     if (!over) return;
     const { headline, details } = resultText(match.header, outcome);

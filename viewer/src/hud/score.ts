@@ -6,7 +6,7 @@ import { MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { el, setShare, setText } from "./dom";
-import { aliveText, goalText, holdAt, leadText, pointsText, zoneText } from "./score_text";
+import { aliveText, goalText, holdAt, isOver, leadText, pointsText, zoneText } from "./score_text";
 import { sideName, teamName } from "./text";
 
 const MOST_PIPS = 20; // largest team with a pip per mech
@@ -92,7 +92,9 @@ export class ScoreBar {
     this.zone.dataset.hold = holdAt(chunk, state.tick);
     setText(
       this.zone,
-      [leadText(score), zoneText(header, chunk, state.tick)].filter((part) => part !== "").join(" · "),
+      [leadText(score), zoneText(header, chunk, state.tick, isOver(match, state.tick))]
+        .filter((part) => part !== "")
+        .join(" · "),
     );
   }
 }

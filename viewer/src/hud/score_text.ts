@@ -4,6 +4,7 @@
 import { frameAt, scoreAt } from "../interpolate";
 import type { Chunk } from "../data/replay";
 import type { Header, Outcome } from "../protocol.gen";
+import type { MatchState } from "../state";
 import { clockText } from "../timeline";
 import { SIDES } from "./text";
 
@@ -36,15 +37,20 @@ export function holdAt(chunk: Chunk, tick: number): Hold {
   return HOLDS[(chunk.tonnage[frame * 2] > 0 ? 1 : 0) + (chunk.tonnage[frame * 2 + 1] > 0 ? 2 : 0)];
 }
 
-/** Return who holds the zone, and in how many seconds that wins if there is time for it. */
-export function zoneText(header: Header, chunk: Chunk, tick: number): string {
+/** Return whether a tick is the end of a finished match. */
+export function isOver({ index: { outcome, live, chunks } }: Pick<MatchState, "index">, tick: number): boolean {
+  return outcome !== null && !live && outcome.winner >= 0 && tick >= (chunks.at(-1)?.[1] ?? 0) - 1;
+}
+
+/** Return who holds the zone, and in how many seconds that wins if the match is not over and there is time for it. */
+export function zoneText(header: Header, chunk: Chunk, tick: number, over = false): string {
   const hold = holdAt(chunk, tick);
   if (hold === "none") return "Zone empty";
   if (hold === "both") return "Zone contested";
   const team = hold === "blue" ? 0 : 1;
   const seconds = (header.score_to_win - scoreAt(chunk, tick)[team]) / PER_SECOND;
   const left = header.duration_s - tick / header.tick_hz;
-  const wins = seconds > 0.05 && seconds <= left;
+  const wins = !over && seconds > 0.05 && seconds <= left;
   return `${SIDES[team]} holds the zone${wins ? `: wins in ${Math.ceil(seconds - 0.05)} s` : ""}`;
 }
 

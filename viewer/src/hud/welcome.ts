@@ -3,7 +3,7 @@
 import type { MatchState } from "../state";
 import { el, setText } from "./dom";
 import { goalText } from "./score_text";
-import { teamName } from "./text";
+import { sideName } from "./text";
 
 const KEY = "echelon.welcomed"; // in the browser's storage
 const KEYS = [
@@ -50,8 +50,8 @@ export class WelcomeCard {
   }
 
   open(match: MatchState): void {
-    setText(this.blue, teamName(match.header, 0));
-    setText(this.red, teamName(match.header, 1));
+    setText(this.blue, sideName(match.header, 0));
+    setText(this.red, sideName(match.header, 1));
     setText(this.goal, `${goalText(match.header)}. A team alone in the zone gains a point a second.`);
   }
 

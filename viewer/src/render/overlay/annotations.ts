@@ -5,8 +5,8 @@ import type { PerspectiveCamera } from "three";
 import type { Chunk } from "../../data/replay";
 import { type SensorRange, sensorRanges } from "../../data/sensor_ranges";
 import { type Pack, packsOf } from "../../data/packs";
-import { zoneText } from "../../hud/score_text";
-import { teamName } from "../../hud/text";
+import { isOver, zoneText } from "../../hud/score_text";
+import { sideName } from "../../hud/text";
 import { TEAMS } from "../../palette";
 import type { MatchState, ViewerState } from "../../state";
 import { linksOf } from "../links";
@@ -194,7 +194,7 @@ export class Annotations {
         .filter((spot) => spot !== null);
       if (spots.length === 0) return [];
       const x = spots.reduce((sum, spot) => sum + spot.x, 0) / spots.length;
-      const painter = caption(teamName(header, team), TEAMS[team].css);
+      const painter = caption(sideName(header, team), TEAMS[team].css);
       // below the mechs, whose plates are above them
       const y = Math.max(...spots.map((spot) => spot.y)) + painter.height + 14;
       return [{ x, y, width: painter.width, height: painter.height, painter }];
@@ -212,7 +212,7 @@ export class Annotations {
       [0, -radius],
     ].map(([dx, dy]) => this.overlay.project(x + dx, y + dy, 0));
     if (!centre || edge.some((spot) => spot === null)) return [];
-    const painter = caption(zoneText(header, chunk, state.tick), ZONE_CSS, ZONE_PX);
+    const painter = caption(zoneText(header, chunk, state.tick, isOver(this.match, state.tick)), ZONE_CSS, ZONE_PX);
     const below = Math.max(...edge.map((spot) => spot?.y ?? 0)) + painter.height + 2;
     return [{ x: centre.x, y: below, width: painter.width, height: painter.height, painter }];
   }
