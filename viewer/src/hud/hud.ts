@@ -171,6 +171,8 @@ export class Hud {
       right: right.width > 0 ? width - right.left : 0,
       bottom: Math.max(0, height - Math.min(player.top, card.width > width / 2 ? card.top : height)),
     };
+    // panels above the player end there, whatever its height
+    this.root.style.setProperty("--player", `${Math.max(0, height - player.top) + 10}px`);
     const changed = (Object.keys(insets) as (keyof typeof insets)[]).some(
       (edge) => insets[edge] !== this.state.insets[edge],
     );

@@ -8,7 +8,7 @@ import { sideName } from "./text";
 const KEY = "echelon.welcomed"; // in the browser's storage
 const KEYS = [
   ["Space", "play or pause"],
-  ["N", "jump to the next event"],
+  ["N", "jump to the next turning point"],
   ["?", "all shortcuts and the legend"],
 ] as const;
 
