@@ -47,6 +47,7 @@ function served(count: number) {
     runs: async () => ({ runs: [{ id: "r", matches: server.all.length }] }),
     match: async (id: string) => ({ summary: server.all.find((match) => match.id === id), header }),
     index: async () => index,
+    moments: async () => ({ moments: [] }),
     world: () => new Promise(() => undefined),
   } as unknown as Api;
   const state = defaults();
