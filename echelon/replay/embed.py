@@ -10,18 +10,8 @@ import numpy as np
 from echelon.replay.codec import pack_map, pack_record
 from echelon.replay.columns import Layout
 from echelon.replay.reader import Replay
-from echelon.replay.schema import (
-    CHUNK_INDEX,
-    END_MAGIC,
-    INDEX_TABLES,
-    MAGIC,
-    MARKER_TABLE,
-    SERIES,
-    TRAILER_PAYLOAD,
-    Codec,
-    RecordType,
-)
-from echelon.replay.timeline import pack_series
+from echelon.replay.schema import CHUNK_INDEX, END_MAGIC, INDEX_TABLES, MAGIC, TRAILER_PAYLOAD, Codec, RecordType
+from echelon.replay.validate import Index
 
 PART_BYTES = 128
 """Memory of an entry of a list of parts."""
@@ -71,14 +61,8 @@ def plan_embedding(replay: Replay) -> Embedding:
     return Embedding(header + world, parts, tail)
 
 
-def _index(index: dict[str, Any], chunks: list[list[int]], world: list[int]) -> dict[str, Any]:
-    rows = {
-        CHUNK_INDEX.name: np.array(chunks, np.int64).reshape(-1, len(CHUNK_INDEX.columns)),
-        SERIES.name: pack_series(index["series"]),
-        MARKER_TABLE.name: np.array(index["markers"], np.int64).reshape(-1, len(MARKER_TABLE.columns)),
-    }
-    tables = []
-    for table in INDEX_TABLES:
-        layout, values = Layout([column.to_header() for column in table.columns]), rows[table.name]
-        tables.append([len(values), layout.encode(values) if len(values) else b""])
-    return {"t": tables, "world": world, "outcome": index["outcome"]}
+def _index(index: Index, chunks: list[list[int]], world: list[int]) -> dict[str, Any]:
+    layout = Layout([column.to_header() for column in CHUNK_INDEX.columns])
+    blocks = {CHUNK_INDEX.name: (len(chunks), layout.encode(np.array(chunks, np.int64)) if chunks else b"")}
+    blocks |= index.blocks
+    return {"t": [list(blocks[table.name]) for table in INDEX_TABLES], "world": world, "outcome": index.outcome}

@@ -22,6 +22,8 @@ from echelon.replay import codec
 from echelon.replay.codec import RecordHead, ReplayError
 from echelon.replay.columns import Ints, Layout
 from echelon.replay.schema import (
+    INDEX_BYTES,
+    INDEX_SHARE,
     MAGIC,
     MAX_CHUNKS,
     MAX_RAW_BYTES,
@@ -32,7 +34,7 @@ from echelon.replay.schema import (
     RecordType,
 )
 from echelon.replay.timeline import Timeline
-from echelon.replay.validate import FIRST_CHUNK, ChunkRef, check_ref, parse_chunk, parse_header, parse_index
+from echelon.replay.validate import FIRST_CHUNK, ChunkRef, Index, check_ref, parse_chunk, parse_header, parse_index
 from echelon.state_files import IrregularFileError, open_regular
 
 NO_OUTCOME = {"winner": UNDECIDED, "reason": ""}
@@ -40,8 +42,8 @@ TIMELINE_BYTES = 2**30
 """Decompressed bytes of chunks from which the timeline of an unclosed file is computed; later chunks are not in it."""
 STEP_BYTES, CHUNK_COST = 2**22, 2**16
 """Decompressed bytes of one step of that computation, and the bytes that a chunk counts as besides its own."""
-ROW_BYTES = {"chunks": 304, "series": 304, "markers": 224}
-"""Bytes of memory that a row of each table of an index takes as Python objects."""
+CHUNK_BYTES = 224
+"""Bytes of memory that the reference to a chunk takes as Python objects."""
 OBJECT_BYTES, MAX_HEADER_MEMORY = 64, 2**23
 """Bytes of memory that a value of one byte takes, and those of a header of the most objects."""
 Opener = Callable[[Path], BinaryIO]
@@ -81,8 +83,8 @@ class Replay:
         try:
             self._size = codec.check_magic(self._file, self.path.name)
             self.chunks: list[ChunkRef] = []
-            self.index: dict[str, Any] | None = None
-            """Chunks, series, markers, world and outcome; None in a file that was not closed."""
+            self.index: Index | None = None
+            """None in a file that was not closed."""
             self._world_head: RecordHead | None = None
             self._end, self._scanned = len(MAGIC), -1
             self.header = self._open()
@@ -124,10 +126,9 @@ class Replay:
     @property
     def memory(self) -> int:
         """Estimated bytes that header, chunks, index and timeline take."""
-        index = self.index or {"series": {"second": ()}, "markers": ()}
-        counts = {"chunks": self.chunks, "series": index["series"]["second"], "markers": index["markers"]}
-        rows = sum(ROW_BYTES[name] * len(found) for name, found in counts.items())
-        return min(OBJECT_BYTES * self._header_bytes, MAX_HEADER_MEMORY) + rows + self._timeline.size
+        index = self.index.size if self.index is not None else 0
+        header = min(OBJECT_BYTES * self._header_bytes, MAX_HEADER_MEMORY)
+        return header + CHUNK_BYTES * len(self.chunks) + index + self._timeline.size
 
     @property
     def ticks(self) -> int:
@@ -153,15 +154,14 @@ class Replay:
             return False
         try:
             head = codec.read_head(self._file, offset)
-            if head.kind != RecordType.INDEX:
+            if head.kind != RecordType.INDEX or head.raw > max(INDEX_BYTES, INDEX_SHARE * self._size):
                 return False
             body = codec.unpack_map(self._payload(head), RecordType.INDEX)
             index = parse_index(body, offset, self._tick_hz)
-            world = index["world"]
-            world_head = codec.read_head(self._file, world[0]) if world else None
+            world_head = codec.read_head(self._file, index.world[0]) if index.world else None
         except ReplayError:
             return False
-        self.chunks, self.index, self._world_head = index["chunks"], index, world_head
+        self.chunks, self.index, self._world_head = index.chunks, index, world_head
         return True
 
     def refresh(self) -> int:
@@ -224,12 +224,19 @@ class Replay:
             raise ReplayError(f"chunk {n} of replay {self.path.name!r} cannot be read: {error}") from None
         return Chunk(self.chunks[n], frames, tables, chain)
 
+    def timeline_columns(self) -> dict[str, Any]:
+        """Return what ``timeline`` does, with arrays in place of lists where the file has an index."""
+        return self.timeline() if self.index is None else {**self.index.columns(), "outcome": self.index.outcome}
+
     def timeline(self) -> dict[str, Any]:
         """Return series, markers and outcome: from the index, or computed from the chunks of an unclosed file."""
         while not self.extend_timeline():
             pass
         if self.index is not None:
-            return {name: self.index[name] for name in ("series", "markers", "outcome")}
+            columns = self.index.columns()
+            series: dict[str, Any] = {"second": columns["series"].pop("second").tolist()}
+            series |= {name: [team.tolist() for team in teams] for name, teams in columns["series"].items()}
+            return {"series": series, "markers": columns["markers"].tolist(), "outcome": self.index.outcome}
         outcome = {**NO_OUTCOME, "ticks": self.ticks, **self._timeline.last} if self.chunks else None
         return {**self._timeline.index(), "outcome": outcome}
 

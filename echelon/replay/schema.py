@@ -57,13 +57,18 @@ MAX_ROWS = 2**20
 MAX_VALUES = 2**22
 """Maximum number of values of a chunk or an INDEX, frames and tables together."""
 MAX_CELLS = 2**22
-"""Maximum number of voxels that the runs of a chunk cover, its changes since the start and during the chunk."""
+"""Maximum number of voxels that the runs of a chunk cover, its base and edits together."""
 MAX_CHUNK_TICKS = 2**16 - 1
 """Maximum ticks of a chunk: the ticks in it have 16 bits."""
 MAX_SECONDS = 2**17
 """Maximum length of a match, ``MAX_CHUNKS`` chunks of ``CHUNK_SECONDS`` [s]."""
 MAX_MARKERS = 2**18
 """Maximum number of markers of an INDEX; later ones are not listed."""
+INDEX_BYTES, INDEX_SHARE = 2**16, 16
+"""Bytes of an INDEX after decompression: at most the first, and ``INDEX_SHARE`` times the size of the file.
+
+That of a match has a tenth of its size. So reading a file costs no more than a multiple of its size.
+"""
 MAX_TEXT = 2**12
 """Maximum characters of a text in a header."""
 MAX_DEPTH = 16

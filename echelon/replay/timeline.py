@@ -142,10 +142,10 @@ def pack_series(series: Mapping[str, Any]) -> Ints:
 
 
 def unpack_series(columns: Mapping[str, Ints]) -> dict[str, Any]:
-    """Return series as in an index from the columns ``[seconds]`` of the table ``series``."""
+    """Return series as in an index, but as arrays, from the columns ``[seconds]`` of the table ``series``."""
     scale = {c.name: c.scale for c in SERIES_TABLE.columns}
-    series: dict[str, Any] = {"second": columns["second"].tolist()}
+    series: dict[str, Any] = {"second": columns["second"]}
     for name in SERIES:
         keys = [f"{name}_{team}" for team in TEAM_NAMES]
-        series[name] = [np.round(columns[key] * scale[key], 2).tolist() for key in keys]
+        series[name] = [np.round(columns[key] * scale[key], 2) for key in keys]
     return series

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -22,6 +23,7 @@ from echelon.replay.schema import (
     HEAD,
     INDEX_TABLES,
     MAGIC,
+    MAX_CELLS,
     MAX_CHUNK_TICKS,
     MAX_CHUNKS,
     MAX_EDGE,
@@ -61,6 +63,8 @@ REQUIRED_TABLES = {
     "edits": ("tick", "cell", "run", "material"),
 }
 """Tables that every replay must have, with columns that they must have."""
+RUNS = ("base", "edits")
+"""Tables whose rows cover runs of voxels."""
 
 ABSENT: Any = None
 """Default of a map that some versions do not have; a value of null is none of its values."""
@@ -242,6 +246,31 @@ class ChunkRef(NamedTuple):
     tick1: int
 
 
+@dataclass(frozen=True)
+class Index:
+    """The INDEX of a closed file. Series and markers stay encoded, since a list of matches needs neither."""
+
+    chunks: list[ChunkRef]
+    world: list[int] | None
+    """Offset and length of the WORLD record."""
+    outcome: dict[str, Any] | None
+    blocks: Mapping[str, tuple[int, bytes]]
+    """Number of rows and bytes of the tables ``series`` and ``markers``."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its blocks."""
+        return sum(len(data) for _, data in self.blocks.values())
+
+    def columns(self) -> dict[str, Any]:
+        """Return ``series`` as arrays ``[seconds]`` of each team, and ``markers`` as rows ``[n, 4]``."""
+        tables = {name: INDEX_LAYOUTS[name].decode_rows(data, rows) for name, (rows, data) in self.blocks.items()}
+        return {
+            "series": unpack_series(tables["series"]),
+            "markers": np.stack(list(tables["markers"].values()), axis=1),
+        }
+
+
 Part = TypeVar("Part", bound=_Part)
 INDEX_LAYOUTS = {table.name: Layout([column.to_header() for column in table.columns]) for table in INDEX_TABLES}
 
@@ -314,14 +343,16 @@ def parse_chunk(
         }
     except ValueError as error:
         raise ReplayError(f"chunk is damaged: {error}") from None
+    if (cells := sum(int(rows[name]["run"].sum()) for name in RUNS)) > MAX_CELLS:
+        raise ReplayError(f"chunk changes {cells} voxels, expected at most {MAX_CELLS}")
     ticks = columns["tick"][:, 0]
     if ticks[0] != 0 or ticks[-1] != ref.tick1 - ref.tick0 or (ticks[1:] < ticks[:-1]).any():
         raise ReplayError(f"chunk has ticks {ticks[0]} to {ticks[-1]}, expected 0 to {ref.tick1 - ref.tick0}")
     return columns, rows, chunk.h
 
 
-def parse_index(body: Mapping[str, Any], end: int, tick_hz: float) -> dict[str, Any]:
-    """Return chunks, series, markers, world and outcome of an INDEX at byte ``end`` of its file.
+def parse_index(body: Mapping[str, Any], end: int, tick_hz: float) -> Index:
+    """Return the INDEX at byte ``end`` of its file; only its chunks are decoded.
 
     Raises ``ReplayError`` for chunks outside the file, out of order or longer than a match, and for too many values.
     """
@@ -331,25 +362,21 @@ def parse_index(body: Mapping[str, Any], end: int, tick_hz: float) -> dict[str, 
     blocks = {table.name: block for table, block in zip(INDEX_TABLES, index.t, strict=False)}
     _check_values(sum(INDEX_LAYOUTS[name].width * rows for name, (rows, _) in blocks.items()))
     for name, limit in INDEX_ROWS.items():
-        if blocks[name][0] > limit:
-            raise ReplayError(f"index has {blocks[name][0]} rows of {name}, expected at most {limit}")
-    try:
-        tables = {name: INDEX_LAYOUTS[name].decode_rows(data, rows) for name, (rows, data) in blocks.items()}
-    except ValueError as error:
-        raise ReplayError(f"index is damaged: {error}") from None
-    chunks = [ChunkRef(*row) for row in np.stack(list(tables["chunks"].values()), axis=1).tolist()]
+        rows, data = blocks[name]
+        if rows > limit:
+            raise ReplayError(f"index has {rows} rows of {name}, expected at most {limit}")
+        if len(data) != (expected := rows * INDEX_LAYOUTS[name].row_bytes):
+            raise ReplayError(f"index has {len(data)} bytes of {name}, expected {expected}")
+    rows, data = blocks.pop("chunks")
+    if rows * HEAD.size > end:
+        raise ReplayError(f"index has {rows} chunks, more than fit before byte {end}")
+    chunks = [ChunkRef(*row) for row in INDEX_LAYOUTS["chunks"].decode(data, rows).tolist()]
     previous = FIRST_CHUNK
     for ref in chunks:
         previous = check_ref(ref, previous, end, tick_hz)
     if index.world is not None and not len(MAGIC) <= index.world[0] <= end - HEAD.size:
         raise ReplayError(f"index has a world at byte {index.world[0]}, expected one before byte {end}")
-    return {
-        "chunks": chunks,
-        "series": unpack_series(tables["series"]),
-        "markers": np.stack(list(tables["markers"].values()), axis=1).tolist(),
-        "world": body.get("world"),
-        "outcome": body.get("outcome"),
-    }
+    return Index(chunks, body.get("world"), body.get("outcome"), blocks)
 
 
 def check_ref(ref: ChunkRef, previous: ChunkRef, end: int, tick_hz: float) -> ChunkRef:

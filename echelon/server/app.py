@@ -23,6 +23,7 @@ from echelon.arena.store import league_path
 from echelon.files import atomic_write
 from echelon.runs import read_json, runs_home
 from echelon.server import routes
+from echelon.server.bodies import BODIES, Bodies
 from echelon.server.catalogue import ReplayCatalogue, home_hash
 from echelon.server.connections import (
     LIMITS,
@@ -33,6 +34,7 @@ from echelon.server.connections import (
     set_stall_timeout,
     within_descriptors,
 )
+from echelon.server.listing import LISTING, Listing
 from echelon.server.live import NoticeHub
 from echelon.server.pools import add_pools
 from echelon.server.response_cache import ResponseCache
@@ -66,8 +68,10 @@ def make_app(home: Path | str | None, access: Access, league: Path | None = None
     app = web.Application(middlewares=[rate_limited, access_middleware(access)], client_max_size=1)
     app[CATALOGUE] = ReplayCatalogue(home)
     app[LEAGUE] = league or league_path(home)
-    app[RESPONSE_CACHE] = ResponseCache()
-    app[routes.HUB] = NoticeHub(app[CATALOGUE])
+    app[BODIES] = Bodies()
+    app[RESPONSE_CACHE] = ResponseCache(bodies=app[BODIES])
+    app[LISTING] = Listing(app[CATALOGUE])
+    app[routes.HUB] = NoticeHub(app[LISTING])
     add_pools(app)
     for path, handler in routes.ROUTES:
         app.router.add_get(path, handler)

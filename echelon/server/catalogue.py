@@ -62,9 +62,12 @@ class Match:
     """SHA-256 of its world."""
 
     @property
-    def file(self) -> tuple[str, int, str]:
-        """Identity of the file: match id, inode and version, so that a replaced file of the same name differs."""
-        return self.id, self.stamp[0], self.summary["version"]
+    def file(self) -> tuple[Any, ...]:
+        """Identity of the file, so that a replaced file of the same name differs, also one that was overwritten.
+
+        That is its id, version, inode, and of a complete match size and time; an unclosed one grows.
+        """
+        return self.id, self.summary["version"], *self.stamp[: None if self.summary["complete"] else 1]
 
     @property
     def live(self) -> bool:
@@ -104,6 +107,8 @@ class OpenReplay:
                     raise replaced(self.match)
                 if self._replay is None:
                     self._replay = self._open()
+                elif self._replay.complete:
+                    self.match.check(self._replay.status())
                 self._replay.refresh()
                 try:
                     return query(self._replay)
@@ -161,23 +166,25 @@ class ReplayCatalogue:
         self._scanning = threading.Lock()
         """Held by the thread that scans."""
         self._matches: dict[str, Match] = {}
-        """Replaced as a whole by each scan."""
+        """Replaced as a whole by each scan, by the first one after each run."""
         self._damaged: dict[Path, tuple[int, int, int]] = {}
-        self._open: OrderedDict[tuple[str, int, str], OpenReplay] = OrderedDict()
+        self._open: OrderedDict[tuple[Any, ...], OpenReplay] = OrderedDict()
         """By ``Match.file``; least recently read first."""
         self._scanned, self._listed = -SCAN_INTERVAL_S, False
 
     def matches(self) -> list[Match]:
         """Return all matches: live ones first, then by creation time, newest first."""
         self._scan()
+        return self.known()
+
+    def known(self) -> list[Match]:
+        """Return the matches found so far, in the order of ``matches``; never scans."""
         return sorted(self._matches.values(), key=lambda m: (not m.live, -m.summary["created"], m.id))
 
-    def runs(self) -> list[dict[str, Any]]:
-        """Return id and number of matches of each run that has any, newest run first."""
-        counts: dict[str, int] = {}
-        for match in self.matches():
-            counts[match.run] = counts.get(match.run, 0) + 1
-        return [{"id": run, "matches": counts[run]} for run in sorted(counts, reverse=True)]
+    @property
+    def listed(self) -> bool:
+        """Whether a scan has listed all matches."""
+        return self._listed
 
     def find(self, ident: str) -> Match | None:
         """Return the match with this id, or None."""
@@ -188,10 +195,6 @@ class ReplayCatalogue:
         """Return the match with this id, or None, and False if another thread is in a scan; waits for none."""
         current = self._scan(wait=False)
         return self._matches.get(ident), current
-
-    def find_by_world(self, sha256: str) -> Match | None:
-        """Return a match that was played in this world, or None."""
-        return next((m for m in self.matches() if m.world == sha256), None)
 
     @contextlib.contextmanager
     def opened(self, match: Match) -> Iterator[OpenReplay]:
@@ -246,7 +249,7 @@ class ReplayCatalogue:
             for file in list(self._open):
                 self._drop(file, gone=True)
 
-    def _drop(self, file: tuple[str, int, str], *, gone: bool = False) -> None:
+    def _drop(self, file: tuple[Any, ...], *, gone: bool = False) -> None:
         """Forget an open replay; its last user closes it, so that nothing waits for a query here."""
         entry = self._open.pop(file)
         entry.dropped, entry.gone = True, gone
@@ -267,6 +270,8 @@ class ReplayCatalogue:
             found: dict[str, Match] = {}
             for run in list_runs(self.home):
                 found |= self._load_run(run)
+                if not self._listed:
+                    self._matches = dict(found)
             self._matches, self._listed = found, True
             with self._lock:
                 for gone in set(self._open) - {match.file for match in found.values()}:
@@ -355,7 +360,7 @@ def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> 
     """Return a match's row for the match list; ``fresh`` tells that its file was written recently."""
     header = replay.header
     teams = [str(team.get("policy") or team.get("name") or "") for team in header["teams"]]
-    outcome: dict[str, Any] = (replay.index or {}).get("outcome") or {}
+    outcome: dict[str, Any] = (replay.index.outcome if replay.index is not None else None) or {}
     return {
         "id": ident,
         "version": version_of(header),

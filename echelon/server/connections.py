@@ -66,7 +66,7 @@ class Connection(web.RequestHandler):
     def __init__(self, server: web.Server, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
             server, loop=loop, access_log=LOG, keepalive_timeout=limits.idle_s, max_headers=limits.headers,
-            max_line_size=limits.header_bytes, max_field_size=limits.header_bytes,
+            max_line_size=limits.header_bytes, max_field_size=limits.header_bytes, auto_decompress=False,
         )  # fmt: skip
         self.limits = limits
         self.served = self.busy = self.channel = False

@@ -16,11 +16,11 @@ from aiohttp import web
 
 from echelon.arena import standings
 from echelon.arena.store import Store
+from echelon.server.bodies import BODIES
 from echelon.server.catalogue import match_id
+from echelon.server.listing import LISTING
 from echelon.server.pools import SLOW, run_on
-from echelon.server.response_cache import TaggedBody
 from echelon.server.responses import (
-    CATALOGUE,
     JSON,
     LEAGUE,
     MAX_PAGE,
@@ -72,10 +72,12 @@ async def pairs(request: web.Request) -> web.StreamResponse:
 
     def query() -> bytes:
         with Store(path, read_only=True) as store:
-            return strict_json(standings.head_to_head(store, most=PAIR_ENTRIES)).encode()
+            return strict_json(standings.head_to_head(store, most=PAIR_ENTRIES))
 
     key = ("pairs", await asyncio.to_thread(_league_stamp, path))
-    body = await request.app[RESPONSE_CACHE].get(key, lambda: run_on(request.app, SLOW, query))
+    body = await request.app[RESPONSE_CACHE].get(
+        key, lambda: run_on(request.app, SLOW, request.app[BODIES].make, query)
+    )
     return bytes_response(request, body, JSON, REVALIDATE)
 
 
@@ -111,16 +113,20 @@ async def _respond(request: web.Request, query: Callable[[Store], dict[str, Any]
     if (outcome := parameters.get("outcome", "")) and outcome not in allowed:
         return problem(400, "Unknown outcome", f"outcome is {outcome[:40]!r}, expected one of: {', '.join(allowed)}")
 
+    listed, _ = await request.app[LISTING].get()
+    known = {match.id for match in listed}
+
     def read() -> bytes:
         with Store(path, read_only=True) as store:
             found = query(store)
-        known = {match.id for match in request.app[CATALOGUE].matches()}
         for row in found["matches"]:
             ident = match_id(row["job"], row.pop("replay").rpartition("/")[2])
             row["match"] = ident if ident in known else ""
-        return TaggedBody(strict_json(found).encode())
+        return strict_json(found)
 
-    return bytes_response(request, await run_on(request.app, SLOW, read), JSON, REVALIDATE)
+    bodies = request.app[BODIES]
+    await bodies.room()
+    return bytes_response(request, await run_on(request.app, SLOW, bodies.make, read), JSON, REVALIDATE)
 
 
 def _league_stamp(path: Path) -> tuple[tuple[int, int, int], ...]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from echelon.server.catalogue import Match, ReplayCatalogue
+from echelon.server.catalogue import Match
 from echelon.server.connections import Connection
+from echelon.server.listing import Listing
 
 POLL_S = 0.5
 """Time between polls of the catalogue [s]."""
@@ -30,6 +32,8 @@ MAX_PINGS = 20
 """Most pings or pongs from a client within ``PING_INTERVAL_S``; each is answered at once, so a flood is cut off."""
 LOG = logging.getLogger(__name__)
 MAX_CLIENTS = 256
+KEY = re.compile("[A-Za-z0-9+/]{22}==")
+"""Key of a WebSocket handshake, 16 bytes in base64; aiohttp fails on other characters than ASCII."""
 MAX_MESSAGE = 1024
 """Longest message from a client [bytes]; clients have nothing to send, so that a longer one closes the channel."""
 
@@ -53,13 +57,15 @@ class Listener:
 class NoticeHub:
     """Polls the catalogue while clients are connected and queues notices for them."""
 
-    def __init__(self, catalogue: ReplayCatalogue) -> None:
-        self.catalogue = catalogue
+    def __init__(self, listing: Listing) -> None:
+        self.listing = listing
         self.listeners: dict[Listener, web.WebSocketResponse] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def join(self, request: web.Request) -> web.StreamResponse:
         """Serve one WebSocket client until it disconnects."""
+        if not KEY.fullmatch(request.headers.get("Sec-WebSocket-Key", "")):
+            raise web.HTTPBadRequest()
         if len(self.listeners) >= MAX_CLIENTS:
             raise web.HTTPServiceUnavailable()
         socket = web.WebSocketResponse(autoping=False, max_msg_size=MAX_MESSAGE, compress=False)
@@ -76,12 +82,13 @@ class NoticeHub:
         await socket.prepare(request)
         if isinstance(request.protocol, Connection):
             request.protocol.channel = True
-        matches = await asyncio.to_thread(self.catalogue.matches)
+        matches, whole = await self.listing.get()
         for match in matches:
             if match.live:
                 listener.enqueue(notice_of(match, "match"))
         if self._task is None:
-            self._task = asyncio.create_task(self._watch({match.id: notice_state(match) for match in matches}))
+            seen = {match.id: notice_state(match) for match in matches}
+            self._task = asyncio.create_task(self._watch(seen if whole else None))
         talk = asyncio.gather(send_notices(socket, listener), ping_loop(socket))
         try:
             await wait_closed(socket)
@@ -101,16 +108,21 @@ class NoticeHub:
                 await self._task
             self._task = None
 
-    async def _watch(self, seen: Mapping[str, tuple[int, bool]]) -> None:
-        """Notify clients of changes since ``seen``, the state that the first of them joined at."""
+    async def _watch(self, seen: Mapping[str, tuple[int, bool]] | None) -> None:
+        """Notify clients of changes since ``seen``, the state that the first of them joined at.
+
+        None stands for a part of the matches: when all are known, a notice of the first makes pages load the list.
+        """
         while self.listeners:
             try:
-                matches = await asyncio.to_thread(self.catalogue.matches)
+                matches, whole = await self.listing.get()
             except Exception:  # notices go on, whatever a poll ran into
                 LOG.exception("a poll of the matches failed")
             else:
-                self._notify(matches, seen)
-                seen = {match.id: notice_state(match) for match in matches}
+                if seen is not None or whole:
+                    now = {match.id: notice_state(match) for match in matches}
+                    self._notify(matches if seen is not None else matches[:1], seen or {})
+                    seen = now
             await asyncio.sleep(POLL_S)
         self._task = None
 

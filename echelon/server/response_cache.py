@@ -7,40 +7,23 @@ Belongs to one event loop.
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import contextlib
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sized
 from typing import Any, TypeVar, cast
 
+from echelon.server.bodies import Bodies, NoRoomError
+
 Body = TypeVar("Body", bound=Sized)
 MAX_BYTES = 64 * 2**20
 """Capacity of a server's cache."""
-TAG_DIGITS = 32
-LARGE_BYTES = 2**16
-"""Size from which a body is hashed on a thread, and once only."""
-
-
-def entity_tag(body: bytes) -> str:
-    """Return the ETag of a body, without its quotes."""
-    return body.tag if isinstance(body, TaggedBody) else hashlib.sha256(body).hexdigest()[:TAG_DIGITS]
-
-
-class TaggedBody(bytes):
-    """A body with its ETag: hashing sixty megabytes in every request would hold up all others."""
-
-    tag: str
-
-    def __new__(cls, body: bytes) -> TaggedBody:
-        tagged = super().__new__(cls, body)
-        tagged.tag = entity_tag(body)
-        return tagged
 
 
 class ResponseCache:
     """Response bodies by key; a key must change whenever its content does."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self.max_bytes = max_bytes
+    def __init__(self, max_bytes: int = MAX_BYTES, bodies: Bodies | None = None) -> None:
+        self.max_bytes, self.bodies = max_bytes, bodies or Bodies()
         self.size = 0
         self._bodies: OrderedDict[Hashable, Any] = OrderedDict()
         self._pending: dict[Hashable, asyncio.Task[Any]] = {}
@@ -72,9 +55,11 @@ class ResponseCache:
 
     async def _compute(self, key: Hashable, compute: Callable[[], Awaitable[Body]]) -> Body:
         try:
-            body: Any = await compute()
-            if isinstance(body, bytes) and len(body) >= LARGE_BYTES:
-                body = await asyncio.to_thread(TaggedBody, body)
+            while True:
+                await self.bodies.room()
+                with contextlib.suppress(NoRoomError):  # another computation took the room
+                    body = await compute()
+                    break
         finally:
             self._forget(key, asyncio.current_task())
         if old := self._bodies.pop(key, None):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from aiohttp import web
 
+from echelon.server.bodies import BODIES, TaggedBody, entity_tag
 from echelon.server.catalogue import ReplayCatalogue
-from echelon.server.response_cache import ResponseCache, entity_tag
+from echelon.server.response_cache import ResponseCache
 from echelon.server.sending import SLICE_BYTES, MemoryBody, SlicedResponse
 
 CATALOGUE: web.AppKey[ReplayCatalogue] = web.AppKey("catalogue", ReplayCatalogue)
@@ -18,6 +21,8 @@ LEAGUE: web.AppKey[Path] = web.AppKey("league", Path)
 RESPONSE_CACHE: web.AppKey[ResponseCache] = web.AppKey("response_cache", ResponseCache)
 IMMUTABLE = "public, max-age=31536000, immutable"
 REVALIDATE = "no-cache"
+FEW, PART_ROWS = 64, 4096
+"""Entries of a list that is encoded entry by entry, and of a part of a longer one."""
 PAGE = 50
 MAX_PAGE = 200
 """Rows of a list page: default and maximum."""
@@ -25,8 +30,37 @@ BINARY = "application/octet-stream"
 JSON = "application/json"
 
 
-def strict_json(value: Any) -> str:
-    """Return compact JSON with null for numbers that are not finite."""
+def strict_json(value: Any) -> bytes:
+    """Return compact JSON with null for numbers that are not finite.
+
+    Long lists and arrays are encoded in parts, since other threads wait meanwhile.
+    """
+    parts: list[bytes] = []
+    _encode(value, parts)
+    return b"".join(parts)
+
+
+def _encode(value: Any, parts: list[bytes]) -> None:
+    if isinstance(value, dict):
+        for number, (key, item) in enumerate(value.items()):
+            parts.append(b"%s%s:" % (b"," if number else b"{", json.dumps(str(key)).encode()))
+            _encode(item, parts)
+        parts.append(b"}" if value else b"{}")
+    elif isinstance(value, (list, tuple, np.ndarray)) and len(value) > FEW:
+        for at in range(0, len(value), PART_ROWS):
+            parts.append((b"," if at else b"[") + _dump(value[at : at + PART_ROWS])[1:-1])
+        parts.append(b"]")
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            parts.append(b"," if number else b"[")
+            _encode(item, parts)
+        parts.append(b"]" if value else b"[]")
+    else:
+        parts.append(_dump(value))
+
+
+def _dump(value: Any) -> bytes:
+    value = value.tolist() if isinstance(value, np.ndarray) else value
 
     def clean(part: Any) -> Any:
         if isinstance(part, float) and not math.isfinite(part):
@@ -35,10 +69,17 @@ def strict_json(value: Any) -> str:
             return {key: clean(item) for key, item in part.items()}
         return [clean(item) for item in part] if isinstance(part, (list, tuple)) else part
 
-    return json.dumps(clean(value), separators=(",", ":"), allow_nan=False, default=_plain)
+    try:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
+    except ValueError:
+        text = json.dumps(clean(value), separators=(",", ":"), allow_nan=False, default=_plain)
+    return text.encode()
 
 
 def _plain(value: Any) -> Any:
+    """Return a value that JSON does not have as one that it has; bytes only by their number."""
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
@@ -52,13 +93,29 @@ class NotFoundError(web.HTTPNotFound):
 
 def json_response(request: web.Request, value: Any) -> web.StreamResponse:
     """Return a JSON response with an ETag of its content, or 304 if the client has it."""
-    return bytes_response(request, strict_json(value).encode(), JSON, REVALIDATE)
+    return bytes_response(request, strict_json(value), JSON, REVALIDATE)
+
+
+async def long_json_response(request: web.Request, value: Any) -> web.StreamResponse:
+    """As ``json_response``, with JSON of any length made beside the event loop, if there is room for it."""
+    bodies = request.app[BODIES]
+    await bodies.room()
+    body: TaggedBody = await asyncio.to_thread(bodies.make, lambda: strict_json(value))
+    return bytes_response(request, body, JSON, REVALIDATE)
 
 
 def bytes_response(request: web.Request, body: bytes, kind: str, caching: str) -> web.StreamResponse:
-    """Return a response with an ETag of its content, or 304 if the client has it; a large body is sent in slices."""
+    """Return a response with an ETag of its content, or 304 if the client has it; a large body is sent in slices.
+
+    JSON is compressed for clients that take gzip, under another tag, since its bytes are others.
+    """
     tag = entity_tag(body)
-    headers = {"ETag": f'"{tag}"', "Cache-Control": caching}
+    headers = {"Cache-Control": caching}
+    compressed = kind == JSON and accepts_gzip(request.headers.get("Accept-Encoding", ""))
+    if kind == JSON:
+        tag += "-gzip" * compressed
+        headers["Vary"] = "Accept-Encoding"
+    headers["ETag"] = f'"{tag}"'
     if request.if_none_match and any(etag.value in (tag, "*") for etag in request.if_none_match):
         return web.Response(status=304, headers=headers)
     response: web.StreamResponse
@@ -66,9 +123,18 @@ def bytes_response(request: web.Request, body: bytes, kind: str, caching: str) -
         response = SlicedResponse(MemoryBody(body), 0, len(body), kind=kind, headers=headers)
     else:
         response = web.Response(body=body, headers=headers, content_type=kind)
-    if kind == JSON:
-        response.enable_compression()
+    if compressed:
+        response.enable_compression(web.ContentCoding.gzip)
     return response
+
+
+def accepts_gzip(header: str) -> bool:
+    """Return whether an Accept-Encoding header names gzip, not with a quality of 0."""
+    for part in header.split(","):
+        name, _, quality = part.replace(" ", "").lower().partition(";q=")
+        if name == "gzip":
+            return quality.rstrip("0") not in ("0.", "") or not quality
+    return False
 
 
 def parse_count(text: str, default: int) -> int:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import wraps
 from mimetypes import MimeTypes
 from pathlib import Path
@@ -16,10 +18,12 @@ from typing import Any
 from aiohttp import web
 
 from echelon.replay.codec import WORLD_LEVEL
-from echelon.replay.embed import plan_embedding
+from echelon.replay.embed import Embedding, plan_embedding
 from echelon.replay.reader import Replay
 from echelon.server import league
+from echelon.server.bodies import BODIES, TaggedBody
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
+from echelon.server.listing import LISTING
 from echelon.server.live import NoticeHub
 from echelon.server.moments import moments_body
 from echelon.server.pools import READS, SLOW, TURNS, run_on, run_through
@@ -35,6 +39,7 @@ from echelon.server.responses import (
     NotFoundError,
     bytes_response,
     json_response,
+    long_json_response,
     parse_count,
     strict_json,
 )
@@ -52,17 +57,21 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 async def matches(request: web.Request) -> web.StreamResponse:
-    """Return a page of matches, live ones first, then newest; filtered by ``run`` and ``live``."""
+    """Return a page of matches, live ones first, then newest; filtered by ``run`` and ``live``.
+
+    ``scanning`` is true while the first scan of the run folders goes on: further matches follow.
+    """
     query = request.query
     limit = min(MAX_PAGE, parse_count(query.get("limit", ""), PAGE))
     offset = parse_count(query.get("offset", ""), 0)
-    found = await asyncio.to_thread(request.app[CATALOGUE].matches)
+    found, whole = await request.app[LISTING].get()
     if "run" in query:
         found = [m for m in found if m.run == query["run"]]
     if query.get("live") == "1":
         found = [m for m in found if m.live]
+    more = {} if whole else {"scanning": True}
     page = [m.summary for m in found[offset : offset + limit]]
-    return json_response(request, {"total": len(found), "matches": page})
+    return await long_json_response(request, {"total": len(found), "matches": page, **more})
 
 
 async def _find(request: web.Request) -> Match:
@@ -97,8 +106,15 @@ def of_match(handler: Callable[[web.Request, Match], Awaitable[web.StreamRespons
 @of_match
 async def match(request: web.Request, found: Match) -> web.StreamResponse:
     """Return the summary of one match and the header of its file."""
-    header = await run_on(request.app, READS, request.app[CATALOGUE].read, found, lambda replay: replay.header)
-    return json_response(request, {"summary": found.summary, "header": header})
+    app = request.app
+
+    def make() -> bytes:
+        header = app[CATALOGUE].read(found, lambda replay: replay.header)
+        return strict_json({"summary": found.summary, "header": header})
+
+    key = ("match", found.id, found.stamp, found.live)
+    body = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, READS, app[BODIES].make, make))
+    return bytes_response(request, body, JSON, REVALIDATE)
 
 
 @of_match
@@ -109,26 +125,27 @@ async def index(request: web.Request, found: Match) -> web.StreamResponse:
     return bytes_response(request, body, JSON, REVALIDATE)
 
 
-async def index_body(app: web.Application, match: Match) -> bytes:
+async def index_body(app: web.Application, match: Match) -> TaggedBody:
     """Return the index of a match as JSON.
 
     That of an unclosed file is computed in steps that take turns with other timelines and readers, and ends early if
     the file is gone. Between its steps the catalogue keeps what was computed, as long as it keeps the file open.
     """
 
-    def step(replay: Replay) -> dict[str, Any] | None:
-        if not replay.extend_timeline():
-            return None
+    def content(replay: Replay) -> dict[str, Any]:
         chunks = [[c.tick0, c.tick1, c.length] for c in replay.chunks]
-        return {"live": match.live and not replay.complete, "chunks": chunks, **replay.timeline()}
+        return {"live": match.live and not replay.complete, "chunks": chunks, **replay.timeline_columns()}
 
-    found = await run_on(
-        app, READS, app[CATALOGUE].read, match, lambda replay: step(replay) if replay.complete else None
-    )
+    def step(replay: Replay) -> dict[str, Any] | None:
+        return content(replay) if replay.extend_timeline() else None
+
+    catalogue, found = app[CATALOGUE], None
+    if await run_on(app, READS, catalogue.read, match, lambda replay: replay.complete):
+        return await run_on(app, SLOW, app[BODIES].make, lambda: strict_json(catalogue.read(match, content)))
     while found is None:
         async with app[TURNS]:
-            found = await run_through(app, SLOW, app[CATALOGUE].read, match, step)
-    return await run_on(app, SLOW, lambda: strict_json(found).encode())
+            found = await run_through(app, SLOW, catalogue.read, match, step)
+    return await run_on(app, SLOW, app[BODIES].make, lambda: strict_json(found))
 
 
 @of_match
@@ -147,10 +164,12 @@ async def chunk(request: web.Request, found: Match) -> web.StreamResponse:
     """
     app, number = request.app, int(request.match_info["n"])
     key = ("chunk", *found.file, number)
+
+    def read() -> bytes:
+        return app[CATALOGUE].read(found, lambda replay: replay.chunk_bytes(number))
+
     try:
-        body = await app[RESPONSE_CACHE].get(
-            key, lambda: run_on(app, READS, app[CATALOGUE].read, found, lambda replay: replay.chunk_bytes(number))
-        )
+        body = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, READS, app[BODIES].make, read))
     except IndexError:
         raise NotFoundError("chunk not found") from None
     caching = IMMUTABLE if request.query.get("v") == found.summary["version"] else REVALIDATE
@@ -164,7 +183,12 @@ async def file(request: web.Request, found: Match) -> web.StreamResponse:
     if request.query.get("world") == "1":
         key = ("embedding", found.file, found.stamp)
         alone = app[CATALOGUE].read_alone
-        made = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, SLOW, alone, found, plan_embedding))
+
+        def plan() -> Embedding:
+            bodies, made = app[BODIES], alone(found, plan_embedding)
+            return replace(made, head=bodies.make(lambda: made.head), tail=bodies.make(lambda: made.tail))
+
+        made = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, SLOW, plan))
         chunks = FileBody(app, await run_on(app, READS, app[CATALOGUE].open_file, found))
         body = JoinedBody(
             [
@@ -181,20 +205,24 @@ async def file(request: web.Request, found: Match) -> web.StreamResponse:
 async def world(request: web.Request) -> web.StreamResponse:
     """Return a world's payload, zlib-compressed; immutable, since its address is the hash of its content."""
     app, sha = request.app, request.match_info["sha"]
-    found = await asyncio.to_thread(app[CATALOGUE].find_by_world, sha)
+    matches, _ = await app[LISTING].get()
+    found = next((match for match in matches if match.world == sha), None)
     if found is None:
         raise NotFoundError("world not found")
 
     def pack() -> bytes:
         return zlib.compress(app[CATALOGUE].read_alone(found, Replay.load_world), WORLD_LEVEL)
 
-    body = await app[RESPONSE_CACHE].get(("world", sha), lambda: run_on(app, SLOW, pack))
+    body = await app[RESPONSE_CACHE].get(("world", sha), lambda: run_on(app, SLOW, app[BODIES].make, pack))
     return bytes_response(request, body, BINARY, IMMUTABLE)
 
 
 async def runs(request: web.Request) -> web.StreamResponse:
     """Return the runs that have matches."""
-    return json_response(request, {"runs": await asyncio.to_thread(request.app[CATALOGUE].runs)})
+    matches, _ = await request.app[LISTING].get()
+    counts = Counter(match.run for match in matches)
+    found = [{"id": run, "matches": counts[run]} for run in sorted(counts, reverse=True)]
+    return await long_json_response(request, {"runs": found})
 
 
 async def health(request: web.Request) -> web.StreamResponse:

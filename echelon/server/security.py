@@ -21,13 +21,17 @@ from yarl import URL
 
 from echelon.arena.database import StoreError
 from echelon.replay.codec import ReplayError
+from echelon.server.bodies import RETRY_AFTER_S, NoRoomError
 from echelon.server.catalogue import is_exhausted
 
 LOG = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 WILDCARDS = ("0.0.0.0", "::")
 """Addresses that listen on every interface."""
-COOKIE = "echelon_token"
+COOKIE = "echelon_token_{port}"
+"""Cookie of the server at a port; cookies are sent to every port of a host."""
+MAX_COOKIES = 16
+"""Most cookies of the name that are compared."""
 TOKEN_BYTES = 24
 METHODS = ("GET", "HEAD")
 HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,253}))(?::(?P<port>[0-9]{1,5}))?")
@@ -164,6 +168,9 @@ def access_middleware(access: Access) -> Any:
         except StoreError as error:
             LOG.warning("%s", error)
             response = problem(422, "Unreadable league", "the league cannot be read; see the server's log")
+        except NoRoomError:
+            response = problem(503, "No memory", "the server sends many large responses; try again in a moment")
+            response.headers["Retry-After"] = str(RETRY_AFTER_S)
         except ConnectionError:
             raise
         except Exception as error:
@@ -178,6 +185,8 @@ def access_middleware(access: Access) -> Any:
             sockets = f"ws://{request.host} wss://{request.host}" if access.host_allowed(request.host) else ""
             ancestors = access.embed_origin or "'none'"
             response.headers["Content-Security-Policy"] = POLICY.format(sockets=sockets, ancestors=ancestors)
+            if access.token and "Cache-Control" in response.headers:  # no shared cache may keep what needs a token
+                response.headers["Cache-Control"] = response.headers["Cache-Control"].replace("public", "private")
         return response
 
     return middleware
@@ -210,8 +219,11 @@ def authenticate(access: Access, request: web.Request) -> web.Response | None:
         # a path of two slashes, or of a slash and a backslash, would be another host
         here = URL("/" + request.rel_url.raw_path.lstrip("/\\"), encoded=True).with_query(query)
         response = web.Response(status=303, headers={"Location": str(here)})
-        response.set_cookie(COOKIE, access.token, httponly=True, samesite="Strict", path="/")
+        response.set_cookie(COOKIE.format(port=access.port), access.token, httponly=True, samesite="Strict", path="/")
         return response
-    if access.token_matches(request.cookies.get(COOKIE, "")):
+    # of several cookies with the name, aiohttp keeps one
+    pairs = (part.partition("=") for line in request.headers.getall("Cookie", ()) for part in line.split(";"))
+    tokens = [value.strip().strip('"') for name, _, value in pairs if name.strip() == COOKIE.format(port=access.port)]
+    if any([access.token_matches(token) for token in tokens[:MAX_COOKIES]]):
         return None
     return problem(401, "Token required", "open the URL that the server printed at start")

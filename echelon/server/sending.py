@@ -6,21 +6,23 @@ body to the buffer of every connection.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from email.utils import formatdate
+from datetime import UTC
+from email.utils import formatdate, parsedate_to_datetime
 from itertools import accumulate
 from typing import BinaryIO, Protocol
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
+from echelon.server.bodies import BODIES, TAG_DIGITS
 from echelon.server.catalogue import stamp_of
 from echelon.server.pools import READS, run_on
-from echelon.server.response_cache import TAG_DIGITS
 
 SLICE_BYTES = 2**16
 """Bytes of a body that are read and passed to a connection at a time."""
@@ -114,16 +116,27 @@ class SlicedResponse(web.StreamResponse):
         """Send headers and body."""
         if self.prepared:
             return await super().prepare(request)
+        bodies = request.config_dict.get(BODIES) if isinstance(request, web.Request) else None
+        self.progressed, self._protocol = asyncio.get_running_loop().time(), request.protocol
         try:
+            if bodies is not None:
+                bodies.sending.add(self)
             writer = await super().prepare(request)
             if writer is not None and request.method != "HEAD":
                 await self._send(writer)
             return writer
         finally:
+            if bodies is not None:
+                bodies.sending.discard(self)
             self._source.close()
 
+    def cut(self) -> None:
+        """Drop the connection of a client that reads too slowly."""
+        if self._protocol.transport is not None:
+            self._protocol.transport.abort()
+
     async def _send(self, writer: AbstractStreamWriter) -> None:
-        at, end = self._first, self._first + self._length
+        at, end, clock = self._first, self._first + self._length, asyncio.get_running_loop().time
         while at < end:
             part = await self._source.read(at, min(SLICE_BYTES, end - at))
             if not part:
@@ -131,6 +144,7 @@ class SlicedResponse(web.StreamResponse):
             await writer.write(part)
             await writer.drain()
             at += len(part)
+            self.progressed = clock()
 
 
 def file_response(request: web.Request, file: BinaryIO, kind: str, headers: Mapping[str, str]) -> web.StreamResponse:
@@ -177,11 +191,20 @@ def is_unmodified(request: web.Request, tag: str, modified: int) -> bool:
     if request.headers.get("If-Match") is not None:
         if not any(etag.value in (tag, "*") and not etag.is_weak for etag in request.if_match or ()):
             raise web.HTTPPreconditionFailed()
-    elif (limit := request.if_unmodified_since) is not None and modified > limit.timestamp():
+    elif (limit := header_date(request, "If-Unmodified-Since")) is not None and modified > limit:
         raise web.HTTPPreconditionFailed()
     if request.headers.get("If-None-Match") is not None:
         return any(etag.value in (tag, "*") for etag in request.if_none_match or ())
-    return (since := request.if_modified_since) is not None and modified <= since.timestamp()
+    return (since := header_date(request, "If-Modified-Since")) is not None and modified <= since
+
+
+def header_date(request: web.Request, name: str) -> float | None:
+    """Return the date of a header [s since 1970]; None for an invalid one, which RFC 9110 lets a server ignore."""
+    try:
+        date = parsedate_to_datetime(request.headers[name])
+        return date.replace(tzinfo=date.tzinfo or UTC).timestamp()
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return None
 
 
 def requested_range(request: web.Request, headers: Mapping[str, str], size: int) -> tuple[int, int] | None:

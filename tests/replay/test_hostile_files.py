@@ -272,7 +272,7 @@ def test_timeline_memory_depends_on_seconds_not_frames(tmp_path):
 def test_timeline_lists_a_limited_number_of_markers(tmp_path, monkeypatch):
     monkeypatch.setattr("echelon.replay.timeline.MAX_MARKERS", 3)
     with Replay(write_match(tmp_path / "m.ecr", 5)) as replay:
-        assert len(replay.index["markers"]) == 3 and replay.complete
+        assert len(replay.timeline()["markers"]) == 3 and replay.complete
 
 
 def test_stored_world_that_inflates_beyond_its_size_is_rejected(tmp_path):

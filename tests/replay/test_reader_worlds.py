@@ -127,5 +127,5 @@ def test_embedded_world_is_checked(tmp_path):
 
 def test_world_of_a_closed_file_is_found_by_its_index(tmp_path):
     with Replay(write_match(tmp_path / "m.ecr", 1)) as replay:
-        assert replay.index is not None and replay.index["world"] is not None
+        assert replay.index is not None and replay.index.world is not None
         assert world_hash(replay.load_world()) == replay.header["world"]["sha256"]

@@ -14,10 +14,11 @@ import aiohttp
 import pytest
 
 from echelon.replay.reader import Replay
-from echelon.server import catalogue, live, routes
+from echelon.server import catalogue, live
 from echelon.server.app import listen, make_app, open_socket
 from echelon.server.catalogue import ReplayCatalogue
 from echelon.server.connections import LIMITS, resource, within_descriptors
+from echelon.server.responses import CATALOGUE
 from echelon.server.security import Access
 from tests.replay.hostile import hostile_replay
 from tests.server.conftest import GOLDEN, MATCH, RUN
@@ -63,7 +64,7 @@ def test_live_notices_survive_a_failing_poll(home, monkeypatch, caplog):
         port = bound.getsockname()[1]
         app = make_app(home, Access("127.0.0.1", port))
         stop = await listen(app, bound)
-        catalogue, polls = app[routes.HUB].catalogue, []
+        catalogue, polls = app[CATALOGUE], []
         original = catalogue.matches
 
         def failing():

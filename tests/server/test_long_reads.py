@@ -15,7 +15,7 @@ from aiohttp import ClientSession
 from echelon.replay import reader
 from echelon.replay.codec import ReplayError
 from echelon.replay.reader import Replay
-from echelon.replay.validate import ChunkRef
+from echelon.replay.validate import ChunkRef, Index
 from echelon.server import catalogue, routes
 from echelon.server.app import listen, make_app, open_socket
 from echelon.server.catalogue import ReplayCatalogue, match_id
@@ -316,18 +316,13 @@ def test_largest_contents_of_open_replays_are_closed_above_their_budget(home, mo
     found.close()
 
 
-def test_estimate_of_an_index_is_near_what_it_takes(home):
+def test_estimate_of_chunks_and_index_is_near_what_they_take(home):
     rows = 20_000
     with Replay(home / RUN / "replays" / "eval-0001-blue.ecr") as replay:
         before = replay.memory
         tracemalloc.start()
-        replay.index = {
-            "series": {"second": [], "score": []},
-            "markers": np.arange(4 * rows).reshape(rows, 4).tolist(),
-        }
+        replay.index = Index([], None, None, {"series": (rows, bytes(18 * rows)), "markers": (rows, bytes(9 * rows))})
         replay.chunks = [ChunkRef(*row) for row in (1000 + np.arange(4 * rows).reshape(rows, 4)).tolist()]
-        columns = np.arange(9.0 * rows).reshape(9, rows).tolist()
-        replay.index["series"] = {"second": columns[0], "score": columns[1:]}
         taken = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         assert 0.8 * taken < replay.memory < before + 1.3 * taken

@@ -73,7 +73,7 @@ def test_token_becomes_cookie(ask):
         bare = await client.get("/api/v1/runs")
         wrong = await client.get("/api/v1/runs?token=wrong", allow_redirects=False)
         right = await client.get("/api/v1/runs?token=secret", allow_redirects=False)
-        after = await client.get("/api/v1/runs", cookies={"echelon_token": "secret"})
+        after = await client.get("/api/v1/runs", cookies={f"echelon_token_{client.port}": "secret"})
         return bare.status, wrong.status, right.status, right.headers, after.status
 
     bare, wrong, right, headers, after = ask(work, token="secret")

@@ -13,9 +13,10 @@ import pytest
 
 from echelon.replay.embed import embed_world, plan_embedding
 from echelon.replay.reader import Replay
-from echelon.server import response_cache, routes, sending
+from echelon.server import bodies, routes, sending
+from echelon.server.bodies import entity_tag
 from echelon.server.connections import Connection
-from echelon.server.response_cache import ResponseCache, entity_tag
+from echelon.server.response_cache import ResponseCache
 from echelon.server.responses import BINARY, REVALIDATE, bytes_response
 from echelon.server.sending import SLICE_BYTES, FileBody, MemoryBody
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
@@ -269,16 +270,14 @@ def test_joined_body_reads_its_parts_in_order():
 
 def test_large_cached_body_is_hashed_once_and_on_a_thread(monkeypatch):
     hashed = []
-    digest = response_cache.hashlib.sha256
-    monkeypatch.setattr(
-        response_cache.hashlib, "sha256", lambda data: hashed.append(threading.get_ident()) or digest(data)
-    )
+    digest = bodies.hashlib.sha256
+    monkeypatch.setattr(bodies.hashlib, "sha256", lambda data: hashed.append(threading.get_ident()) or digest(data))
 
     async def ask() -> list[str]:
         cache = ResponseCache()
 
         async def compute() -> bytes:
-            return bytes(LARGE)
+            return await asyncio.to_thread(cache.bodies.make, lambda: bytes(LARGE))
 
         return [entity_tag(await cache.get("world", compute)) for _ in range(3)]
 

@@ -27,7 +27,7 @@ import { type RecordHead, inflate, payload } from "./container";
 import { checkForm } from "./form";
 import { ReplayError, unpackMap } from "./payload";
 import type { Timeline } from "./series";
-import type { Chunk, CloudRows, Insight, EventRows, RoundRows, Rows, World } from "./replay";
+import type { BaseRows, Chunk, CloudRows, Insight, EventRows, RoundRows, Rows, World } from "./replay";
 
 const MAX_VOXELS = MAX_RAW_BYTES - WORLD_HEAD_BYTES; // largest world that fits into a record
 const MAX_TABLES = 64; // of a record
@@ -107,9 +107,19 @@ function blocksOf(value: unknown): Blocks {
   return value as Blocks;
 }
 
-/** Throw unless a record with these tables and further values stays within the limit. */
-function checkValues(specs: readonly TableSpec[], blocks: Blocks, values: number): void {
-  const rows = specs.map(({ columns }, i) => columns.length * (blocks[i]?.[0] ?? 0));
+/**
+ * Throw unless a record with these tables and further values stays within the limit. Columns in `known` are allocated
+ * where the file lacks them too.
+ */
+function checkValues(
+  specs: readonly TableSpec[],
+  blocks: Blocks,
+  values: number,
+  known: Readonly<Record<string, readonly string[]>> = {},
+): void {
+  const rows = specs.map(
+    ({ name, columns }, i) => Math.max(columns.length, known[name]?.length ?? 0) * (blocks[i]?.[0] ?? 0),
+  );
   const total = rows.reduce((sum, count) => sum + count, values);
   if (!(total <= MAX_VALUES)) throw new ReplayError(`record has ${total} values, expected at most ${MAX_VALUES}`);
 }
@@ -140,33 +150,49 @@ function sortRows<Names extends string>(rows: Rows<Names>, columns: readonly Nam
   return sorted as Rows<Names>;
 }
 
-/** Expand the run lengths of a voxel table to one row per cell, cells numbered x fastest. */
-function expandRuns(rows: Rows<"tick" | "cell" | "run" | "material">, size: readonly number[]): Chunk["edits"] {
-  const [sizeX, sizeY, sizeZ] = size;
+type RunRows = Rows<"tick" | "cell" | "run" | "material">;
+
+/** Return how many voxels the runs of a table cover; throws if one lies outside the map. */
+function countCells(rows: RunRows, [sizeX, sizeY, sizeZ]: readonly number[]): number {
   let count = 0;
   for (let row = 0; row < rows.count; row++) {
     const [cell, run] = [rows.cell[row], rows.run[row]];
     const inside = Number.isInteger(cell) && Number.isInteger(run) && cell >= 0 && run >= 0;
     if (!inside || cell + run > sizeX * sizeY * sizeZ) throw new ReplayError("a chunk edits voxels outside the map");
     count += run;
-    if (count > MAX_CELLS) throw new ReplayError(`a chunk edits more than ${MAX_CELLS} voxels`);
   }
-  const cells = {
-    tick: new Float64Array(count),
-    cell: new Float64Array(count),
-    material: new Float64Array(count),
-    count,
-  };
+  return count;
+}
+
+/** Expand the run lengths of a voxel table to one row per cell, cells numbered x fastest. */
+function expandRuns(rows: RunRows, count: number, size: readonly number[]): BaseRows {
+  const [sizeX, sizeY, sizeZ] = size;
+  const cells = { cell: new Uint32Array(count), material: new Uint8Array(count), count };
   let at = 0;
   for (let row = 0; row < rows.count; row++) {
     for (let i = 0; i < rows.run[row]; i++, at++) {
       const stored = rows.cell[row] + i;
-      cells.tick[at] = rows.tick[row];
       cells.cell[at] = Math.floor(stored / sizeZ) + sizeX * sizeY * (stored % sizeZ);
       cells.material[at] = rows.material[row];
     }
   }
   return cells;
+}
+
+/** Return the tick of each voxel of an expanded table. */
+function expandTicks(rows: RunRows, count: number, tick0: number): Float64Array {
+  const ticks = new Float64Array(count);
+  for (let row = 0, at = 0; row < rows.count; at += rows.run[row++]) {
+    ticks.fill(rows.tick[row] + tick0, at, at + rows.run[row]);
+  }
+  return ticks;
+}
+
+/** Return the bytes of all arrays in a value. */
+function arrayBytes(value: unknown): number {
+  if (ArrayBuffer.isView(value)) return value.byteLength;
+  if (value === null || typeof value !== "object") return 0;
+  return Object.values(value).reduce((sum: number, part) => sum + arrayBytes(part), 0);
 }
 
 /**
@@ -215,6 +241,13 @@ const EVENT_COLUMNS = ["tick", "kind", "who", "whom", "weapon", "value", "flags"
 const ROUND_COLUMNS = ["frame", "owner", "slot", "weapon", "age", "x", "y", "z", "yaw", "pitch"] as const;
 const CLOUD_COLUMNS = ["tick", "who", "x", "y", "z"] as const;
 const VOXEL_COLUMNS = ["tick", "cell", "run", "material"] as const;
+const TABLE_COLUMNS = {
+  events: EVENT_COLUMNS,
+  rounds: ROUND_COLUMNS,
+  clouds: CLOUD_COLUMNS,
+  base: VOXEL_COLUMNS,
+  edits: VOXEL_COLUMNS,
+};
 
 /** Decode a CHUNK payload. */
 export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array): Chunk {
@@ -233,7 +266,7 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   const entities = { frame: 1, team: 2, mech: mechs };
   const widthOf = (spec: FrameColumnSpec) => entities[spec.per] * spec.k;
   const width = header.columns.reduce((sum, spec) => sum + widthOf(spec), 0);
-  checkValues(header.tables, blocks, frames * width);
+  checkValues(header.tables, blocks, frames * width, TABLE_COLUMNS);
   const columns = decodeBlock(header.columns, record.c, frames, widthOf);
   const values = <T extends Float32Array | Float64Array>(name: string, empty: T): T => {
     const got = columns.get(name);
@@ -250,11 +283,10 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   const events = sortRows(table(header.tables, blocks, "events", EVENT_COLUMNS), EVENT_COLUMNS, "tick");
   const rounds = sortRows(table(header.tables, blocks, "rounds", ROUND_COLUMNS), ROUND_COLUMNS, "frame");
   const clouds = sortRows(table(header.tables, blocks, "clouds", CLOUD_COLUMNS), CLOUD_COLUMNS, "tick");
-  const voxels = (name: string) => expandRuns(table(header.tables, blocks, name, VOXEL_COLUMNS), header.world.size);
-  const edits = voxels("edits");
-  const insight = insightOf(header, values, frames * mechs);
-  const insightBytes = insight ? Object.values(insight).reduce((sum, column) => sum + column.byteLength, 0) : 0;
-  return {
+  const [baseRuns, editRuns] = ["base", "edits"].map((name) => table(header.tables, blocks, name, VOXEL_COLUMNS));
+  const [baseCells, editCells] = [baseRuns, editRuns].map((runs) => countCells(runs, header.world.size));
+  if (baseCells + editCells > MAX_CELLS) throw new ReplayError(`a chunk edits more than ${MAX_CELLS} voxels`);
+  const chunk = {
     tick0: head.tick0,
     tick1: head.tick1,
     frames,
@@ -265,14 +297,17 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
     score: values("score", new Float64Array(frames * 2)),
     tonnage: values("tonnage", new Float64Array(frames * 2)),
     cooldown: values("cooldown", new Float32Array(frames * mechs * header.cooldowns.length)),
-    insight,
+    insight: insightOf(header, values, frames * mechs),
     events: { ...events, tick: fromMatch(events.tick) } as EventRows,
     rounds: rounds as RoundRows,
     clouds: { ...clouds, tick: fromMatch(clouds.tick) } as CloudRows,
-    base: voxels("base"),
-    edits: { ...edits, tick: fromMatch(edits.tick) },
-    bytes: frames * mechs * 4 * (MECH_COLUMNS.length + 2 + header.cooldowns.length) + data.length * 8 + insightBytes,
+    base: expandRuns(baseRuns, baseCells, header.world.size),
+    edits: {
+      ...expandRuns(editRuns, editCells, header.world.size),
+      tick: expandTicks(editRuns, editCells, head.tick0),
+    },
   };
+  return { ...chunk, bytes: arrayBytes(chunk) };
 }
 
 const INDEX_ROWS: Record<string, number> = { chunks: MAX_CHUNKS, series: MAX_SECONDS, markers: MAX_MARKERS };

@@ -26,6 +26,23 @@ interface End extends FlightPoint {
   owner: number;
   weapon: number;
   used: boolean;
+  next: number; // of the ends of its owner and weapon, the first that may be unused from this one on
+}
+
+/** Ends in time order by owner and weapon, so that each is claimed in nearly constant time. */
+type Ends = ReadonlyMap<string, End[]>;
+
+/** Group ends by owner and weapon. */
+function groupEnds(ends: readonly End[]): Ends {
+  const groups = new Map<string, End[]>();
+  for (const end of ends) {
+    const key = `${end.owner} ${end.weapon}`;
+    const group = groups.get(key);
+    end.next = group?.length ?? 0;
+    if (group) group.push(end);
+    else groups.set(key, [end]);
+  }
+  return groups;
 }
 
 /** Return the events of some kinds as flight ends: launches, or hits and impacts. */
@@ -51,18 +68,32 @@ function flightEnds(chunk: Chunk, header: Header, kinds: readonly EventKind[]): 
       owner: defended ? events.whom[i] : events.who[i],
       weapon: events.weapon[i],
       used: false,
+      next: 0,
     });
   }
   return ends;
 }
 
 /** Mark and return the first unused end of an owner and weapon with a tick in (after, until], or null. */
-function claimEnd(all: End[], owner: number, weapon: number, after: number, until: number): End | null {
-  const found = all.find(
-    (end) => !end.used && end.owner === owner && end.weapon === weapon && end.tick > after && end.tick <= until,
-  );
-  if (found) found.used = true;
-  return found ?? null;
+function claimEnd(all: Ends, owner: number, weapon: number, after: number, until: number): End | null {
+  const group = all.get(`${owner} ${weapon}`) ?? [];
+  let [low, high] = [0, group.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (group[middle].tick > after) high = middle;
+    else low = middle + 1;
+  }
+  let free = low;
+  while (free < group.length && group[free].used) free = group[free].next;
+  // later searches skip the used ends that this one passed
+  for (let at = low; at < free; ) {
+    const { next } = group[at];
+    group[at].next = free;
+    at = next;
+  }
+  if (free === group.length || group[free].tick > until) return null;
+  Object.assign(group[free], { used: true, next: free + 1 });
+  return group[free];
 }
 
 /** Group the rounds recorded at frames by owner, slot, launch tick and weapon. */
@@ -94,10 +125,11 @@ export function flightsOf(chunk: Chunk, header: Header): readonly Flight[] {
 /** Return the flights of a chunk. */
 export function findFlights(chunk: Chunk, header: Header): Flight[] {
   const launches = flightEnds(chunk, header, [EventKind.LAUNCH]);
-  const strikes = flightEnds(chunk, header, [EventKind.HIT, EventKind.IMPACT, EventKind.AMS]);
+  const starts = groupEnds(launches);
+  const strikes = groupEnds(flightEnds(chunk, header, [EventKind.HIT, EventKind.IMPACT, EventKind.AMS]));
   const flights: Flight[] = [];
   for (const { owner, weapon, birth, points } of recordedRounds(chunk).values()) {
-    const launch = claimEnd(launches, owner, weapon, birth - 2, birth + 2);
+    const launch = claimEnd(starts, owner, weapon, birth - 2, birth + 2);
     if (launch && launch.tick < points[0].tick) points.unshift(launch);
     const last = points[points.length - 1].tick;
     const strike = last < chunk.tick1 ? claimEnd(strikes, owner, weapon, last - 1, last + header.frame_ticks) : null;

@@ -9,8 +9,13 @@ export type Rows<Names extends string> = Record<Names, Float64Array> & { readonl
 export type EventRows = Rows<"tick" | "kind" | "who" | "whom" | "weapon" | "value" | "flags" | "x" | "y" | "z">;
 export type RoundRows = Rows<"frame" | "owner" | "slot" | "weapon" | "age" | "x" | "y" | "z" | "yaw" | "pitch">;
 export type CloudRows = Rows<"tick" | "who" | "x" | "y" | "z">;
-export type BaseRows = Rows<"cell" | "material">;
-export type EditRows = Rows<"tick" | "cell" | "material">;
+/** Voxels with their materials, one row per voxel; compact, since a chunk may hold millions. */
+export interface BaseRows {
+  readonly cell: Uint32Array;
+  readonly material: Uint8Array;
+  readonly count: number;
+}
+export type EditRows = BaseRows & { readonly tick: Float64Array };
 
 /** The policy columns: each frame holds the decision that led to it. K is the number of values per mech. */
 export interface Insight {

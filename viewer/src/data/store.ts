@@ -8,6 +8,7 @@ export const MEMORY_BYTES = 64 * 2 ** 20; // budget of decoded chunks
 const MAX_REQUESTS = 3; // at the same time
 const AHEAD = 4; // chunks prefetched in the direction of playback
 export const BEHIND = 2; // chunks prefetched against it, for effects that began earlier and for reversing
+const LEAST = 3; // chunks kept whatever they take: the current one and its neighbours
 
 /** Return the chunks around the cursor in the order of need: the current one, then alternating ahead and behind. */
 export function prefetchOrder(here: number, count: number, direction: 1 | -1): number[] {
@@ -72,7 +73,7 @@ export class ChunkStore {
   /** Request the chunks needed by a cursor at chunk `here`. */
   request(here: number, count: number, direction: 1 | -1): void {
     this.here = here;
-    this.requested = prefetchOrder(here, count, direction);
+    this.requested = this.affordable(prefetchOrder(here, count, direction));
     for (const number of this.requested) {
       if (this.pending.size >= MAX_REQUESTS) return;
       if (this.chunks.has(number) || this.pending.has(number) || this.inBackoff(number)) continue;
@@ -82,6 +83,16 @@ export class ChunkStore {
         (error: Error) => this.fail(number, error),
       );
     }
+  }
+
+  /** Return the first chunks of an order that fit into the budget; those not in memory count as nothing. */
+  private affordable(order: readonly number[]): readonly number[] {
+    let bytes = 0;
+    const over = order.findIndex((number, i) => {
+      bytes += this.chunks.get(number)?.bytes ?? 0;
+      return i >= LEAST - 1 && bytes > this.budget;
+    });
+    return over < 0 ? order : order.slice(0, Math.max(LEAST, over));
   }
 
   /** Allow failed requests to be retried at once. */
@@ -109,9 +120,11 @@ export class ChunkStore {
   private evict(): void {
     let bytes = 0;
     for (const chunk of this.chunks.values()) bytes += chunk.bytes;
+    const needed = new Set(this.affordable(this.requested));
     const farthest = [...this.chunks.keys()].sort((a, b) => Math.abs(b - this.here) - Math.abs(a - this.here));
     for (const number of farthest) {
-      if (bytes <= this.budget || this.chunks.size <= 1 + AHEAD + BEHIND) return;
+      if (bytes <= this.budget) return;
+      if (needed.has(number)) continue;
       bytes -= this.chunks.get(number)?.bytes ?? 0;
       this.chunks.delete(number);
     }

@@ -9,7 +9,7 @@ import { type Chunk, firstAfter } from "./replay";
 /** Appearances of a map's voxels at a tick. */
 export class VoxelField {
   readonly appearances: Uint8Array; // at the current tick
-  private overlay = new Map<number, number>(); // appearance of every voxel that differs from the stored map
+  private readonly marks: Uint8Array; // a bit per voxel, all 0 between calls
   private at: { chunk: Chunk | null; edits: number } = { chunk: null, edits: 0 };
 
   constructor(
@@ -18,6 +18,7 @@ export class VoxelField {
     private readonly appearanceOf: Uint8Array, // appearance of each material id
   ) {
     this.appearances = stored.slice();
+    this.marks = new Uint8Array(Math.ceil(stored.length / 8));
   }
 
   /** Apply the edits up to `tick` of `chunk`; returns the numbers of the mesh chunks that changed. */
@@ -27,38 +28,57 @@ export class VoxelField {
     if (chunk === this.at.chunk && edits >= this.at.edits) {
       for (let i = this.at.edits; i < edits; i++) this.put(chunk.edits.cell[i], chunk.edits.material[i], dirty);
     } else if (chunk !== this.at.chunk || edits !== this.at.edits) {
-      this.replace(this.overlayAt(chunk, edits), dirty);
+      this.replace(chunk, edits, dirty);
     }
     this.at = { chunk, edits };
     return dirty;
   }
 
-  /** Return the overlay of a moment: the chunk's base and its first edits. */
-  private overlayAt(chunk: Chunk, edits: number): Map<number, number> {
-    const overlay = new Map<number, number>();
-    const { base } = chunk;
-    for (let i = 0; i < base.count; i++) overlay.set(base.cell[i], this.appearanceOf[base.material[i]] ?? 0);
-    for (let i = 0; i < edits; i++) overlay.set(chunk.edits.cell[i], this.appearanceOf[chunk.edits.material[i]] ?? 0);
-    return overlay;
+  /** Replace what the last moment changed by what another does; memory does not depend on the number of changes. */
+  private replace(chunk: Chunk, edits: number, dirty: Set<number>): void {
+    const { appearances, stored, marks } = this;
+    const before = this.at.chunk ? changedCells(this.at.chunk, this.at.edits) : [];
+    const shown = before.map((cells) => Uint8Array.from(cells, (cell) => appearances[cell]));
+    for (const cells of before) for (const cell of cells) appearances[cell] = stored[cell];
+    for (let i = 0; i < chunk.base.count; i++) this.write(chunk.base.cell[i], chunk.base.material[i]);
+    for (let i = 0; i < edits; i++) this.write(chunk.edits.cell[i], chunk.edits.material[i]);
+    before.forEach((cells, part) => {
+      for (let i = 0; i < cells.length; i++) {
+        marks[cells[i] >> 3] |= 1 << (cells[i] & 7);
+        if (appearances[cells[i]] !== shown[part][i]) this.touch(cells[i], dirty);
+      }
+    });
+    for (const cells of changedCells(chunk, edits)) {
+      for (const cell of cells) {
+        const known = marks[cell >> 3] & (1 << (cell & 7));
+        if (!known && appearances[cell] !== stored[cell]) this.touch(cell, dirty);
+      }
+    }
+    for (const cells of before) for (const cell of cells) marks[cell >> 3] = 0;
   }
 
-  private replace(overlay: Map<number, number>, dirty: Set<number>): void {
-    for (const cell of this.overlay.keys()) if (!overlay.has(cell)) this.set(cell, this.stored[cell], dirty);
-    for (const [cell, appearance] of overlay) this.set(cell, appearance, dirty);
-    this.overlay = overlay;
+  private write(cell: number, material: number): void {
+    if (cell < this.appearances.length) this.appearances[cell] = this.appearanceOf[material] ?? 0;
+  }
+
+  private touch(cell: number, dirty: Set<number>): void {
+    if (cell < this.appearances.length) for (const number of touchedChunks(cell, this.size)) dirty.add(number);
   }
 
   private put(cell: number, material: number, dirty: Set<number>): void {
-    const appearance = this.appearanceOf[material] ?? 0;
-    this.overlay.set(cell, appearance);
-    this.set(cell, appearance, dirty);
+    this.set(cell, this.appearanceOf[material] ?? 0, dirty);
   }
 
   private set(cell: number, appearance: number, dirty: Set<number>): void {
     if (cell >= this.appearances.length || this.appearances[cell] === appearance) return;
     this.appearances[cell] = appearance;
-    for (const number of touchedChunks(cell, this.size)) dirty.add(number);
+    this.touch(cell, dirty);
   }
+}
+
+/** Return the voxels that differ from the stored map after the first edits of a chunk, some of them twice. */
+function changedCells(chunk: Chunk, edits: number): Uint32Array[] {
+  return [chunk.base.cell, chunk.edits.cell.subarray(0, edits)];
 }
 
 /** Return the number of mesh chunks along each axis. */
