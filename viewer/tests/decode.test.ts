@@ -203,3 +203,13 @@ describe("a damaged replay", () => {
     expect(() => checkHeader({ ...header, schema: [3, 0] })).toThrow("format 3, this viewer reads 1 to 2");
   });
 });
+
+test("a chunk counts the bytes of all of its arrays", () => {
+  const sizes = (value: unknown): number =>
+    ArrayBuffer.isView(value)
+      ? value.byteLength
+      : typeof value === "object" && value !== null
+        ? Object.values(value).reduce((sum: number, part) => sum + sizes(part), 0)
+        : 0;
+  for (const chunk of smallReplay().chunks) expect(chunk.bytes).toBe(sizes(chunk));
+});

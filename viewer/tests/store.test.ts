@@ -24,3 +24,22 @@ test("isPending is true for requested chunks until they arrive or fail", async (
   await new Promise((resolve) => setTimeout(resolve));
   expect([10, 9, 8].map((number) => store.isPending(number))).toEqual([false, false, true]);
 });
+
+test("large chunks are dropped down to the current one and its neighbours", async () => {
+  const { chunks } = smallReplay();
+  const fetched: number[] = [];
+  const store = new ChunkStore((number) => {
+    fetched.push(number);
+    return Promise.resolve({ ...chunks[0], bytes: 50 });
+  }, 100);
+  const settled = () => new Promise((resolve) => setTimeout(resolve));
+  for (let here = 0; here < 20; here++) {
+    for (let round = 0; round < 6; round++) {
+      store.request(here, 40, 1);
+      await settled();
+    }
+    expect(store.get(here)).toBeDefined();
+    expect(store.loaded().length).toBeLessThanOrEqual(4);
+  }
+  expect(fetched.length, "what was dropped is not fetched again and again").toBeLessThan(50);
+});

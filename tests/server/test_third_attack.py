@@ -1,0 +1,268 @@
+"""Small files and requests of a third attack: lists, memory of bodies, log, tags, cookies and overwritten files."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import shutil
+import threading
+
+import pytest
+
+from echelon.replay.reader import Replay
+from echelon.replay.validate import Index
+from echelon.server import bodies, catalogue, listing, routes
+from echelon.server.bodies import BODIES, Bodies, NoRoomError, TaggedBody
+from echelon.server.catalogue import ReplayCatalogue
+from echelon.server.responses import accepts_gzip, strict_json
+from tests.replay import hostile
+from tests.replay.hostile import INDEX_LAYOUTS, assemble
+from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
+from tests.server.test_connections import WAIT_S, connected, served, until
+
+SECONDS, MARKERS = 20_000, 40_000
+FILES = 8
+
+
+def bomb(seed: int, seconds: int = SECONDS, markers: int = MARKERS) -> bytes:
+    """Return a small match whose INDEX holds many seconds and markers."""
+    parts = copy.deepcopy(hostile.bases()[0])
+    parts.header["seed"] = seed
+    parts.series = [[1] * INDEX_LAYOUTS["series"].width] * seconds
+    parts.markers = [[40] + [1] * (INDEX_LAYOUTS["markers"].width - 1)] * markers
+    return assemble(parts)
+
+
+def test_list_decodes_no_series(home, monkeypatch):
+    """Nothing of an index but its chunks is decoded, and an index that is large for its file is not inflated."""
+    folder = home / RUN / "replays"
+    (folder / "large.ecr").write_bytes(bomb(1))
+    (folder / "small.ecr").write_bytes(bomb(2, 500, 500))
+    monkeypatch.setattr(Index, "columns", lambda index: pytest.fail("decoded"))
+    inflated = []
+    original = Replay._payload
+    monkeypatch.setattr(Replay, "_payload", lambda replay, head: inflated.append(head.raw) or original(replay, head))
+    found = {match.path.name: match.summary for match in ReplayCatalogue(home).matches()}
+    assert found["small.ecr"]["complete"] and not found["large.ecr"]["complete"] and found["large.ecr"]["chunks"]
+    assert max(inflated) < 2**16
+
+
+def test_list_answers_while_the_first_scan_goes_on(ask, home, monkeypatch):
+    monkeypatch.setattr(listing, "LIST_WAIT_S", 0.05)
+    second = home / "20270101-000000-quickstart-later"
+    shutil.copytree(home / RUN, second)
+    entered, go = threading.Event(), threading.Event()
+    original = ReplayCatalogue._load_run
+
+    def slow(found, run):
+        if run.id == RUN:
+            entered.set()
+            assert go.wait(WAIT_S)
+        return original(found, run)
+
+    monkeypatch.setattr(ReplayCatalogue, "_load_run", slow)
+
+    async def work(client):
+        try:
+            first = await (await client.get("/api/v1/matches")).json()
+            many = await asyncio.gather(*(client.get("/api/v1/matches") for _ in range(20)))
+            paths = ("/api/v1/runs", f"/api/v1/worlds/{'0' * 64}")
+            others = [(await client.get(path)).status for path in paths]
+        finally:
+            go.set()
+        while (whole := await (await client.get("/api/v1/matches")).json()).get("scanning"):
+            await asyncio.sleep(0.01)
+        return first, {reply.status for reply in many}, others, whole["total"]
+
+    first, many, others, total = ask(work)
+    assert entered.is_set() and first["scanning"] and first["total"] < 2
+    assert (many, others, total) == ({200}, [200, 404], 2)
+
+
+def test_bodies_of_clients_that_read_nothing_stay_within_the_budget(home, monkeypatch):
+    """Slow readers are ended for others, and memory never holds more than the budget and one body a thread."""
+    monkeypatch.setattr(bodies, "SLOW_S", 0.05)
+    monkeypatch.setattr(bodies, "POLL_S", 0.01)
+    size = len(strict_json(list(range(2**18))))
+    monkeypatch.setattr(routes, "strict_json", lambda value: strict_json(list(range(2**18))))
+    for number in range(FILES):
+        shutil.copy(GOLDEN, home / RUN / "replays" / f"copy-{number}.ecr")
+
+    async def work():
+        async with served(home, socket_bytes=4096) as (port, app):
+            budget, cache = app[BODIES], app[routes.RESPONSE_CACHE]
+            budget.max_bytes, cache.max_bytes = 3 * size, size
+            peak, readers = 0, []
+            for match in app[routes.CATALOGUE].matches():
+                reader, writer = await connected(port, 4096)
+                writer.write(f"GET /api/v1/matches/{match.id}/index HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+                assert b"200" in await asyncio.wait_for(reader.readline(), WAIT_S)
+                readers.append((reader, writer))
+                peak = max(peak, budget.size)
+            for _, writer in readers:
+                writer.transport.abort()
+            await until(lambda: not budget.sending)
+            return peak / size
+
+    assert 2 <= asyncio.run(work()) <= 4
+
+
+def test_request_without_room_gets_503_and_others_go_on(ask, monkeypatch):
+    monkeypatch.setattr(bodies, "ROOM_WAIT_S", 0.02)
+
+    async def work(client):
+        budget = client.app[BODIES]
+        held = budget.make(lambda: bytes(budget.max_bytes + 1))
+        full = await client.get(f"/api/v1/matches/{MATCH}/index")
+        health = await client.get("/api/v1/healthz")
+        del held
+        return (
+            full.status,
+            full.headers["Retry-After"],
+            health.status,
+            (await client.get(f"/api/v1/matches/{MATCH}/index")).status,
+        )
+
+    assert ask(work) == (503, "5", 200, 200)
+
+
+def test_body_counts_until_nothing_refers_to_it():
+    budget = Bodies(100_000)
+    first = budget.make(lambda: bytes(70_000))
+    view = memoryview(first)
+    second = budget.make(lambda: bytes(80_000))
+    assert budget.size == 150_000 and isinstance(second, TaggedBody)
+    with pytest.raises(NoRoomError):
+        budget.make(lambda: pytest.fail("computed"))
+    del first
+    assert budget.size == 150_000
+    del view
+    assert budget.size == 80_000
+
+
+def test_long_json_equals_short_json():
+    for value in ([], {}, [1] * 200, {"a": [[1, 2]] * 9000, "b": {}}, ["x"] * 65, [float("nan")] * 65, (1, [2.5])):
+        whole = eval(strict_json(value).decode().replace("null", "None"))  # noqa: S307
+        expected = [None] * 65 if value == [float("nan")] * 65 or repr(value).startswith("[nan") else value
+        assert whole == (list(expected) if isinstance(expected, tuple) else expected)
+    assert strict_json({"a": bytes(1000)}) == b'{"a":"1000 bytes"}'
+
+
+def test_header_is_made_beside_the_event_loop(ask, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        routes, "strict_json", lambda value: made.append(threading.current_thread().name) or strict_json(value)
+    )
+
+    async def work(client):
+        return (await (await client.get(f"/api/v1/matches/{MATCH}")).json())["summary"]["id"]
+
+    assert ask(work) == MATCH and made and not any("Main" in name for name in made)
+
+
+def test_overwritten_match_is_served_after_the_next_scan(ask, home, monkeypatch):
+    """The same header and inode, but fewer chunks: what was open is not served after the next scan."""
+    monkeypatch.setattr(catalogue, "SCAN_INTERVAL_S", 0.0)
+    monkeypatch.setattr(routes, "SCAN_INTERVAL_S", 0.0)
+    path = home / RUN / "replays" / NAME
+    whole = copy.deepcopy(hostile.bases()[0])
+    part = copy.deepcopy(whole)
+    part.chunks, part.outcome = part.chunks[:1], {**part.outcome, "winner": 1}
+    path.write_bytes(assemble(whole))
+
+    async def work(client):
+        found = []
+        for data in (None, assemble(part)):
+            if data is not None:
+                path.write_bytes(data)
+            await client.get("/api/v1/matches")
+            index = await (await client.get(f"/api/v1/matches/{MATCH}/index")).json()
+            second = (await client.get(f"/api/v1/matches/{MATCH}/chunks/1")).status
+            found.append((len(index["chunks"]), index["outcome"]["winner"], second))
+        return found
+
+    assert ask(work) == [(2, 0, 200), (1, 1, 404)]
+
+
+@pytest.mark.parametrize("name", ["If-Modified-Since", "If-Unmodified-Since"])
+@pytest.mark.parametrize(
+    "value", ["Sun, 06 Nov 99999999999999999999 08:49:37 GMT", "Sun, 06 Nov 1994 99999999999999999999:49:37 GMT", "?"]
+)
+def test_dates_beyond_any_calendar_are_ignored(ask, name, value):
+    async def work(client):
+        return (await client.get(f"/api/v1/matches/{MATCH}/file", headers={name: value})).status
+
+    assert ask(work) == 200
+
+
+def test_key_of_a_live_channel_must_be_a_key(home, caplog):
+    async def work():
+        async with served(home) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(
+                b"GET /api/v1/live HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \xff\xfe\r\n\r\n"
+            )
+            line = await asyncio.wait_for(reader.readline(), WAIT_S)
+            writer.close()
+            return line
+
+    assert b"400" in asyncio.run(work()) and not caplog.records
+
+
+def test_body_of_a_wrong_encoding_is_not_logged(home, caplog):
+    async def work():
+        async with served(home) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            head = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nxxx"
+            writer.write(head)
+            line = await asyncio.wait_for(reader.readline(), WAIT_S)
+            writer.close()
+            return line
+
+    with caplog.at_level(logging.INFO):
+        assert b"413" in asyncio.run(work()) and not [r for r in caplog.records if r.exc_info]
+
+
+def test_caches_are_private_where_a_token_is_required(ask, home):
+    async def work(client):
+        summary = (await (await client.get("/api/v1/matches")).json())["matches"][0]
+        chunk = await client.get(f"/api/v1/matches/{MATCH}/chunks/0?v={summary['version']}")
+        return chunk.headers["Cache-Control"].split(",")[0]
+
+    assert ask(work) == "public"
+
+    async def with_cookie(client):
+        client.session.headers["Cookie"] = f"echelon_token_{client.port}=secret"
+        return await work(client)
+
+    assert ask(with_cookie, token="secret") == "private"
+
+
+def test_compressed_json_has_another_tag(ask):
+    async def work(client):
+        replies = [await client.get("/api/v1/matches", headers={"Accept-Encoding": c}) for c in ("identity", "gzip")]
+        tags = [reply.headers["ETag"] for reply in replies]
+        again = {"Accept-Encoding": "gzip", "If-None-Match": tags[1]}
+        cached = (await client.get("/api/v1/matches", headers=again)).status
+        return {reply.headers["Vary"] for reply in replies}, len(set(tags)), cached
+
+    assert ask(work) == ({"Accept-Encoding"}, 2, 304)
+    assert [accepts_gzip(text) for text in ("gzip, br", "gzip;q=0", "gzip; q=0.0", "br", "", "gzip;q=0.5")] == [
+        True, False, False, False, False, True
+    ]  # fmt: skip
+
+
+def test_servers_of_a_host_do_not_take_each_others_cookies(ask):
+    async def work(client):
+        name = f"echelon_token_{client.port}"
+        cookies = (
+            "echelon_token=secret", "echelon_token_1=secret", f"{name}=other", f"{name}=secret; {name}=other",
+            f"{name}=other; {name}=secret", f"a=b; {name}=secret",
+        )  # fmt: skip
+        statuses = [(await client.get("/api/v1/runs", headers={"Cookie": cookie})).status for cookie in cookies]
+        given = await client.get("/?token=secret", allow_redirects=False)
+        return given.headers["Set-Cookie"].startswith(f"{name}="), statuses
+
+    assert ask(work, token="secret") == (True, [401, 401, 401, 200, 200, 200])

@@ -1,0 +1,82 @@
+// Flights of many rounds, compared with the search of all ends for each round.
+
+import { expect, test } from "vitest";
+import { type Flight, findFlights } from "../src/data/flights";
+import type { Chunk, Rows } from "../src/data/replay";
+import { EventKind, type Header } from "../src/protocol.gen";
+
+const WEAPONS = [
+  { speed: 40, range: 200 },
+  { speed: 0, range: 100 },
+  { speed: 400, range: 300 },
+];
+const HEADER = { weapons: WEAPONS, tick_hz: 20, frame_ticks: 5 } as unknown as Header;
+const COLUMNS = ["tick", "kind", "who", "whom", "weapon", "value", "flags", "x", "y", "z"];
+
+/** Return a chunk of impacts and launches in time order, without frames and rounds. */
+function chunkOf(rows: { tick: number; kind: number; who: number; weapon: number }[]): Chunk {
+  rows.sort((a, b) => a.tick - b.tick);
+  const column = (name: string) => Float64Array.from(rows, (row) => (row as Record<string, number>)[name] ?? 0);
+  const events = Object.fromEntries(COLUMNS.map((name) => [name, column(name)]));
+  const none = { count: 0 } as unknown as Rows<never>;
+  const frames = { tick: new Float64Array([0, 40]), frames: 2, mechs: 4, tick0: 0, tick1: 40 };
+  const mech = new Proxy({}, { get: () => new Float32Array(8) });
+  return { ...frames, mech, events: { ...events, count: rows.length }, rounds: none } as unknown as Chunk;
+}
+
+/** Return launch and end ticks of flights by the plain search: the first unused impact of the shooter in reach. */
+function searched(chunk: Chunk): number[][] {
+  const { events } = chunk;
+  const rows = Array.from({ length: events.count }, (_, i) => i).filter((i) => WEAPONS[events.weapon[i]].speed > 0);
+  const used = new Set<number>();
+  const found: number[][] = [];
+  for (const launch of rows.filter((i) => events.kind[i] === EventKind.LAUNCH)) {
+    const { range, speed } = WEAPONS[events.weapon[launch]];
+    const until = events.tick[launch] + (range / speed) * HEADER.tick_hz + 2;
+    const strike = rows.find(
+      (i) =>
+        events.kind[i] === EventKind.IMPACT &&
+        !used.has(i) &&
+        events.who[i] === events.who[launch] &&
+        events.weapon[i] === events.weapon[launch] &&
+        events.tick[i] > events.tick[launch] - 1 &&
+        events.tick[i] <= until,
+    );
+    if (strike === undefined) continue;
+    used.add(strike);
+    found.push([events.who[launch], events.tick[launch], Math.max(events.tick[strike], events.tick[launch] + 1)]);
+  }
+  return found;
+}
+
+const ends = (flights: readonly Flight[]) =>
+  flights.map(({ owner, points }) => [owner, points[0].tick, points[points.length - 1].tick]);
+
+/** Return whole numbers below a limit, the same for every run. */
+function numbers(seed: number): (limit: number) => number {
+  let state = seed * 2654435761 + 1;
+  return (limit) => ((state = (state * 1103515245 + 12345) % 2 ** 31) >>> 8) % limit;
+}
+
+test("findFlights pairs launches and impacts as a search of all does", () => {
+  for (let seed = 0; seed < 60; seed++) {
+    const draw = numbers(seed);
+    const row = () => ({
+      tick: draw(41),
+      kind: draw(2) ? EventKind.LAUNCH : EventKind.IMPACT,
+      who: draw(3),
+      weapon: draw(3),
+    });
+    const chunk = chunkOf(Array.from({ length: 1 + draw(60) }, row));
+    expect(ends(findFlights(chunk, HEADER))).toEqual(searched(chunk));
+  }
+});
+
+test("findFlights reads each of many impacts a few times", () => {
+  // launches of one mech, and impacts of it: none in reach, and all at the tick of the launches
+  for (const [at, paired] of [[39, 0], [5, 30_000]]) {
+    const rows = Array.from({ length: 30_000 }, () => ({ tick: 5, kind: EventKind.LAUNCH, who: 1, weapon: 2 }));
+    const impacts = rows.map((row) => ({ ...row, tick: at, kind: EventKind.IMPACT }));
+    expect(findFlights(chunkOf([...rows, ...impacts]), HEADER).length).toBe(paired);
+  }
+}, 4000);
