@@ -379,4 +379,4 @@ def find_moments(replay: Replay, model: WinModel | None = None) -> dict[str, Any
     scan = MomentScan(replay.header, replay.ticks, model)
     while not scan.advance(replay):
         pass
-    return scan.result((replay.index or {}).get("outcome"))
+    return scan.result(replay.outcome)

@@ -124,6 +124,11 @@ class Replay:
         return self.index is not None
 
     @property
+    def outcome(self) -> dict[str, Any] | None:
+        """Outcome in the index; None without one."""
+        return self.index.outcome if self.index is not None else None
+
+    @property
     def memory(self) -> int:
         """Estimated bytes that header, chunks, index and timeline take."""
         index = self.index.size if self.index is not None else 0

@@ -78,7 +78,7 @@ def pilot_name(team: Mapping[str, Any]) -> str:
 def sample(path: Path) -> Sampled | None:
     """Return the samples of a decided match before its last frame, None without result or with too few samples."""
     with Replay(path) as replay:
-        outcome = (replay.index or {}).get("outcome") or {}
+        outcome = replay.outcome or {}
         if not 0 <= outcome.get("winner", -1) < len(WINNERS):
             return None
         roster, parts, due = Roster.of(replay.header), [], 0.0

@@ -360,7 +360,7 @@ def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> 
     """Return a match's row for the match list; ``fresh`` tells that its file was written recently."""
     header = replay.header
     teams = [str(team.get("policy") or team.get("name") or "") for team in header["teams"]]
-    outcome: dict[str, Any] = (replay.index.outcome if replay.index is not None else None) or {}
+    outcome: dict[str, Any] = replay.outcome or {}
     return {
         "id": ident,
         "version": version_of(header),

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from echelon.replay.moments import MomentScan
 from echelon.replay.reader import Replay
+from echelon.server.bodies import BODIES
 from echelon.server.catalogue import Match
 from echelon.server.pools import SLOW, TURNS, run_on, run_through
 from echelon.server.responses import CATALOGUE, strict_json
@@ -24,12 +25,12 @@ async def moments_body(app: web.Application, match: Match) -> bytes:
             scan = MomentScan(replay.header, replay.ticks)
         return scan.advance(replay)
 
-    def result(replay: Replay) -> str:
+    def result(replay: Replay) -> bytes:
         assert scan is not None
-        return strict_json(scan.result((replay.index or {}).get("outcome")))
+        return strict_json(scan.result(replay.outcome))
 
     complete = False
     while not complete:
         async with app[TURNS]:
             complete = await run_through(app, SLOW, app[CATALOGUE].read, match, step)
-    return (await run_on(app, SLOW, app[CATALOGUE].read, match, result)).encode()
+    return await run_on(app, SLOW, app[BODIES].make, lambda: app[CATALOGUE].read(match, result))
