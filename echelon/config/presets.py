@@ -54,11 +54,11 @@ def standard() -> RunConfig:
         "standard",
         num_envs=64,
         bank_refresh_every=20,
-        total_steps=20_000_000,
+        total_steps=40_000_000,
         max_minutes=60.0,
         env=_env(100),
         teacher=_expert(0.1),
-        opponents=_levels(medium=1.0, hard=1.0, expert=2.0),
+        opponents=_levels(medium=1.0, hard=1.0, expert=4.0),
         eval=_evals(seeds=20),
     )
 
