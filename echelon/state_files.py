@@ -6,7 +6,10 @@ one goes through ``open_regular`` and ``parse_json``, which raise ``OSError`` an
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +23,15 @@ MAX_STATE_BYTES = 1 << 20
 
 MAX_DEPTH = 64
 """Greatest nesting of JSON; what Echelon writes is nested less than ten deep."""
+
+
+SURROGATES = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+"""An escape of JSON; the group is that of a lone surrogate, which is half a character and no text."""
+
+SHOWN_CHARS = 60
+"""Characters shown of text that is refused."""
 
 
 def open_regular(path: Path | str) -> BinaryIO:
@@ -49,12 +61,48 @@ def read_bounded(path: Path | str, limit: int = MAX_STATE_BYTES, *, follow_links
 
 
 def parse_json(data: str | bytes) -> Any:
-    """Return the value of a JSON text; ``ValueError`` where it is none or is nested deeper than ``MAX_DEPTH``."""
+    r"""Return the value of a JSON text; ``ValueError`` where it is none or is nested deeper than ``MAX_DEPTH``.
+
+    A lone surrogate reads as its escape, such as ``\udce9``, so that every string of the value can be encoded.
+    """
     raw = data.encode() if isinstance(data, str) else data
-    value = from_json(raw)
+    try:
+        value = from_json(raw)
+    except ValueError:
+        readable = SURROGATES.sub(lambda escape: b"\\\\" + escape[1] if escape[1] else escape[0], raw)
+        if readable == raw:
+            raise
+        value = from_json(readable)
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
         raise ValueError(f"JSON is nested deeper than {MAX_DEPTH}")
     return value
+
+
+def require_utf8(value: object, name: str) -> None:
+    """Raise ``ValueError`` where text of a JSON value has a lone surrogate, as names that are no UTF-8 do.
+
+    The one gate of text that others will read: no reader could tell such text from a damaged file.
+    """
+    if "\\ud" not in json.dumps(value, default=str):
+        return
+    for text in _strings(value):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            shown = text[max(0, error.start - SHOWN_CHARS) : error.start + SHOWN_CHARS]
+            raise ValueError(f"{name} contains {shown!r}, expected UTF-8; rename it") from None
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Yield every string of a JSON value, keys included."""
+    if isinstance(value, dict):
+        for part in (*value.keys(), *value.values()):
+            yield from _strings(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _strings(part)
+    elif not isinstance(value, (int, float)) and value is not None:
+        yield str(value)
 
 
 def _depth_exceeds(value: Any, limit: int) -> bool:

@@ -1,10 +1,15 @@
-"""Text of unknown origin made safe for a terminal.
+"""Text of unknown origin made safe for a terminal or a clipboard.
 
 Names of folders, labels, messages and log lines may contain anything. ``visible`` is applied where text enters the
-terminal, in ``output`` and in ``tui.widgets.cells``, and nowhere else.
+terminal, in ``output`` and in ``tui.widgets.cells``, where the dashboard copies, and nowhere else.
 """
 
 from __future__ import annotations
+
+import re
+
+IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Characters that Python counts as printable and Unicode as default ignorable: they have no width or no ink."""
 
 
 def visible(text: str) -> str:
@@ -13,6 +18,10 @@ def visible(text: str) -> str:
     These are control characters, line breaks, characters that change the direction of text or have no width, and
     surrogates. The result is printable and has one line.
     """
-    if text.isprintable():
+    if text.isprintable() and (text.isascii() or not IGNORABLE.search(text)):
         return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return "".join(char if char.isprintable() and not IGNORABLE.match(char) else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode()

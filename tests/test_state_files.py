@@ -14,6 +14,7 @@ from echelon.state_files import (
     open_regular,
     parse_json,
     read_bounded,
+    require_utf8,
 )
 
 
@@ -59,3 +60,22 @@ def test_line_splitter_holds_no_more_than_a_line():
     for _ in range(1000):
         splitter.feed(b"x" * 1000)
     assert len(splitter.rest()) == 100 and len(splitter._parts) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (rb'"\ud800"', r"\ud800"),
+        (rb'{"a\udce9b": ["\uDCFF\ud800"]}', {r"a\udce9b": [r"\uDCFF\ud800"]}),
+        (rb'"\\\ud800\\ud800"', "\\" + r"\ud800" + "\\" + "ud800"),
+        (rb'"\ud83d\ude00\ud83d"', "\U0001f600" + r"\ud83d"),
+    ],
+)
+def test_parse_json_reads_lone_surrogates_as_escapes(data, value):
+    assert parse_json(data) == value
+
+
+def test_require_utf8_refuses_lone_surrogates_only():
+    require_utf8({"name": ["é\U0001f600", r"\ud800", 1, None]}, "label")
+    with pytest.raises(ValueError, match=r"^label contains .*udcff.*, expected UTF-8; rename it$"):
+        require_utf8({"name": ["a\udcff"]}, "label")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sqlite3
 import stat
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from echelon.files import make_folder
-from echelon.state_files import parse_json
+from echelon.state_files import parse_json, require_utf8
 
 VERSION = 1
 """Schema version."""
@@ -65,6 +66,8 @@ CREATE TABLE styles (
 
 SHOWN_CHARS = 60
 """Characters of a damaged value in a message."""
+SHOWN_NAMES = 3
+"""Names of unexpected tables in a message."""
 MAX_TEXT_CHARS = 1 << 20
 MAX_REAL = 1e15
 """Bounds of stored values; ratings, sums and seconds stay far below."""
@@ -102,6 +105,20 @@ CHECKED_ONCE = ("matches", "ratings")
 
 _CHECKED: dict[tuple[str, int], dict[str, int]] = {}
 """Highest checked row of each long table, by path and inode of the file."""
+
+
+def _schema_of(db: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
+    """Return type, name, table and SQL with single blanks of everything in a database."""
+    rows = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
+    return sorted((str(a), str(b), str(c), re.sub(r"[ \t\r\n\f]+", " ", str(d or ""))) for a, b, c, d in rows)
+
+
+@cache
+def _expected_schema() -> list[tuple[str, str, str, str]]:
+    """Return the schema of a league; it is that of all versions of Echelon."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(SCHEMA)
+        return _schema_of(db)
 
 
 @cache
@@ -171,6 +188,23 @@ class Database:
         version = self._version()
         if tables and (version == 0 or (version == VERSION and not tables >= _table_checks().keys())):
             raise StoreError(f"{str(self.path)!r} is a database of another program, expected a league; name another")
+        if tables and version == VERSION:
+            self._require_schema()
+
+    def _require_schema(self) -> None:
+        """Raise ``StoreError``, before a table is read, unless the SQL of the file is that of a league.
+
+        Views, triggers, virtual tables, conditions, defaults, generated columns and indexes of expressions would run
+        SQL of whoever wrote the file.
+        """
+        found, expected = _schema_of(self._db), _expected_schema()
+        if found != expected:
+            names = sorted({row[1] for row in set(found) ^ set(expected)})
+            shown = ", ".join(repr(name[:SHOWN_CHARS]) for name in names[:SHOWN_NAMES])
+            raise StoreError(
+                f"league {str(self.path)!r} has other SQL than a league's in {shown}, expected tables that Echelon "
+                "created; move it away and import an export, if there is one"
+            )
 
     @staticmethod
     def _connect(name: str, busy_s: float) -> sqlite3.Connection:
@@ -226,18 +260,10 @@ class Database:
             raise StoreError(f"league {str(self.path)!r} has schema version {version}, expected {VERSION}")
 
     def _check_content(self) -> None:
-        """Raise ``StoreError`` unless the tables hold what the schema says: its origin is unknown.
-
-        Views, triggers and generated columns would run expressions of whoever wrote the file.
-        """
-        active = self._db.execute("SELECT name FROM sqlite_schema WHERE type IN ('view', 'trigger')").fetchone()
-        if active:
-            raise StoreError(f"league {str(self.path)!r} has {active[0][:SHOWN_CHARS]!r}, expected tables only")
+        """Raise ``StoreError`` unless the tables hold what the schema says: its origin is unknown."""
+        self._require_schema()
         checked = _CHECKED.setdefault((os.path.abspath(self.path), os.stat(self.path).st_ino), {})
         for table, checks in _table_checks().items():
-            columns = {row["name"]: row["hidden"] for row in self._db.execute(f"PRAGMA table_xinfo({table})")}
-            if not checks.keys() <= columns.keys() or any(columns.values()):
-                raise StoreError(f"league {str(self.path)!r} has a table {table!r} with other columns than expected")
             self._check_size(table)
             # rows may have numbers below 0
             unchecked = f"rowid > {checked[table]} AND " if table in checked else ""
@@ -316,8 +342,15 @@ class Database:
             raise StoreError(f"league {str(self.path)!r} is damaged: {text[:SHOWN_CHARS]!r} is no object")
         return value
 
+    def entry_meta(self, text: str) -> dict[str, Any]:
+        """Return the facts of an entry; damaged ones are lost, the entry is not."""
+        with contextlib.suppress(StoreError):
+            return self.parsed_object(text)
+        return {"damaged": text[:SHOWN_CHARS]}
+
     def init_setting(self, key: str, value: Any) -> Any:
         """Set a setting that is not set yet; return its current value."""
+        require_utf8(value, f"setting {key!r}")
         with self.writing() as db:
             db.execute("INSERT OR IGNORE INTO settings VALUES (?, ?)", (key, json.dumps(value)))
         return self.setting(key)

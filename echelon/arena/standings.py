@@ -34,7 +34,7 @@ def rating_shift(store: Store) -> float:
 def entry_names(store: Store) -> dict[str, str]:
     """Return the displayed name of each entry by id."""
     return {
-        row["id"]: row["commander_name"] or str(store.parsed_object(row["meta"]).get("label") or row["id"])
+        row["id"]: row["commander_name"] or str(store.entry_meta(row["meta"]).get("label") or row["id"])
         for row in store.read("SELECT id, commander_name, meta FROM entries")
     }
 
@@ -49,7 +49,7 @@ def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
         if not (KINDS[row["kind"]].plays or retired):
             continue
         wins, draws, losses = results.get(row["id"], (0, 0, 0))
-        meta = store.parsed_object(row["meta"])
+        meta = store.entry_meta(row["meta"])
         rows.append(
             {
                 "id": row["id"],

@@ -19,6 +19,7 @@ from echelon.arena.glicko2 import GameResult, Glicko2Config, Glicko2Rating
 from echelon.arena.league import League, LeagueEntry, check_kind, utc_now
 from echelon.arena.matchmaking import Fixture
 from echelon.runs import runs_home
+from echelon.state_files import require_utf8
 
 __all__ = ["MatchRecord", "PeriodResult", "RatingPeriod", "Store", "StoreError", "league_path"]
 
@@ -88,7 +89,7 @@ class Store(Database):
             check_kind(row["kind"])
             league.entries[row["id"]] = LeagueEntry(
                 row["id"], row["ckpt_path"], row["kind"], row["commander_name"], row["created_at"], rating,
-                row["games"], self.parsed_object(row["meta"]),
+                row["games"], self.entry_meta(row["meta"]),
             )  # fmt: skip
         return league
 
@@ -104,6 +105,7 @@ class Store(Database):
                 self._db.execute("DELETE FROM entries WHERE id = ?", (removed,))
             for key, value in (("env_signature", league.env_signature), ("glicko2", asdict(league.glicko2))):
                 if value is not None:
+                    require_utf8(value, f"setting {key!r}")
                     self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, json.dumps(value)))
 
     def _write_entries(self, league: League) -> None:
@@ -111,6 +113,7 @@ class Store(Database):
             raise StoreError(f"league {str(self.path)!r} would have {len(league.entries)} entries, at most {limit} fit")
         for entry in league.entries.values():
             r = entry.rating
+            require_utf8((entry.entry_id, entry.ckpt_path, entry.commander_name, entry.meta), f"entry {entry.name!r}")
             columns = (entry.ckpt_path, entry.kind, entry.commander_name, entry.created_at, r.rating, r.rd, r.vol)
             columns = (*columns, entry.games, json.dumps(entry.meta))
             self._db.execute(
@@ -164,13 +167,15 @@ class Store(Database):
         """Store the result of a match; return False, without a change, where it has one already."""
         if played.winner and played.winner not in BLUE_SCORE:
             raise ValueError(f"winner is {played.winner!r}, expected one of: {', '.join(BLUE_SCORE)}")
+        # a remark may name a file whose name is no UTF-8; the match counts all the same
+        note = played.note.encode(errors="backslashreplace").decode()
         with self.writing() as db:
             row = db.execute(
                 "UPDATE matches SET state = ?, winner = ?, reason = ?, note = ?, hp_blue = ?, hp_red = ?, "
                 "score_blue = ?, score_red = ?, seconds = ?, played_at = ? "
                 "WHERE period = ? AND number = ? AND state = 'planned' "
                 "AND EXISTS (SELECT 1 FROM periods WHERE id = period AND sequence IS NULL) RETURNING blue, red",
-                (PLAYED if played.winner else VOID, played.winner or None, played.reason, played.note, *played.hp,
+                (PLAYED if played.winner else VOID, played.winner or None, played.reason, note, *played.hp,
                  *played.score, played.seconds, utc_now(), period.id, number),
             ).fetchone()  # fmt: skip
             for entry, style in zip(row or (), played.styles, strict=False):

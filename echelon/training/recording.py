@@ -7,6 +7,7 @@ recording, never the evaluation.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -143,13 +144,21 @@ def prune_replays(folder: Path, keep: int) -> list[Path]:
     deleted = replays[: max(0, len(replays) - keep)]
     for path in deleted:
         path.unlink(missing_ok=True)
-    if deleted:
-        used = {_world_hash(path) for path in folder.glob(f"*{SUFFIX}")}
-        for path in (folder / WORLDS_FOLDER).glob(f"*{WORLD_SUFFIX}"):
-            with contextlib.suppress(OSError):
-                if path.stem not in used and time.time() - path.stat().st_mtime > UNUSED_S:
-                    path.unlink()
-                    deleted.append(path)
+    return deleted + (_delete_unused_worlds(folder) if deleted else [])
+
+
+def _delete_unused_worlds(folder: Path) -> list[Path]:
+    """Delete the worlds that no replay refers to and return them; none is deleted where a replay cannot be read."""
+    try:
+        used = {_world_hash(folder / name) for name in os.listdir(folder) if name.endswith(SUFFIX)}
+    except (OSError, ValueError):
+        return []  # damaged, of a newer version, or a fault of the system: its world is unknown
+    deleted = []
+    for path in (folder / WORLDS_FOLDER).glob(f"*{WORLD_SUFFIX}"):
+        with contextlib.suppress(OSError):
+            if path.stem not in used and time.time() - path.stat().st_mtime > UNUSED_S:
+                path.unlink()
+                deleted.append(path)
     return deleted
 
 
@@ -160,8 +169,6 @@ def _modified(path: Path) -> tuple[float, str]:
 
 
 def _world_hash(path: Path) -> str:
-    try:
-        with Replay(path) as replay:
-            return str(replay.header["world"]["sha256"])
-    except (OSError, ValueError):
-        return ""
+    """Return the hash of a replay's world; ``OSError`` or ``ReplayError`` where it cannot be read."""
+    with Replay(path) as replay:
+        return str(replay.header["world"]["sha256"])

@@ -16,6 +16,7 @@ from typing import Any
 from textual.app import App, SystemCommand
 from textual.screen import Screen
 
+from echelon_cli.foreign_text import visible
 from echelon_cli.tui.actions import ActionResult
 from echelon_cli.tui.clipboard import clipboard_sequence, save_copy
 from echelon_cli.tui.feed.messages import (
@@ -160,7 +161,8 @@ class Dashboard(App[None]):
         screen = self.active_screen
         if screen is None:
             return
-        text = screen.screen_text() if whole else screen.text_to_copy()
+        lines = screen.screen_text().split("\n") if whole else screen.lines_to_copy()
+        text = "\n".join(visible(line) for line in lines)
         if not text:
             screen.show_notice("nothing to copy on this screen")
             return

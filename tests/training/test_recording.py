@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from dataclasses import replace
@@ -14,7 +15,7 @@ from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.telemetry.events import EventAlert, EventEval, EventMatch
-from echelon.training import loop
+from echelon.training import loop, recording
 from echelon.training.evaluation import evaluate_policy
 from echelon.training.recording import UNUSED_S, Recording, RecordingPlan, prune_replays
 from tests.replay.synthetic import write_match
@@ -188,3 +189,26 @@ def test_prune_replays_keeps_newest_and_their_worlds(tmp_path):
     assert not stray.exists() and len(list(worlds.iterdir())) == 1
     with Replay(manual) as replay:
         assert replay.world
+
+
+@pytest.mark.parametrize("fault", ["too many open files", "newer version", "damaged"])
+def test_prune_replays_keeps_all_worlds_while_a_replay_cannot_be_read(tmp_path, monkeypatch, fault):
+    """An unreadable replay counted as one without a world, and its world was deleted."""
+    for update in range(2):
+        old(write_match(tmp_path / f"u{update:06d}-s1-blue.ecr", 1, worlds=tmp_path / "worlds"), 100 - update)
+    (world,) = (tmp_path / "worlds").iterdir()
+    old(world, 2 * UNUSED_S)
+    kept = tmp_path / "u000001-s1-blue.ecr"
+    if fault == "too many open files":
+        monkeypatch.setattr(recording, "Replay", FailingReplay)
+    elif fault == "newer version":
+        kept.write_bytes(kept.read_bytes()[:4] + b"\xff" + kept.read_bytes()[5:])
+    else:
+        kept.write_bytes(kept.read_bytes()[:40])
+    assert [path.name for path in prune_replays(tmp_path, 1)] == ["u000000-s1-blue.ecr"]
+    assert world.exists()
+
+
+class FailingReplay(Replay):
+    def __init__(self, path):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))

@@ -119,6 +119,23 @@ def test_copy_saves_name_screen_or_log_lines(watch, living):
     watch(scene, living)
 
 
+def test_copied_name_is_printable_and_quoted(watch, home):
+    """The raw name went to the clipboard, terminal sequences included; one that is no UTF-8 ended it."""
+    name = "20260101-120000-\x1b]0;t\x07\n$(evil)\udce9-iron-fox"
+    run = make_run(home, name, updates=2)
+
+    async def scene(user):
+        await user.until("$(evil)")
+        await user.press("y")
+        await user.holds(lambda: (home / COPY_NAME).exists())
+        shown = r"'20260101-120000-\x1b]0;t\x07\n$(evil)\udce9-iron-fox'"
+        assert (home / COPY_NAME).read_text() == shown + "\n"
+        await user.press("Y")
+        await user.holds(lambda: "$(evil)" in (home / COPY_NAME).read_text().replace(shown, ""))
+
+    watch(scene, run)
+
+
 def test_log_screen_filters_by_level(watch, home):
     paths = make_run(home, "20260101-120000-quickstart-iron-fox", updates=60)
     with open(paths.log_trainer, "a") as log:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -128,9 +129,9 @@ class BaseScreen(Screen[None]):
     def lay_out(self, width: int, height: int) -> None:
         """Lay the content out in ``width`` x ``height`` cells."""
 
-    def text_to_copy(self) -> str:
-        """Return the text the copy key copies."""
-        return ""
+    def lines_to_copy(self) -> list[str]:
+        """Return the lines that the copy key copies; a name is quoted for a shell, where it may be inserted."""
+        return []
 
     def screen_text(self) -> str:
         """Return the characters on the screen, one line per row."""
@@ -163,9 +164,9 @@ class RunActions(BaseScreen):
         """Return folder, id and state of the selected run."""
         return None
 
-    def text_to_copy(self) -> str:
+    def lines_to_copy(self) -> list[str]:
         run = self.selected_run()
-        return run[1] if run else ""
+        return [shlex.quote(run[1])] if run else []
 
     def action_matches(self) -> None:
         run = self.selected_run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Iterable
 from functools import partial
 
@@ -123,9 +124,9 @@ class LeagueScreen(ChartScreen):
                 panel.set_reactive(LeaguePanel.league, self._view)
                 panel.redraw()
 
-    def text_to_copy(self) -> str:
-        row = self._view.entry(self._selected)
-        return self.query_one(AddressBar).address.url or (str(row["name"]) if row else "")
+    def lines_to_copy(self) -> list[str]:
+        row, url = self._view.entry(self._selected), self.query_one(AddressBar).address.url
+        return [url] if url else [shlex.quote(str(row["name"]))] if row else []
 
     def on_panel_ratings_selected(self, message: PanelRatings.Selected) -> None:
         self._selected = message.entry

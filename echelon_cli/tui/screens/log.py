@@ -146,10 +146,10 @@ class LogScreen(BaseScreen):
         self.show_log(self._view)
         self.show_notice(f"showing {self.level[0]}")
 
-    def text_to_copy(self) -> str:
+    def lines_to_copy(self) -> list[str]:
         pager = self.pager
         start = pager.top - pager.first
-        return "\n".join(line_text(line).rstrip() for line in pager.lines[start : start + pager.page])
+        return [line_text(line).rstrip() for line in pager.lines[start : start + pager.page]]
 
     def action_other(self) -> None:
         self.files.reverse()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -241,10 +242,10 @@ class MatchesScreen(BaseScreen):
         title.rows = rows
         title.redraw()
 
-    def text_to_copy(self) -> str:
+    def lines_to_copy(self) -> list[str]:
         address = self.query_one(AddressBar).address
         row = self.table.row
-        return address.url or (row["id"] if row else "")
+        return [address.url] if address.url else [shlex.quote(row["id"])] if row else []
 
     def action_watch(self) -> None:
         row = self.table.row
