@@ -196,7 +196,7 @@ def test_completion_offers_no_unprintable_name():
     assert complete_runs("2026") == ["20260104-000000-quickstart-calm-elk"]
 
 
-@pytest.mark.parametrize("char", "\x00\n\x1b\x7f\x9b\u200d\u202e\u2066\ufeff\udcff")
+@pytest.mark.parametrize("char", "\x00\n\x1b\x7f\x9b\u034f\u200d\u202e\u2066\u3164\ufe0f\ufeff\udcff")
 def test_visible_escapes_every_unprintable_character(char):
     shown = visible(f"ü{char}")
     assert shown.isprintable() and shown == "ü" + char.encode("unicode_escape").decode()

@@ -1,4 +1,4 @@
-"""Replays of evaluations: which ones, how many are kept, and disk errors."""
+"""Replays of evaluations: which ones, how many are remaining, and disk errors."""
 
 from __future__ import annotations
 
@@ -198,13 +198,13 @@ def test_prune_replays_keeps_all_worlds_while_a_replay_cannot_be_read(tmp_path, 
         old(write_match(tmp_path / f"u{update:06d}-s1-blue.ecr", 1, worlds=tmp_path / "worlds"), 100 - update)
     (world,) = (tmp_path / "worlds").iterdir()
     old(world, 2 * UNUSED_S)
-    kept = tmp_path / "u000001-s1-blue.ecr"
+    remaining = tmp_path / "u000001-s1-blue.ecr"
     if fault == "too many open files":
         monkeypatch.setattr(recording, "Replay", FailingReplay)
     elif fault == "newer version":
-        kept.write_bytes(kept.read_bytes()[:4] + b"\xff" + kept.read_bytes()[5:])
+        remaining.write_bytes(remaining.read_bytes()[:4] + b"\xff" + remaining.read_bytes()[5:])
     else:
-        kept.write_bytes(kept.read_bytes()[:40])
+        remaining.write_bytes(remaining.read_bytes()[:40])
     assert [path.name for path in prune_replays(tmp_path, 1)] == ["u000000-s1-blue.ecr"]
     assert world.exists()
 
