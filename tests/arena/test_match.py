@@ -156,7 +156,7 @@ def test_replays_are_complete_and_name_teams(recorded):
         with Replay(session.replays[result.pairing.number]) as replay:
             assert replay.complete and replay.header["seed"] == result.pairing.seed == replay.header["map_seed"]
             assert [team["name"] for team in replay.header["teams"]] == ["baseline", "legacy"]
-            assert replay.index["outcome"]["winner"] == result.record.winner
+            assert replay.outcome["winner"] == result.record.winner
 
 
 def test_pairings_swapped_pair_shares_seed():

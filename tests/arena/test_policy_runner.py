@@ -106,7 +106,7 @@ def test_replays_name_policies(tmp_path):
     with Replay(session.replays[4]) as replay:
         teams = [(team["name"], team["level"], team["checkpoint"]) for team in replay.header["teams"]]
         assert teams == [("A b/c", "", "00ff"), ("easy", "heuristic:easy", "")]
-        assert replay.index["outcome"]["winner"] == result.record.winner
+        assert replay.outcome["winner"] == result.record.winner
 
 
 def test_play_match_is_reproducible_and_honours_max_steps():

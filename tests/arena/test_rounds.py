@@ -161,7 +161,7 @@ def test_record_share_keeps_readable_replays(store):
         with Replay(path) as replay:
             assert replay.complete and replay.header["seed"] == seed
             assert [team["name"] for team in replay.header["teams"]] == [blue, red]
-            assert ("blue", "red", "draw")[replay.index["outcome"]["winner"]] == winner
+            assert ("blue", "red", "draw")[replay.outcome["winner"]] == winner
 
 
 def test_upset_replays_are_recorded(store):

@@ -172,17 +172,18 @@ def test_first_picture_time_is_recorded(page, address):
     assert page.evaluate("() => echelon.cost().draws") > 0
 
 
-def test_event_keys_move_cursor(page, address):
+@pytest.mark.parametrize(("following", "preceding"), [("n", "Shift+N"), ("Shift+P", "p")], ids=["moments", "events"])
+def test_keys_of_moments_and_events_move_cursor(page, address, following, preceding):
     open_match(page, address)
     pause(page)
     page.keyboard.press("Home")
-    page.keyboard.press("n")
+    page.keyboard.press(following)
     first = state(page, "tick")
     assert first > 0
-    page.keyboard.press("n")
+    page.keyboard.press(following)
     assert state(page, "tick") >= first
-    page.keyboard.press("p")
-    page.keyboard.press("p")
+    page.keyboard.press(preceding)
+    page.keyboard.press(preceding)
     assert state(page, "tick") <= first
 
 
