@@ -262,21 +262,23 @@ def find_run(name: str, home: str | os.PathLike[str] | None = None) -> RunPaths:
     raise RunNotFoundError(f"run {name!r} does not exist in {str(runs_home(home))!r}{hint}")
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path, *, names: bool = False) -> dict[str, Any] | None:
     """Return the JSON object in ``path``; None where the file is missing, unreadable, damaged or no object."""
     try:
-        return load_json(path)
+        return load_json(path, names=names)
     except OSError:
         return None
 
 
-def load_json(path: Path) -> dict[str, Any] | None:
+def load_json(path: Path, *, names: bool = False) -> dict[str, Any] | None:
     """Return the JSON object in ``path``; None where the file is missing, damaged, too large or no object.
+
+    ``names`` as in ``parse_json``.
 
     ``OSError`` where the system cannot read it: that says nothing about the file.
     """
     try:
-        value = parse_json(read_bounded(path))
+        value = parse_json(read_bounded(path), names=names)
     except (FileNotFoundError, IrregularFileError, ValueError):
         return None
     return value if isinstance(value, dict) else None

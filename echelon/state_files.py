@@ -30,7 +30,7 @@ SURROGATES = re.compile(
 )
 """An escape of JSON; the group is that of a lone surrogate, which is half a character and no text."""
 
-SHOWN_CHARS = 60
+SHOWN_CHARS = 200
 """Characters shown of text that is refused."""
 
 
@@ -60,10 +60,11 @@ def read_bounded(path: Path | str, limit: int = MAX_STATE_BYTES, *, follow_links
     return data
 
 
-def parse_json(data: str | bytes) -> Any:
+def parse_json(data: str | bytes, *, names: bool = False) -> Any:
     r"""Return the value of a JSON text; ``ValueError`` where it is none or is nested deeper than ``MAX_DEPTH``.
 
-    A lone surrogate reads as its escape, such as ``\udce9``, so that every string of the value can be encoded.
+    A lone surrogate reads as its escape, such as ``\udce9``, so that every string of the value can be encoded; with
+    ``names`` it stays, so that names of files that are no UTF-8 read back as they were written.
     """
     raw = data.encode() if isinstance(data, str) else data
     try:
@@ -72,8 +73,8 @@ def parse_json(data: str | bytes) -> Any:
         readable = SURROGATES.sub(lambda escape: b"\\\\" + escape[1] if escape[1] else escape[0], raw)
         if readable == raw:
             raise
-        value = from_json(readable)
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
+        value = json.loads(raw) if names and _is_shallow(from_json(readable)) else from_json(readable)
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and not _is_shallow(value):
         raise ValueError(f"JSON is nested deeper than {MAX_DEPTH}")
     return value
 
@@ -86,11 +87,17 @@ def require_utf8(value: object, name: str) -> None:
     if "\\ud" not in json.dumps(value, default=str):
         return
     for text in _strings(value):
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            shown = text[max(0, error.start - SHOWN_CHARS) : error.start + SHOWN_CHARS]
-            raise ValueError(f"{name} contains {shown!r}, expected UTF-8; rename it") from None
+        if not is_utf8(text):
+            raise ValueError(f"{name} contains {text[:SHOWN_CHARS]!r}, expected UTF-8; rename it")
+
+
+def is_utf8(text: str) -> bool:
+    """Whether text has no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _strings(value: object) -> Iterator[str]:
@@ -105,10 +112,10 @@ def _strings(value: object) -> Iterator[str]:
         yield str(value)
 
 
-def _depth_exceeds(value: Any, limit: int) -> bool:
-    """Whether containers are nested deeper than ``limit``, found level by level."""
+def _is_shallow(value: Any) -> bool:
+    """Whether containers are nested at most ``MAX_DEPTH`` deep, found level by level."""
     level = [value]
-    for _ in range(limit):
+    for _ in range(MAX_DEPTH):
         level = [
             item
             for node in level
@@ -116,8 +123,8 @@ def _depth_exceeds(value: Any, limit: int) -> bool:
             for item in (node.values() if isinstance(node, dict) else node)
         ]
         if not level:
-            return False
-    return any(isinstance(node, (dict, list)) for node in level)
+            return True
+    return not any(isinstance(node, (dict, list)) for node in level)
 
 
 class LineSplitter:

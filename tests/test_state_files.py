@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -79,3 +80,13 @@ def test_require_utf8_refuses_lone_surrogates_only():
     require_utf8({"name": ["é\U0001f600", r"\ud800", 1, None]}, "label")
     with pytest.raises(ValueError, match=r"^label contains .*udcff.*, expected UTF-8; rename it$"):
         require_utf8({"name": ["a\udcff"]}, "label")
+
+
+def test_parse_json_reads_names_back():
+    assert parse_json(json.dumps(["caf\udce9", r"\udce9", "\U0001f600"]), names=True) == [
+        "caf\udce9",
+        r"\udce9",
+        "\U0001f600",
+    ]
+    with pytest.raises(ValueError):
+        parse_json(rb'["\udce9"' + b",[" * 100_000 + b"]" * 100_001, names=True)

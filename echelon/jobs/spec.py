@@ -75,7 +75,7 @@ def write_spec(paths: RunPaths, spec: JobSpec) -> None:
 
 def read_spec(paths: RunPaths) -> JobSpec:
     """Return the newest spec of a run; ``ValueError`` where spec.json is missing or damaged."""
-    row = read_json(paths.extension) or read_json(paths.spec)
+    row = read_json(paths.extension, names=True) or read_json(paths.spec, names=True)
     if row is None:
         raise ValueError(f"run {paths.id!r} has no readable spec.json in {str(paths.root)!r}")
     if not isinstance(row.get("kind"), str) or not isinstance(row.get("config"), dict):

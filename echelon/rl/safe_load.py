@@ -7,12 +7,13 @@ than the file. Every function raises ``ValueError`` in plain words; ``OSError`` 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pickletools
 import struct
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -24,9 +25,11 @@ from safetensors.numpy import load_file as _load_arrays
 from safetensors.torch import load_file as _load_tensors
 from torch import Tensor
 
-from echelon.state_files import open_regular
+from echelon.state_files import is_utf8, open_regular
 
 HEADER_LENGTH_BYTES = 8
+DESCRIPTORS = "/dev/fd"
+"""Folder of the open files of this process by number."""
 MAX_HEADER_BYTES = 1 << 20
 """Largest header of a safetensors file; one of a policy or an environment has some 20 KiB."""
 MAX_PICKLE_BYTES = 16 << 20
@@ -54,14 +57,14 @@ class _UnsafeError(Exception):
 
 def load_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
     """Return the tensors of a safetensors file by name."""
-    _check_header(path)
-    return _read(path, lambda: _load_tensors(path, device=str(device)))
+    with _checked_name(path) as name:
+        return _read(path, lambda: _load_tensors(name, device=str(device)))
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of a safetensors file by name."""
-    _check_header(path)
-    return _read(path, lambda: _load_arrays(path))
+    with _checked_name(path) as name:
+        return _read(path, lambda: _load_arrays(name))
 
 
 def load_plain(path: Path) -> dict[str, Any]:
@@ -88,14 +91,19 @@ def _read(path: Path, load: Callable[[], T]) -> T:
         raise ValueError(f"file {path.name!r} is damaged: {reason or type(error).__name__}") from None
 
 
-def _check_header(path: Path) -> None:
-    """Raise ``ValueError`` unless the header of a safetensors file fits in the file and in the budget."""
+@contextlib.contextmanager
+def _checked_name(path: Path) -> Iterator[str]:
+    """Give a name of a safetensors file that is UTF-8, as the library needs, while the file is open.
+
+    ``ValueError`` unless its header fits in the file and in the budget.
+    """
     with open_regular(path) as file:
         length = int.from_bytes(file.read(HEADER_LENGTH_BYTES), "little")
         size = file.seek(0, 2)
-    if length > min(MAX_HEADER_BYTES, size - HEADER_LENGTH_BYTES):
-        limit = f"expected at most {MAX_HEADER_BYTES} and less than the file"
-        raise ValueError(f"file {path.name!r} is damaged: its header has {length} bytes, {limit}")
+        if length > min(MAX_HEADER_BYTES, size - HEADER_LENGTH_BYTES):
+            limit = f"expected at most {MAX_HEADER_BYTES} and less than the file"
+            raise ValueError(f"file {path.name!r} is damaged: its header has {length} bytes, {limit}")
+        yield str(path) if is_utf8(str(path)) else f"{DESCRIPTORS}/{file.fileno()}"
 
 
 class _Bounded:
