@@ -13,7 +13,9 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 TEMPORARY_SUFFIX = ".tmp"
 STALE_S = 600.0
@@ -63,11 +65,17 @@ def atomic_write(path: Path, data: str | bytes, *, durable: bool = True) -> None
     Writes and fsyncs a temporary file, renames it and fsyncs the folder; ``OSError`` leaves no temporary file. A write
     that is not ``durable`` skips the fsyncs and survives a crash of the process, but not of the machine.
     """
-    raw = data.encode() if isinstance(data, str) else data
+    with replacing(path, durable=durable) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Give a file that replaces ``path`` when the block ends; an error in it leaves ``path`` as it was."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
         with os.fdopen(open_own(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
-            file.write(raw)
+            yield file
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
@@ -80,6 +88,27 @@ def atomic_write(path: Path, data: str | bytes, *, durable: bool = True) -> None
         raise
     if durable:
         fsync(path.parent)
+
+
+@contextlib.contextmanager
+def output_file(path: Path) -> Iterator[BinaryIO]:
+    """Give a file for an output that the user names; an existing one is replaced when the block ends.
+
+    What is written to a device or pipe goes there, and a link stays one.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        with open(target, "wb") as file:
+            yield file
+    else:
+        with replacing(target) as file:
+            yield file
+
+
+def write_output(path: Path, data: str | bytes) -> None:
+    """Write an output that the user names, as ``output_file`` does."""
+    with output_file(path) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
 
 
 def remove_stale(folder: Path) -> None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from echelon.files import atomic_write, exchange, make_folder
+from echelon.files import atomic_write, exchange, make_folder, output_file, write_output
 
 
 def test_atomic_write_replaces_file_and_leaves_no_temporary(tmp_path):
@@ -59,3 +59,25 @@ def test_exchange_swaps_folders_or_changes_nothing(tmp_path):
     assert (tmp_path / "first" / "name").read_text() == ("second" if exchanged else "first")
     assert not exchange(tmp_path / "first", tmp_path / "missing")
     assert sorted(os.listdir(tmp_path)) == ["first", "second"]
+
+
+def test_write_output_keeps_links_and_devices(tmp_path):
+    """A renamed temporary file would take the place of /dev/null."""
+    file, link, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
+    file.write_text("old")
+    link.symlink_to(file)
+    write_output(link, "new")
+    assert link.is_symlink() and file.read_text() == "new"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_output(pipe, b"data")
+    assert os.read(reader, 9) == b"data" and pipe.is_fifo()
+    os.close(reader)
+
+
+def test_output_file_keeps_the_old_content_where_the_block_fails(tmp_path):
+    (tmp_path / "out").write_text("old")
+    with pytest.raises(OSError, match="No space left"), output_file(tmp_path / "out") as file:
+        file.write(b"new")
+        raise OSError(28, "No space left on device")
+    assert (tmp_path / "out").read_text() == "old" and os.listdir(tmp_path) == ["out"]

@@ -17,7 +17,7 @@ from typing import Any
 from echelon.arena import matchmaking
 from echelon.arena.entries import KINDS, commander_name, entry_id_of
 from echelon.arena.glicko2 import DEFAULT_CONSERVATISM, GameResult, Glicko2Config, Glicko2Rating, rate
-from echelon.files import atomic_write
+from echelon.files import write_output
 from echelon.state_files import parse_json, read_bounded
 
 __all__ = ["SCHEMA_VERSION", "GameResult", "Glicko2Config", "Glicko2Rating", "League", "LeagueEntry", "utc_now"]
@@ -86,8 +86,10 @@ class LeagueEntry:
         )
 
 
-MAX_FILE_BYTES = 8 << 20
-"""Largest league file; an entry has some 600 bytes."""
+MAX_FILE_BYTES = 32 << 20
+"""Largest exported league: 20,000 entries of 600 characters and their numbers take 18 MiB."""
+MAX_PARTS = 1_000_000
+"""Most values of an exported league, 50 of each of 20,000 entries; one takes up to 150 bytes of memory."""
 MAX_CONSERVATISM = 1e3
 """Deviations that may be subtracted from a rating."""
 
@@ -96,6 +98,12 @@ def check_kind(kind: str) -> None:
     """Raise ``ValueError`` for a kind that is not in ``KINDS``."""
     if kind not in KINDS:
         raise ValueError(f"entry kind is {kind!r}, expected one of: {', '.join(KINDS)}")
+
+
+def _require_parts(raw: bytes) -> None:
+    """Raise ``ValueError`` for the JSON of a league that would take hundreds of megabytes to read."""
+    if (parts := sum(map(raw.count, (b",", b"[", b"{")))) > MAX_PARTS:
+        raise ValueError(f"it has {parts} values, expected at most {MAX_PARTS}")
 
 
 class League:
@@ -287,14 +295,20 @@ class League:
         return league
 
     def save(self, path: str | Path) -> None:
-        """Write the league to a JSON file atomically."""
-        atomic_write(Path(path), json.dumps(self.as_dict(), indent=1, ensure_ascii=False) + "\n")
+        """Write the league to a JSON file atomically; ``ValueError`` for one that ``load`` would refuse."""
+        raw = (json.dumps(self.as_dict(), ensure_ascii=False) + "\n").encode()
+        if len(raw) > MAX_FILE_BYTES:
+            raise ValueError(f"league takes {len(raw)} bytes as JSON, expected at most {MAX_FILE_BYTES}")
+        _require_parts(raw)
+        write_output(Path(path), raw)
 
     @classmethod
     def load(cls, path: str | Path) -> League:
         """Read the league written by ``save``; ``ValueError`` where it cannot be read."""
         try:
-            row = parse_json(read_bounded(path, MAX_FILE_BYTES))
+            raw = read_bounded(path, MAX_FILE_BYTES)
+            _require_parts(raw)
+            row = parse_json(raw)
         except FileNotFoundError:
             raise ValueError(f"league file {str(path)!r} does not exist") from None
         except (OSError, ValueError) as error:

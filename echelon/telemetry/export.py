@@ -7,17 +7,21 @@ pass records without superseded ones. TensorBoard and W&B are optional and impor
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from echelon.files import output_file
 from echelon.telemetry.events import Event, EventEpisodes, EventEval, EventLeague, EventRating, EventUpdate
 
 NOT_CURVES = {"time", "kind", "update", "global_step", "seeds", "is_best", "deterministic"}
 """Fields that are axes or no measurements."""
 CSV_AXES = ("update", "global_step", "time")
+MAX_TAGS = 4096
+"""Most columns of metrics of a CSV table; a run of all features has some 400."""
 
 
 @dataclass(frozen=True)
@@ -121,16 +125,23 @@ CONVERTERS: dict[type[Event], Callable[[Any], dict[str, Any]]] = {
 
 
 def to_csv(events: Iterable[Event], path: Path) -> int:
-    """Write a CSV table with a line per update and a column per tag; return the number of lines."""
+    """Write a CSV table with a line per update and a column per tag; return the number of lines.
+
+    ``ValueError`` for more than ``MAX_TAGS`` tags: a table has cells for each in every line.
+    """
     lines: dict[int, dict[str, float]] = {}
     for row in rows(events):
         line = lines.setdefault(row.update, {"update": row.update, "global_step": row.global_step, "time": row.time})
         line |= row.values
     tags = sorted({tag for line in lines.values() for tag in line} - set(CSV_AXES))
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, [*CSV_AXES, *tags], lineterminator="\n")
+    if len(tags) > MAX_TAGS:
+        raise ValueError(f"records have {len(tags)} metrics, expected at most {MAX_TAGS} columns of a CSV table")
+    with output_file(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        table = csv.DictWriter(text, [*CSV_AXES, *tags], lineterminator="\n")
         table.writeheader()
         table.writerows(lines[update] for update in sorted(lines))
+        text.detach()
     return len(lines)
 
 

@@ -2,7 +2,7 @@
 
 The file computes one step: observations ``[B, D]``, recurrent state ``h`` and ``c`` ``[1, B, H]`` and ``done [B]`` (1
 starts an episode) go in, the mean actions ``[B, A]`` and the next state come out; the observation normalizer is
-included. Every export is compared with its policy before it is renamed to its target.
+included. Every export is compared with its policy before it is written, atomically.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import io
 import json
 import logging
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from echelon.files import write_output
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.training.weights import LoadedPolicy
@@ -59,18 +59,13 @@ def export_policy(loaded: LoadedPolicy, target: Path, kind: str) -> float:
         raise ValueError(f"export format is {kind!r}, expected one of {', '.join(FORMATS)}")
     write, read = FORMATS[kind]
     step = PolicyStep(loaded.policy.cpu().float().eval())
-    building = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with torch.no_grad():
-            write(step, description(loaded), building)
-            difference = largest_difference(step, read(building), loaded.policy)
-        if not difference <= TOLERANCE:
-            raise ValueError(
-                f"{kind} export differs from its policy by {difference:.2g}, expected at most {TOLERANCE:g}"
-            )
-        building.replace(target)
-    finally:
-        building.unlink(missing_ok=True)
+    with torch.no_grad():
+        data = write(step, description(loaded))
+        difference = largest_difference(step, read(data), loaded.policy)
+    if not difference <= TOLERANCE:
+        raise ValueError(f"{kind} export differs from its policy by {difference:.2g}, expected at most {TOLERANCE:g}")
+    # torch's own writer ends the process where the disk is full
+    write_output(target, data)
     return difference
 
 
@@ -106,21 +101,23 @@ def example(policy: FlatPolicy) -> tuple[Tensor, ...]:
     return torch.zeros(TRACED_ROWS, policy.obs_dim), state, state.clone(), torch.zeros(TRACED_ROWS)
 
 
-def write_torchscript(step: PolicyStep, meta: dict[str, Any], target: Path) -> None:
-    """Write a TorchScript archive with its metadata in ``echelon.json``."""
+def write_torchscript(step: PolicyStep, meta: dict[str, Any]) -> bytes:
+    """Return a TorchScript archive with its metadata in ``echelon.json``."""
+    data = io.BytesIO()
     with _quiet():
         traced = torch.jit.trace(step, example(step.policy), check_trace=False)
-        torch.jit.save(traced, str(target), _extra_files={META: json.dumps(meta)})
+        torch.jit.save(traced, data, _extra_files={META: json.dumps(meta)})
+    return data.getvalue()
 
 
-def read_torchscript(path: Path) -> Step:
+def read_torchscript(data: bytes) -> Step:
     """Return the step of a TorchScript archive."""
     with _quiet():
-        return torch.jit.load(str(path), map_location="cpu")
+        return torch.jit.load(io.BytesIO(data), map_location="cpu")
 
 
-def write_onnx(step: PolicyStep, meta: dict[str, Any], target: Path) -> None:
-    """Write an ONNX model with a dynamic batch size and its metadata in the model properties."""
+def write_onnx(step: PolicyStep, meta: dict[str, Any]) -> bytes:
+    """Return an ONNX model with a dynamic batch size and its metadata in the model properties."""
     onnx = _import("onnx")
     _import("onnxscript")
     batch = torch.export.Dim(BATCH, min=1)
@@ -139,17 +136,17 @@ def write_onnx(step: PolicyStep, meta: dict[str, Any], target: Path) -> None:
     assert program is not None
     model = program.model_proto
     onnx.helper.set_model_props(model, {"echelon": json.dumps(meta)})
-    onnx.save(model, str(target))
+    return model.SerializeToString()
 
 
-def read_onnx(path: Path) -> Step:
+def read_onnx(data: bytes) -> Step:
     """Return the step of an ONNX model, run by ONNX Runtime if installed, else by the reference evaluator."""
     try:
         import onnxruntime  # pyright: ignore[reportMissingImports]
 
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     except ImportError:
-        session = _import("onnx.reference").ReferenceEvaluator(str(path))
+        session = _import("onnx.reference").ReferenceEvaluator(data)
 
     def step(*inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         feed = {name: tensor.numpy() for name, tensor in zip(INPUTS, inputs, strict=True)}
@@ -159,7 +156,7 @@ def read_onnx(path: Path) -> Step:
     return step
 
 
-FORMATS: dict[str, tuple[Callable[[PolicyStep, dict[str, Any], Path], None], Callable[[Path], Step]]] = {
+FORMATS: dict[str, tuple[Callable[[PolicyStep, dict[str, Any]], bytes], Callable[[bytes], Step]]] = {
     "torchscript": (write_torchscript, read_torchscript),
     "onnx": (write_onnx, read_onnx),
 }

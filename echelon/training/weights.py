@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from echelon.files import atomic_write, make_folder
+from echelon.files import atomic_write, make_folder, write_output
 from echelon.rl.build import FlatPolicy
 from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, MANIFEST, WEIGHTS, Checkpoint, describe
 from echelon.rl.weights import (
@@ -59,12 +60,17 @@ def export_policy_folder(checkpoint: Checkpoint, target: Path, facts: Mapping[st
 
     ``facts`` replace entries of the manifest. The policy keeps its id.
     """
-    make_folder(target)
-    atomic_write(
-        target / WEIGHTS, read_bounded(checkpoint.path / WEIGHTS, checkpoint.manifest["files"][WEIGHTS]["size"])
-    )
-    manifest = {**checkpoint.manifest, **(facts or {}), "files": {WEIGHTS: describe(target / WEIGHTS)}}
-    atomic_write(target / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    weights = read_bounded(checkpoint.path / WEIGHTS, checkpoint.manifest["files"][WEIGHTS]["size"])
+    is_new = not target.exists()
+    try:
+        make_folder(target)
+        atomic_write(target / WEIGHTS, weights)
+        manifest = {**checkpoint.manifest, **(facts or {}), "files": {WEIGHTS: describe(target / WEIGHTS)}}
+        atomic_write(target / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    except OSError:
+        if is_new:
+            shutil.rmtree(target, ignore_errors=True)
+        raise
 
 
 def write_export(meta: dict[str, Any], weights: dict[str, Tensor], target: Path) -> None:
@@ -72,4 +78,4 @@ def write_export(meta: dict[str, Any], weights: dict[str, Tensor], target: Path)
     # written by torch itself, a full disk would be a RuntimeError
     data = io.BytesIO()
     torch.save({**meta, "model_state": weights}, data)
-    atomic_write(target, data.getvalue())
+    write_output(target, data.getvalue())

@@ -45,9 +45,9 @@ def heat(
     grid = read_heat(found[chosen])[kind]
     if png is not None:
         from echelon.atlas.png import encode_png
-        from echelon.files import atomic_write
+        from echelon.files import write_output
 
-        atomic_write(png, encode_png(picture(grid)), durable=False)
+        write_output(png, encode_png(picture(grid)))
     if as_json:
         total = float(grid.sum())
         output.show_json(job_json(paths, update=chosen, kind=kind, total=total, cells=grid.tolist()))

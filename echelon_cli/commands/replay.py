@@ -110,7 +110,7 @@ def export(
     as_json: JsonFlag = False,
 ) -> int:
     """Export a match with its world as one HTML page with the viewer, or as one replay file."""
-    from echelon.files import atomic_write
+    from echelon.files import write_output
     from echelon.replay.embed import embed_world
     from echelon.replay.moments import find_moments
     from echelon.replay.reader import Replay
@@ -128,7 +128,7 @@ def export(
         title = " against ".join(str(team["name"]) for team in replay.header["teams"]) + " · Echelon"
     if target.suffix == ".html":
         data = single_page(data, path.name, title, moments=found).encode(errors="backslashreplace")
-    atomic_write(target, data, durable=False)
+    write_output(target, data)
     if as_json:
         output.show_json({"file": str(target), "bytes": len(data)})
     else:

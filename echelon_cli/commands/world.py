@@ -189,6 +189,7 @@ def show(
 ) -> int:
     """Draw a map from above, a slice, its heights, or the paths to its zone."""
     from echelon.atlas.render import png as as_png
+    from echelon.files import write_output
 
     recipe = Recipe(
         size=size,
@@ -203,7 +204,7 @@ def show(
     title, scene = _find_scene(what, recipe)
     view, sheet = _chosen_view(scene, layer, heights, nav)
     if png is not None:
-        png.write_bytes(as_png(scene, sheet))
+        write_output(png, as_png(scene, sheet))
     if as_json:
         from echelon.atlas.statistics import world_statistics
 
@@ -276,6 +277,7 @@ def _write(made: GeneratedMap, out: Path | None, png: Path | None, found: dict[s
     from echelon.atlas import render, views
     from echelon.atlas import world_file as file
     from echelon.atlas.scene import scene_from_map
+    from echelon.files import write_output
 
     found["file"] = found["png"] = ""
     if out is not None:
@@ -283,7 +285,7 @@ def _write(made: GeneratedMap, out: Path | None, png: Path | None, found: dict[s
         found["file"] = str(out)
     if png is not None:
         scene = scene_from_map(made)
-        png.write_bytes(render.png(scene, views.terrain(scene)))
+        write_output(png, render.png(scene, views.terrain(scene)))
         found["png"] = str(png)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from echelon.arena import database
 from echelon.arena.database import MAX_ROWS
-from echelon.arena.league import Glicko2Rating, LeagueEntry
+from echelon.arena.league import Glicko2Rating, League, LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.standings import standings
 from echelon.arena.store import MatchRecord, Store, StoreError, league_path
@@ -489,3 +489,31 @@ def test_a_remark_that_is_no_utf8_keeps_the_result(store):
     period = store.open_period("job", 1, planned(1))
     assert store.record(period, 0, won("blue", note="caf\udce9 is missing"))
     assert store.read("SELECT note FROM matches")[0][0] == r"caf\udce9 is missing"
+
+
+@pytest.mark.parametrize("char", ["x", "é", "\x01"])
+def test_every_stored_league_exports_a_file_that_imports(store, tmp_path, char):
+    """A league of 19,000 entries was written and refused."""
+    per_row = database.MAX_ENTRY_CHARS // 20 // len(json.dumps(char).strip('"')) - 200
+    meta = json.dumps({"label": char * per_row})
+    insert_entries(store.path, ((f"e{n}", meta) for n in range(19)))
+    with Store(store.path) as full:
+        league = full.league()
+    league.save(tmp_path / "league.json")
+    again = League.load(tmp_path / "league.json")
+    assert {i: e.meta for i, e in again.entries.items()} == {i: e.meta for i, e in league.entries.items()}
+
+
+def test_export_writes_nothing_that_import_refuses(store, tmp_path, monkeypatch):
+    path = tmp_path / "league.json"
+    for bound, message in (
+        ("MAX_FILE_BYTES", "as JSON, expected at most 9"),
+        ("MAX_PARTS", "values, expected at most 9"),
+    ):
+        with monkeypatch.context() as patch, pytest.raises(ValueError, match=message):
+            patch.setattr(f"echelon.arena.league.{bound}", 9)
+            store.league().save(path)
+    assert not path.exists()
+    path.write_bytes(b'{"schema_version": 1, "entries": [' + b"[]," * 2_000_000 + b"[]]}")
+    with pytest.raises(ValueError, match="cannot be read: it has 4000004 values"):
+        League.load(path)

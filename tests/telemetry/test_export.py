@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import math
+import resource
+import signal
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -128,3 +131,28 @@ def test_missing_optional_library_error_names_extra(tmp_path, monkeypatch, modul
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ValueError, match=rf"not installed; try: pip install 'echelon\[{extra}\]'"):
         call(tmp_path)
+
+
+def test_csv_of_too_many_metrics_is_refused_and_keeps_the_old_file(tmp_path):
+    """Cells grow with the square of the names that a file may invent."""
+    path = tmp_path / "run.csv"
+    path.write_text("old")
+    events = [replace(EVENTS[0], update=n, actions={f"{n}-{i}": 1.0 for i in range(100)}) for n in range(50)]
+    with pytest.raises(ValueError, match=r"records have \d+ metrics, expected at most 4096"):
+        to_csv(events, path)
+    assert path.read_text() == "old"
+
+
+def test_csv_on_a_full_disk_keeps_the_old_file(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"run\.csv"):
+            to_csv(EVENTS, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert path.read_text() == "old" and [each.name for each in tmp_path.iterdir()] == ["run.csv"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 import torch
@@ -96,3 +97,22 @@ def test_export_names_unknown_format_and_missing_package(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
     with pytest.raises(ValueError, match=r"echelon\[onnx\]"):
         export_policy(loaded(), tmp_path / "policy", "onnx")
+
+
+@pytest.mark.parametrize("fault", [28, 5])
+def test_export_without_space_names_the_file_and_leaves_none(tmp_path, monkeypatch, fault):
+    """The writer of torch ended the process with a stack of C++."""
+
+    def fail(_: int) -> None:
+        raise OSError(fault, os.strerror(fault))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=r"policy\.ts"):
+        export_policy(loaded(), tmp_path / "policy.ts", "torchscript")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_export_into_a_folder_whose_name_is_no_utf8(tmp_path):
+    folder = tmp_path / "caf\udce9"
+    folder.mkdir()
+    assert export_policy(loaded(), folder / "policy.ts", "torchscript") < 1e-5
