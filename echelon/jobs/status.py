@@ -6,6 +6,7 @@ of the trainer. Read-only; ``launch`` sends signals.
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from dataclasses import asdict, dataclass
@@ -36,6 +37,8 @@ decision, evaluation included, but not during optimisation and saving.
 MAX_NUMBER = 1e15
 """Larger numbers in a file count as damaged; steps, updates and clocks stay below."""
 
+DAMAGED = "it has no readable spec.json"
+"""Reason beside the state of a run whose spec.json is damaged."""
 MAX_TEXT_CHARS = 2000
 """Characters of a text in a file that are shown."""
 
@@ -80,10 +83,15 @@ class JobStatus:
 
 
 def job_status(paths: RunPaths) -> JobStatus:
-    """Return the state of a run; ``ValueError`` where its spec.json cannot be read."""
+    """Return the state of a run; ``ValueError`` where it has no spec.json.
+
+    A damaged spec.json costs kind, preset and time of the request.
+    """
     spec = read_json(paths.spec)
-    if spec is None:
+    is_damaged = spec is None
+    if is_damaged and not os.path.lexists(paths.spec):
         raise ValueError(f"run {paths.id!r} has no readable spec.json in {str(paths.root)!r}")
+    spec = spec or {}
     processes, ended = read_json(paths.processes) or {}, read_json(paths.exit)
     progress = {} if ended is not None else read_json(paths.progress) or {}
     if ended is not None:
@@ -92,6 +100,8 @@ def job_status(paths: RunPaths) -> JobStatus:
         state, reason = _running_state(paths, processes, progress)
     else:
         state, reason = _unrecorded_end(paths, spec, processes)
+    if is_damaged:
+        reason = f"{reason}; {DAMAGED}" if reason else DAMAGED
     supervisor = identity_from(processes.get("supervisor"))
     source = ended if ended is not None else progress
     config = spec.get("config")

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from echelon.jobs import control, lock, status
+from echelon.jobs import control, launch, lock, status
 from echelon.jobs.process import boot_id, identify
+from echelon.jobs.spec import new_spec, read_spec, write_spec
 from echelon.jobs.status import JobStatus, idle_time_s, job_status
 from echelon.runs import RunPaths
 
@@ -64,10 +65,19 @@ def state_of(paths: RunPaths) -> tuple[str, str]:
     return found.state, found.reason
 
 
-@pytest.mark.parametrize("spec", [None, "{", "[1]"])
-def test_job_status_without_readable_spec_raises_one_line_error(paths, spec):
-    if spec is not None:
-        paths.spec.write_text(spec)
+@pytest.mark.parametrize("spec", ["{", "[1]", '{"kind": "\\ud8'])
+def test_damaged_spec_costs_names_only(paths, spec):
+    """The run could neither be stopped nor removed, and was in no list of jobs."""
+    paths.spec.write_text(spec)
+    write(paths.exit, {"code": 4, "message": "requested"})
+    found = job_status(paths)
+    assert (found.state, found.reason, found.kind) == ("stopped", "requested; it has no readable spec.json", "")
+    launch.stop(paths)
+    launch.remove(paths)
+    assert not paths.root.exists()
+
+
+def test_job_status_without_spec_raises_one_line_error(paths):
     with pytest.raises(ValueError) as caught:
         job_status(paths)
     assert str(caught.value) == f"run 'run' has no readable spec.json in {str(paths.root)!r}"
@@ -269,3 +279,9 @@ def test_damaged_files_cost_only_what_they_hold(paths, held, damaged):
     write(paths.processes, damaged)
     write(paths.progress, damaged)
     assert job_status(paths) == JobStatus(id="run", state="starting", created=NOW_S)
+
+
+def test_spec_with_names_that_are_no_utf8_reads_back(paths):
+    spec = new_spec("eval", {"eval": {"target": "/home/caf\udce9"}}, {}, argv=["echelon", "\udcff"])
+    write_spec(paths, spec)
+    assert read_spec(paths) == spec and job_status(paths).kind == "eval"

@@ -14,9 +14,17 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from echelon.rl.build import build_model
-from echelon.rl.safe_load import MAX_DIRECTORY_BYTES, MAX_OPCODES, MAX_PICKLE_BYTES, load_plain
+from echelon.rl.safe_load import (
+    MAX_DIRECTORY_BYTES,
+    MAX_OPCODES,
+    MAX_PICKLE_BYTES,
+    load_arrays,
+    load_plain,
+    load_tensors,
+)
 from echelon.rl.weights import load_policy, policy_from
 from tests.arena.policy_files import MODEL, SMALL, policy, shape_of
 
@@ -173,3 +181,12 @@ def test_policy_has_the_bytes_of_its_weights(tmp_path):
         policy_from(meta, weights)
     torch.save({**meta, "model_state": policy(1).state_dict()}, tmp_path / "b.pt")
     assert load_policy(tmp_path / "b.pt").policy.state_dict().keys() == shapes.keys()
+
+
+def test_weights_in_a_folder_whose_name_is_no_utf8_load(tmp_path):
+    """The library takes names that are UTF-8 only; whole files were called damaged."""
+    folder = tmp_path / "caf\udce9"
+    folder.mkdir()
+    save_file({"a": torch.arange(3.0)}, folder / "model.safetensors")
+    assert load_tensors(folder / "model.safetensors")["a"].tolist() == [0, 1, 2]
+    assert load_arrays(folder / "model.safetensors")["a"].tolist() == [0, 1, 2]
