@@ -50,7 +50,7 @@ def jobs(
                 output.state_text(s.state),
                 s.update,
                 output.count(s.global_step),
-                output.duration(now - s.created),
+                output.duration(now - s.created if s.created else None),
                 s.reason or s.phase,
             )
             for _, s in shown

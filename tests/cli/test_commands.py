@@ -43,7 +43,8 @@ def test_damaged_run_does_not_hide_others(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
     ended_run("20260102-000000-quickstart-wild-owl").spec.write_text("{")
     code, out, err = echelon("jobs")
-    assert code == 0 and "calm-fox" in out and "wild-owl" in err
+    assert code == 0 and "calm-fox" in out and "wild-owl" in out and not err
+    assert " -  it has no readable spec.json" in out
 
 
 def test_runs_list_show_and_compare(echelon, ended_run):
