@@ -282,6 +282,6 @@ def test_damaged_files_cost_only_what_they_hold(paths, held, damaged):
 
 
 def test_spec_with_names_that_are_no_utf8_reads_back(paths):
-    spec = new_spec("eval", {"eval": {"target": "/home/caf\udce9"}}, {}, argv=["echelon", "\udcff"])
+    spec = new_spec("eval", {"eval": {"target": "/data/caf\udce9"}}, {}, argv=["echelon", "\udcff"])
     write_spec(paths, spec)
     assert read_spec(paths) == spec and job_status(paths).kind == "eval"
