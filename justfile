@@ -105,7 +105,82 @@ league *ARGS:
     main=$(begin --preset league --minutes 25 --start-from "$start" {{ARGS}})
     begin --preset league --opponents exploiter --target "$main" --start-from "$main" --minutes 10 {{ARGS}}
     begin --resume "$main" --minutes 60
-    echelon arena run --rounds 1 --seeds 20 --record 0.02
+    echelon arena run --rounds 1 --seeds 20 --record-share 0.02
     echelon arena standings
     echelon arena head-to-head
     echelon arena matches --recorded
+
+# compile every kernel for H100 and H200 into the cache FOLDER, to be carried to a machine that has one
+cuda-cache FOLDER:
+    WARP_CACHE_PATH={{FOLDER}} {{python}} -m echelon.bench.cuda_kernels
+
+# on a machine with a GPU: parity with the CPU, speeds, MINUTES of training, stopped half way and resumed (10 minutes in all)
+gpu MINUTES="2" FOLDER="gpu-results" DEVICE="cuda" PRESET="gpu":
+    #!/usr/bin/env bash
+    set -uo pipefail
+    mkdir -p "{{FOLDER}}"
+    failed=()
+    step() {
+        local name=$1; shift
+        echo "== $name: $*"
+        "$@" 2>&1 | tee "{{FOLDER}}/$name.txt" || failed+=("$name")
+    }
+    echelon() { {{python}} -m echelon_cli.main "$@"; }
+    train() {
+        set -e
+        local run
+        run=$(echelon train --detach --json --preset {{PRESET}} --minutes {{MINUTES}} | tail -n 1 |
+            {{python}} -c 'import json, sys; print(json.load(sys.stdin)["id"])')
+        sleep $(({{MINUTES}} * 30))
+        echelon runs stop "$run"
+        echelon train --resume "$run"
+        echelon runs show "$run"
+    }
+    step kernels {{python}} -m echelon.bench.cuda_kernels
+    step parity {{python}} -m pytest -q -p no:cacheprovider tests/parity/test_cuda.py tests/training/test_hardware.py
+    step doctor {{python}} -m echelon_cli.main doctor --speed
+    step simulator {{python}} -m echelon_cli.main bench --device {{DEVICE}} --repeats 3 sim-5v5 sim-10v10 observation rays reset
+    step learner {{python}} -m echelon_cli.main bench --device {{DEVICE}} --repeats 1 train league-scripted league-4
+    step training train
+    echo "failed: ${failed[*]:-nothing}"
+    [ ${#failed[@]} -eq 0 ]
+
+# train an example with another library, in an environment of its own in FOLDER: just door pufferlib door --steps 500000
+door NAME FOLDER *ARGS:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    {{python}} -m venv "{{FOLDER}}"
+    pip() { "{{FOLDER}}/bin/python" -m pip install "$@"; }
+    pip .
+    case "{{NAME}}" in
+        cleanrl) ;;
+        sb3) pip "stable-baselines3==2.9.2" ;;
+        torchrl) pip "torchrl==0.14.1" ;;
+        rllib) pip "ray[rllib]==2.60.0" ;;
+        # its pins exclude Echelon's: torch 2.9 (fork), numpy below 2 and gymnasium below 1 (PufferLib 3.0)
+        pufferlib) pip --no-deps "pufferlib-core==3.0.23" rich-argparse pyro-ppl pyro-api opt-einsum tqdm ninja
+            # its compiled part is for CUDA; its source has the one for a CPU
+            PATH="$(cd "{{FOLDER}}/bin" && pwd):$PATH" python tests/packaging/pufferlib_cpu.py ;;
+        *) echo "door '{{NAME}}' does not exist, expected cleanrl, sb3, torchrl, rllib or pufferlib" >&2; exit 2 ;;
+    esac
+    "{{FOLDER}}/bin/python" examples/{{NAME}}_ppo.py {{ARGS}}
+
+# build the container image NAME with podman, buildah or docker, whichever is there (docs/install.md)
+image NAME="echelon" *ARGS:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    for builder in podman buildah docker; do
+        command -v "$builder" >/dev/null || continue
+        [ "$builder" != docker ] || docker info >/dev/null 2>&1 || continue
+        exec "$builder" build --file Containerfile --tag "{{NAME}}" {{ARGS}} .
+    done
+    echo "no image was built: neither podman, buildah nor a running docker was found; install one of them" >&2
+    exit 1
+
+# build a wheel, with viewer, champion and docs, into dist
+wheel:
+    {{python}} -m pip wheel --no-deps --wheel-dir dist .
+
+# build the docs site into FOLDER, with warnings as errors
+site FOLDER="build/site":
+    {{python}} -m echelon_cli.main docs --build {{FOLDER}}

@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING, Any
 from echelon.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from echelon import runs
     from echelon.config import EnvConfig, RunConfig, WorldConfig
     from echelon.config.presets import PRESETS, get_preset
     from echelon.env.env import EchelonEnv
     from echelon.env.gym_vector import EchelonVectorEnv
-    from echelon.env.parallel import parallel_env
     from echelon.replay.reader import Replay
+    from echelon.server.notebook import show
+    from echelon.tasks import TASKS
     from echelon.training.api import evaluate, train
+    from echelon.training.task_env import make_vec
+    from echelon.training.task_parallel import parallel_env
     from echelon.training.vec_env import VectorEnv
     from echelon.training.weights import load_policy
 
 __all__ = [
     "PRESETS",
+    "TASKS",
     "EchelonEnv",
     "EchelonVectorEnv",
     "EnvConfig",
@@ -34,7 +39,10 @@ __all__ = [
     "evaluate",
     "get_preset",
     "load_policy",
+    "make_vec",
     "parallel_env",
+    "runs",
+    "show",
     "train",
 ]
 
@@ -45,17 +53,22 @@ _MODULE_OF = {
     "EnvConfig": "echelon.config",
     "Replay": "echelon.replay.reader",
     "RunConfig": "echelon.config",
+    "TASKS": "echelon.tasks",
     "VectorEnv": "echelon.training.vec_env",
     "WorldConfig": "echelon.config",
     "evaluate": "echelon.training.api",
     "get_preset": "echelon.config.presets",
     "load_policy": "echelon.training.weights",
-    "parallel_env": "echelon.env.parallel",
+    "make_vec": "echelon.training.task_env",
+    "parallel_env": "echelon.training.task_parallel",
+    "show": "echelon.server.notebook",
     "train": "echelon.training.api",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name == "runs":
+        return import_module("echelon.runs")
     if name in _MODULE_OF:
         return getattr(import_module(_MODULE_OF[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

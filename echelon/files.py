@@ -27,14 +27,50 @@ LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 """Flags of opening a file to which lines are appended."""
 IRREGULAR_ERRORS = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR, errno.ENODEV)
 """Errors of opening a link, a pipe without a reader, a folder, or a device without a driver."""
+ADVICE = {
+    errno.ENOENT: "create it, or name another one",
+    errno.ENOTDIR: "a part of its path is a file; name another one",
+    errno.EEXIST: "delete it, or name another one",
+    errno.EACCES: "change its permissions, or name another one",
+    errno.EPERM: "change its permissions, or name another one",
+    errno.EROFS: "name one on another disk",
+    errno.ENOSPC: "free disk space and try again",
+    errno.EDQUOT: "free disk space and try again",
+    errno.ENAMETOOLONG: "give it a shorter name",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
+}
+"""What helps, by the number of a system's error."""
+
+MAX_HOLES = 256 << 20
+"""Most bytes of a file that are zeros because they were never written; reading them takes a tenth of a second."""
 
 
 class IrregularFileError(OSError):
-    """A folder, pipe, device or link stands where a file is expected."""
+    """A folder, pipe, device or link stands where a file is expected, or a file of holes."""
 
-    def __init__(self, path: Path | str) -> None:
-        super().__init__(f"{str(path)!r} is no regular file")
+    def __init__(self, path: Path | str, fault: str = "is no regular file") -> None:
+        super().__init__(f"{str(path)!r} {fault}")
         self.strerror = str(self)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why something failed, for a message that names the file: a system's error in its words without number."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return (error.strerror or "system error").lower()
+    return str(error)
+
+
+def write_fault(name: str, error: OSError) -> str:
+    """Return the message that something could not be written."""
+    return f"{name} could not be written: {reason_of(error)}"
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error as a message: one of the system begins with the file and ends with what helps."""
+    if not isinstance(error, OSError) or error.errno is None or error.filename is None:
+        return reason_of(error)
+    advice = ADVICE.get(error.errno)
+    return f"{os.fsdecode(error.filename)!r}: {reason_of(error)}" + (f"; {advice}" if advice else "")
 
 
 def open_own(path: Path | str, flags: int) -> int:
@@ -52,11 +88,35 @@ def open_own(path: Path | str, flags: int) -> int:
 
 
 def require_regular(handle: int, path: Path | str) -> int:
-    """Return the descriptor of a regular file; ``IrregularFileError``, with it closed, for one of anything else."""
-    if stat.S_ISREG(os.fstat(handle).st_mode):
-        return handle
-    os.close(handle)
-    raise IrregularFileError(path)
+    """Return the descriptor of a regular file; ``IrregularFileError``, with it closed, for one of anything else.
+
+    So is a file with more than ``MAX_HOLES`` of holes: of a few stored bytes, it would be read for hours.
+    """
+    try:
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode):
+            raise IrregularFileError(path)
+        if state.st_size > MAX_HOLES and _has_large_holes(handle, state.st_size):
+            raise IrregularFileError(path, f"has more than {MAX_HOLES >> 20} MiB of holes")
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _has_large_holes(handle: int, size: int) -> bool:
+    """Whether more than ``MAX_HOLES`` of a file of ``size`` bytes are not stored, where the system can tell."""
+    at = holes = 0
+    try:
+        while at < size and holes <= MAX_HOLES:
+            data = os.lseek(handle, at, os.SEEK_DATA)
+            holes += data - at
+            at = os.lseek(handle, data, os.SEEK_HOLE)
+    except OSError as error:
+        holes += size - at if error.errno == errno.ENXIO else 0  # no data from here on
+    finally:
+        os.lseek(handle, 0, os.SEEK_SET)
+    return holes > MAX_HOLES
 
 
 def atomic_write(path: Path, data: str | bytes, *, durable: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Run folders: paths of their files, run names and lookup.
+"""Run folders: paths of their files, run names and lookup; ``load`` returns the data of a run.
 
 ``RunPaths`` has one property per file; no other module spells these file names. The content is defined by the writers:
 ``telemetry`` (metrics), ``jobs`` (process state, control) and ``training`` (checkpoints).
@@ -7,19 +7,25 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import random
+import shlex
 import time
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from echelon.files import make_folder
+from echelon.files import make_folder, reason_of
 from echelon.state_files import IrregularFileError, parse_json, read_bounded
 
 WRITTEN_FOLDERS = ("log", "control", "checkpoints", "replays", "replays/worlds", "heat", "profile")
 """Folders of a run that jobs write into, besides the run's folder."""
+
+ID_DIGITS = 16
+"""Digits of the id of a recorded match."""
 
 HOME_VARIABLE = "ECHELON_HOME"
 DEFAULT_HOME = "runs"
@@ -36,6 +42,18 @@ NOUNS = (
 
 class RunNotFoundError(ValueError):
     """No run, or more than one, matches a name."""
+
+
+def __getattr__(name: str) -> Any:
+    """Return ``load`` of ``echelon.run_data``, which reads what is above this layer, on first use."""
+    if name == "load":
+        return import_module("echelon.run_data").load
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def command(*words: object) -> str:
+    """Return the command line of ``echelon`` with these words, quoted for a shell: names may contain anything."""
+    return shlex.join(["echelon", *map(str, words)])
 
 
 @dataclass(frozen=True)
@@ -59,6 +77,41 @@ class RunPaths:
         return self.root / "resume.json"
 
     @property
+    def labels(self) -> Path:
+        """Group, tags and notes that the user has given."""
+        return self.root / "labels.json"
+
+    @property
+    def queued(self) -> Path:
+        """Marker of a run that the queue starts, until its entry has ended."""
+        return self.root / "queue.json"
+
+    @property
+    def placement(self) -> Path:
+        """Newest submission of the run to a launcher."""
+        return self.root / "placement.json"
+
+    @property
+    def environment(self) -> Path:
+        """Source, packages and devices of the first session."""
+        return self.root / "environment.json"
+
+    @property
+    def resumed_environment(self) -> Path:
+        """The same of the newest resumed session."""
+        return self.root / "environment.resume.json"
+
+    @property
+    def source_diff(self) -> Path:
+        """Difference of the source to its commit at the first session."""
+        return self.root / "source.diff"
+
+    @property
+    def resumed_source_diff(self) -> Path:
+        """The same at the newest resumed session."""
+        return self.root / "source.resume.diff"
+
+    @property
     def metrics(self) -> Path:
         """Records, one JSON object per line, append-only."""
         return self.root / "metrics.jsonl"
@@ -72,6 +125,11 @@ class RunPaths:
     def matches(self) -> Path:
         """Matches that an evaluation job has played, a record per batch, append-only."""
         return self.root / "matches.jsonl"
+
+    @property
+    def trials(self) -> Path:
+        """Journal of a sweep: its trials and their rungs, append-only."""
+        return self.root / "trials.jsonl"
 
     @property
     def result(self) -> Path:
@@ -126,6 +184,11 @@ class RunPaths:
         return self.log / "supervisor.log"
 
     @property
+    def log_observer(self) -> Path:
+        """Log of the process that reports the run to its observers."""
+        return self.log / "observer.log"
+
+    @property
     def checkpoints(self) -> Path:
         return self.root / "checkpoints"
 
@@ -149,6 +212,26 @@ class RunPaths:
         return self.root / "heat"
 
     @property
+    def channel(self) -> Path:
+        """Folder of a play session's socket and token, for its user alone."""
+        return self.root / "channel"
+
+    @property
+    def play_socket(self) -> Path:
+        """Local socket of a play session."""
+        return self.channel / "session.sock"
+
+    @property
+    def play_token(self) -> Path:
+        """Token of a play session."""
+        return self.channel / "token"
+
+    @property
+    def playing(self) -> Path:
+        """Recordings of matches that are still played, which the server does not list."""
+        return self.root / "playing"
+
+    @property
     def control(self) -> Path:
         return self.root / "control"
 
@@ -170,21 +253,35 @@ def require_plain_files(paths: RunPaths) -> None:
     pipe or device would block a writer or swallow its data.
     """
     for folder in (paths.root, *(paths.root / name for name in WRITTEN_FOLDERS)):
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_symlink():
-                    kind, advice = "link", "; replace it by a copy"
-                elif not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
-                    kind, advice = "pipe or device", "; delete it"
-                else:
-                    continue
-                name = os.path.relpath(entry.path, paths.root)
-                raise ValueError(f"run {paths.id!r} contains the {kind} {name!r}, expected files of its own{advice}")
+        require_plain_folder(folder, f"run {paths.id!r}", paths.root)
+
+
+def require_plain_folder(folder: Path, owner: str, root: Path | None = None) -> None:
+    """Raise ``ValueError`` for anything but files and folders in a folder of ``owner``; a missing one is plain."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                kind, advice = "link", "; replace it by a copy"
+            elif not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+                kind, advice = "pipe or device", "; delete it"
+            else:
+                continue
+            name = os.path.relpath(entry.path, root or folder)
+            raise ValueError(f"{owner} contains the {kind} {name!r}, expected files of its own{advice}")
 
 
 def runs_home(home: str | os.PathLike[str] | None = None) -> Path:
     """Return the runs folder: ``home``, else ``$ECHELON_HOME``, else ``./runs``."""
     return Path(home or os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).absolute()
+
+
+def require_home() -> None:
+    """Raise ``RunNotFoundError`` where ``$ECHELON_HOME`` names a folder that does not exist: it is a wrong one."""
+    home = os.environ.get(HOME_VARIABLE)
+    if home and not os.path.isdir(home):
+        raise RunNotFoundError(
+            f"runs folder {home!r} (from {HOME_VARIABLE}) does not exist; try another, or start a run: echelon train"
+        )
 
 
 def new_run_id(preset: str, *, now: float | None = None, rng: random.Random | None = None) -> str:
@@ -209,7 +306,7 @@ def create_run(preset: str, home: str | os.PathLike[str] | None = None) -> RunPa
             folder.mkdir()
     except OSError as error:
         raise ValueError(
-            f"runs folder {str(root)!r} cannot be written: {error.strerror}; try another {HOME_VARIABLE}"
+            f"runs folder {str(root)!r} cannot be written: {reason_of(error)}; try another {HOME_VARIABLE}"
         ) from error
     return paths
 
@@ -217,17 +314,17 @@ def create_run(preset: str, home: str | os.PathLike[str] | None = None) -> RunPa
 def list_runs(home: str | os.PathLike[str] | None = None) -> list[RunPaths]:
     """Return every run under ``home``, newest first; hidden folders and folders without spec.json are no runs.
 
-    A damaged spec.json costs names and settings, not the run.
+    Nor are folders whose names a command would take for options. A damaged spec.json costs names and settings only.
     ``ValueError`` where the runs folder cannot be read.
     """
     root = runs_home(home)
     try:
-        names = [name for name in os.listdir(root) if not name.startswith(".")]
+        names = [name for name in os.listdir(root) if not name.startswith((".", "-"))]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise ValueError(
-            f"runs folder {str(root)!r} cannot be read: {error.strerror}; try another {HOME_VARIABLE}"
+            f"runs folder {str(root)!r} cannot be read: {reason_of(error)}; try another {HOME_VARIABLE}"
         ) from error
     folder = str(root)
     return [RunPaths(root / name) for name in sorted(names, reverse=True) if _is_run(os.path.join(folder, name))]
@@ -260,6 +357,11 @@ def find_run(name: str, home: str | os.PathLike[str] | None = None) -> RunPaths:
     near = get_close_matches(name, [*by_id, *words], n=1)
     hint = f", did you mean {near[0]!r}?" if near else ""
     raise RunNotFoundError(f"run {name!r} does not exist in {str(runs_home(home))!r}{hint}")
+
+
+def match_id(run: str, name: str) -> str:
+    """Return the id of the recorded match in file ``name`` of a run."""
+    return hashlib.sha256(os.fsencode(f"{run}/{name}")).hexdigest()[:ID_DIGITS]
 
 
 def read_json(path: Path, *, names: bool = False) -> dict[str, Any] | None:

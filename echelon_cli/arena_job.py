@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from echelon_cli import output
+from echelon_cli import output, queue_job
 
 if TYPE_CHECKING:
     from echelon.arena.store import Store
@@ -38,12 +37,25 @@ def find_entry_id(store: Store, name: str) -> str:
 
 
 def start(
-    store: Store, fields: dict[str, Any], only: Sequence[str], game: EnvConfig | None, processes: int, as_json: bool
-) -> Follower:
-    """Start a job with these fields of ``ArenaConfig`` and return its follower; without a seed it takes a fresh one."""
+    store: Store,
+    fields: dict[str, Any],
+    only: Sequence[str],
+    game: EnvConfig | None,
+    processes: int,
+    as_json: bool,
+    *,
+    queue: bool = False,
+    notify: Sequence[str] = (),
+) -> Follower | None:
+    """Start a job with these fields of ``ArenaConfig`` and return its follower; without a seed it takes a fresh one.
+
+    With ``queue`` the job is queued, and None is returned.
+    """
     from echelon.arena.bootstrap import add_default_levels
     from echelon.arena.config import ArenaConfig
     from echelon.jobs.config_layers import ConfigError
+    from echelon.jobs.launchers import parse_launcher
+    from echelon.jobs.observers import requested, write_observers
     from echelon.jobs.spec import new_spec
     from echelon.runs import create_run
 
@@ -52,12 +64,22 @@ def start(
     if fields["seed"] is None:
         fields["seed"] = len(store.periods())
     try:
+        if launcher := fields.get("launcher"):
+            parse_launcher(launcher)
         config = ArenaConfig(**fields, only=chosen)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     env = prepare(store, game)
     spec = new_spec("arena", {"preset": "arena", "arena": config.as_dict(), "env": env, "nproc": processes}, {})
-    return _launched(create_run("arena"), spec, as_json)
+    observers = requested(notify)
+    paths = create_run("arena")
+    write_observers(paths, observers)
+    if queue:
+        queue_job.add(paths, spec, as_json=as_json)
+        return None
+    if not as_json:
+        queue_job.warn_of_contention(spec)
+    return _launched(paths, spec, as_json)
 
 
 def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
@@ -76,8 +98,8 @@ def prepare(store: Store, game: EnvConfig | None) -> dict[str, Any]:
     """Store the game of a new league and return the game that the league plays; ``ConfigError`` if they differ."""
     from echelon.arena.bootstrap import ENV_SETTING
     from echelon.config import EnvConfig
-    from echelon.config.validation import validated
     from echelon.jobs.config_layers import ConfigError, resolve
+    from echelon.validation import validated
 
     stored = store.init_setting(ENV_SETTING, asdict(game or resolve().config.env))
     if game is not None and validated(EnvConfig, stored) != game:
@@ -112,6 +134,7 @@ def resume(name: str, as_json: bool) -> Follower:
 def follow(follower: Follower, detach: bool) -> tuple[JobStatus | None, int]:
     """Follow a job until it ends or the user detaches; return its last status and the exit code."""
     from echelon.jobs.status import job_status
+    from echelon.runs import command
     from echelon_cli.listing import job_json
 
     paths, as_json, before = follower.paths, follower.as_json, follower.snapshot.start
@@ -125,10 +148,10 @@ def follow(follower: Follower, detach: bool) -> tuple[JobStatus | None, int]:
         if as_json:
             output.show_json(job_json(paths, status or job_status(paths)), indent=None)
         else:
-            name = shlex.quote(paths.id)
             output.print_line(f"{paths.id} continues in the background.")
             output.print_line(
-                f"  ratings: echelon arena standings    stop: echelon stop {name}    log: echelon logs -f {name}"
+                f"  ratings: echelon arena standings    stop: {command('runs', 'stop', paths.id)}    "
+                f"log: {command('runs', 'logs', '-f', paths.id)}"
             )
         return status, output.DONE
     if as_json:
@@ -136,5 +159,5 @@ def follow(follower: Follower, detach: bool) -> tuple[JobStatus | None, int]:
     if status.exit_code in (output.FAILED, output.CRASHED):
         output.show_error(f"run {status.id!r} {status.state}: {status.reason}", code=status.exit_code)
     elif status.exit_code == output.STOPPED and not as_json:
-        output.print_line(f"continue: echelon arena run --resume {shlex.quote(paths.id)}")
+        output.print_line(f"continue: {command('arena', 'run', '--resume', paths.id)}")
     return status, status.exit_code

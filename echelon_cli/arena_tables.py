@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from echelon.runs import command
 from echelon_cli import output
 from echelon_cli.output import figure, percent
+from echelon_cli.tui.format import short_run_id
 
 BAR_WIDTH = 32
 """Width of a drawn interval [columns]."""
@@ -33,14 +35,14 @@ def show_standings(found: dict[str, Any]) -> None:
     low, high = (f(row[key] for row in rows) if rows else 0.0 for f, key in ((min, "low"), (max, "high")))
     scale = f"interval {low:.0f} to {high:.0f}"
     output.show_table(
-        ("#", "name", "kind", "rating", "±", "games", "won", "drawn", "lost", scale),
+        ("#", "name", "kind", "rating", "±", "games", "won", "drawn", "lost", "run", scale),
         [
             (rank, row["name"], row["kind"], f"{row['rating']:.0f}", f"{row['high'] - row['rating']:.0f}",
-             row["games"], row["wins"], row["draws"], row["losses"], _bar(row, low, high))
+             row["games"], row["wins"], row["draws"], row["losses"], run_of(row), _bar(row, low, high))
             for rank, row in enumerate(rows, 1)
         ],
         right=RIGHT,
-        unwrapped=("kind", scale),
+        unwrapped=("kind", "run", scale),
         optional=(scale, "kind", "lost", "drawn", "won"),
     )  # fmt: skip
     output.print_line(
@@ -50,6 +52,14 @@ def show_standings(found: dict[str, Any]) -> None:
         output.print_line(
             f"round {row['round']} of {row['job']}: {row['played']} of {row['matches']} matches, not rated yet"
         )
+
+
+def run_of(row: Mapping[str, Any]) -> str:
+    """Return the run and update that an entry is a snapshot of; ``-`` for other entries."""
+    run, update = row["meta"].get("run"), row["meta"].get("update")
+    if not isinstance(run, str) or not run:
+        return "-"
+    return f"{short_run_id(run)} u{update}" if isinstance(update, int) else short_run_id(run)
 
 
 def _bar(row: dict[str, Any], low: float, high: float) -> str:
@@ -141,7 +151,7 @@ def show_matches(rows: Sequence[dict[str, Any]]) -> None:
     )  # fmt: skip
     recorded = next((row for row in rows if row["replay"]), None)
     if recorded is not None:
-        output.print_line(f"watch: echelon watch {recorded['replay'].rpartition('/')[2]}", style="dim")
+        output.print_line(f"watch: {command('watch', recorded['replay'].rpartition('/')[2])}", style="dim")
 
 
 def _two(row: dict[str, Any], name: str, digits: int) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelon_cli import output
+from echelon_cli import output, queue_job
 
 if TYPE_CHECKING:
     from echelon.config import Fairness
@@ -63,18 +63,23 @@ def start(
     *,
     ladder: bool = False,
     record: bool = False,
+    queue: bool = False,
+    notify: Sequence[str] = (),
     as_json: bool = False,
-) -> Follower:
+) -> Follower | None:
     """Start a job that evaluates the policy at path ``target``, or the scripted level of that name; return a follower.
 
-    At most one opponent is a policy. ``ValueError`` where a policy cannot be read; then no folder is left.
+    At most one opponent is a policy. With ``queue`` the job is queued, and None is returned. ``ValueError`` where a
+    policy cannot be read; then no folder is left.
     """
+    from echelon.jobs.observers import requested, write_observers
     from echelon.jobs.spec import new_spec
     from echelon.runs import create_run
     from echelon.training.eval_job import EvalPlan, batch_seeds, check_interfaces, environment_of, scripted_meta
     from echelon.training.runtime.devices import resolve_device
     from echelon.training.weights import load_policy
 
+    observers = requested(notify)
     loaded = None if isinstance(target, str) else load_policy(target)
     meta = scripted_meta() if loaded is None else loaded.meta
     env = environment_of(meta, options.size, options.maps)
@@ -111,9 +116,16 @@ def start(
             if policy is not None:
                 _copy(policy, paths.root / file)
         _admit(plan, paths)
-        return _launched(paths, new_spec("eval", {"preset": "eval", "eval": asdict(plan)}, {}), as_json)
+        write_observers(paths, observers)
+        spec = new_spec("eval", {"preset": "eval", "eval": asdict(plan)}, {})
+        if queue:
+            queue_job.add(paths, spec, as_json=as_json)
+            return None
+        if not as_json:
+            queue_job.warn_of_contention(spec)
+        return _launched(paths, spec, as_json)
     except (ValueError, OSError):
-        if not paths.metrics.exists():
+        if not (paths.metrics.exists() or paths.queued.exists()):
             with contextlib.suppress(OSError):
                 shutil.rmtree(paths.root)
         raise
@@ -165,7 +177,7 @@ def _admit(plan: EvalPlan, job: RunPaths) -> None:
 
     if plan.run or _is_beside(plan, job):
         with contextlib.suppress(OSError):
-            admit(written_folder(plan), job.id)
+            admit(written_folder(plan), job)
 
 
 def _is_beside(plan: EvalPlan, job: RunPaths) -> bool:
@@ -221,9 +233,10 @@ def follow(follower: Follower, *, detach: bool, as_json: bool) -> int:
 
 
 def _show_detached(paths: RunPaths) -> None:
+    from echelon.runs import command
     from echelon_cli.listing import shown_id
 
-    output.print_line(f"continues in the background; follow: echelon logs -f {shlex.quote(shown_id(paths.id))}")
+    output.print_line(f"continues in the background; follow: {command('runs', 'logs', '-f', shown_id(paths.id))}")
 
 
 def _finish(follower: Follower, status: JobStatus, as_json: bool) -> int:
@@ -248,6 +261,7 @@ def _finish(follower: Follower, status: JobStatus, as_json: bool) -> int:
 
 def read_result(paths: RunPaths) -> dict[str, Any]:
     """Return the result of a completed job; ``ValueError`` where it cannot be read."""
+    from echelon.runs import command
     from echelon.state_files import parse_json, read_bounded
 
     try:
@@ -255,5 +269,5 @@ def read_result(paths: RunPaths) -> dict[str, Any]:
     except (OSError, ValueError):
         result = None
     if not isinstance(result, dict):
-        raise ValueError(f"run {paths.id!r} has no readable result.json; try: echelon eval --resume {paths.id}")
+        raise ValueError(f"run {paths.id!r} has no readable result.json; try: {command('eval', '--resume', paths.id)}")
     return result

@@ -86,7 +86,7 @@ def show_evaluations(rows: Sequence[EvaluationRow]) -> None:
             (
                 output.local_time(row.time),
                 row.update or "-",
-                row.opponent.removeprefix(SCRIPTED),
+                opponent_name(row.opponent),
                 *rate_cells(row.mean),
                 *rate_cells(row.sampled),
                 row.episodes if row.episodes >= row.planned else f"{row.episodes} of {row.planned}",
@@ -97,6 +97,32 @@ def show_evaluations(rows: Sequence[EvaluationRow]) -> None:
         right=("update", "wins", "95 % interval", "sampled", "its interval", "matches"),
         unwrapped=("maps",),
         optional=("maps", "update", "matches", "evaluation"),
+    )
+
+
+def opponent_name(name: str) -> str:
+    """Return an opponent as tables name it: a scripted level without its prefix."""
+    return name.removeprefix(SCRIPTED) or "-"
+
+
+def show_training_evaluations(rows: Sequence[EvaluationRow]) -> None:
+    """Print the evaluations during training, newest first."""
+    output.show_table(
+        ("update", "steps", "in training against", "wins", "95 % interval", "draws", "matches", "best so far"),
+        [
+            (
+                row.update,
+                output.count(row.global_step),
+                opponent_name(row.opponent),
+                *rate_cells(row.mean or row.sampled),
+                output.percent(row.draw_rate),
+                row.episodes,
+                "yes" if row.chosen else "",
+            )
+            for row in rows
+        ],
+        right=("update", "steps", "wins", "95 % interval", "draws", "matches"),
+        optional=("draws", "matches", "update", "best so far"),
     )
 
 

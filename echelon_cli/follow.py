@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from echelon.jobs.status import JobStatus, job_status
@@ -23,6 +23,7 @@ from echelon.telemetry.events import (
     EventMatch,
     EventResume,
     EventRound,
+    EventRung,
     EventStart,
     EventUpdate,
 )
@@ -57,7 +58,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("steps", 7, lambda u, _: count(u.global_step)),
     Column("steps/s", 7, lambda u, _: count(u.steps_per_s)),
     Column("return", 8, lambda u, _: figure(u.avg_return)),
-    Column("wins", 5, lambda u, _: percent(u.win_rate)),
+    Column("training", 8, lambda u, _: percent(u.win_rate)),
     Column("policy", 8, lambda u, _: figure(u.pg_loss)),
     Column("value", 8, lambda u, _: figure(u.vf_loss)),
     Column("entropy", 7, lambda u, _: figure(u.entropy)),
@@ -94,7 +95,8 @@ class Follower:
                     waiting = None
                 for event in () if self._quiet else events:
                     self.show(event)
-                if not status.is_alive or until(status, self.snapshot):
+                self._alert_terminal(status, events)
+                if status.has_ended or until(status, self.snapshot):
                     return status
                 if waiting:
                     waiting.start()
@@ -106,13 +108,23 @@ class Follower:
             if waiting:
                 waiting.stop()
 
+    def _alert_terminal(self, status: JobStatus, events: Sequence[Event]) -> None:
+        """Ring the bell of the terminal, and show its notification, at the end of the job and at alerts."""
+        if self.as_json:
+            return
+        for event in events:
+            if isinstance(event, EventAlert) and event.level != "info":
+                output.notify(f"{self.paths.id}: {event.level}", event.message)
+        if status.has_ended:
+            output.notify(f"{self.paths.id} {status.state}", status.reason)
+
     def show(self, event: Event) -> None:
         """Print one record."""
         if self.as_json:
             output.show_json_text(to_json(event))
             return
         match event:
-            case EventStart():
+            case EventStart() if event.num_envs:
                 print_line(start_line(event))
             case EventResume():
                 print_line(f"resumed at update {event.update} from {event.checkpoint}. {event.message}".strip())
@@ -126,6 +138,8 @@ class Follower:
                 print_line(f"saved {event.path}", style="dim")
             case EventRound():
                 print_line(round_line(event))
+            case EventRung() if event.state != "started":
+                print_line(rung_line(event))
             case EventMatch() if not event.update:
                 print_line(f"recorded {event.path}", style="dim")
             case EventAlert():
@@ -159,6 +173,17 @@ def round_line(event: EventRound) -> str:
     return "; ".join([f"round {event.round} of {event.rounds} rated after {duration(event.seconds)}", *changes])
 
 
+def rung_line(event: EventRung) -> str:
+    """Return the result of a sweep's trial at a rung in one line."""
+    where = f"trial {event.trial:>3}  rung {event.rung + 1}"
+    if event.state != "evaluated":
+        return f"{where}  {event.state}: {event.message}"
+    bounds = output.interval(event.low, event.high)
+    value = figure(event.value) if bounds == "-" else f"{percent(event.value)} [{bounds}]"
+    against = f" against {event.opponent.removeprefix(SCRIPTED)}" if event.opponent else ""
+    return f"{where}  {value}{against} at {count(event.global_step)} steps; {percent(event.progress)} of the sweep"
+
+
 def batch_line(event: EventEvalBatch) -> str:
     """Return the win rate so far of an evaluation job in one line."""
     played = f"{event.played:>{len(str(event.matches))}} of {event.matches}"
@@ -184,6 +209,12 @@ def eval_line(event: EventEval) -> str:
     )
 
 
+def evaluation_text(event: EventEval) -> str:
+    """Return win rate, interval, opponent and update of an evaluation."""
+    won = output.rate(event.win_rate, event.win_low, event.win_high)
+    return f"{won} against {event.opponent.removeprefix(SCRIPTED)} at update {event.update}"
+
+
 def show_summary(status: JobStatus, snapshot: RunSnapshot, paths: RunPaths) -> None:
     """Print how a run ended and which commands come next."""
     update, totals, best = snapshot.update, snapshot.episodes, snapshot.best
@@ -200,10 +231,9 @@ def show_summary(status: JobStatus, snapshot: RunSnapshot, paths: RunPaths) -> N
         rows += [(event.opponent, eval_line(event)) for event in newest_results(snapshot.evals)]
     elif snapshot.evals:
         last = snapshot.evals[-1]
-        rows.append(("first eval", f"{percent(snapshot.evals[0].win_rate)} wins"))
-        rows.append(("last eval", f"{percent(last.win_rate)} wins at update {last.update}"))
+        rows += [("first evaluation", evaluation_text(snapshot.evals[0])), ("last evaluation", evaluation_text(last))]
     if best is not None:
-        rows.append(("best eval", f"{percent(best.win_rate)} wins at update {best.update}"))
+        rows.append(("best checkpoint", evaluation_text(best)))
     if status.checkpoint:
         rows.append(("checkpoint", status.checkpoint))
     rows.append(("folder", str(paths.root)))
@@ -213,10 +243,11 @@ def show_summary(status: JobStatus, snapshot: RunSnapshot, paths: RunPaths) -> N
         print_line(line, style="dim")
 
 
-LOGS = "logs: echelon logs {0}"
+LOGS = "logs: echelon runs logs {0}"
 TRAINED = ("evaluate: echelon eval {0}", "continue: echelon train --resume {0} --minutes 30")
 TRAIN_AGAIN = (LOGS, "continue: echelon train --resume {0}")
 PLAY_AGAIN = (LOGS, "continue: echelon arena run --resume {0}")
+SWEEP_AGAIN = (LOGS, "continue: echelon sweep --resume {0}")
 EVALUATE_AGAIN = (LOGS, "continue: echelon eval --resume {0}")
 NEXT_STEPS: dict[str, dict[str, tuple[str, ...]]] = {
     "train": {"completed": TRAINED, "stopped": TRAINED, "failed": TRAIN_AGAIN, "crashed": TRAIN_AGAIN},
@@ -231,6 +262,12 @@ NEXT_STEPS: dict[str, dict[str, tuple[str, ...]]] = {
         "stopped": EVALUATE_AGAIN,
         "failed": EVALUATE_AGAIN,
         "crashed": EVALUATE_AGAIN,
+    },
+    "sweep": {
+        "completed": ("results: echelon sweep show {0}",),
+        "stopped": SWEEP_AGAIN,
+        "failed": SWEEP_AGAIN,
+        "crashed": SWEEP_AGAIN,
     },
     "sim": {"completed": ("watch: echelon watch {0}",), "stopped": ("watch: echelon watch {0}",)},
 }

@@ -11,11 +11,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from echelon.files import error_text
+from echelon.jobs.labels import read_labels
 from echelon.jobs.status import ALIVE, JobStatus, job_status
 from echelon.runs import RunPaths, read_json
+from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventAlert
 from echelon.telemetry.latest import SEARCHED_LISTED, LatestRecords, read_latest
 from echelon.telemetry.snapshot import RunSnapshot
+from echelon.telemetry.yardstick import ladder_score
 from echelon_cli import output
 from echelon_cli.tui.format import short_run_id
 
@@ -25,6 +29,8 @@ FULL_ID_COLUMNS = 100
 ALERT_LIFETIME_S = 3600.0
 """Time for which an alert is shown in lists of runs [s]."""
 
+TAIL_BYTES = 64 << 10
+"""End of the results of evaluation jobs that a list of runs reads, some twenty results."""
 
 FEWEST_PARALLEL = 2000
 """Runs from which several processes read their rows; fewer are read before processes have started."""
@@ -51,9 +57,21 @@ class RunRow:
     win_rate: float = math.nan
     """Training win rate over the newest episodes."""
     eval_rate: float = math.nan
-    """Win rate of the newest evaluation."""
+    """Win rate of the newest evaluation in training."""
+    eval_low: float = math.nan
+    eval_high: float = math.nan
+    """Its 95 % confidence interval."""
+    ladder: float = math.nan
+    """Ladder score of the newest evaluated checkpoint; NaN where it did not play the whole ladder."""
+    ladder_low: float = math.nan
+    ladder_high: float = math.nan
+    """Its 95 % confidence interval."""
     rating: float = math.nan
     """Elo of the newest rated snapshot, relative to the untrained policy at 0; NaN without one."""
+    group: str = ""
+    tags: tuple[str, ...] = ()
+    notes: str = ""
+    """What the user has written about the run."""
     alert: str = ""
     """Newest alert of a running run, while it is recent."""
 
@@ -63,13 +81,16 @@ class RunRow:
 
     @property
     def status(self) -> str:
-        """Text of the status column: why the run ended, its newest alert, or its opponent."""
-        return self.reason or self.alert or (f"against {self.opponent}" if self.opponent else "")
+        """Text of the status column: why the run ended, its newest alert, its labels, or its opponent."""
+        labels = " ".join([self.group, *(f"#{tag}" for tag in self.tags), self.notes.partition("\n")[0]]).strip()
+        return self.reason or self.alert or labels or (f"against {self.opponent}" if self.opponent else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain values under the JSON keys that all commands use."""
         row = asdict(self)
-        where, measured = {"folder": str(row.pop("root"))}, {"last_win_rate": row.pop("eval_rate")}
+        where = {"folder": str(row.pop("root"))}
+        measured = {"last_win_rate": row.pop("eval_rate"), "last_win_low": row.pop("eval_low")}
+        measured["last_win_high"] = row.pop("eval_high")
         return {"id": row.pop("id"), **where, "global_step": row.pop("steps"), **measured, **row}
 
 
@@ -88,13 +109,15 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
     try:
         status = job_status(paths)
     except (ValueError, OSError) as error:
-        return RunRow(id=paths.id, root=paths.root, state="failed", reason=str(error))
+        return RunRow(id=paths.id, root=paths.root, state="failed", reason=error_text(error))
+    labels = read_labels(paths)
+    given: dict[str, Any] = {"group": labels.group, "tags": labels.tags, "notes": labels.notes}
     if before is not None:
-        return replace(before, state=status.state, reason=status.reason)
+        return replace(before, state=status.state, reason=status.reason, **given)
     searched = (*SEARCHED_LISTED, EventAlert) if status.is_alive else SEARCHED_LISTED
     seen = read_latest(paths.metrics, searched=searched)
     update, start = seen.update, seen.start
-    evaluation = seen.evaluation or seen.batch
+    evaluation, ladder = seen.evaluation or seen.batch, ladder_score(read_evaluations(paths.evals, TAIL_BYTES))
     return RunRow(
         id=paths.id,
         root=paths.root,
@@ -111,8 +134,14 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         avg_return=update.avg_return if update else math.nan,
         win_rate=update.win_rate if update else math.nan,
         eval_rate=evaluation.win_rate if evaluation else math.nan,
+        eval_low=evaluation.win_low if evaluation else math.nan,
+        eval_high=evaluation.win_high if evaluation else math.nan,
+        ladder=ladder.value,
+        ladder_low=ladder.low,
+        ladder_high=ladder.high,
         rating=update.elo if update else math.nan,
         alert=_recent_alert(seen, time.time()) if status.is_alive else "",
+        **given,
     )
 
 
@@ -143,8 +172,8 @@ def _progress(paths: RunPaths, seen: LatestRecords) -> float:
     """Return the completed fraction of the plan; a resume may have extended it."""
     if seen.round is not None:
         return seen.round.progress
-    if seen.batch is not None:
-        return seen.batch.progress
+    if (part := seen.batch or seen.rung) is not None:
+        return part.progress
     extended = (read_json(paths.extension) or {}).get("config")
     start = seen.start
     if start is not None and isinstance(extended, dict):

@@ -5,94 +5,78 @@ Importing this module loads neither torch nor Warp nor pydantic, which keeps hel
 
 from __future__ import annotations
 
-import errno
 import gc
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.main import get_command
 
-from echelon_cli import output
-from echelon_cli.commands import (
-    ablate,
-    arena,
-    bench,
-    config,
-    dash,
-    demos,
-    doctor,
-    evaluate,
-    export,
-    heat,
-    jobs,
-    logs,
-    moments,
-    replay,
-    rm,
-    runs,
-    serve,
-    sim,
-    stop,
-    train,
-    wait,
-    world,
-)
+from echelon.files import error_text
+from echelon_cli import output, spellings
+from echelon_cli.help import Sections, describe_all
+from echelon_cli.usage import usage_text
 
-ADVICE = {
-    errno.ENOENT: "create it, or name another one",
-    errno.ENOTDIR: "a part of its path is a file; name another one",
-    errno.EEXIST: "delete it, or name another one",
-    errno.EACCES: "change its permissions, or name another one",
-    errno.EPERM: "change its permissions, or name another one",
-    errno.EROFS: "name one on another disk",
-    errno.ENOSPC: "free disk space and try again",
-    errno.EDQUOT: "free disk space and try again",
-    errno.ENAMETOOLONG: "give it a shorter name",
-    errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
-}
-"""What helps, by the number of a system's error."""
 DEBUG_FLAG = "--debug"
+HELP_ALL = "--help-all"
+"""Shows the help of a command with all of its options and older spellings."""
 COLLECT_EVERY = 50_000
 """Allocations between two collections of garbage."""
+COMPLETION = "_ECHELON_COMPLETE"
+"""Variable by which a shell asks for completions."""
+COMPLETED_WORDS = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+"""Variables in which bash, and other shells, give the command line that is completed."""
 
-app = typer.Typer(
-    name="echelon",
-    help="Multi-agent reinforcement learning for mech combat in a destructible voxel world: train, evaluate, watch.",
-    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 stopped, 5 crashed. "
-    "Runs are stored in ./runs, or in $ECHELON_HOME.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
-app.command("train")(train.train)
-app.command("eval")(evaluate.evaluate)
-app.command("heat")(heat.heat)
-app.command("export")(export.export)
-app.command("dash")(dash.dash)
-app.command("jobs")(jobs.jobs)
-app.command("stop")(stop.stop)
-app.command("wait")(wait.wait)
-app.command("logs")(logs.logs)
-app.command("rm")(rm.rm)
-app.add_typer(runs.app, name="runs")
-replay.app.command("moments")(moments.moments)
-replay.app.command("fit-winprob")(moments.fit_winprob)
-app.add_typer(replay.app, name="replay")
-app.add_typer(config.app, name="config")
-app.add_typer(world.app, name="world")
-app.command("sim")(sim.sim)
-app.add_typer(arena.app, name="arena")
-app.command("serve")(serve.serve)
-app.command("watch")(serve.watch)
-app.add_typer(demos.app, name="demos")
-app.command("ablate")(ablate.ablate)
-app.command("bench")(bench.bench)
-app.command("doctor")(doctor.doctor)
+class Command(NamedTuple):
+    """Where a command or group of the top level is."""
+
+    section: str
+    """Heading above it in the help; empty for an older spelling."""
+    module: str
+    """Module of ``echelon_cli.commands``."""
+    function: str = "app"
+    """Its function; ``app`` is the group."""
+
+
+LEARN, WATCH, MANAGE, SIMULATE, MACHINE = "Train and evaluate", "Watch and play", "Manage", "Simulate", "This machine"
+
+COMMANDS: dict[str, Command] = {
+    "train": Command(LEARN, "train", "train"),
+    "eval": Command(LEARN, "evaluate", "evaluate"),
+    "sweep": Command(LEARN, "sweep"),
+    "ablate": Command(LEARN, "ablate", "ablate"),
+    "queue": Command(LEARN, "queue"),
+    "demos": Command(LEARN, "demos"),
+    "dash": Command(WATCH, "dash", "dash"),
+    "watch": Command(WATCH, "serve", "watch"),
+    "play": Command(WATCH, "play", "play"),
+    "serve": Command(WATCH, "serve", "serve"),
+    "replay": Command(WATCH, "replay"),
+    "runs": Command(MANAGE, "runs"),
+    "policy": Command(MANAGE, "policy"),
+    "arena": Command(MANAGE, "arena"),
+    "config": Command(MANAGE, "config"),
+    "sim": Command(SIMULATE, "sim", "sim"),
+    "world": Command(SIMULATE, "world"),
+    "doctor": Command(MACHINE, "doctor", "doctor"),
+    "bench": Command(MACHINE, "bench", "bench"),
+    "docs": Command(MACHINE, "docs", "docs"),
+    "jobs": Command("", "jobs", "jobs"),
+    "stop": Command("", "stop", "stop"),
+    "wait": Command("", "wait", "wait"),
+    "logs": Command("", "logs", "logs"),
+    "rm": Command("", "rm", "rm"),
+    "heat": Command("", "heat", "heat"),
+    "export": Command("", "export", "export"),
+    "push": Command("", "hub", "push"),
+    "pull": Command("", "hub", "pull"),
+}
+"""The top level, in the order of the help."""
 
 
 def _show_version(requested: bool) -> None:
@@ -103,7 +87,6 @@ def _show_version(requested: bool) -> None:
         raise typer.Exit(output.DONE)
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
@@ -115,14 +98,73 @@ def _options(
     pass
 
 
+class Root(Sections):
+    """The top level, with its commands in the order of ``COMMANDS``."""
+
+    order = tuple(COMMANDS)
+
+
+def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """Return the app with these commands; only their modules are imported."""
+    found = typer.Typer(
+        name="echelon",
+        cls=Root,
+        help="Multi-agent reinforcement learning for mech combat in a destructible voxel world: train, evaluate, "
+        "watch.",
+        epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 stopped, 5 crashed. "
+        f"Runs are stored in ./runs, or in $ECHELON_HOME. {HELP_ALL} shows every option of a command.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    found.callback()(_options)
+    for name in names:
+        section, module, function = COMMANDS[name]
+        target = getattr(import_module(f"echelon_cli.commands.{module}"), function)
+        if isinstance(target, typer.Typer):
+            found.add_typer(target, name=name, rich_help_panel=section)
+        else:
+            found.command(name, rich_help_panel=section, hidden=not section)(target)
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    """Return ``app``, the app with all commands."""
+    if name == "app":
+        return application()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def narrowed(words: Sequence[str]) -> typer.Typer:
+    """Return the app with the named command only: building the options of all takes most of a short command's time.
+
+    Help and unknown names need all of them.
+    """
+    name = next((word for word in words if not word.startswith("-")), "")
+    return application((name,) if name in COMMANDS else COMMANDS)
+
+
+def completed_words() -> list[str]:
+    """Return the words before the one that a shell completes; empty without completion."""
+    line = next((text for name in COMPLETED_WORDS if (text := os.environ.get(name))), "")
+    return line.split(" ")[1:-1] if COMPLETION in os.environ else []
+
+
 def run(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code; print a failure as one line."""
-    arguments = [word for word in argv if word != DEBUG_FLAG]
-    as_json, debug, message = "--json" in arguments, len(arguments) < len(argv), ""
+    words, notices = spellings.current([word for word in argv if word != DEBUG_FLAG])
+    as_json, debug, message = "--json" in words, DEBUG_FLAG in argv, ""
+    for notice in [] if as_json else notices:
+        output.show_notice(notice)
     try:
-        return app(arguments, prog_name="echelon", standalone_mode=False) or output.DONE
+        if HELP_ALL in words:
+            command, asked = get_command(narrowed(words)), [word if word != HELP_ALL else "--help" for word in words]
+            describe_all(command)
+            return command.main(asked, prog_name="echelon", standalone_mode=False) or output.DONE
+        return narrowed(words or completed_words())(words, prog_name="echelon", standalone_mode=False) or output.DONE
     except typer.TyperException as error:
-        output.show_error(error.format_message(), code=output.USAGE, as_json=as_json)
+        output.show_error(usage_text(error.format_message(), words), code=output.USAGE, as_json=as_json)
         return error.exit_code
     except typer.Abort as error:
         failure, code = error, output.FAILED
@@ -138,18 +180,8 @@ def run(argv: Sequence[str]) -> int:
     if debug:
         output.show_traceback(failure)
         return code
-    output.show_error(message or _text_of(failure) or "aborted", code=code, as_json=as_json)
+    output.show_error(message or error_text(failure) or "aborted", code=code, as_json=as_json)
     return code
-
-
-def _text_of(failure: Exception) -> str:
-    """Return the text of a failure; one that the system names begins with the file and ends with what helps."""
-    if not isinstance(failure, OSError) or failure.errno is None or failure.filename is None:
-        return str(failure)
-    advice = ADVICE.get(failure.errno, "")
-    return (
-        f"{os.fsdecode(failure.filename)!r}: {(failure.strerror or 'system error').lower()}{advice and '; ' + advice}"
-    )
 
 
 def _code_of(failure: Exception) -> int:

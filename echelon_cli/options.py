@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from collections.abc import Callable
+from typing import Annotated, Literal, get_args
 
 import typer
 
-from echelon.config import Fairness
+CHOICES: dict[str, tuple[str, ...]] = {
+    "chart": ("wins", "return", "speed", "gradient", "losses", "kl", "entropy", "explained", "imitation"),
+    "class": ("scout", "light", "medium", "heavy"),
+    "metric": ("win_rate", "sampled_win_rate", "hp_margin", "mean_return"),
+    "pilot": ("baseline", "legacy", "trivial", "easy", "medium", "hard", "expert"),
+    "mirror": ("tensorboard", "wandb", "trackio"),
+    "pruning": ("halving", "asha", "none"),
+    "scene": (
+        "sim-5v5", "sim-10v10", "sim-20v20", "sim-100v100", "sim-blind", "rays", "observation", "reset", "maps",
+        "compile", "gym-vec", "update", "train", "chunk", "crowded", "league-scripted", "league-4", "league-20",
+        "league-opponents", "league-history", "dash-first", "dash-live", "dash-four", "dash-long", "server-load",
+        "scaling", "scaling-train",
+    ),
+    "sampler": ("random", "sobol", "grid", "tpe", "cma"),
+    "scheme": ("round-robin", "skill"),
+}  # fmt: skip
+"""Names of the library that a shell completes, repeated here because completions have no time to import it."""
+
+MapKind = Literal["any", "path"]
+"""The same of ``echelon.config.Fairness``."""
 
 
 def complete_runs(incomplete: str) -> list[str]:
@@ -25,6 +45,13 @@ def complete_policies(incomplete: str) -> list[str]:
 
     names = (champion.NAME, *(f"heuristic:{level}" for level in get_args(PilotSkill)))
     return [*(name for name in names if name.startswith(incomplete)), *complete_runs(incomplete)]
+
+
+def complete_networks(incomplete: str) -> list[str]:
+    """Return the champion and the runs that start with ``incomplete``."""
+    from echelon import champion
+
+    return [*one_of(champion.NAME)(incomplete), *complete_runs(incomplete)]
 
 
 def complete_presets(incomplete: str) -> list[str]:
@@ -46,12 +73,123 @@ def complete_keys(incomplete: str) -> list[str]:
     return [f"{key}=" for key in default_values() if key.startswith(incomplete)]
 
 
+def complete_devices(incomplete: str) -> list[str]:
+    """Return the devices of this machine that start with ``incomplete``."""
+    from echelon.jobs.usage import gpu_count
+
+    gpus = gpu_count()
+    names = ("auto", "cpu", *(("cuda",) if gpus else ()), *(f"cuda:{number}" for number in range(gpus)))
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_filter(incomplete: str) -> list[str]:
+    """Return the queries that complete the last term of ``incomplete``: saved filters, fields, and values of some."""
+    from echelon_cli.query_terms import complete_term
+
+    *before, term = incomplete.split(" ")
+    return [" ".join((*before, found)) for found in complete_term(term, is_first=not before)]
+
+
+def complete_labels(field: str) -> Callable[[str], list[str]]:
+    """Return the completion of a label: ``group`` or ``tag``."""
+
+    def complete(incomplete: str) -> list[str]:
+        from echelon_cli.query_terms import FIELD_VALUES
+
+        return one_of(*sorted(FIELD_VALUES[field]()))(incomplete)
+
+    return complete
+
+
+def one_of(*names: str) -> Callable[[str], list[str]]:
+    """Return the completion of an option that takes one of ``names``."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+
+
+DEVICE_PRESETS = "quickstart, with a GPU gpu"
+"""Preset of a training run where none is named."""
+
+TrainedPresetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        help=f"Named configuration to start from; default: {DEVICE_PRESETS}.",
+        autocompletion=complete_presets,
+    ),
+]
+
+GamePresetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        help="Preset whose game is played; default: the first policy's game, without one quickstart's.",
+        autocompletion=complete_presets,
+    ),
+]
+
+DeviceOption = Annotated[
+    str,
+    typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.", autocompletion=complete_devices),
+]
+
+ThreadsOption = Annotated[int, typer.Option("--threads", min=0, help="Threads per process; 0 uses every core.")]
+
+PacksOption = Annotated[
+    int | None, typer.Option("--packs", min=1, help="Packs of five mechs per team; default: the game's.")
+]
+
 MapsOption = Annotated[
-    Fairness | None,
-    typer.Option("--maps", help="Maps with the zone anywhere (any), or with equal path costs for both teams (path)."),
+    MapKind | None,
+    typer.Option(
+        "--maps",
+        help="Maps with the zone anywhere (any) or equal path costs for both teams (path); default: the game's.",
+    ),
 ]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+NotifyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--notify",
+        metavar="URL",
+        help="Report end, failure and alerts to a webhook, ntfy or Slack; may be repeated; also ECHELON_NOTIFY.",
+    ),
+]
+
+MirrorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mirror",
+        metavar="NAME[=TARGET]",
+        help="Show the curves live in tensorboard (=folder), wandb or trackio (=project); may be repeated.",
+        autocompletion=one_of(*CHOICES["mirror"]),
+    ),
+]
+
+
+def complete_launchers(incomplete: str) -> list[str]:
+    """Return the launchers that start with ``incomplete``."""
+    from echelon.jobs.launchers import ENGINES
+
+    return [name for name in ENGINES if name.startswith(incomplete)]
+
+
+LauncherOption = Annotated[
+    str | None,
+    typer.Option(
+        "--launcher",
+        metavar="NAME[:KEY=VALUE,...]",
+        help="Start the work on hosts of a cluster: ray or slurm with options, such as slurm:partition=gpu,time=240.",
+        autocompletion=complete_launchers,
+    ),
+]
+
+QueueFlag = Annotated[
+    bool, typer.Option("--queue", help="Append the job to the queue, which starts it when its device is free.")
+]
 
 RunArgument = Annotated[
     str,
@@ -62,23 +200,41 @@ RunArgument = Annotated[
 
 RunsArgument = Annotated[
     list[str],
-    typer.Argument(metavar="RUN...", help="Ids, parts of ids, folders.", autocompletion=complete_runs),
+    typer.Argument(metavar="RUN", help="Ids, parts of ids, folders, or latest.", autocompletion=complete_runs),
+]
+
+PolicyArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN|CHECKPOINT|ENTRY|champion",
+        help="A run (its best checkpoint, else its newest), a checkpoint or policy folder, a league entry or champion.",
+        autocompletion=complete_networks,
+        show_default=False,
+    ),
 ]
 
 FilterOption = Annotated[
     str | None,
-    typer.Option("--filter", metavar="QUERY", help="Show only matches, such as 'state:running wins>50% or age<2h'."),
+    typer.Option(
+        "--filter",
+        metavar="QUERY",
+        help="Only runs that match, such as 'state:running wins>50% or age<2h'; default: all.",
+        autocompletion=complete_filter,
+    ),
 ]
 
 PresetOption = Annotated[
     str | None,
     typer.Option(
-        "--preset", metavar="NAME", help="Named configuration to start from.", autocompletion=complete_presets
+        "--preset",
+        metavar="NAME",
+        help="Named configuration to start from; default: quickstart.",
+        autocompletion=complete_presets,
     ),
 ]
 
 ConfigOption = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="TOML file that overrides the preset.")
+    str | None, typer.Option("--config", metavar="FILE", help="TOML file of values that override the preset's.")
 ]
 
 SetOption = Annotated[
@@ -86,7 +242,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Override one value, such as ppo.lr=1e-4; may be repeated.",
+        help="Override a value (ppo.lr=1e-4); may be repeated.",
         autocompletion=complete_keys,
     ),
 ]

@@ -46,6 +46,7 @@ COUNT_UNITS = ((1e4, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (math.inf, 1e9,
 """(limit, divisor, suffix): numbers below the limit are divided and get the suffix."""
 
 STATE_STYLES = {
+    "queued": "cyan",
     "starting": "cyan",
     "running": "green",
     "stalled": "yellow",
@@ -213,6 +214,19 @@ def show_error(message: str, *, code: int, as_json: bool = False) -> None:
     print(f"error: {visible(line)}", file=sys.stderr, flush=True)
 
 
+def show_notice(message: str) -> None:
+    """Print a notice as one line on standard error."""
+    print(f"notice: {visible(message)}", file=sys.stderr, flush=True)
+
+
+def notify(title: str, message: str) -> None:
+    """Ring the bell of the terminal and show its notification; without a terminal nothing is written."""
+    if sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb"):
+        from echelon_cli.terminal_alert import terminal_sequence
+
+        print(terminal_sequence(title, message, os.environ), end="", flush=True)
+
+
 def show_traceback(failure: BaseException) -> None:
     """Print the traceback of a failure on standard error."""
     for part in traceback.format_exception(failure):
@@ -256,6 +270,22 @@ def count(value: float) -> str:
 def percent(value: float) -> str:
     """Return a fraction as whole percent, ``-`` for NaN."""
     return f"{value:.0%}" if math.isfinite(value) else "-"
+
+
+def interval(low: float, high: float) -> str:
+    """Return a confidence interval of fractions in percent, such as ``87-100``; ``-`` where it is unknown."""
+    return f"{100 * low:.0f}-{100 * high:.0f}" if math.isfinite(low) and math.isfinite(high) else "-"
+
+
+def rate(value: float, low: float, high: float) -> str:
+    """Return a win rate with its 95 % interval in percent, such as ``96% (87-100)``; ``-`` for NaN."""
+    bounds = interval(low, high)
+    return percent(value) if bounds == "-" else f"{percent(value)} ({bounds})"
+
+
+def age(created: float, now: float) -> str:
+    """Return the time since a run was created, both [s since the epoch]; ``-`` where its time is unknown."""
+    return duration(now - created) if created > 0 else "-"
 
 
 def figure(value: float) -> str:

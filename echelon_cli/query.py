@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
+from echelon.runs import RunPaths, runs_home
 from echelon_cli.listing import RunRow
 
 Test = Callable[[RunRow, float], bool]
@@ -92,12 +98,18 @@ FIELDS: dict[str, TextField | NumberField] = {
     "preset": TextField(text=lambda row: row.preset, example="preset:quick"),
     "device": TextField(text=lambda row: row.device, example="device:cuda"),
     "opponent": TextField(text=lambda row: row.opponent, example="opponent:medium"),
+    "group": TextField(text=lambda row: row.group, example="group:baseline"),
+    "tag": TextField(text=lambda row: " ".join(row.tags), example="tag:paper"),
+    "notes": TextField(text=lambda row: row.notes, example="notes:diverged"),
     "status": TextField(text=lambda row: row.status, example="status:disk"),
     "wins": NumberField(
         value=lambda row, now: row.win_rate, read=read_fraction, expected="a fraction", example="wins>50%"
     ),
     "eval": NumberField(
         value=lambda row, now: row.eval_rate, read=read_fraction, expected="a fraction", example="eval>=60%"
+    ),
+    "ladder": NumberField(
+        value=lambda row, now: row.ladder, read=read_fraction, expected="a fraction", example="ladder>70%"
     ),
     "progress": NumberField(
         value=lambda row, now: row.progress, read=read_fraction, expected="a fraction", example="progress<90%"
@@ -124,8 +136,21 @@ FIELDS: dict[str, TextField | NumberField] = {
 }
 """The fields of a query by name."""
 
-FIELD_ALIASES = {"name": "run", "id": "run", "steps/s": "speed", "elo": "rating", "note": "status"}
+FIELD_ALIASES = {
+    "training": "wins",
+    "evaluation": "eval",
+    "interval": "eval",
+    "against": "opponent",
+    "name": "run",
+    "id": "run",
+    "steps/s": "speed",
+    "elo": "rating",
+    "note": "status",
+}
 """Further names of fields: columns of the run list that are called otherwise, and earlier names."""
+
+SAVED = "@"
+"""First character of the name of a saved filter."""
 
 OPERATORS = ("and", "or", "not")
 
@@ -133,7 +158,7 @@ VALUE = r"""\"[^"]*\"?|'[^']*'?|(?!(?:and|or|not)(?:[\s()|&]|$))[^\s()|&]+"""
 TOKEN = re.compile(
     r"""(?P<space>\s+)|(?P<open>\()|(?P<close>\))|(?P<or>\|+)|(?P<and>&+)|(?P<not>[!-])|"""
     r"""(?P<quote>"[^"]*"?|'[^']*'?)|"""
-    rf"""(?P<name>[a-z][\w/]*)\s*(?P<sign>>=|<=|!=|==|=|>|<|:)\s*(?P<value>{VALUE})?|"""
+    rf"""(?P<name>[a-z][\w/.]*)\s*(?P<sign>>=|<=|!=|==|=|>|<|:)\s*(?P<value>{VALUE})?|"""
     r"""(?P<word>[^\s()|&<>="]+)|(?P<stray>.)""",
     re.IGNORECASE | re.DOTALL,
 )
@@ -169,11 +194,42 @@ def parse(text: str) -> Query:
 
 
 def read_query(text: str) -> Query:
-    """Return a query; raise ``QueryError`` naming the problem if any part of it cannot be parsed."""
+    """Return a query; raise ``QueryError`` naming the problem if any part of it cannot be parsed.
+
+    ``@NAME`` is the saved filter of that name.
+    """
+    text = expanded(text, runs_home())
     query = parse(text)
     if query.problem:
         raise QueryError(f"query {' '.join(text.split())!r}: {query.problem}")
     return query
+
+
+def expanded(text: str, home: Path) -> str:
+    """Return the query that ``@NAME`` stands for, other text as it is; ``QueryError`` where no such filter is saved."""
+    from echelon.jobs.labels import saved_filters
+
+    if not text.startswith(SAVED):
+        return text
+    found = saved_filters(home)
+    if text[1:] not in found:
+        raise QueryError(f"filter {text!r} is not saved, expected one of {', '.join(found) or 'none yet'}")
+    return found[text[1:]]
+
+
+def sorted_by(rows: Sequence[RunRow], name: str, now: float) -> list[RunRow]:
+    """Return rows sorted by a field, numbers from the largest, text from A; ``QueryError`` for an unknown field."""
+    queried = FIELDS.get(FIELD_ALIASES.get(name.lower(), name.lower()))
+    if queried is None:
+        near = get_close_matches(name, FIELDS, n=1)
+        raise QueryError(
+            f"--sort is {name!r}, expected one of {', '.join(FIELDS)}" + (f"; try {near[0]}" if near else "")
+        )
+    if isinstance(queried, TextField):
+        return sorted(rows, key=queried.text)
+    values = [queried.value(row, now) for row in rows]
+    order = sorted(range(len(rows)), key=lambda i: -values[i] if math.isfinite(values[i]) else math.inf)
+    return [rows[i] for i in order]
 
 
 def _all_of(tests: Iterable[Test]) -> Test:
@@ -315,7 +371,7 @@ class _Parser:
 
     def _field(self, name: str, sign: str, value: str, whole: str) -> Test | None:
         """Parse a comparison: field, sign and value."""
-        queried = FIELDS.get(FIELD_ALIASES.get(name.lower(), name.lower()))
+        queried = FIELDS.get(FIELD_ALIASES.get(name.lower(), name.lower())) or config_field(name, sign, value)
         if queried is None:
             return self._unknown(name, sign, whole)
         if value[:1] in ("'", '"'):
@@ -335,11 +391,62 @@ class _Parser:
 
     def _unknown(self, name: str, sign: str, whole: str) -> Test | None:
         """Report an unknown field; ``name:text`` is searched as text."""
-        self.problems.append(f"unknown field {name!r}, expected one of {', '.join(FIELDS)}; quote it to search as text")
+        from echelon.jobs.config_layers import default_values, did_you_mean
+
+        near = did_you_mean(name, (*FIELDS, *default_values()))
+        expected = near or f", expected one of {', '.join(FIELDS)}"
+        self.problems.append(f"unknown field {name!r}{expected}; quote it to search as text")
         if sign not in (":", "="):
             return None
         self.hints.append("")
         return _contains(whole) if self.keep_ambiguous else None
+
+
+def config_field(name: str, sign: str, value: str) -> TextField | NumberField | None:
+    """Return the field of a configuration key such as ``ppo.lr``: a number where the comparison asks for one."""
+    from echelon.jobs.config_layers import default_values
+
+    if name not in default_values():
+        return None
+    is_number = sign in (">", ">=", "<", "<=") or (sign != ":" and read_count(value) is not None)
+    if is_number:
+        return NumberField(
+            value=lambda row, now: _number(config_of(row.root).get(name)),
+            read=read_count,
+            expected="a number",
+            example=f"{name}>1e-4",
+        )
+    return TextField(text=lambda row: str(config_of(row.root).get(name, "")), example=f"{name}:text")
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def config_of(root: Path) -> Mapping[str, Any]:
+    """Return the flat configuration of a run; empty where it cannot be read. It is read again when it changed."""
+    paths = RunPaths(root)
+    stamps = [_stamp(path) for path in (paths.spec, paths.extension)]
+    return _config(root, tuple(stamps))
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        state = os.stat(path)
+    except OSError:
+        return 0, 0
+    return state.st_mtime_ns, state.st_size
+
+
+@lru_cache(maxsize=4096)
+def _config(root: Path, stamps: tuple[tuple[int, int], ...]) -> Mapping[str, Any]:
+    from echelon.jobs.config_layers import flatten
+    from echelon.jobs.spec import read_spec
+
+    try:
+        return flatten(read_spec(RunPaths(root)).config)
+    except (ValueError, OSError):
+        return {}
 
 
 def _text_test(queried: TextField, sign: str, value: str) -> Test:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from echelon.runs import command
 from echelon_cli import output
 
 REASONS = {"zone_control": "zone held", "elimination": "elimination", "time_up": "time up"}
@@ -148,7 +149,7 @@ def _show_closing(found: dict[str, Any]) -> None:
     if found["run"]:
         folder = {str(Path(row["replay"]).parent) for row in found["rows"] if row["replay"]}
         output.print_line(
-            f"{found['replays']} replays in {', '.join(folder) or found['run']}; echelon watch {found['run']}"
+            f"{found['replays']} replays in {', '.join(folder) or found['run']}; {command('watch', found['run'])}"
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
+from echelon.runs import command
 from echelon_cli import output
 
 TRACE = 5e-5
@@ -67,7 +68,7 @@ def show_measurements(found: dict[str, Any]) -> None:
     ]
     output.show_table(columns, walks, right=columns[1:])
     output.print_line()
-    output.print_line(f"draw it: echelon world show {found['file'] or found['seed']}", style="dim")
+    output.print_line(f"draw it: {command('world', 'show', found['file'] or found['seed'])}", style="dim")
 
 
 STATISTICS: tuple[tuple[str, Callable[[dict[str, Any]], float | None], bool], ...] = (

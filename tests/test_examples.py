@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -15,16 +17,32 @@ PROGRAMS = {
     "custom_reward.py": ("--steps", "5"),
     "own_loop.py": ("--seconds", "0", "--battles", "2", "--rollout", "8"),
     "custom_policy.py": ("--steps", "300", "--num-envs", "2"),
+    "cleanrl_ppo.py": ("--total-timesteps", "200", "--num-envs", "10", "--num-steps", "16", "--eval-seeds", "1"),
+    **dict.fromkeys(
+        ("sb3_ppo.py", "torchrl_ppo.py", "rllib_ppo.py", "pufferlib_ppo.py"),
+        ("--steps", "300", "--battles", "2", "--rollout", "16", "--eval-seeds", "1"),
+    ),
 }
+NEEDED = {
+    "sb3_ppo.py": "stable_baselines3",
+    "torchrl_ppo.py": "torchrl",
+    "rllib_ppo.py": "ray",
+    "pufferlib_ppo.py": "pufferlib",
+}
+"""Libraries of examples; the last two are in no environment of the tests (`just door`)."""
 EXPECTED = {
     "play.py": "winner: ",
     "custom_reward.py": "staying cool",
     "own_loop.py": "agent-steps",
     "custom_policy.py": "updates",
+    **dict.fromkeys(
+        ("cleanrl_ppo.py", "sb3_ppo.py", "torchrl_ppo.py", "rllib_ppo.py", "pufferlib_ppo.py"), "against trivial:"
+    ),
     "train.py": "against medium:",
     "league.sh": "medium",
 }
 LIMIT_S = 300
+TOUR = ROOT / "examples" / "tour.ipynb"
 
 
 def run(name: str, *arguments: str, folder: Path, **environment: str) -> str:
@@ -47,6 +65,8 @@ SHORTEST = "custom_reward.py"
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n != SHORTEST)) for n in PROGRAMS])
 def test_example_runs(name, tmp_path):
+    if name in NEEDED and importlib.util.find_spec(NEEDED[name]) is None:
+        pytest.skip(f"{NEEDED[name]} is not installed")
     assert EXPECTED[name] in run(name, *PROGRAMS[name], folder=tmp_path)
 
 
@@ -65,6 +85,19 @@ def test_example_league_runs(tmp_path):
         "league.sh", "0.02", "0.02", "0.02", *small, *league, folder=tmp_path, ECHELON_HOME=str(tmp_path), SEEDS="1"
     )
     assert EXPECTED["league.sh"] in printed
+
+
+@pytest.mark.long
+def test_notebook_tour_runs_and_has_no_outputs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    cells = [c for c in json.loads(TOUR.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    names: dict[str, object] = {}
+    for cell in cells:
+        exec(compile("".join(cell["source"]), TOUR.name, "exec"), names)
+    printed = capsys.readouterr().out
+    assert "completed" in printed and "against champion: " in printed and "agent-steps" in printed
+    assert names["match"].title
 
 
 def test_every_example_is_tested():

@@ -37,6 +37,7 @@ def test_run_id_contains_time_preset_and_two_words(rng):
 def test_list_runs_newest_first_without_other_folders():
     assert list_runs() == []
     old, new = make_run("20260101-000000-a-calm-fox"), make_run("20260201-000000-a-calm-fox")
+    make_run("--all")  # "echelon runs stop --all" would be another command
     (runs_home() / "notes").mkdir()
     assert list_runs() == [new, old]
 
@@ -61,7 +62,7 @@ def test_list_runs_unreadable_home_raises_error(monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(os, "listdir", closed)
-    with pytest.raises(ValueError, match="runs' cannot be read: Permission denied; try another ECHELON_HOME"):
+    with pytest.raises(ValueError, match="runs' cannot be read: permission denied; try another ECHELON_HOME"):
         list_runs()
 
 

@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from echelon.files import MAX_HOLES
 from echelon.state_files import (
     MAX_DEPTH,
     MAX_STATE_BYTES,
@@ -26,6 +27,39 @@ def test_open_regular_rejects_pipe_and_folder_without_blocking(tmp_path):
             open_regular(path)
     with pytest.raises(FileNotFoundError):
         open_regular(tmp_path / "missing")
+
+
+def test_open_regular_rejects_large_holes(tmp_path):
+    """A terabyte of zeros that takes no disk space was read for hours."""
+    path, far = tmp_path / "sparse", 1 << 40
+    for at in (0, far):
+        with open(path, "wb") as file:
+            file.write(b"x" * 10)
+            file.truncate(far)
+            file.seek(at)
+            file.write(b"y")
+        with pytest.raises(IrregularFileError, match="has more than 256 MiB of holes"):
+            open_regular(path)
+    os.truncate(path, MAX_HOLES)
+    with open_regular(path) as file:
+        assert file.read(2) == b"x" * 2, "read from its start"
+
+
+def test_open_regular_accepts_large_files_without_holes(tmp_path, monkeypatch):
+    path = tmp_path / "stored"
+    path.write_bytes(bytes(1 << 16))
+    monkeypatch.setattr("echelon.files.MAX_HOLES", 1 << 12)
+    with open_regular(path) as file:
+        assert file.read() == bytes(1 << 16)
+
+    def unsupported(*_: int) -> int:
+        raise OSError(22, "Invalid argument")
+
+    with open(path, "ab") as file:
+        file.truncate(1 << 18)
+    monkeypatch.setattr(os, "lseek", lambda handle, at, how: unsupported() if how != os.SEEK_SET else 0)
+    with open_regular(path) as file:
+        assert file.read(1) == b"\0", "where the system cannot tell"
 
 
 def test_read_bounded_returns_at_most_the_limit(tmp_path):

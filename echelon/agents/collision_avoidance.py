@@ -10,11 +10,10 @@ import warp as wp
 from echelon.agents.levels import JetUse, Skill, StuckRecovery
 from echelon.agents.memory import Assignment, Avoidance, MovementPlan, Perception
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
-from echelon.agents.tracks import recall
+from echelon.agents.tracks import recall_entry, recalled_entry
 from echelon.nav.waypoints import unit2
-from echelon.sim.arsenal import CHASSIS
 from echelon.sim.geometry import boxes_overlap, cos_sin
-from echelon.sim.kernels.motion import world_free
+from echelon.sim.kernels.motion import WIDEST_HALF, world_free
 from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.state import Episode, Mechs, World
 from echelon.sim.tables import Rules
@@ -36,8 +35,6 @@ OTHER_SIDE_S = wp.constant(3.5)
 """Time for which a pilot stays on that other side without meeting the obstacle, enough to regain the loss [s]."""
 CLEARANCE = wp.constant(1.5)
 """Gap that pilots keep to friends [vox]."""
-WIDEST_HALF = wp.constant(max(max(spec.size[:2]) for spec in CHASSIS) / 2.0)
-"""Half width of the widest chassis [vox]."""
 MAX_NEAR = wp.constant(12)
 NearMechs = wp.types.matrix(shape=(12, 5), dtype=wp.float32)
 """Known mechs near a pilot, one a row: position [vox], class at CLASS_AT, and relation at RELATION_AT, ABSENT after the
@@ -89,16 +86,24 @@ def near_mechs(
     n = int(0)
     p = mechs.pos[e, m]
     limit = rules.chassis[mechs.chassis[e, m]].half[0] + WIDEST_HALF + reach
+    team = mechs.team[e, m]
+    entry = recalled_entry(skill, mechs, perception, e, m, now)
     for j in range(mechs.alive.shape[1]):
         if j == m or n == MAX_NEAR:
             continue
+        friend = mechs.team[e, j] == team
+        if not friend and entry < 0:
+            continue
         at = mechs.pos[e, j]
+        if not friend:
+            at = perception.past_pos[e, j, entry]
+        if wp.abs(at[0] - p[0]) >= limit or wp.abs(at[1] - p[1]) >= limit:
+            continue
         relation = wp.where(mechs.alive[e, j] == 1, FRIEND, ABSENT)
-        if mechs.team[e, j] != mechs.team[e, m]:
-            track = recall(skill, mechs, perception, e, m, j, now)
-            at = track.pos
+        if not friend:
+            track = recall_entry(skill, mechs, perception, e, m, j, now, entry)
             relation = wp.where(track.age == 0, HOSTILE, ABSENT)
-        if relation != ABSENT and wp.abs(at[0] - p[0]) < limit and wp.abs(at[1] - p[1]) < limit:
+        if relation != ABSENT:
             found[n, 0] = at[0]
             found[n, 1] = at[1]
             found[n, 2] = at[2]

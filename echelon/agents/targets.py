@@ -4,7 +4,17 @@ import warp as wp
 
 from echelon.agents.levels import FIRST_LEVEL, PaintUse, Skill, TargetChoice
 from echelon.agents.memory import Assignment, PackTargets, Perception, Targets
-from echelon.agents.tracks import FALLEN, PACK, SHUT_DOWN, UNKNOWN, Track, pack_row, recall
+from echelon.agents.tracks import (
+    FALLEN,
+    PACK,
+    SHUT_DOWN,
+    UNKNOWN,
+    Track,
+    pack_row,
+    recall,
+    recall_entry,
+    recalled_entry,
+)
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, ChassisSpec
 from echelon.sim.geometry import arc_tan2, wrap_angle
@@ -219,17 +229,22 @@ def choose_target(
     best_preference = float(-INFINITE)
     chosen = Track()
     chosen.age = UNKNOWN
-    for j in range(mechs.alive.shape[1]):
-        if mechs.alive[e, m] == 0 or mechs.team[e, j] == mechs.team[e, m]:
+    last = wp.where(mechs.alive[e, m] == 1, mechs.alive.shape[1], 0)
+    team = mechs.team[e, m]
+    entry = recalled_entry(skill, mechs, perception, e, m, now)
+    for j in range(last):
+        if mechs.team[e, j] == team:
             continue
-        track = recall(skill, mechs, perception, e, m, j, now)
+        track = recall_entry(skill, mechs, perception, e, m, j, now, entry)
         if track.age < 0:
             continue
         d = wp.length(track.pos - mechs.pos[e, m])
         score = float(0.0)
         if skill.choice >= THREAT:
             score = threat(rules, mechs.pos[e, m], mechs.chassis[e, j], track, zone[e])
-        random = uniform01(seed[e], STREAM_AGENT, tick[e], m, 16 + j)
+        random = float(0.0)
+        if skill.choice == RANDOM:
+            random = uniform01(seed[e], STREAM_AGENT, tick[e], m, 16 + j)
         value = preference(skill, d, track.paint > 0.0, random, score)
         if skill.choice == FOCUS and j == packs.pack_focus[e, row] and d <= FOCUS_RANGE:
             value += FOCUS_BONUS

@@ -10,7 +10,6 @@ import warp as wp
 from echelon.agents.levels import Knowledge, Skill
 from echelon.agents.memory import Perception
 from echelon.config import PACK_SIZE
-from echelon.sim.kernels.sensing import CLEAR
 from echelon.sim.state import Episode, Mechs, Senses
 from echelon.sim.tables import Rules
 
@@ -49,6 +48,41 @@ class Track:
     """Ticks of own pack's paint left, 0 without paint."""
 
 
+@wp.func_native(
+    """
+    const wp::int32* living = &wp::index(alive, e, 0);
+    const wp::int32* side = &wp::index(team, e, 0);
+    const wp::vec3* p = &wp::index(pos, e, 0);
+    const wp::uint8* known = &wp::index(visible, e, m, 0);
+    const wp::uint8* clear = &wp::index(sight, e, m, 0);
+    wp::uint8* look = &wp::index(past_look, e, m, 0, slot);
+    const wp::int32 end = alive.shape[1], own = living[m] == 1 ? side[m] : -1, step = past_look.shape[3];
+    const wp::vec3 at = p[m];
+    for (wp::int32 j = 0; j < end; ++j) {
+        const float x = p[j][0] - at[0], y = p[j][1] - at[1], z = p[j][2] - at[2];
+        const bool perceived = (own >= 0) & (known[j] != 0) & (side[j] != own) & (living[j] == 1);
+        const bool sighted = clear[j] == 1;
+        const bool near = sighted | (wp::sqrt(x * x + y * y + z * z) <= radar);
+        look[j * step] = perceived ? 1 + 2 * near + 4 * sighted : 0;
+    }
+    """
+)
+def look_at_hostiles(
+    alive: wp.array2d(dtype=wp.int32),
+    team: wp.array2d(dtype=wp.int32),
+    pos: wp.array2d(dtype=wp.vec3),
+    visible: wp.array3d(dtype=wp.uint8),
+    sight: wp.array3d(dtype=wp.uint8),
+    e: int,
+    m: int,
+    radar: float,
+    slot: int,
+    past_look: wp.array4d(dtype=wp.uint8),
+):
+    """Set entry ``slot`` of the row of mech m to the bits SEEN, NEAR and SIGHTED of every hostile, 0 for others."""
+    ...
+
+
 @wp.kernel
 def record_perception(
     rules: Rules,
@@ -62,18 +96,10 @@ def record_perception(
     """Record how a mech perceives every hostile in this decision."""
     e, m = wp.tid()
     slot = decision[e] % perception.past_look.shape[3]
-    for j in range(mechs.alive.shape[1]):
-        look = int(0)
-        alive = mechs.alive[e, m] == 1 and mechs.alive[e, j] == 1
-        if alive and mechs.team[e, j] != mechs.team[e, m] and senses.visible[e, m, j] != wp.uint8(0):
-            look = SEEN
-            clear = senses.sight[e, m, j] == CLEAR
-            radar = rules.radar * senses.quality[e, m] * sensor_range[mechs.chassis[e, m]]
-            if clear:
-                look += SIGHTED
-            if clear or wp.length(mechs.pos[e, j] - mechs.pos[e, m]) <= radar:
-                look += NEAR
-        perception_out.past_look[e, m, j, slot] = wp.uint8(look)
+    radar = rules.radar * senses.quality[e, m] * sensor_range[mechs.chassis[e, m]]
+    look_at_hostiles(
+        mechs.alive, mechs.team, mechs.pos, senses.visible, senses.sight, e, m, radar, slot, perception_out.past_look
+    )
 
 
 @wp.kernel
@@ -140,17 +166,33 @@ def paint_left(mechs: Mechs, e: int, m: int, body: wp.vec3, marks: int) -> float
 
 
 @wp.func
+def recalled_entry(skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, now: int) -> int:
+    """Return the entry of the rings with what the pilot of mech m perceived last, -1 if its history is shorter."""
+    then = now - skill.delay
+    if then < perception.watch_since[e, pack_row(mechs, perception, e, m)]:
+        return -1
+    return then % perception.past_pos.shape[2]
+
+
+@wp.func
 def recall(skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, j: int, now: int) -> Track:
     """Return what the pilot of mech m knows of hostile j, by the knowledge, memory and reaction delay of its level."""
+    return recall_entry(skill, mechs, perception, e, m, j, now, recalled_entry(skill, mechs, perception, e, m, now))
+
+
+@wp.func
+def recall_entry(
+    skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, j: int, now: int, slot: int
+) -> Track:
+    """Return what ``recall`` does, with the entry of the rings that ``recalled_entry`` has returned."""
     track = Track()
     track.age = UNKNOWN
+    if slot < 0:
+        return track
     depth = perception.past_pos.shape[2]
     then = now - skill.delay
     half = perception.watch_since.shape[1] / 2
     own = pack_row(mechs, perception, e, m)
-    if then < perception.watch_since[e, own]:
-        return track
-    slot = then % depth
     if (perception.past_marks[e, j, slot] & DEAD) != 0:
         return track
     look = int(perception.past_look[e, m, j, slot])

@@ -12,7 +12,7 @@ from echelon.agents.levels import MissileUse, PaintUse, Skill
 from echelon.agents.memory import Assignment, Perception, Targets
 from echelon.agents.steering import aim_error
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
-from echelon.agents.tracks import PACK, SHUT_DOWN, recall
+from echelon.agents.tracks import PACK, SHUT_DOWN, SIGHTED, recall, recalled_entry
 from echelon.sim.arsenal import WEAPONS, Chassis, Guidance
 from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, unit3, wrap_angle
 from echelon.sim.kernels.fire import in_arc, muzzle_height
@@ -170,8 +170,12 @@ def any_target_in_arc(
 ) -> bool:
     """Return whether any hostile in sight is in the range and arc of a hitscan weapon."""
     cs = cos_sin(mechs.yaw[e, m])
+    entry = recalled_entry(skill, mechs, perception, e, m, now)
+    if entry < 0:
+        return False
     for j in range(mechs.team.shape[1]):
-        if mechs.team[e, j] != mechs.team[e, m]:
+        sighted = (int(perception.past_look[e, m, j, entry]) & SIGHTED) != 0
+        if sighted and mechs.team[e, j] != mechs.team[e, m]:
             track = recall(skill, mechs, perception, e, m, j, now)
             delta = track.pos - mechs.pos[e, m]
             in_range = track.sees == 1 and wp.length(delta) <= rules.weapons[w].range_vox

@@ -27,6 +27,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "conservatism": (0.0, 3.0),
     "keep_top": (1, 10**6),
     "min_games": (0, 10**6),
+    "hosts": (1, 10_000),
 }
 """Minimum and maximum of each field."""
 
@@ -75,6 +76,10 @@ class ArenaConfig:
     """Minimum games before an entry can retire."""
     age_idle: bool = False
     """Increase the rating deviation of idle entries."""
+    launcher: str = ""
+    """Launcher with its options, on whose hosts the matches are played; empty plays them here."""
+    hosts: int = 1
+    """Shards into which a launcher's matches are divided."""
 
     def __post_init__(self) -> None:
         require(self.scheme in SCHEMES, "arena.scheme", self.scheme, f"one of: {', '.join(SCHEMES)}")

@@ -169,7 +169,7 @@ class MatchSession:
     record: frozenset[int] = frozenset()
     """Numbers of the matches to record."""
     policy_columns: bool = False
-    """Whether replays contain observations, actions and rewards."""
+    """Whether replays contain contacts and rewards besides actions."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """Additional entries of the replay headers."""
     policy_runner: PolicyRunner | None = None
@@ -186,6 +186,6 @@ class MatchSession:
     replays: dict[int, Path] = field(default_factory=dict)
     """Replay file by match number, of the recorded matches that reached their end."""
     recording_errors: list[str] = field(default_factory=list)
-    """Why matches were not recorded, one line for each batch that was given up."""
+    """Why matches were not recorded, one line for each aborted batch."""
     hp_at_limit: dict[int, tuple[float, float]] = field(default_factory=dict)
     """Hit points of blue and red by match number, of matches that ``max_decisions`` ended."""

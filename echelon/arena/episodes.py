@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +38,19 @@ class EpisodeRecord:
     """Mechs that took part ``[M]``; the other slots were empty."""
 
 
+COLUMNS = ("seed", "length", "winner", "reason", "hp", "score", "return", "terms", "alive", "present")
+"""Arrays ``done_<name>`` of the last finished episode of each environment."""
+
+
 def finished_episodes(batch: Batch, ended: NDArray[np.intp], learner_team: NDArray[np.int64]) -> list[EpisodeRecord]:
     """Return the last finished episode of each environment in ``ended``; ``learner_team [E]`` as in the record."""
-    names = ("seed", "length", "winner", "reason", "hp", "score", "return", "terms", "alive", "present")
-    columns: dict[str, NDArray[Any]] = {name: batch.numpy(f"done_{name}")[ended].copy() for name in names}
+    return episode_records({name: batch.numpy(f"done_{name}")[ended].copy() for name in COLUMNS}, ended, learner_team)
+
+
+def episode_records(
+    columns: Mapping[str, NDArray[Any]], envs: NDArray[np.intp], learner_team: NDArray[np.int64]
+) -> list[EpisodeRecord]:
+    """Return the episodes of ``columns``, each ``[K, ...]``, that environments ``envs [K]`` finished."""
     return [
         EpisodeRecord(
             env=int(env),
@@ -56,5 +66,5 @@ def finished_episodes(batch: Batch, ended: NDArray[np.intp], learner_team: NDArr
             deaths=(columns["alive"][i] == 0) & (columns["present"][i] == 1),
             present=columns["present"][i] == 1,
         )
-        for i, env in enumerate(ended)
+        for i, env in enumerate(envs)
     ]

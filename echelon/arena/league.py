@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from echelon.arena import matchmaking
-from echelon.arena.entries import KINDS, commander_name, entry_id_of
+from echelon.arena.entries import HUMAN_ID, KINDS, commander_name, entry_id_of
 from echelon.arena.glicko2 import DEFAULT_CONSERVATISM, GameResult, Glicko2Config, Glicko2Rating, rate
-from echelon.files import write_output
+from echelon.files import reason_of, write_output
 from echelon.state_files import parse_json, read_bounded
 
 __all__ = ["SCHEMA_VERSION", "GameResult", "Glicko2Config", "Glicko2Rating", "League", "LeagueEntry", "utc_now"]
@@ -162,6 +162,12 @@ class League:
         meta = {"level": level, "label": level}
         initial = Glicko2Rating(self.glicko2.rating, self.glicko2.rd, self.glicko2.vol)
         return self.entries.setdefault(entry_id, LeagueEntry(entry_id, "", "heuristic", rating=initial, meta=meta))
+
+    def add_human(self) -> LeagueEntry:
+        """Return the entry of human pilots, added where missing."""
+        initial = Glicko2Rating(self.glicko2.rating, self.glicko2.rd, self.glicko2.vol)
+        entry = LeagueEntry(HUMAN_ID, "", "human", rating=initial, meta={"label": HUMAN_ID})
+        return self.entries.setdefault(HUMAN_ID, entry)
 
     def check_signature(self, signature: Mapping[str, Any] | None) -> None:
         """Raise ``ValueError`` naming the differences from the league's environment signature."""
@@ -312,7 +318,7 @@ class League:
         except FileNotFoundError:
             raise ValueError(f"league file {str(path)!r} does not exist") from None
         except (OSError, ValueError) as error:
-            raise ValueError(f"league file {str(path)!r} cannot be read: {error}") from None
+            raise ValueError(f"league file {str(path)!r} cannot be read: {reason_of(error)}") from None
         if not isinstance(row, dict):
             raise ValueError(f"league file {str(path)!r} holds no league, expected the output of: echelon arena export")
         try:

@@ -20,6 +20,7 @@ from echelon.arena import match_statistics as statistics
 from echelon.arena.contest import BLUE, DRAW, FORFEIT, RED, MatchPlan, MatchResult, MatchSession, Pairing
 from echelon.arena.episodes import finished_episodes
 from echelon.env.engine import Engine
+from echelon.files import reason_of
 from echelon.gen.bank import MapBank, build_bank_for
 from echelon.replay.record import MatchInfo, Recorder
 
@@ -199,6 +200,7 @@ class _MatchLoop:
         if self.session.policy_runner is not None:
             seats = {e: (pairing, self.plan.sides(pairing)) for e, pairing in starting.items()}
             self.session.policy_runner.start_matches(self.engine, seats)
+        self.engine.clear(mask)
         self.engine.reset(mask=mask)
         self._running |= starting
 
@@ -265,7 +267,7 @@ def _recorder(plan: MatchPlan, engine: Engine, wave: Sequence[Pairing], session:
         stem = "-".join(filter(None, re.split(r"[^\w.]+", f"{blue.name} {red.name}")))
         name = f"{session.prefix}m{pairing.number:05d}-s{pairing.seed}-{stem}"
         matches.append(MatchInfo(name=name, teams=(blue, red), about=session.about))
-    policy = "acts" if session.policy_columns else "none"
+    policy = "acts" if session.policy_columns else "actions"
     return Recorder(engine, range(len(wave)), session.folder, matches, policy=policy)
 
 
@@ -277,7 +279,7 @@ def _record(recorder: Recorder | None, session: MatchSession, action: Callable[[
         action(recorder)
     except OSError as error:
         names = ", ".join(path.name for path in recorder.paths)
-        session.recording_errors.append(f"matches could not be recorded: {error.strerror or error} ({names})")
+        session.recording_errors.append(f"matches could not be recorded: {reason_of(error)} ({names})")
         recorder.abandon()
         return None
     return recorder

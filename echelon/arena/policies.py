@@ -153,6 +153,17 @@ class GroupedPolicies:
         h, c = self._state(_device_of(policy), width)
         return LSTMState(h[:, row : row + 1, :width].clone(), c[:, row : row + 1, :width].clone())
 
+    def continue_from(self, rows: Sequence[int], state: LSTMState) -> None:
+        """Give assigned rows, which are about to act, a recurrent state ``[1, 1, H]`` in the middle of an episode."""
+        policy = self._policy_of[rows[0]]
+        if policy is None:
+            raise ValueError(f"row {rows[0]} has no policy, expected an assigned row")
+        width, device = policy.lstm_hidden_dim, _device_of(policy)
+        chosen = torch.as_tensor(rows, dtype=torch.long)
+        for part, value in zip(self._state(device, width), state, strict=True):
+            part[:, chosen.to(device), :width] = value.to(device)
+        self._fresh[chosen.to(self.device)] = 0.0
+
     @torch.inference_mode()
     def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the actions ``[N, A]`` of observations ``[N, D]``; unassigned rows keep their previous actions.

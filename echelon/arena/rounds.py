@@ -10,28 +10,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from echelon.arena.batches import Batch, LocalPlayer, Player, Take
 from echelon.arena.config import ArenaConfig
-from echelon.arena.contest import FORFEIT, MatchResult, MatchSession, Pairing
+from echelon.arena.contest import FORFEIT
 from echelon.arena.entries import KINDS
 from echelon.arena.glicko2 import win_probability
 from echelon.arena.league import League
-from echelon.arena.match_runner import play
-from echelon.arena.match_statistics import Cause
 from echelon.arena.matchmaking import Fixture, RoundSpec, fixtures
 from echelon.arena.policies import LRUPolicyCache
-from echelon.arena.policy_runner import GroupedPolicyRunner, PolicyMatchPlan
 from echelon.arena.store import MatchRecord, PeriodResult, RatingPeriod, Store
-from echelon.arena.style import WEAPON_NAMES, sums_of
 from echelon.arena.submit import entry_pilot, league_env_config, load_pilot
 from echelon.arena.workers import SINGLE_PROCESS, CallbackRelay, ProcessGroup, shard
 from echelon.config import EnvConfig
-from echelon.env.referee import WINNERS
+from echelon.files import error_text
 from echelon.sim.backend import default_threads
 
-CAUSES = WEAPON_NAMES | {int(cause): cause.name.lower() for cause in Cause if cause is not Cause.LIVES}
-"""Names of the causes of death by number."""
 PLAYING, RATED = "playing", "rated"
 
 
@@ -69,13 +63,17 @@ def play_rounds(
     folder: Path,
     callbacks: RoundCallbacks,
     process_group: ProcessGroup = SINGLE_PROCESS,
+    player: Player | None = None,
 ) -> bool:
     """Play every round of ``job`` that is not rated yet; return False where a stop was requested before the end.
 
     In a process group every process calls this with its own store; the callbacks of the first receive everything.
+    Without a ``player`` each process plays its matches itself.
     """
     env = league_env_config(store)
     cache = LRUPolicyCache(config.cache)
+    threads = config.threads or max(1, default_threads() // process_group.size)
+    player = player or LocalPlayer(folder=folder, cache=cache, device=config.device, threads=threads)
     done = process_group.broadcast({period.round for period in store.periods(job) if period.closed})
     for number in range(1, config.rounds + 1):
         if number in done:
@@ -87,7 +85,7 @@ def play_rounds(
         )
         period = process_group.broadcast(opened)
         assert period is not None, "the first process opened it"
-        if not _RoundRunner(store, period, config, env, cache, folder, callbacks, process_group).run():
+        if not _RoundRunner(store, period, config, env, cache, player, callbacks, process_group).run():
             return False
     return True
 
@@ -113,12 +111,12 @@ class _RoundRunner:
         config: ArenaConfig,
         env: EnvConfig,
         cache: LRUPolicyCache,
-        folder: Path,
+        player: Player,
         callbacks: RoundCallbacks,
         process_group: ProcessGroup,
     ) -> None:
         self.store, self.period, self.config, self.env = store, period, config, env
-        self.cache, self.folder, self.callbacks = cache, folder, callbacks
+        self.cache, self.player, self.callbacks = cache, player, callbacks
         self.process_group, self.relay = process_group, CallbackRelay(process_group, callbacks)
         self.league = store.league()
         self.pilots = {i: entry_pilot(entry) for i, entry in self.league.entries.items()}
@@ -178,90 +176,57 @@ class _RoundRunner:
         broken: dict[str, str] = {}
         for name in sorted({i for f in matches for i in (f.blue, f.red) if not self.pilots[i].level}):
             try:
-                self.cache.put(name, self._load(name).policy)
+                loaded = load_pilot(self.pilots[name], self.player.device, self.league.env_signature)
+                self.cache.put(name, loaded.policy)
             except (ValueError, OSError) as error:
-                broken[name] = str(error)
-                self.relay.call("on_warning", f"{self.pilots[name].label} is excluded from this round: {error}")
+                broken[name] = error_text(error)
+                self.relay.call("on_warning", f"{self.pilots[name].label} is excluded from this round: {broken[name]}")
         for f in matches:
             if note := "; ".join(broken[i] for i in (f.blue, f.red) if i in broken):
                 self.store.record(self.period, f.number, MatchRecord(winner="", reason="void", note=note))
         return [f for f in matches if f.blue not in broken and f.red not in broken]
 
-    def _load(self, name: str) -> Any:
-        return load_pilot(self.pilots[name], self.config.device, self.league.env_signature)
-
-    def _play(
-        self, matches: Sequence[Fixture], record: frozenset[int], take: Callable[[MatchResult, PolicyMatchPlan], None]
-    ) -> bool:
+    def _play(self, matches: Sequence[Fixture], record: frozenset[int], take: Take, *, repeated: bool = False) -> bool:
         """Play matches, pass each result to ``take`` and store replay paths; return False where it was stopped."""
         if not matches:
             return True
-        seats = {f.number: (f.blue, f.red) for f in matches}
-        plan = PolicyMatchPlan(env=self.env, pilots=self.pilots, seats=seats, weapon_prob=self.config.weapon_prob)
-        config, callbacks = self.config, self.callbacks
-        threads = config.threads or max(1, default_threads() // self.process_group.size)
-        prefix, about = f"r{self.period.round:03d}-", {"run": self.period.job}
-        policy_runner = GroupedPolicyRunner(
-            plan=plan,
-            load=lambda pilot: self._load(pilot.id),
-            cache=self.cache,
-            deterministic=config.deterministic,
-            threads=threads,
-        )
-        session = MatchSession(
-            envs=config.envs,
-            device=config.device,
-            threads=threads,
-            folder=self.folder,
-            prefix=prefix,
+        batch = Batch(
+            env=self.env,
+            signature=self.league.env_signature,
+            config=self.config,
+            pilots=self.pilots,
+            fixtures=matches,
             record=record,
-            about=about,
-            policy_runner=policy_runner,
-            on_status=callbacks.on_status,
-            should_stop=callbacks.should_stop,
+            repeated=repeated,
+            job=self.period.job,
+            round=self.period.round,
         )
-        with policy_runner:
-            for result in play(plan, [Pairing(f.number, f.seed, False) for f in matches], session):
-                take(result, plan)
-        for error in session.recording_errors:
-            self.relay.call("on_warning", error)
-        for number, path in session.replays.items():
+        played = self.player(batch, take, self.callbacks.on_status, self.callbacks.should_stop)
+        for warning in played.warnings:
+            self.relay.call("on_warning", warning)
+        seats = {f.number: (f.blue, f.red) for f in matches}
+        for number, path in played.replays.items():
             if number in self.differing:
                 path.unlink(missing_ok=True)
             else:
-                self._store_replay(number, path, plan)
-        return not session.stopped
+                self._store_replay(number, path, seats[number])
+        return not played.stopped
 
-    def _store_replay(self, number: int, path: Path, plan: PolicyMatchPlan) -> None:
+    def _store_replay(self, number: int, path: Path, seats: tuple[str, str]) -> None:
         self.store.set_replay(self.period, number, f"{path.parent.name}/{path.name}")
         row = self.store.read(
             "SELECT winner, seed FROM matches WHERE period = ? AND number = ?", (self.period.id, number)
         )[0]
-        blue, red = (plan.team(name).name for name in plan.seats[number])
+        blue, red = (self.pilots[name].label for name in seats)
         self.relay.call("on_replay", path, blue, red, row["winner"] or "", row["seed"])
 
-    def _store_result(self, result: MatchResult, plan: PolicyMatchPlan) -> None:
+    def _store_result(self, number: int, record: MatchRecord) -> None:
         """Store the result of a match."""
-        record, number = result.record, result.pairing.number
-        note = ""
-        if record.reason == FORFEIT:
-            losers = [name for side, name in enumerate(plan.seats[number]) if record.winner != side]
-            names = " and ".join(plan.team(name).name for name in losers)
-            note = f"{names} gave actions that are not finite, after {record.length} decisions"
-            self.relay.call("on_warning", f"match {number}: {note}")
-        dt = self.env.dt_act
-        match_record = MatchRecord(
-            winner=WINNERS[record.winner],
-            reason=record.reason,
-            note=note,
-            hp=record.hp,
-            score=record.zone_score,
-            seconds=record.length * dt,
-            styles=(sums_of(result.statistics, 0, CAUSES, dt), sums_of(result.statistics, 1, CAUSES, dt)),
-        )
-        self.store.record(self.period, number, match_record)
-        if self.process_group.rank == 0:
-            self._report(PLAYING)
+        if self.store.record(self.period, number, record):
+            if record.reason == FORFEIT:
+                self.relay.call("on_warning", f"match {number}: {record.note}")
+            if self.process_group.rank == 0:
+                self._report(PLAYING)
 
     def _upsets(self) -> list[tuple[Fixture, str]]:
         """Return the most surprising matches without a replay, with their winners."""
@@ -284,9 +249,8 @@ class _RoundRunner:
         """Play matches again to record their replays; return False where it was stopped before the end."""
         expected = {fixture.number: winner for fixture, winner in upsets}
 
-        def check(result: MatchResult, plan: PolicyMatchPlan) -> None:
-            number = result.pairing.number
-            if WINNERS[result.record.winner] != expected[number]:
+        def check(number: int, record: MatchRecord) -> None:
+            if record.winner != expected[number]:
                 self.differing.add(number)
                 self.relay.call(
                     "on_warning", f"match {number} ended differently when it was played again for its replay"
@@ -295,4 +259,4 @@ class _RoundRunner:
         report = self.callbacks.on_status
         self.callbacks = replace(self.callbacks, on_status=lambda text: report(f"recording upsets: {text}"))
         matches = self._playable([fixture for fixture, _ in upsets])
-        return self._play(matches, frozenset(f.number for f in matches), check)
+        return self._play(matches, frozenset(f.number for f in matches), check, repeated=True)

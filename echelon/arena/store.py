@@ -24,7 +24,8 @@ from echelon.state_files import require_utf8
 __all__ = ["MatchRecord", "PeriodResult", "RatingPeriod", "Store", "StoreError", "league_path"]
 
 FILE_NAME = "league.db"
-PLANNED, PLAYED, VOID = "planned", "played", "void"
+PLANNED, PLAYED, VOID, UNRATED = "planned", "played", "void", "unrated"
+"""States of a match; one that is ``unrated`` has a result that counts neither for ratings nor between entries."""
 BLUE_SCORE = {"blue": 1.0, "red": 0.0, "draw": 0.5}
 """Score of blue by winner."""
 
@@ -163,19 +164,23 @@ class Store(Database):
         rows = self.read("SELECT count(*) FROM matches WHERE period = ? AND state = 'planned'", (period.id,))
         return int(rows[0][0])
 
-    def record(self, period: RatingPeriod, number: int, played: MatchRecord) -> bool:
-        """Store the result of a match; return False, without a change, where it has one already."""
+    def record(self, period: RatingPeriod, number: int, played: MatchRecord, *, rated: bool = True) -> bool:
+        """Store the result of a match, which counts if it is ``rated``.
+
+        Return False, without a change, where it has one already.
+        """
         if played.winner and played.winner not in BLUE_SCORE:
             raise ValueError(f"winner is {played.winner!r}, expected one of: {', '.join(BLUE_SCORE)}")
         # a remark may name a file whose name is no UTF-8; the match counts all the same
         note = played.note.encode(errors="backslashreplace").decode()
+        state = VOID if not played.winner else PLAYED if rated else UNRATED
         with self.writing() as db:
             row = db.execute(
                 "UPDATE matches SET state = ?, winner = ?, reason = ?, note = ?, hp_blue = ?, hp_red = ?, "
                 "score_blue = ?, score_red = ?, seconds = ?, played_at = ? "
                 "WHERE period = ? AND number = ? AND state = 'planned' "
                 "AND EXISTS (SELECT 1 FROM periods WHERE id = period AND sequence IS NULL) RETURNING blue, red",
-                (PLAYED if played.winner else VOID, played.winner or None, played.reason, note, *played.hp,
+                (state, played.winner or None, played.reason, note, *played.hp,
                  *played.score, played.seconds, utc_now(), period.id, number),
             ).fetchone()  # fmt: skip
             for entry, style in zip(row or (), played.styles, strict=False):

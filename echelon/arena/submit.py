@@ -18,9 +18,9 @@ from echelon.arena.league import LeagueEntry
 from echelon.arena.policy_runner import Pilot
 from echelon.arena.store import Store
 from echelon.config import EnvConfig, Fairness, with_fairness
-from echelon.config.validation import validated
 from echelon.env import layout
 from echelon.rl.weights import LoadedPolicy, find_checkpoint, load_policy, version_of
+from echelon.validation import validated
 
 SIGNATURE = ("obs_layout", "num_packs", "comm_dim", "dt_sim", "decision_repeat", "nav_mode")
 """Environment fields a policy depends on, besides the widths of observation and action."""
@@ -97,17 +97,10 @@ def display_name(path: Path, meta: dict[str, Any]) -> str:
 
 
 def _validated_env(values: Any, origin: str) -> EnvConfig:
-    from pydantic import ValidationError
-
     try:
         return validated(EnvConfig, values)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        message = first["msg"].removeprefix("Value error, ")
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(
-            f"environment configuration {origin} is invalid in this version: {f'{where}: ' * bool(where)}{message}"
-        ) from None
+    except ValueError as error:
+        raise ValueError(f"environment configuration {origin} is invalid in this version: {error}") from None
 
 
 def league_env_config(store: Store, initial: EnvConfig | None = None) -> EnvConfig:

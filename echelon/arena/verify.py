@@ -8,24 +8,19 @@ columns to be within ``TOLERANCES``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.config import EnvConfig
-from echelon.env.engine import Engine
-from echelon.gen.bank import build_bank
-from echelon.replay.codec import world_hash
+from echelon.arena.reconstruct import load_nearest_state, open_match, play_step, recorded_steps
+from echelon.replay.codec import ReplayError
+from echelon.replay.extra_records import read_state, state_heads
 from echelon.replay.reader import Chunk, Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import MechFlag
-from echelon.replay.writer import world_payload
-from echelon.sim.arsenal import mechanics_of
-from echelon.version import SIM_VERSION
 
 TOLERANCES: Mapping[str, float] = {
     "tick": 0.0, "x": 1.0, "y": 1.0, "z": 1.0, "hp": 5.0, "leg_hp": 5.0, "heat": 5.0, "stability": 10.0,
@@ -35,10 +30,8 @@ EDITS, BASE = "edits", "base"
 """Tables of map changes, in this chunk and before it."""
 DATED_EDITS = [2, 1]
 """First schema version whose edits contain their tick."""
-ACTION = "action"
-"""Frame column with the recorded actions."""
-MAX_SEEDS = {"seed": 2**31 - 1, "map_seed": 2**63 - 1}
-"""Largest seed of an episode and of a map."""
+STATE = "state"
+"""Field of a differing STATE record."""
 NOT_SIMULATED = ("value",)
 """Columns that are not computed by the simulator."""
 
@@ -50,7 +43,7 @@ class Divergence:
     chunk: int
     tick: int
     field: str
-    """A frame column, a table and its column, ``length`` or ``hash``."""
+    """A frame column, a table and its column, a STATE record and its array, ``length`` or ``hash``."""
     mech: str = ""
     recorded: float = 0.0
     played: float = 0.0
@@ -74,101 +67,29 @@ class VerifyResult:
 def verify(path: Path, *, tolerant: bool = False, device: str = "cpu") -> VerifyResult:
     """Replay the actions of the match at ``path`` and compare; ``ValueError`` where that is not possible."""
     with Replay(path) as recorded, TemporaryDirectory(prefix="echelon-verify-") as folder:
-        if "insight" not in recorded.header:
-            raise ValueError(
-                f"replay {path.name!r} has no actions, expected policy columns; record them with: sim --insight"
-            )
         again = replay_actions(recorded, Path(folder), device)
         with Replay(again) as played:
             return compare(recorded, played, tolerant=tolerant)
 
 
-def config_from_header(header: Mapping[str, Any]) -> EnvConfig:
-    """Return the environment configuration of a replay header, which stores differences from the default."""
-    cfg: Any = EnvConfig()
-    for key, value in header["config"].items():
-        cfg = _with(cfg, key.split("."), value, key)
-    return cfg
-
-
-def _with(part: Any, names: list[str], value: Any, key: str) -> Any:
-    if not is_dataclass(part) or names[0] not in asdict(part):  # type: ignore[arg-type]
-        raise ValueError(f"replay config key {key!r} is unknown, expected a field of this version")
-    old = getattr(part, names[0])
-    if len(names) > 1:
-        return replace(part, **{names[0]: _with(old, names[1:], value, key)})  # type: ignore[type-var]
-    return replace(part, **{names[0]: tuple(value) if isinstance(old, tuple) else value})  # type: ignore[type-var]
-
-
 def replay_actions(recorded: Replay, folder: Path, device: str) -> Path:
     """Simulate the recorded actions and return the path of the new recording."""
     header = recorded.header
-    cfg = config_from_header(header)
-    _check_configuration(recorded, cfg)
-    bank = build_bank(
-        cfg.world, [int(header["map_seed"])], num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox
-    )
-    engine = Engine(cfg, 1, bank, device=device, autoreset=False, changes=[header.get("changes", {})])
+    engine = open_match(recorded, device=device)
     try:
-        engine.batch.set("forced_seed", np.array([header["seed"]], np.int32))
-        engine.batch.set("forced_slot", np.zeros(1, np.int32))
-        engine.batch.disable_mechanics([mechanics_of(header.get("without", ()))])
-        packs = {mech["pack"] for mech in header["roster"] if mech["team"] == 0 and mech["present"]}
-        engine.batch.set("packs", np.array([max(1, len(packs))], np.int32))
-        engine.reset()
-        _check_start(recorded, engine)
+        first, _ = load_nearest_state(recorded, engine, 0, earliest=True)
         match = MatchInfo(name="again", map_seed=int(header["map_seed"]))
-        recorder = Recorder(engine, [0], folder, [match], policy="acts")
+        recorder = Recorder(engine, [0], folder, [match], policy="acts" if "insight" in header else "actions")
         recorder.begin()
-        spec = next(column for column in header["columns"] if column["name"] == ACTION)
-        for number in range(len(recorded.chunks)):
-            actions = recorded.chunk(number).frames[ACTION][1:].astype(np.float32) * np.float32(spec["scale"])
-            for row in actions:
-                engine.batch.set("actions", row.reshape(1, header["mechs"], int(spec["k"])))
-                engine.step()
-                recorder.after_step()
+        for step in recorded_steps(recorded, first, recorded.ticks):
+            play_step(engine, step)
+            if step.inputs is not None:
+                recorder.add_inputs(step.seats, step.inputs)
+            recorder.after_step()
         (path,) = recorder.finish()
     finally:
         engine.close()
     return path
-
-
-def _check_configuration(recorded: Replay, cfg: EnvConfig) -> None:
-    """Raise ``ValueError`` for a header whose match its own configuration cannot play."""
-    header, name = recorded.header, recorded.path.name
-    actions = len(header["insight"]["actions"])
-    column = next((c for c in header["columns"] if c["name"] == ACTION), {})
-    if (version := header.get("sim_version", 1)) != SIM_VERSION:
-        raise ValueError(
-            f"replay {name!r} was recorded with simulation version {version}, expected {SIM_VERSION}: its actions play "
-            f"another match today; verify it with Echelon {header['echelon']}, which recorded it"
-        )
-    if (column.get("per"), column.get("k")) != ("mech", actions):
-        raise ValueError(f"replay {name!r} has no column of {actions} actions per mech, which its header lists")
-    if header["mechs"] != cfg.num_mechs:
-        raise ValueError(f"replay {name!r} has {header['mechs']} mechs, its configuration {cfg.num_mechs}")
-    largest = cfg.world.size_x, cfg.world.size_y, cfg.world.size_z
-    if any(size > limit for size, limit in zip(header["world"]["size"], largest, strict=True)):
-        raise ValueError(f"replay {name!r} has a map of {header['world']['size']} voxels, its configuration {largest}")
-    for key, limit in MAX_SEEDS.items():
-        if not 0 <= header.get(key, -1) <= limit:
-            raise ValueError(f"replay {name!r} has {key} {header.get(key)}, expected 0 to {limit}")
-
-
-def _check_start(recorded: Replay, engine: Engine) -> None:
-    header = recorded.header
-    if engine.num_mechs != header["mechs"] or engine.action_dim != len(header["insight"]["actions"]):
-        raise ValueError(
-            f"replay {recorded.path.name!r} has {header['mechs']} mechs with {len(header['insight']['actions'])} "
-            f"actions, its configuration {engine.num_mechs} with {engine.action_dim}"
-        )
-    x, y, z = header["world"]["size"]
-    sha256 = world_hash(world_payload(engine.batch.numpy("material")[0][:z, :y, :x]))
-    if sha256 != header["world"]["sha256"]:
-        raise ValueError(
-            f"map of seed {header['map_seed']} has hash {sha256[:12]}, expected {header['world']['sha256'][:12]} as in "
-            f"replay {recorded.path.name!r}: this version generates it differently"
-        )
 
 
 def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> VerifyResult:
@@ -186,10 +107,28 @@ def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> Veri
             break
     if first is None and not tolerant and _map_differs(recorded, played):
         first = Divergence(chunk=len(recorded.chunks) - 1, tick=recorded.ticks, field=EDITS)
-    agreed = number if first is not None else len(recorded.chunks)
+    if first is None and not tolerant:
+        first = _state_divergence(recorded, played)
+    agreed = first.chunk if first is not None else len(recorded.chunks)
     return VerifyResult(
         ok=first is None, mode=mode, chunks=agreed, seconds=recorded.ticks / hz, first=first, largest=largest
     )
+
+
+def _state_divergence(recorded: Replay, played: Replay) -> Divergence | None:
+    """Return the first STATE record that is damaged or has other values than that of the match played again."""
+    again = {head.tick0: head for head in state_heads(played)}
+    for head in state_heads(recorded):
+        chunk = next((n for n, ref in enumerate(recorded.chunks) if head.tick0 <= ref.tick1), 0)
+        try:
+            arrays = read_state(recorded, head).arrays
+            expected = read_state(played, again[head.tick0]).arrays
+        except (ReplayError, KeyError):
+            return Divergence(chunk=chunk, tick=head.tick0, field=STATE)
+        for name in sorted(arrays.keys() | expected.keys()):
+            if name not in arrays or name not in expected or not np.array_equal(arrays[name], expected[name]):
+                return Divergence(chunk=chunk, tick=head.tick0, field=f"{STATE}.{name}")
+    return None
 
 
 def _dates_edits(replay: Replay) -> bool:

@@ -75,14 +75,24 @@ def png(scene: Scene, view: MapView) -> bytes:
     x, y, _ = scene.size
     low, high = PNG_PER_VOXEL
     per_voxel = min(max(PNG_PIXELS // max(x, y), low), high)
+    picture = _fine(view, per_voxel)
+    at_x, at_y = _pixel_centres(scene, x * per_voxel, y * per_voxel)
+    _draw_marks(picture, scene, view.zone, at_x, at_y, 1 / per_voxel)
+    return encode_png(_bytes(picture[::-1]))
+
+
+def plain_pixels(view: MapView, per_voxel: int) -> Pixels:
+    """Return the view without markers, ``uint8 [height, width, 3]`` with ``per_voxel`` pixels per voxel edge."""
+    return _bytes(_fine(view, per_voxel)[::-1])
+
+
+def _fine(view: MapView, per_voxel: int) -> NDArray[np.float64]:
+    """Return colours 0 to 1 with light, shadow and edges, bottom row first."""
     colour = view.colour * _grain(view.height.shape)[..., None]
     fine = np.repeat(np.repeat(colour, per_voxel, axis=0), per_voxel, axis=1)
     if view.lit:
         fine *= (sunlight(view.height, per_voxel) * _edge_light(view.height, per_voxel))[..., None]
-    picture = np.clip(fine, 0.0, 1.0)
-    at_x, at_y = _pixel_centres(scene, x * per_voxel, y * per_voxel)
-    _draw_marks(picture, scene, view.zone, at_x, at_y, 1 / per_voxel)
-    return encode_png(_bytes(picture[::-1]))
+    return np.clip(fine, 0.0, 1.0)
 
 
 def _draw_marks(

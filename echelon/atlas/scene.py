@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.config import ConnectivityConfig, WorldConfig
-from echelon.config.validation import validated
 from echelon.gen.generate import GeneratedMap
 from echelon.replay.reader import Replay, ReplayError
 from echelon.sim.arsenal import CHASSIS, ROSTER
 from echelon.sim.world import MATERIALS
+from echelon.validation import validated
 
 BLUE, RED = 0, 1
 

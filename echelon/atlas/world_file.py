@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from echelon.config import WorldConfig
 from echelon.config.ranges import ENV_RANGES, WORLD_RANGES
@@ -25,6 +25,8 @@ from echelon.replay import codec
 from echelon.replay.schema import WORLD_HEAD, RecordType
 from echelon.replay.writer import world_payload
 from echelon.sim.world import MATERIALS
+from echelon.state_files import IrregularFileError, open_regular
+from echelon.validation import validated
 
 MAGIC = b"\x89ECW\r\n\x1a\n"
 """First bytes of a world file; a transfer in text mode changes them, which is then detected."""
@@ -90,7 +92,7 @@ class WorldFileError(ValueError):
 
 def is_world_file(path: Path) -> bool:
     """Return whether a file starts with the magic of world files."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
@@ -105,19 +107,17 @@ def save_world(path: Path, generated: GeneratedMap) -> None:
 def load_world(path: Path) -> GeneratedMap:
     """Return the map of a world file; raise ``WorldFileError`` for an invalid file."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             if file.read(len(MAGIC)) != MAGIC:
                 raise WorldFileError(f"{path.name!r} is not a world file ({SUFFIX})")
             recipe, offset = _read_record(file, len(MAGIC), RecordType.HEADER)
             payload, _ = _read_record(file, offset, RecordType.WORLD)
         return _rebuild_map(codec.unpack_map(recipe), payload)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise WorldFileError(f"world {path.name!r} cannot be read: {place!r} of its recipe is invalid") from None
     except ValueError as error:
         if isinstance(error, WorldFileError) and path.name in str(error):
             raise
+        raise WorldFileError(f"world {path.name!r} cannot be read: {error}") from None
+    except IrregularFileError as error:
         raise WorldFileError(f"world {path.name!r} cannot be read: {error}") from None
 
 
@@ -131,7 +131,10 @@ def _read_record(file: BinaryIO, offset: int, expected: RecordType) -> tuple[byt
 
 def _rebuild_map(recipe: dict[str, Any], payload: bytes) -> GeneratedMap:
     """Return the map of a recipe and its voxels, after checking their hashes."""
-    parsed = _Recipe.model_validate(recipe)
+    try:
+        parsed = validated(_Recipe, recipe)
+    except ValueError as error:
+        raise WorldFileError(f"its recipe is damaged: {error}") from None
     size_x, size_y, size_z, _ = WORLD_HEAD.unpack_from(payload.ljust(WORLD_HEAD.size, b"\0"))
     world, packs = parsed.generator.world, parsed.generator.num_packs
     if (size_x, size_y, size_z) != (world.size_x, world.size_y, world.size_z):

@@ -6,7 +6,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 Measure = Callable[[], dict[str, Any]]
 """Runs one measurement of a scene and returns its result: ``per_s``, ``unit`` and details."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a scene runs and how large it is."""
+
+    device: str = "cpu"
+    """Warp's name of the device."""
+    envs: int = 0
+    """Environments; 0 takes the number of the scene."""
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the scene runs on the CPU."""
+        return self.device == "cpu"
+
+
+ON_CPU = Setting()

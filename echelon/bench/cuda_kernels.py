@@ -1,12 +1,14 @@
 """Registers, stack, code and parameters of every kernel, compiled for a CUDA architecture on any machine.
 
 Warp's compiler needs neither a GPU nor a driver. ``python -m echelon.bench.cuda_kernels`` compiles every module with
-kernels, one after the other, and prints what the cubins say; cubins are cached by source hash in Warp's kernel cache.
+kernels, one after the other, for the block sizes that its launches have, and prints what the cubins say. They lie in
+Warp's kernel cache under the names by which a process with a GPU looks for them, so that it compiles nothing.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import struct
 import sys
 import time
@@ -19,11 +21,13 @@ from typing import Any
 import warp as wp
 
 import echelon
-from echelon.sim.backend import BLOCK, start_warp
+from echelon.sim.backend import BLOCK, NARROW_BLOCK, start_warp
 
 ARCH = 90
 """CUDA compute capability of H100 and H200."""
 KERNEL_MARK = "\n@wp.kernel"
+NARROW = re.compile(r"^    \w+ = wp\.tid\(\)$", re.MULTILINE)
+"""First statement of a kernel with one thread per environment, or per map, mech or row."""
 ENTRY = "_cuda_kernel_forward"
 """Suffix of a kernel's symbol in a cubin."""
 INFO, INFO_OF, TEXT_OF = ".nv.info", ".nv.info.", ".text."
@@ -56,9 +60,12 @@ class KernelResources:
     """Machine code [B]; an instruction takes 16."""
     parameter_bytes: int
     """Parameters of a launch [B]."""
+    block: int = BLOCK
+    """Threads of a block."""
 
-    def occupancy(self, block: int = BLOCK[False]) -> float:
-        """Return the fraction of a multiprocessor's warps that can be resident with blocks of ``block`` threads."""
+    def occupancy(self, block: int = 0) -> float:
+        """Return the fraction of a multiprocessor's warps that can be resident, with ``block`` threads a block."""
+        block = block or self.block
         warps = -(-block // WARP_THREADS)
         of_warp = -(-self.registers * WARP_THREADS // REGISTER_UNIT) * REGISTER_UNIT
         blocks = min(SM_REGISTERS // of_warp // warps, SM_WARPS // warps, SM_BLOCKS)
@@ -120,6 +127,11 @@ def _name(strings: bytes, at: int) -> str:
     return strings[at : strings.index(b"\0", at)].decode()
 
 
+def block_of(kernel: Any) -> int:
+    """Return the block size of a kernel's launches, which follows from the dimensions of its threads."""
+    return NARROW_BLOCK if NARROW.search(kernel.adj.source) else BLOCK
+
+
 def resources(module: Any, cubin: Cubin) -> tuple[KernelResources, ...]:
     """Return what each kernel of a module needs; ``ValueError`` for one that the cubin lacks."""
     registers, frames, stacks = (cubin.by_symbol(number) for number in (REGISTERS, FRAME_BYTES, STACK_BYTES))
@@ -138,6 +150,7 @@ def resources(module: Any, cubin: Cubin) -> tuple[KernelResources, ...]:
                 stack_bytes=max(frames.get(symbol, 0), stacks.get(symbol, 0)),
                 code_bytes=len(cubin.sections[TEXT_OF + symbol]),
                 parameter_bytes=cubin.parameter_bytes(symbol),
+                block=block_of(kernel),
             )
         )
     return tuple(rows)
@@ -152,11 +165,15 @@ def kernel_modules() -> list[Any]:
 
 
 def compile_module(module: Any, folder: Path | None = None, arch: int = ARCH) -> CompiledModule:
-    """Compile a module into ``folder``, by default Warp's cache, and read its cubin; a cached cubin is only read."""
+    """Compile a module into ``folder``, by default Warp's cache, and read its cubins; cached cubins are only read."""
     began = time.process_time()
-    (path,) = wp.compile_aot_module(module, arch=arch, module_dir=folder, use_ptx=False)
-    cubin = Cubin(Path(path).read_bytes())
-    return CompiledModule(module.name, time.process_time() - began, resources(module, cubin))
+    default, rows = module.options["block_dim"], []
+    for block in sorted({block_of(kernel) for kernel in module.kernels.values()}):
+        module.options["block_dim"] = block
+        (path,) = wp.compile_aot_module(module, arch=arch, module_dir=folder, use_ptx=False)
+        rows += [row for row in resources(module, Cubin(Path(path).read_bytes())) if row.block == block]
+    module.options["block_dim"] = default
+    return CompiledModule(module.name, time.process_time() - began, tuple(sorted(rows, key=lambda row: row.kernel)))
 
 
 def compile_all(names: Sequence[str] = ()) -> Iterator[CompiledModule]:

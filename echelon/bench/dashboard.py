@@ -37,7 +37,7 @@ from echelon.telemetry.preview import sample_updates
 from echelon.telemetry.snapshot import read_snapshot
 
 SIZE = (160, 48)
-RUNS = 200
+RUNS = 300
 UPDATES = 300
 LONG_UPDATES = 500_000
 EVAL_EVERY = 50
@@ -103,11 +103,11 @@ def write_run(home: Path, name: str, updates: int, *, ended: bool) -> RunPaths:
 
 
 class DashboardProcess:
-    """A dashboard process on a pty; ``text`` is its output so far."""
+    """A dashboard process on a pty of some columns and rows; ``text`` is its output so far."""
 
-    def __init__(self, home: Path, *words: str) -> None:
+    def __init__(self, home: Path, *words: str, size: tuple[int, int] = SIZE) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", SIZE[1], SIZE[0], 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.began = time.perf_counter()
         self.text = b""
         self.process = subprocess.Popen(
@@ -152,7 +152,7 @@ class DashboardProcess:
 
 @contextmanager
 def first_paint() -> Iterator[Measure]:
-    """Time from the command to the displayed list of 200 runs, 160x48."""
+    """Time from the command to the displayed list of 300 runs, 160x48."""
     with tempfile.TemporaryDirectory() as folder:
         for number in range(RUNS):
             write_run(Path(folder), f"20260101-{number:06d}-quickstart-calm-fox", UPDATES, ended=True)

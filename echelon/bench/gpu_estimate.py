@@ -24,7 +24,10 @@ from echelon.bench.scenes import battle
 from echelon.config import PACK_SIZE
 from echelon.config.presets import get_preset
 from echelon.env import layout
-from echelon.sim.backend import BLOCK, Launch
+from echelon.sim import step
+from echelon.sim.backend import BLOCK, Launch, Program, in_phase
+from echelon.sim.kernels import motion
+from echelon.sim.state import lanes
 from echelon.sim.structs import OUT
 from echelon.training.vec_env import VectorEnv
 
@@ -36,6 +39,7 @@ SM_THREADS = 2048
 """Threads that a multiprocessor holds at most."""
 MASKS = ("over", "cut")
 """Masks of the launches that run only where an episode ended."""
+DEVICE = "cuda:0"
 CELL_BYTES = 32
 """Bytes that a step of a ray to the next column loads: a sector of the cache."""
 
@@ -94,11 +98,13 @@ class LaunchCost:
     """Time on one core per environment [s]."""
     occupancy: float
     """Fraction of the device's warps that can be resident."""
+    block: int = BLOCK
+    """Threads of a block."""
 
     def seconds(self, gpu: Gpu, envs: int, given: Assumptions) -> tuple[float, str]:
         """Return the time of the launch [s] and what bounds it: bytes, work, thread or launch."""
         grid = self.threads * envs
-        blocks = -(-grid // BLOCK[False])
+        blocks = -(-grid // self.block)
         busy = min(1.0, blocks / gpu.multiprocessors)
         waves = max(1.0, grid / (gpu.multiprocessors * SM_THREADS * self.occupancy))
         rate = gpu.multiprocessors * gpu.lanes * gpu.clock * given.lane_share * busy
@@ -152,13 +158,20 @@ def ray_cells(env: VectorEnv) -> float:
     return 1.0 + float(spans[:, *np.triu_indices(env.mechs, 1)][pairs].mean())
 
 
+def on_cuda(program: Program) -> list[Launch]:
+    """Return a program of the CPU with the launches that move mechs on CUDA."""
+    moves = in_phase("tick.movement", step.MOVES[True])
+    return [launch for one in program for launch in (moves if one.kernel is motion.move else [one])]
+
+
 def measure(num_packs: int, resources: Iterable[KernelResources]) -> StepCost:
     """Return the costs of a step of the scene ``sim-5v5`` or its like, played and timed on one core."""
-    occupancy = {row.kernel: row.occupancy() for row in resources}
+    rows = {row.kernel: row for row in resources}
     envs = MEASURED_ENVS
     with battle(num_packs, envs=envs, observe=True, maps=16) as env:
         engine, batch = env.engine, env.engine.batch
-        program = engine.program("decision")
+        program = on_cuda(engine.program("decision"))
+        lengths = {**batch.lengths, **lanes(DEVICE, env.mechs)}
         seconds: defaultdict[int, list[float]] = defaultdict(list)
         alive, rays, cells = [], [], []
         ticks = engine.cfg.decision_repeat
@@ -186,10 +199,11 @@ def measure(num_packs: int, resources: Iterable[KernelResources]) -> StepCost:
                 LaunchCost(
                     name=launch.kernel.key,
                     phase=launch.phase,
-                    threads=int(np.prod([batch.lengths[letter] for letter in launch.dims if letter != "E"])),
+                    threads=int(np.prod([lengths[letter] for letter in launch.dims if letter != "E"])),
                     bytes=share * (moved.read + moved.written + row_bytes * (launch in writers)),
                     core_s=(mean - idle) / envs,
-                    occupancy=occupancy[launch.kernel.key],
+                    occupancy=rows[launch.kernel.key].occupancy(),
+                    block=launch.block_on(DEVICE),
                 )
             )
         arrays = batch.backend.arrays

@@ -24,7 +24,7 @@ from echelon.arena.policies import GroupedPolicies
 from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
 from echelon.arena.standings import standings
 from echelon.arena.store import MatchRecord, Store
-from echelon.bench import Measure
+from echelon.bench import ON_CPU, Measure, Setting
 from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
 from echelon.env import layout
 from echelon.env.layout import FLAT_OBS_DIM
@@ -33,9 +33,9 @@ from echelon.rl.weights import LoadedPolicy
 from echelon.sim.backend import default_threads
 
 ENVS = 64
-"""Matches played in parallel."""
+"""Matches played in parallel on a CPU."""
 MATCHES = 192
-"""Total number of matches; most start when another ends."""
+"""Total number of matches in ``ENVS`` environments; most start when another ends."""
 MAPS = 4
 MANY = 8
 """Number of distinct opponents that is compared with one."""
@@ -58,20 +58,23 @@ def fresh_policy(seed: int, env: EnvConfig, model: ModelConfig | None = None) ->
     return LoadedPolicy(policy.eval().requires_grad_(False), sizes)
 
 
-def _matches(pilots: list[Pilot]) -> Measure:
+def _matches(pilots: list[Pilot], setting: Setting = ON_CPU) -> Measure:
     """Return a measurement of matches between successive pilots, 5v5, 100x100x20."""
-    env = EnvConfig()
+    env, envs = EnvConfig(), setting.envs or ENVS
+    matches = MATCHES * envs // ENVS
     policies = {pilot.id: fresh_policy(seed, env) for seed, pilot in enumerate(pilots) if not pilot.level}
+    for loaded in policies.values():
+        loaded.policy.to("cpu" if setting.on_cpu else setting.device)
     order = [pilot.id for pilot in pilots]
-    pairs = islice(cycle(zip(order, order[1:] + order[:1], strict=True)), MATCHES)
+    pairs = islice(cycle(zip(order, order[1:] + order[:1], strict=True)), matches)
     plan = PolicyMatchPlan(env=env, pilots={p.id: p for p in pilots}, seats=dict(enumerate(pairs)))
-    pairings = [Pairing(n, match_seed(0, n % MAPS), False) for n in range(MATCHES)]
+    pairings = [Pairing(n, match_seed(0, n % MAPS), False) for n in range(matches)]
 
     def measure() -> dict[str, Any]:
         with GroupedPolicyRunner(
             plan=plan, load=lambda pilot: policies[pilot.id], threads=default_threads()
         ) as policy_runner:
-            session = MatchSession(envs=ENVS, policy_runner=policy_runner)
+            session = MatchSession(envs=envs, device=setting.device, policy_runner=policy_runner)
             results = list(play(plan, pairings, session))
         length = sum(result.record.length for result in results) / len(results) * env.dt_act
         rate = len(results) / session.seconds
@@ -82,15 +85,15 @@ def _matches(pilots: list[Pilot]) -> Measure:
 
 
 @contextmanager
-def scripted() -> Iterator[Measure]:
+def scripted(setting: Setting = ON_CPU) -> Iterator[Measure]:
     """64 parallel matches of medium against hard pilots, 5v5, 100x100x20."""
-    yield _matches([Pilot(id=level, label=level, level=level) for level in ("medium", "hard")])
+    yield _matches([Pilot(id=level, label=level, level=level) for level in ("medium", "hard")], setting)
 
 
 @contextmanager
-def four() -> Iterator[Measure]:
+def four(setting: Setting = ON_CPU) -> Iterator[Measure]:
     """64 parallel matches between 4 policies, 5v5, 100x100x20."""
-    yield _matches([Pilot(id=str(n), label=str(n)) for n in range(4)])
+    yield _matches([Pilot(id=str(n), label=str(n)) for n in range(4)], setting)
 
 
 @contextmanager

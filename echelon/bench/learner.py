@@ -1,6 +1,6 @@
 """Benchmark scenes of training: the update alone, training end to end, and training beside a busy process.
 
-All scenes run the training session of the preset ``quickstart``.
+All scenes run the training session of the preset ``quickstart``, on CUDA that of the preset ``gpu``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Any
 
 import torch
 
-from echelon.bench import Measure
-from echelon.config.presets import quickstart
+from echelon.bench import ON_CPU, Measure, Setting
+from echelon.bench.stopwatch import Stopwatch
+from echelon.config import RunConfig
+from echelon.config.presets import gpu, quickstart
 from echelon.training.rollout import chunk_length
 from echelon.training.session import Session
 
@@ -29,11 +31,23 @@ CHUNK_REPEATS = 8
 BUSY_LOOP = "while True: pass"
 
 
+MAPS = 64
+"""Maps of a session on CUDA: generating the 512 of the preset takes longer than the measurement."""
+
+
+def config_of(setting: Setting) -> RunConfig:
+    """Return the configuration of a session: quickstart on the CPU, gpu on CUDA."""
+    if setting.on_cpu:
+        return replace(quickstart(), num_envs=setting.envs or quickstart().num_envs)
+    return replace(gpu(), device=setting.device, num_envs=setting.envs or gpu().num_envs, bank_maps=MAPS)
+
+
 @contextmanager
-def start_session(threads: int = 0) -> Iterator[Session]:
-    """Return a new quickstart session with reset environments."""
-    with Session(replace(quickstart(), threads=threads)) as session:
-        session.env.set_curriculum(weapon_prob=quickstart().opponents.weapon_prob_start)
+def start_session(threads: int = 0, setting: Setting = ON_CPU) -> Iterator[Session]:
+    """Return a new session with reset environments."""
+    config = config_of(setting)
+    with Session(replace(config, threads=threads)) as session:
+        session.env.set_curriculum(weapon_prob=config.opponents.weapon_prob_start)
         session.collector.reset()
         yield session
 
@@ -41,7 +55,8 @@ def start_session(threads: int = 0) -> Iterator[Session]:
 def learn(session: Session, updates: int) -> dict[str, Any]:
     """Run ``updates`` updates; return learner agent-steps per second and the fraction of time of each phase."""
     steps, seconds = 0, {"env": 0.0, "forward": 0.0, "update": 0.0}
-    began = time.perf_counter()
+    stopwatch = Stopwatch(str(session.device))
+    stopwatch.start()
     for _ in range(updates):
         times = session.collector.collect()
         collected = time.perf_counter()
@@ -51,15 +66,15 @@ def learn(session: Session, updates: int) -> dict[str, Any]:
         seconds["forward"] += times.forward_s
         seconds["update"] += time.perf_counter() - collected
         steps += int(session.buffer.alive.sum())
-    total = time.perf_counter() - began
+    total = stopwatch.stop()
     shares = {f"{name}_share": value / total for name, value in seconds.items()}
     return {"per_s": steps / total, "unit": "learner agent-steps", **shares}
 
 
 @contextmanager
-def train() -> Iterator[Measure]:
+def train(setting: Setting = ON_CPU) -> Iterator[Measure]:
     """Training end to end with quickstart: 5v5, 60x60x20, 64 environments, recurrent suite policy."""
-    with start_session() as session:
+    with start_session(setting=setting) as session:
         learn(session, WARM_UPDATES)
         ppo = session.config.ppo
         settings = {"rollout": ppo.rollout_steps, "minibatches": ppo.num_minibatches, "epochs": ppo.update_epochs}
@@ -67,20 +82,21 @@ def train() -> Iterator[Measure]:
 
 
 @contextmanager
-def update() -> Iterator[Measure]:
+def update(setting: Setting = ON_CPU) -> Iterator[Measure]:
     """The update alone on one rollout of quickstart."""
-    with start_session() as session:
+    with start_session(setting=setting) as session:
         learn(session, 1)
         session.collector.collect()
         session.collector.bootstrap(session.config.ppo.gae_lambda)
         steps = int(session.buffer.alive.sum())
 
         def measure() -> dict[str, Any]:
-            began = time.perf_counter()
+            stopwatch = Stopwatch(setting.device)
+            stopwatch.start()
             for _ in range(MEASURED_UPDATES):
                 session.buffer.gae_computed = True
                 session.trainer.update(session.buffer, session.collector.start_state, session.collector.chunk_states)
-            return {"per_s": MEASURED_UPDATES * steps / (time.perf_counter() - began), "unit": "learner agent-steps"}
+            return {"per_s": MEASURED_UPDATES * steps / stopwatch.stop(), "unit": "learner agent-steps"}
 
         yield measure
 

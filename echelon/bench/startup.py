@@ -16,7 +16,8 @@ from typing import Any
 
 import warp as wp
 
-from echelon.bench import Measure
+from echelon.bench import ON_CPU, Measure, Setting
+from echelon.bench.stopwatch import Stopwatch
 from echelon.config import EnvConfig, WorldConfig
 from echelon.gen.generate import generate
 from echelon.training.vec_env import VectorEnv
@@ -29,16 +30,18 @@ MS = 1e3
 
 
 @contextmanager
-def reset() -> Iterator[Measure]:
+def reset(setting: Setting = ON_CPU) -> Iterator[Measure]:
     """Resets with the first observation, 5v5, 100x100x20, 64 environments from 64 maps."""
-    with VectorEnv(RESET_ENVS, EnvConfig(), learners="both") as env:
+    envs = setting.envs or RESET_ENVS
+    with VectorEnv(envs, EnvConfig(), learners="both", device=setting.device) as env:
 
         def measure() -> dict[str, Any]:
             env.reset()
-            began = time.perf_counter()
+            stopwatch = Stopwatch(setting.device)
+            stopwatch.start()
             for _ in range(MEASURED_RESETS):
                 env.reset()
-            seconds = (time.perf_counter() - began) / (MEASURED_RESETS * RESET_ENVS)
+            seconds = stopwatch.stop() / (MEASURED_RESETS * envs)
             return {"per_s": 1 / seconds, "unit": "resets", "ms_each": MS * seconds}
 
         yield measure

@@ -1,8 +1,8 @@
 """The champion in the box: the best policy so far with its configuration, and one recorded match of it.
 
-``model.safetensors`` and ``manifest.json`` are a policy folder, as ``echelon export --policy`` writes it: wherever a
-policy is named, ``champion`` names this one. It plays in the environment configuration of its manifest, whatever the
-defaults become. ``just champion RUN`` replaces all three files. Nothing heavy is loaded here.
+``model.safetensors`` and ``manifest.json`` are a policy folder, as ``echelon policy export --policy`` writes it:
+wherever a policy is named, ``champion`` names this one. It plays in the environment configuration of its manifest,
+whatever the defaults become. ``just champion RUN`` replaces all three files. Nothing heavy is loaded here.
 """
 
 from __future__ import annotations

@@ -257,6 +257,9 @@ class RunConfig:
     """Limit of updates; 0 sets no limit."""
     max_episodes: int = 0
     """Limit of finished episodes; 0 sets no limit."""
+    pause_steps: int = 0
+    """Learner agent-steps after which training is evaluated, saved and stopped, to be resumed with another value;
+    schedules ignore it; 0 never pauses."""
     profile_updates: int = 0
     """Updates that are profiled into a trace in the run folder, after warm-up; 0 disables profiling."""
     save_every: int = 50

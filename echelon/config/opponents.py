@@ -298,7 +298,7 @@ class EvalConfig:
     record_seeds: int = 1
     """Seeds of a scheduled evaluation whose matches are recorded, from both sides; 0 disables recording."""
     record_policy: bool = True
-    """Record contacts, actions, value estimates and rewards of the policy with these matches."""
+    """Record contacts, value estimates and rewards of the policy with these matches, besides actions."""
     heat_cells: int = 16
     """Cells per edge of the heat maps stored with an evaluation; 0 stores none."""
 

@@ -294,5 +294,6 @@ RUN_RANGES = {
     **dict.fromkeys(("max_minutes", "max_updates", "max_episodes"), LIMIT),
     **dict.fromkeys(("threads", "profile_updates", "keep_replays", "bank_refresh_every", "bank_refresh_maps"), LIMIT),
     "keep_checkpoints": (2, 10**9),
+    "pause_steps": (0, 10**12),
     "total_steps": (1, 10**12),
 }

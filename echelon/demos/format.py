@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import ValidationError
 
 from echelon.actions import QUANTISATION_LEVELS
 from echelon.config import EnvConfig
 from echelon.config.ranges import STRICT, require
-from echelon.config.validation import validated
+from echelon.files import reason_of
 from echelon.state_files import parse_json, read_bounded
+from echelon.validation import validated
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -179,8 +179,8 @@ class Manifest:
         """Return the configuration of the environment; ``ValueError`` where this version cannot read it."""
         try:
             return validated(EnvConfig, self.config)
-        except ValidationError as error:
-            raise ValueError(f"demonstrations do not describe their environment: {error.errors()[0]['msg']}") from None
+        except ValueError as error:
+            raise ValueError(f"demonstrations do not describe their environment: {error}") from None
 
     def request(self) -> dict[str, Any]:
         """Return what was asked for: equal requests record equal data."""
@@ -198,13 +198,11 @@ def read_manifest(folder: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{str(folder)!r} has no {MANIFEST}, expected a recording of demonstrations") from None
     except (OSError, ValueError) as error:
-        raise ValueError(f"{MANIFEST} of {str(folder)!r} cannot be read: {error}") from None
+        raise ValueError(f"{MANIFEST} of {str(folder)!r} cannot be read: {reason_of(error)}") from None
     try:
         return validated(Manifest, values)
-    except (ValidationError, RecursionError) as error:
-        details = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else {"loc": (), "msg": ""}
-        where, message = ".".join(map(str, details["loc"])), str(details["msg"]).removeprefix("Value error, ")
-        raise ValueError(f"{MANIFEST} of {str(folder)!r} is damaged: {f'{where} ' * bool(where)}{message}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{MANIFEST} of {str(folder)!r} is damaged: {error}") from None
 
 
 def bytes_per_row(obs_dim: int, action_dim: int, obs_dtype: str) -> int:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from echelon.actions import action_dim, action_names
 from echelon.config import EnvConfig
 from echelon.env import display, layout, navigation_assist, referee, reward, suite_allocation
+from echelon.env.match_state import clear_match_state, save_match_state
 from echelon.env.observe import acoustics, program, telemetry_map
 from echelon.nav.waypoints import install_flow_fields
 from echelon.sim import step
@@ -28,6 +29,8 @@ from echelon.sim.state import TRACKS, Field
 MECH = "EM"
 OPPONENT_BUFFERS = {"row_of": "opponent_row_of", "obs": "opponent_obs", "obs_row": "first_row"}
 """Arrays that replace the learners' for the observations of opponents' policies."""
+RECORDED_PROGRAMS = ("decision", "after_pilots", "tick", "end_step", "frame")
+"""Programs that recording changes."""
 
 FIELDS: dict[str, Field] = {
     "actions": Field(wp.float32, "EMA", "action vectors"),
@@ -86,13 +89,19 @@ class Engine:
         if cfg.nav_mode != "off" or layout.version_tail(cfg.obs_layout, cfg.obs_version):
             install_flow_fields(self.batch)
         self._pilots = list(pilots(self)) if pilots else []
+        self.own_fields = frozenset(self.batch.fields)
+        """Names of the arrays per environment that the engine and its pilots declare; callers may add further ones."""
         self._runners: dict[str, Runner] = {}
         self.programs: dict[str, Callable[[], Program]] = {
             "decision": self.decision,
             "pilots": lambda: in_phase("pilots", self._pilots),
             "after_pilots": self.after_pilots,
+            "begin_step": self.begin_step,
+            "tick": self._tick,
+            "end_step": self.end_step,
             "reset": lambda: [*self.reset_program("every"), *self.observe_program("every")],
             "reset_chosen": lambda: [*self.reset_program("chosen"), *self.observe_program("every")],
+            "renew": lambda: [*self.reset_program("chosen"), *self.observe_program("chosen")],
             "observe": lambda: self.observe_program("every"),
             "frame": lambda: self._frame,
         }
@@ -133,14 +142,23 @@ class Engine:
 
     def after_pilots(self) -> list[Launch]:
         """Return the program of an environment step whose scripted pilots have acted."""
-        final = []
-        if self.cfg.truncation_bootstraps:
-            final = self.observe_program("cut", obs="final_obs", obs_row="first_row")
+        ticks = (launch for _ in range(self.cfg.decision_repeat) for launch in self._tick())
+        return [*self.begin_step(), *ticks, *self.end_step()]
+
+    def begin_step(self) -> list[Launch]:
+        """Return the program that begins an environment step, before its ticks, from the actions."""
         return [
             *step.read_actions(),
             *reward.start_launches(),
             *in_phase("assist", self._navigation_assist()),
-            *(launch for _ in range(self.cfg.decision_repeat) for launch in self._tick()),
+        ]
+
+    def end_step(self) -> list[Launch]:
+        """Return the program that ends an environment step, after its ticks."""
+        final = []
+        if self.cfg.truncation_bootstraps:
+            final = self.observe_program("cut", obs="final_obs", obs_row="first_row")
+        return [
             *in_phase("referee", [Launch(referee.update_outcome, "E"), Launch(referee.set_done_flags, MECH)]),
             *reward.reward_launches(),
             *in_phase("referee", [Launch(referee.accumulate_returns, MECH)]),
@@ -156,7 +174,8 @@ class Engine:
         return [Launch(navigation_assist.blend_navigation, MECH, {"route_share": share})] if share else []
 
     def _tick(self) -> list[Launch]:
-        tick = step.tick(recorded=self._keeps_journal, landing=self.cfg.physics.landing)
+        spread = self.batch.device != "cpu"
+        tick = step.tick(recorded=self._keeps_journal, landing=self.cfg.physics.landing, spread=spread)
         return telemetry_map.with_damage_marks(tick) if self._has_telemetry else tick
 
     def reset_program(self, fresh: str) -> list[Launch]:
@@ -191,7 +210,7 @@ class Engine:
         """
         self._frame, self._keeps_journal = frame, bool(envs)
         self.batch.keep_journal(envs)
-        for name in ("decision", "after_pilots", "frame"):
+        for name in RECORDED_PROGRAMS:
             self._runners.pop(name, None)
 
     def program(self, name: str) -> Program:
@@ -214,7 +233,7 @@ class Engine:
 
     def set_row(self, row: int) -> None:
         """Set the time row of the attached buffer that the next observations are written to."""
-        self.batch.set("obs_row", np.array([row], np.int32))
+        self.batch["obs_row"].fill_(row)
 
     def step(self, row: int = 0, program: str = "decision") -> None:
         """Play one environment step with the current actions; observations go to ``obs[row]``.
@@ -232,6 +251,19 @@ class Engine:
             return
         self.batch.set("chosen", np.asarray(mask, np.int32))
         self.run("reset_chosen")
+
+    def renew(self, mask: NDArray[np.bool_]) -> None:
+        """Begin episodes where ``mask`` ``[E]`` is set, and write only their observations, to the current row."""
+        self.batch.set("chosen", np.asarray(mask, np.int32))
+        self.run("renew")
+
+    def clear(self, mask: NDArray[np.bool_] | None = None) -> None:
+        """Clear what earlier matches left in all environments, or where ``mask`` ``[E]`` is set, before their reset."""
+        clear_match_state(self, mask)
+
+    def match_state(self, env: int) -> dict[str, NDArray[Any]]:
+        """Return a copy of the exact state of an environment between two steps, for a STATE record."""
+        return save_match_state(self, env)
 
     def close(self) -> None:
         """Stop the shard threads."""

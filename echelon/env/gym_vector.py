@@ -7,7 +7,7 @@ Every learning agent of every battle is one sub-environment, ordered by battle. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import gymnasium
 import numpy as np
@@ -20,7 +20,8 @@ from echelon.config import EVAL_SEED_BASE, EnvConfig, PilotSkill, require
 from echelon.env import layout
 from echelon.env.engine import Engine
 from echelon.env.inputs import action_values, reject_options, require_config, require_int
-from echelon.env.referee import REASONS, WINNERS
+from echelon.env.referee import DRAW, REASONS, WINNERS
+from echelon.env.row_buffers import RowBuffers
 from echelon.gen.bank import build_bank_for
 from echelon.sim.backend import Launch
 from echelon.sim.random import StreamId, draw_u32
@@ -28,7 +29,12 @@ from echelon.sim.random import StreamId, draw_u32
 Floats = NDArray[np.float32]
 Infos = dict[str, Any]
 Pilots = Callable[[Engine], Sequence[Launch]]
-SIDES = ("both", "blue", "red")
+TEAMS: dict[str, Callable[[int], slice]] = {
+    "both": lambda half: slice(0, 2 * half), "blue": lambda half: slice(0, half),
+    "red": lambda half: slice(half, 2 * half),
+}  # fmt: skip
+"""Mechs of a side of teams of a given size."""
+SIDES = tuple(TEAMS)
 SCRIPTS: tuple[str, ...] = get_args(PilotSkill)
 """Scripted pilots by name; the number of a pilot is its index plus 1, as in ``echelon.agents.heuristic``."""
 MAX_BATTLES, MAX_MAPS, MAX_THREADS, MAX_SEED = 10**6, 10**6, 4096, 2**31 - 1
@@ -55,6 +61,14 @@ def autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     return named[mode]
 
 
+class _Ends(NamedTuple):
+    """Flags ``[N]`` and infos of the battles that ended in a step."""
+
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    infos: Infos
+
+
 class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
     """``battles`` battles at once; ``num_envs`` = battles x learning agents.
 
@@ -72,9 +86,13 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
       in ``infos``. The next step resets the battle, ignoring its actions, with reward 0.
     - ``DISABLED``: the caller resets battles with ``reset(options={"reset_mask": mask})``.
 
-    All agents of a battle end together. A mech that dies earlier observes zeros and its actions have no effect
-    (``infos["alive"]``), but it gets the terminal reward of its team. A time limit truncates the living and terminates
-    the dead; any other end terminates everyone.
+    All agents of a battle end together. A mech that dies earlier observes zeros and its actions have no effect, but it
+    gets the terminal reward of its team. A time limit truncates the living and terminates the dead; any other end
+    terminates everyone.
+
+    ``infos`` has plain arrays in every step: ``alive [N] bool``, the living in the returned observations; ``acted [N]
+    bool``, those that were alive to carry out this step's action (learn from these); ``outcome [N] int8``, 1 a win, 0 a
+    draw, -1 a loss, where ``_outcome [N] bool`` marks the end of a battle.
 
     >>> import numpy as np
     >>> from echelon.agents import heuristic
@@ -125,16 +143,21 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
                 callable(pilots), "pilots", pilots, f"a function that installs the pilots of the side other than {side}"
             )
         script = script_number(script, pilots)
-        self.autoreset = autoreset_mode(autoreset)
-        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset}
-        self.config = cfg = require_config(config)
+        mode, cfg = autoreset_mode(autoreset), require_config(config)
         map_seeds = [draw_u32(seed, StreamId.MAP, 0, i, 1) % EVAL_SEED_BASE for i in range(maps)]
         bank = build_bank_for(cfg, map_seeds)
-        self.engine = Engine(
-            cfg, battles, bank, device=device, threads=threads, seed=seed, autoreset=False, pilots=pilots
-        )
-        half = cfg.team_size
-        controlled = {"both": range(2 * half), "blue": range(half), "red": range(half, 2 * half)}[side]
+        engine = Engine(cfg, battles, bank, device=device, threads=threads, seed=seed, autoreset=False, pilots=pilots)
+        self._connect(engine, side, mode)
+        self._assign(script)
+
+    def _connect(self, engine: Engine, side: str, autoreset: AutoresetMode) -> None:
+        """Define sub-environments and spaces of the battles of ``engine``, and attach observation buffers to it."""
+        self.engine, self.autoreset = engine, autoreset
+        self.metadata = {**self.metadata, "autoreset_mode": autoreset}
+        self.config = cfg = engine.cfg
+        half, battles = cfg.team_size, engine.num_envs
+        self._team = TEAMS[side](half)
+        controlled = range(2 * half)[self._team]
         names = [f"{team}_{i}" for team in WINNERS[:2] for i in range(half)]
         self.battle_of = np.repeat(np.arange(battles), len(controlled))
         """Battle of each sub-environment ``[N]``."""
@@ -142,12 +165,17 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         """Mech of each sub-environment within its battle ``[N]``."""
         self.agents = [names[m] for m in self.mech_of]
         self.num_envs = len(self.agents)
+        self._is_red = self.mech_of >= half
         self._was_reset = False
+        self._views: dict[str, NDArray[Any]] = {}
         self._over = np.zeros(battles, bool)
-        self._assign(script)
+        self._seeds = np.zeros(self.num_envs, np.int64)
+        device, width = engine.batch.device, engine.obs_dim
+        self._rows = RowBuffers(self.num_envs, width, device)
+        engine.attach(self._rows.array, wp.zeros((1, self.num_envs, width), dtype=wp.float32, device=device))
         low, high = layout.bounds(cfg)
         self.single_observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
-        self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.engine.action_dim,), np.float32)
+        self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (engine.action_dim,), np.float32)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
@@ -159,10 +187,6 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         batch.set("row_of", rows)
         if "script" in batch.fields:
             batch.set("script", np.where(rows >= 0, 0, script).astype(np.int32))
-        self._actions = np.zeros(batch["actions"].shape, np.float32)
-        shape = (1, self.num_envs, self.engine.obs_dim)
-        self._rows, spare = (wp.zeros(shape, dtype=wp.float32, device=batch.device) for _ in range(2))
-        self.engine.attach(self._rows, spare)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, Infos]:
         """Begin an episode in every battle; ``seed``, 0 to 2**31 - 1, determines this and all later episodes.
@@ -177,16 +201,30 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         if seed is not None:
             seed = require_int(seed, "seed", 0, MAX_SEED)
             require(mask is None, "seed", seed, "none with a reset_mask, since it seeds all battles")
+        chosen = np.ones_like(self._over) if mask is None else self._battles(mask)
         if mask is None:
             super().reset(seed=seed)
             if seed is not None:
                 self.engine.batch.set("run_seed", np.array([seed], np.uint32))
                 self.engine.batch["episode"].zero_()
-        chosen = np.ones_like(self._over) if mask is None else self._battles(mask)
-        self.engine.reset(mask=None if mask is None else chosen)
+            self._begin(seed)
+        self.engine.reset(self._rows.advance(), mask=None if mask is None else chosen)
+        if mask is not None:
+            self._after_step(chosen)
         self._over &= ~chosen
         self._was_reset = True
-        return self._observations(), self._infos()
+        self._seeds = self._episode_seeds()
+        return self._rows.read(), self._infos()
+
+    def _begin(self, seed: int | None) -> None:
+        """Prepare the reset of all battles, for subclasses; ``seed`` is None where the episodes go on."""
+
+    def _play(self) -> None:
+        """Play one step of the engine, which resets nothing."""
+        self.engine.run("decision")
+
+    def _after_step(self, fresh: NDArray[np.bool_]) -> None:
+        """Follow a step, or a reset by mask, which began an episode in the battles ``fresh [E]``, for subclasses."""
 
     def _battles(self, mask: Any) -> NDArray[np.bool_]:
         """Return the battles ``[E]`` of a mask of sub-environments, which must be equal for all agents of a battle."""
@@ -218,54 +256,88 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         if waiting.any() and self.autoreset is AutoresetMode.DISABLED:
             names = ", ".join(str(battle) for battle in np.flatnonzero(waiting))
             raise ValueError(f"battle {names} is over, call reset(options={{'reset_mask': mask}}) before the next step")
-        self._actions[self.battle_of, self.mech_of] = actions
-        batch = self.engine.batch
-        batch.set("actions", self._actions)
-        self.engine.step()
-        over = batch.numpy("over") == 1
-        ended = over[self.battle_of]
-        rewards = np.where(waiting[self.battle_of], np.float32(0.0), self._per_agent("reward"))
-        terminated, truncated = ((self._per_agent(name) == 1) & ended for name in ("terminated", "truncated"))
-        outcome = self._outcome(ended) if ended.any() else {}
-        if outcome and self.autoreset is AutoresetMode.SAME_STEP:
-            outcome = self._final_infos(ended, outcome)
-            waiting = over
+        self._write_actions(actions)
+        self.engine.set_row(self._rows.advance())
+        self._play()
+        over = self._read("over") == 1
+        fresh = over if self.autoreset is AutoresetMode.SAME_STEP else waiting
+        rewards, acted = self._per_agent("reward"), self._per_agent("acting") == 1
         if waiting.any():
-            self.engine.reset(mask=waiting)
-        self._over = over & ~waiting
-        return self._observations(), rewards, terminated, truncated, {**self._infos(), **outcome}
+            idle = waiting[self.battle_of]
+            rewards[idle], acted[idle] = 0.0, False
+        ends = self._ends(over) if over.any() else self._no_ends()
+        if fresh.any():
+            self.engine.renew(fresh)
+            self._seeds = self._episode_seeds()
+        self._after_step(fresh)
+        self._over = over & ~fresh
+        infos = {**self._infos(), "acted": acted, "_acted": self._every(), **ends.infos}
+        return self._rows.read(), rewards, ends.terminated, ends.truncated, infos
+
+    def _write_actions(self, actions: Floats) -> None:
+        """Write ``actions [N, A]`` into those of all mechs."""
+        batch = self.engine.batch
+        whole = self._read("actions")
+        whole[:, self._team] = actions.reshape(len(whole), -1, actions.shape[1])
+        if batch.device != "cpu":
+            batch.set("actions", whole)
+
+    def _read(self, name: str) -> NDArray[Any]:
+        """Return an array of the batch: a view on the CPU, looked up once, a copy from a GPU."""
+        if name in self._views:
+            return self._views[name]
+        values = self.engine.batch.numpy(name)
+        if self.engine.batch.device == "cpu":
+            self._views[name] = values
+        return values
 
     def _per_agent(self, name: str) -> NDArray[Any]:
-        """Return the entries of a field ``[battle, mech]`` for the sub-environments ``[N]``."""
-        return self.engine.batch.numpy(name)[self.battle_of, self.mech_of]
+        """Return a copy of the entries of a field ``[battle, mech]`` for the sub-environments ``[N]``."""
+        return self._read(name)[:, self._team].flatten()
 
-    def _observations(self) -> Floats:
-        return self._rows.numpy()[0].copy()
+    def _every(self) -> NDArray[np.bool_]:
+        """Return the mask of an entry that every sub-environment has ``[N]``."""
+        return np.ones(self.num_envs, bool)
 
     def _infos(self) -> Infos:
         """Return the infos of the observations just returned, with Gymnasium's masks."""
-        every = np.ones(self.num_envs, bool)
-        episode_seed = self.engine.batch.numpy("seed")[self.battle_of].astype(np.int64)
-        return {"alive": self._per_agent("alive") == 1, "_alive": every, "seed": episode_seed, "_seed": every.copy()}
+        alive = self._per_agent("alive") == 1
+        return {"alive": alive, "_alive": self._every(), "seed": self._seeds.copy(), "_seed": self._every()}
 
-    def _outcome(self, ended: NDArray[np.bool_]) -> Infos:
-        """Return winner, reason and zone scores of the sub-environments that ended ``[N]``."""
-        batch = self.engine.batch
-        infos: Infos = {
-            "winner": np.array([WINNERS[w] for w in batch.numpy("winner")], object)[self.battle_of],
-            "reason": np.array([REASONS[r] for r in batch.numpy("reason")], object)[self.battle_of],
-            "zone_score": batch.numpy("score")[self.battle_of].astype(np.float64),
+    def _episode_seeds(self) -> NDArray[np.int64]:
+        """Return the seed of each sub-environment's battle ``[N]``."""
+        return self._read("seed")[self.battle_of].astype(np.int64)
+
+    def _no_ends(self) -> _Ends:
+        """Return the flags of a step in which no battle ended."""
+        none = np.zeros((3, self.num_envs), bool)
+        return _Ends(none[0], none[1], {"outcome": np.zeros(self.num_envs, np.int8), "_outcome": none[2]})
+
+    def _ends(self, over: NDArray[np.bool_]) -> _Ends:
+        """Return the flags of a step in which the battles ``over [E]`` ended, before they are reset."""
+        ended = over[self.battle_of]
+        terminated, truncated = ((self._per_agent(name) == 1) & ended for name in ("terminated", "truncated"))
+        winner = self._read("winner")[self.battle_of]
+        sign = np.where(winner == DRAW, 0, np.where(winner == self._is_red, 1, -1))
+        outcome: Infos = {
+            "winner": np.array([WINNERS[w] for w in self._read("winner")], object)[self.battle_of],
+            "reason": np.array([REASONS[r] for r in self._read("reason")], object)[self.battle_of],
+            "zone_score": self._read("score")[self.battle_of].astype(np.float64),
         }
-        infos["winner"][~ended] = None
-        infos["reason"][~ended] = None
-        return {**infos, **{f"_{name}": ended.copy() for name in infos}}
+        outcome["winner"][~ended] = None
+        outcome["reason"][~ended] = None
+        outcome |= {f"_{name}": ended.copy() for name in outcome}
+        if self.autoreset is AutoresetMode.SAME_STEP:
+            outcome = self._final_infos(ended, outcome)
+        plain = {"outcome": np.where(ended, sign, 0).astype(np.int8), "_outcome": ended.copy()}
+        return _Ends(terminated, truncated, {**plain, **outcome})
 
     def _final_infos(self, ended: NDArray[np.bool_], outcome: Infos) -> Infos:
-        """Return final observations and outcomes of the sub-environments that ended ``[N]``, before their reset."""
-        rows = self._observations()
+        """Return final observations and outcomes of the sub-environments that ended ``[N]``."""
+        rows = self._rows.read()
         last = np.full(self.num_envs, None, dtype=object)
         for n in np.flatnonzero(ended):
-            last[n] = rows[n]
+            last[n] = rows[n].copy()
         alive = {"alive": self._per_agent("alive") == 1, "_alive": ended.copy()}
         return {"final_obs": last, "_final_obs": ended, "final_info": {**outcome, **alive}, "_final_info": ended.copy()}
 

@@ -21,12 +21,14 @@ from echelon.sim.tables import Rules
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 FRIENDLY_QUOTA = wp.constant(3)
+HALF, LOW_HALF = wp.constant(wp.uint64(32)), wp.constant(wp.uint64(0xFFFFFFFF))
 SELECTABLE = wp.constant(TARGET_DIM)
 """Slots that target preferences can select."""
 UNRANKED = wp.constant(CONTACT_SLOTS)
 Ranking = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.int32)
-Keys = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.float32)
 """One entry more than there are slots, so that a full ranking ends in -1 too."""
+Keys = wp.types.vector(length=CONTACT_SLOTS, dtype=wp.uint64)
+"""Sort keys as numbers in the same order (``pack_key``)."""
 Slots = wp.types.vector(length=CONTACT_SLOTS, dtype=wp.int32)
 """Mech of each contact slot, -1 empty."""
 SlotOfRank = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.int8)
@@ -39,8 +41,7 @@ class Candidates:
 
     mech: Ranking
     """Mech of each rank, -1 after the last."""
-    primary: Keys
-    secondary: Keys
+    key: Keys
     count: int
     """Candidates ranked."""
 
@@ -72,6 +73,19 @@ class SlotRange:
 
 
 @wp.func
+def pack_key(key: wp.vec2) -> wp.uint64:
+    """Return a sort key, whose parts are not negative, as a number: of floats of one sign the bits have the order."""
+    return (wp.uint64(wp.cast(key[0], wp.uint32)) << HALF) | wp.uint64(wp.cast(key[1], wp.uint32))
+
+
+@wp.func
+def key_at(side: Candidates, at: int) -> wp.vec2:
+    """Return the sort key of a rank."""
+    bits = side.key[at]
+    return wp.vec2(wp.cast(wp.uint32(bits >> HALF), wp.float32), wp.cast(wp.uint32(bits & LOW_HALF), wp.float32))
+
+
+@wp.func
 def rank_candidates(
     rules: Rules,
     d: DisplayRules,
@@ -85,17 +99,17 @@ def rank_candidates(
     limit: int,
 ) -> Candidates:
     """Return the best ``limit`` candidates of one side in sort order, without mech ``excluded``."""
-    side = Candidates()
-    side.mech = Ranking(-1)
+    # vectors of their own, since reading an element of a struct's vector copies the vector
+    ranked = Ranking(-1)
+    keys = Keys()
     n = int(0)
-    if limit == 0:
-        return side
     e = viewer.env
     m = viewer.mech
     here = mechs.pos[e, m]
     penalty = age_penalty(d, viewer, 0)
-    for j in range(mechs.team.shape[1]):
-        if (mechs.team[e, j] != mechs.team[e, m]) == hostile and j != excluded:
+    team = mechs.team[e, m]
+    for j in range(wp.where(limit > 0, mechs.team.shape[1], 0)):
+        if (mechs.team[e, j] != team) == hostile and j != excluded:
             age = known_age(d, viewer, mechs, senses, j)
             if age >= 0:
                 key = wp.vec2(0.0, 0.0)
@@ -104,17 +118,19 @@ def rank_candidates(
                     key = sort_key(rules, mode, mechs.chassis[e, j], mechs.hp[e, j], distance, penalty)
                 else:
                     key = track_key(rules, d, viewer, mechs, tracks, j, age, mode)
-                if n < limit or precedes(key, wp.vec2(side.primary[n - 1], side.secondary[n - 1]), 1.0):
+                bits = pack_key(key)
+                if n < limit or bits < keys[n - 1]:
                     at = wp.min(n, limit - 1)
-                    while at > 0 and precedes(key, wp.vec2(side.primary[at - 1], side.secondary[at - 1]), 1.0):
-                        side.mech[at] = side.mech[at - 1]
-                        side.primary[at] = side.primary[at - 1]
-                        side.secondary[at] = side.secondary[at - 1]
+                    while at > 0 and bits < keys[at - 1]:
+                        ranked[at] = ranked[at - 1]
+                        keys[at] = keys[at - 1]
                         at -= 1
-                    side.mech[at] = j
-                    side.primary[at] = key[0]
-                    side.secondary[at] = key[1]
+                    ranked[at] = j
+                    keys[at] = bits
                     n = wp.min(n + 1, limit)
+    side = Candidates()
+    side.mech = ranked
+    side.key = keys
     side.count = n
     return side
 
@@ -174,19 +190,16 @@ def order_unranked(
     """Rank the unranked mechs of a side from ``UNRANKED`` on, the best first, equal ones by index."""
     if (owned.unranked & (owned.unranked - 1)) == 0:
         return owned
-    primary = Keys()
-    secondary = Keys()
+    keys = Keys()
     for k in range(CONTACT_SLOTS):
         if has_bit(owned.unranked, k):
             j = previous[k]
             key = track_key(rules, d, viewer, mechs, tracks, j, known_age(d, viewer, mechs, senses, j), mode)
-            primary[k] = key[0]
-            secondary[k] = key[1]
+            keys[k] = pack_key(key)
             for q in range(k):
                 if has_bit(owned.unranked, q):
-                    other = wp.vec2(primary[q], secondary[q])
                     worse = int(q)
-                    if precedes(other, key, 1.0) or (not precedes(key, other, 1.0) and previous[q] < j):
+                    if keys[q] < keys[k] or (keys[q] == keys[k] and previous[q] < j):
                         worse = k
                     owned.rank[worse] = owned.rank[worse] + wp.int8(1)
     return owned
@@ -288,12 +301,6 @@ def move_to_selectable(side: Candidates, owned: SideSlots, taken: int, r: SlotRa
             owned.rank[free] = wp.int8(at)
             owned.mask = (owned.mask - (1 << k)) | (1 << free)
     return owned
-
-
-@wp.func
-def key_at(side: Candidates, at: int) -> wp.vec2:
-    """Return the sort key of a rank."""
-    return wp.vec2(side.primary[at], side.secondary[at])
 
 
 @wp.func

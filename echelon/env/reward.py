@@ -19,7 +19,9 @@ import warp as wp
 from echelon.config import EnvConfig, RewardConfig
 from echelon.env.referee import DRAW, Outcome, in_zone
 from echelon.sim.backend import Launch, in_phase
+from echelon.sim.elementary import power
 from echelon.sim.geometry import xy_length
+from echelon.sim.scan import count_mates_in_circle
 from echelon.sim.state import Episode, Events, Mechs, World
 from echelon.sim.structs import Field, array_struct, fields_of
 
@@ -60,17 +62,6 @@ FIELDS = fields_of(Rewards)
 
 
 @wp.func
-def teammates_in_zone(mechs: Mechs, e: int, m: int, zone: wp.vec3) -> int:
-    """Return the number of other living mechs of the team inside the zone."""
-    n = int(0)
-    for j in range(mechs.alive.shape[1]):
-        if j != m and mechs.alive[e, j] == 1 and mechs.team[e, j] == mechs.team[e, m]:
-            if in_zone(zone, mechs.pos[e, j]):
-                n += 1
-    return n
-
-
-@wp.func
 def zone_distance(zone: wp.vec3, pos: wp.vec3, size: wp.vec3i) -> float:
     """Return the horizontal distance to the zone centre [map edges]."""
     return xy_length(wp.vec3(zone[0] - pos[0], zone[1] - pos[1], 0.0)) / float(wp.max(size[0], size[1]))
@@ -95,9 +86,9 @@ def store_potential(reward_rules: RewardRules, world: World, mechs: Mechs, rewar
     """Store the approach potential and the distance to the zone before the step is played."""
     e, m = wp.tid()
     d = zone_distance(world.zone[e], mechs.pos[e, m], world.size[e])
-    mates = teammates_in_zone(mechs, e, m, world.zone[e])
+    mates = count_mates_in_circle(mechs.pos, mechs.alive, mechs.team, e, m, world.zone[e])
     rewards_out.near[e, m] = d
-    rewards_out.potential[e, m] = -d * wp.pow(reward_rules.teammate_decay, float(mates))
+    rewards_out.potential[e, m] = -d * power(reward_rules.teammate_decay, mates)
 
 
 @wp.kernel
@@ -120,7 +111,8 @@ def term_approach(
     if events.acting[e, m] == 1:
         zone = world.zone[e]
         d = zone_distance(zone, mechs.pos[e, m], world.size[e])
-        crowd = wp.pow(reward_rules.teammate_decay, float(teammates_in_zone(mechs, e, m, zone)))
+        mates = count_mates_in_circle(mechs.pos, mechs.alive, mechs.team, e, m, zone)
+        crowd = power(reward_rules.teammate_decay, mates)
         if reward_rules.approach_mode == PBRS:
             after = -d * crowd
             ends = outcome.over[e] == 1 and (outcome.cut[e] == 0 or reward_rules.limit_is_terminal == 1)

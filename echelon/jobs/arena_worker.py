@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from echelon.jobs import control, worker
+from echelon.jobs.memory import require_match_memory
 from echelon.jobs.spec import read_spec
 from echelon.jobs.worker import RunLink
 from echelon.runs import RunPaths
@@ -65,6 +66,8 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     os.environ.update(thread_environment())
     from echelon.arena.rounds import RoundCallbacks, play_rounds
     from echelon.arena.store import Store, league_path
+    from echelon.arena.submit import league_env_config
+    from echelon.jobs.arena_hosts import Hosts
 
     def on_replay(path: Path, blue: str, red: str, winner: str, seed: int) -> None:
         name = f"{path.parent.name}/{path.name}"
@@ -82,8 +85,13 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
         on_warning=lambda text: link.emit(EventAlert(message=text)),
     )
     with Store(league_path(paths.root.parent)) as store, _join_processes(config) as (process_group, config):
-        link.emit(EventStart(device=config.device, seed=config.seed, preset="arena", num_envs=config.envs))
-        finished = play_rounds(store, paths.id, config, paths.replays, callbacks, process_group)
+        player = Hosts(paths) if config.launcher else None
+        device = player.device if player else config.device
+        if player is None:
+            # a pair plays its seeds from both sides
+            require_match_memory(league_env_config(store), min(config.envs, 2 * config.seeds), device)
+        link.emit(EventStart(device=device, seed=config.seed, preset="arena", num_envs=config.envs))
+        finished = play_rounds(store, paths.id, config, paths.replays, callbacks, process_group, player)
     link.emit(EventEnd(reason="completed" if finished else "stopped"))
 
 

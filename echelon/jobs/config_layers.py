@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 from echelon.config import MIX_PROFILES, REMOVED_FIELDS, REWARD_PROFILES, RunConfig
 from echelon.config.presets import get_preset
-from echelon.config.validation import validated, validator
+from echelon.files import reason_of
 from echelon.state_files import read_bounded
+from echelon.validation import OWN_MESSAGE, UNKNOWN, expectation, validator
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -48,9 +50,6 @@ MAX_LINE_DOTS = 100
 
 MAX_KEY_CHARS = 256
 """Longest dotted key; its parts are repeated in every key below."""
-
-UNKNOWN_KEY_ERROR = "unexpected_keyword_argument"
-"""Pydantic's error type of an unknown key."""
 
 
 class ConfigError(ValueError):
@@ -105,19 +104,24 @@ def resolve(
             provenance[key] = layer
     named: frozenset[str] = frozenset((*from_file, *(overrides or {})))
     _apply_links(layered, provenance, named)
-    config = validate(unflatten(layered), provenance)
+    config = validate(unflatten(layered), provenance, named)
     values = flatten(dataclasses.asdict(config))
     return ResolvedConfig(config=config, values=values, provenance=provenance, named=named)
 
 
-def validate(nested: Mapping[str, Any], provenance: Mapping[str, str] | None = None) -> RunConfig:
-    """Return the validated configuration; ``ConfigError`` names key, value and expectation in one line."""
+def validate(
+    nested: Mapping[str, Any], provenance: Mapping[str, str] | None = None, named: Collection[str] = ()
+) -> RunConfig:
+    """Return the validated configuration; ``ConfigError`` names key, value and expectation in one line.
+
+    Of two linked keys it names the one in ``named``, which the user gave.
+    """
     from pydantic import ValidationError
 
     try:
-        return validated(RunConfig, without_retired(nested))
+        return validator(RunConfig).validate_python(without_retired(nested))
     except ValidationError as error:
-        raise ConfigError(_explain(error, provenance or {})) from None
+        raise ConfigError(_explain(error, provenance or {}, named)) from None
 
 
 def without_retired(nested: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,6 +207,22 @@ def default_values() -> Mapping[str, Any]:
     return _defaults_of(RunConfig)
 
 
+@cache
+def field_types() -> Mapping[str, tuple[Any, ...]]:
+    """Return the types that every field accepts by dotted key, None included."""
+    return _types_of(RunConfig)
+
+
+def _types_of(cls: type, prefix: str = "") -> dict[str, tuple[Any, ...]]:
+    found: dict[str, tuple[Any, ...]] = {}
+    for name, hint in get_type_hints(cls).items():
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            found.update(_types_of(hint, f"{prefix}{name}."))
+        else:
+            found[f"{prefix}{name}"] = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return found
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return ``, did you mean 'x'?`` for the nearest of ``names``, empty where none is similar."""
     near = get_close_matches(name, list(names), n=1)
@@ -212,17 +232,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 @cache
 def _optional_keys() -> frozenset[str]:
     """Return the keys of fields that accept None; elsewhere "none" is an ordinary string."""
-    return frozenset(_optional_of(RunConfig))
-
-
-def _optional_of(cls: type, prefix: str = "") -> list[str]:
-    keys: list[str] = []
-    for name, hint in get_type_hints(cls).items():
-        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            keys += _optional_of(hint, f"{prefix}{name}.")
-        elif type(None) in get_args(hint):
-            keys.append(f"{prefix}{name}")
-    return keys
+    return frozenset(key for key, types in field_types().items() if type(None) in types)
 
 
 def _defaults_of(cls: type, prefix: str = "") -> dict[str, Any]:
@@ -255,8 +265,10 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"config file {str(path)!r} is nested too deeply, expected sections of fields") from None
     except FileNotFoundError:
         raise ConfigError(f"config file {str(path)!r} does not exist") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"config file {str(path)!r} cannot be read: {error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"config file {str(path)!r} is no text in UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"config file {str(path)!r} cannot be read: {reason_of(error)}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"config file {str(path)!r} is not TOML: {error}") from None
     except ValueError as error:
@@ -307,20 +319,30 @@ def _apply_links(layered: dict[str, Any], provenance: dict[str, str], changed: f
                 layered[other], provenance[other] = layered[key], provenance[key]
 
 
-def _explain(error: ValidationError, provenance: Mapping[str, str]) -> str:
-    details = error.errors(include_url=False, include_context=False)
+def _explain(error: ValidationError, provenance: Mapping[str, str], named: Collection[str]) -> str:
+    found = error.errors(include_url=False, include_context=False)
+    # of two linked keys the one that the user gave is reported
+    details = sorted(found, key=lambda detail: _key_of(detail) not in named)
     first = details[0]
-    if first["type"] == UNKNOWN_KEY_ERROR:
+    if first["type"] in UNKNOWN:
         return f"config key {'.'.join(str(part) for part in first['loc'])!r} does not exist in this version"
     key = ".".join(str(part) for part in first["loc"])
     # a union reports each of its types below the key; only the key itself is known to the user
     while key and key not in default_values() and "." in key:
         key = key.rpartition(".")[0]
-    more = len({d["loc"] for d in details}) - 1
+    linked = {other: given for pair in LINKED for given, other in (pair, pair[::-1]) if given in named}
+    more = len({linked.get(at := _key_of(detail), at) for detail in details}) - 1
     tail = f" (and {more} more)" if more > 0 else ""
-    if first["type"] == "value_error":
-        return first["msg"].removeprefix("Value error, ") + tail
-    expectation = first["msg"].removeprefix("Input should be ").partition(", unable to parse")[0].removesuffix(".")
+    expected = expectation(first["msg"])
+    if first["type"] in OWN_MESSAGE:
+        return expected + tail
     source = provenance.get(key)
     origin = f" (from {source})" if source else ""
-    return f"{key} is {first['input']!r}{origin}, expected {expectation}{tail}"
+    return f"{key} is {first['input']!r}{origin}, expected {expected}{tail}"
+
+
+def _key_of(details: Mapping[str, Any]) -> str:
+    """Return the key of an error; the message of a section's check begins with it."""
+    if details["type"] in OWN_MESSAGE:
+        return expectation(details["msg"]).partition(" ")[0]
+    return ".".join(map(str, details["loc"]))

@@ -10,6 +10,7 @@ import os
 import time
 
 from echelon.files import LOG_FLAGS, open_own
+from echelon.jobs.remote import require_local
 from echelon.runs import RunPaths, require_plain_files
 from echelon.state_files import read_bounded
 
@@ -38,8 +39,18 @@ def stop_requests(paths: RunPaths) -> list[str]:
     return [NOW if line.startswith(NOW) else STOP for line in lines if line.strip()]
 
 
+def stop_origins(paths: RunPaths) -> list[str]:
+    """Return the origin of each stop request so far: ``command``, or the name of a signal."""
+    try:
+        lines = read_bounded(paths.stop).decode(errors="replace").splitlines()
+    except (OSError, ValueError):
+        return []
+    return [line.rpartition(" ")[2] for line in lines if line.strip()]
+
+
 def request_checkpoint(paths: RunPaths) -> None:
     """Request a checkpoint at the end of the current update."""
+    require_local(paths)
     paths.control.mkdir(exist_ok=True)
     require_plain_files(paths)
     paths.checkpoint_now.touch()

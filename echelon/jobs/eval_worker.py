@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelon.files import atomic_write
+from echelon.files import atomic_write, reason_of
 from echelon.jobs import worker
 from echelon.jobs.evaluations import append_evaluation, batch_event, is_admitted, played_parts, written_folder
+from echelon.jobs.memory import require_match_memory
 from echelon.jobs.spec import read_spec
 from echelon.jobs.worker import LEVEL_ABANDON, RunLink
-from echelon.runs import RunPaths, read_json, require_plain_files
+from echelon.replay.schema import WORLDS_FOLDER
+from echelon.runs import RunPaths, command, read_json, require_plain_files, require_plain_folder
 from echelon.telemetry.events import EventAlert, EventEnd, EventEval, EventStart
 from echelon.telemetry.lines import strict
 from echelon.telemetry.log import EventLog
@@ -47,7 +48,8 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     matches = EvalMatches(replace(plan, device=str(resolve_device(plan.device))), paths.root)
     position: dict[str, Any] = {"update": matches.update, "global_step": matches.global_step}
     played = played_parts(paths.matches, plan)
-    batch_size = 2 * len(plan.batches()[0])
+    batch_size = 2 * max(map(len, plan.batches()))
+    require_match_memory(matches.env, batch_size, matches.plan.device)
     link.emit(EventStart(device=matches.plan.device, seed=matches.seeds[0], preset="eval", num_envs=batch_size))
 
     def on_step(finished: int) -> None:
@@ -82,11 +84,11 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 def _append(run: RunPaths, event: EventEval, link: RunLink) -> None:
     """Append a result to the evaluated run; the job has it too, so a run that is gone costs an alert."""
     reason: object
-    if is_admitted(run.root, link.paths.id):
+    if is_admitted(run.root, link.paths):
         try:
             return append_evaluation(run.evals, event)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
+            reason = reason_of(error)
     else:
         reason = f"the run does not know this job; try: {_naming(run.root, link.paths)}"
     link.emit(EventAlert(message=f"result could not be appended to {str(run.evals)!r}: {reason}"))
@@ -94,7 +96,7 @@ def _append(run: RunPaths, event: EventEval, link: RunLink) -> None:
 
 def _naming(target: Path, job: RunPaths) -> str:
     """Return the command that lets a job write beside the policy that it evaluates."""
-    return shlex.join(["echelon", "eval", str(target), "--resume", job.id])
+    return command("eval", target, "--resume", job.id)
 
 
 def require_own_folders(plan: EvalPlan, job: RunPaths) -> None:
@@ -113,9 +115,12 @@ def require_own_folders(plan: EvalPlan, job: RunPaths) -> None:
     is_expected = folder in (evaluated.replays, job.replays) if run else folder.name == job.replays.name
     if replays and (not is_expected or folder.is_symlink()):
         raise ValueError(f"evaluation plan records into {replays!r}, expected {str(evaluated.replays)!r}")
-    if replays and folder != job.replays and not is_admitted(written_folder(plan), job.id):
+    if replays and folder != job.replays and not is_admitted(written_folder(plan), job):
         again = _naming(Path(run or plan.target), job)
         raise ValueError(f"evaluation plan records into {replays!r}, which does not know this job; try: {again}")
+    if replays:
+        for each in (folder, folder / WORLDS_FOLDER):
+            require_plain_folder(each, f"folder {str(each)!r}")
     if not re.fullmatch(r"[A-Za-z0-9_-]*", plan.replay_prefix):
         raise ValueError(
             f"evaluation plan has the replay prefix {plan.replay_prefix!r}, expected letters, digits, '-' and '_'"

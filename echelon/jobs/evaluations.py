@@ -28,32 +28,48 @@ if TYPE_CHECKING:
     from echelon.training.eval_job import EvalPlan, Part, PlayedPart
 
 ADMITTED = ".eval_jobs"
-"""File of the ids of the jobs that write into a folder, one a line."""
+"""File of the jobs that write into a folder, one a line: id and inode."""
 LOCK_LIMIT_S = 60.0
 """Longest wait for other writers of ``evals.jsonl`` [s]; an append takes milliseconds."""
 
 
-def admit(folder: Path, job: str) -> None:
+def admit(folder: Path, job: RunPaths) -> None:
     """Let the evaluation ``job`` write into a folder, a run or one of recordings; ``OSError`` where it is read-only."""
     if not is_admitted(folder, job):
         make_folder(folder)
         handle = open_own(folder / ADMITTED, LOG_FLAGS)
         try:
-            # a torn line before it must not swallow the id
-            os.write(handle, f"\n{job}\n".encode())
+            # a torn line before it must not swallow the job's
+            os.write(handle, f"\n{_line_of(job)}\n".encode())
             os.fsync(handle)
         finally:
             os.close(handle)
         fsync(folder)
 
 
-def is_admitted(folder: Path, job: str) -> bool:
+def is_admitted(folder: Path, job: RunPaths) -> bool:
     """Whether the evaluation ``job`` may write into a folder."""
     try:
         text = read_bounded(folder / ADMITTED, follow_links=False).decode(errors="replace")
+        lines = text.split("\n")
+        # lines of earlier versions are ids alone, which have no blanks
+        return _line_of(job) in lines or (" " not in job.id and job.id in lines)
     except (OSError, ValueError):
         return False
-    return bool(job) and job in text.split("\n")
+
+
+def admits(folder: Path, name: str) -> bool:
+    """Whether a folder lists a job of this name, whichever folder the job has now."""
+    try:
+        text = read_bounded(folder / ADMITTED, follow_links=False).decode(errors="replace")
+        return any(line.partition(" ")[0] == name for line in text.split("\n"))
+    except (OSError, ValueError):
+        return False
+
+
+def _line_of(job: RunPaths) -> str:
+    """Return the line of a job: its id and the number of its folder, which a folder of the same name does not have."""
+    return f"{job.id} {os.stat(job.root).st_ino}"
 
 
 def written_folder(plan: EvalPlan) -> Path:
@@ -89,9 +105,9 @@ def _locked(path: Path) -> Iterator[None]:
 
 def played_parts(path: Path, plan: EvalPlan) -> dict[Part, PlayedPart]:
     """Return the recorded parts of a plan in order of play; a record that is damaged or incomplete does not count."""
-    from echelon.config.validation import validator
     from echelon.training.episode_results import EpisodeResult
     from echelon.training.eval_job import Part, PlayedPart
+    from echelon.validation import validator
 
     read = validator(list[EpisodeResult]).validate_python
     found: dict[Part, PlayedPart] = {}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import signal
 import time
 from pathlib import Path
@@ -48,13 +50,15 @@ def exit_record(paths: RunPaths, returncode: int, *, earlier_bytes: int, oom: bo
     number = -returncode if returncode < 0 else 0
     killed = number > 0 and control.NOW in control.stop_requests(paths)
     out_of_memory = oom and number == signal.SIGKILL and not killed
+    message = _message(paths, end, number, killed, out_of_memory)
     return {
         "time": time.time(),
         "code": returncode if returncode >= 0 else None,
         "signal": signal_name(number) if number else None,
         "out_of_memory": out_of_memory,
         "killed_on_request": killed,
-        "message": _message(paths, end, number, killed, out_of_memory),
+        "disk_full": returncode > 0 and is_disk_full(paths, message),
+        "message": message,
         "update": latest.update.update if latest.update else latest.start.start_update if latest.start else 0,
         "global_step": latest.global_step,
         "episodes": latest.update.episodes if latest.update else 0,
@@ -93,6 +97,11 @@ def _message(paths: RunPaths, end: EventEnd | None, number: int, killed: bool, o
         advice = "the last checkpoint is intact" if saved else "free disk space and try again"
         return f"disk of {str(paths.root.parent)!r} is full; {advice}"
     return last_line(paths.log_trainer)
+
+
+def is_disk_full(paths: RunPaths, message: str) -> bool:
+    """Whether a session that ended with this message failed for lack of disk space."""
+    return disk_free_mb(paths.root) < FULL_MB or os.strerror(errno.ENOSPC).lower() in message.lower()
 
 
 def last_line(path: Path) -> str:

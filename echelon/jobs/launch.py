@@ -9,25 +9,31 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from echelon.files import LOG_FLAGS, fsync, make_folder, open_own
-from echelon.jobs import control, lock
+from echelon.files import LOG_FLAGS, fsync, make_folder, open_own, reason_of
+from echelon.jobs import control, lock, placement
+from echelon.jobs.environment import record_environment
 from echelon.jobs.exits import last_line
 from echelon.jobs.kinds import JobKind
+from echelon.jobs.launchers import LauncherError
+from echelon.jobs.observers import remove_observers
 from echelon.jobs.process import PYTHON_MODULE, identity_from, send_signal, works_on
+from echelon.jobs.queue_marker import session_id
+from echelon.jobs.remote import require_local
+from echelon.jobs.slots import demand_of
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.supervisor import FAILED, READY
-from echelon.jobs.usage import machine_memory
-from echelon.runs import RunPaths, read_json, require_plain_files
+from echelon.jobs.usage import cuda_fault, machine_memory
+from echelon.runs import RunPaths, command, read_json, require_plain_files
 
 READY_LIMIT_S = 30.0
 """Longest wait for a supervisor's report [s]; longer than a supervisor waits for an orphaned trainer."""
@@ -46,32 +52,73 @@ class LaunchError(ValueError):
     """A job could not be started."""
 
 
+class StartError(LaunchError):
+    """A job could not be started now: another process works on it, or the machine lacks something."""
+
+
 def launch(
-    paths: RunPaths, spec: JobSpec, kind: JobKind, arguments: Sequence[str] = (), named: Collection[str] = ()
+    paths: RunPaths,
+    spec: JobSpec,
+    kind: JobKind,
+    arguments: Sequence[str] = (),
+    named: Collection[str] = (),
+    *,
+    session: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    launcher: str = "",
 ) -> None:
     """Write the spec, start a detached supervisor and wait until it reports READY.
 
     ``LaunchError`` contains the reported error. An existing run is resumed and keeps its first spec; ``named`` are the
     dotted keys that the user gives now, where other values of its spec may be of someone else.
+
+    With ``session``, the id of the newest session, a run is started whose spec is written, unless a session has begun
+    meanwhile. ``environment`` are further variables of its processes. With ``launcher`` an engine starts the supervisor
+    on some host, later.
     """
     try:
+        require_local(paths)
         require_plain_files(paths)
+        if not launcher and (fault := cuda_fault(str(spec.config.get("device", "")))):
+            expected = f"expected cpu or auto: {fault}; for details: {command('doctor')}"
+            raise ValueError(f"device is {spec.config['device']!r}, {expected}")
         processes = _processes(spec, kind)
+        if not launcher:
+            require_process_memory(processes)
         if paths.spec.exists() and LEAGUE_KEY not in named:
             require_own_league(paths, spec)
         with _launching(paths):
             if paths.spec.exists() and job_status(paths).is_alive:
-                raise LaunchError(f"run {paths.id!r} is already running; try: echelon stop {paths.id}")
+                raise StartError(f"run {paths.id!r} is already running; try: {command('runs', 'stop', paths.id)}")
             for folder in (paths.log, paths.control, paths.checkpoints):
                 make_folder(folder)
-            write_spec(paths, spec)
-            answer = _spawn(paths, kind.command(paths.root, arguments, processes))
+            if session is None:
+                write_spec(paths, spec)
+            words = kind.command(paths.root, arguments, processes)
+            if launcher:
+                return _place(paths, spec, launcher, words, session)
+            record_environment(paths)
+            options = [] if session is None else ["--session", session]
+            answer = _spawn(paths, words, options, environment)
     except OSError as error:
-        raise LaunchError(f"run folder {str(paths.root)!r} cannot be written: {error.strerror}") from error
+        raise StartError(f"run folder {str(paths.root)!r} cannot be written: {reason_of(error)}") from error
+    except StartError:
+        raise
     except ValueError as error:
         raise LaunchError(str(error)) from None
     if answer != READY:
-        raise LaunchError(answer.removeprefix(FAILED).strip() or _no_answer(paths))
+        raise StartError(answer.removeprefix(FAILED).strip() or _no_answer(paths))
+
+
+def _place(paths: RunPaths, spec: JobSpec, launcher: str, words: Sequence[str], session: str | None) -> None:
+    """Submit a run to a launcher; ``StartError`` where that fails or a session has begun meanwhile."""
+    if session is not None and session_id(paths) != session:
+        raise StartError(f"run {paths.id!r} was started meanwhile; try: {command('runs', 'jobs')}")
+    demand = demand_of(spec.kind, spec.config)
+    try:
+        placement.place(paths, launcher, words, device=demand.device, processes=demand.processes)
+    except LauncherError as error:
+        raise StartError(str(error)) from None
 
 
 @contextlib.contextmanager
@@ -79,7 +126,7 @@ def _launching(paths: RunPaths) -> Iterator[None]:
     """Let one process at a time write the spec of a run and start it; ``LaunchError`` where another one does."""
     handle = lock.acquire(paths.launch_lock)
     if handle is None:
-        raise LaunchError(f"run {paths.id!r} is already being started; try: echelon stop {paths.id}")
+        raise StartError(f"run {paths.id!r} is already being started; try: {command('runs', 'stop', paths.id)}")
     try:
         yield
     finally:
@@ -87,12 +134,11 @@ def _launching(paths: RunPaths) -> Iterator[None]:
 
 
 def _processes(spec: JobSpec, kind: JobKind) -> int:
-    """Return the number of processes that a spec asks for; ``ValueError`` for more than the kind or memory allows."""
+    """Return the number of processes that a spec asks for; ``ValueError`` for more than the kind allows."""
     count = spec.config.get("nproc", 1)
     if type(count) is not int or not 1 <= count <= kind.max_processes:
         expected = f"1 to {kind.max_processes}" if kind.max_processes > 1 else "1"
         raise ValueError(f"nproc is {str(count)[:20]!r}, expected {expected} for a job that will {kind.summary}")
-    require_process_memory(count)
     return count
 
 
@@ -117,7 +163,7 @@ def require_own_league(paths: RunPaths, spec: JobSpec) -> None:
 
     own = league_path(paths.root.parent)
     if not isinstance(path, str) or Path(path).absolute() != own.absolute():
-        again = shlex.join(["echelon", "train", "--resume", paths.id, "--set", f"{LEAGUE_KEY}={path}"])
+        again = command("train", "--resume", paths.id, "--set", f"{LEAGUE_KEY}={path}")
         raise ValueError(
             f"run {paths.id!r} writes into the league {str(path)!r}, expected {str(own)!r} unless you name it: {again}"
         )
@@ -128,15 +174,18 @@ def _no_answer(paths: RunPaths) -> str:
     return f"supervisor of run {paths.id!r} did not start" + (f": {cause}" if cause else "")
 
 
-def _spawn(paths: RunPaths, command: Sequence[str]) -> str:
+def _spawn(
+    paths: RunPaths, command: Sequence[str], options: Sequence[str], environment: Mapping[str, str] | None
+) -> str:
     """Start the supervisor in a new session and return its report line; empty where it ends without one."""
     reader, writer = os.pipe()
     with open(reader, "rb", buffering=0) as answers:
         try:
             with os.fdopen(open_own(paths.log_supervisor, LOG_FLAGS), "ab", buffering=0) as log:
-                argv = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--ready-fd", str(writer), str(paths.root)]
+                argv = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--ready-fd", str(writer), *options]
                 child = subprocess.Popen(
-                    [*argv, *command],
+                    [*argv, str(paths.root), *command],
+                    env={**os.environ, **(environment or {})},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -149,6 +198,19 @@ def _spawn(paths: RunPaths, command: Sequence[str]) -> str:
         ready, _, _ = select.select([answers], [], [], READY_LIMIT_S)
         line = answers.read(4096) if ready else b""
     return (line or b"").decode(errors="replace").strip()
+
+
+def ended_status(paths: RunPaths) -> JobStatus | None:
+    """Return the status of a job that has ended here or on a host; None while it waits, runs or may run.
+
+    A submission that its launcher has dropped has ended too, in the state ``crashed``.
+    """
+    status, fate = job_status(paths), placement.fate(paths)
+    if fate == placement.DROPPED:
+        return replace(status, state="crashed", reason="dropped by its launcher before it started")
+    if status.is_alive or fate in (placement.PENDING, placement.ACTIVE):
+        return None
+    return status
 
 
 def wait_until(
@@ -168,8 +230,12 @@ def wait_until(
 def stop(paths: RunPaths, *, now: bool = False) -> JobStatus:
     """Request a job to stop and return its status; a job that is not running is not changed.
 
-    A trainer whose supervisor was killed is signalled as well; a process that is none of the run never is.
+    A trainer whose supervisor was killed is signalled as well; a process that is none of the run never is. A run that
+    waits for a host is withdrawn.
     """
+    require_local(paths)
+    if placement.is_pending(paths) and placement.withdraw(paths):
+        return job_status(paths)
     status = job_status(paths)
     processes = read_json(paths.processes) or {}
     if status.is_alive:
@@ -190,16 +256,18 @@ def has_orphan(paths: RunPaths) -> bool:
 
 def remove(paths: RunPaths) -> None:
     """Delete a run, or the link to a linked run; ``ValueError`` where it is running."""
+    require_local(paths)
     status = job_status(paths)
     if status.is_alive:
-        raise ValueError(f"run {paths.id!r} is {status.state}; try: echelon stop {paths.id}")
+        raise ValueError(f"run {paths.id!r} is {status.state}; try: {command('runs', 'stop', paths.id)}")
     if has_orphan(paths):
         raise ValueError(
-            f"run {paths.id!r} is {status.state}, its trainer is still ending; try: echelon stop {paths.id}"
+            f"run {paths.id!r} is {status.state}, its trainer is still ending; try: {command('runs', 'stop', paths.id)}"
         )
     if paths.root.is_symlink():
         paths.root.unlink()
         return
+    remove_observers(paths)
     removed = paths.root.with_name(f".{paths.id}.removed")
     # what an earlier removal left must not be in the way
     shutil.rmtree(removed, ignore_errors=True)

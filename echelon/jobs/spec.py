@@ -10,26 +10,26 @@ import json
 import os
 import platform
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
-from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import echelon
 from echelon.files import atomic_write
+from echelon.jobs.environment import git_state
+from echelon.jobs.observers import NOTIFY_VARIABLE
 from echelon.runs import RunPaths, read_json
 
 DISTRIBUTIONS = ("torch", "warp-lang", "numpy", "pydantic")
 """Packages whose versions are recorded, from their metadata without an import."""
 
+NOTIFY_OPTION, HIDDEN = "--notify", "(hidden)"
+"""Option whose value is a secret, and what is recorded instead."""
 ENVIRONMENT_PREFIXES = ("ECHELON_", "CUDA_", "OMP_", "MKL_", "WARP_", "TORCH_")
 """Prefixes of recorded environment variables."""
-
-GIT_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +60,28 @@ def new_spec(
         kind=kind,
         config=config,
         provenance=provenance,
-        argv=list(sys.argv if argv is None else argv),
+        argv=without_secrets(sys.argv if argv is None else argv),
         versions=versions(),
         git=git_state(),
-        environment={k: v for k, v in sorted(os.environ.items()) if k.startswith(ENVIRONMENT_PREFIXES)},
+        environment={k: v for k, v in sorted(os.environ.items()) if is_recorded(k)},
     )
+
+
+def is_recorded(variable: str) -> bool:
+    """Whether a specification records an environment variable."""
+    return variable.startswith(ENVIRONMENT_PREFIXES) and variable != NOTIFY_VARIABLE
+
+
+def without_secrets(argv: Sequence[str]) -> list[str]:
+    """Return a command line without the URLs of ``--notify``: run folders are copied between people."""
+    shown: list[str] = []
+    for word in argv:
+        if shown and shown[-1] == NOTIFY_OPTION:
+            word = HIDDEN
+        elif word.startswith(f"{NOTIFY_OPTION}="):
+            word = f"{NOTIFY_OPTION}={HIDDEN}"
+        shown.append(word)
+    return shown
 
 
 def write_spec(paths: RunPaths, spec: JobSpec) -> None:
@@ -104,24 +121,3 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             versions_by_name[name] = "missing"
     return versions_by_name
-
-
-def git_state() -> dict[str, Any]:
-    """Return commit, branch and dirty flag of Echelon's source checkout; empty where there is none."""
-    root = Path(echelon.__file__).parent
-
-    def git(*args: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(root), *args], capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=True
-        )
-        return done.stdout.strip()
-
-    try:
-        commit = git("rev-parse", "HEAD")
-        return {
-            "commit": commit,
-            "branch": git("rev-parse", "--abbrev-ref", "HEAD"),
-            "dirty": bool(git("status", "--porcelain", "--untracked-files=no", ".")),
-        }
-    except (OSError, subprocess.SubprocessError):
-        return {}

@@ -13,11 +13,18 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from echelon.jobs import control, lock
+from echelon.jobs.placement import is_pending, read_placement
 from echelon.jobs.process import STOPPED, boot_id, identity_from, is_alive, process_state, works_on
+from echelon.jobs.queue_marker import is_waiting
+from echelon.jobs.remote import mirrored
 from echelon.runs import RunPaths, read_json
 
-State = Literal["starting", "running", "stalled", "stopping", "completed", "stopped", "failed", "crashed", "lost"]
+State = Literal[
+    "queued", "starting", "running", "stalled", "stopping", "completed", "stopped", "failed", "crashed", "lost"
+]
 
+QUEUED: State = "queued"
+"""State of a run that waits in the queue."""
 ALIVE: tuple[State, ...] = ("starting", "running", "stalled", "stopping")
 """States with a running supervisor."""
 
@@ -74,6 +81,11 @@ class JobStatus:
         return self.state in ALIVE
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the job neither runs nor waits in the queue."""
+        return not self.is_alive and self.state != QUEUED
+
+    @property
     def exit_code(self) -> int:
         """Exit code of a command that waited for this job."""
         return EXIT_CODES.get(self.state, 0)
@@ -94,10 +106,18 @@ def job_status(paths: RunPaths) -> JobStatus:
     spec = spec or {}
     processes, ended = read_json(paths.processes) or {}, read_json(paths.exit)
     progress = {} if ended is not None else read_json(paths.progress) or {}
-    if ended is not None:
+    remote = mirrored(paths)
+    if remote is None and is_pending(paths):
+        state, reason = "starting", "waits for a host of its launcher"
+    elif is_waiting(paths, is_mirror=remote is not None):
+        state, reason = QUEUED, "waits in the queue"
+    elif ended is not None:
         state, reason = _ended_state(ended)
-    elif lock.is_held(paths.lock):
+    elif remote["running"] if remote else lock.is_held(paths.lock):
         state, reason = _running_state(paths, processes, progress)
+        reason = remote["problem"] or reason if remote else reason
+    elif remote:
+        state, reason = "crashed", "terminated without an exit record"
     else:
         state, reason = _unrecorded_end(paths, spec, processes)
     if is_damaged:
@@ -152,6 +172,8 @@ def _unrecorded_end(paths: RunPaths, spec: dict[str, Any], processes: dict[str, 
     supervisor = identity_from(processes.get("supervisor"))
     host = supervisor.host if supervisor else _text(spec, "host")
     if host and host != socket.gethostname():
+        if read_placement(paths) is not None:
+            return "crashed", f"terminated without an exit record: its supervisor was killed or host {host!r} went down"
         return "lost", f"unknown: started on another host, {host!r}"
     if supervisor is None:
         if 0 <= time.time() - _number(spec, "created") < LAUNCH_LIMIT_S:

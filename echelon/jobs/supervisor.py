@@ -20,13 +20,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from echelon.files import LOG_FLAGS, atomic_write, open_own
+from echelon.files import LOG_FLAGS, atomic_write, error_text, open_own, reason_of
 from echelon.jobs import control, lock
 from echelon.jobs.alerts import MachineAlertRules
+from echelon.jobs.environment import record_environment
 from echelon.jobs.exits import exit_record, oom_kills
-from echelon.jobs.process import boot_id, identify, identity_from, send_signal, works_on
+from echelon.jobs.observers import Observers, read_observers
+from echelon.jobs.process import PYTHON_MODULE, boot_id, identify, identity_from, send_signal, works_on
+from echelon.jobs.queue_marker import session_id
 from echelon.jobs.status import foreign_process, job_status
-from echelon.runs import RunPaths, read_json
+from echelon.runs import RunPaths, command, read_json
 from echelon.telemetry.log import EventLog
 
 HEARTBEAT_S = 2.0
@@ -42,6 +45,9 @@ RESERVE_BYTES = 1 << 14
 """Disk space reserved for exit.json, so that it can be written to a full disk."""
 
 READY, FAILED = "READY", "FAILED"
+
+GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@" </dev/null', "trainer")
+"""Command that waits for a line before it becomes the trainer, or ends where its supervisor ends first."""
 
 
 class Supervisor:
@@ -72,8 +78,10 @@ class Supervisor:
         rotate(self.paths.log_trainer)
         with os.fdopen(open_own(self.paths.log_trainer, LOG_FLAGS), "ab", buffering=0) as log:
             self._child = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0
+                [*GATE, *self.command], stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, process_group=0
             )
+        gate = self._child.stdin
+        assert gate is not None, "the pipe was requested"
         trainer, supervisor = identify(self._child.pid), identify(os.getpid())
         identities = {
             "supervisor": supervisor and supervisor.to_dict(),
@@ -85,6 +93,10 @@ class Supervisor:
             self._kill_group()
             self._child.wait()
             raise
+        # a trainer that no file names would work on the run without any supervisor that knows it
+        with contextlib.suppress(BrokenPipeError):
+            os.write(gate.fileno(), b"\n")
+        gate.close()
 
     def _catch_signals(self) -> None:
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
@@ -147,7 +159,7 @@ def _report_errors(file: str) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         with contextlib.suppress(OSError):
-            print(f"{file} cannot be written: {error}", file=sys.stderr, flush=True)
+            print(f"{file} cannot be written: {reason_of(error)}", file=sys.stderr, flush=True)
 
 
 def end_orphan(paths: RunPaths) -> None:
@@ -164,6 +176,20 @@ def end_orphan(paths: RunPaths) -> None:
             send_signal(trainer, signal.SIGKILL, paths, group=True)
             deadline = time.monotonic() + ORPHAN_GRACE_S
         time.sleep(lock.PROBE_RETRY_S)
+
+
+def start_observer(paths: RunPaths) -> None:
+    """Start the process that reports the run to its observers, if it has any; the run does not depend on it."""
+    if read_observers(paths) == Observers():
+        return
+    with _report_errors("observer.log"), os.fdopen(open_own(paths.log_observer, LOG_FLAGS), "ab", buffering=0) as log:
+        subprocess.Popen(
+            [*PYTHON_MODULE, "echelon.jobs.observer", str(paths.root)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 def rotate(log: Path) -> None:
@@ -186,6 +212,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Supervise one session; return 0 once its end is recorded, 1 where it could not start."""
     parser = argparse.ArgumentParser(prog="echelon.jobs.supervisor", description=__doc__)
     parser.add_argument("--ready-fd", type=int, default=-1, help="pipe on which READY or FAILED is reported")
+    parser.add_argument("--session", help="id of the newest session, of which this one is the next; else it is refused")
+    parser.add_argument("--record", action="store_true", help="record the environment of this host")
     parser.add_argument("run", type=Path, help="run folder")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="command to run")
     options = parser.parse_args(argv)
@@ -193,15 +221,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         held = lock.acquire(paths.lock)
         if held is None:
-            raise ValueError(f"run {paths.id!r} is already running; try: echelon stop {paths.id}")
+            raise ValueError(f"run {paths.id!r} is already running; try: {command('runs', 'stop', paths.id)}")
+        if options.session is not None and session_id(paths) != options.session:
+            raise ValueError(f"run {paths.id!r} was started meanwhile; try: {command('runs', 'jobs')}")
+        if options.record:
+            record_environment(paths)
         supervisor = Supervisor(paths, options.command)
         supervisor.start()
     except (OSError, ValueError) as error:
         if held is not None:
             os.close(held)
-        report(options.ready_fd, f"{FAILED} {' '.join(str(error).split())}")
+        report(options.ready_fd, f"{FAILED} {' '.join(error_text(error).split())}")
         return 1
     report(options.ready_fd, READY)
+    start_observer(paths)
     supervisor.run()
     return 0
 

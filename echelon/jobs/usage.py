@@ -24,6 +24,9 @@ VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 NONE_VISIBLE = ("", "-1")
 """Values of the variable that hide every GPU."""
 
+DRIVER_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvhost-ctrl", "/dev/dxg")
+"""Devices of an NVIDIA driver, of which a machine with a GPU has one."""
+
 CUDA_LIBRARY = "*torch_cuda*"
 """Library file of a torch build with CUDA."""
 
@@ -105,6 +108,43 @@ def has_gpu() -> bool:
     """Whether this process has a CUDA GPU and a torch build with CUDA; checked without importing torch."""
     if os.environ.get(VISIBLE_VARIABLE, "0").strip() in NONE_VISIBLE or open_gpu("cuda") is None:
         return False
+    return torch_has_cuda()
+
+
+def gpu_count() -> int:
+    """Return the number of GPUs that this process can use; 0 for a torch build without CUDA."""
+    if not has_gpu():
+        return 0
+    visible = os.environ.get(VISIBLE_VARIABLE)
+    if visible is not None:
+        return len([name for name in visible.split(",") if name.strip()])
+    found = open_gpu("cuda")
+    return found[0].nvmlDeviceGetCount() if found else 0
+
+
+def gpu_processes(device: str) -> int:
+    """Return how many processes compute on a GPU, ``cuda:N``; 0 for other devices and where it is unknown."""
+    if (found := open_gpu(device)) is None:
+        return 0
+    try:
+        return len(found[0].nvmlDeviceGetComputeRunningProcesses(found[1]))
+    except found[0].NVMLError:
+        return 0
+
+
+def cuda_fault(device: str) -> str:
+    """Return why a CUDA device does not exist for this process; empty where it may, and for other devices."""
+    if not device.startswith("cuda"):
+        return ""
+    if os.environ.get(VISIBLE_VARIABLE, "0").strip() in NONE_VISIBLE:
+        return f"{VISIBLE_VARIABLE} hides every GPU"
+    if not torch_has_cuda():
+        return "this torch is built without CUDA"
+    return "" if open_gpu(device) or any(map(os.path.exists, DRIVER_FILES)) else "this machine has no NVIDIA driver"
+
+
+def torch_has_cuda() -> bool:
+    """Whether the installed torch is built with CUDA; checked without importing it."""
     torch = importlib.util.find_spec("torch")
     folders = (torch.submodule_search_locations or ()) if torch else ()
     return any(any(Path(folder, "lib").glob(CUDA_LIBRARY)) for folder in folders)

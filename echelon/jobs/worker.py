@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from echelon.files import atomic_write
+from echelon.files import atomic_write, error_text, reason_of
 from echelon.jobs import config_layers, control
 from echelon.jobs.alerts import TrainingAlertRules
-from echelon.jobs.memory import require_memory
+from echelon.jobs.memory import require_gpu_memory, require_memory
 from echelon.jobs.process import boot_id
 from echelon.jobs.spec import read_spec
 from echelon.jobs.usage import ResourceUsage
@@ -48,6 +48,9 @@ LEVEL_SAVE, LEVEL_ABANDON = 1, 2
 TRAINING = "training"
 """Default phase of a started job."""
 
+FULL_GPU = ("CUDA out of memory", "Failed to allocate")
+"""How torch's and Warp's errors of a full GPU begin."""
+
 COMPLETED, FAILED, STOPPED = 0, 1, 4
 """Exit codes."""
 
@@ -58,7 +61,10 @@ PREPARING = {"maps": "preparing maps"}
 COMPILING = "compiling kernels"
 """Names of the preparation phases; anything else than ``maps`` is a kernel module."""
 
-LOGGED = ("device", "update", "global_step", "opponent", "win_rate", "path", "checkpoint", "reason", "message")
+LOGGED = (
+    "device", "update", "global_step", "opponent", "win_rate", "path", "checkpoint", "trial", "rung", "value", "run",
+    "reason", "message",
+)  # fmt: skip
 """Fields of a record shown in the log."""
 
 
@@ -199,7 +205,10 @@ def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
     os.environ.update(thread_environment())
     from echelon.training import loop
+    from echelon.training.runtime.devices import free_memory
 
+    if (free := free_memory(config.device)) is not None:
+        require_gpu_memory(config, free)
     loop.run(
         config,
         link.emit,
@@ -231,9 +240,12 @@ def log_line(event: Event) -> str:
 
 def explain(error: BaseException) -> str:
     """Return an exception as one line; other types than ``ValueError`` and ``OSError`` are named."""
-    text = " ".join(str(error).split())
+    text = " ".join(error_text(error).split())
     if isinstance(error, MemoryError):
         return f"out of memory: {text or 'try a lower num_envs or bank_maps'}"
+    if isinstance(error, RuntimeError) and (full := next((mark for mark in FULL_GPU if mark in text), "")):
+        cause = text[text.index(full) :].partition(". ")[0]
+        return f"{cause}; try a lower num_envs, or more ppo.num_minibatches if it failed in an update"
     if isinstance(error, (ValueError, OSError)):
         return text
     return f"{type(error).__name__}: {text}"
@@ -266,7 +278,7 @@ def main(
                 print(message, file=sys.stderr, flush=True)
                 return FAILED
     except OSError as error:
-        print(f"run folder {str(paths.root)!r} cannot be written: {error}", file=sys.stderr, flush=True)
+        print(f"run folder {str(paths.root)!r} cannot be written: {reason_of(error)}", file=sys.stderr, flush=True)
         return FAILED
     return STOPPED if isinstance(link.last, EventEnd) and link.last.reason == "stopped" else COMPLETED
 

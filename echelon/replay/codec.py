@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import msgpack
 
-from echelon.files import fsync
+from echelon.files import fsync, reason_of
 from echelon.replay.schema import (
     ALIGNMENT,
     ANY_BUDGET,
@@ -45,7 +45,13 @@ WORLD_LEVEL = 6
 """Compression level of worlds: level 9 needs three seconds for a megabyte of some contents, thirty times as long."""
 CHUNK_MEMORY, CHUNK_STRATEGY = 5, zlib.Z_FILTERED
 """zlib parameters of chunks: short blocks and few short matches make small integers 2 to 3 % smaller."""
-LEVELS: dict[int, int] = {RecordType.CHUNK: CHUNK_LEVEL, RecordType.WORLD: WORLD_LEVEL}
+STATE_LEVEL = 4
+"""Compression level of states: level 9 takes twice as long for 2 % less."""
+LEVELS: dict[int, int] = {
+    RecordType.CHUNK: CHUNK_LEVEL,
+    RecordType.WORLD: WORLD_LEVEL,
+    RecordType.STATE: STATE_LEVEL,
+}
 """Compression level by kind of record; others have ``ZLIB_LEVEL``."""
 TRAILER_BYTES = HEAD.size + TRAILER_PAYLOAD.size
 
@@ -299,3 +305,37 @@ class RecordWriter:
         if written != len(data):
             raise OSError(f"replay {str(self.path)!r}: wrote {written} of {len(data)} bytes")
         self.offset += len(data)
+
+
+class LossyRecordWriter(RecordWriter):
+    """A ``RecordWriter`` that drops what cannot be written; the records before the first failure stay readable."""
+
+    problem = ""
+    """Why records are dropped, in one line; "" while none is."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.offset = path, 0
+        try:
+            super().__init__(path)
+        except OSError as error:
+            self._drop(error)
+
+    def close(self, index: dict[str, Any] | None = None) -> None:
+        """Close the file, with an index where all records were written."""
+        try:
+            super().close(None if self.problem else index)
+        except OSError as error:
+            self._drop(error)
+        self._file.close()
+
+    def _write(self, data: bytes) -> None:
+        try:
+            super()._write(data)
+        except OSError as error:
+            self._drop(error)
+
+    def _drop(self, error: OSError) -> None:
+        self.problem = reason_of(error)
+        if (file := getattr(self, "_file", None)) is not None:
+            file.close()
+        self._file = open(os.devnull, "wb", buffering=0)  # noqa: SIM115 - in place of the file

@@ -13,18 +13,20 @@ from echelon.replay.reader import Replay
 from echelon.replay.schema import CHUNK_INDEX, END_MAGIC, INDEX_TABLES, MAGIC, TRAILER_PAYLOAD, Codec, RecordType
 from echelon.replay.validate import Index
 
+EXTRA = (RecordType.STATE, RecordType.SEAT)
+"""Records that are copied besides the chunks."""
 PART_BYTES = 128
 """Memory of an entry of a list of parts."""
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """A replay with its world embedded, apart from the chunks, which are copied from the file."""
+    """A replay with its world embedded, apart from chunks, states and seats, which are copied from the file."""
 
     head: bytes
     """Header and world."""
     parts: list[tuple[int, int]]
-    """Offset and length in the file of the chunks, those beside each other as one."""
+    """Offset and length in the file of those records, those beside each other as one."""
     tail: bytes
     """Index and trailer; empty without INDEX."""
 
@@ -36,24 +38,35 @@ class Embedding:
 def embed_world(replay: Replay) -> bytes:
     """Return the bytes of a replay with its world embedded; a file without INDEX stays without INDEX."""
     made = plan_embedding(replay)
-    return b"".join((made.head, *map(replay.chunk_bytes, range(len(replay.chunks))), made.tail))
+    return b"".join((made.head, *(replay.raw_bytes(*part) for part in made.parts), made.tail))
 
 
 def plan_embedding(replay: Replay) -> Embedding:
-    """Return a replay with its world embedded, its chunks checked but left in the file."""
+    """Return a replay with its world embedded, its chunks checked but left in the file.
+
+    States and seats are left there too, without those that are damaged.
+    """
     header = MAGIC + pack_record(RecordType.HEADER, pack_map(replay.header))
     world = pack_record(RecordType.WORLD, replay.load_world())
     at = len(header) + len(world)
     chunks: list[list[int]] = []
     parts: list[tuple[int, int]] = []
-    for number, ref in enumerate(replay.chunks):
-        length = len(replay.chunk_bytes(number))  # a cut may have removed the padding of the last one
-        chunks.append([at, ref.length, ref.tick0, ref.tick1])
+    number_at = {ref.offset: number for number, ref in enumerate(replay.chunks)}
+    extra = [head for kind in EXTRA for head in replay.extra_heads(kind)]
+    lengths = {head.offset: head.length for head in extra if replay.is_whole(head)}
+    for offset in sorted([*number_at, *lengths]):
+        if offset in number_at:
+            number = number_at[offset]
+            ref = replay.chunks[number]
+            length = len(replay.chunk_bytes(number))  # a cut may have removed the padding of the last one
+            chunks.append([at, ref.length, ref.tick0, ref.tick1])
+        else:
+            length = lengths[offset]
         at += length
-        if parts and sum(parts[-1]) == ref.offset:
+        if parts and sum(parts[-1]) == offset:
             parts[-1] = parts[-1][0], parts[-1][1] + length
         else:
-            parts.append((ref.offset, length))
+            parts.append((offset, length))
     tail = b""
     if replay.index is not None:
         tail = pack_record(RecordType.INDEX, pack_map(_index(replay.index, chunks, [len(header), len(world)])))

@@ -79,6 +79,7 @@ def build_header(
         "sensing": _sensing(batch, tables.physics),
         "without": mechanic_names(Mechanic(int(_row(batch, "withheld", env)))),
         "changes": batch.changes[env],
+        **_pilots(batch, env),
         "roster": _roster(batch, env),
         **header_tables(tables),
         **_policy_columns(batch.num_mechs, policy_columns),
@@ -151,7 +152,15 @@ def _policy_columns(mechs: int, policy_columns: PolicyColumns | None) -> dict[st
     if policy_columns is None:
         return {}
     columns = [column.to_header() for column in (*COLUMNS, *policy_columns.columns(mechs))]
-    return {"columns": columns, "insight": policy_columns.to_header()}
+    return {"columns": columns, **policy_columns.to_header()}
+
+
+def _pilots(batch: Batch, env: int) -> dict[str, Any]:
+    """Return the scripted pilot of each mech, 0 none, and the probability of their triggers; empty without any."""
+    if "script" not in batch.fields:
+        return {}
+    script, probability = _row(batch, "script", env), _row(batch, "weapon_prob", env)
+    return {"pilots": {"script": script.tolist(), "weapon_prob": float(probability)}}
 
 
 def _roster(batch: Batch, env: int) -> list[dict[str, Any]]:

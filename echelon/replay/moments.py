@@ -52,6 +52,8 @@ BONUS = {
     "swing": 0.0,
 }
 """Added to the change of the win probability for the rank of a moment, by kind."""
+AGAINST = 0.5
+"""Weight of a change against the team that acts; of an exchange of kills the gaining side's moment ranks first."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ class Moment:
     @property
     def score(self) -> float:
         """Value that moments are ranked by."""
-        return abs(self.after - self.before) + BONUS[self.kind]
+        gain = abs(self.after - self.before) if self.team < 0 else (self.after - self.before) * (1 - 2 * self.team)
+        return max(gain, -AGAINST * gain) + BONUS[self.kind]
 
 
 class _Columns(NamedTuple):
@@ -91,6 +94,27 @@ class _Columns(NamedTuple):
     in_zone: Floats
     sole: Floats
     """First living mech of each team."""
+
+
+class _Hits:
+    """Hits of a chunk by tick, shooter, mech that was hit, and size, so that a kill finds its own without a scan."""
+
+    def __init__(self, events: Mapping[str, Ints]) -> None:
+        rows = np.flatnonzero(events["kind"] == int(EventKind.HIT))
+        keys = [events[name][rows] for name in ("tick", "who", "whom")]
+        order = np.lexsort((-events["value"][rows].astype(np.float64), *reversed(keys)))
+        self._rows, self._keys = rows[order], [key[order] for key in keys]
+        self._events = events
+
+    def strongest(self, tick: int, killer: int, victim: int) -> tuple[int, int]:
+        """Return weapon and flags of the strongest hit of the killer at the tick of a kill, (-1, 0) without one."""
+        first, end = 0, len(self._rows)
+        for key, value in zip(self._keys, (tick, killer, victim), strict=True):
+            first, end = (first + int(np.searchsorted(key[first:end], value, side)) for side in ("left", "right"))
+        if first == end or "weapon" not in self._events:
+            return -1, 0
+        row = self._rows[first]
+        return int(self._events["weapon"][row]), int(self._events["flags"][row]) if "flags" in self._events else 0
 
 
 class MomentScan:
@@ -148,13 +172,13 @@ class MomentScan:
     def _add_kills(self, chunk: Chunk) -> None:
         """Add the first death of each mech with its cause."""
         events, flags = chunk.tables["events"], chunk.frames["flags"]
-        mechs = len(self._names)
+        mechs, hits = len(self._names), _Hits(events)
         for row in np.flatnonzero(events["kind"] == int(EventKind.KILL)).tolist():
             tick, killer, victim = (int(events[name][row]) for name in ("tick", "who", "whom"))
             if not 0 <= victim < mechs or victim in self._kills:
                 continue
             killer = killer if 0 <= killer < mechs else -1
-            weapon, marks = self._last_hit(events, tick, killer, victim)
+            weapon, marks = hits.strongest(tick, killer, victim)
             frame = max(0, int(np.searchsorted(chunk.frames["tick"][:, 0], tick)) - 1)
             state = int(flags[frame, victim])
             self._kills[victim] = Kill(
@@ -166,16 +190,6 @@ class MomentScan:
                 shutdown=bool(state & MechFlag.SHUTDOWN),
                 fallen=bool(state & MechFlag.FALLEN),
             )
-
-    @staticmethod
-    def _last_hit(events: Mapping[str, Ints], tick: int, killer: int, victim: int) -> tuple[int, int]:
-        """Return weapon and flags of the strongest hit of the killer at the tick of a kill, (-1, 0) without one."""
-        same = (events["kind"] == int(EventKind.HIT)) & (events["tick"] == tick) & (events["whom"] == victim)
-        rows = np.flatnonzero(same & (events["who"] == killer))
-        if not len(rows) or "weapon" not in events:
-            return -1, 0
-        row = rows[np.argmax(events["value"][rows])]
-        return int(events["weapon"][row]), int(events["flags"][row]) if "flags" in events else 0
 
     def result(self, outcome: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the moments in order of time, ranked from 1, and the curve of the win probability, as plain values."""

@@ -1,13 +1,14 @@
 """Device code of the policy columns: contacts, actions, value estimates and rewards of each mech.
 
-They are recorded only on request. A frame shows the end of an environment step; its policy columns belong to that step:
-the contacts when it began, the action as it was applied, its value estimate and its reward terms.
+Arena, evaluations and sim record actions by default, the others on request. A frame shows the end of an environment
+step; its policy columns belong to that step: the contacts when it began, the action as it was applied, its value
+estimate and its reward terms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,15 +44,23 @@ class PolicyColumns:
     """Contact slots of a mech."""
     estimates: bool = False
     """Whether value estimates are recorded."""
+    only_actions: bool = False
+    """Whether actions are the only column."""
 
     def to_header(self) -> dict[str, Any]:
-        """Return the entry ``insight`` of a header."""
-        return {**asdict(self), "actions": list(self.actions), "terms": list(self.terms)}
+        """Return the entries of a header: ``insight``, or ``actions`` where they are the only column."""
+        if self.only_actions:
+            return {"actions": list(self.actions)}
+        insight = {"contacts": self.contacts, "estimates": self.estimates}
+        return {"insight": {"actions": list(self.actions), "terms": list(self.terms), **insight}}
 
     def columns(self, mechs: int) -> tuple[FrameColumn, ...]:
         """Return the policy columns in order, for a match of ``mechs`` mechs."""
+        action = FrameColumn(name="action", dtype="i8", scale=1 / 127, k=len(self.actions))
+        if self.only_actions:
+            return (action,)
         return (
-            FrameColumn(name="action", dtype="i8", scale=1 / 127, k=len(self.actions)),
+            action,
             FrameColumn(name="value", dtype="i16", scale=0.01, predict=1),
             FrameColumn(name="reward", dtype="i16", scale=0.001, k=len(self.terms)),
             FrameColumn(name="contact", dtype="i16", predict=1, k=self.contacts),
@@ -61,7 +70,7 @@ class PolicyColumns:
 
 @array_struct
 class PolicyLayout:
-    """Position and quantisation of the policy columns; A columns."""
+    """Position and quantisation of the policy columns, A columns; those that are not recorded have no width."""
 
     insight_start = Field(wp.int32, "A", "values per mech in the columns before it")
     insight_width = Field(wp.int32, "A", "values per mech")
@@ -125,6 +134,8 @@ def record_policy(
             a = wp.clamp(actions[e, m, k], -1.0, 1.0)
         offset = policy_offset(layout, ACTION, m, k, count)
         recording_out.frames[page, row, offset] = policy_value(layout, ACTION, a * acted)
+    if layout.insight_width[VALUE] == 0:
+        return
     estimate = policy_value(layout, VALUE, value[e, m] * acted)
     recording_out.frames[page, row, policy_offset(layout, VALUE, m, 0, count)] = estimate
     for k in range(layout.insight_width[REWARD]):
@@ -139,8 +150,9 @@ def record_policy(
 
 def add_constants(batch: Batch, policy_columns: PolicyColumns) -> None:
     """Put position, width and quantisation of each policy column on the device."""
-    columns = policy_columns.columns(batch.num_mechs)
-    widths = [column.k for column in columns]
+    recorded = policy_columns.columns(batch.num_mechs)
+    columns = replace(policy_columns, only_actions=False).columns(batch.num_mechs)
+    widths = [column.k if i < len(recorded) else 0 for i, column in enumerate(columns)]
     limits = np.array([bounds(column.dtype) for column in columns], np.int32)
     batch.add_constant("insight_start", np.cumsum([MECH_WIDTH, *widths[:-1]]).astype(np.int32), wp.int32)
     batch.add_constant("insight_width", np.array(widths, np.int32), wp.int32)

@@ -27,6 +27,7 @@ from echelon.replay.schema import (
     MAGIC,
     MAX_CHUNKS,
     MAX_RAW_BYTES,
+    MAX_STATES,
     UNDECIDED,
     WORLD_HEAD,
     WORLD_SUFFIX,
@@ -79,7 +80,9 @@ class Replay:
         try:
             self._file = open_file(self.path)
         except IrregularFileError:
-            raise ReplayError(f"{self.path.name!r} is a folder, pipe or device, expected an .ecr file") from None
+            raise ReplayError(
+                f"{self.path.name!r} is a folder, pipe, device or mostly holes, expected an .ecr file"
+            ) from None
         try:
             self._size = codec.check_magic(self._file, self.path.name)
             self.chunks: list[ChunkRef] = []
@@ -228,6 +231,41 @@ class Replay:
         except ReplayError as error:
             raise ReplayError(f"chunk {n} of replay {self.path.name!r} cannot be read: {error}") from None
         return Chunk(self.chunks[n], frames, tables, chain)
+
+    def extra_heads(self, kind: int) -> list[RecordHead]:
+        """Return the heads of the records of a type that stand before, between and after chunks, in order."""
+        found: list[RecordHead] = []
+        visited = 0
+        starts = [len(MAGIC), *(ref.offset + ref.length for ref in self.chunks)]
+        ends = [*(ref.offset for ref in self.chunks), self._end if self.index is None else self._size]
+        for offset, end in zip(starts, ends, strict=True):
+            while offset + codec.HEAD.size <= end and len(found) < MAX_STATES and visited < MAX_CHUNKS:
+                try:
+                    head = codec.read_head(self._file, offset)
+                except ReplayError:
+                    break
+                visited += 1
+                if head.kind == kind and head.offset + head.length <= end:
+                    found.append(head)
+                offset += head.length
+        return found
+
+    def payload(self, head: RecordHead) -> bytes:
+        """Return the payload of a record; raise ``ReplayError`` if it is damaged."""
+        return self._payload(head)
+
+    def is_whole(self, head: RecordHead) -> bool:
+        """Whether the checksum of a record is right."""
+        try:
+            codec.read_stored(self._file, head)
+        except ReplayError:
+            return False
+        return True
+
+    def raw_bytes(self, offset: int, length: int) -> bytes:
+        """Return bytes of the file."""
+        self._file.seek(offset)
+        return self._file.read(length)
 
     def timeline_columns(self) -> dict[str, Any]:
         """Return what ``timeline`` does, with arrays in place of lists where the file has an index."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from echelon.replay import frames, policy_columns
 from echelon.replay.columns import Ints, Layout
+from echelon.replay.extra_records import pack_seat, pack_state
 from echelon.replay.header import TeamInfo, build_header
 from echelon.replay.schema import (
     CHUNK_SECONDS,
@@ -26,6 +27,7 @@ from echelon.replay.schema import (
     MAX_VALUES,
     REASONS,
     ROUNDS,
+    STATE_SECONDS,
     SUFFIX,
     WORLDS_FOLDER,
 )
@@ -34,12 +36,13 @@ from echelon.sim.backend import Program
 from echelon.sim.batch import Batch
 from echelon.sim.state import JOURNAL_VALUES
 from echelon.sim.tables import duration_ticks
+from echelon.version import SIM_VERSION
 
 LOGS = ("journal", "round_log", "cloud_log", "edit_log")
 COUNTERS = ("journal_count", "round_count", "cloud_count", "edit_count")
 FETCHED = ("frames", "digests", "frame_count", "page_open", *LOGS, *COUNTERS)
-PolicyColumnMode = Literal["none", "acts", "values"]
-"""Recorded policy columns: none, all except value estimates, or all."""
+PolicyColumnMode = Literal["none", "actions", "acts", "values"]
+"""Recorded policy columns: none, actions alone, all except value estimates, or all."""
 TICK, CELL, MATERIAL = 0, 1, 2
 """Column indices of edit rows; the tick is also the first column of frames, events and clouds."""
 MAX_CHUNKS_PER_FETCH = 4
@@ -63,6 +66,10 @@ class RecordedEngine(Protocol):
 
     def run(self, name: str) -> None:
         """Run a program by name; ``frame`` is the program given to ``record``."""
+        ...
+
+    def match_state(self, env: int) -> Mapping[str, NDArray[Any]]:
+        """Return a copy of the exact state of an environment between two steps."""
         ...
 
 
@@ -96,18 +103,43 @@ class _Fetched:
 class _Track:
     """One recorded environment: turns fetched frames and logs into chunks."""
 
-    def __init__(self, env: int, page: int, writer: MatchWriter, cells: NDArray[np.uint8], cloud_ticks: int) -> None:
+    def __init__(
+        self, env: int, page: int, writer: MatchWriter, cells: NDArray[np.uint8], cloud_ticks: int, first_tick: int
+    ) -> None:
         self.env, self.page, self.writer, self._cloud_ticks = env, page, writer, cloud_ticks
+        self.first_tick = first_tick
+        """Tick at which the recording began, 0 unless it continues a match."""
         self.cells = cells
         """Material of each cell after the fetched edits."""
         self.fetched_frames = 0
         self._last_frame: Ints | None = None
+        self._seats: list[int] = []
+        self._inputs: list[NDArray[np.int8]] = []
+        """Inputs of human pilots that are not written yet, ``[ticks, S, A]`` each, and their first tick."""
+        self._inputs_tick = 0
         self._rounds: Ints = np.zeros((0, len(ROUNDS.columns)), np.int64)
         self._clouds: Ints = np.zeros((0, len(CLOUDS.columns)), np.int64)
         """Clouds that may still exist."""
 
+    def add_inputs(self, tick: int, seats: Sequence[int], inputs: NDArray[np.int8]) -> None:
+        """Keep the inputs ``[ticks, S, A]`` of human pilots from ``tick`` on for the next SEAT record."""
+        if list(seats) != self._seats or tick != self._inputs_tick + sum(map(len, self._inputs)):
+            self.write_inputs()
+            self._seats, self._inputs_tick = list(seats), tick
+        self._inputs.append(inputs.copy())
+
+    def write_inputs(self) -> None:
+        """Write the inputs so far as a SEAT record."""
+        if self._inputs and self._seats:
+            actions = np.concatenate(self._inputs)
+            last = self._inputs_tick + len(actions)
+            self.writer.seat((self._inputs_tick, last), pack_seat(self._seats, actions))
+            self._inputs_tick = last
+        self._inputs = []
+
     def write(self, fetched: _Fetched, stride: int) -> None:
         """Write the fetched frames as chunks of ``stride`` frames plus the frame before them."""
+        self.write_inputs()
         rows, rounds = fetched.frames.astype(np.int64), fetched.rounds.astype(np.int64)
         events, first = fetched.events.astype(np.int64), fetched.first_frame
         edits = fetched.edits.astype(np.int64)
@@ -140,9 +172,12 @@ class _Track:
 class Recorder:
     """Records environments ``envs`` into one file each in ``folder``; worlds are stored in its folder ``worlds``.
 
-    Call ``begin`` after a reset, ``after_step`` after every environment step and ``finish`` at the end. ``outcomes``
-    maps environments whose match has ended to winner and reason. ``policy`` "acts" adds the policy columns; "values"
-    adds value estimates too, which the caller writes to the array ``value`` of the batch before each step.
+    Call ``begin`` after a reset, or after the state of a match was loaded, ``after_step`` after every environment step
+    and ``finish`` at the end. ``outcomes`` maps environments whose match has ended to winner and reason. ``policy``
+    "actions" adds the actions and every ``STATE_SECONDS`` the exact state, from which any moment can be played on;
+    "acts" adds the other policy columns; "values" adds value estimates too, which the caller writes to the array
+    ``value`` of the batch before each step. A ``lossy`` recorder goes on where the disk takes no more: ``problem`` is
+    then the reason, and the files end there.
     """
 
     def __init__(
@@ -154,15 +189,18 @@ class Recorder:
         *,
         embed_world: bool = False,
         policy: PolicyColumnMode = "none",
+        lossy: bool = False,
     ) -> None:
         if len(envs) != len(matches) or not envs:
             raise ValueError(f"matches has {len(matches)} entries, expected one for each of {len(envs)} environments")
         self.engine, self.envs, self.folder = engine, list(envs), Path(folder)
-        self.matches, self._embed = list(matches), embed_world
+        self.matches, self._embed, self._lossy = list(matches), embed_world, lossy
         self.outcomes: dict[int, tuple[int, str]] = {}
         self.dropped = 0
         """Rows of journals and logs that were dropped because the log was full."""
         self._tracks: list[_Track] = []
+        self._writers: list[MatchWriter] = []
+        """Writers of all matches, also of those that have ended."""
         cfg = engine.batch.cfg
         self._steps = 0
         self._fetched_at, self._fetched_step = 0.0, 0
@@ -170,6 +208,8 @@ class Recorder:
         extra = self.policy_columns.columns(engine.batch.num_mechs) if self.policy_columns else ()
         width = Layout([column.to_header() for column in (*COLUMNS, *extra)], engine.batch.num_mechs).width
         self._stride = chunk_frames(cfg.dt_sim, cfg.decision_repeat, width)
+        self._state_ticks = round(STATE_SECONDS / (cfg.dt_sim * cfg.decision_repeat)) * cfg.decision_repeat
+        """Ticks between two states; 0 where steps are longer than twice their interval."""
         frames.add_arrays(engine.batch, len(self.envs), (MAX_CHUNKS_PER_FETCH + 1) * self._stride, extra)
         if self.policy_columns:
             policy_columns.add_constants(engine.batch, self.policy_columns)
@@ -185,23 +225,49 @@ class Recorder:
         """File of each match."""
         return [self.folder / f"{match.name}{SUFFIX}" for match in self.matches]
 
+    @property
+    def headers(self) -> list[dict[str, Any]]:
+        """Header of each match that is being recorded."""
+        return [track.writer.header for track in self._tracks]
+
+    @property
+    def problem(self) -> str:
+        """Why a lossy recorder writes no more of a match, in one line; "" while it does."""
+        return next((writer.problem for writer in self._writers if writer.problem), "")
+
     def begin(self) -> None:
         """Open the files and record the first frame; call it directly after a reset."""
         worlds = None if self._embed else self.folder / WORLDS_FOLDER
         self.engine.run("frame")
         for page, (env, match, path) in enumerate(zip(self.envs, self.matches, self.paths, strict=True)):
             x, y, z = (int(v) for v in self._row("size", env))
-            voxels = self._row("material", env)[:z, :y, :x]
+            tick = int(self._row("tick", env))
+            world = self.engine.batch.row("bank_material", int(self._row("map_slot", env)))[:z, :y, :x]
+            cells = cells_in_order(self._row("material", env)[:z, :y, :x])
             header = build_header(self.engine.batch, env, match.teams, match.map_seed, match.about, self.policy_columns)
             path.unlink(missing_ok=True)
-            writer = MatchWriter(path, header, world_payload(voxels), worlds=worlds)
+            writer = MatchWriter(path, header, world_payload(world), worlds=worlds, lossy=self._lossy)
+            self._writers.append(writer)
+            if tick > 0:
+                edited = np.flatnonzero(cells != cells_in_order(world))
+                writer.start_edited(np.column_stack([edited, cells[edited]]).astype(np.int64))
             cloud_ticks = duration_ticks(header["cloud"]["life_s"], self.engine.batch.cfg.dt_sim)
-            self._tracks.append(_Track(env, page, writer, cells_in_order(voxels), cloud_ticks))
+            self._tracks.append(_Track(env, page, writer, cells, cloud_ticks, tick))
+        self._write_states()
+
+    def add_inputs(self, seats: Sequence[int], inputs: NDArray[np.int8]) -> None:
+        """Record the inputs ``[ticks, S, A]`` of human pilots in the step just played; call it before ``after_step``.
+
+        They are those of every recorded match.
+        """
+        for track in self._tracks:
+            track.add_inputs(int(self._row("tick", track.env)) - len(inputs), seats, inputs)
 
     def after_step(self) -> None:
         """Count an environment step, and fetch and write chunks that are due."""
         self._steps += 1
         self._fetch(self._ended())
+        self._write_states()
         if self._steps % self._stride == 0:
             full = self._steps - self._fetched_step >= MAX_CHUNKS_PER_FETCH * self._stride
             if full or time.monotonic() - self._fetched_at >= FETCH_INTERVAL_S:
@@ -223,6 +289,15 @@ class Recorder:
             track.writer.abandon()
         self._tracks = []
         self.engine.record([])
+
+    def _write_states(self) -> None:
+        """Write the state of the matches in which one is due."""
+        if self.policy_columns is None or not self._state_ticks:
+            return
+        for track in self._tracks:
+            tick = int(self._row("tick", track.env))
+            if tick > 0 and (tick % self._state_ticks == 0 or track.first_tick == tick):
+                track.writer.state(tick, pack_state(self.engine.match_state(track.env), SIM_VERSION))
 
     def _row(self, name: str, env: int) -> NDArray[Any]:
         """Return the row of an environment: a view on a CPU, a copy from a GPU."""
@@ -302,6 +377,7 @@ def _policy_columns(engine: RecordedEngine, policy: PolicyColumnMode) -> policy_
         terms=engine.term_names,
         contacts=engine.batch["contact"].shape[2],
         estimates=policy == "values",
+        only_actions=policy == "actions",
     )
 
 

@@ -1,9 +1,10 @@
 """Schema of replay files (.ecr): records, columns, tables, event kinds and limits.
 
 A file is ``MAGIC`` followed by records, each a head (``HEAD``) and a payload padded to ``ALIGNMENT`` bytes: one HEADER,
-at most one WORLD, a CHUNK per two seconds, and in a closed file an INDEX and a TRAILER. All integers are little-endian;
-payloads are msgpack maps except WORLD and TRAILER. A header describes its own columns and tables, and readers skip
-unknown ones: a minor version only adds, a major version changes.
+at most one WORLD, a CHUNK per two seconds, and in a closed file an INDEX and a TRAILER. Between chunks stand records
+that only programs read which play a match on: a STATE per ten seconds, and SEATs with the inputs of human pilots. All
+integers are little-endian; payloads are msgpack maps except WORLD and TRAILER. A header describes its own columns and
+tables, and readers skip unknown ones: a minor version only adds, a major version changes.
 
 This module does not import the simulator. ``codec`` packs and unpacks records, ``columns`` the integers in them, and
 ``typescript`` generates the same tables for the viewer.
@@ -22,9 +23,9 @@ MAGIC = b"\x89ECR\r\n\x1a\n"
 """First bytes of a replay; a transfer in text mode changes them, which is then detected."""
 END_MAGIC = b"ECREND\r\n"
 """Last bytes of the TRAILER's payload."""
-SCHEMA_MAJOR, SCHEMA_MINOR = 2, 2
+SCHEMA_MAJOR, SCHEMA_MINOR = 2, 3
 """2.1 stores the tick in which each edit was made; before, some edits had the tick of the fetch. 2.2 adds ``sensing``
-to the header."""
+to the header. 2.3 adds STATE and SEAT records, and ``actions``, ``pilots`` and ``parent`` to the header."""
 OLDEST_MAJOR = 1
 """Oldest major version that can be read; 2 added prediction by a rate column."""
 SUFFIX = ".ecr"
@@ -74,6 +75,12 @@ MAX_TEXT = 2**12
 MAX_DEPTH = 16
 """Maximum nesting of maps and lists in a payload."""
 CHUNK_SECONDS = 2.0
+STATE_SECONDS = 10.0
+"""Time between two STATE records."""
+MAX_STATES = 2**14
+"""Maximum number of STATE or of SEAT records that are read from a file."""
+MAX_ARRAY_AXES = 6
+"""Maximum number of axes of an array of a STATE."""
 HASH_BYTES = 8
 TICK_HZ_LIMIT = 1000.0
 
@@ -86,6 +93,8 @@ class RecordType(IntEnum):
     CHUNK = 3
     INDEX = 4
     TRAILER = 5
+    STATE = 6
+    SEAT = 7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +117,12 @@ BUDGETS: Mapping[int, Budget] = {
     RecordType.CHUNK: Budget(raw_bytes=2**24, objects=2**12, entries=MAX_NAMES),
     RecordType.INDEX: Budget(raw_bytes=2**23, objects=2**12, entries=MAX_NAMES),
     RecordType.TRAILER: Budget(raw_bytes=2**8),
+    RecordType.STATE: Budget(raw_bytes=2**23, objects=2**12, entries=2**9),
+    RecordType.SEAT: Budget(raw_bytes=2**22, objects=2**6, entries=2**5),
 }
 """Budget of each record type. A match of 100 against 100 writes headers of 40 kB with 4,000 objects, chunks of 0.4 MB
-with 0.2 million values, and an INDEX of 0.2 MB per hour; docs/reliability.md has the reasons."""
+with 0.2 million values, states of 1 MB with 1,000 objects, and an INDEX of 0.2 MB per hour; docs/reliability.md has the
+reasons."""
 
 
 class Codec(IntEnum):

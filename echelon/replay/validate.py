@@ -6,14 +6,13 @@ reads; keys that this version does not know pass unread. Whatever does not fit r
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from echelon.replay.codec import ReplayError
 from echelon.replay.columns import Ints, Layout, check_columns
@@ -43,6 +42,7 @@ from echelon.replay.schema import (
     WORLD_HEAD,
 )
 from echelon.replay.timeline import unpack_series
+from echelon.validation import validated
 
 MAX_TIME = 2.0**40
 """Latest creation time [s since 1970]; calendars of later years overflow."""
@@ -53,8 +53,6 @@ MAX_HASH_BYTES = 8 * HASH_BYTES
 MAX_TABLES = 64
 """Maximum number of tables of a chunk or an INDEX."""
 MAX_SEED = 2**63
-MAX_SHOWN = 60
-"""Maximum characters of a value in a message."""
 REQUIRED = {"tick": "frame", "score": "team", **dict.fromkeys(("x", "y", "z", "hp", "flags"), "mech")}
 """Frame columns that every replay must have, one value per entity, and their entity."""
 REQUIRED_TABLES = {
@@ -66,6 +64,7 @@ REQUIRED_TABLES = {
 RUNS = ("base", "edits")
 """Tables whose rows cover runs of voxels."""
 
+SHA256 = "^[0-9a-f]{64}$"
 ABSENT: Any = None
 """Default of a map that some versions do not have; a value of null is none of its values."""
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
@@ -119,7 +118,7 @@ class _Mech(_Part):
 
 
 class _World(_Part):
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    sha256: Annotated[str, Field(pattern=SHA256)]
     size: Annotated[list[Edge], Field(min_length=3, max_length=3), FailFast()]
 
 
@@ -163,6 +162,19 @@ class _Insight(_Part):
     estimates: bool = False
 
 
+class _Pilots(_Part):
+    script: Annotated[list[Count], Field(max_length=MAX_MECHS), FailFast()]
+    weapon_prob: Annotated[float, Field(ge=0, le=1)]
+
+
+class _Parent(_Part):
+    """The replay and tick that a branch continues, and what was changed."""
+
+    file: Text
+    sha256: Annotated[str, Field(pattern=SHA256)]
+    tick: Count
+
+
 class _Header(_Part):
     """The HEADER record; fields with defaults are missing in some versions.
 
@@ -204,6 +216,9 @@ class _Header(_Part):
     tables: Annotated[list[_Table], Field(max_length=MAX_TABLES), FailFast()]
     config: dict[str, Any]
     insight: _Insight = ABSENT
+    actions: Texts = ABSENT
+    pilots: _Pilots = ABSENT
+    parent: _Parent = ABSENT
 
 
 class _Outcome(_Part):
@@ -432,12 +447,6 @@ def _check_values(count: int) -> None:
 def _validate(model: type[Part], value: Mapping[str, Any], what: str) -> Part:
     """Return the parsed map; raise ``ReplayError`` with the first entry that has another form."""
     try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "missing":
-            raise ReplayError(f"{what} is incomplete: it has no {place!r}") from None
-        expected = first["msg"].replace("Input should", "it should")
-        shown = reprlib.repr(first["input"])[:MAX_SHOWN]
-        raise ReplayError(f"{what} has {place} {shown}: {expected}") from None
+        return validated(model, value)
+    except ValueError as error:
+        raise ReplayError(f"{what} is damaged: {error}") from None

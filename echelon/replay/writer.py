@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from echelon.files import atomic_write, make_folder, remove_stale
-from echelon.replay.codec import ZLIB_LEVEL, RecordWriter, pack_map, world_hash
+from echelon.replay.codec import ZLIB_LEVEL, LossyRecordWriter, RecordWriter, pack_map, world_hash
 from echelon.replay.columns import Ints, Layout
 from echelon.replay.schema import (
     BASE,
@@ -29,6 +29,7 @@ from echelon.replay.schema import (
     INDEX_TABLES,
     MARKER_TABLE,
     MAX_MECHS,
+    MAX_RAW_BYTES,
     ROUNDS,
     SERIES,
     TABLES,
@@ -39,6 +40,7 @@ from echelon.replay.schema import (
     Table,
 )
 from echelon.replay.timeline import Timeline, pack_series
+from echelon.state_files import IrregularFileError, read_bounded
 
 MAX_RUN = 255
 """Maximum number of cells in a row of runs."""
@@ -74,8 +76,9 @@ def store_world(folder: Path, payload: bytes) -> Path:
 def _contains_world(path: Path, payload: bytes) -> bool:
     """Whether a stored world exists and is undamaged."""
     try:
-        return zlib.decompressobj().decompress(path.read_bytes(), len(payload) + 1) == payload
-    except (FileNotFoundError, zlib.error):
+        stored = read_bounded(path, MAX_RAW_BYTES)
+        return zlib.decompressobj().decompress(stored, len(payload) + 1) == payload
+    except (FileNotFoundError, IrregularFileError, ValueError, zlib.error):
         return False
 
 
@@ -87,10 +90,19 @@ def chain_hash(previous: bytes, state: bytes) -> bytes:
 class MatchWriter:
     """A replay file being written.
 
-    ``header`` has all entries except the world, which is embedded, or stored in the folder ``worlds`` if given.
+    ``header`` has all entries except the world, which is embedded, or stored in the folder ``worlds`` if given. A
+    ``lossy`` writer drops what the disk does not take, with the reason in ``problem``.
     """
 
-    def __init__(self, path: Path, header: Mapping[str, Any], world: bytes, *, worlds: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        header: Mapping[str, Any],
+        world: bytes,
+        *,
+        worlds: Path | None = None,
+        lossy: bool = False,
+    ) -> None:
         x, y, z, _ = WORLD_HEAD.unpack_from(world)
         self.header = {**header, "world": {"sha256": world_hash(world), "size": [x, y, z]}}
         self.layout = Layout(header["columns"], int(header["mechs"]))
@@ -98,7 +110,7 @@ class MatchWriter:
             store_world(worlds, world)
         make_folder(path.parent)
         self.path = path
-        self._records = RecordWriter(path)
+        self._records = LossyRecordWriter(path) if lossy else RecordWriter(path)
         self._timeline = Timeline(header)
         self._chunks: list[list[int]] = []
         self._hash = bytes(HASH_BYTES)
@@ -109,6 +121,16 @@ class MatchWriter:
         if worlds is None:
             at = self._records.append(RecordType.WORLD, world)
             self._world = [at, self._records.offset - at]
+
+    @property
+    def problem(self) -> str:
+        """Why a lossy writer drops records, in one line; "" while it drops none."""
+        return self._records.problem if isinstance(self._records, LossyRecordWriter) else ""
+
+    def start_edited(self, cells: Ints) -> None:
+        """Begin with voxels that differ from the world: rows of cell and material, sorted by cell."""
+        self._edited = dict(cells.tolist())
+        self._base = encode_runs(cells) if len(cells) else NO_ROWS[BASE.name]
 
     def chunk(self, frames: Ints, tables: Mapping[str, Ints], state: bytes = b"") -> None:
         """Write a chunk with frames ``[F, W]``, of which the first repeats the last frame of the previous chunk.
@@ -145,6 +167,14 @@ class MatchWriter:
         )
         if len(edits):
             self._base = encode_runs(np.array(sorted(self._edited.items()), np.int64))
+
+    def state(self, tick: int, payload: bytes) -> None:
+        """Write a STATE record of the state after ``tick`` ticks."""
+        self._records.append(RecordType.STATE, payload, ticks=(tick, tick))
+
+    def seat(self, ticks: tuple[int, int], payload: bytes) -> None:
+        """Write a SEAT record of the inputs between two ticks."""
+        self._records.append(RecordType.SEAT, payload, ticks=ticks)
 
     def close(self, *, winner: int = UNDECIDED, reason: str = "") -> None:
         """Append index and outcome and close the file."""

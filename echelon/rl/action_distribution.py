@@ -31,6 +31,8 @@ from echelon.actions import (
     action_names,
 )
 from echelon.rl import squash
+from echelon.rl.action_columns import runs_of, split_runs, take
+from echelon.rl.action_score import log_softmax, score_choices, score_numbers, score_switches, take_columns
 
 UNAVAILABLE = -1e9
 """Logit of a choice that cannot be chosen; finite, so that log-probabilities and gradients stay finite."""
@@ -41,8 +43,6 @@ OFF_BELOW_ZERO = (ActionIndex.VERTICAL,)
 """Columns of numbers that the simulator reads as off up to 0; a label of 0 means off, not a number near 0."""
 LABEL_STD = 0.6
 """Standard deviation before tanh of the Gaussian that a label's numbers are scored with."""
-LOG_PROB_MIN = -80.0
-"""Log-probability of an unavailable choice; the exponential of a smaller one underflows, which CPUs compute slowly."""
 
 
 class ActionParameters(NamedTuple):
@@ -156,10 +156,6 @@ def discrete_choices(action: Tensor) -> dict[str, Tensor]:
     return switches | {s.name: s.decode(read[..., s.start : s.end]) for s in HYBRID.selectors if s.end <= width}
 
 
-Run = tuple[int, int]
-"""First and one-past-last of consecutive columns."""
-
-
 def quantised(action: Tensor) -> Tensor:
     """Return ``action [...]`` clipped to [-1, 1] and rounded to 1/127, as the simulator reads it."""
     clipped = squash.full_precision(action).nan_to_num(0.0, 0.0, 0.0).clamp(-1.0, 1.0)
@@ -189,12 +185,12 @@ class ActionDistribution(nn.Module):
         selected = [c for s in layout.selectors for c in range(s.start, s.end)]
         taken = {*layout.switches, *selected}
         numbers = [column for column in range(action_dim) if column not in taken]
-        self._gaussian = _runs(numbers)
+        self._gaussian = runs_of(numbers)
         labelled = [column for column in numbers if column < COMM_START]
-        self._labelled = _runs(labelled)
+        self._labelled = runs_of(labelled)
         off_below_zero = torch.tensor([column in OFF_BELOW_ZERO for column in labelled])
         self.register_buffer("_off_below_zero", off_below_zero, persistent=False)
-        self._switches, self._selected = _runs(layout.switches), _runs(sorted(selected))
+        self._switches, self._selected = runs_of(layout.switches), runs_of(sorted(selected))
         enough = layout.choices + len(selected) >= layout.padded_choices
         assert enough, "a selector has more choices than there are numbers"
         for selector in layout.selectors:
@@ -204,18 +200,18 @@ class ActionDistribution(nn.Module):
         """Return the action ``[..., A]`` in [-1, 1] drawn with standard normal ``noise [..., W]``."""
         location, log_std, logits = parameters
         own = noise[..., : self.action_dim]
-        values = squash.sample(*(_take(x, self._gaussian) for x in (location, log_std, own)))
+        values = squash.sample(*(take(x, self._gaussian) for x in (location, log_std, own)))
         on = None
         if self._switches:
-            on = torch.special.ndtr(_take(own, self._switches)) < torch.sigmoid(_take(location, self._switches))
+            on = torch.special.ndtr(take(own, self._switches)) < torch.sigmoid(take(location, self._switches))
         if logits is not None:
             logits = logits + self._gumbel(noise)
         return self._write(values, on, logits)
 
     def mode(self, parameters: ActionParameters) -> Tensor:
         """Return the action ``[..., A]`` of the Gaussian's squashed mean, likelier switches and likeliest choices."""
-        values = squash.squash(_take(parameters.location, self._gaussian))
-        on = _take(parameters.location, self._switches) > 0 if self._switches else None
+        values = squash.squash(take(parameters.location, self._gaussian))
+        on = take(parameters.location, self._switches) > 0 if self._switches else None
         return self._write(values, on, parameters.logits)
 
     def log_prob(self, parameters: ActionParameters, action: Tensor) -> Tensor:
@@ -230,10 +226,10 @@ class ActionDistribution(nn.Module):
         have the label -1: samples around 0 would fire them half of the time.
         """
         read = quantised(label)
-        numbers = _take(read, self._labelled)
+        numbers = take(read, self._labelled)
         off = self.get_buffer("_off_below_zero") & (numbers <= 0)
         u = squash.unsquash(torch.where(off, -1.0, numbers).clamp(-LABEL_LIMIT, LABEL_LIMIT))
-        mean = squash.full_precision(_take(parameters.location, self._labelled))
+        mean = squash.full_precision(take(parameters.location, self._labelled))
         loss = 0.5 * ((u - mean) / LABEL_STD).square().sum(-1)
         for part in self._discrete_parts(read, parameters.logits, self._normalised(parameters)):
             loss = loss - part
@@ -245,21 +241,36 @@ class ActionDistribution(nn.Module):
 
     def score(self, parameters: ActionParameters, action: Tensor, noise: Tensor) -> tuple[Tensor, Entropies]:
         """Return ``log_prob`` and ``entropy`` ``[...]`` of ``action`` and ``noise [..., A]`` in one pass."""
-        discrete = self._normalised(parameters)
-        entropies = self._entropy(parameters, noise, discrete)
-        return self._log_prob(parameters, action, discrete), entropies
+        if torch.compiler.is_compiling():
+            discrete = self._normalised(parameters)
+            return self._log_prob(parameters, action, discrete), self._entropy(parameters, noise, discrete)
+        location, log_std, logits = parameters
+        numbers = (take_columns(x, self._gaussian) for x in (location, log_std))
+        inputs = (take(x, self._gaussian) for x in (action, noise[..., : self.action_dim]))
+        logprob, continuous = score_numbers(*numbers, *inputs)
+        switches = selectors = torch.zeros_like(continuous)
+        if self.layout is not GAUSSIAN:
+            read = quantised(action)
+            if self._switches:
+                on = take(read, self._switches) > 0
+                part, switches = score_switches(take_columns(location, self._switches), on)
+                logprob = logprob + part
+            if logits is not None:
+                part, selectors = score_choices(logits, self._decode(read, logits))
+                logprob = logprob + part
+        return logprob, Entropies(continuous, switches, selectors)
 
     def _normalised(self, parameters: ActionParameters) -> _Normalised:
         """Return the logits of switches and choices with their normalising constants."""
         switches, logits = None, parameters.logits
         if self._switches:
-            logit = squash.full_precision(_take(parameters.location, self._switches))
+            logit = squash.full_precision(take(parameters.location, self._switches))
             switches = (logit, functional.softplus(logit))
-        return _Normalised(switches, None if logits is None else _log_softmax(logits))
+        return _Normalised(switches, None if logits is None else log_softmax(logits))
 
     def _log_prob(self, parameters: ActionParameters, action: Tensor, discrete: _Normalised) -> Tensor:
         location, log_std, logits = parameters
-        total = squash.log_prob(*(_take(x, self._gaussian) for x in (location, log_std, action)))
+        total = squash.log_prob(*(take(x, self._gaussian) for x in (location, log_std, action)))
         if self.layout is GAUSSIAN:
             return total
         read = quantised(action)
@@ -272,7 +283,7 @@ class ActionDistribution(nn.Module):
         parts = []
         if discrete.switches is not None:
             logit, softplus = discrete.switches
-            on = _take(read, self._switches) > 0
+            on = take(read, self._switches) > 0
             parts.append((logit * on - softplus).sum(-1))
         if discrete.log_choice is not None and logits is not None:
             parts.append(discrete.log_choice.gather(-1, self._decode(read, logits)).sum((-2, -1)))
@@ -281,7 +292,7 @@ class ActionDistribution(nn.Module):
     def _entropy(self, parameters: ActionParameters, noise: Tensor, discrete: _Normalised) -> Entropies:
         location, log_std, _ = parameters
         own = noise[..., : self.action_dim]
-        continuous = squash.entropy(*(_take(x, self._gaussian) for x in (location, log_std, own)))
+        continuous = squash.entropy(*(take(x, self._gaussian) for x in (location, log_std, own)))
         switches = selectors = torch.zeros_like(continuous)
         if discrete.switches is not None:
             logit, softplus = discrete.switches
@@ -307,48 +318,17 @@ class ActionDistribution(nn.Module):
         extra = noise[..., self.action_dim : self.noise_dim]
         if selectors == 1:
             return squash.gumbel(extra).unsqueeze(-2)
-        draws = squash.gumbel(torch.cat([extra, _take(noise, self._selected)], -1))
+        draws = squash.gumbel(torch.cat([extra, take(noise, self._selected)], -1))
         return functional.pad(draws, (0, selectors * choices - draws.shape[-1])).unflatten(-1, (selectors, choices))
 
     def _write(self, values: Tensor, on: Tensor | None, scores: Tensor | None) -> Tensor:
         """Return the action of Gaussian ``values``, switches ``on`` and the best-scored choices, in column order."""
-        pieces = _split(values, self._gaussian)
+        pieces = split_runs(values, self._gaussian)
         if on is not None:
-            pieces |= _split(on.to(values.dtype) * 2.0 - 1.0, self._switches)
+            pieces |= split_runs(on.to(values.dtype) * 2.0 - 1.0, self._switches)
         if scores is not None:
             choices = scores.argmax(-1)
             for index, selector in enumerate(self.layout.selectors):
                 codes = self.get_buffer(f"_{selector.name}_codes")
                 pieces[selector.start] = functional.embedding(choices[..., index], codes)
         return values if len(pieces) == 1 else torch.cat([pieces[first] for first in sorted(pieces)], -1)
-
-
-def _log_softmax(logits: Tensor) -> Tensor:
-    """Return log-probabilities ``[..., K]``, at least about ``LOG_PROB_MIN``; faster than torch's for few choices."""
-    shifted = (logits - logits.detach().amax(-1, keepdim=True)).clamp_min(LOG_PROB_MIN)
-    return shifted - shifted.exp().sum(-1, keepdim=True).log()
-
-
-def _runs(columns: Sequence[int]) -> tuple[Run, ...]:
-    """Return the runs of consecutive columns in ascending ``columns``."""
-    runs: list[Run] = []
-    for column in map(int, columns):
-        if runs and runs[-1][1] == column:
-            runs[-1] = (runs[-1][0], column + 1)
-        else:
-            runs.append((column, column + 1))
-    return tuple(runs)
-
-
-def _take(x: Tensor, runs: Sequence[Run]) -> Tensor:
-    """Return the columns of ``x [..., A]`` in ``runs``; slices, since indices would be copied to the device."""
-    if len(runs) == 1:
-        first, end = runs[0]
-        return x if end - first == x.shape[-1] else x[..., first:end]
-    return torch.cat([x[..., first:end] for first, end in runs], -1) if runs else x[..., :0]
-
-
-def _split(x: Tensor, runs: Sequence[Run]) -> dict[int, Tensor]:
-    """Return ``x [..., all columns of runs]`` divided into its runs, by first column."""
-    pieces = x.split([end - first for first, end in runs], -1)
-    return {first: piece for (first, _), piece in zip(runs, pieces, strict=True)}

@@ -26,9 +26,17 @@ from echelon.rl.action_distribution import (
     ActionParameters,
     Entropies,
 )
+from echelon.rl.host_reads import reads_are_free
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.mingru import MinGRU
-from echelon.rl.recurrent import lstm_weights, make_lstm, reset_state, run_lstm, run_lstm_unrolled
+from echelon.rl.recurrent import (
+    lstm_weights,
+    make_lstm,
+    reset_state,
+    run_lstm,
+    run_lstm_cells,
+    run_lstm_unrolled,
+)
 
 ENCODER_GAIN = math.sqrt(2.0)
 ACTOR_GAIN = 0.01
@@ -250,6 +258,8 @@ class ActorCritic(nn.Module):
     def _run(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         if self.mingru is not None:
             return self.mingru(x, dones_seq, state)
+        if not (reads_are_free(x.device) or torch.compiler.is_compiling()):
+            return run_lstm_cells(self._lstm_weights, x, dones_seq, state)
         if self.branchless or torch.compiler.is_compiling():
             return run_lstm_unrolled(self._lstm_weights, x, dones_seq, state)
         return run_lstm(self.lstm, x, dones_seq, state)
@@ -275,7 +285,11 @@ class ActorCritic(nn.Module):
         state = reset_state(state, done)
         if self.mingru is not None:
             return self.mingru.step(x, state)
-        y, (h, c) = self.lstm(x.unsqueeze(0), (state.h.to(x.dtype), state.c.to(x.dtype)))
+        before = LSTMState(state.h.to(x.dtype), state.c.to(x.dtype))
+        if not reads_are_free(x.device):
+            y, (h, c) = run_lstm_cells(self._lstm_weights, x.unsqueeze(0), torch.zeros_like(done).unsqueeze(0), before)
+        else:
+            y, (h, c) = self.lstm(x.unsqueeze(0), before)
         return y[0], LSTMState(h.to(state.h.dtype), c.to(state.c.dtype))
 
     def _heads(self, features: Tensor, targets: TargetContacts | None = None) -> HeadOutputs:

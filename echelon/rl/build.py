@@ -14,9 +14,11 @@ from torch import Tensor, nn
 from echelon.config import ModelConfig
 from echelon.env.layout import CONTACT_DIM, EGO_DIM, FLAT_OBS_DIM, flat_offsets, version_tail
 from echelon.rl.actor_critic import CRITIC_GAIN, ENCODER_GAIN, SequenceScores, init_linear
+from echelon.rl.deepset import packs_rows
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.obs_norm import ObsNormalizer
+from echelon.rl.packed_obs import PackedRollout, PackedRows, pack, packing
 from echelon.rl.suite_model import (
     CombatSuiteActorCritic,
     SuiteObservation,
@@ -69,6 +71,7 @@ class FlatPolicy(nn.Module):
         self.obs_version = obs_version
         self._versioned_from = obs_dim - sum(block.width for block in version_tail("suite", obs_version))
         """Column at which the blocks of later versions begin in the suite layout."""
+        self._packing = packing(obs_dim, obs_version) if isinstance(core, CombatSuiteActorCritic) else None
         self.action_dim = core.action_dim
         self.noise_dim = core.noise_dim
         self.lstm_hidden_dim = core.lstm_hidden_dim
@@ -129,7 +132,7 @@ class FlatPolicy(nn.Module):
 
     def score_sequence(
         self,
-        obs_seq: Tensor,
+        obs_seq: Tensor | PackedRows,
         actions_seq: Tensor,
         dones_seq: Tensor,
         init_state: LSTMState,
@@ -138,6 +141,8 @@ class FlatPolicy(nn.Module):
     ) -> SequenceScores:
         """Return the scores of a chunk ``[T, B, ...]``; ``noise [T, B, A]`` is the draw of the entropy estimate."""
         scores = self.core.score_sequence(self._unpack(obs_seq), actions_seq, dones_seq, init_state, noise, labels_seq)
+        if isinstance(obs_seq, PackedRows):
+            return scores  # a central critic's rows are never packed
         return scores._replace(values=self._value(obs_seq, scores.values))
 
     def replay_state(self, obs_seq: Tensor, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
@@ -156,11 +161,25 @@ class FlatPolicy(nn.Module):
             return own
         return self.central(obs[..., self.obs_dim :]) if obs.shape[-1] > self.obs_dim else torch.zeros_like(own)
 
-    def _unpack(self, obs: Tensor) -> Tensor | SuiteObservation:
+    def packed(self, obs: Tensor) -> PackedRollout | None:
+        """Return the observations ``[T, N, D]`` of a rollout, normalized and packed; None where that gains nothing.
+
+        Rows of it can be scored instead of observations, until the weights of the normalizer change.
+        """
+        if self._packing is None or self.central is not None or not packs_rows(obs):
+            return None
+        return PackedRollout(obs[..., : self.obs_dim], self._packing, self.obs_normalizer)
+
+    def _unpack(self, obs: Tensor | PackedRows) -> Tensor | SuiteObservation:
+        return obs.gather() if isinstance(obs, PackedRows) else self._unpack_flat(obs)
+
+    def _unpack_flat(self, obs: Tensor) -> Tensor | SuiteObservation:
         if obs.shape[-1] not in (self.obs_dim, self.obs_dim + self.central_dim):
             raise ValueError(f"observation has {obs.shape[-1]} columns, expected {self.obs_dim}")
+        if self._packing is not None and packs_rows(obs):
+            return pack(obs[..., : self.obs_dim], self._packing, self.obs_normalizer)
         obs = self.obs_normalizer(obs[..., : self.obs_dim])
-        if isinstance(self.core, ActorCriticLSTM):
+        if self._packing is None:
             return obs
         suite = flat_obs_to_suite_obs(obs[..., :FLAT_OBS_DIM])
         if self._versioned_from > FLAT_OBS_DIM:

@@ -6,6 +6,7 @@ Only tensors and plain values are read: opening one never runs code. ``echelon.t
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from echelon.rl.safe_load import load_arrays, load_plain, load_tensors
 from echelon.runs import load_json
+from echelon.state_files import IrregularFileError, open_regular
 from echelon.version import SIM_VERSION
 
 FORMAT_VERSION = 1
@@ -133,8 +135,10 @@ def open_checkpoint(path: Path, required: frozenset[str] = CHECKPOINT_FILES) -> 
         file = path / name
         size = expected.get("size") if isinstance(expected, dict) else None
         # a file of another size is not hashed: it may be endless
-        actual = describe(file) if file.is_file() and file.stat().st_size == size else None
-        if actual != expected:
+        actual = None
+        with contextlib.suppress(IrregularFileError):
+            actual = describe(file) if file.is_file() and file.stat().st_size == size else None
+        if actual is None or actual != expected:
             raise ValueError(f"checkpoint {path.name!r} is damaged: {name} does not match its manifest")
     return Checkpoint(path=path, manifest=manifest)
 
@@ -170,7 +174,7 @@ def steps_in(folder: Path) -> list[Path]:
 def describe(path: Path) -> dict[str, Any]:
     """Return ``size`` and ``sha256`` of a file, as a manifest lists them."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         while block := file.read(READ_BLOCK):
             digest.update(block)
     return {"size": path.stat().st_size, "sha256": digest.hexdigest()}

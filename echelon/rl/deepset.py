@@ -10,18 +10,53 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from echelon.rl.host_reads import reads_are_free
 from echelon.rl.squash import full_precision
 
 MIN_BUCKET = 64
 """Packed lengths are multiples of this."""
 BUCKET_BITS = 4
 """Leading bits of a packed length that are preserved; the others are rounded up."""
+NO_SLOT = 1 << 30
+"""Slot of a row that is padding."""
 AGGREGATIONS = ("mean", "sum", "max")
+
+
+class EntityRows(NamedTuple):
+    """Real entities of B sets in rows, ordered by set and slot, with padding behind them."""
+
+    features: Tensor
+    """[P, F]"""
+    sets: Tensor
+    """Set of each row [P] int64, -1 for padding."""
+    slots: Tensor
+    """Slot of each row [P] int64, ``NO_SLOT`` for padding."""
+
+    @classmethod
+    def padded(cls, features: Tensor, sets: Tensor, slots: Tensor) -> EntityRows:
+        """Return real entities, ``features [P, F]`` of ``sets`` and ``slots [P]``, padded to one of few lengths."""
+        padding = _padding(sets)
+        return cls(
+            functional.pad(features, (0, 0, 0, padding)),
+            functional.pad(sets, (0, padding), value=-1),
+            functional.pad(slots, (0, padding), value=NO_SLOT),
+        )
+
+    def sums(self, values: Tensor, sets: int) -> Tensor:
+        """Return the sum of ``values [P, K]`` over each set ``[sets, K]``."""
+        # padding adds up in one surplus row
+        return values.new_zeros(sets + 1, values.shape[1]).index_add(0, self.sets + 1, values)[1:]
+
+    def by_slot(self, values: Tensor, sets: int, slots: int) -> Tensor:
+        """Return ``values [P, K]`` by set and slot ``[sets, slots, K]``, 0 for an empty slot, without later slots."""
+        row = torch.where(self.slots < slots, self.sets * slots + self.slots + 1, 0)
+        return values.new_zeros(sets * slots + 1, values.shape[1]).index_add(0, row, values)[1:].view(sets, slots, -1)
 
 
 class DeepSetEncoder(nn.Module):
@@ -52,19 +87,22 @@ class DeepSetEncoder(nn.Module):
         if key_dim:
             self.key = nn.Linear(hidden_dim, key_dim, bias=False)
 
-    def forward(self, entities: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, entities: Tensor | EntityRows, mask: Tensor) -> Tensor:
         """Return the encoding ``[B, O]``; a set without a real entity is encoded as the zero sum."""
         return self.encode_with_keys(entities, mask, 0)[0]
 
-    def encode_with_keys(self, entities: Tensor, mask: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
+    def encode_with_keys(self, entities: Tensor | EntityRows, mask: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
         """Return the encoding ``[B, O]`` and the keys ``[B, slots, K]`` of the first slots, 0 where a slot is empty.
 
-        Keys are None without slots.
+        Keys are None without slots. An entity is real where ``mask`` is below 1; real ones may be packed already.
         """
-        keep = 1.0 - full_precision(mask)
-        if self.aggregation == "max":
+        keep = (mask < 1.0).to(full_precision(mask).dtype)
+        if isinstance(entities, EntityRows):
+            assert self.aggregation != "max", "the largest entity is that of a dense set"
+            total, keys = self._sum_rows(entities, mask.shape[0], slots)
+        elif self.aggregation == "max":
             total, keys = self._max(entities, keep, slots)
-        elif _packs_rows(entities):
+        elif packs_rows(entities):
             total, keys = self._sum_packed(entities, keep, slots)
         else:
             total, keys = self._sum_dense(entities, keep, slots)
@@ -79,19 +117,12 @@ class DeepSetEncoder(nn.Module):
 
     def _sum_packed(self, entities: Tensor, keep: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
         sets, slot = keep.nonzero(as_tuple=True)
-        count, padding = _padding(sets)
-        sets, slot = functional.pad(sets, (0, padding)), functional.pad(slot, (0, padding))
-        weight = keep[sets, slot]
-        weight[count:] = 0.0
-        encoded = full_precision(self.phi(entities[sets, slot])) * weight.unsqueeze(1)
-        total = encoded.new_zeros(keep.shape[0], encoded.shape[1]).index_add(0, sets, encoded)
-        if not slots:
-            return total, None
-        keys = self._keys(encoded)
-        # keys of later slots add up in one surplus row
-        row = torch.where(slot < slots, sets * slots + slot, keep.shape[0] * slots)
-        unpacked = keys.new_zeros(keep.shape[0] * slots + 1, self.key_dim).index_add(0, row, keys)
-        return total, unpacked[:-1].view(keep.shape[0], slots, self.key_dim)
+        return self._sum_rows(EntityRows.padded(entities[sets, slot], sets, slot), keep.shape[0], slots)
+
+    def _sum_rows(self, rows: EntityRows, sets: int, slots: int) -> tuple[Tensor, Tensor | None]:
+        encoded = full_precision(self.phi(rows.features))
+        total = rows.sums(encoded, sets)
+        return total, rows.by_slot(self._keys(encoded), sets, slots) if slots else None
 
     def _max(self, entities: Tensor, keep: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
         empty = keep.unsqueeze(-1) == 0
@@ -126,18 +157,16 @@ def packing_traces() -> Iterator[None]:
         _traces_pack.reset(token)
 
 
-def _padding(rows: Tensor) -> tuple[int, int]:
-    """Return the number of packed ``rows [P]`` and the number of rows that pad them to a bucket."""
+def _padding(rows: Tensor) -> int:
+    """Return the number of rows that pad packed ``rows [P]`` to a bucket."""
     if torch.jit.is_tracing():  # pyright: ignore
-        # both must stay computed values in a trace, which has no branch and compiles no kernel per shape
-        count = rows.shape[0]
-        return count, -count % MIN_BUCKET
-    count = rows.numel()
-    return count, bucket(count) - count
+        # it must stay a computed value in a trace, which has no branch and compiles no kernel per shape
+        return -rows.shape[0] % MIN_BUCKET
+    return bucket(rows.numel()) - rows.numel()
 
 
-def _packs_rows(entities: Tensor) -> bool:
-    """Return whether shapes may depend on data: not in a compiled or captured region, nor in an exported one."""
-    if entities.device.type != "cpu" or torch.compiler.is_compiling():
+def packs_rows(entities: Tensor) -> bool:
+    """Return whether shapes may depend on ``entities [...]``: not in a compiled, captured or exported region."""
+    if not reads_are_free(entities.device) or torch.compiler.is_compiling():
         return False
     return _traces_pack.get() or not torch.jit.is_tracing()  # pyright: ignore

@@ -45,4 +45,14 @@ class ObsNormalizer(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """Return normalized observations ``[..., D]``."""
-        return torch.addcmul(self.shift, obs, self.scale).clamp_(-OBS_CLIP, OBS_CLIP)
+        return self.part(obs, 0, obs.shape[-1])
+
+    def part(self, obs: Tensor, first: int, end: int) -> Tensor:
+        """Return the normalized columns ``[first, end)`` of ``obs [..., D]``."""
+        columns = slice(first, end)
+        return clip_(torch.addcmul(self.shift[columns], obs[..., columns], self.scale[columns]))
+
+
+def clip_(normalized: Tensor) -> Tensor:
+    """Clip normalized columns, of any shape, in place."""
+    return normalized.clamp_(-OBS_CLIP, OBS_CLIP)

@@ -1,7 +1,8 @@
 """Reset-aware LSTM: one layer over a chunk, whose state is zeroed where an episode starts.
 
 In eager mode the chunk is divided at the steps where any sequence starts an episode, and each span is one fused call.
-Under ``torch.compile`` the same recurrence is unrolled step by step without branches on data.
+Under ``torch.compile``, in a captured graph and on a GPU the same recurrence is unrolled step by step without branches
+on data.
 Shapes: ``T step, B sequence, F feature, H recurrent state``.
 """
 
@@ -66,6 +67,17 @@ def run_lstm_unrolled(weights: list[Tensor], x: Tensor, dones: Tensor, state: LS
         i, f, g, o = (projected[t] + functional.linear(h, weight_hh)).chunk(4, -1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         h = torch.sigmoid(o) * torch.tanh(c)
+        outputs.append(h)
+    return torch.stack(outputs), LSTMState(h.unsqueeze(0), c.unsqueeze(0))
+
+
+def run_lstm_cells(weights: list[Tensor], x: Tensor, dones: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+    """Return what ``run_lstm`` returns for ``x [T, B, F]``, with one cell per step, which a GPU computes fused."""
+    keep = 1.0 - dones.to(x.dtype).unsqueeze(-1)
+    h, c = (part[0].to(x.dtype) for part in state)
+    outputs = []
+    for t in range(x.shape[0]):
+        h, c = torch.lstm_cell(x[t], (h * keep[t], c * keep[t]), *weights)
         outputs.append(h)
     return torch.stack(outputs), LSTMState(h.unsqueeze(0), c.unsqueeze(0))
 

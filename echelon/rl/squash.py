@@ -33,16 +33,21 @@ def squash(u: Tensor) -> Tensor:
 
 def unsquash(action: Tensor) -> Tensor:
     """Return the pre-squash values of ``action [..., A]``; borders map to about 7.254 in magnitude."""
+    return unsquash_with_borders(action)[0]
+
+
+def unsquash_with_borders(action: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the pre-squash values of ``action [..., A]``, and the action inside the borders that they belong to."""
     x = full_precision(action).clamp(-1.0 + TANH_EPS, 1.0 - TANH_EPS)
-    return 0.5 * (torch.log1p(x) - torch.log1p(-x))
+    return 0.5 * (torch.log1p(x) - torch.log1p(-x)), x
 
 
 def log_prob(mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
     """Return the log density ``[...]`` of ``action [..., A]``, the Jacobian of tanh included."""
     mean, log_std = full_precision(mean), full_precision(log_std)
-    u = unsquash(action)
+    u, inside = unsquash_with_borders(action)
     gauss = -0.5 * ((u - mean) * torch.exp(-log_std)).square() - log_std - 0.5 * _LOG_2PI
-    return (gauss - _log_slope(full_precision(action).clamp(-1.0 + TANH_EPS, 1.0 - TANH_EPS))).sum(-1)
+    return (gauss - log_slope(inside)).sum(-1)
 
 
 def entropy(mean: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
@@ -52,7 +57,7 @@ def entropy(mean: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
     """
     mean, log_std = full_precision(mean), full_precision(log_std)
     gauss = 0.5 * (1.0 + _LOG_2PI) + log_std
-    return (gauss + _log_slope(torch.tanh(mean + torch.exp(log_std) * noise))).sum(-1)
+    return (gauss + log_slope(torch.tanh(mean + torch.exp(log_std) * noise))).sum(-1)
 
 
 def sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
@@ -67,5 +72,6 @@ def gumbel(noise: Tensor) -> Tensor:
     return -torch.log(-torch.log(uniform))
 
 
-def _log_slope(a: Tensor) -> Tensor:
+def log_slope(a: Tensor) -> Tensor:
+    """Return the logarithm of the slope of tanh where it is ``a``, of any shape."""
     return torch.log((1.0 - a * a).clamp_min(TANH_EPS))

@@ -27,7 +27,7 @@ from echelon.env.layout import (
     version_tail,
 )
 from echelon.rl.actor_critic import ActorCritic, TargetContacts, init_encoder
-from echelon.rl.deepset import DeepSetEncoder
+from echelon.rl.deepset import DeepSetEncoder, EntityRows
 
 __all__ = ["FLAT_OBS_DIM", "CombatSuiteActorCritic", "SuiteEncoder", "SuiteObservation", "flat_obs_to_suite_obs"]
 
@@ -47,11 +47,14 @@ HOSTILE = position(CONTACT).hostile
 
 @dataclass(frozen=True)
 class SuiteObservation:
-    """Blocks of an observation, each ``[..., rows, features]`` or ``[..., features]``; masks are 1 for padding."""
+    """Blocks of an observation, each ``[..., rows, features]`` or ``[..., features]``; masks are 1 for padding.
 
-    contacts: Tensor
+    Contacts and squad mates may be packed: rows of all observations in the order of the flattened leading axes.
+    """
+
+    contacts: Tensor | EntityRows
     contact_mask: Tensor
-    squad: Tensor
+    squad: Tensor | EntityRows
     squad_mask: Tensor
     ego_state: Tensor
     suite_descriptor: Tensor
@@ -101,6 +104,7 @@ def joined_width(name: str, obs_version: int) -> int:
 def join_version_blocks(obs: SuiteObservation, columns: Tensor, obs_version: int) -> SuiteObservation:
     """Return ``obs`` with its rows widened by the ``columns [..., N]`` that an observation version appends."""
     tail = version_tail("suite", obs_version)
+    assert isinstance(obs.contacts, Tensor), "rows are widened before they are packed"
     wider = {"contacts": obs.contacts, "ego_state": obs.ego_state}
     for block, part in zip(tail, columns.split([block.width for block in tail], -1), strict=True):
         name = JOINED_TO[block.name]
@@ -264,17 +268,27 @@ class CombatSuiteActorCritic(ActorCritic):
         lead = obs.ego_state.shape[:-1]
         features, keys = self.encoder.encode_with_keys(_flatten_leading_axes(obs, len(lead)), TARGET_DIM)
         assert keys is not None
-        hostile = obs.contacts[..., :TARGET_DIM, HOSTILE] * (1.0 - obs.contact_mask[..., :TARGET_DIM])
-        return features.view(*lead, FUSION_WIDTH), TargetContacts(keys.view(*lead, *keys.shape[1:]), hostile > 0)
+        return features.view(*lead, FUSION_WIDTH), TargetContacts(
+            keys.view(*lead, *keys.shape[1:]), _hostile(obs).view(*lead, TARGET_DIM)
+        )
+
+
+def _hostile(obs: SuiteObservation) -> Tensor:
+    """Return whether each slot that an action can target has a hostile contact ``[..., TARGET_DIM]``."""
+    contacts = obs.contacts
+    if isinstance(contacts, EntityRows):
+        sets = obs.contact_mask.numel() // obs.contact_mask.shape[-1]
+        return contacts.by_slot(contacts.features[:, HOSTILE : HOSTILE + 1], sets, TARGET_DIM) > 0
+    return contacts[..., :TARGET_DIM, HOSTILE] * (1.0 - obs.contact_mask[..., :TARGET_DIM]) > 0
 
 
 def _flatten_leading_axes(obs: SuiteObservation, axes: int) -> SuiteObservation:
     if axes == 1:
         return obs
     return SuiteObservation(
-        contacts=obs.contacts.flatten(0, axes - 1),
+        contacts=obs.contacts if isinstance(obs.contacts, EntityRows) else obs.contacts.flatten(0, axes - 1),
         contact_mask=obs.contact_mask.flatten(0, axes - 1),
-        squad=obs.squad.flatten(0, axes - 1),
+        squad=obs.squad if isinstance(obs.squad, EntityRows) else obs.squad.flatten(0, axes - 1),
         squad_mask=obs.squad_mask.flatten(0, axes - 1),
         ego_state=obs.ego_state.flatten(0, axes - 1),
         suite_descriptor=obs.suite_descriptor.flatten(0, axes - 1),

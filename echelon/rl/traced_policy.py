@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.deepset import packing_traces
+from echelon.rl.host_reads import reads_are_free
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.policy import Act
@@ -84,7 +85,7 @@ class TracedPolicies:
 
 def is_traceable(policy: FlatPolicy) -> bool:
     """Return whether a policy can be traced: on a CPU, and a network known to have no branch on data."""
-    on_cpu = policy.obs_normalizer.scale.device.type == "cpu"
+    on_cpu = reads_are_free(policy.obs_normalizer.scale.device)
     return on_cpu and type(policy) is FlatPolicy and type(policy.core) in TRACEABLE_CORES
 
 

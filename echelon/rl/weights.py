@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor, nn
 
 from echelon.config import REMOVED_FIELDS, EnvConfig, ModelConfig
-from echelon.config.validation import validated
 from echelon.env import layout
+from echelon.files import error_text
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.checkpoint import (
     FORMAT_VERSION,
@@ -28,8 +27,11 @@ from echelon.rl.checkpoint import (
     read_best,
 )
 from echelon.rl.safe_load import load_plain
+from echelon.validation import validated
 
 SHAPE_KEYS = ("obs_dim", "action_dim", "comm_width", "map_width")
+MAX_COLUMNS = 1 << 20
+"""Most columns of observations or actions that a checkpoint may claim; a model lists them before it has any weight."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,9 @@ def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.
         sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
         sizes["extra_width"], version = int(meta.get("extra_width", 0)), version_of(meta)
         central = int(meta.get("central_dim", 0))
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ValidationError) as error:
+        if (largest := max(*sizes.values(), central)) > MAX_COLUMNS:
+            raise ValueError(f"it has {largest} columns, expected at most {MAX_COLUMNS}")
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"checkpoint does not describe its model: {error}") from None
     _check_stored(weights)
     options = {"obs_version": version, "predict": bool(meta.get("predict", False)), "central_dim": central}
@@ -177,7 +181,7 @@ def _read_export(path: Path) -> dict[str, Any]:
     try:
         data = load_plain(path)
     except (ValueError, OSError) as error:
-        raise ValueError(f"{str(path)!r} is not an exported policy: {error}") from None
+        raise ValueError(f"{str(path)!r} is not an exported policy: {error_text(error)}") from None
     if data.get("format") != FORMAT_VERSION or not isinstance(data.get("model_state"), dict):
         raise ValueError(f"{str(path)!r} is not an exported policy of format {FORMAT_VERSION}")
     return data

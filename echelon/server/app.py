@@ -20,8 +20,8 @@ from aiohttp import web
 
 import echelon
 from echelon.arena.store import league_path
-from echelon.files import atomic_write
-from echelon.runs import read_json, runs_home
+from echelon.files import atomic_write, reason_of
+from echelon.runs import RunPaths, read_json, runs_home
 from echelon.server import routes
 from echelon.server.bodies import BODIES, Bodies
 from echelon.server.catalogue import ReplayCatalogue, home_hash
@@ -36,6 +36,7 @@ from echelon.server.connections import (
 )
 from echelon.server.listing import LISTING, Listing
 from echelon.server.live import NoticeHub
+from echelon.server.play import PlayGate
 from echelon.server.pools import add_pools
 from echelon.server.response_cache import ResponseCache
 from echelon.server.responses import CATALOGUE, LEAGUE, RESPONSE_CACHE
@@ -63,8 +64,13 @@ class PortTakenError(ValueError):
     """The requested port is in use."""
 
 
-def make_app(home: Path | str | None, access: Access, league: Path | None = None) -> web.Application:
-    """Return the application over the runs of ``home`` and their league, or over the league at ``league``."""
+def make_app(
+    home: Path | str | None, access: Access, league: Path | None = None, *, play: RunPaths | None = None
+) -> web.Application:
+    """Return the application over the runs of ``home`` and their league, or over the league at ``league``.
+
+    With ``play``, a session that it keeps company, browsers may join the play sessions of ``home``.
+    """
     app = web.Application(middlewares=[rate_limited, access_middleware(access)], client_max_size=1)
     app[CATALOGUE] = ReplayCatalogue(home)
     app[LEAGUE] = league or league_path(home)
@@ -73,6 +79,9 @@ def make_app(home: Path | str | None, access: Access, league: Path | None = None
     app[LISTING] = Listing(app[CATALOGUE])
     app[routes.HUB] = NoticeHub(app[LISTING])
     add_pools(app)
+    if play is not None:
+        app[routes.PLAY] = PlayGate(runs_home(home))
+        app.on_startup.append(lambda app: _keep_session(app, play))
     for path, handler in routes.ROUTES:
         app.router.add_get(path, handler)
     app.router.add_get("/", routes.page)
@@ -81,8 +90,14 @@ def make_app(home: Path | str | None, access: Access, league: Path | None = None
     return app
 
 
+async def _keep_session(app: web.Application, play: RunPaths) -> None:
+    app[routes.PLAY].keep(play)
+
+
 async def _shutdown(app: web.Application) -> None:
     await app[routes.HUB].stop()
+    if routes.PLAY in app:
+        await app[routes.PLAY].stop()
     app[CATALOGUE].close()
 
 
@@ -107,7 +122,7 @@ def open_socket(host: str, port: int | None) -> socket.socket:
             if error.errno == errno.EADDRNOTAVAIL:
                 raise ValueError(f"address {host!r} does not belong to this machine") from None
             if port is not None and error.errno != errno.EADDRINUSE:
-                reason = error.strerror or error
+                reason = reason_of(error)
                 raise ValueError(f"port {port} of {host} cannot be opened: {reason}; try a larger one") from None
     raise PortTakenError(f"port {port} of {host} is in use, expected a free one; omit --port to pick one automatically")
 
@@ -148,15 +163,17 @@ def serve(
     embed_origin: str = "",
     allowed_hosts: tuple[str, ...] = (),
     league: Path | None = None,
+    play: RunPaths | None = None,
     ready: Callable[[Access], None] = lambda access: None,
 ) -> None:
     """Serve until interrupted; ``ready`` is called with the access rules once the port is open.
 
-    ``allowed_hosts`` are further names of this server in Host and Origin headers, such as that of a proxy.
+    ``allowed_hosts`` are further names of this server in Host and Origin headers, such as that of a proxy. With
+    ``play``, a session, browsers may join play sessions; without, the server only reads.
     """
     bound = open_socket(host, port)
     access = Access.create(host, bound.getsockname()[1], embed_origin=embed_origin, extra_hosts=allowed_hosts)
-    asyncio.run(_serve(make_app(home, access, league), bound, access, runs_home(home), ready))
+    asyncio.run(_serve(make_app(home, access, league, play=play), bound, access, runs_home(home), ready))
 
 
 async def _serve(
@@ -168,7 +185,7 @@ async def _serve(
         try:
             atomic_write(server_file, json.dumps({"url": address(access), "pid": os.getpid()}), durable=False)
         except OSError as error:  # a full or read-only disk can be served
-            LOG.warning("%s cannot be written, commands do not find this server: %s", SERVER_FILE, error.strerror)
+            LOG.warning("%s cannot be written, commands do not find this server: %s", SERVER_FILE, reason_of(error))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

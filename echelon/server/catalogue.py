@@ -23,11 +23,11 @@ from typing import Any, BinaryIO, TypeVar
 
 from echelon.replay.codec import pack_map
 from echelon.replay.reader import Replay, ReplayError
-from echelon.runs import RunPaths, list_runs, runs_home
+from echelon.runs import ID_DIGITS, RunPaths, list_runs, runs_home
+from echelon.runs import match_id as match_id
 from echelon.server.open_files import open_beneath
 
 SUFFIX = ".ecr"
-ID_DIGITS = 16
 OPEN_FILES = 32
 """Most replay files open at a time; the least recently read is closed first."""
 OPEN_BYTES = 2**28
@@ -137,11 +137,6 @@ class OpenReplay:
         if self._replay is not None:
             self._replay.close()
             self._replay = None
-
-
-def match_id(run: str, name: str) -> str:
-    """Return the id of file ``name`` of a run."""
-    return hashlib.sha256(os.fsencode(f"{run}/{name}")).hexdigest()[:ID_DIGITS]
 
 
 def version_of(header: Mapping[str, Any]) -> str:
@@ -356,6 +351,12 @@ def replay_files(run: RunPaths) -> list[tuple[Path, tuple[int, int, int]]]:
     return found
 
 
+MAX_CHANGED, MAX_TEXT = 256, 200
+"""Changes of a branch that are listed, and the length of a text."""
+LEVEL_PREFIX = "heuristic:"
+"""Prefix of the names of scripted levels in headers."""
+
+
 def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> dict[str, Any]:
     """Return a match's row for the match list; ``fresh`` tells that its file was written recently."""
     header = replay.header
@@ -371,6 +372,7 @@ def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> 
         "map_seed": header.get("map_seed", 0),
         "blue": teams[0],
         "red": teams[1],
+        "levels": [str(team.get("level") or "").removeprefix(LEVEL_PREFIX) for team in header["teams"]],
         "update": header.get("update", 0),
         "mechs": header["mechs"],
         "size": list(header["world"]["size"]),
@@ -383,4 +385,19 @@ def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> 
         "reason": outcome.get("reason", ""),
         "score": list(outcome.get("score", [0.0, 0.0])),
         "alive": list(outcome.get("alive", [0, 0])),
+        "parent": branch_of(header),
+    }
+
+
+def branch_of(header: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the file and tick that a match continues, and what was changed; None for a match that is no branch."""
+    parent = header.get("parent")
+    if parent is None:
+        return None
+    pilots, changes = ({} if not isinstance(parent.get(key), dict) else parent[key] for key in ("set", "changes"))
+    return {
+        "file": parent["file"],
+        "tick": parent["tick"],
+        "set": {str(mech): str(pilot)[:MAX_TEXT] for mech, pilot in list(pilots.items())[:MAX_CHANGED]},
+        "changes": [f"{name}={value}"[:MAX_TEXT] for name, value in list(changes.items())[:MAX_CHANGED]],
     }

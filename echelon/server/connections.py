@@ -22,6 +22,7 @@ try:
 except ImportError:  # Windows has no limit of descriptors
     resource = None
 
+from echelon.files import reason_of
 from echelon.server.catalogue import OPEN_FILES, is_exhausted
 from echelon.server.security import exhausted_problem, problem
 
@@ -189,7 +190,7 @@ async def accept_connections(factory: ConnectionFactory, bound: socket.socket) -
             continue
         except OSError as error:
             advice = "; raise the limit with `ulimit -n`" if is_exhausted(error) else ""
-            LOG.warning("new connections wait: %s%s", error.strerror or error, advice)
+            LOG.warning("new connections wait: %s%s", reason_of(error), advice)
             await asyncio.sleep(ACCEPT_PAUSE_S)
             continue
         accepted.setblocking(False)

@@ -36,6 +36,8 @@ from echelon.server.security import problem
 
 PRIVATE = ("path", "meta")
 """Fields of an entry that are not published."""
+LISTED_ENTRIES = 1000
+"""Most entries of an overview, the strongest."""
 PAIR_ENTRIES = 200
 """Most entries whose head-to-head results are served, the strongest; they take up to 10 MB."""
 WAL_SUFFIX = "-wal"
@@ -44,12 +46,12 @@ T = TypeVar("T")
 
 
 async def overview(request: web.Request) -> web.StreamResponse:
-    """Return standings, unfinished rounds and the newest matches, filtered as in ``matches``."""
+    """Return standings of the strongest, unfinished rounds and the newest matches, filtered as in ``matches``."""
 
     def query(store: Store) -> dict[str, Any]:
         rows = standings.standings(store)
         return {
-            "standings": [{k: v for k, v in row.items() if k not in PRIVATE} for row in rows],
+            "standings": [{k: v for k, v in row.items() if k not in PRIVATE} for row in rows[:LISTED_ENTRIES]],
             "unfinished": standings.unfinished_rounds(store),
             **_page(store, request),
         }

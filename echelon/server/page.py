@@ -1,8 +1,7 @@
 """Export of the viewer and one replay as a single HTML file that opens without a server.
 
-The page embeds scripts, style, fonts and workers of the built viewer, and the replay with its world in base64. A page
-opened from disk may not load workers from other files, so a shim replaces ``Worker`` and starts them from blobs; as
-classic scripts, since module workers are not allowed there.
+The page embeds scripts, style, fonts and workers of the built viewer, and the replay with its world in base64;
+``viewer/src/share/embedded.ts`` reads them, and ``page_export.ts`` beside it writes the same in the browser.
 """
 
 from __future__ import annotations
@@ -22,27 +21,26 @@ STYLE = re.compile(r'<link rel="stylesheet"[^>]*\bhref="\./([^"]+)"[^>]*>')
 ICON = re.compile(r'<link rel="icon"[^>]*\bhref="\./([^"]+)"[^>]*>')
 ASSET_URL = re.compile(r"url\(\./([^)]+)\)")
 WORKER = "*.worker-*.js"
+BASE = '<base href="http://echelon.invalid/">'
+"""Of a page in a frame: that of the page around it may be none that addresses can be relative to."""
 MIME_TYPES = {".woff2": "font/woff2", ".svg": "image/svg+xml", ".js": "text/javascript", ".css": "text/css"}
-WORKER_SHIM = """<script>
-(() => {{
-  const workers = {workers};
-  const Native = window.Worker;
-  window.Worker = class extends Native {{
-    constructor(url, options) {{
-      const name = String(url).split("/").pop();
-      const kind = {{ type: "text/javascript" }};
-      const bytes = workers[name] && Uint8Array.from(atob(workers[name]), (letter) => letter.charCodeAt(0));
-      super(bytes ? URL.createObjectURL(new Blob([bytes], kind)) : url, bytes ? {{}} : options);
-    }}
-  }};
-}})();
-</script>"""
 
 
 def single_page(
-    replay: bytes, name: str, title: str, static: Path = STATIC, moments: Mapping[str, Any] | None = None
+    replay: bytes,
+    name: str,
+    title: str,
+    static: Path = STATIC,
+    moments: Mapping[str, Any] | None = None,
+    *,
+    start: str = "",
+    embed: bool = False,
 ) -> str:
-    """Return the page; ``ValueError`` if the viewer is not built or its index has no script or style."""
+    """Return the page; ``ValueError`` if the viewer is not built or its index has no script or style.
+
+    ``start`` is the moment at which it opens, as the fragment of an address; ``embed`` is a page within another, of
+    picture, score and player alone.
+    """
     index = static / "index.html"
     if not index.is_file():
         raise ValueError(f"the viewer is not built in {str(static)!r}; install with `pip install .` to build it")
@@ -51,16 +49,20 @@ def single_page(
     if script is None or style is None:
         raise ValueError(f"viewer {str(index)!r} lacks a script or a style sheet, expected both; build it again")
     workers = {path.name: _base64(path) for path in sorted((static / "assets").glob(WORKER))}
-    embedded = f'<script type="text/plain" id="echelon-replay" data-name="{html.escape(name)}">'
+    embedded = f'<script type="text/plain" id="echelon-replay" data-name="{html.escape(name)}"'
+    embedded += f' data-start="{html.escape(start)}"' if start else ""
+    embedded += " data-embed>" if embed else ">"
     embedded += base64.b64encode(replay).decode("ascii") + "</script>"
     if moments is not None:
         embedded += f'<script type="application/json" id="echelon-moments">{_data(moments)}</script>'
     code = _escaped((static / script[1]).read_text(encoding="utf-8"))
-    parts = (embedded, WORKER_SHIM.format(workers=json.dumps(workers)), f'<script type="module">{code}</script>')
+    embedded += f'<script type="application/json" id="echelon-workers">{_data(workers)}</script>'
+    parts = (embedded, f'<script type="module">{code}</script>')
     css = static / style[1]
     page = page.replace(script[0], "").replace(style[0], f"<style>{_with_assets(css)}</style>")
     page = ICON.sub(lambda found: found[0].replace(f"./{found[1]}", _data_url(static / found[1])), page)
     page = re.sub(r"<title>.*?</title>", lambda _: f"<title>{html.escape(title)}</title>", page)
+    page = page.replace("<head>", f"<head>{BASE}", 1) if embed else page
     return page.replace("</body>", "\n".join(parts) + "\n</body>")
 
 

@@ -111,7 +111,7 @@ def bytes_response(request: web.Request, body: bytes, kind: str, caching: str) -
     """
     tag = entity_tag(body)
     headers = {"Cache-Control": caching}
-    compressed = kind == JSON and accepts_gzip(request.headers.get("Accept-Encoding", ""))
+    compressed = kind == JSON and accepts(request.headers.get("Accept-Encoding", ""), "gzip")
     if kind == JSON:
         tag += "-gzip" * compressed
         headers["Vary"] = "Accept-Encoding"
@@ -128,11 +128,11 @@ def bytes_response(request: web.Request, body: bytes, kind: str, caching: str) -
     return response
 
 
-def accepts_gzip(header: str) -> bool:
-    """Return whether an Accept-Encoding header names gzip, not with a quality of 0."""
+def accepts(header: str, coding: str) -> bool:
+    """Return whether an Accept-Encoding header names a coding, not with a quality of 0."""
     for part in header.split(","):
         name, _, quality = part.replace(" ", "").lower().partition(";q=")
-        if name == "gzip":
+        if name == coding:
             return quality.rstrip("0") not in ("0.", "") or not quality
     return False
 

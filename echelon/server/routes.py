@@ -1,4 +1,4 @@
-"""The read-only API: matches with index, chunks and file, worlds, runs, health and the league.
+"""The read-only API: matches with index, chunks and file, worlds, runs, health and the league; play sessions.
 
 Handlers look ids up in the catalogue and read files on a thread, so that a slow disk does not block the event loop.
 """
@@ -6,6 +6,7 @@ Handlers look ids up in the catalogue and read files on a thread, so that a slow
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -26,6 +27,7 @@ from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
 from echelon.server.listing import LISTING
 from echelon.server.live import NoticeHub
 from echelon.server.moments import moments_body
+from echelon.server.play import PlayGate
 from echelon.server.pools import READS, SLOW, TURNS, run_on, run_through
 from echelon.server.responses import (
     BINARY,
@@ -37,6 +39,7 @@ from echelon.server.responses import (
     RESPONSE_CACHE,
     REVALIDATE,
     NotFoundError,
+    accepts,
     bytes_response,
     json_response,
     long_json_response,
@@ -47,6 +50,7 @@ from echelon.server.sending import FileBody, JoinedBody, MemoryBody, SlicedRespo
 from echelon.state_files import open_regular
 
 HUB: web.AppKey[NoticeHub] = web.AppKey("hub", NoticeHub)
+PLAY: web.AppKey[PlayGate] = web.AppKey("play", PlayGate)
 API = "/api/v1"
 ID = r"{id:[0-9a-f]{16}}"
 SHA = r"{sha:[0-9a-f]{64}}"
@@ -205,8 +209,11 @@ async def file(request: web.Request, found: Match) -> web.StreamResponse:
 async def world(request: web.Request) -> web.StreamResponse:
     """Return a world's payload, zlib-compressed; immutable, since its address is the hash of its content."""
     app, sha = request.app, request.match_info["sha"]
-    matches, _ = await app[LISTING].get()
-    found = next((match for match in matches if match.world == sha), None)
+    for wait in (SCAN_INTERVAL_S, 0.0):  # a match may be newer than the last scan
+        matches, _ = await app[LISTING].get()
+        if found := next((match for match in matches if match.world == sha), None):
+            break
+        await asyncio.sleep(wait)
     if found is None:
         raise NotFoundError("world not found")
 
@@ -239,6 +246,13 @@ async def live(request: web.Request) -> web.StreamResponse:
     return await request.app[HUB].join(request)
 
 
+async def play(request: web.Request) -> web.StreamResponse:
+    """Open the WebSocket of a play session, where the server has been started for play."""
+    if PLAY not in request.app:
+        raise NotFoundError("this server does not play; start one with: echelon serve --play")
+    return await request.app[PLAY].join(request)
+
+
 ROUTES: tuple[tuple[str, Handler], ...] = (
     (f"{API}/matches", matches),
     (f"{API}/matches/{ID}", match),
@@ -253,10 +267,13 @@ ROUTES: tuple[tuple[str, Handler], ...] = (
     (f"{API}/league/pairs", league.pairs),
     (f"{API}/healthz", health),
     (f"{API}/live", live),
+    (f"{API}/play", play),
 )
 
 STATIC = Path(__file__).parent / "static"
 PAGE_NAME = "index.html"
+CODINGS = {"br": ".br", "gzip": ".gz"}
+"""Suffixes of compressed twins of assets by content coding, smallest first."""
 MEDIA_TYPES = MimeTypes()
 MEDIA_TYPES.add_type("text/javascript", ".js")
 MEDIA_TYPES.add_type("font/woff2", ".woff2")
@@ -269,10 +286,9 @@ NOT_BUILT = (
 async def page(request: web.Request) -> web.StreamResponse:
     """Return the viewer's page."""
     try:
-        opened = await asyncio.to_thread(open_regular, STATIC / PAGE_NAME)
+        return await static_response(request, PAGE_NAME, STATIC / PAGE_NAME, REVALIDATE)
     except FileNotFoundError:
         return web.Response(status=503, text=NOT_BUILT, content_type="text/html")
-    return file_response(request, opened, kind_of(PAGE_NAME), {"Cache-Control": REVALIDATE})
 
 
 async def asset(request: web.Request) -> web.StreamResponse:
@@ -281,9 +297,18 @@ async def asset(request: web.Request) -> web.StreamResponse:
     path = (await asyncio.to_thread(static_files)).get(name)
     if path is None:
         raise NotFoundError("file not found")
-    caching = IMMUTABLE if name.startswith("assets/") else REVALIDATE
-    opened = await asyncio.to_thread(open_regular, path)
-    return file_response(request, opened, kind_of(name), {"Cache-Control": caching})
+    return await static_response(request, name, path, IMMUTABLE if name.startswith("assets/") else REVALIDATE)
+
+
+async def static_response(request: web.Request, name: str, path: Path, caching: str) -> web.StreamResponse:
+    """Return a file of the built viewer, or the compressed twin that the build wrote beside it and the client takes."""
+    taken, headers = request.headers.get("Accept-Encoding", ""), {"Cache-Control": caching, "Vary": "Accept-Encoding"}
+    for coding, suffix in CODINGS.items():
+        if accepts(taken, coding):
+            with contextlib.suppress(FileNotFoundError):
+                opened = await asyncio.to_thread(open_regular, path.with_name(path.name + suffix))
+                return file_response(request, opened, kind_of(name), {**headers, "Content-Encoding": coding})
+    return file_response(request, await asyncio.to_thread(open_regular, path), kind_of(name), headers)
 
 
 def kind_of(name: str) -> str:
@@ -292,7 +317,8 @@ def kind_of(name: str) -> str:
 
 
 def static_files() -> dict[str, Path]:
-    """Return the files of the built viewer by URL path."""
+    """Return the files of the built viewer by URL path, without compressed twins."""
     if not STATIC.is_dir():
         return {}
-    return {str(p.relative_to(STATIC).as_posix()): p for p in STATIC.rglob("*") if p.is_file() and not p.is_symlink()}
+    files = (p for p in STATIC.rglob("*") if p.is_file() and not p.is_symlink())
+    return {p.relative_to(STATIC).as_posix(): p for p in files if p.suffix not in CODINGS.values()}

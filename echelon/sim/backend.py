@@ -12,16 +12,19 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from tempfile import TemporaryFile
 from typing import Any
 
 import warp as wp
 
+from echelon.sim.cpu_kernels import NativeProgram, copy_arguments_per_launch
+from echelon.sim.kernels.launches import run_launches
 from echelon.sim.structs import OUT, Field, declaration_conflict, fields_of, is_array_struct
 
 wp.config.log_level = wp.LOG_ERROR
+copy_arguments_per_launch()
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,18 @@ class Launch:
     given: Mapping[str, Any] = field(default_factory=dict)
     """Array name (str) or constant of each parameter that is not bound to the array of its own name."""
     phase: str = ""
+    block: int = 0
+    """Threads of a block on CUDA; 0 takes ``BLOCK``, or ``NARROW_BLOCK`` for launches of one thread an environment."""
 
     def named(self, phase: str) -> Launch:
         """Return the same launch within ``phase``."""
-        return Launch(self.kernel, self.dims, self.given, f"{phase}.{self.phase}" if self.phase else phase)
+        return replace(self, phase=f"{phase}.{self.phase}" if self.phase else phase)
+
+    def block_on(self, device: str) -> int:
+        """Return the threads of a block on a device, 1 on the CPU."""
+        if device == "cpu":
+            return CPU_BLOCK
+        return self.block or (NARROW_BLOCK if len(self.dims) == 1 else BLOCK)
 
 
 Program = Sequence[Launch]
@@ -87,24 +98,33 @@ def default_threads() -> int:
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a module that is ready, the number of ready modules and the number of all."""
-BLOCK = {True: 1, False: 256}
-"""Block size by whether the device is the CPU."""
+CPU_BLOCK, BLOCK, NARROW_BLOCK = 1, 64, 32
+"""Threads of a block: on the CPU, on CUDA, and on CUDA where a thread has a whole environment (docs/decisions/0032)."""
+MS_PER_S = 1e3
+LANES = "lanes"
+"""Name of the kernel parameter that is bound to the length of the launch's last dimension."""
 
 
-def load_modules(modules: Sequence[Any], device: str, progress: Progress | None = None) -> None:
-    """Compile modules, or read them from Warp's cache, and load them; ``progress`` is called for each.
+def variants_of(program: Program, device: str) -> list[tuple[Any, int]]:
+    """Return the modules of a program, each with every block size of its launches: a module is compiled for each."""
+    return list(dict.fromkeys((launch.kernel.module, launch.block_on(device)) for launch in program))
+
+
+def load_modules(modules: Sequence[tuple[Any, int]], device: str, progress: Progress | None = None) -> None:
+    """Compile modules for block sizes, or read them from Warp's cache, and load them; ``progress`` is called for each.
 
     Compilation releases the GIL, so threads compile in parallel.
     """
-    block = BLOCK[device == "cpu"]
-    ready = [m for m in modules if any(dim == block for _, dim in m.execs)]
-    pending_modules = [m for m in modules if m not in ready]
+    ready = [(m, block) for m, block in modules if any(dim == block for _, dim in m.execs)]
+    pending_modules = [variant for variant in modules if variant not in ready]
     # Longest sources first, so that none of them starts last.
-    pending_modules.sort(key=lambda m: -sum(len(kernel.adj.source or "") for kernel in m.kernels.values()))
+    pending_modules.sort(key=lambda v: -sum(len(kernel.adj.source or "") for kernel in v[0].kernels.values()))
     if progress and modules:
         progress("kernels", len(ready), len(modules))
     with ThreadPoolExecutor(default_threads(), thread_name_prefix="compile") as pool:
-        pending = {pool.submit(wp.force_load, device, [m], block_dim=block, max_workers=0): m for m in pending_modules}
+        pending = {
+            pool.submit(wp.force_load, device, [m], block_dim=block, max_workers=0): m for m, block in pending_modules
+        }
         try:
             for done, future in enumerate(as_completed(pending), start=len(ready) + 1):
                 future.result()
@@ -114,8 +134,8 @@ def load_modules(modules: Sequence[Any], device: str, progress: Progress | None 
             pool.shutdown(cancel_futures=True)
             raise
     # Reload modules whose kernels changed since they were loaded.
-    if ready:
-        wp.force_load(device, ready, block_dim=block, max_workers=0)
+    for block in {block for _, block in ready}:
+        wp.force_load(device, [m for m, size in ready if size == block], block_dim=block, max_workers=0)
 
 
 class Backend:
@@ -198,15 +218,16 @@ class Backend:
         """Return the launch dimensions and the value of each kernel parameter for one shard of environments."""
         values = []
         user = f"kernel {launch.kernel.key}"
+        dims = tuple(self._length(c, shard) for c in launch.dims)
         for argument in launch.kernel.adj.args:
             name = argument.label.removesuffix(OUT)
-            value = launch.given.get(name, name)
+            value = dims[-1] if name == LANES else launch.given.get(name, name)
             if is_array_struct(argument.type):
                 value = self._struct(argument.type, shard, user)
             elif isinstance(value, str):
                 value = self.array(value, shard, user)
             values.append(value)
-        return tuple(self._length(c, shard) for c in launch.dims), values
+        return dims, values
 
     def array(self, name: str, shard: tuple[int, int], user: str = "the caller") -> Any:
         """Return the array or constant ``name`` of one shard; the ``KeyError`` of a missing one names ``user``."""
@@ -235,41 +256,82 @@ class Backend:
 
     def load(self, program: Program, progress: Progress | None = None) -> None:
         """Compile and load every module of ``program``, in parallel."""
-        modules = list(dict.fromkeys(launch.kernel.module for launch in program))
+        modules = variants_of(program, self.device)
+        if self.device == "cpu":
+            modules.append((run_launches.module, CPU_BLOCK))
         load_modules(modules, self.device, progress)
 
     def capture(self, program: Program) -> Runner:
         """Capture ``program`` once per shard; running it allocates nothing and copies nothing to the host."""
         self.load(program)
-        graphs = []
-        keep = []
-        for shard in self.shards:
-            bound = [(launch, *self._bind(launch, shard)) for launch in program]
+        return Runner([self._capture_shard(program, shard) for shard in self.shards], self._pool)
+
+    def _capture_shard(self, program: Program, shard: tuple[int, int]) -> Callable[[], None]:
+        """Return a function that runs ``program`` over one shard."""
+        bound = [(launch, *self._bind(launch, shard)) for launch in program]
+        bound = [row for row in bound if all(row[1])]
+        if self.device == "cpu":
+            return NativeProgram([self._launch(*row, record_cmd=True) for row in bound], bound)
+
+        def launch_all() -> None:
+            for row in bound:
+                self._launch(*row)
+
+        # on a separate stream: CUDA's default stream cannot be captured
+        with wp.ScopedStream(wp.Stream(self.device)):
             wp.capture_begin(device=self.device)
             try:
-                for launch, dims, values in bound:
-                    if all(dims):
-                        wp.launch(launch.kernel, dim=dims, inputs=values, device=self.device)
+                launch_all()
             finally:
-                graphs.append(wp.capture_end(device=self.device))
-            keep.append(bound)
-        return Runner(graphs, self._pool, keep)
+                graph = wp.capture_end(device=self.device)
+        return Replay(graph, launch_all, self.device)
+
+    def _launch(self, launch: Launch, dims: tuple[int, ...], values: list[Any], record_cmd: bool = False) -> Any:
+        """Launch a kernel, or return the prepared launch with ``record_cmd``."""
+        block = launch.block_on(self.device)
+        return wp.launch(
+            launch.kernel, dim=dims, inputs=values, device=self.device, block_dim=block, record_cmd=record_cmd
+        )
 
     def timed(self, program: Program, into: dict[str, float], clock: Callable[[], float] = time.perf_counter) -> None:
-        """Run ``program`` launch by launch in this thread; add the seconds of each to ``into[phase.kernel]``."""
+        """Run ``program`` launch by launch in this thread; add the seconds of each to ``into[phase.kernel]``.
+
+        On CUDA a graph runs all launches, with an event after each, so that no launch waits for the host.
+        """
+        if self.device != "cpu":
+            for launch, seconds in zip(program, self._timed_by_events(program), strict=True):
+                key = f"{launch.phase}.{launch.kernel.key}"
+                into[key] = into.get(key, 0.0) + seconds
+            return
         for launch in program:
             key = f"{launch.phase}.{launch.kernel.key}"
             for shard in self.shards:
                 dims, values = self._bind(launch, shard)
                 if not all(dims):
                     continue
-                command = wp.launch(launch.kernel, dim=dims, inputs=values, device=self.device, record_cmd=True)
-                assert command is not None
+                command = self._launch(launch, dims, values, record_cmd=True)
                 wp.synchronize_device(self.device)
                 start = clock()
                 command.launch()
                 wp.synchronize_device(self.device)
                 into[key] = into.get(key, 0.0) + clock() - start
+
+    def _timed_by_events(self, program: Program) -> list[float]:
+        """Return the time of each launch of a program on CUDA [s]."""
+        (shard,) = self.shards
+        bound = [(launch, *self._bind(launch, shard)) for launch in program]
+        events = [wp.Event(self.device, enable_timing=True) for _ in range(len(bound) + 1)]
+        with wp.ScopedStream(wp.Stream(self.device)):
+            with wp.ScopedCapture(self.device) as capture:
+                wp.record_event(events[0])
+                for (launch, dims, values), event in zip(bound, events[1:], strict=True):
+                    if all(dims):
+                        self._launch(launch, dims, values)
+                    wp.record_event(event)
+            assert capture.graph is not None
+            wp.capture_launch(capture.graph)
+            wp.synchronize_device(self.device)
+        return [wp.get_event_elapsed_time(*pair) / MS_PER_S for pair in pairwise(events)]
 
     def close(self) -> None:
         """Stop the shard threads."""
@@ -277,21 +339,36 @@ class Backend:
             self._pool.shutdown(wait=True)
 
 
+@dataclass(frozen=True)
+class Replay:
+    """A captured CUDA graph, and the function that launches its kernels and has the values they use."""
+
+    graph: Any
+    launch_all: Callable[[], None]
+    device: str
+
+    def __call__(self) -> None:
+        """Replay the graph; within a capture of the device's stream its kernels become part of that graph."""
+        if wp.get_stream(self.device).is_capturing:
+            self.launch_all()
+        else:
+            wp.capture_launch(self.graph)
+
+
 class Runner:
     """A captured program; calling it runs all shards and waits for them."""
 
-    def __init__(self, graphs: list[Any], pool: ThreadPoolExecutor | None, keep: list[Any]) -> None:
-        self._graphs = graphs
+    def __init__(self, shards: Sequence[Callable[[], None]], pool: ThreadPoolExecutor | None) -> None:
+        self._shards = shards
         self._pool = pool
-        self._keep = keep
 
     def __call__(self) -> None:
         """Run every shard; an exception of a shard thread is raised here with its traceback."""
         if self._pool is None:
-            for graph in self._graphs:
-                wp.capture_launch(graph)
+            for run in self._shards:
+                run()
             return
-        pending = [self._pool.submit(wp.capture_launch, graph) for graph in self._graphs[1:]]
-        wp.capture_launch(self._graphs[0])
+        pending = [self._pool.submit(run) for run in self._shards[1:]]
+        self._shards[0]()
         for future in pending:
             future.result()

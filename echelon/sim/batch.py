@@ -27,6 +27,7 @@ from echelon.sim.state import (
     Journal,
     MapBank,
     all_fields,
+    lanes,
     sizes,
 )
 from echelon.sim.structs import Field, allocate, fields_of, numpy_layout
@@ -128,7 +129,7 @@ class Batch:
         self.num_envs = num_envs
         self.num_mechs = cfg.num_mechs
         self.device = resolve_device(device)
-        self.lengths = sizes(cfg, num_envs)
+        self.lengths = {**sizes(cfg, num_envs), **lanes(self.device, cfg.num_mechs)}
         groups = override_groups(self.changes)
         self.backend = Backend(
             device=self.device, num_envs=num_envs, lengths=self.lengths, threads=threads, cuts=groups
@@ -243,6 +244,13 @@ class Batch:
     def numpy(self, name: str) -> NDArray[Any]:
         """Return an array as numpy: a view of the memory on the CPU, a copy from a GPU."""
         return self[name].numpy()
+
+    def row(self, name: str, index: int) -> NDArray[Any]:
+        """Return an entry of an array's first axis as numpy: a view of the memory on the CPU, a copy from a GPU."""
+        array = self[name]
+        if self.device == "cpu" or not array.size:
+            return array.numpy()[index]
+        return array[index : index + 1].numpy()[0]
 
     def set(self, name: str, values: Any) -> None:
         """Overwrite a whole array from numpy values; ``ValueError`` for another shape or element type."""

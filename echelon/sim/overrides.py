@@ -32,6 +32,13 @@ WEAPON_RANGES: dict[str, tuple[float, float]] = {
 """The same for ``WeaponSpec``; damage is limited by the 16 bits of voxel hit points."""
 
 
+def override_names() -> list[str]:
+    """Return the name of every parameter that can be overridden."""
+    chassis = [f"{spec.chassis.name.lower()}.{name}" for spec in CHASSIS for name in CHASSIS_RANGES]
+    weapons = [f"{spec.weapon.name.lower()}.{name}" for spec in WEAPONS for name in WEAPON_RANGES]
+    return [*chassis, *weapons, *(f"physics.{name}" for name in PHYSICS_RANGES)]
+
+
 def apply_overrides(physics: PhysicsConfig, dt: float, changes: Overrides) -> GameTables:
     """Return the tables with overrides ``changes``; ``ValueError`` for one unknown or impossible at ``dt`` [s]."""
     rows: dict[str, tuple[object, Mapping[str, tuple[float, float]]]] = {

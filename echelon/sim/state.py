@@ -5,8 +5,9 @@ Adding an array is adding a ``Field`` here: the row allocates it and makes it a 
 
 Shapes are spelled in letters: E environment, M mech, P packs of both teams, X Y Z voxels, K cooldowns, W weapons,
 S rounds per mech, Q smoke clouds per mech, C message floats, N contact slots, D past decisions, B maps of the bank,
-J recorded environments, G journal pages with R event rows of V values and T edit rows of U values. Nothing is allocated
-after construction, except the journal of recorded environments (``Batch.keep_journal``).
+J recorded environments, G journal pages with R event rows of V values and T edit rows of U values. Launches also have
+the letters of ``lanes``. Nothing is allocated after construction, except the journal of recorded environments
+(``Batch.keep_journal``).
 """
 
 from __future__ import annotations
@@ -237,6 +238,14 @@ class Blasts:
 
 
 @array_struct
+class Paths:
+    """Where mechs may go in the current tick."""
+
+    path_reach = Field(V2, "EM", "half edges x, y of the area that a mech's box may enter this tick [vox]")
+    path_near = Field(wp.vec2i, "EM", "mechs that it may touch this tick: first index and end, which is 0 for none")
+
+
+@array_struct
 class Journal:
     """Events and voxel edits of recorded environments, one page each, until the host fetches them."""
 
@@ -271,7 +280,7 @@ STATE = {**fields_of(Mechs), **fields_of(Episode), **fields_of(Rounds), **fields
 CONTROLS = fields_of(Controls)
 SENSES = fields_of(Senses)
 TRACKS = fields_of(Tracks)
-EVENTS = {**fields_of(Events), **fields_of(Hits), **fields_of(Blasts)}
+EVENTS = {**fields_of(Events), **fields_of(Hits), **fields_of(Blasts), **fields_of(Paths)}
 
 GROUPS: dict[str, dict[str, Field]] = {
     "world": WORLD,
@@ -288,6 +297,20 @@ def all_fields() -> dict[str, Field]:
     for group in GROUPS.values():
         merged.update(group)
     return merged
+
+
+VOXEL_LANES = 32
+"""Threads of an environment that share the voxel columns on CUDA: the lanes of one warp."""
+
+
+def lanes(device: str, num_mechs: int) -> dict[str, int]:
+    """Return the threads that share a task, by letter: L the columns of an environment, I the pairs of a mech.
+
+    One on a CPU, where threads of a launch run one after the other; the results do not depend on it.
+    """
+    if device == "cpu":
+        return {"L": 1, "I": 1}
+    return {"L": VOXEL_LANES, "I": max(1, num_mechs // 2)}
 
 
 def sizes(cfg: EnvConfig, num_envs: int) -> dict[str, int]:

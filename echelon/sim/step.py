@@ -14,6 +14,10 @@ from echelon.sim.kernels import controls, damage, fire, journal, motion, project
 ENV = "E"
 MECH = "EM"
 RECORDED = "J"
+PAIRS = "EMI"
+"""Threads that share the pairs of a mech."""
+COLUMNS = "EL"
+"""Threads that share the voxel columns of an environment."""
 
 
 def read_actions() -> list[Launch]:
@@ -28,11 +32,23 @@ def read_actions() -> list[Launch]:
     )
 
 
-def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
+MOVES = {
+    False: [Launch(motion.move, ENV)],
+    True: [
+        Launch(motion.accelerate, MECH),
+        Launch(motion.find_near, MECH),
+        Launch(motion.move_apart, MECH),
+        Launch(motion.move_near, ENV),
+    ],
+}
+"""Launches that move mechs, by whether they are spread over more threads; the results are equal."""
+
+
+def tick(*, recorded: bool = False, landing: bool = False, spread: bool = False) -> list[Launch]:
     """Return the launches of a tick: clock, upkeep, projectiles, weapons, movement; each phase resolves its deaths.
 
     ``recorded`` adds the launches that write the journal; they do not change the battle. ``landing`` adds the shock of
-    hard landings.
+    hard landings. ``spread`` chooses the launches for CUDA where they differ.
     """
 
     def recording(*kernels: Any) -> list[Launch]:
@@ -45,14 +61,14 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
         Launch(projectiles.guide, MECH),
         Launch(projectiles.fly, MECH),
         Launch(projectiles.burst_smoke, ENV),
-        Launch(damage.compute_splash, MECH),
+        Launch(damage.compute_splash, PAIRS),
     ]
     shots = [
         Launch(sensing.sense_for_launch, MECH),
         Launch(fire.choose_targets, MECH),
         Launch(fire.triggers, MECH),
     ]
-    wrecks = [Launch(terrain.stamp_wrecks, ENV)]
+    wrecks = [Launch(terrain.stamp_wrecks, COLUMNS)]
     falls = [Launch(motion.land, MECH), *recording(journal.record_deaths), *wrecks] if landing else []
     return in_phase(
         "tick",
@@ -74,7 +90,7 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
                     *rounds,
                     *hits,
                     *recording(journal.record_hits, journal.record_impacts),
-                    Launch(terrain.damage_terrain, ENV),
+                    Launch(terrain.damage_terrain, COLUMNS),
                     *wrecks,
                 ],
             ),
@@ -82,7 +98,7 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
                 "weapons",
                 [*shots, *recording(journal.record_launches), *hits, *recording(journal.record_hits), *wrecks],
             ),
-            *in_phase("movement", [Launch(motion.move, ENV), *falls]),
+            *in_phase("movement", [*MOVES[spread], *falls]),
         ],
     )
 
@@ -94,7 +110,7 @@ def sense(fresh: str) -> list[Launch]:
         "sensing",
         [
             Launch(sensing.sense_quality, MECH, given),
-            Launch(sensing.sense_sight, MECH, given),
+            Launch(sensing.sense_sight, PAIRS, given),
             Launch(sensing.sense_visible, MECH, given),
         ],
     )

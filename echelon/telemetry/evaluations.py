@@ -7,6 +7,7 @@ and before them the batches that it has played.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,11 @@ class EvaluationRow:
     maps: str = ""
     """Kind and size of the maps; empty where unknown."""
     job: str = ""
+    """Job that played it; empty for an evaluation during training."""
+    chosen: bool = False
+    """Whether it chose its checkpoint as the best so far."""
+    global_step: int = 0
+    draw_rate: float = 0.0
     time: float = 0.0
     """End of the evaluation, or of its newest batch [s since the epoch]."""
 
@@ -61,10 +67,14 @@ def newest_results(events: Iterable[object], limit: int | None = MAX_EVALUATIONS
     return tuple(found.values())[-(limit or len(found)) :]
 
 
-def read_evaluations(path: Path) -> tuple[EventEval, ...]:
-    """Return the results of evaluation jobs in ``evals.jsonl``, oldest first; none where there is no such file."""
+def read_evaluations(path: Path, tail_bytes: int | None = None) -> tuple[EventEval, ...]:
+    """Return the results of evaluation jobs in ``evals.jsonl``, oldest first; none where there is no such file.
+
+    With ``tail_bytes`` only those at the end of the file, for lists of runs.
+    """
     try:
-        return newest_results(EventFollower(path).poll())
+        offset = max(0, os.stat(path).st_size - tail_bytes) if tail_bytes else 0
+        return newest_results(EventFollower(path, offset=offset).poll())
     except OSError:
         return ()
 
@@ -79,6 +89,11 @@ def evaluation_rows(snapshot: RunSnapshot) -> list[EvaluationRow]:
     for event in snapshot.reports:
         jobs.setdefault(event.job, []).append(row_of(event))
     return [row for rows in reversed(jobs.values()) for row in rows]
+
+
+def training_rows(snapshot: RunSnapshot) -> list[EvaluationRow]:
+    """Return the rows of the evaluations during training, newest first; none of an evaluation job."""
+    return [] if snapshot.is_evaluation else [row_of(event) for event in reversed(snapshot.evals)]
 
 
 def row_of(event: EventEval) -> EvaluationRow:
@@ -97,6 +112,9 @@ def row_of(event: EventEval) -> EvaluationRow:
         first_seed=event.seeds[0] if event.seeds else -1,
         maps=f"{event.maps} {size}".strip(),
         job=event.job,
+        chosen=event.is_best and event.purpose == "choice",
+        global_step=event.global_step,
+        draw_rate=event.draw_rate,
         time=event.time,
     )
 

@@ -8,19 +8,12 @@ exported (``export``), and a chart of the dashboard can draw every numeric field
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-
-@dataclass(frozen=True, kw_only=True)
-class Event:
-    """Base of all records."""
-
-    kind: ClassVar[str] = ""
-    time: float = field(default_factory=time.time)
-    """Time of writing [s since the epoch]."""
+from echelon.telemetry.event import Event
+from echelon.telemetry.sweep_events import EventRung, EventTrial
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,6 +346,19 @@ class EventMatch(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EventShardMatch(Event):
+    """A host has played or recorded a match of an arena job; in ``matches.jsonl`` of its shard only."""
+
+    kind: ClassVar[str] = "shard_match"
+    number: int
+    """Number of the match in the round."""
+    result: dict[str, Any] = field(default_factory=dict)
+    """Fields of ``MatchRecord``; empty where only the replay is reported."""
+    replay: str = ""
+    """File in the replays of the arena job."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class EventRound(Event):
     """Progress of a round of an arena job, and its changes once it is rated."""
 
@@ -447,7 +453,10 @@ EVENTS: dict[str, type[Event]] = {
         EventLeague,
         EventCheckpoint,
         EventMatch,
+        EventShardMatch,
         EventRound,
+        EventTrial,
+        EventRung,
         EventCurriculum,
         EventAlert,
         EventResume,

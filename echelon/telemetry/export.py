@@ -49,6 +49,12 @@ def rows(events: Iterable[Event]) -> Iterator[Row]:
         yield Row(position.update, position.global_step, event.time, values)
 
 
+def require_curves(events: Iterable[Event], run: str) -> None:
+    """Raise ``ValueError`` where a run has no record with measurements: an export of it would be empty."""
+    if not any(row.values for row in rows(events)):
+        raise ValueError(f"run {run!r} has no measurements to export yet; wait for its first update")
+
+
 def _numbers(event: Event, prefix: str) -> dict[str, Any]:
     """Return the numeric fields of a record by tag."""
     named = {f.name: getattr(event, f.name) for f in fields(event) if f.name not in NOT_CURVES}

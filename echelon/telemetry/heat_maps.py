@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from echelon.files import reason_of
 from echelon.state_files import read_bounded
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def read_heat(path: Path) -> dict[str, np.ndarray]:
     except FileNotFoundError:
         raise ValueError(f"heat map file {str(path)!r} does not exist") from None
     except ZIP_ERRORS as error:
-        raise ValueError(f"heat map file {str(path)!r} cannot be read: {error}") from None
+        raise ValueError(f"heat map file {str(path)!r} cannot be read: {reason_of(error)}") from None
     shape = grids[KINDS[0]].shape
     if any(grid.shape != shape for grid in grids.values()) or shape[0] != shape[1]:
         raise ValueError(f"heat map file {str(path)!r} has grids of shape {shape}, expected square grids of one size")

@@ -21,6 +21,7 @@ from echelon.telemetry.events import (
     EventEvalBatch,
     EventResume,
     EventRound,
+    EventRung,
     EventStart,
     EventUpdate,
 )
@@ -41,6 +42,7 @@ SEARCHED: tuple[type[Event], ...] = (
     EventResume,
     EventRound,
     EventEvalBatch,
+    EventRung,
 )
 
 
@@ -60,6 +62,8 @@ class LatestRecords:
     """Newest round of an arena job."""
     batch: EventEvalBatch | None = None
     """Newest batch of an evaluation job."""
+    rung: EventRung | None = None
+    """Newest rung of a trial of a sweep, reached or not."""
 
     @property
     def global_step(self) -> int:
@@ -72,7 +76,14 @@ PREFIXES: dict[type[Event], bytes] = {kind: f'\n{{"kind":"{kind.kind}"'.encode()
 UNTIL_LISTED: tuple[type[Event], ...] = (EventUpdate, EventEval)
 """Kinds shown by a list of runs; the search continues until they are found."""
 
-SEARCHED_LISTED: tuple[type[Event], ...] = (*UNTIL_LISTED, EventStart, EventResume, EventRound, EventEvalBatch)
+SEARCHED_LISTED: tuple[type[Event], ...] = (
+    *UNTIL_LISTED,
+    EventStart,
+    EventResume,
+    EventRound,
+    EventEvalBatch,
+    EventRung,
+)
 """Kinds that a list of runs shows of an ended run; of a running one also its alerts."""
 
 UNTIL_WITH_START: tuple[type[Event], ...] = (*UNTIL_LISTED, EventStart)
@@ -118,6 +129,7 @@ def read_latest(
         end=_as(EventEnd, found),
         round=_as(EventRound, found),
         batch=_as(EventEvalBatch, found),
+        rung=_as(EventRung, found),
     )
 
 

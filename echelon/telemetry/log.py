@@ -79,6 +79,11 @@ class EventFollower:
         self._offset = offset
         self._lines = LineSplitter(MAX_RECORD_BYTES + 1)
 
+    @property
+    def position(self) -> int:
+        """Offset of the first byte that was not returned as part of a record."""
+        return self._offset - len(self._lines.rest())
+
     def poll(self, limit_bytes: int | None = None) -> list[Event]:
         """Return the complete records appended since the last call, superseded ones included.
 

@@ -26,6 +26,8 @@ from echelon.telemetry.events import (
     EventMatch,
     EventRating,
     EventResume,
+    EventRound,
+    EventRung,
     EventStart,
     EventUpdate,
 )
@@ -55,8 +57,12 @@ MAX_CURRICULUM_EVENTS = 256
 MAX_OPPONENTS = 64
 """Opponents with results of their own; beyond it, the least recently played are dropped."""
 
+MAX_REASONS = 64
+"""Most frequent reasons of ends that are counted; a simulator has three."""
+
 RECENT_BATTLES = 100
-"""Battles against an opponent over which its win rate is taken."""
+"""Battles against an opponent over which its recent win rate is taken."""
+
 WinDrawLoss = tuple[int, int, int]
 """Wins, draws and losses [episodes]."""
 
@@ -72,6 +78,8 @@ class EpisodeTotals:
     reasons: dict[str, int] = field(default_factory=dict)
     recent: dict[str, tuple[WinDrawLoss, ...]] = field(default_factory=dict)
     """Results by opponent, most recently played last: newest records with ``RECENT_BATTLES`` battles in all."""
+    whole: dict[str, WinDrawLoss] = field(default_factory=dict)
+    """Results of the whole run by opponent, for the opponents of ``recent``."""
 
     @property
     def against(self) -> dict[str, WinDrawLoss]:
@@ -107,6 +115,10 @@ class RunSnapshot:
     resumes: tuple[EventResume, ...] = ()
     end: EventEnd | None = None
     """End of the newest session; None while it runs."""
+    round: EventRound | None = None
+    """Newest round of an arena job."""
+    rung: EventRung | None = None
+    """Newest rung that a trial of a sweep has reached."""
     last_time: float = 0.0
     """Time of the newest record [s since the epoch]."""
     skipped: int = 0
@@ -124,7 +136,9 @@ class RunSnapshot:
 
     @property
     def progress(self) -> float:
-        """Completed fraction of training, 0 to 1: the larger of steps and wall time; of an evaluation, its matches."""
+        """Completed fraction, 0 to 1: of training the larger of steps and wall time, of other jobs their matches."""
+        if (part := self.round or self.rung) is not None:
+            return part.progress
         if self.is_evaluation:
             return self.batches[-1].progress if self.batches else 0.0
         if self.start is None:
@@ -193,6 +207,8 @@ class SnapshotBuilder:
         self._end: EventEnd | None = None
         self._update: EventUpdate | None = None
         self._best: EventEval | None = None
+        self._round: EventRound | None = None
+        self._rung: EventRung | None = None
         self._lists: dict[str, list[Any]] = {name: [] for name in LISTS}
         self._recent: deque[_Mark] = deque(maxlen=MAX_MARKS)
         """Marks before the updates since the newest checkpoint; older updates are no target of a resume."""
@@ -224,6 +240,10 @@ class SnapshotBuilder:
             case EventCheckpoint():
                 self._saved.append(_Mark(event.update, self._update, self._totals))
                 self._recent.clear()
+            case EventRound():
+                self._round = event
+            case EventRung():
+                self._rung = event
             case EventEnd():
                 self._end = event
 
@@ -249,6 +269,8 @@ class SnapshotBuilder:
             best=self._best,
             episodes=self._totals,
             end=self._end,
+            round=self._round,
+            rung=self._rung,
             last_time=self._last_time,
             skipped=skipped,
             **lists,
@@ -263,28 +285,32 @@ def _better(best: EventEval | None, event: EventEval) -> EventEval | None:
 
 
 def _add_episodes(totals: EpisodeTotals, event: EventEpisodes) -> EpisodeTotals:
+    reasons = Counter(totals.reasons) + Counter(event.reasons)
+    unchanged = {"recent": totals.recent, "whole": totals.whole}
     return EpisodeTotals(
         count=totals.count + event.count,
         wins=totals.wins + event.wins,
         losses=totals.losses + event.losses,
         draws=totals.draws + event.draws,
-        reasons=dict(Counter(totals.reasons) + Counter(event.reasons)),
-        recent=_add_results(totals.recent, event.by_opponent) if event.by_opponent else totals.recent,
+        reasons=dict(reasons if len(reasons) <= MAX_REASONS else reasons.most_common(MAX_REASONS)),
+        **(_add_results(totals, event.by_opponent) if event.by_opponent else unchanged),
     )
 
 
-def _add_results(
-    before: dict[str, tuple[WinDrawLoss, ...]], new: dict[str, dict[str, int]]
-) -> dict[str, tuple[WinDrawLoss, ...]]:
-    """Return the newest results by opponent with new episodes added, most recently played last."""
-    after = {name: results for name, results in before.items() if name not in new}
+def _add_results(totals: EpisodeTotals, new: dict[str, dict[str, int]]) -> dict[str, Any]:
+    """Return ``recent`` and ``whole`` with new episodes added, most recently played opponents last."""
+    recent = {name: results for name, results in totals.recent.items() if name not in new}
+    whole = dict(totals.whole)
     for name, counts in new.items():
-        results = (*before.get(name, ()), (counts.get("win", 0), counts.get("draw", 0), counts.get("loss", 0)))
+        added = counts.get("win", 0), counts.get("draw", 0), counts.get("loss", 0)
+        results = (*totals.recent.get(name, ()), added)
         battles, first = sum(map(sum, results)), 0
         while battles - sum(results[first]) >= RECENT_BATTLES:
             battles, first = battles - sum(results[first]), first + 1
-        after[name] = results[first:]
-    return dict(list(after.items())[-MAX_OPPONENTS:])
+        recent[name] = results[first:]
+        whole[name] = _sum((whole.get(name, (0, 0, 0)), added))
+    recent = dict(list(recent.items())[-MAX_OPPONENTS:])
+    return {"recent": recent, "whole": {name: whole[name] for name in recent}}
 
 
 def _sum(results: Iterable[WinDrawLoss]) -> WinDrawLoss:

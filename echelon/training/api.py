@@ -7,17 +7,28 @@ from dataclasses import fields as fields_of
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from echelon.config import EnvConfig, EvalConfig, Fairness, RunConfig, with_fairness
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from echelon.config import EnvConfig, EvalConfig, Fairness, RunConfig, require, with_fairness
 from echelon.config.presets import get_preset
 from echelon.config.seeds import eval_seeds
+from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy, version_of
+from echelon.tasks import find_task
 from echelon.telemetry.events import Event
-from echelon.training.evaluation import EvalStats, evaluate_policy
+from echelon.training.evaluation import FULL_WEAPON_PROB, OPPONENT, EvalStats, make_eval_env, play_and_summarize
 from echelon.training.loop import RunResult, run
+from echelon.training.opponents.fixed import play_against
+from echelon.training.opponents.named import Opponent, find_opponents, plays_mean
 from echelon.training.policy_agent import env_config_of
 from echelon.training.weights import load_policy
+
+Act = Callable[[NDArray[np.float32], NDArray[np.bool_]], Any]
+"""Observations ``[N, D]`` and ``first [N]``, set in the first step of an episode, to actions ``[N, A]``."""
 
 
 def train(
@@ -55,30 +66,73 @@ def train(
 
 
 def evaluate(
-    policy: LoadedPolicy | Path | str,
-    opponent: str = "medium",
+    policy: LoadedPolicy | Path | str | Act,
+    opponent: Opponent = "medium",
     *,
     seeds: int | Sequence[int] = EvalConfig.seeds,
-    env: EnvConfig | None = None,
+    env: EnvConfig | str | None = None,
     deterministic: bool = True,
     device: str = "cpu",
     maps: Fairness | None = None,
 ) -> EvalStats:
-    """Play every seed from both sides against a scripted level and return win rate, interval and returns.
+    """Play every seed from both sides against an opponent and return win rate, interval and returns.
 
-    ``policy`` is a loaded policy, a run folder, a checkpoint or an exported file. ``opponent`` is a scripted level
-    (``trivial`` to ``expert``, or ``legacy``). ``seeds`` is a number of held-out seeds or the seeds themselves; two
-    episodes are played per seed. ``env`` replaces the configuration that the policy was trained in, except for the
-    version of its observations, and ``maps`` the kind of its maps: ``any``, or ``path`` for maps with equal path costs
-    for both teams.
+    ``policy`` is a loaded policy, a run folder, a checkpoint, an exported file, or a function of any library: called
+    with observations ``[N, D] float32`` and ``first [N] bool``, set in the first step of an episode, it returns actions
+    ``[N, A]``. ``opponent`` is a scripted level (``trivial`` to ``expert``, or ``legacy``), ``champion``, which plays
+    mean actions, or another policy by name, which samples them. ``seeds`` is a number of held-out seeds or the seeds
+    themselves; two episodes are played per seed. ``env`` is a configuration or the name of a task (``echelon.TASKS``);
+    it replaces the configuration that the policy was trained in, except for the version of its observations, and
+    ``maps`` the kind of its maps: ``any``, or ``path`` for maps with equal path costs for both teams.
     """
-    loaded = policy if isinstance(policy, LoadedPolicy) else load_policy(policy, device=device)
-    env = env_config_of(loaded.meta) if env is None else replace(env, obs_version=version_of(loaded.meta))
-    return evaluate_policy(
-        loaded.policy,
-        env if maps is None else with_fairness(env, maps),
-        eval_seeds(seeds) if isinstance(seeds, int) else seeds,
-        skill=opponent,
-        deterministic=deterministic,
-        device=device,
-    )
+    task = find_task(env).config() if isinstance(env, str) else env
+    player, config = _player(policy, task, device)
+    config = config if maps is None else with_fairness(config, maps)
+    found = find_opponents(opponent, device)
+    names = list(found.weights)
+    require(len(names) == 1, "opponent", opponent, "a single one for an evaluation")
+    other = found.policies.get(names[0])
+    batch = make_eval_env(
+        config, eval_seeds(seeds) if isinstance(seeds, int) else seeds, weapon_prob=FULL_WEAPON_PROB,
+        skill=found.single_level or OPPONENT, device=device, policy_opponents=other is not None,
+        opponent_obs_version=found.obs_version,
+    )  # fmt: skip
+    try:
+        found.check(config, batch.obs_dim)
+        runner = other and play_against(batch, other.policy, deterministic=plays_mean(names[0]))
+        return play_and_summarize(player, batch, config, deterministic=deterministic, opponents=runner)
+    finally:
+        batch.close()
+
+
+def _player(
+    policy: LoadedPolicy | Path | str | Act, env: EnvConfig | None, device: str
+) -> tuple[FlatPolicy, EnvConfig]:
+    """Return what plays in an evaluation, and its environment: ``env``, else that of its training."""
+    if callable(policy) and not isinstance(policy, LoadedPolicy):
+        require(env is not None, "env", env, "a configuration or a task, since a function has none")
+        return cast(FlatPolicy, FunctionPolicy(policy)), cast(EnvConfig, env)
+    loaded = policy if isinstance(policy, LoadedPolicy) else load_policy(cast("Path | str", policy), device=device)
+    if env is None:
+        return loaded.policy, env_config_of(loaded.meta)
+    return loaded.policy, replace(env, obs_version=version_of(loaded.meta))
+
+
+class FunctionPolicy:
+    """A function in the place of an evaluated policy."""
+
+    training, noise_dim = False, 0
+
+    def __init__(self, act: Act) -> None:
+        self._act = act
+
+    def eval(self) -> None: ...
+
+    def train(self, mode: bool) -> None: ...
+
+    def initial_state(self, rows: int, device: torch.device) -> None: ...
+
+    def act(self, obs: torch.Tensor, state: None, done: torch.Tensor, noise: Any) -> tuple[torch.Tensor, None]:
+        """Return the function's actions ``[N, A]``."""
+        actions = np.asarray(self._act(obs.cpu().numpy().copy(), done.cpu().numpy().astype(bool)), np.float32)
+        return torch.from_numpy(actions).to(obs.device), None

@@ -44,6 +44,7 @@ class CentralState:
         self._hull = torch.tensor([spec.hp for spec in CHASSIS], device=device)
         self._heat = torch.tensor([spec.heat_cap for spec in CHASSIS], device=device)
         self._limits = self._limits.to(device)
+        self._classes = torch.arange(len(CHASSIS), device=device)
         self._env, own = agent_of_row // mechs, agent_of_row % mechs
         self._team = own // cfg.team_size
         self._order = torch.tensor(
@@ -68,7 +69,7 @@ class CentralState:
             torch.ones_like(m["hp"]), m["hp"] / self._hull[chassis], m["heat"] / self._heat[chassis],
             m["stability"] / STABILITY, (m["painted"] > 0).float(),
             (m["pos"] - torch.cat([zone[..., :2], ground], -1)) / DISTANCE_VOX, m["vel"] / SPEED_VOX_S,
-            m["yaw"].sin(), m["yaw"].cos(), torch.nn.functional.one_hot(chassis, len(CHASSIS)).float(),
+            m["yaw"].sin(), m["yaw"].cos(), (chassis.unsqueeze(-1) == self._classes).float(),
         )  # fmt: skip
         joined = torch.cat([c if c.dim() == 3 else c.unsqueeze(-1) for c in columns], -1)
         return joined.nan_to_num(0.0, 0.0, 0.0) * m["alive"].unsqueeze(-1)

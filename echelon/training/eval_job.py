@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 
 from echelon.config import EnvConfig, Fairness, with_fairness
 from echelon.config.ranges import require
 from echelon.config.seeds import eval_seeds
-from echelon.config.validation import validated
 from echelon.replay.header import TeamInfo
 from echelon.rl.weights import LoadedPolicy, version_of
 from echelon.telemetry.events import EventEval
@@ -34,6 +32,7 @@ from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.recording import Recording, RecordingPlan
 from echelon.training.records import ActionCounter, RowLayout
 from echelon.training.weights import load_policy
+from echelon.validation import validated
 
 MAX_SEEDS = 10**6
 """Most seeds of an evaluation."""
@@ -82,9 +81,8 @@ class EvalPlan:
         """Return the plan that ``asdict`` wrote; ``ValueError`` where it is damaged."""
         try:
             plan = validated(cls, row)
-        except ValidationError as error:
-            wrong = (f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg']}" for e in error.errors())
-            raise ValueError(f"evaluation plan is damaged: {'; '.join(wrong)}") from None
+        except ValueError as error:
+            raise ValueError(f"evaluation plan is damaged: {error}") from None
         if not plan.opponents or plan.seeds < 1 or plan.batch_seeds < 1:
             raise ValueError("evaluation plan has no opponents or no seeds, expected at least one of each")
         most = max(ROWS_PER_BATCH.values())

@@ -14,6 +14,7 @@ import torch
 
 from echelon.config import RunConfig
 from echelon.config.seeds import eval_seeds
+from echelon.files import write_fault
 from echelon.replay.header import TeamInfo
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
@@ -132,7 +133,7 @@ class Evaluator:
         try:
             save_heat(observer.heat, path)
         except OSError as error:
-            fault = f"heat map {path.name!r} could not be written: {error.strerror or error}"
+            fault = write_fault(f"heat map {path.name!r}", error)
             self.fault = "; ".join(filter(None, (self.fault, fault)))
 
     def _recording(self, env: BatchedEnv, update: int, global_step: int) -> Recording | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from echelon.config import RunConfig
 from echelon.config.seeds import SeedRange, eval_seeds
+from echelon.files import write_fault
 from echelon.telemetry.events import (
     Event,
     EventAlert,
@@ -48,6 +49,7 @@ STOP_AFTER_UPDATE, STOP_NOW = 1, 2
 """Levels of ``should_stop``."""
 MIN_REPORTED_CHANGE = 0.05
 """Smallest change of a curriculum parameter that is emitted as an event."""
+PAUSED = "paused"  # why training ends at ``pause_steps``; such a run counts as stopped
 MAX_RELOADS = 3
 """Number of reloads of one checkpoint after which the run ends with an error."""
 
@@ -134,7 +136,8 @@ def run(
         except CollectionAborted:
             return training.end("stopped", "the rollout was aborted; the last checkpoint is kept")
         training.finish(reason)
-        return training.end(reason)
+        message = f"paused at pause_steps = {config.pause_steps}" if reason == PAUSED else ""
+        return training.end("stopped" if message else reason, message)
 
 
 class PhaseTimer:
@@ -200,14 +203,15 @@ class TrainingRun:
                 self.evaluate()
 
     def end_reason(self) -> str:
-        """Return why training ends, the same on every rank, or an empty string."""
+        """Return why training ends, the same on every rank, or an empty string: completed, stopped or ``PAUSED``."""
         s = self.session
         if s.progress >= 1.0:
             return "completed"
         level = s.group.all_max(int(self.should_stop()))
         if level >= STOP_NOW and not s.group.is_single:
             raise CollectionAborted("a rank asked to stop at once")
-        return "stopped" if level >= STOP_AFTER_UPDATE else ""
+        paused = PAUSED if 0 < s.config.pause_steps <= s.counters.global_step else ""
+        return "stopped" if level >= STOP_AFTER_UPDATE else paused
 
     def should_abort(self) -> bool:
         """Return whether to abort the rollout; one of several ranks completes its update first."""
@@ -216,18 +220,18 @@ class TrainingRun:
     def finish(self, reason: str) -> None:
         """Submit, evaluate and save the policy as it is at the end, unless that was done after the last update.
 
-        A completed run ends with its report.
+        A paused run is evaluated too. A completed one ends with its report.
         """
         s = self.session
         if reason == "completed":
             self._emit_all(s.submit(lambda: self.should_stop() >= STOP_NOW))
-            if s.counters.evaluated_update != s.counters.update:
-                self.evaluate()
+        if reason in ("completed", PAUSED) and s.counters.evaluated_update != s.counters.update:
+            self.evaluate()
         if s.folder is not None and s.counters.saved_update != s.counters.update:
             try:
                 self.save("end" if reason == "completed" else "stop")
             except OSError as error:
-                raise OSError(f"{_fault(self._checkpoint_name, error)}; free disk space and resume") from error
+                raise OSError(f"{write_fault(self._checkpoint_name, error)}; free disk space and resume") from error
         if reason == "completed" and s.config.eval.report:
             self.last_evaluation = s.report(self.should_stop)
             self._emit_evaluation(self.last_evaluation, "report")
@@ -459,7 +463,7 @@ class TrainingRun:
         try:
             yield
         except OSError as error:
-            self._alert(_fault(name, error), level="error")
+            self._alert(write_fault(name, error), level="error")
 
     def _emit_evaluation(self, stats: EvalStats, purpose: SeedRange, is_best: bool = False) -> None:
         config = self.session.config
@@ -491,7 +495,3 @@ class TrainingRun:
     def _position(self) -> dict[str, Any]:
         """Update and step, the fields that locate an event in training."""
         return {"update": self.session.counters.update, "global_step": self.session.counters.global_step}
-
-
-def _fault(name: str, error: OSError) -> str:
-    return f"{name} could not be written: {error.strerror or error}"

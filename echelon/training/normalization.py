@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from echelon.rl.host_reads import reads_are_free
 from echelon.rl.obs_norm import NORM_EPS, ObsNormalizer
 from echelon.training.runtime.process_group import ProcessGroup
 
@@ -31,7 +32,7 @@ class RunningMeanStd:
         self._group = group or ProcessGroup()
         self.mean = torch.zeros(shape, dtype=torch.float64, device=device)
         self.var = torch.ones(shape, dtype=torch.float64, device=device)
-        self.count = torch.tensor(epsilon, dtype=torch.float64, device=device)
+        self.count = torch.full((), epsilon, dtype=torch.float64, device=device)
 
     def update(self, batch: Tensor) -> None:
         """Merge the ``batch [n, *shape]`` of every rank; an empty one changes nothing."""
@@ -47,6 +48,17 @@ class RunningMeanStd:
         total, mean, squares = self._group.merge_moments(self.count.new_tensor(count), mean, squares)
         if float(total):
             self.merge(mean, squares / (total - 1).clamp_min(1.0), total)
+
+    def update_weighted(self, samples: Tensor, weights: Tensor) -> None:
+        """Merge the ``samples [n, *shape]`` of weight 1 in ``weights [n]`` of every rank, without reading them."""
+        samples = samples.detach().to(self.mean)
+        weights = weights.to(self.mean).view(-1, *[1] * self.mean.dim())
+        samples = torch.where(weights > 0, samples, 0.0)
+        count = weights.sum()
+        mean = samples.sum(0) / count.clamp_min(1.0)
+        squares = ((samples - mean).square() * weights).sum(0)
+        total, mean, squares = self._group.merge_moments(count, mean, squares)
+        self.merge(mean, squares / (total - 1).clamp_min(1.0), total)
 
     def merge(self, mean: Tensor, var: Tensor, count: int | Tensor) -> None:
         """Merge a batch given by its mean and variance ``[*shape]`` and its count."""
@@ -83,6 +95,10 @@ class ReturnNormalizer:
         """Merge ``returns`` of any shape."""
         self.rms.update(returns.reshape(-1))
 
+    def update_weighted(self, returns: Tensor, weights: Tensor) -> None:
+        """Merge the ``returns`` of weight 1, both of one shape, without reading them."""
+        self.rms.update_weighted(returns.reshape(-1), weights.reshape(-1))
+
     def normalize(self, x: Tensor) -> Tensor:
         """Return normalized values in the shape of ``x``."""
         return self.rms.normalize(x)
@@ -102,6 +118,9 @@ def update_obs_normalizer(
 ) -> None:
     """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]``, of every rank, into the statistics."""
     group = group or ProcessGroup()
+    if not reads_are_free(obs.device):
+        _update_on_device(normalizer, obs, alive, group)
+        return
     columns = normalizer.normalizable.nonzero().flatten()
     rows = alive.bool()
     if columns.numel() == 0 or (group.is_single and not bool(rows.any())):
@@ -112,5 +131,20 @@ def update_obs_normalizer(
     rms.update(obs[..., columns][rows])
     normalizer.mean[columns] = rms.mean
     normalizer.var[columns] = rms.var
+    normalizer.count.copy_(rms.count)
+    normalizer.refresh()
+
+
+def _update_on_device(normalizer: ObsNormalizer, obs: Tensor, alive: Tensor, group: ProcessGroup) -> None:
+    """Do what ``update_obs_normalizer`` does step by step, so that no column or row is read or copied whole."""
+    width = normalizer.mean.shape[0]
+    rms = RunningMeanStd(0.0, (width,), device=obs.device, group=group)
+    rms.mean, rms.var = normalizer.mean.clone(), normalizer.var.clone()
+    rms.count = torch.clamp_min(normalizer.count, START_COUNT)
+    for rows, living in zip(obs, alive, strict=True):
+        rms.update_weighted(rows[:, :width], living)
+    columns = normalizer.normalizable
+    normalizer.mean.copy_(torch.where(columns, rms.mean, normalizer.mean))
+    normalizer.var.copy_(torch.where(columns, rms.var, normalizer.var))
     normalizer.count.copy_(rms.count)
     normalizer.refresh()

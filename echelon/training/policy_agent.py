@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from echelon.config import EnvConfig
-from echelon.config.validation import validated
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
+from echelon.validation import validated
 
 
 class PolicyAgent:
@@ -65,6 +64,6 @@ PolicyPilot = PolicyAgent
 def env_config_of(meta: Mapping[str, Any]) -> EnvConfig:
     """Return the environment configuration in a checkpoint's metadata; raise ``ValueError`` if it has none."""
     try:
-        return validated(EnvConfig, meta["env_cfg"])
-    except (KeyError, ValidationError) as error:
+        return validated(EnvConfig, meta.get("env_cfg"))
+    except ValueError as error:
         raise ValueError(f"checkpoint does not describe its environment: {error}") from None

@@ -17,6 +17,7 @@ from typing import Any
 import warp as wp
 from torch import Tensor
 
+from echelon.files import reason_of
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
@@ -57,7 +58,7 @@ class RecordingPlan:
     about: dict[str, Any] = field(default_factory=dict)
     """Further entries of the headers."""
     policy_columns: bool = True
-    """Whether actions, value estimates, reward terms and observed contacts are recorded too."""
+    """Whether value estimates, reward terms and observed contacts are recorded besides actions."""
 
     def matches(self) -> dict[int, MatchInfo]:
         """Return the recorded matches by environment index."""
@@ -83,7 +84,7 @@ class Recording:
             list(self._matches),
             plan.folder,
             list(self._matches.values()),
-            policy="values" if plan.policy_columns else "none",
+            policy="values" if plan.policy_columns else "actions",
         )
 
     def begin(self) -> None:
@@ -125,7 +126,7 @@ class Recording:
             work()
         except OSError as error:
             names = ", ".join(path.name for path in self._recorder.paths)
-            self.fault = f"matches could not be recorded: {error.strerror or error} ({names})"
+            self.fault = f"matches could not be recorded: {reason_of(error)} ({names})"
             self._recorder.abandon()
 
 

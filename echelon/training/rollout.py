@@ -16,12 +16,15 @@ Shapes: ``T step, N learner row, D observation, A action, C chunk, H recurrent s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from echelon.rl.host_reads import reads_are_free
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.packed_obs import PackedRollout, PackedRows
+from echelon.training.runtime.transfers import upload
 
 LONG_ROLLOUT = 1000
 """Number of steps above which advantages are accumulated in float64."""
@@ -222,8 +225,8 @@ class ChunkStates:
 class Minibatch:
     """Sequences of one minibatch; tensors ``[L, B]`` unless noted."""
 
-    obs: Tensor
-    """[L, B, D]"""
+    obs: Tensor | PackedRows
+    """[L, B, D], or the rows [L, B] of a packed rollout."""
     actions: Tensor
     """[L, B, A]"""
     dones: Tensor
@@ -275,6 +278,16 @@ def plan_minibatches(
     return [part[i : i + per_minibatch] for part in (full_length, shorter) for i in range(0, len(part), per_minibatch)]
 
 
+def on_device(plan: list[list[Unit]], device: torch.device) -> list[list[Unit]]:
+    """Return ``plan`` with its rows on ``device``, in one upload where that is no CPU."""
+    if reads_are_free(device):
+        return plan
+    units = [unit for part in plan for unit in part]
+    rows = upload(torch.cat([unit.rows for unit in units]), device).split([len(unit.rows) for unit in units])
+    moved = iter([unit._replace(rows=of) for unit, of in zip(units, rows, strict=True)])
+    return [[next(moved) for _ in part] for part in plan]
+
+
 def gather(source: Tensor, units: list[Unit]) -> Tensor:
     """Return the parts ``[L, B, ...]`` of ``source [T, N, ...]`` that ``units`` name, concatenated."""
     parts = [
@@ -292,6 +305,7 @@ def gather_minibatch(
     units: list[Unit],
     *,
     scored: Tensor | None = None,
+    packed: PackedRollout | None = None,
     skips_idle: bool = False,
     has_labels: bool = False,
 ) -> Minibatch:
@@ -300,6 +314,7 @@ def gather_minibatch(
     ``returns [T, N]`` are on the scale of the value loss; ``counted [T, N]`` is 1 for steps that enter a loss and
     ``scored [T, N]`` for those of them that enter the policy loss, by default all of living mechs. With ``skips_idle``
     sequences without a counted step are left out: their weight is 0, so loss and gradient are the same.
+    ``packed`` are the observations of the rollout, where its minibatches gather from them.
     With ``has_labels`` the minibatch has the labels of the rollout.
     """
     units = [u._replace(rows=u.rows.to(buffer.actions.device)) for u in units]
@@ -315,7 +330,7 @@ def gather_minibatch(
     value_weights = gather(counted, units)
     policy_weights = value_weights * gather(buffer.alive if scored is None else scored, units)
     return Minibatch(
-        obs=gather(buffer.obs, units),
+        obs=gather(buffer.obs, units) if packed is None else PackedRows(packed, gather(packed.index, units)),
         actions=actions,
         dones=gather(buffer.dones, units),
         state=states.of(units),
@@ -343,8 +358,13 @@ def micro_batch_columns(length: int, sequences: int, device: torch.device) -> li
     return [slice(left, right) for left, right in zip(edges, edges[1:], strict=False)]
 
 
-def rollout_statistics(buffer: RolloutBuffer) -> dict[str, float]:
-    """Return the logged statistics of a rollout, over present mechs; call it before advantages are normalized."""
+def rollout_statistics(buffer: RolloutBuffer) -> dict[str, Any]:
+    """Return the logged statistics of a rollout, over present mechs; call it before advantages are normalized.
+
+    On a device they are tensors that were not read.
+    """
+    if not reads_are_free(buffer.actions.device):
+        return _statistics_on_device(buffer)
     present = buffer.present > 0
     values, returns = buffer.values[present], buffer.returns[present]
     return {
@@ -355,6 +375,29 @@ def rollout_statistics(buffer: RolloutBuffer) -> dict[str, float]:
         "reward_std": _std(buffer.rewards[present]),
         "dead_share": 1.0 - float(buffer.alive.sum() / buffer.present.sum().clamp_min(1.0)),
     }
+
+
+def _statistics_on_device(buffer: RolloutBuffer) -> dict[str, Tensor]:
+    present, alive = buffer.present, buffer.alive
+    variance = _variance(buffer.returns, present, 0)
+    residual = _variance(buffer.returns - buffer.values, present, 0)
+    return {
+        "explained_variance": torch.where(variance > 0, 1.0 - residual / variance, 0.0),
+        "adv_std": _variance(buffer.advantages, alive).sqrt(),
+        "value_std": _variance(buffer.values, present).sqrt(),
+        "return_std": _variance(buffer.returns, present).sqrt(),
+        "reward_std": _variance(buffer.rewards, present).sqrt(),
+        "dead_share": 1.0 - alive.sum() / present.sum().clamp_min(1.0),
+    }
+
+
+def _variance(x: Tensor, weight: Tensor, correction: int = 1) -> Tensor:
+    """Return the variance of the elements of weight 1; 0 for fewer than two."""
+    x, weight = x.double(), weight.double()
+    count = weight.sum()
+    mean = (x * weight).sum() / count.clamp_min(1.0)
+    squares = ((x - mean).square() * weight).sum()
+    return torch.where(count > 1, squares / (count - correction).clamp_min(1.0), 0.0)
 
 
 def explained_variance(values: Tensor, returns: Tensor) -> float:

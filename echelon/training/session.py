@@ -89,8 +89,7 @@ class Session:
         group: ProcessGroup | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.config = config
-        self.run_dir = run_dir
+        self.config, self.run_dir = config, run_dir
         self.folder = None if run_dir is None else RunPaths(Path(run_dir)).checkpoints
         self.group = process_group_from_environment() if group is None else group
         self.device = resolve_device(config.device, self.group.local_rank, self.group.local_size)
@@ -137,6 +136,8 @@ class Session:
             opponents=self.opponents,
             teacher=make_teacher(config, self.env, self.pool, self.device, run_dir, stores=self.group.is_main),
             first_env=self.group.rank * config.num_envs,
+            capture=ppo.capture,
+            revalues=ppo.recompute_advantages,
         )
 
     def __enter__(self) -> Session:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from echelon.config import EnvConfig, RunConfig, TeacherConfig
 from echelon.env import layout
-from echelon.files import make_folder
+from echelon.files import error_text, make_folder
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.traced_policy import trace_act
@@ -134,7 +134,7 @@ def load_teacher(
     try:
         loaded = load_policy(cfg.path, device)
     except (ValueError, OSError) as error:
-        raise ValueError(f"teacher.policy is {cfg.policy!r}, expected a policy: {error}") from None
+        raise ValueError(f"teacher.policy is {cfg.policy!r}, expected a policy: {error_text(error)}") from None
     if stored is not None and stores:
         make_folder(stored.parent)
         export_policy_weights(loaded.policy, {**loaded.meta, SOURCE: cfg.policy}, stored)

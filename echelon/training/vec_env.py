@@ -32,7 +32,10 @@ from echelon.sim.arsenal import Mechanic, mechanics_of
 from echelon.sim.overrides import Overrides
 from echelon.training.central_state import CentralState, central_dim
 from echelon.training.engine_state import load_engine_state, save_engine_state
+from echelon.training.episode_log import EpisodeLog, LoggedEpisodes
 from echelon.training.map_pool import PREFIX, MapPool, training_map_seed
+from echelon.training.runtime.devices import share_stream
+from echelon.training.runtime.transfers import upload
 
 Learners = str | Sequence[str]
 SIDES = {"blue": (True, False), "red": (False, True), "both": (True, True), "none": (False, False)}
@@ -114,6 +117,7 @@ class VectorEnv:
     ) -> None:
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
         self.num_envs, self.cfg = num_envs, env_cfg
+        share_stream(device)
         report = (lambda done, total: progress("maps", done, total)) if progress else None
         self.map_pool: MapPool | None = None
         if seeds is None:
@@ -145,6 +149,8 @@ class VectorEnv:
         self._scripts, self._teacher_script = np.zeros(num_envs, np.int32), 0
         self._pilots_have_acted = False
         self._central: CentralState | None = None
+        self._log: EpisodeLog | None = None
+        self._script_schedule: torch.Tensor | None = None
         self._assign_rows(learners)
         self._assign_opponents(opponents, env_cfg.obs_version if opponent_obs_version is None else opponent_obs_version)
         self.set_heuristic_skill(skill)
@@ -158,6 +164,7 @@ class VectorEnv:
         self.rows = int(learns.sum())
         self.learner_team = np.array([{"blue": 0, "red": 1}.get(side, -1) for side in sides])
         self.engine.batch.set("row_of", row_of)
+        self._learns = learns
         env, mech = np.nonzero(learns)
         self.device = torch.device(self.engine.batch.device)
         self.row_of = torch.as_tensor(row_of, device=self.device)
@@ -202,6 +209,7 @@ class VectorEnv:
         self.rewards = wp.to_torch(batch["reward"])
         self.reward_terms = wp.to_torch(batch["terms"])
         self._flags = {name: wp.to_torch(batch[name]) for name in FLAGS}
+        self._row, self._script = (wp.to_torch(batch[name]) for name in ("obs_row", "script"))
 
     @property
     def terminated(self) -> torch.Tensor:
@@ -262,14 +270,47 @@ class VectorEnv:
         """Start an episode in every environment; observations go to ``obs[row]``."""
         if self.map_pool is not None:
             self.map_pool.place_pending(all_reset=True)
+        self.engine.clear()
         self.engine.reset(row)
 
-    def step(self, row: int = 0) -> None:
-        """Play one step with ``actions``; observations go to ``obs[row]``."""
+    def step(self, row: int | torch.Tensor = 0) -> None:
+        """Play one step with ``actions``; observations go to ``obs[row]``.
+
+        A ``row [1]`` on the device is not read: then new maps wait for ``place_maps``.
+        """
+        if isinstance(row, torch.Tensor):
+            self._row.copy_(row)
+        else:
+            self.place_maps()
+            self.engine.set_row(row)
+        self.engine.run("after_pilots" if self._pilots_have_acted else "decision")
+        self._pilots_have_acted = False
+
+    def place_maps(self) -> None:
+        """Put new maps that wait for a slot into slots that no episode uses."""
         if self.map_pool is not None and self.map_pool.has_pending:
             self.map_pool.place_pending()
-        self.engine.step(row, "after_pilots" if self._pilots_have_acted else "decision")
-        self._pilots_have_acted = False
+
+    @property
+    def truncation_interval(self) -> int:
+        """Fewest steps between two truncations of an environment."""
+        return self.cfg.max_steps
+
+    def log_episodes(self, slots: int) -> None:
+        """Log at most ``slots`` ended episodes per environment between two calls of ``drain_log``."""
+        self._log = EpisodeLog(self.engine.batch, slots, self.learner_team)
+
+    def log_ended(self, step: torch.Tensor) -> None:
+        """Log the episodes that ended in ``step [1]``, without reading the device."""
+        assert self._log is not None, "log_episodes comes first"
+        self._log.store(step)
+
+    def drain_log(self) -> LoggedEpisodes:
+        """Return the episodes logged since the last call, in one read of the device."""
+        assert self._log is not None, "log_episodes comes first"
+        logged = self._log.drain()
+        self._done_count = self._done_count + logged.counts
+        return logged
 
     def pop_episodes(self) -> list[EpisodeRecord]:
         """Return the episodes that ended since the last call, at most one per environment."""
@@ -292,6 +333,20 @@ class VectorEnv:
         self._scripts = np.array([_script_of(skill) for skill in skills], np.int32)
         self._set_scripts()
 
+    def schedule_skills(self, skills: Sequence[Sequence[str | None]]) -> None:
+        """Set the scripted levels of the coming episodes, S per environment; ``follow_schedule`` sets one of them."""
+        scripts = np.array([[_script_of(skill) for skill in row] for row in skills], np.int32)
+        schedule = upload(self._scripts_of_mechs(scripts), self.device)
+        if self._script_schedule is None:
+            self._script_schedule = torch.empty_like(schedule)
+        self._script_schedule.copy_(schedule)
+
+    def follow_schedule(self, slot: torch.Tensor) -> None:
+        """Set the scripted levels to those of ``slot [E]`` in the schedule, without reading the device."""
+        assert self._script_schedule is not None, "schedule_skills comes first"
+        index = slot.view(1, -1, 1).expand(1, -1, self.mechs)
+        self._script.copy_(self._script_schedule.gather(0, index).squeeze(0))
+
     def set_teacher(self, skill: str | None) -> None:
         """Set the scripted level whose actions ``label`` writes for the mechs that learn, None for no teacher.
 
@@ -310,9 +365,11 @@ class VectorEnv:
         self._pilots_have_acted = True
 
     def _set_scripts(self) -> None:
-        learns = self.engine.batch.numpy("row_of") >= 0
-        scripts = np.where(learns, self._teacher_script, self._scripts[:, None])
-        self.engine.batch.set("script", scripts.astype(np.int32))
+        self.engine.batch.set("script", self._scripts_of_mechs(self._scripts[:, None])[0])
+
+    def _scripts_of_mechs(self, scripts: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the script of every mech ``[S, E, M]`` from those of non-learners, ``scripts [E, S]``."""
+        return np.where(self._learns, self._teacher_script, scripts.T[..., None]).astype(np.int32)
 
     def set_heuristic_weapon_prob(self, p: float) -> None:
         """Set the probability that a scripted pilot's trigger fires, at once."""

@@ -1,12 +1,12 @@
 """``echelon ablate``: train a complete run and variants with one change each, and compare their last evaluations.
 
-Every variant is an ordinary background run, one after another or several at a time, with its own curves, checkpoints
-and matches; interrupting the command keeps the finished ones.
+The variants are the trials of a sweep without pruning: ordinary background runs, one after another or several at a
+time, with their own curves, checkpoints and matches. Interrupting the command stops the sweep, which can be resumed.
 """
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption
+from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_keys
 
 if TYPE_CHECKING:
     from echelon.jobs.config_layers import ResolvedConfig
+    from echelon.jobs.sweeps.plan import SweepPlan
+    from echelon.runs import RunPaths
 
 MINUTES = 10.0
 WHOLE = "whole"
@@ -48,7 +50,9 @@ def ablate(
     ] = False,
     vary: Annotated[
         list[str] | None,
-        typer.Option("--vary", metavar="KEY=VALUE[,...]", help="Another variant; may be repeated."),
+        typer.Option(
+            "--vary", metavar="KEY=VALUE[,...]", help="Another variant; may be repeated.", autocompletion=complete_keys
+        ),
     ] = None,
     minutes: Annotated[
         float, typer.Option("--minutes", min=0.0, help="Wall time of each run [min]; 0 uses the configuration's.")
@@ -62,7 +66,7 @@ def ablate(
     list_them: Annotated[bool, typer.Option("--list", help="List the variants without training them.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Train with one component removed at a time, or baselines, and compare the last evaluations."""
+    """Train variants without one component each, or baselines. Compares their last evaluations."""
     from echelon.jobs.config_layers import parse_assignment
 
     overrides: dict[str, Any] = {"max_minutes": minutes} if minutes else {}
@@ -135,57 +139,72 @@ def _differing(changes: Mapping[str, Any], values: Mapping[str, Any]) -> dict[st
 
 
 def train_all(plan: Variants, runs: int, at_once: int, as_json: bool) -> Iterator[dict[str, Any]]:
-    """Train every variant on every seed, ``at_once`` at a time, and yield their results in order.
+    """Train every variant on every seed as one sweep, ``at_once`` at a time, and yield their results in order.
 
     An interrupt of the caller stops the running ones and starts no others.
     """
-    from concurrent.futures import ThreadPoolExecutor
+    from echelon.jobs import launch
+    from echelon.jobs.sweeps.schedule import Journal
+    from echelon.runs import RunPaths
+    from echelon.telemetry.log import EventFollower
+    from echelon_cli import sweep_job
 
-    trials = [
-        (name, resolved, changes, resolved.config.seed + number)
+    listed = sweep_plan(plan, runs, at_once)
+    paths = sweep_job.start(listed, quiet=True).paths
+    journal, follower = Journal(), EventFollower(paths.trials)
+    try:
+        for number, variant in enumerate(listed.variants):
+            is_announced = as_json
+            while number not in journal.trials or not journal.trials[number].results:
+                is_alive = launch.job_status(paths).is_alive
+                for event in follower.poll():
+                    journal.add(event)
+                if not is_announced and number in journal.trials:
+                    is_announced = True
+                    output.print_line(f"{variant.name}, seed {variant.seed}", style="bold")
+                if not is_alive and not (number in journal.trials and journal.trials[number].results):
+                    status = launch.job_status(paths)
+                    raise ValueError(f"sweep {paths.id!r} {status.state}: {status.reason}")
+                time.sleep(launch.POLL_S)
+            row = {"variant": variant.name, "changes": plan[variant.name][1], "seed": variant.seed}
+            yield row | result_of(RunPaths(paths.root.parent / journal.trials[number].choice.run))
+    finally:
+        if launch.job_status(paths).is_alive:
+            launch.stop(paths)
+
+
+def sweep_plan(plan: Variants, runs: int, at_once: int) -> SweepPlan:
+    """Return the sweep that trains every variant on every seed completely."""
+    from echelon.jobs.sweeps.plan import LISTED, SweepPlan, Variant
+    from echelon_cli.sweep_job import threads_each
+
+    whole = plan[WHOLE][0]
+    variants = tuple(
+        Variant(name=name, changes=changes, seed=resolved.config.seed + number)
         for name, (resolved, changes) in plan.items()
         for number in range(runs)
-    ]
-    stopping = threading.Event()
-
-    def train(name: str, resolved: ResolvedConfig, seed: int) -> dict[str, Any]:
-        if not as_json:
-            output.print_line(f"{name}, seed {seed}", style="bold")
-        return train_one(resolved, seed, threads_each(resolved.config.threads, at_once), stopping)
-
-    pool = ThreadPoolExecutor(at_once, thread_name_prefix="ablate")
-    try:
-        pending = [pool.submit(train, name, resolved, seed) for name, resolved, _, seed in trials]
-        for (name, _, changes, seed), result in zip(trials, pending, strict=True):
-            yield {"variant": name, "changes": changes, "seed": seed, **result.result()}
-    finally:
-        stopping.set()
-        pool.shutdown(cancel_futures=True)
+    )
+    return SweepPlan(
+        base={**whole.nested(), "threads": threads_each(whole.config.threads, at_once)},
+        provenance=whole.provenance,
+        preset=whole.config.preset,
+        given={key: whole.values[key] for key in whole.named if key in whole.values},
+        variants=variants,
+        sampler=LISTED,
+        trials=len(variants),
+        pruning="none",
+        finalists=0,
+        at_once=at_once,
+    )
 
 
-def threads_each(threads: int, at_once: int) -> int:
-    """Return the threads of each of ``at_once`` parallel runs: ``threads`` if set, else a share of the cores."""
-    from echelon.sim.backend import default_threads
-
-    return threads if threads or at_once == 1 else max(1, default_threads() // at_once)
-
-
-def train_one(resolved: ResolvedConfig, seed: int, threads: int, stopping: threading.Event) -> dict[str, Any]:
-    """Train one run until it ends or ``stopping`` is set; return its id, state, last evaluation and speed."""
-    from echelon.jobs import launch
-    from echelon.jobs.kinds import KINDS
-    from echelon.jobs.spec import new_spec
-    from echelon.runs import create_run
+def result_of(paths: RunPaths) -> dict[str, Any]:
+    """Return id, state, last evaluation and speed of a run."""
+    from echelon.jobs.status import job_status
     from echelon.telemetry.snapshot import SnapshotFeed
     from echelon_cli.listing import job_json
 
-    nested = {**resolved.nested(), "seed": seed, "threads": threads}
-    paths = create_run(resolved.config.preset)
-    launch.launch(paths, new_spec("train", nested, resolved.provenance), KINDS["train"])
-    status = launch.wait_until(paths, lambda status: stopping.is_set() or not status.is_alive)
-    if stopping.is_set():
-        launch.stop(paths)
-    assert status is not None, "the wait has no time limit"
+    status = job_status(paths)
     _, snapshot = SnapshotFeed(paths.metrics).poll()
     last, update = (snapshot.evals[-1] if snapshot.evals else None), snapshot.update
     return {

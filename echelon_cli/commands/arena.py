@@ -14,14 +14,24 @@ import typer
 from echelon_cli import arena_job, output
 from echelon_cli.arena_job import find_entry_id, open_league
 from echelon_cli.devices import require_device
-from echelon_cli.options import JsonFlag, PresetOption, SetOption, complete_runs
+from echelon_cli.options import (
+    CHOICES,
+    DeviceOption,
+    JsonFlag,
+    LauncherOption,
+    NotifyOption,
+    QueueFlag,
+    SetOption,
+    ThreadsOption,
+    complete_presets,
+    complete_runs,
+    one_of,
+)
 
 if TYPE_CHECKING:
     from echelon_cli.follow import Follower
 
-app = typer.Typer(
-    help="The league: rounds between policies and scripted levels, and their ratings.", no_args_is_help=True
-)
+app = typer.Typer(help="The league: rounds between policies and levels, ratings.", no_args_is_help=True)
 DEFAULT_LIMIT = 20
 """Matches listed by default."""
 MAX_LIMIT = 2**63 - 1
@@ -50,10 +60,18 @@ RetiredFlag = Annotated[bool, typer.Option("--retired", help="Include retired en
 def run(
     rounds: Annotated[int, typer.Option("--rounds", help="Rounds to play; each is one rating period.")] = 1,
     scheme: Annotated[
-        str, typer.Option("--scheme", metavar="round-robin|skill", help="Pairing scheme of a round.")
+        str,
+        typer.Option(
+            "--scheme",
+            metavar="round-robin|skill",
+            help="Pairing scheme of a round.",
+            autocompletion=one_of(*CHOICES["scheme"]),
+        ),
     ] = "round-robin",
     seeds: Annotated[int, typer.Option("--seeds", help="Seeds per pair and round, each played from both sides.")] = 4,
-    opponents: Annotated[int, typer.Option("--opponents", help="Opponents per entry in scheme skill.")] = 3,
+    opponents: Annotated[
+        int, typer.Option("--opponents-per-entry", help="Opponents of each entry in scheme skill.")
+    ] = 3,
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,40 +87,52 @@ def run(
     stochastic: Annotated[
         bool, typer.Option("--stochastic", help="Sample actions instead of taking the mean.")
     ] = False,
-    record: Annotated[
-        float, typer.Option("--record", metavar="SHARE", help="Fraction of the matches to record, 0 to 1.")
-    ] = 0.0,
+    record: Annotated[float, typer.Option("--record-share", help="Fraction of the matches to record, 0 to 1.")] = 0.0,
     upsets: Annotated[int, typer.Option("--upsets", help="Number of upsets to record per round.")] = 4,
     promote: Annotated[int, typer.Option("--promote", help="Promote candidates ranked in the top N; 0: none.")] = 0,
     conservatism: Annotated[
-        float, typer.Option("--conservatism", help="Rank candidates by rating - k * RD; this is k.")
+        float, typer.Option("--conservatism", help="Rank candidates by rating - k * RD; this is k [1].")
     ] = 2.0,
     age_idle: Annotated[
         bool, typer.Option("--age-idle", help="Increase the rating deviation of idle entries.")
     ] = False,
     envs: Annotated[int, typer.Option("--envs", help="Matches played in parallel.")] = 64,
-    device: Annotated[str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.")] = "cpu",
-    threads: Annotated[int, typer.Option("--threads", help="Threads per process; 0 uses every core.")] = 0,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = 0,
     nproc: Annotated[
         int,
-        typer.Option("--nproc", min=1, max=1024, help="Processes that share the matches."),
+        typer.Option("--nproc", min=1, max=1024, help="Processes that share the matches; of a launcher, its hosts."),
     ] = 1,
-    preset: PresetOption = None,
+    launcher: LauncherOption = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            metavar="NAME",
+            help="Preset of the game of a new league; default: the first policy's game.",
+            autocompletion=complete_presets,
+        ),
+    ] = None,
     assignments: SetOption = None,
     resume: Annotated[
         str | None,
         typer.Option("--resume", metavar="RUN", help="Resume a stopped or crashed job.", autocompletion=complete_runs),
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when the job has started.")] = False,
+    queue: QueueFlag = False,
+    notify: NotifyOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Play rounds of the league in the background and follow them; Ctrl-C detaches.
+    """Play rounds of the league and follow them. They continue in the background; Ctrl-C detaches.
 
     --preset and --set choose the game of a new league.
     """
+    if resume is not None and queue:
+        raise typer.BadParameter("--queue takes new jobs only; drop --resume")
     if resume is not None:
         return _followed(arena_job.resume(resume, as_json), detach)
-    require_device(device)
+    if launcher is None:
+        require_device(device)
     fields = {"rounds": rounds, "scheme": scheme, "seeds": seeds, "opponents": opponents, "seed": seed}
     fields |= {
         "deterministic": not stochastic,
@@ -112,9 +142,14 @@ def run(
         "age_idle": age_idle,
     }
     fields |= {"record_share": record, "most_upsets": upsets, "promote_top": promote, "conservatism": conservatism}
+    if launcher is not None:
+        fields |= {"launcher": launcher, "hosts": nproc}
+        nproc = 1
     game = arena_job.game(preset, assignments)
     with open_league(create=True) as store:
-        follower = arena_job.start(store, fields, only or (), game, nproc, as_json)
+        follower = arena_job.start(store, fields, only or (), game, nproc, as_json, queue=queue, notify=notify or ())
+    if follower is None:
+        return output.DONE
     return _followed(follower, detach)
 
 
@@ -128,7 +163,7 @@ def _followed(follower: Follower, detach: bool) -> int:
 
 @app.command("standings")
 def standings(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
-    """Show ratings with 95 % intervals; the scripted level medium is fixed at 1500."""
+    """Show ratings with 95 % intervals. The scripted level medium is fixed at 1500."""
     from echelon.arena.standings import standings as read_standings
     from echelon.arena.standings import unfinished_rounds
     from echelon_cli import arena_tables
@@ -177,7 +212,12 @@ def entries(
 def matches(
     entry: Annotated[
         str | None,
-        typer.Option("--entry", metavar="ENTRY", help="Only matches of this entry.", autocompletion=complete_entries),
+        typer.Option(
+            "--entry",
+            metavar="ENTRY",
+            help="Only matches of this entry; default: of all.",
+            autocompletion=complete_entries,
+        ),
     ] = None,
     recorded: Annotated[bool, typer.Option("--recorded", help="Only matches with a replay.")] = False,
     limit: Annotated[
@@ -198,7 +238,7 @@ def matches(
 
 @app.command("head-to-head")
 def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
-    """Show scores between entries with intervals, their Nash equilibrium and alpha-rank, and cycles of three."""
+    """Show scores between entries with intervals. Nash equilibrium, alpha-rank and cycles of three follow."""
     from echelon.arena.metagame import cross_play
     from echelon_cli import arena_tables
 
@@ -216,14 +256,30 @@ def add(
             metavar="RUN|CHECKPOINT|LEVEL...", help="Policies or scripted levels.", autocompletion=complete_runs
         ),
     ],
-    kind: Annotated[str, typer.Option("--kind", help="candidate, commander or exploiter.")] = "candidate",
-    label: Annotated[str, typer.Option("--label", help="Display name of the entry.")] = "",
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind",
+            metavar="candidate|commander|exploiter",
+            help="Kind of the entries.",
+            autocompletion=one_of("candidate", "commander", "exploiter"),
+        ),
+    ] = "candidate",
+    label: Annotated[
+        str, typer.Option("--label", metavar="NAME", help="Display name of the entry; default: the policy's.")
+    ] = "",
     target: Annotated[
-        str, typer.Option("--target", metavar="ENTRY", help="Entry that an exploiter was trained against.")
+        str,
+        typer.Option(
+            "--target",
+            metavar="ENTRY",
+            help="Entry that an exploiter was trained against.",
+            autocompletion=complete_entries,
+        ),
     ] = "",
     as_json: JsonFlag = False,
 ) -> int:
-    """Add policies or scripted levels; the first policy fixes the game of the league."""
+    """Add policies or scripted levels. The first policy fixes the game of the league."""
     from echelon.arena.bootstrap import SCRIPTED_LEVELS, add_level
 
     added = []
@@ -258,7 +314,7 @@ def _policy(name: str, levels: Sequence[str]) -> Path:
 
 @app.command("remove")
 def remove(name: EntryArgument, as_json: JsonFlag = False) -> int:
-    """Remove an entry; one with matches is retired instead, since other ratings depend on them."""
+    """Remove an entry. One with matches is retired instead, since other ratings depend on them."""
     with open_league() as store:
         entry_id = find_entry_id(store, name)
         unplayed = store.plays(entry_id) == 0
@@ -291,7 +347,7 @@ def retire(
 
 @app.command("recompute")
 def recompute(as_json: JsonFlag = False) -> int:
-    """Compute all ratings again from the stored matches; they differ only if the file was changed."""
+    """Compute all ratings again from the matches. They differ only if the file was changed."""
     with open_league() as store:
         changed = {i: {"before": a.as_dict(), "after": b.as_dict()} for i, (a, b) in store.recompute().items()}
         periods = sum(period.closed for period in store.periods())
@@ -308,7 +364,7 @@ def recompute(as_json: JsonFlag = False) -> int:
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file to write.")], as_json: JsonFlag = False
 ) -> int:
-    """Write entries and ratings to a JSON file; checkpoints and matches are not included."""
+    """Write entries and ratings to a JSON file. Checkpoints and matches are not included."""
     with open_league(read_only=True) as store:
         league = store.league()
     league.save(file)
@@ -322,7 +378,7 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file written by arena export.")],
     as_json: JsonFlag = False,
 ) -> int:
-    """Add the entries of a JSON file with their ratings; existing entries are not changed."""
+    """Add the entries of a JSON file. Existing entries are not changed."""
     from echelon.arena.league import League
 
     try:

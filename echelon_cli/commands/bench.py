@@ -8,26 +8,35 @@ from typing import Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag
+from echelon_cli.options import CHOICES, JsonFlag, complete_devices, one_of
 
 REPEATS = 3
-
-
-def complete_scenes(incomplete: str) -> list[str]:
-    """Return the scenes that start with ``incomplete``."""
-    from echelon.bench.scenes import SCENES
-
-    return [name for name in SCENES if name.startswith(incomplete)]
 
 
 def bench(
     scenes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SCENE]...", help="Scenes; default: all.", autocompletion=complete_scenes),
+        typer.Argument(
+            metavar="[SCENE]...",
+            help="Scenes; default: all that run on the device.",
+            autocompletion=one_of(*CHOICES["scene"]),
+        ),
     ] = None,
     repeats: Annotated[
         int, typer.Option("--repeats", min=1, help="Measurements per scene; the median is reported.")
     ] = REPEATS,
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device", help="Device: cpu, cuda or cuda:N; times on CUDA are events.", autocompletion=complete_devices
+        ),
+    ] = "cpu",
+    envs: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--envs", min=1, help="Environments; may be repeated; default: the scene's own, 4,096 and more on CUDA."
+        ),
+    ] = None,
     list_scenes: Annotated[bool, typer.Option("--list", help="List the scenes and exit.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
@@ -37,7 +46,7 @@ def bench(
 
     os.environ.update(thread_environment())
     from echelon.bench.phases import rows as tree_rows
-    from echelon.bench.scenes import SCENES, run_scenes
+    from echelon.bench.scenes import SCENES, run_scenes, scenes_on
 
     if list_scenes:
         rows = {name: (scene.__doc__ or "").strip().partition("\n")[0] for name, scene in SCENES.items()}
@@ -50,7 +59,8 @@ def bench(
         if name not in SCENES:
             raise ConfigError(f"scene {name!r} does not exist{did_you_mean(name, SCENES)} (have: {', '.join(SCENES)})")
     with output.waiting("measuring", quiet=as_json) as show_progress:
-        results = run_scenes(list(scenes or SCENES), repeats, show_progress)
+        chosen = list(scenes or scenes_on(device))
+        results = run_scenes(chosen, repeats, show_progress, device=device, envs=envs or ())
     if as_json:
         output.show_json(results)
         return output.DONE
@@ -59,7 +69,10 @@ def bench(
     for result in results:
         if phases := result.get("phases_ms"):
             output.print_line()
-            output.print_line(f"{result['scene']}: milliseconds per environment step on one thread", style="bold")
+            where = (
+                "on one thread" if "threads" in result else f"of {result['envs']} environments on {result['device']}"
+            )
+            output.print_line(f"{result['scene']}: milliseconds per environment step {where}", style="bold")
             table = [(label, f"{value:.3f}", f"{100 * share:.0f} %") for label, value, share in tree_rows(phases)]
             output.show_table(("phase", "ms", "share"), table, right=("ms", "share"))
     return output.DONE

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_runs, complete_sides
+from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_runs, complete_sides, one_of
 
 LAYOUTS = ("suite", "classic")
 
 app = typer.Typer(
-    help="Show configuration fields, their values and where values come from.",
+    help="Configuration fields, their values and where they come from.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -38,6 +38,8 @@ def show(
     as_json: JsonFlag = False,
 ) -> int:
     """Show every field, its value and the layer that set it."""
+    if run and (preset or config or assignments):
+        raise typer.BadParameter("--run shows the configuration of a run as it is; drop --preset, --config and --set")
     values, provenance = _values(run) if run else _layers(preset, config, assignments)
     if as_json:
         output.show_json({"values": values, "provenance": provenance})
@@ -52,8 +54,11 @@ def diff(
     right: Annotated[str, typer.Argument(metavar="RIGHT", help="A run or a preset.", autocompletion=complete_sides)],
     as_json: JsonFlag = False,
 ) -> int:
-    """Show the fields in which two runs or presets differ."""
+    """Show the fields in which two runs or presets differ. Of two runs also source, packages and devices."""
     first, second = _side(left), _side(right)
+    environments = [_environment(name) for name in (left, right)]
+    if all(environments):
+        first, second = first | environments[0], second | environments[1]
     keys = sorted({*first, *second})
     differing = {key: [first.get(key), second.get(key)] for key in keys if first.get(key) != second.get(key)}
     if as_json:
@@ -67,7 +72,7 @@ def diff(
 
 @app.command("schema")
 def schema(as_json: JsonFlag = False) -> int:
-    """Show every field with its default and meaning; --json prints a JSON schema."""
+    """Show every field with its default and meaning. --json prints a JSON schema."""
     from echelon.jobs.config_layers import default_values, field_descriptions
     from echelon.jobs.config_layers import schema as json_schema
 
@@ -97,14 +102,19 @@ def presets(as_json: JsonFlag = False) -> int:
 def observation(
     layout: Annotated[
         str | None,
-        typer.Option("--layout", metavar="NAME", help="Layout: suite or classic; default: the configuration's."),
+        typer.Option(
+            "--layout",
+            metavar="NAME",
+            help="Layout: suite or classic; default: the configuration's.",
+            autocompletion=one_of(*LAYOUTS),
+        ),
     ] = None,
     preset: PresetOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """List every observation column: name, bounds, and whether it may be normalised."""
+    """List observation columns: name, bounds, normalised or not."""
     from dataclasses import replace
 
     from echelon.env import layout as observe
@@ -136,6 +146,15 @@ def _values(run: str):
 
     spec = read_spec(find_run(run))
     return flatten(spec.config), spec.provenance
+
+
+def _environment(name: str) -> dict[str, Any]:
+    """Return the environment of a run by dotted key; empty for a preset."""
+    from echelon.config.presets import PRESETS
+    from echelon.jobs.environment import flat_environment, read_environment
+    from echelon.runs import find_run
+
+    return {} if name in PRESETS else flat_environment(read_environment(find_run(name)))
 
 
 def _side(name: str) -> dict[str, Any]:

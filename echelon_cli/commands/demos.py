@@ -12,7 +12,16 @@ import typer
 from echelon.config.opponents import PilotSkill
 from echelon_cli import output
 from echelon_cli.devices import require_device
-from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_policies
+from echelon_cli.options import (
+    ConfigOption,
+    DeviceOption,
+    GamePresetOption,
+    JsonFlag,
+    SetOption,
+    ThreadsOption,
+    complete_policies,
+    complete_presets,
+)
 
 if TYPE_CHECKING:
     from echelon.config import EnvConfig
@@ -43,7 +52,7 @@ def record(
     ] = OPPONENT,
     matches: Annotated[int, typer.Option("--matches", min=2, help="Matches, an even number.")] = MATCHES,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first two matches and their map.")] = 0,
-    preset: PresetOption = None,
+    preset: GamePresetOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
     weapon_prob: Annotated[
@@ -55,11 +64,11 @@ def record(
     float32: Annotated[
         bool, typer.Option("--float32", help="Store observations as float32 instead of float16.")
     ] = False,
-    device: Annotated[str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.")] = "cpu",
-    threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 uses every core.")] = 0,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = 0,
     as_json: JsonFlag = False,
 ) -> int:
-    """Record observations, actions, rewards and outcomes of one side; the same command continues after an interrupt.
+    """Record matches of one side: observations, actions, outcomes. The same command continues after an interrupt.
 
     Every seed is played from both sides, in the environment of the preset, else of the first policy's training.
     """
@@ -97,9 +106,34 @@ def record(
     return output.DONE
 
 
+@app.command("played")
+def played(
+    folder: FolderArgument,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recordings of `echelon play`.")],
+    float32: Annotated[
+        bool, typer.Option("--float32", help="Store observations as float32 instead of float16.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Turn played matches into data of their human pilots. Continues after an interrupt."""
+    from echelon.play.demonstrations import export_played
+    from echelon.training.runtime.system_info import package_versions
+
+    with output.waiting("playing matches again", quiet=as_json) as show:
+        manifest = export_played(
+            files,
+            folder,
+            package_versions(),
+            obs_dtype="float32" if float32 else "float16",
+            on_match=lambda done: show(f"{done} of {len(files)} matches"),
+        )
+    _show(folder, manifest, as_json)
+    return output.DONE
+
+
 @app.command("info")
 def info(folder: FolderArgument, as_json: JsonFlag = False) -> int:
-    """Describe a recording and verify the hash and the arrays of every shard."""
+    """Describe a recording and verify its shards."""
     from echelon.demos import load
 
     demos = load(folder, partial=True)
@@ -115,17 +149,26 @@ def clone(
     folder: FolderArgument,
     target: Annotated[Path, typer.Argument(metavar="FILE", help="File of the policy, for --start-from.")],
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the recording.")] = EPOCHS,
-    preset: PresetOption = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            metavar="NAME",
+            help=f"Preset of network and learning rate; default: {CLONED_PRESET}.",
+            autocompletion=complete_presets,
+        ),
+    ] = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Train a network on a recording alone (behaviour cloning), and write it as a start for training.
+    """Train a policy on a recording alone (behaviour cloning). It is written as a start for training.
 
     Network and learning rate are those of the preset, the environment is that of the recording.
     """
     from echelon.demos import load
     from echelon.jobs.config_layers import parse_assignment, resolve
+    from echelon.runs import command
     from echelon.training.cloning import clone as clone_policy
 
     demos = load(folder)
@@ -143,7 +186,8 @@ def clone(
         output.show_json({"path": str(target), **asdict(last)})
     else:
         output.print_line(f"{target}: {epochs} epochs, imitation loss {last.imitation_loss:.2f}")
-        output.print_line(f"train from it: echelon train --preset {resolved.config.preset} --start-from {target}")
+        again = command("train", "--preset", resolved.config.preset, "--start-from", target)
+        output.print_line(f"train from it: {again}")
     return output.DONE
 
 

@@ -1,6 +1,6 @@
 """``echelon doctor``: check the requirements of Echelon on this machine, with a remedy for each fault.
 
-A check that raises is itself reported as a fault; the other checks still run.
+A check that raises is itself reported as a fault; the other checks still run. ``--speed`` also measures this machine.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+import typer
+
+from echelon.files import error_text
 from echelon_cli import output
 from echelon_cli.options import JsonFlag
 
@@ -78,7 +81,7 @@ def check_warp() -> Finding:
     except (ImportError, RuntimeError) as error:
         return Finding(name="warp", verdict="fault", found=str(error), advice="pip install 'warp-lang>=1.19,<1.20'")
     except OSError as error:
-        return Finding(name="warp", verdict="fault", found=str(error), advice=CACHE_ADVICE)
+        return Finding(name="warp", verdict="fault", found=error_text(error), advice=CACHE_ADVICE)
     devices = ", ".join(str(device) for device in warp.get_devices())
     return Finding(name="warp", verdict="ok", found=f"{warp.config.version}, devices {devices}")
 
@@ -87,9 +90,9 @@ def check_kernel_cache() -> Finding:
     try:
         folder = Path(_start_warp().config.kernel_cache_dir or "")
     except (ImportError, RuntimeError) as error:
-        return Finding(name="kernel cache", verdict="fault", found=str(error), advice="repair warp first")
+        return Finding(name="kernel cache", verdict="fault", found=error_text(error), advice="repair warp first")
     except OSError as error:
-        return Finding(name="kernel cache", verdict="fault", found=str(error), advice=CACHE_ADVICE)
+        return Finding(name="kernel cache", verdict="fault", found=error_text(error), advice=CACHE_ADVICE)
     if not _writable(folder):
         return Finding(name="kernel cache", verdict="fault", found=f"{folder} cannot be written", advice=CACHE_ADVICE)
     entries = sum(1 for _ in folder.glob("wp_*"))
@@ -108,7 +111,7 @@ def check_runs() -> Finding:
     found = f"{home}, {len(list_runs())} runs, {free_gb:.1f} GB free"
     if free_gb < DISK_MIN_GB:
         return Finding(
-            name="runs", verdict="warning", found=found, advice="free some disk; echelon rm deletes old runs"
+            name="runs", verdict="warning", found=found, advice="free some disk; echelon runs rm deletes old runs"
         )
     return Finding(name="runs", verdict="ok", found=found)
 
@@ -118,7 +121,7 @@ def check_memory() -> Finding:
 
     free_gb = psutil.virtual_memory().available / 1e9
     if free_gb < MEMORY_MIN_GB:
-        advice = "close other programs, or train with a smaller --num-envs"
+        advice = "close other programs, or train with a smaller --envs"
         return Finding(name="memory", verdict="warning", found=f"{free_gb:.1f} GB free", advice=advice)
     return Finding(name="memory", verdict="ok", found=f"{free_gb:.1f} GB free")
 
@@ -157,9 +160,34 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
 )
 
 
-def doctor(as_json: JsonFlag = False) -> int:
+def measure_speed() -> list[Finding]:
+    """Return the speed of the simulator at several numbers of environments, on the GPU where there is one."""
+    from echelon.training.runtime.threads import thread_environment
+
+    os.environ.update(thread_environment())
+    from echelon.bench.scenes import ladder
+    from echelon.sim.backend import resolve_device
+
+    device = resolve_device("auto")
+    return [
+        Finding(
+            name=f"speed, {envs} environments",
+            verdict="ok",
+            found=f"{output.count(rate)} agent-steps/s, 5v5 on {device}",
+        )
+        for envs, rate in ladder(device)
+    ]
+
+
+def doctor(
+    speed: Annotated[bool, typer.Option("--speed", help="Also measure the simulator at three sizes.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
     """Check devices, versions, kernel cache, disk, terminal and viewer."""
     findings = [run_check(check) for check in CHECKS]
+    if speed:
+        with output.waiting("measuring", quiet=as_json):
+            findings += measure_speed()
     faults = any(finding.verdict == "fault" for finding in findings)
     if as_json:
         output.show_json([asdict(finding) for finding in findings])
@@ -177,7 +205,7 @@ def run_check(check: Callable[[], Finding]) -> Finding:
         return check()
     except Exception as error:
         name = check.__name__.removeprefix("check_").replace("_", " ")
-        found = f"{type(error).__name__}: {error}"
+        found = f"{type(error).__name__}: {error_text(error)}"
         return Finding(name=name, verdict="fault", found=found, advice="fix this error and run echelon doctor again")
 
 

@@ -8,10 +8,19 @@ from typing import Annotated, get_args
 import typer
 
 from echelon.config.opponents import PilotSkill
-from echelon_cli import eval_job
+from echelon_cli import eval_job, output
 from echelon_cli.devices import require_device
 from echelon_cli.eval_job import EvalOptions, Opponent
-from echelon_cli.options import JsonFlag, MapsOption, complete_policies, complete_runs
+from echelon_cli.options import (
+    DeviceOption,
+    JsonFlag,
+    MapsOption,
+    NotifyOption,
+    QueueFlag,
+    ThreadsOption,
+    complete_policies,
+    complete_runs,
+)
 
 SEEDS = 40
 FULL_STRENGTH = 1.0
@@ -38,16 +47,19 @@ def evaluate(
         typer.Option(
             "--opponent",
             metavar="heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY",
-            help=f"Opponent; champion plays mean actions, other policies sample theirs. Default: heuristic:{SKILL}.",
+            help=f"Opponent; champion plays mean actions, other policies sample theirs; default: heuristic:{SKILL}.",
             autocompletion=complete_policies,
         ),
     ] = None,
     skill: Annotated[
         PilotSkill | None,
-        typer.Option("--skill", help="Scripted level as opponent; legacy is the omniscient baseline."),
+        typer.Option(
+            "--skill", help=f"Scripted level as opponent; legacy is the omniscient baseline; default: {SKILL}."
+        ),
     ] = None,
     weapon_prob: Annotated[
-        float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of the scripted opponent.")
+        float,
+        typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of the scripted opponent, 0 to 1."),
     ] = FULL_STRENGTH,
     size: Annotated[int | None, typer.Option("--size", help="Map edge [vox]; default: that of the training.")] = None,
     maps: MapsOption = None,
@@ -63,8 +75,8 @@ def evaluate(
     record: Annotated[
         bool, typer.Option("--record", help="Record a replay of every episode into the run's replays.")
     ] = False,
-    device: Annotated[str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.")] = "cpu",
-    threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 uses every core.")] = 0,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = 0,
     resume: Annotated[
         str | None,
         typer.Option(
@@ -75,12 +87,17 @@ def evaluate(
         ),
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when the evaluation has started.")] = False,
+    queue: QueueFlag = False,
+    notify: NotifyOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Play held-out seeds from both sides in the background and follow; Ctrl-C detaches.
+    """Measure win rates on held-out seeds, each played from both sides.
 
-    Reports the win rates of mean and sampled actions with 95 % intervals, and adds them to the evaluated run.
+    It continues in the background; Ctrl-C detaches. Reports mean and sampled actions with 95 % intervals, and adds
+    them to the evaluated run.
     """
+    if resume is not None and queue:
+        raise typer.BadParameter("--queue takes new evaluations only; drop --resume")
     if resume is not None:
         policy = None if target is None else policy_of(target)
         return eval_job.follow(eval_job.resume(resume, as_json, policy), detach=detach, as_json=as_json)
@@ -97,7 +114,11 @@ def evaluate(
         seeds=seeds, weapon_prob=weapon_prob, size=size, maps=maps, deterministic=not stochastic, device=device,
         threads=threads,
     )  # fmt: skip
-    follower = eval_job.start(policy, opponents, options, ladder=ladder, record=record, as_json=as_json)
+    follower = eval_job.start(
+        policy, opponents, options, ladder=ladder, record=record, queue=queue, notify=notify or (), as_json=as_json
+    )
+    if follower is None:
+        return output.DONE
     return eval_job.follow(follower, detach=detach, as_json=as_json)
 
 

@@ -1,14 +1,19 @@
-"""``echelon export``: a run's curves for other tools, and its policy as a stand-alone file."""
+"""``echelon runs export`` and ``echelon policy export``: curves for other tools, and policies as stand-alone files."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, RunArgument
+from echelon_cli.options import JsonFlag, PolicyArgument, RunArgument
+
+if TYPE_CHECKING:
+    from echelon.runs import RunPaths
+    from echelon.telemetry.events import Event
 
 PROJECT = "echelon"
 
@@ -25,63 +30,117 @@ def export(
     ] = None,
     wandb: Annotated[bool, typer.Option("--wandb", help="Log the curves to W&B.")] = False,
     torchscript: Annotated[
-        Path | None, typer.Option("--torchscript", metavar="FILE", help="Write the policy as TorchScript.")
+        Path | None, typer.Option("--torchscript", metavar="FILE", help="Write the policy as TorchScript.", hidden=True)
     ] = None,
     onnx: Annotated[
-        Path | None, typer.Option("--onnx", metavar="FILE", help="Write the policy as an ONNX model.")
+        Path | None, typer.Option("--onnx", metavar="FILE", help="Write the policy as an ONNX model.", hidden=True)
     ] = None,
     weights: Annotated[
         Path | None,
-        typer.Option("--weights", metavar="FILE", help="Write the policy's weights as one file for Echelon."),
+        typer.Option(
+            "--weights", metavar="FILE", help="Write the policy's weights as one file for Echelon.", hidden=True
+        ),
     ] = None,
     policy: Annotated[
         Path | None,
-        typer.Option("--policy", metavar="DIR", help="Write the policy as a folder: safetensors and manifest.json."),
+        typer.Option(
+            "--policy", metavar="DIR", help="Write the policy as a folder: safetensors, manifest.json.", hidden=True
+        ),
     ] = None,
-    project: Annotated[str, typer.Option("--project", help="W&B project.")] = PROJECT,
+    project: Annotated[str, typer.Option("--project", metavar="NAME", help="W&B project.")] = PROJECT,
     offline: Annotated[bool, typer.Option("--offline", help="Write W&B files locally, to be synced later.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Export a run's curves, or the policy of its best (else newest) checkpoint; exported policies are verified."""
-    from echelon.jobs.spec import read_spec
+    """Export curves as CSV, to TensorBoard or to W&B. echelon policy export writes a run's policy."""
     from echelon.runs import find_run
-    from echelon.telemetry import export as exports
     from echelon.telemetry.log import read_events
     from echelon_cli.listing import job_json
 
     policies = {"torchscript": torchscript, "onnx": onnx, "weights": weights, "policy": policy}
     if tensorboard is None and csv is None and not wandb and not any(policies.values()):
-        raise typer.BadParameter(
-            "nothing to export, expected one of --csv, --tensorboard, --wandb, --torchscript, --onnx, --weights, "
-            "--policy"
-        )
-    for target in filter(None, (csv, torchscript, onnx, weights)):
-        if not target.parent.is_dir():
-            raise ValueError(f"folder {str(target.parent)!r} does not exist; create it, or name another one")
+        raise typer.BadParameter("nothing to export, expected one of --csv, --tensorboard, --wandb")
+    _require_folders(csv, policies)
     paths = find_run(run)
     events, skipped = read_events(paths.metrics)
+    site = (project, "offline" if offline else "online") if wandb else None
+    written = _curves(paths, events, tensorboard, csv, site) | _policies(paths.root, policies, as_json)
+    _show(job_json(paths, unreadable_lines=skipped), written, as_json)
+    return output.DONE
+
+
+def export_policy(
+    name: PolicyArgument,
+    torchscript: Annotated[
+        Path | None, typer.Option("--torchscript", metavar="FILE", help="Write TorchScript.")
+    ] = None,
+    onnx: Annotated[Path | None, typer.Option("--onnx", metavar="FILE", help="Write an ONNX model.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option("--weights", metavar="FILE", help="Write the weights as one file for Echelon.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option("--policy", metavar="DIR", help="Write a folder: safetensors and manifest.json.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Export a policy for other programs; what is written is verified."""
+    from echelon.arena.lookup import policy_path
+
+    policies = {"torchscript": torchscript, "onnx": onnx, "weights": weights, "policy": policy}
+    if not any(policies.values()):
+        raise typer.BadParameter("nothing to export, expected one of --torchscript, --onnx, --weights, --policy")
+    _require_folders(None, policies)
+    source = policy_path(name)
+    _show({"source": str(source)}, _policies(source, policies, as_json), as_json)
+    return output.DONE
+
+
+def _require_folders(csv: Path | None, policies: Mapping[str, Path | None]) -> None:
+    """Raise ``ValueError`` for a file in a folder that does not exist, before anything is written."""
+    for target in filter(None, (csv, *(path for kind, path in policies.items() if kind != "policy"))):
+        if not target.parent.is_dir():
+            raise ValueError(f"folder {str(target.parent)!r} does not exist; create it, or name another one")
+
+
+def _curves(
+    paths: RunPaths, events: Sequence[Event], tensorboard: Path | None, csv: Path | None, wandb: tuple[str, str] | None
+) -> dict[str, Any]:
+    """Write curves, to W&B with its project and mode; return what was written by kind."""
+    from echelon.jobs.spec import read_spec
+    from echelon.telemetry import export as exports
+
     written: dict[str, Any] = {}
+    if tensorboard is not None or csv is not None or wandb is not None:
+        exports.require_curves(events, paths.id)
     if csv is not None:
         written["csv"] = {"path": str(csv), "lines": exports.to_csv(events, csv)}
     if tensorboard is not None:
         written["tensorboard"] = {"path": str(tensorboard), "points": exports.to_tensorboard(events, tensorboard)}
-    if wandb:
-        mode = "offline" if offline else "online"
-        config = read_spec(paths).config
+    if wandb is not None:
+        (project, mode), config = wandb, read_spec(paths).config
         steps = exports.to_wandb(
             events, project=project, name=paths.id, config=config, mode=mode, images=lambda: _heat(paths.heat)
         )
         written["wandb"] = {"project": project, "mode": mode, "steps": steps}
+    return written
+
+
+def _policies(source: Path, policies: Mapping[str, Path | None], as_json: bool) -> dict[str, Any]:
+    """Write a policy in the requested forms; return what was written by kind."""
+    written = {}
     for kind, target in policies.items():
         if target is not None:
             with output.waiting(f"exporting as {kind}", quiet=as_json):
-                written[kind] = _policy(paths.root, kind, target)
+                written[kind] = _policy(source, kind, target)
+    return written
+
+
+def _show(origin: Mapping[str, Any], written: dict[str, Any], as_json: bool) -> None:
+    """Print what was exported."""
     if as_json:
-        output.show_json(job_json(paths, unreadable_lines=skipped, **written))
-        return output.DONE
+        output.show_json({**origin, **written})
+        return
     for target, facts in written.items():
         output.print_line(f"{target}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
-    return output.DONE
 
 
 def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:

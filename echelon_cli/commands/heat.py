@@ -1,4 +1,4 @@
-"""``echelon heat``: heat maps of a run's movement, damage and deaths, in the terminal or as PNG."""
+"""``echelon runs heat``: heat maps of a run's movement, damage and deaths, in the terminal or as PNG."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def heat(
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a PNG instead of printing.")] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show a heat map of an evaluation: positions, positions from which damage was dealt, or deaths."""
+    """Show where mechs moved, dealt damage or died, of an evaluation."""
     from echelon.runs import find_run
     from echelon.telemetry.heat_maps import heat_files, read_heat
     from echelon_cli.listing import job_json

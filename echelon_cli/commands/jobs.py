@@ -1,4 +1,4 @@
-"""``echelon jobs``: background jobs and their states."""
+"""``echelon runs jobs``: background jobs and their states."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ def jobs(
 ) -> int:
     """List running jobs and the latest ended ones."""
     from echelon.jobs.status import job_status
-    from echelon.runs import list_runs, runs_home
+    from echelon.runs import list_runs, require_home, runs_home
     from echelon_cli.listing import job_json, run_row, shown_id
     from echelon_cli.query import read_query
 
+    require_home()
     query, now, found = read_query(filter_query or ""), time.time(), []
     for run in list_runs():
         if filter_query and not query.matches(run_row(run), now):
@@ -59,5 +60,5 @@ def jobs(
         unwrapped=("state",),
     )
     if len(ended) > RECENT and not all_jobs:
-        output.print_line(f"{len(ended) - RECENT} older: echelon jobs --all", style="dim")
+        output.print_line(f"{len(ended) - RECENT} older: echelon runs jobs --all", style="dim")
     return output.DONE

@@ -1,7 +1,8 @@
-"""``echelon logs``: the log files of a run, or with ``-f`` its progress lines."""
+"""``echelon runs logs``: the log files of a run, or with ``-f`` its progress lines."""
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,8 @@ from echelon_cli.options import JsonFlag, RunArgument
 LINES = 40
 MAX_LINES = 1_000_000
 """Greatest number of lines held in memory."""
+MAX_TAIL_BYTES = 16 << 20
+"""Most bytes of a log that are read."""
 MAX_LINE_BYTES = 1 << 14
 """Longer lines are cut."""
 BLOCK_BYTES = 1 << 20
@@ -40,7 +43,10 @@ def logs(
         return output.DONE
     for path in files:
         output.print_line(f"==> {path}", style="bold")
-        for line in tail(path, lines):
+        shown = tail(path, lines)
+        if len(shown) < lines and path.stat().st_size > MAX_TAIL_BYTES:
+            output.print_line(f"of the last {MAX_TAIL_BYTES >> 20} MiB:", style="dim")
+        for line in shown:
             output.print_line(line.expandtabs())
     status = job_status(paths)
     output.print_line(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""), style="dim")
@@ -48,9 +54,17 @@ def logs(
 
 
 def tail(path: Path, lines: int) -> list[str]:
-    """Return the last ``lines`` lines of a log."""
+    """Return the last ``lines`` lines of a log that are among its last ``MAX_TAIL_BYTES``."""
     splitter, found = LineSplitter(MAX_LINE_BYTES), deque[bytes](maxlen=lines)
     with open_regular(path) as file:
+        start = file.seek(0, os.SEEK_END)
+        first, ends = max(0, start - MAX_TAIL_BYTES), 0
+        while start > first and ends <= lines:
+            end, start = start, file.seek(max(first, start - BLOCK_BYTES))
+            ends += file.read(end - start).count(b"\n")
+        file.seek(start)
+        if start > 0 and 0 < ends <= lines:
+            file.readline(MAX_TAIL_BYTES)  # the start of this line is not read
         while block := file.read(BLOCK_BYTES):
             found.extend(splitter.feed(block))
     if last := splitter.rest():

@@ -8,19 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from echelon_cli import output
+from echelon_cli.matches import MatchArgument, find_replay
 from echelon_cli.options import JsonFlag
 
 
 def moments(
-    match: Annotated[
-        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match id, or a run (its newest match).")
-    ],
+    match: MatchArgument,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show a match's turning points with blue's win probability before and after; rank 1 is the most important."""
+    """Show a match's turning points and win probability. Rank 1 is the most important."""
     from echelon.replay.moments import find_moments
     from echelon.replay.reader import Replay
-    from echelon_cli.commands.replay import find_replay
 
     path = find_replay(match)
     with Replay(path) as replay:
@@ -41,7 +39,7 @@ def fit_winprob(
     hold_out: Annotated[
         list[str] | None,
         typer.Option(
-            "--hold-out", metavar="NAME", help="Pilots kept for the test: part of a name. Default: a quarter of them."
+            "--hold-out", metavar="NAME", help="Pilots kept for the test: part of a name; default: a quarter of them."
         ),
     ] = None,
     out: Annotated[
@@ -49,7 +47,7 @@ def fit_winprob(
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Fit the win probability to recorded matches; print its errors on matches and pilots it was not fitted to."""
+    """Fit the win probability to recorded matches. Prints its errors on matches and pilots it was not fitted to."""
     from echelon.files import atomic_write
     from echelon.replay.winprob_fit import fit_matches, model_text, replay_files, sample_all
 

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
+from echelon_cli.commands.branch import branch
+from echelon_cli.commands.moments import fit_winprob, moments
+from echelon_cli.commands.video import video
 from echelon_cli.devices import require_device
-from echelon_cli.options import JsonFlag, complete_runs
+from echelon_cli.matches import MatchArgument, find_replay, home_of
+from echelon_cli.options import DeviceOption, JsonFlag, complete_runs
 
 if TYPE_CHECKING:
     from echelon.arena.verify import VerifyResult
@@ -38,7 +42,6 @@ def list_matches(
     """List recorded matches: live ones first, then newest first."""
     from echelon.runs import find_run, runs_home
     from echelon.server.catalogue import ReplayCatalogue
-    from echelon_cli.commands.serve import home_of
     from echelon_cli.listing import shown_id
 
     run_id = find_run(run).id if run else None
@@ -75,9 +78,7 @@ def list_matches(
 
 @app.command("info")
 def info(
-    match: Annotated[
-        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match id, or a run (its newest match).")
-    ],
+    match: MatchArgument,
     as_json: JsonFlag = False,
 ) -> int:
     """Show a replay's teams, result, kills and completeness."""
@@ -99,17 +100,20 @@ def info(
 
 @app.command("export")
 def export(
-    match: Annotated[
-        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match id, or a run (its newest match).")
-    ],
+    match: MatchArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Output file: .html is a page with viewer, .ecr the replay alone."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Output file: .html is a page with viewer, .ecr the replay alone; default: NAME.html.",
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Export a match with its world as one HTML page with the viewer, or as one replay file."""
+    """Export a match as one HTML page, or as one replay file. Either contains its world."""
     from echelon.files import write_output
     from echelon.replay.embed import embed_world
     from echelon.replay.moments import find_moments
@@ -138,17 +142,15 @@ def export(
 
 @app.command("verify")
 def verify_match(
-    match: Annotated[
-        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match id, or a run (its newest match).")
-    ],
+    match: MatchArgument,
     tolerant: Annotated[
         bool,
         typer.Option("--tolerant/--strict", help="Compare within bounds instead of bit for bit, for another device."),
     ] = False,
-    device: Annotated[str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.")] = "cpu",
+    device: DeviceOption = "cpu",
     as_json: JsonFlag = False,
 ) -> int:
-    """Re-simulate a match from its recorded actions; report the first chunk, tick and field that differ."""
+    """Re-simulate a match from its actions and compare. The first chunk, tick and field that differ are printed."""
     from dataclasses import asdict
 
     from echelon.arena.verify import verify
@@ -171,16 +173,6 @@ def _verdict(verdict: VerifyResult) -> str:
     what = f"{first.field} of {first.mech}" if first.mech else first.field
     values = f": recorded {first.recorded:g}, simulated {first.played:g}" if first.recorded != first.played else ""
     return f"differs ({verdict.mode}): chunk {first.chunk}, tick {first.tick}, {what}{values}"
-
-
-def find_replay(name: str) -> Path:
-    """Return the replay file of a path, a match id, a file name, or a run (its newest match)."""
-    from echelon.server.catalogue import ReplayCatalogue
-    from echelon_cli.commands.serve import find_match, home_of
-
-    if Path(name).is_file():
-        return Path(name)
-    return find_match(ReplayCatalogue(home_of(name)), name).path
 
 
 def describe(replay: Replay) -> dict[str, Any]:
@@ -264,3 +256,9 @@ def _side(winner: int) -> str:
 
 def _versus(pair: list[float]) -> str:
     return " : ".join(f"{value:g}" for value in pair) if pair else "-"
+
+
+app.command("branch")(branch)
+app.command("moments")(moments)
+app.command("fit-winprob")(fit_winprob)
+app.command("video")(video)

@@ -1,4 +1,4 @@
-"""``echelon rm``: delete runs that have ended."""
+"""``echelon runs rm``: delete runs that have ended."""
 
 from __future__ import annotations
 

@@ -5,45 +5,117 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
 
 from echelon_cli import output
+from echelon_cli.commands import retention
 from echelon_cli.commands.export import export
-from echelon_cli.options import FilterOption, JsonFlag, RunArgument, RunsArgument
+from echelon_cli.commands.heat import heat
+from echelon_cli.commands.jobs import jobs
+from echelon_cli.commands.logs import logs
+from echelon_cli.commands.rm import rm
+from echelon_cli.commands.stop import stop
+from echelon_cli.commands.wait import wait
+from echelon_cli.eval_tables import opponent_name
+from echelon_cli.help import Sections
+from echelon_cli.options import (
+    CHOICES,
+    FilterOption,
+    JsonFlag,
+    RunArgument,
+    RunsArgument,
+    complete_keys,
+    complete_labels,
+    one_of,
+)
 
 EVALS_SHOWN = 10
 ROWS_SHOWN = 30
 """Results of evaluation jobs that are listed."""
+COMMIT_CHARS = 12
+"""Characters shown of a commit."""
+MAX_ALERT_CHARS = 2_000
+"""Characters shown of an alert; a hostile record has a million."""
 
 CHART_COLUMNS = 100
 """Width of a chart without a terminal [columns]."""
 
 
-def complete_charts(incomplete: str) -> list[str]:
-    """Return the charts that start with ``incomplete``."""
-    from echelon_cli.tui.panels import COMPARED
+def complete_fields(incomplete: str) -> list[str]:
+    """Return the fields of a query that start with ``incomplete``."""
+    from echelon_cli.query import FIELDS
 
-    return [name for name in COMPARED if name.startswith(incomplete)]
-
-
-app = typer.Typer(help="List, show and compare runs.", no_args_is_help=True, rich_markup_mode=None)
+    return [name for name in FIELDS if name.startswith(incomplete)]
 
 
-app.command("export")(export)
+FIND, CONTROL, DISK = "Find and compare", "Follow and stop", "Disk space"
+"""Headings of the help."""
 
 
-@app.command("list")
-def list_all(filter_query: FilterOption = None, as_json: JsonFlag = False) -> int:
-    """List runs, newest first."""
-    from echelon.runs import list_runs, runs_home
+def complete_columns(incomplete: str) -> list[str]:
+    """Return the lists of columns that complete the last name of ``incomplete``."""
+    before, comma, last = incomplete.rpartition(",")
+    keys = [key.removesuffix("=") for key in complete_keys(last)]
+    names = [name for name in (*LABEL_COLUMNS, "variant") if name.startswith(last)]
+    return [f"{before}{comma}{name}" for name in (*names, *keys)]
+
+
+app = typer.Typer(
+    cls=Sections,
+    help="Runs: list, compare, follow, stop, label, export, archive, delete.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+SortOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sort",
+        metavar="FIELD",
+        help="Sort by a field of --filter, such as eval or ladder: largest first, text from A; default: newest first.",
+        autocompletion=complete_fields,
+    ),
+]
+
+
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="NAMES",
+        help="More columns, separated by commas: group, tags, notes, variant, or fields of the configuration.",
+        autocompletion=complete_columns,
+    ),
+]
+LABEL_COLUMNS: dict[str, Callable[[Any], str]] = {
+    "group": lambda row: row.group or "-",
+    "tags": lambda row: " ".join(row.tags) or "-",
+    "notes": lambda row: row.notes or "-",
+}
+
+
+@app.command("list", rich_help_panel=FIND)
+def list_all(
+    filter_query: FilterOption = None,
+    sort: SortOption = None,
+    columns: ColumnsOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """List runs, newest first. Runs of one group are named by what differs in their configurations."""
+    from echelon.runs import list_runs, require_home, runs_home
     from echelon_cli.listing import run_rows, shown_id
-    from echelon_cli.query import read_query
+    from echelon_cli.query import read_query, sorted_by
 
+    require_home()
     query, now = read_query(filter_query or ""), time.time()
     rows = [row for row in run_rows(list_runs()) if query.matches(row, now)]
+    if sort is not None:
+        rows = sorted_by(rows, sort, now)
     if as_json:
         output.show_json([row.to_dict() for row in rows])
         return output.DONE
@@ -51,70 +123,180 @@ def list_all(filter_query: FilterOption = None, as_json: JsonFlag = False) -> in
         empty = f"no runs in {runs_home()}; start one with: echelon train"
         output.print_line(f"no run matches {filter_query!r}" if filter_query else empty)
         return output.DONE
+    names = [name.strip() for name in (columns or "").split(",") if name.strip()]
+    if not names and len(rows) > 1 and rows[0].group and len({row.group for row in rows}) == 1:
+        names = ["variant"]
+    more = _columns(rows, names)
     output.show_table(
-        ("run", "state", "update", "steps", "steps/s", "return", "wins", "eval", "age"),
+        ("run", *more, "state", "preset", "steps", "evaluation", "against", "ladder", "training", "steps/s", "age"),
         [
             (
                 shown_id(row.id),
+                *(cells[number] for cells in more.values()),
                 output.state_text(row.state),
-                row.update,
+                row.preset or "-",
                 output.count(row.steps),
-                output.count(row.steps_per_s),
-                output.figure(row.avg_return),
+                output.rate(row.eval_rate, row.eval_low, row.eval_high),
+                opponent_name(row.opponent) if row.eval_rate == row.eval_rate else "-",
+                output.rate(row.ladder, row.ladder_low, row.ladder_high),
                 output.percent(row.win_rate),
-                output.percent(row.eval_rate),
-                output.duration(now - row.created),
+                output.count(row.steps_per_s),
+                output.age(row.created, now),
             )
-            for row in rows
+            for number, row in enumerate(rows)
         ],
-        right=("update", "steps", "steps/s", "return", "wins", "eval", "age"),
-        unwrapped=("state",),
-        optional=("update", "return", "steps/s", "age", "wins"),
+        right=("steps", "evaluation", "ladder", "training", "steps/s", "age"),
+        unwrapped=("state", "preset", "against"),
+        optional=("steps/s", "training", "ladder", "age", "preset", "against"),
     )
     return output.DONE
 
 
-@app.command("show")
+def _columns(rows: Sequence[Any], names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the cells of further columns by name; ``ConfigError`` for a field that does not exist."""
+    from echelon.jobs.config_layers import ConfigError, default_values, did_you_mean
+    from echelon.jobs.labels import variant_names
+    from echelon_cli.query import config_of
+
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if name in LABEL_COLUMNS:
+            found[name] = [LABEL_COLUMNS[name](row) for row in rows]
+        elif name == "variant":
+            found[name] = variant_names([config_of(row.root) for row in rows])
+        elif name in default_values():
+            found[name] = [str(config_of(row.root).get(name, "-")) for row in rows]
+        else:
+            hint = did_you_mean(name, (*LABEL_COLUMNS, "variant", *default_values()))
+            raise ConfigError(f"--columns {name!r} does not exist{hint}")
+    return found
+
+
+@app.command("label", rich_help_panel=FIND)
+def label(
+    runs: RunsArgument,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            metavar="NAME",
+            help="Put the runs into a group; '' takes them out.",
+            autocompletion=complete_labels("group"),
+        ),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tag", metavar="WORD", help="Add a tag; may be repeated.", autocompletion=complete_labels("tag")
+        ),
+    ] = None,
+    untag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--untag", metavar="WORD", help="Remove a tag; may be repeated.", autocompletion=complete_labels("tag")
+        ),
+    ] = None,
+    notes: Annotated[str | None, typer.Option("--notes", metavar="TEXT", help="Replace the notes.")] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Show or change group, tags and notes of runs. --filter 'group:NAME tag:WORD' finds them."""
+    from echelon.jobs.labels import change_labels
+    from echelon.runs import find_run
+    from echelon_cli.listing import job_json, shown_id
+
+    chosen = [find_run(name) for name in runs]
+    found = [
+        (paths, change_labels(paths, group=group, add=tag or (), remove=untag or (), notes=notes)) for paths in chosen
+    ]
+    if as_json:
+        output.show_json([job_json(paths, **asdict(labels)) for paths, labels in found])
+        return output.DONE
+    output.show_table(
+        ("run", "group", "tags", "notes"),
+        [(shown_id(p.id), found.group or "-", " ".join(found.tags) or "-", found.notes or "-") for p, found in found],
+    )
+    return output.DONE
+
+
+@app.command("filter", rich_help_panel=FIND)
+def save_filter(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name, used as --filter @NAME.")] = None,
+    query: Annotated[
+        str | None, typer.Argument(metavar="[QUERY]", help="Query to save; '' deletes the filter.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Save a filter under a name, or list the saved ones."""
+    from echelon.jobs import labels
+    from echelon.runs import runs_home
+    from echelon_cli.query import read_query
+
+    home = runs_home()
+    if name is not None and query is not None:
+        if not name.isidentifier():
+            raise typer.BadParameter(f"filter name {name!r} is no word of letters, digits and _; try 'best'")
+        read_query(query)
+        home.mkdir(parents=True, exist_ok=True)
+        labels.save_filter(home, name, query)
+    found = {key: text for key, text in labels.saved_filters(home).items() if name in (None, key)}
+    if name is not None and query is None and not found:
+        raise typer.BadParameter(f"filter {name!r} is not saved; give a query to save it")
+    if as_json:
+        output.show_json(found)
+    elif found:
+        output.show_table(("filter", "query"), [(f"@{key}", text) for key, text in found.items()])
+    else:
+        output.print_line("no saved filter; save one with: echelon runs filter NAME QUERY")
+    return output.DONE
+
+
+@app.command("show", rich_help_panel=FIND)
 def show(run: RunArgument, as_json: JsonFlag = False) -> int:
-    """Show one run: state, results, evaluations and the configuration values that are not default."""
+    """Show one run: state, results, evaluations, configuration."""
     from echelon.jobs.config_layers import flatten
     from echelon.jobs.spec import read_spec
-    from echelon.runs import find_run
-    from echelon.telemetry.evaluations import evaluation_rows, read_evaluations
-    from echelon_cli.eval_tables import show_evaluations
-    from echelon_cli.follow import eval_line
+    from echelon.runs import command, find_run
+    from echelon.telemetry.evaluations import evaluation_rows, read_evaluations, training_rows
+    from echelon_cli.eval_tables import show_evaluations, show_training_evaluations
 
     paths = find_run(run)
     row, spec, snapshot = describe(paths), read_spec(paths), _snapshot(paths)
     evaluations = evaluation_rows(replace(snapshot, reports=read_evaluations(paths.evals)))
+    in_training = training_rows(snapshot)
     values = flatten(spec.config)
     changed = {key: values.get(key) for key in spec.provenance}
     if as_json:
         found = [asdict(evaluation) for evaluation in evaluations]
-        output.show_json({**row, "evaluations": found, "config": spec.config, "provenance": spec.provenance})
+        trained = [asdict(evaluation) for evaluation in in_training]
+        more = {"evaluations": found, "training_evaluations": trained}
+        output.show_json({**row, **more, "config": spec.config, "provenance": spec.provenance})
         return output.DONE
-    output.show_table(("", ""), [(key, _plain(key, value)) for key, value in row.items()])
-    in_training = () if snapshot.is_evaluation else snapshot.evals
-    if len(in_training) > EVALS_SHOWN:
-        output.print_line(f"{len(in_training)} evaluations; the newest:")
-    for event in in_training[-EVALS_SHOWN:]:
-        output.print_line(eval_line(event))
+    output.show_table(("", ""), [(facts[0], facts[1](row)) for facts in _shown([row])])
+    if in_training:
+        output.print_line()
+        show_training_evaluations(in_training[:EVALS_SHOWN])
+        if len(in_training) > EVALS_SHOWN:
+            output.print_line(
+                f"{len(in_training) - EVALS_SHOWN} older: {command('runs', 'show', paths.id, '--json')}", style="dim"
+            )
     if evaluations:
         output.print_line()
         show_evaluations(evaluations[:ROWS_SHOWN])
         if len(evaluations) > ROWS_SHOWN:
-            output.print_line(f"{len(evaluations) - ROWS_SHOWN} older: echelon runs show --json", style="dim")
+            output.print_line(
+                f"{len(evaluations) - ROWS_SHOWN} older: {command('runs', 'show', paths.id, '--json')}", style="dim"
+            )
     if snapshot.update and snapshot.update.agreement_by_part:
         parts = snapshot.update.agreement_by_part.items()
         output.print_line("agreement with the teacher: " + ", ".join(f"{n} {output.percent(v)}" for n, v in parts))
     for alert in snapshot.alerts:
-        output.print_line(f"{alert.level}: {alert.message}", style="yellow")
+        output.print_line(f"{alert.level}: {alert.message[:MAX_ALERT_CHARS]}", style="yellow")
     output.print_line()
     output.show_table(("not default", "value", "from"), [(k, v, spec.provenance[k]) for k, v in changed.items()])
     return output.DONE
 
 
-@app.command("compare")
+@app.command("compare", rich_help_panel=FIND)
 def compare(
     runs: RunsArgument,
     chart: Annotated[
@@ -123,15 +305,16 @@ def compare(
             "--chart",
             metavar="NAME",
             help="Overlay a chart of the dashboard, such as wins, return, speed, losses or entropy.",
-            autocompletion=complete_charts,
+            autocompletion=one_of(*CHOICES["chart"]),
         ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Compare runs: results side by side, then the configuration values that differ."""
+    """Compare runs: results, and configuration values that differ."""
     from echelon.jobs.config_layers import flatten
     from echelon.jobs.spec import read_spec
     from echelon.runs import find_run
+    from echelon_cli.listing import shown_id
 
     chosen = [find_run(name) for name in runs]
     rows = [describe(paths) for paths in chosen]
@@ -144,8 +327,10 @@ def compare(
     if chart is not None:
         _draw(chosen, chart)
         output.print_line()
-    names, shown = [row["id"] for row in rows], [key for key in rows[0] if key not in ("id", "folder")]
-    output.show_table(("", *names), [(key, *(_plain(key, row[key]) for row in rows)) for key in shown])
+    names = [shown_id(row["id"]) for row in rows]
+    output.show_table(
+        ("", *names), [(label, *map(text, rows)) for label, text in _shown(rows) if label not in ("run", "folder")]
+    )
     output.print_line()
     output.show_table(("config", *names), [(key, *values) for key, values in differing.items()])
     return output.DONE
@@ -171,14 +356,21 @@ def _draw(chosen: list[Any], name: str) -> None:
 
 def describe(paths) -> dict[str, Any]:
     """Return a run's state and results as plain values."""
+    from echelon.jobs.environment import read_environment
+    from echelon.jobs.labels import read_labels
     from echelon.jobs.status import job_status
+    from echelon.telemetry.evaluations import read_evaluations
+    from echelon.telemetry.yardstick import ladder_score
     from echelon_cli.listing import job_json
 
     status, snapshot = job_status(paths), _snapshot(paths)
     update, best = snapshot.update, snapshot.best
+    last, ladder = snapshot.evals[-1] if snapshot.evals else None, ladder_score(read_evaluations(paths.evals))
     nan = float("nan")
     return {
         **job_json(paths),
+        **source_facts(read_environment(paths)),
+        **asdict(read_labels(paths)),
         "state": status.state,
         "reason": status.reason,
         "preset": status.preset,
@@ -196,10 +388,38 @@ def describe(paths) -> dict[str, Any]:
         "agreement": update.agreement if update else nan,
         "flown_share": update.flown_share if update else nan,
         "best_win_rate": best.win_rate if best else nan,
-        "last_win_rate": snapshot.evals[-1].win_rate if snapshot.evals else nan,
+        "best_win_low": best.win_low if best else nan,
+        "best_win_high": best.win_high if best else nan,
+        "best_step": best.global_step if best else 0,
+        "last_win_rate": last.win_rate if last else nan,
+        "last_win_low": last.win_low if last else nan,
+        "last_win_high": last.win_high if last else nan,
+        "last_step": last.global_step if last else 0,
+        "opponent": last.opponent if last else "",
+        "ladder": ladder.value,
+        "ladder_low": ladder.low,
+        "ladder_high": ladder.high,
         "checkpoint": snapshot.checkpoints[-1].path if snapshot.checkpoints else "",
         "unreadable_lines": snapshot.skipped,
     }
+
+
+def source_facts(environment: dict[str, Any]) -> dict[str, str]:
+    """Return commit, packages and devices of a run as one line each; empty where unknown."""
+    git, installed, devices = (
+        found if isinstance(found := environment.get(name), dict) else {} for name in ("git", "packages", "devices")
+    )
+    commit = str(git.get("commit", ""))[:COMMIT_CHARS]
+    if git.get("dirty"):
+        lines = git.get("diff_bytes")
+        commit += f" with uncommitted changes ({lines} B in source.diff)" if lines else " with uncommitted changes"
+    main = [f"{name} {installed[name]}" for name in ("torch", "warp-lang", "numpy") if name in installed]
+    gpus = ", ".join(names) if isinstance(names := devices.get("gpus"), list) else ""
+    driver = f"{gpus}, driver {devices.get('driver', '-')}" if gpus else "no NVIDIA GPU" if devices else ""
+    machine = f"{devices.get('processor', '-')}, {devices.get('cores', '-')} cores; {driver}" if devices else ""
+    python = [f"python {environment['python']}"] if "python" in environment else []
+    more = [f"{len(installed)} in all"] if installed else []
+    return {"commit": commit, "packages": ", ".join([*python, *main, *more]), "machine": machine}
 
 
 def _snapshot(paths):
@@ -208,13 +428,61 @@ def _snapshot(paths):
     return read_snapshot(paths.metrics)
 
 
-def _plain(key: str, value: object) -> object:
-    if not isinstance(value, float):
-        return value
-    if key == "created":
-        return output.local_time(value)
-    if key.endswith("win_rate") or key in ("progress", "agreement", "flown_share"):
-        return output.percent(value)
-    if key.endswith("_s") and not key.endswith("per_s"):
-        return output.duration(value)
-    return output.figure(value)
+Row = dict[str, Any]
+FACTS: dict[str, tuple[tuple[str, ...], Callable[..., object]]] = {
+    "run": (("id",), str),
+    "folder": (("folder",), str),
+    "state": (("state",), output.state_text),
+    "reason": (("reason",), str),
+    "preset": (("preset",), str),
+    "created": (("created",), output.local_time),
+    "evaluation, 95 % interval": (("last_win_rate", "last_win_low", "last_win_high"), output.rate),
+    "evaluated against": (("opponent",), opponent_name),
+    "evaluated at step": (("last_step",), output.count),
+    "best checkpoint": (("best_win_rate", "best_win_low", "best_win_high"), output.rate),
+    "best at step": (("best_step",), output.count),
+    "ladder score": (("ladder", "ladder_low", "ladder_high"), output.rate),
+    "training win rate (current mix)": (("win_rate",), output.percent),
+    "return": (("avg_return",), output.figure),
+    "updates": (("update",), str),
+    "steps": (("global_step",), output.count),
+    "progress": (("progress",), output.percent),
+    "training time": (("elapsed_s",), output.duration),
+    "episodes": (("episodes",), output.count),
+    "steps/s": (("steps_per_s",), output.count),
+    "waits for maps": (("map_stalls",), output.count),
+    "imitation loss": (("imitation_loss",), output.figure),
+    "agreement with teacher": (("agreement",), output.percent),
+    "learner controls": (("flown_share",), output.percent),
+    "newest checkpoint": (("checkpoint",), str),
+    "group": (("group",), str),
+    "tags": (("tags",), " ".join),
+    "notes": (("notes",), str),
+    "commit": (("commit",), str),
+    "packages": (("packages",), str),
+    "machine": (("machine",), str),
+    "unreadable lines": (("unreadable_lines",), str),
+}
+"""Label of each row of ``runs show`` and ``compare``, the values of ``describe`` in it, and their text."""
+
+
+def _shown(rows: Sequence[Row]) -> list[tuple[str, Callable[[Row], object]]]:
+    """Return label and text of the facts that any of the rows has."""
+    shown: list[tuple[str, Callable[[Row], object]]] = []
+    for label, (keys, text) in FACTS.items():
+        if any(row[keys[0]] not in ("", 0, ()) and row[keys[0]] == row[keys[0]] for row in rows):
+            shown.append((label, lambda row, keys=keys, text=text: text(*(row[key] for key in keys))))
+    return shown
+
+
+app.command("export", rich_help_panel=FIND)(export)
+app.command("heat", rich_help_panel=FIND)(heat)
+app.command("jobs", rich_help_panel=CONTROL)(jobs)
+app.command("logs", rich_help_panel=CONTROL)(logs)
+app.command("wait", rich_help_panel=CONTROL)(wait)
+app.command("stop", rich_help_panel=CONTROL)(stop)
+app.command("disk", rich_help_panel=DISK)(retention.disk)
+app.command("archive", rich_help_panel=DISK)(retention.archive)
+app.command("restore", rich_help_panel=DISK)(retention.restore)
+app.command("prune", rich_help_panel=DISK)(retention.prune)
+app.command("rm", rich_help_panel=DISK)(rm)

@@ -20,17 +20,20 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, complete_runs
+from echelon_cli.matches import complete_matches, find_match, home_of
+from echelon_cli.options import JsonFlag
 
 if TYPE_CHECKING:
-    from echelon.server.catalogue import Match, ReplayCatalogue
     from echelon.server.security import Access
 
 PortOption = Annotated[
     int | None, typer.Option("--port", min=1, max=65535, help="Port; default: the first free one from 8400.")
 ]
 HostOption = Annotated[
-    str, typer.Option("--host", help="Address to listen on; any but loopback requires a token from viewers.")
+    str,
+    typer.Option(
+        "--host", metavar="ADDRESS", help="Address to listen on; any but loopback requires a token from viewers."
+    ),
 ]
 LeagueOption = Annotated[
     Path | None,
@@ -46,27 +49,39 @@ OpenOption = Annotated[
 def serve(
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
-    embed_origin: Annotated[str, typer.Option("--embed-origin", help="Origin whose pages may frame the viewer.")] = "",
+    embed_origin: Annotated[
+        str,
+        typer.Option("--embed-origin", metavar="URL", help="Origin whose pages may frame the viewer; default: none."),
+    ] = "",
     allow_host: Annotated[
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="Further host name of this server, such as a proxy's."),
     ] = None,
     league: LeagueOption = None,
+    play: Annotated[
+        bool, typer.Option("--play", help="Let browsers take over moments of replays, in a session kept ready.")
+    ] = False,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the viewer in a browser.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Serve the viewer with all replays of the runs folder, until interrupted."""
+    """Serve the viewer with all recorded matches. Until interrupted; without --play it only reads."""
     from echelon.server.app import serve as run_server
+    from echelon_cli.play_job import fragment_of_session, play_session
 
-    run_server(
-        None,
-        host=host,
-        port=port,
-        embed_origin=embed_origin,
-        allowed_hosts=tuple(allow_host or ()),
-        league=find_league(league),
-        ready=lambda access: _announce(access, "", open_browser, as_json),
-    )
+    league_file = find_league(league)
+    with ExitStack() as stack:
+        session = stack.enter_context(play_session({"idle": True}, quiet=as_json)) if play else None
+        fragment = fragment_of_session(session) if session else ""
+        run_server(
+            None,
+            host=host,
+            port=port,
+            embed_origin=embed_origin,
+            allowed_hosts=tuple(allow_host or ()),
+            league=league_file,
+            play=session,
+            ready=lambda access: announce(access, fragment, open_browser, as_json),
+        )
     return output.DONE
 
 
@@ -76,7 +91,7 @@ def watch(
         typer.Argument(
             metavar="RUN|MATCH|FILE",
             help="A run (its newest match), a match id, or a replay file.",
-            autocompletion=complete_runs,
+            autocompletion=complete_matches,
         ),
     ] = "",
     port: PortOption = None,
@@ -91,7 +106,7 @@ def watch(
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Open a match in the browser: a match, the newest of a run, or a replay file; with --league alone, the league."""
+    """Open a match in the browser, or the newest of a run. With --league alone, the league."""
     from echelon import champion
     from echelon.server.app import running_server
     from echelon.server.app import serve as run_server
@@ -113,7 +128,7 @@ def watch(
             show_address(found + fragment, opened, as_json)
             return output.DONE
         run_server(
-            home, host=host, port=port, league=shown, ready=lambda access: _announce(access, fragment, opened, as_json)
+            home, host=host, port=port, league=shown, ready=lambda access: announce(access, fragment, opened, as_json)
         )
     return output.DONE
 
@@ -153,17 +168,6 @@ def find_league(given: Path | None) -> Path | None:
     return path
 
 
-def home_of(what: str) -> Path | None:
-    """Return the parent folder of the run that ``what`` names by its path; None within the usual runs folder."""
-    from echelon.runs import RunNotFoundError, find_run, runs_home
-
-    try:
-        home = find_run(what).root.parent
-    except RunNotFoundError:
-        return None
-    return None if home.resolve() == runs_home().resolve() else home
-
-
 def fragment_of(what: str, follow: bool) -> str:
     """Return the URL fragment that opens ``what``; ``follow`` selects the newest match of a run continuously."""
     from echelon.runs import find_run
@@ -176,21 +180,6 @@ def fragment_of(what: str, follow: bool) -> str:
         return f"#match={find_match(catalogue, what).id}"
     finally:
         catalogue.close()
-
-
-def find_match(catalogue: ReplayCatalogue, what: str) -> Match:
-    """Return the match with this id, or the newest of the run; ``RunNotFoundError`` names what is missing."""
-    from echelon.runs import RunNotFoundError, find_run
-
-    known = catalogue.matches()
-    exact = [m for m in known if m.id == what or m.path.name == what]
-    if exact:
-        return exact[0]
-    run = find_run(what)
-    of_run = sorted((m for m in known if m.run == run.id), key=lambda m: -m.summary["created"])
-    if not of_run:
-        raise RunNotFoundError(f"run {run.id!r} has no recorded match yet; training records some at every evaluation")
-    return of_run[0]
 
 
 def browser_here() -> bool:
@@ -206,7 +195,8 @@ def browser_here() -> bool:
     return True
 
 
-def _announce(access: Access, fragment: str, opened: bool, as_json: bool) -> None:
+def announce(access: Access, fragment: str, opened: bool, as_json: bool) -> None:
+    """Print the address of a server that listens, and open a browser if requested."""
     from echelon.server.app import address
 
     show_address(address(access, fragment), opened, as_json)
@@ -220,9 +210,10 @@ def show_address(url: str, opened: bool, as_json: bool) -> None:
     if as_json:
         output.show_json({"url": url, "tunnel": tunnel}, indent=None)
     else:
-        output.print_line(url, style="bold")
         if tunnel:
             output.print_line(f"first, on your own machine: {tunnel}")
+            output.print_line("then open there:")
+        output.print_line(url, style="bold")
     if opened:
         webbrowser.open(url)
 

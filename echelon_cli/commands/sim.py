@@ -16,7 +16,16 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.devices import require_device
-from echelon_cli.options import JsonFlag, MapsOption, complete_runs
+from echelon_cli.options import (
+    CHOICES,
+    DeviceOption,
+    JsonFlag,
+    MapsOption,
+    PacksOption,
+    ThreadsOption,
+    complete_runs,
+    one_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +41,7 @@ MATCHES = 64
 FAIRNESS = "path"
 RECORD_NONE, RECORD_ALL, RECORD_UPSETS = "none", "all", "upsets"
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-"""Sent by Ctrl-C, by the system, and by ``echelon stop``."""
+"""Sent by Ctrl-C, by the system, and by ``echelon runs stop``."""
 HEARTBEAT_S = 2.0
 """Interval between progress files of a run that records [s]."""
 RUN_NAME = "sim"
@@ -42,10 +51,8 @@ RUN_NAME = "sim"
 def complete_pilots(incomplete: str) -> list[str]:
     """Return the scripted levels, the champion and the runs that start with ``incomplete``."""
     from echelon import champion
-    from echelon.arena.contest import pilot_names
 
-    names = (*pilot_names(), champion.NAME)
-    return [*(name for name in names if name.startswith(incomplete)), *complete_runs(incomplete)]
+    return [*one_of(*CHOICES["pilot"], champion.NAME)(incomplete), *complete_runs(incomplete)]
 
 
 PilotOption = Annotated[
@@ -62,13 +69,18 @@ def sim(
     blue: PilotOption = PILOT,
     red: PilotOption = PILOT,
     matches: Annotated[int, typer.Option("--matches", min=1, help="Matches to play.")] = MATCHES,
-    packs: Annotated[int | None, typer.Option("--packs", help="Packs of five per team.")] = None,
-    size: Annotated[int | None, typer.Option("--size", help="Map edge [vox].")] = None,
-    height: Annotated[int | None, typer.Option("--height", help="Map height [vox].")] = None,
-    seconds: Annotated[float | None, typer.Option("--seconds", help="Time limit of a match [s].")] = None,
+    packs: PacksOption = None,
+    size: Annotated[int | None, typer.Option("--size", help="Map edge [vox]; default: the game's.")] = None,
+    height: Annotated[int | None, typer.Option("--height", help="Map height [vox]; default: the game's.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", help="Time limit of a match [s]; default: the game's.")
+    ] = None,
     fair: Annotated[
         float | None,
-        typer.Option("--fair", metavar="RATIO", help="Greatest ratio of the teams' straight distances to the zone."),
+        typer.Option(
+            "--max-distance-ratio",
+            help="Greatest ratio of the teams' straight distances to the zone; 0: any; default: the game's.",
+        ),
     ] = None,
     maps: MapsOption = FAIRNESS,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first match and its map.")] = 0,
@@ -82,18 +94,21 @@ def sim(
     record: Annotated[
         str,
         typer.Option(
-            "--record", metavar="N|all|upsets", help="Record replays of the first N matches, of all, or of upsets."
+            "--record",
+            metavar="N|all|upsets",
+            help="Record replays of the first N matches, of all (also without a value), or of upsets.",
+            autocompletion=one_of("all", "upsets"),
         ),
     ] = RECORD_NONE,
     insight: Annotated[
-        bool, typer.Option("--insight", help="Add observations, actions and rewards to replays.")
+        bool, typer.Option("--insight", help="Add contacts and rewards to replays, which have actions.")
     ] = False,
-    envs: Annotated[int | None, typer.Option("--envs", min=1, help="Matches played in parallel.")] = None,
-    device: Annotated[str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.")] = "cpu",
-    threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 uses every core.")] = 0,
+    envs: Annotated[int | None, typer.Option("--envs", min=1, help="Matches played in parallel; default: 64.")] = None,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = 0,
     as_json: JsonFlag = False,
 ) -> int:
-    """Play scripted levels and policies against each other; print results, endings, classes, weapons, causes of death.
+    """Play levels and policies against each other, print tables. Results, endings, classes, weapons, causes of death.
 
     The game is that of the first policy's training, on maps and with limits of the options.
     """

@@ -1,15 +1,23 @@
-"""``echelon stop``: request running jobs to save and end, and wait until they have."""
+"""``echelon runs stop``: request running jobs to save and end, and wait until they have."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from echelon_cli import output
 from echelon_cli.options import JsonFlag, RunsArgument
 
+if TYPE_CHECKING:
+    from echelon.runs import RunPaths
+
 TIMEOUT_S = 300.0
+KILL_LIMIT_S = 10.0
+"""Longest wait for a killed sweep, which starts trials until then, and for its trials [s]."""
+ASK_AGAIN_S = 2.0
 
 
 def stop(
@@ -18,7 +26,7 @@ def stop(
     timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Longest wait [s].")] = TIMEOUT_S,
     as_json: JsonFlag = False,
 ) -> int:
-    """Stop jobs: the current update is completed and saved; a second stop discards the update."""
+    """Save and stop jobs. The current update is completed; a second stop discards it."""
     from echelon.jobs import launch
     from echelon.jobs.status import foreign_process
     from echelon.runs import find_run
@@ -29,6 +37,8 @@ def stop(
     orphans = {paths.id for paths in chosen if launch.has_orphan(paths)}
     for paths in chosen:
         launch.stop(paths, now=now)
+    if now:
+        _kill_trials(chosen)
     rows, timed_out = [], False
     for paths in chosen:
         ended = launch.wait_until(
@@ -48,18 +58,39 @@ def stop(
     return output.FAILED if timed_out else output.DONE
 
 
+def _kill_trials(chosen: Sequence[RunPaths]) -> None:
+    """Kill the trials of killed sweeps, which no process stops any more."""
+    from echelon.jobs import launch
+    from echelon.jobs.sweeps.trials import running_trials
+
+    for paths in chosen:
+        if launch.job_status(paths).kind == "sweep":
+            launch.wait_until(paths, lambda status: not status.is_alive, timeout_s=KILL_LIMIT_S)
+            deadline = time.monotonic() + KILL_LIMIT_S
+            # one that is just starting clears the requests to earlier sessions: it is asked again
+            while (running := running_trials(paths)) and time.monotonic() < deadline:
+                for run in running:
+                    launch.stop(run, now=True)
+                    launch.wait_until(run, lambda status: not status.is_alive, timeout_s=ASK_AGAIN_S)
+
+
 def _orphan_line(status, ended: bool) -> str:
     """Return the line of a trainer whose supervisor was killed."""
+    from echelon.runs import command
+
     if ended:
         return f"{status.id} {status.state}; its orphaned trainer has ended"
-    return f"{status.id} {status.state}; its orphaned trainer is still ending; try echelon stop --now {status.id}"
+    again = command("runs", "stop", "--now", status.id)
+    return f"{status.id} {status.state}; its orphaned trainer is still ending; try {again}"
 
 
 def _line(before, status) -> str:
+    from echelon.runs import command
+
     if not before.is_alive:
         return f"{status.id} was not running ({status.state})"
     if status.is_alive:
-        return f"{status.id} still {status.state}: {status.reason}; try echelon stop --now {status.id}"
+        return f"{status.id} still {status.state}: {status.reason}; try {command('runs', 'stop', '--now', status.id)}"
     saved = f", saved {status.checkpoint}" if status.checkpoint else ""
     where = f" at update {status.update}" if status.kind in ("", "train") else ""
     return f"{status.id} {status.state}{where}{saved}"

@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
 import typer
+from typer.models import OptionInfo
 
-from echelon_cli import output
-from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_runs
+from echelon_cli import output, queue_job
+from echelon_cli.options import (
+    ConfigOption,
+    JsonFlag,
+    MirrorOption,
+    NotifyOption,
+    QueueFlag,
+    SetOption,
+    TrainedPresetOption,
+    complete_devices,
+    complete_labels,
+    complete_networks,
+    complete_policies,
+    complete_runs,
+    one_of,
+)
+from echelon_cli.spellings import SWITCHES
+
+if TYPE_CHECKING:
+    from echelon.jobs.config_layers import ResolvedConfig
+    from echelon.jobs.spec import JobSpec
+    from echelon.runs import RunPaths
+    from echelon_cli.follow import Follower
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "seed": ("seed",),
@@ -22,7 +43,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "target": ("opponents.league.target",),
     "device": ("device",),
     "threads": ("threads",),
-    "num-envs": ("num_envs",),
+    "envs": ("num_envs",),
     "nproc": ("nproc",),
     "deterministic": ("deterministic",),
     "minutes": ("max_minutes",),
@@ -30,7 +51,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "updates": ("max_updates",),
     "games": ("max_episodes",),
     "save-every": ("save_every",),
-    "packs-per-team": ("env.num_packs",),
+    "packs": ("env.num_packs",),
     "size": ("env.world.size_x", "env.world.size_y"),
     "mode": ("env.observation_mode",),
     "dt-sim": ("env.dt_sim",),
@@ -65,8 +86,20 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 """Flag -> configuration keys that it sets; every other key is set with ``--set``."""
 
-FLAG_SYNONYMS: dict[str, tuple[str, ...]] = {"start-from": ("--init-from",)}
-"""Further spellings of a flag."""
+COMMON = {
+    "seed": ("<int>", "Seed of the run; default: the preset's."),
+    "device": ("<str>", "Device: auto, cpu, cuda or cuda:N; default: auto."),
+    "envs": ("<int>", "Environments per process; default: the preset's."),
+    "nproc": ("<int>", "Training processes on this machine; default: 1."),
+    "minutes": ("<float>", "Wall-clock limit of training [min], 0: none; default: the preset's."),
+    "total-steps": ("<int>", "Planned length [learner agent-steps]; default: the preset's."),
+    "start-from": ("POLICY", "Checkpoint, run, league entry or champion to start from; default: a new network."),
+    "lr": ("<float>", "Learning rate; default: the preset's."),
+}
+"""Flags of ``ALIASES`` that ``--help`` shows too, with type and help."""
+
+COMPLETIONS = {"device": complete_devices, "start-from": complete_networks, "teacher": complete_policies}
+"""Completions of values of ``ALIASES``."""
 
 GPU_PRESET = "gpu"
 """Default preset on a machine with a usable GPU."""
@@ -75,8 +108,18 @@ PROFILED_UPDATES = 3
 """Number of updates that ``--profile`` traces."""
 
 
+def complete_mixes(incomplete: str) -> list[str]:
+    """Return the opponent mixes that start with ``incomplete``."""
+    from echelon.config import MIX_PROFILES
+
+    return one_of(*MIX_PROFILES)(incomplete)
+
+
 def with_aliases(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add one option per row of ``ALIASES`` to a command; their values arrive as configuration keys in ``aliases``."""
+    """Add one option per row of ``ALIASES`` to a command; their values arrive as configuration keys in ``aliases``.
+
+    All but ``COMMON`` are left out of ``--help``; ``--help-all`` describes them.
+    """
     signature = inspect.signature(command, eval_str=True)
     plain = [p for p in signature.parameters.values() if p.name != "aliases"]
     flags = [
@@ -84,16 +127,7 @@ def with_aliases(command: Callable[..., Any]) -> Callable[..., Any]:
             flag.replace("-", "_"),
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
-            annotation=Annotated[
-                str | None,
-                typer.Option(
-                    f"--{flag}",
-                    *FLAG_SYNONYMS.get(flag, ()),
-                    metavar="VALUE",
-                    help=f"Same as --set {' and '.join(keys)}.",
-                    show_default=False,
-                ),
-            ],
+            annotation=Annotated[bool | None if f"--{flag}" in SWITCHES else str | None, _option(flag, keys)],
         )
         for flag, keys in ALIASES.items()
     ]
@@ -103,6 +137,7 @@ def with_aliases(command: Callable[..., Any]) -> Callable[..., Any]:
         aliases = {}
         for flag, keys in ALIASES.items():
             value = given.pop(flag.replace("-", "_"))
+            value = str(value).lower() if isinstance(value, bool) else value
             aliases.update({key: value for key in keys if value is not None})
         return command(**given, aliases=aliases)
 
@@ -112,14 +147,47 @@ def with_aliases(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def _option(flag: str, keys: Sequence[str]) -> OptionInfo:
+    """Return the option of a flag that sets ``keys``."""
+    is_switch = f"--{flag}" in SWITCHES
+    metavar, text = COMMON.get(flag, (None if is_switch else "VALUE", f"Same as --set {' and '.join(keys)}."))
+    return typer.Option(
+        f"--{flag}/--no-{flag}" if is_switch else f"--{flag}",
+        metavar=metavar,
+        help=text,
+        hidden=flag not in COMMON,
+        show_default=False,
+        autocompletion=COMPLETIONS.get(flag),
+    )
+
+
+def describe_fields(options: Sequence[Any]) -> None:
+    """Describe the options of single fields: meaning with unit, type, default and key."""
+    from echelon.jobs.config_layers import default_values, field_descriptions
+
+    meaning, defaults = field_descriptions(), default_values()
+    for option in options:
+        keys = ALIASES.get(option.opts[0].removeprefix("--"))
+        if keys is not None:
+            default = defaults[keys[0]]
+            option.help = f"{meaning[keys[0]]} [--set {' and '.join(keys)}; default: {default}]"
+            if option.metavar == "VALUE" and default is not None:
+                option.metavar = f"<{type(default).__name__}>"
+
+
 @with_aliases
 def train(
-    preset: PresetOption = None,
+    preset: TrainedPresetOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
     opponents: Annotated[
         str | None,
-        typer.Option("--opponents", metavar="NAME", help="Opponent mix: scripted, self, past, league or exploiter."),
+        typer.Option(
+            "--opponents",
+            metavar="NAME",
+            help="Opponent mix: scripted, self, past, league or exploiter; default: the preset's.",
+            autocompletion=complete_mixes,
+        ),
     ] = None,
     resume: Annotated[
         str | None,
@@ -127,15 +195,38 @@ def train(
             "--resume", metavar="RUN", help="Resume a run from its latest checkpoint.", autocompletion=complete_runs
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            metavar="NAME",
+            help="Group of the run (echelon runs label); default: none.",
+            autocompletion=complete_labels("group"),
+        ),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tag", metavar="WORD", help="Tag the run; may be repeated.", autocompletion=complete_labels("tag")
+        ),
+    ] = None,
     profile: Annotated[
         bool, typer.Option("--profile", help=f"Write a trace of {PROFILED_UPDATES} updates into the run folder.")
     ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return when training has started.")] = False,
+    queue: QueueFlag = False,
+    notify: NotifyOption = None,
+    mirror: MirrorOption = None,
     as_json: JsonFlag = False,
     aliases: dict[str, str] | None = None,
 ) -> int:
-    """Start a training run in the background and follow it; q or Ctrl-C detaches."""
+    """Start a training run and follow it. It continues in the background; q or Ctrl-C detaches.
+
+    --help-all lists the options of further configuration fields, with type, unit and default.
+    """
     from echelon.jobs.config_layers import ConfigError, parse_assignment
+    from echelon.jobs.labels import change_labels
+    from echelon.jobs.observers import requested, write_observers
     from echelon.jobs.status import job_status
     from echelon_cli.listing import job_json
 
@@ -152,7 +243,17 @@ def train(
     file = Path(config) if config else None
     if resume and preset:
         raise ConfigError("--resume and --preset exclude each other: a resumed run keeps its configuration")
-    paths, follower = _begin(preset, file, overrides, resume, as_json)
+    observers = requested(notify or (), mirror or ())
+    request = _request(preset, file, overrides, resume)
+
+    def prepare() -> None:
+        change_labels(request.paths, group=group, add=tag or ())
+        write_observers(request.paths, observers)
+
+    if queue:
+        return queue_job.add(request.paths, request.spec, request.arguments, prepare, request.is_new, as_json)
+    follower = _begin(request, preset, prepare, as_json)
+    paths = follower.paths
     before = follower.snapshot.start
     if not detach and not as_json and output.is_interactive():
         return _watch(follower)
@@ -183,33 +284,26 @@ def teacher_reference(name: str) -> str:
 
 def policy_file(name: str, what: str = "start_from") -> Path:
     """Return the path of the policy that ``name`` refers to: the champion, a path, a run, or a league entry."""
-    from echelon import champion
-    from echelon.arena.standings import find_entry
-    from echelon.arena.store import Store, StoreError, league_path
-    from echelon.runs import RunNotFoundError, find_run
+    from echelon.arena.lookup import policy_path
 
-    if name == champion.NAME:
-        return champion.FOLDER
-    if Path(name).exists():
-        return Path(name).absolute()
-    try:
-        return find_run(name).root
-    except RunNotFoundError as unknown:
-        with contextlib.suppress(StoreError), Store(league_path(), read_only=True) as store:
-            entry = store.league().entry(find_entry(store, name))
-            if entry.ckpt_path:
-                return Path(entry.ckpt_path)
-        expected = f"expected a checkpoint, a run or a league entry, or {champion.NAME}"
-        raise RunNotFoundError(f"{what} is {name!r}, {expected}: {unknown}") from unknown
+    return policy_path(name, what)
 
 
-def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], resume: str | None, as_json: bool):
+class Request(NamedTuple):
+    """A training run that is to be started or queued."""
+
+    paths: RunPaths
+    spec: JobSpec
+    arguments: list[str]
+    resolved: ResolvedConfig
+    is_new: bool
+
+
+def _request(preset: str | None, file: Path | None, overrides: dict[str, Any], resume: str | None) -> Request:
+    """Return the request for a new run, in a folder of that name, or for a resumed one."""
     from echelon.jobs.config_layers import ConfigError, resolve
-    from echelon.jobs.kinds import KINDS
-    from echelon.jobs.launch import launch
     from echelon.jobs.spec import new_spec, read_spec
     from echelon.runs import create_run, find_run
-    from echelon_cli.follow import Follower
 
     if resume:
         paths, arguments = find_run(resume), ["--resume", "latest"]
@@ -220,20 +314,33 @@ def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], res
     else:
         resolved = resolve(preset, file, overrides, fallback=preset or default_preset(overrides.get("device")))
         paths, arguments = create_run(resolved.config.preset), []
+    spec = new_spec("train", resolved.nested(), resolved.provenance)
+    return Request(paths, spec, arguments, resolved, not resume)
+
+
+def _begin(request: Request, preset: str | None, prepare: Callable[[], None], as_json: bool) -> Follower:
+    """Start a run after ``prepare`` and return its follower."""
+    from echelon.jobs.kinds import KINDS
+    from echelon.jobs.launch import launch
+    from echelon_cli.follow import Follower
+
+    paths, resolved = request.paths, request.resolved
+    if not as_json:
+        queue_job.warn_of_contention(request.spec)
     follower = Follower(paths, as_json=as_json)
     try:
-        spec = new_spec("train", resolved.nested(), resolved.provenance)
-        launch(paths, spec, KINDS["train"], arguments, resolved.named)
-    except ValueError:
-        if not paths.metrics.exists() and not resume:
+        prepare()
+        launch(paths, request.spec, KINDS["train"], request.arguments, resolved.named)
+    except (ValueError, OSError):
+        if request.is_new and not paths.metrics.exists():
             _discard(paths.root)
         raise
     if not as_json:
         output.print_line(f"run {paths.id}", style="bold")
         output.print_line(f"in {paths.root.parent}", style="dim")
-        if not resume:
+        if request.is_new:
             output.print_line(_plan_line(resolved.config, preset, resolved.provenance.get("preset")), style="dim")
-    return paths, follower
+    return follower
 
 
 def default_preset(device: object) -> str:
@@ -262,12 +369,13 @@ def _discard(root: Path) -> None:
 
 
 def _show_detached(run_id: str) -> None:
-    name = shlex.quote(run_id)
+    from echelon.runs import command
+
     output.print_line()
     output.print_line(f"{run_id} continues in the background.")
-    output.print_line(f"  dashboard: echelon dash {name}    as lines: echelon logs -f {name}")
-    output.print_line(f"  replays:   echelon watch {name}")
-    output.print_line(f"  stop:      echelon stop {name}    all runs: echelon dash")
+    output.print_line(f"  dashboard: {command('dash', run_id)}    as lines: {command('runs', 'logs', '-f', run_id)}")
+    output.print_line(f"  replays:   {command('watch', run_id)}")
+    output.print_line(f"  stop:      {command('runs', 'stop', run_id)}    all runs: echelon dash")
 
 
 def _watch(follower: Any) -> int:

@@ -1,4 +1,4 @@
-"""``echelon wait``: wait until a job has ended and return its exit code."""
+"""``echelon runs wait``: wait until a job has ended and return its exit code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from echelon_cli.options import JsonFlag, RunArgument
 
 def wait(
     run: RunArgument,
-    timeout: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Longest wait [s].")] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="Longest wait [s]; default: without limit.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Wait until a job has ended; the exit code tells how."""
@@ -21,7 +23,7 @@ def wait(
     from echelon_cli.listing import job_json
 
     paths = find_run(run)
-    status = wait_until(paths, lambda s: not s.is_alive, timeout_s=timeout)
+    status = wait_until(paths, lambda s: s.has_ended, timeout_s=timeout)
     if status is None:
         raise ValueError(f"run {paths.id!r} is still running after {timeout:g} s")
     if as_json:

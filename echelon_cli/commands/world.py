@@ -12,7 +12,8 @@ import typer
 from typer.core import TyperCommand
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, MapsOption, complete_runs
+from echelon_cli.matches import complete_matches, find_replay
+from echelon_cli.options import CHOICES, JsonFlag, MapsOption, PacksOption, one_of
 
 if TYPE_CHECKING:
     from echelon.atlas.scene import Scene
@@ -47,18 +48,23 @@ def complete_biomes(incomplete: str) -> list[str]:
 
 
 SizeOption = Annotated[
-    str | None, typer.Option("--size", metavar="X|XxY", help="Edge length, or both edges, of the map [vox].")
+    str | None,
+    typer.Option("--size", metavar="X|XxY", help="Edge of the map, or both edges [vox]; default: the game's."),
 ]
-HeightOption = Annotated[int | None, typer.Option("--height", help="Map height [vox].")]
-PacksOption = Annotated[int | None, typer.Option("--packs", help="Packs of five per team.")]
+HeightOption = Annotated[int | None, typer.Option("--height", help="Map height [vox]; default: the game's.")]
 BiomeOption = Annotated[
     str,
     typer.Option("--biome", help="One biome for the whole map; any: four random ones.", autocompletion=complete_biomes),
 ]
-ZoneOption = Annotated[float | None, typer.Option("--zone-radius", help="Mean radius of the capture zone [vox].")]
+ZoneOption = Annotated[
+    float | None, typer.Option("--zone-radius", help="Mean radius of the capture zone [vox]; default: the game's.")
+]
 RatioOption = Annotated[
     float | None,
-    typer.Option("--max-distance-ratio", help="Greatest ratio of the teams' straight distances to the zone; 0: any."),
+    typer.Option(
+        "--max-distance-ratio",
+        help="Greatest ratio of the teams' straight distances to the zone; 0: any; default: the game's.",
+    ),
 ]
 PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a PNG.")]
 
@@ -119,7 +125,9 @@ def make(
     max_distance_ratio: RatioOption = None,
     count: Annotated[
         int | None,
-        typer.Option("--count", min=1, max=MANY_SEEDS, help="Generate this many seeds and print statistics."),
+        typer.Option(
+            "--count", min=1, max=MANY_SEEDS, help="Generate this many seeds and print statistics; default: one map."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save the map (.ecw).")] = None,
     png: PngOption = None,
@@ -162,16 +170,22 @@ def show(
         typer.Argument(
             metavar="SEED|FILE|REPLAY|RUN",
             help="A seed, a saved map, a replay, a match id, or a run (its newest match).",
-            autocompletion=complete_runs,
+            autocompletion=complete_matches,
         ),
     ],
     layer: Annotated[
-        int | None, typer.Option("--layer", metavar="Z", help="Show the slice at this height [vox].")
+        int | None,
+        typer.Option("--layer", metavar="Z", help="Show the slice at this height [vox]; default: from above."),
     ] = None,
     heights: Annotated[bool, typer.Option("--heights", help="Show the height of every column.")] = False,
     nav: Annotated[
         str | None,
-        typer.Option("--nav", metavar="CLASS", help="Show where a class can walk and its path length to the zone."),
+        typer.Option(
+            "--nav",
+            metavar="CLASS",
+            help="Show where a class can walk and its path length to the zone.",
+            autocompletion=one_of(*CHOICES["class"]),
+        ),
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Draw letters instead of colours.")] = False,
     width: Annotated[
@@ -187,7 +201,7 @@ def show(
     max_distance_ratio: RatioOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Draw a map from above, a slice, its heights, or the paths to its zone."""
+    """Draw a map: from above, a slice, heights or paths to the zone."""
     from echelon.atlas.render import png as as_png
     from echelon.files import write_output
 
@@ -313,7 +327,6 @@ def _find_scene(what: str, recipe: Recipe) -> tuple[str, Scene]:
     from echelon.gen.generate import MAX_SEED
     from echelon.jobs.config_layers import ConfigError
     from echelon.replay.reader import Replay
-    from echelon_cli.commands.replay import find_replay
 
     path = Path(what)
     if path.is_file() and is_world_file(path):

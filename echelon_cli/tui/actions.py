@@ -13,10 +13,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from echelon.files import error_text
 from echelon.jobs import control
 from echelon.jobs.process import PYTHON_MODULE
 from echelon.jobs.status import job_status
-from echelon.runs import HOME_VARIABLE, RunPaths
+from echelon.runs import HOME_VARIABLE, RunPaths, list_runs, read_json
 
 ActionResult = tuple[str, str]
 """The notice, and its role: good, info, warn or bad."""
@@ -33,7 +34,7 @@ def stop(root: Path) -> ActionResult:
         launch.stop(paths)
         is_repeated = len(control.stop_requests(paths)) > 1
     except (ValueError, OSError) as error:
-        return str(error), "bad"
+        return error_text(error), "bad"
     if is_repeated:
         return "stopping now: discards the current update, keeps the last checkpoint", "warn"
     return "stop requested: finishes the current update, then saves", "info"
@@ -47,7 +48,7 @@ def save(root: Path) -> ActionResult:
             return f"{paths.id} is not running", "warn"
         control.request_checkpoint(paths)
     except (ValueError, OSError) as error:
-        return str(error), "bad"
+        return error_text(error), "bad"
     return "checkpoint requested: saved after the current update", "info"
 
 
@@ -67,7 +68,7 @@ def start(home: Path, preset: str, changes: dict[str, Any]) -> tuple[Path | None
     except (ValueError, OSError) as error:
         if paths is not None and not paths.metrics.exists():
             shutil.rmtree(paths.root, ignore_errors=True)
-        return None, (str(error), "bad")
+        return None, (error_text(error), "bad")
     return paths.root, (f"{paths.id} started", "good")
 
 
@@ -86,6 +87,19 @@ def play_round(home: Path) -> ActionResult:
     return reply.get("error") or "the league round did not start; for details: echelon arena run", "bad"
 
 
+def previous_run(root: Path) -> Path | None:
+    """Return the newest training run of the same preset that is older than the run in ``root``; None without one."""
+    own = _preset_of(root)
+    older = (paths.root for paths in list_runs(root.parent) if paths.id < root.name)
+    return next((found for found in older if _preset_of(found) == own), None)
+
+
+def _preset_of(root: Path) -> tuple[object, object]:
+    spec = read_json(RunPaths(root).spec) or {}
+    config = spec.get("config")
+    return spec.get("kind"), config.get("preset") if isinstance(config, dict) else None
+
+
 def resume(root: Path) -> ActionResult:
     """Resume a run from its latest checkpoint."""
     from echelon.jobs import launch
@@ -94,8 +108,9 @@ def resume(root: Path) -> ActionResult:
 
     paths = RunPaths(root)
     try:
-        if job_status(paths).is_alive:
-            return f"{paths.id} is already running", "warn"
+        status = job_status(paths)
+        if not status.has_ended:
+            return f"{paths.id} {'is already running' if status.is_alive else status.reason}", "warn"
         spec = read_spec(paths)
         if spec.kind not in KINDS:
             return f"{paths.id} is of kind {spec.kind!r}, which cannot be resumed", "warn"
@@ -103,5 +118,5 @@ def resume(root: Path) -> ActionResult:
             paths, new_spec(spec.kind, spec.config, spec.provenance), KINDS[spec.kind], ["--resume", "latest"]
         )
     except (ValueError, OSError) as error:
-        return str(error), "bad"
+        return error_text(error), "bad"
     return f"{paths.id} resumed", "good"

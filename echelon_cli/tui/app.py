@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -16,7 +16,10 @@ from typing import Any
 from textual.app import App, SystemCommand
 from textual.screen import Screen
 
+from echelon.files import reason_of
+from echelon.runs import RunPaths, read_json
 from echelon_cli.foreign_text import visible
+from echelon_cli.terminal_alert import terminal_sequence
 from echelon_cli.tui.actions import ActionResult
 from echelon_cli.tui.clipboard import clipboard_sequence, save_copy
 from echelon_cli.tui.feed.messages import (
@@ -28,6 +31,7 @@ from echelon_cli.tui.feed.messages import (
     RunsChanged,
     RunsView,
     RunView,
+    SweepChanged,
 )
 from echelon_cli.tui.feed.thread import POLL_S, Feed
 from echelon_cli.tui.keys import bindings
@@ -50,6 +54,7 @@ LAZY_SCREENS: dict[str, str] = {
     "log": "echelon_cli.tui.screens.log:LogScreen",
     "matches": "echelon_cli.tui.screens.matches:MatchesScreen",
     "new_run": "echelon_cli.tui.screens.new_run:NewRunScreen",
+    "sweep": "echelon_cli.tui.screens.sweep:SweepScreen",
 }
 """Screens imported when first opened, so that the first paint waits only for the run list and the run screen."""
 
@@ -58,6 +63,11 @@ def make_screen(name: str, *args: Any) -> Screen[Any]:
     """Return a new screen of ``LAZY_SCREENS``, constructed with ``args``."""
     module, _, cls = LAZY_SCREENS[name].partition(":")
     return getattr(import_module(module), cls)(*args)
+
+
+def is_sweep(root: Path) -> bool:
+    """Whether a run folder is that of a sweep."""
+    return (read_json(RunPaths(root).spec) or {}).get("kind") == "sweep"
 
 
 class Dashboard(App[None]):
@@ -79,12 +89,18 @@ class Dashboard(App[None]):
         self.first_run = run
         self.runs = RunsView(home=str(home))
         self.run_view = RunView()
+        self.baseline: Path | None = None
+        self.draft: tuple[str, Mapping[str, Any]] | None = None
         self.home = home
         self.viewer = ViewerServer(home)
         self.feed = Feed(self.post_message, home, poll_s)
 
     def get_default_screen(self) -> Screen:
-        return RunScreen(self.first_run) if self.first_run else RunsScreen()
+        return self._screen_of(self.first_run) if self.first_run else RunsScreen()
+
+    def _screen_of(self, root: Path) -> Screen[Any]:
+        """Return the screen of a run or a sweep."""
+        return make_screen("sweep", root) if is_sweep(root) else RunScreen(root)
 
     def on_mount(self) -> None:
         self.feed.start()
@@ -108,12 +124,17 @@ class Dashboard(App[None]):
         return screen if isinstance(screen, BaseScreen) and screen.has_all_widgets else None
 
     def on_runs_changed(self, message: RunsChanged) -> None:
+        if found := what_ended(self.runs, message.view):
+            write_to_terminal(self, terminal_sequence(*found, os.environ))
         self.runs = message.view
         if screen := self.active_screen:
             screen.show_runs(message.view)
 
     def on_run_changed(self, message: RunChanged) -> None:
-        self.run_view = message.view
+        before, view = self.run_view, message.view
+        if before.root == view.root and before.is_alive and not view.is_alive:
+            write_to_terminal(self, terminal_sequence(f"{view.id} {view.state}", view.reason, os.environ))
+        self.run_view = view
         if screen := self.active_screen:
             screen.show_run(message.view)
 
@@ -129,6 +150,10 @@ class Dashboard(App[None]):
         if screen := self.active_screen:
             screen.show_league(message.view)
 
+    def on_sweep_changed(self, message: SweepChanged) -> None:
+        if screen := self.active_screen:
+            screen.show_sweep(message.view)
+
     def on_feed_failed(self, message: FeedFailed) -> None:
         if screen := self.active_screen:
             screen.show_notice(message.text, "bad")
@@ -143,7 +168,7 @@ class Dashboard(App[None]):
         if isinstance(below, RunScreen) and below.root == root:
             self.pop_screen()
         else:
-            self.push_screen(RunScreen(root))
+            self.push_screen(self._screen_of(root))
 
     def open_runs(self) -> None:
         """Show the run list: return to the screen below, or push a new list."""
@@ -172,7 +197,7 @@ class Dashboard(App[None]):
             try:
                 outcome = f"also saved to {await asyncio.to_thread(save_copy, Path(self.runs.home), text)}"
             except OSError as error:
-                outcome = f"not saved to a file: {error.strerror}"
+                outcome = f"not saved to a file: {reason_of(error)}"
             if screen := self.active_screen:
                 screen.show_notice(f"copied {len(text)} characters; {outcome}", "good")
 
@@ -228,6 +253,17 @@ class Dashboard(App[None]):
             if key.label:
                 action = key.action if "." in key.action else f"screen.{key.action}"
                 yield SystemCommand(key.label, key.help, partial(self.run_action, action))
+
+
+def what_ended(before: RunsView, after: RunsView) -> tuple[str, str] | None:
+    """Return title and message of a terminal's notification for runs that have ended or raised an alert since."""
+    earlier = {row.root: row for row in before.rows} if before.loaded else {}
+    ended = [row for row in after.rows if not row.is_alive and row.root in earlier and earlier[row.root].is_alive]
+    alerts = [row for row in after.rows if row.alert and row.root in earlier and earlier[row.root].alert != row.alert]
+    if not ended and not alerts:
+        return None
+    title = ", ".join([*(f"{row.id} {row.state}" for row in ended), *(f"{row.id}: alert" for row in alerts)])
+    return title, "; ".join(text for row in (*ended, *alerts) if (text := row.reason or row.alert))
 
 
 def show(home: Path, run: Path | None = None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from echelon_cli.output import count, duration, local_time, percent
+from echelon_cli.output import count, duration, interval, local_time, percent
 
 __all__ = [
     "age",
@@ -13,6 +13,7 @@ __all__ = [
     "clock",
     "count",
     "duration",
+    "interval",
     "large",
     "local_time",
     "log_label",

@@ -68,6 +68,7 @@ class Symbols:
 
 UNICODE_SYMBOLS = Symbols(
     states={
+        "queued": "◦",
         "starting": "◌",
         "running": "●",
         "stalled": "▲",
@@ -89,6 +90,7 @@ CODEPAGE_SYMBOLS = Symbols(
     ellipsis=".",
     cursor="►",
     states={
+        "queued": "·",
         "starting": "○",
         "running": "♦",
         "stalled": "▲",
@@ -119,6 +121,7 @@ DEFAULT_VIEWPORT = Symbols(
     up="^",
     down="v",
     states={
+        "queued": ".",
         "starting": "o",
         "running": "*",
         "stalled": "!",
@@ -134,6 +137,7 @@ DEFAULT_VIEWPORT = Symbols(
 SYMBOLS: dict[GlyphSet, Symbols] = {"braille": UNICODE_SYMBOLS, "block": CODEPAGE_SYMBOLS, "ascii": DEFAULT_VIEWPORT}
 
 STATE_ROLES: dict[str, str] = {
+    "queued": "info",
     "starting": "info",
     "running": "good",
     "stalled": "warn",

@@ -11,6 +11,7 @@ import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 
+from echelon.files import error_text
 from echelon.jobs.process import PYTHON_MODULE
 from echelon.runs import HOME_VARIABLE
 
@@ -45,7 +46,7 @@ class ViewerServer:
         try:
             base = running_server(self.home) or self._start()
         except (OSError, ValueError) as error:
-            return ViewerAddress(problem=str(error))
+            return ViewerAddress(problem=error_text(error))
         url = f"{base}#match={match}"
         opened = browser_here() and webbrowser.open(url)
         return ViewerAddress(url, tunnel_to(url), opened)

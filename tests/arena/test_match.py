@@ -244,7 +244,7 @@ def test_recording_error_costs_one_batch_only(tmp_path, monkeypatch):
     session = MatchSession(envs=1, threads=1, folder=tmp_path, record=frozenset({0, 1}))
     assert len(list(play(match, match.pairings(), session))) == 2
     (error,) = session.recording_errors
-    assert "No space left" in error and "m00000" in error
+    assert "no space left" in error and "m00000" in error
     assert list(session.replays) == [1]
     with Replay(session.replays[1]) as replay:
         assert replay.complete

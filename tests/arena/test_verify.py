@@ -12,7 +12,8 @@ import pytest
 from echelon.agents import heuristic
 from echelon.arena.contest import Contest, MatchSession
 from echelon.arena.match_runner import play
-from echelon.arena.verify import compare, config_from_header, replay_actions, verify
+from echelon.arena.reconstruct import config_from_header
+from echelon.arena.verify import compare, replay_actions, verify
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.gen.bank import build_bank_for
@@ -67,7 +68,7 @@ def test_verify_accepts_match_recorded_in_batch(recorded, number):
 
 
 def test_verify_refuses_match_of_another_simulation_version(recorded, monkeypatch):
-    monkeypatch.setattr("echelon.arena.verify.SIM_VERSION", 2)
+    monkeypatch.setattr("echelon.arena.reconstruct.SIM_VERSION", 2)
     with pytest.raises(ValueError, match=r"recorded with simulation version 1, expected 2: .* verify it with Echelon"):
         verify(recorded[0])
 

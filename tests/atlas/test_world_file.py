@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,12 @@ def test_world_file_with_flipped_byte_is_rejected(saved):
         else:
             # the byte was padding between records
             assert np.array_equal(loaded.material, generated().material)
+
+
+def test_world_file_of_large_holes_is_rejected(saved):
+    os.truncate(saved, 1 << 40)
+    with pytest.raises(WorldFileError, match=r"'map\.ecw' cannot be read: .* has more than 256 MiB of holes"):
+        load_world(saved)
 
 
 def test_truncated_world_file_is_rejected(saved):

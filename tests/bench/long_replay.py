@@ -1,6 +1,6 @@
 """Seek time and memory of the viewer for an hour of 200 mechs, in headless Chromium.
 
-Usage: ``python -m tests.bench.long_replay [SECONDS] [FILE]``.
+Usage: ``python -m tests.bench.long_replay [SECONDS] [FILE] [SEEKS]``; a file that exists is not recorded again.
 
 Mechs have more hit points, so that the match lasts. Prints one JSON object: file size, time from seek to the displayed
 frame anywhere in the match, and memory along the way: of the page after garbage collection, as objects and as buffers
@@ -25,7 +25,7 @@ HOUR_S = 3600.0
 HIT_POINT_FACTOR = 60.0
 """Factor of the mechs' hit points."""
 SEEKS, BETWEEN = 600, 50
-"""Number of seeks, and seeks between two memory measurements."""
+"""Number of seeks by default, and seeks between two memory measurements."""
 MIB = 2**20
 
 
@@ -58,14 +58,14 @@ def resident() -> float:
     return sum(process.memory_info().rss for process in children if "chrom" in process.name()) / MIB
 
 
-def scrub(page: Any, address: str, match: str) -> dict[str, Any]:
+def scrub(page: Any, address: str, match: str, seeks: int) -> dict[str, Any]:
     """Seek to positions all over the match and measure time and memory."""
     page.add_init_script(TIME_FRAMES)
     open_match(page, address, match, quality="low")
     page.wait_for_function("() => echelon.cost().firstFrameMs > 0")
     inspector = page.context.new_cdp_session(page)
     times, heap, buffers, rss = [], [], [], []
-    for k in range(SEEKS):
+    for k in range(seeks):
         times.append(page.evaluate(SEEK, (k * 0.618034) % 1.0))
         if k % BETWEEN == BETWEEN - 1:
             inspector.send("HeapProfiler.collectGarbage")
@@ -85,14 +85,14 @@ def scrub(page: Any, address: str, match: str) -> dict[str, Any]:
     }
 
 
-def main(seconds: float = HOUR_S, file: str = "") -> None:
+def main(seconds: float = HOUR_S, file: str = "", seeks: int = SEEKS) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(file) if file else Path(folder) / "hour.ecr"
         if not path.exists():
             record(path, seconds)
         with browsing(path) as (page, address, match):
-            print(json.dumps({"file_mb": round(path.stat().st_size / 1e6, 1)} | scrub(page, address, match)))
+            print(json.dumps({"file_mb": round(path.stat().st_size / 1e6, 1)} | scrub(page, address, match, seeks)))
 
 
 if __name__ == "__main__":
-    main(*(float(arg) for arg in sys.argv[1:2]), *sys.argv[2:3])
+    main(*map(float, sys.argv[1:2]), *sys.argv[2:3], *map(int, sys.argv[3:4]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.bench import dashboard, scenes, startup
+from echelon.bench import Setting, dashboard, scaling, scenes, startup
 from echelon.bench.phases import rows, sums_by_prefix
 
 
@@ -52,6 +52,29 @@ def test_simulator_scene_reports_phases(monkeypatch):
         result["phases_ms"]
     )
     assert 0.0 <= result["dead_share"] < 1.0
+
+
+def test_settings_are_those_of_the_device():
+    assert scenes.settings_of("sim-5v5", "cuda:0") == [Setting("cuda:0", 4096), Setting("cuda:0", 16384)]
+    assert scenes.settings_of("train", "cpu", [8]) == [Setting("cpu", 8)] and scenes.settings_of("maps", "cpu")
+    assert {"sim-5v5", "train", "league-4"} <= set(scenes.scenes_on("cuda:0")) < set(scenes.scenes_on("cpu"))
+
+
+@pytest.mark.parametrize(("device", "envs", "option"), [("cuda:0", (), "device 'cuda:0'"), ("cpu", (8,), "envs")])
+def test_scene_that_runs_on_the_cpu_alone_refuses_other_settings(device, envs, option):
+    with pytest.raises(ValueError, match=f"scene 'maps' takes no {option}, expected one of: sim-5v5"):
+        scenes.settings_of("maps", device, envs)
+
+
+def test_processes_are_counted_up_to_the_cores():
+    assert scaling.counts(1) == [1] and scaling.counts(2) == [1, 2] and scaling.counts(6) == [1, 2, 4, 6]
+
+
+@pytest.mark.long
+def test_scaling_scene_measures_pinned_processes(monkeypatch, repository):
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    (result,) = scenes.run_scenes(["scaling"], repeats=1)
+    assert result["processes_1"] > 0 and 0 < result["efficiency"] and result["unit"] == "agent-steps"
 
 
 def test_warm_up_reports_kernel_compilation():

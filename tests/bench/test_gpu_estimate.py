@@ -17,8 +17,10 @@ from echelon.bench.gpu_estimate import (
     StepCost,
     describe,
     end_to_end,
+    on_cuda,
 )
 from echelon.bench.kernel_traffic import WHOLE, Traffic, arrays_of, touched, traffic
+from echelon.sim import step
 from echelon.sim.backend import Launch
 from echelon.sim.kernels import sensing
 from echelon.sim.state import Mechs, World
@@ -82,9 +84,9 @@ def test_bytes_take_their_share_of_the_bandwidth():
 
 
 def test_small_grid_leaves_multiprocessors_idle():
-    """One thread per environment is 16 blocks; their work does not shrink with the multiprocessors that have none."""
+    """One thread per environment is 16 blocks of 256; idle multiprocessors take none of their work."""
     given = replace(LIKELY, thread_slowdown=0.0, launch_s=0.0)
-    few, many = (cost(core_s=1e-4, threads=1).seconds(H100, envs, given) for envs in (16 * 256, 132 * 256))
+    few, many = (cost(core_s=1e-4, threads=1, block=256).seconds(H100, envs, given) for envs in (16 * 256, 132 * 256))
     assert few == (pytest.approx(many[0]), "work")
 
 
@@ -102,3 +104,9 @@ def test_training_is_slower_than_half_of_the_simulator():
     rate = end_to_end(STEP, H100, 4096, LIKELY, Learner())
     assert 0 < rate < STEP.rate(H100, 4096, LIKELY) / 2
     assert "4096 environments" in describe(STEP, H100, 4096)
+
+
+def test_program_on_cuda_moves_mechs_by_four_launches():
+    tick = step.tick()
+    assert [launch.kernel for launch in on_cuda(tick)] == [launch.kernel for launch in step.tick(spread=True)]
+    assert {launch.phase for launch in on_cuda(tick)} == {launch.phase for launch in tick}

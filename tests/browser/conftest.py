@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser.player import report
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "replays" / "small.ecr"
 SMOKE = GOLDEN.with_name("smoke.ecr")
 """A match with smoke clouds and point defence, not in ``home``."""
@@ -21,6 +23,8 @@ FLAGS = (
     "--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
     "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
     "--disable-sync",
+    # on a busy machine a slow picture is no reason to end the process that draws, nor to deny WebGL afterwards
+    "--disable-gpu-watchdog", "--disable-domain-blocking-for-3d-apis",
 )  # fmt: skip
 TIMEOUT_MS = 120_000
 VISITED = "try { localStorage.setItem('echelon.welcomed', '1'); } catch {}"
@@ -49,6 +53,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Add to the report of a failed test what its pages show and wait for."""
+    found = yield
+    if call.when == "call" and found.failed:
+        given = getattr(item, "funcargs", {}).values()
+        pages = {id(page): page for page in given if hasattr(page, "wait_for_function")}
+        found.sections += [("page", report(page)) for page in pages.values()]
+    return found
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -80,14 +95,14 @@ def served_match(home: Path, match: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def served(home: Path) -> Iterator[str]:
-    """Run a server over ``home`` on a thread within the context; yields its URL."""
+def served(home: Path, port: int | None = None) -> Iterator[str]:
+    """Run a server over ``home`` on a thread within the context, on the first free port by default; yields its URL."""
     from aiohttp import web
 
     from echelon.server.app import make_app, open_socket
     from echelon.server.security import Access
 
-    bound = open_socket("127.0.0.1", None)
+    bound = open_socket("127.0.0.1", port)
     port = bound.getsockname()[1]
     loop = asyncio.new_event_loop()
     runner = web.AppRunner(make_app(home, Access("127.0.0.1", port)), access_log=None)
@@ -133,6 +148,9 @@ def page(browser: Any) -> Iterator[Any]:
     made.set_default_timeout(TIMEOUT_MS)
     errors: list[str] = []
     made.on("pageerror", lambda error: errors.append(str(error)))
+    made.on("console", lambda message: print(f"console: {message.text}"))
+    made.on("requestfailed", lambda request: print(f"failed: {request.url}: {request.failure}"))
+    made.on("crash", lambda: print("the page has crashed"))
     yield made
     context.close()
     assert errors == []

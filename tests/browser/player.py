@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,31 @@ RESTING_FRAMES = 20
 TOUCH_S = 5.0
 """Interval at which a live match's file is touched [s]; the server treats it as ended after 30 s."""
 LOADED = "() => echelon.state.match !== null && echelon.complete()"
+PAUSED = "() => echelon.state.match !== null && !(echelon.state.playing = false)"
+"""Pauses as soon as there is a match: it plays in real time however slowly a machine draws."""
 SETTLED = "() => echelon.settled()"
 PICTURE = """() => new Promise((done) => requestAnimationFrame(() => {
   echelon.redraw();  // the canvas can only be read in the frame of a draw, and a paused match draws nothing by itself
   const canvases = document.querySelectorAll("canvas.picture, canvas.picture-overlay");
   done([...canvases].map((canvas) => canvas.toDataURL()).join(" "));
 }))"""
+REPORT = """() => {
+  const { state } = window.echelon ?? {};
+  const frame = new Promise((done) => requestAnimationFrame(() => done("")));
+  const none = new Promise((done) => setTimeout(() => done("no animation frame within 2 s"), 2000));
+  return Promise.race([frame, none]).then((frames) => ({
+    address: location.href,
+    ...(state ? {
+      page: state.page, tick: state.tick, playing: state.playing, lost: state.lost, problem: state.problem,
+      connected: state.connected, missing: echelon.missing(), draws: echelon.cost().draws,
+      failure: state.match?.store.failure(state.match.chunkNumber)?.message,
+    } : { script: "not running" }),
+    visible: document.visibilityState,
+    seconds: performance.now() / 1000,
+    frames,
+  }));
+}"""
+REPORT_MS = 10_000
 FRAMES = """(frames) => new Promise((done) => {
   const on = () => frames-- > 0 ? requestAnimationFrame(on) : done();
   on();
@@ -34,16 +53,35 @@ FRAMES = """(frames) => new Promise((done) => {
 
 def open_match(page: Any, address: str, match: str, more: str = "", quality: str = "low") -> None:
     """Open a match and wait for its first complete picture; tier "" is automatic."""
+    _go_to(page, address, match, more, quality)
+    _wait_open(page, LOADED)
+
+
+def _go_to(page: Any, address: str, match: str, more: str, quality: str) -> None:
     tier = f"&quality={quality}" if quality else ""
     page.goto(f"{address}/?check=1{tier}#match={match}{more}")
-    page.wait_for_function(LOADED)
+
+
+def _wait_open(page: Any, expression: str) -> None:
+    """Wait until an expression holds; ``AssertionError`` at once where the page reports a problem."""
+    page.wait_for_function(f"() => echelon.state.problem !== '' || ({expression})()")
+    assert state(page, "problem") == ""
 
 
 def open_paused(page: Any, address: str, match: str, tick: float, more: str = "", quality: str = "low") -> None:
     """Open a match paused at a tick and wait for the complete picture."""
-    open_match(page, address, match, more, quality)
-    pause(page)
+    _go_to(page, address, match, more, quality)
+    _wait_open(page, PAUSED)
     seek(page, tick)
+
+
+def report(page: Any) -> str:
+    """Return what a page shows and waits for, for the message of a test that has failed."""
+    try:  # a wait ends in any case; an evaluation would last as long as the page does not respond
+        found = page.wait_for_function(REPORT, timeout=REPORT_MS, polling=200).json_value()
+    except Exception as error:
+        return f"the page does not respond: {str(error).splitlines()[0]}"
+    return ", ".join(f"{name} {value!r}" for name, value in found.items())
 
 
 def state(page: Any, expression: str) -> Any:
@@ -81,6 +119,18 @@ def draws_at_rest(page: Any) -> int:
 def pass_frames(page: Any, frames: int = RESTING_FRAMES) -> None:
     """Wait for a number of animation frames."""
     page.evaluate(FRAMES, frames)
+
+
+def count_transfers(page: Any) -> Callable[[], dict[str, int]]:
+    """Return a function that returns the bytes of each response since now by address, headers included."""
+    requests: list[Any] = []
+    page.on("requestfinished", lambda request: requests.append(request))
+
+    def count() -> dict[str, int]:
+        sizes = {request.url: request.sizes() for request in list(requests)}
+        return {url: size["responseBodySize"] + size["responseHeadersSize"] for url, size in sizes.items()}
+
+    return count
 
 
 @contextmanager

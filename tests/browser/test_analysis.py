@@ -91,11 +91,19 @@ def test_mech_charts_cover_match_and_seek_on_click(page, address, insight):
     page.wait_for_function(f"() => Math.abs(echelon.state.tick - {expected}) < 8")
 
 
-def test_ground_overlays_are_drawn_and_removed(page, address, insight):
+LEGEND = "() => ['.layer-title', '.layer-ticks'].map((name) => document.querySelector(name).innerText)"
+
+
+def test_ground_overlays_have_scales_and_teams(page, address, insight):
     open_match(page, address, 60, "&cam=top")
     bare = settled_picture(page)
     seen = {bare}
-    for layer in ("presence", "damage", "ways"):
+    titles = {
+        "presence": "Time spent within 1 voxel",
+        "damage": "Damage taken within 1 voxel",
+        "ways": "Distance to the",
+    }
+    for layer in titles:
         page.keyboard.press("h")
         assert state(page, "layer") == layer
         page.wait_for_function(
@@ -103,9 +111,34 @@ def test_ground_overlays_are_drawn_and_removed(page, address, insight):
             " || echelon.state.match.scan.version >= echelon.state.match.index.chunks.length"
         )
         seen.add(settled_picture(page))
-    assert len(seen) == 4
+        title, scale = page.evaluate(LEGEND)
+        assert title.startswith(titles[layer]) and scale.split()[0] == "0" and float(scale.split()[2]) > 0
+        if layer == "damage":
+            page.locator(".layer-side", has_text="Red").click()
+            seen.add(settled_picture(page))
+    assert len(seen) == 5
     page.keyboard.press("h")
+    page.locator(".layer-legend").wait_for(state="hidden")
     assert settled_picture(page) == bare
+
+
+FORGET = """() => {
+  const { store } = echelon.state.match;
+  for (const number of store.loaded()) store.get(number).insight.sees.fill(0);
+}"""
+
+
+@pytest.mark.long
+def test_first_person_shows_what_the_pilot_perceives(page, address, insight):
+    open_match(page, address, 80, "&mech=2&cam=first")
+    page.locator(".mode", has_text="First person: what B3 perceives").wait_for()
+    whole = settled_picture(page)
+    rows = page.locator(".table tbody")
+    page.keyboard.press("m")
+    page.evaluate(FORGET)
+    page.evaluate("() => echelon.redraw()")
+    assert settled_picture(page) != whole  # its contacts are gone from picture and scope
+    assert "not seen" not in rows.inner_text()  # other panels keep to the chosen fog of war
 
 
 @pytest.mark.parametrize(

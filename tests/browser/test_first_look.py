@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from echelon.replay.schema import EventKind
 from echelon.server.catalogue import match_id
-from tests.browser.conftest import RUN, TIMEOUT_MS
-from tests.browser.player import open_match, open_paused, pass_frames, press_and_wait, settled_picture, state
+from tests.browser.conftest import RUN, TIMEOUT_MS, served_match
+from tests.browser.player import open_match, open_paused, pass_frames, press_and_wait, seek, settled_picture, state
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
+SPREAD = Path(__file__).parents[2] / "docs" / "replays" / "champion-beats-expert-by-elimination.ecr"
+"""A match whose teams start far apart, on a map of 100 voxels."""
+LEAST_TEXT_PX = 11
+AFTER_OPENING = 100
+"""A tick after the opening shot, which has the normal speed."""
 SENTENCE = re.compile(r"(Red|Blue) wins by .+ at 0:\d\d|Draw .*at 0:\d\d")
 COVERED = """() => {
   const box = (name) => document.querySelector(name).getBoundingClientRect();
@@ -22,6 +30,23 @@ COVERED = """() => {
     innerWidth - right - box(".roster.red").left, innerHeight - bottom - box(".timeline").top,
   ];
 }"""
+LABELS = """() => new Promise((done) => requestAnimationFrame(() => {
+  const brush = document.querySelector("canvas.picture-overlay").getContext("2d");
+  const { roundRect, fillText } = brush, boxes = [], words = [];
+  brush.roundRect = function (x, y, width, height, ...more) {
+    boxes.push([x, y, x + width, y + height]);
+    return roundRect.call(this, x, y, width, height, ...more);
+  };
+  brush.fillText = function (text, ...more) {
+    words.push([text, Number(/([\\d.]+)px/.exec(this.font)[1])]);
+    return fillText.call(this, text, ...more);
+  };
+  echelon.redraw();
+  delete brush.roundRect;
+  delete brush.fillText;
+  done([boxes, words]);
+}))"""
+"""Boxes of the frames of labels, and their texts with the height of the font."""
 LOST_ROWS = "() => [...document.querySelectorAll('.roster-list')].map((e) => e.scrollHeight - e.clientHeight)"
 
 
@@ -46,6 +71,21 @@ def test_roster_keeps_its_rows_when_a_mech_is_selected(page, address):
     assert max(page.evaluate(LOST_ROWS)) <= 1
 
 
+@pytest.mark.long
+def test_director_is_slow_at_kills_fast_without_fights_and_can_be_left(page, address):
+    open_paused(page, address, MATCH, 40, quality="lowest")
+    kill = page.evaluate(f"() => echelon.state.match.markers.find(({{ kind }}) => kind === {EventKind.KILL:d}).tick")
+    seek(page, kill - 5)
+    page.locator("option", has_text="Auto 0.5×").wait_for(state="attached")
+    page.evaluate("() => { for (const side of echelon.state.match.index.series.damage) side.fill(0); }")
+    page.evaluate("() => { echelon.state.match.markers = []; }")
+    seek(page, AFTER_OPENING)
+    page.locator("option", has_text="Auto 2×").wait_for(state="attached")
+    page.keyboard.press("e")
+    assert state(page, "camera.mode") == "free" and page.evaluate("() => echelon.control.pace(echelon.state)") == 1
+
+
+@pytest.mark.long
 def test_result_is_a_sentence(page, address):
     open_paused(page, address, MATCH, 40)
     press_and_wait(page, "End")
@@ -54,6 +94,7 @@ def test_result_is_a_sentence(page, address):
     assert page.locator(".banner span").inner_text().startswith("zone ")
 
 
+@pytest.mark.long
 def test_overlay_has_the_display_resolution_in_every_tier(page, address):
     open_match(page, address, MATCH, quality="lowest")
     size = page.evaluate("() => { const c = document.querySelector('.picture-overlay'); return [c.width, c.height]; }")
@@ -64,9 +105,10 @@ def test_overlay_has_the_display_resolution_in_every_tier(page, address):
     assert settled_picture(page) != with_plates
 
 
+@pytest.mark.long
 def test_tooltips_are_visible_on_hover_and_keyboard_focus(page, address):
     open_paused(page, address, MATCH, 40)
-    page.locator(".tools .button").last.hover()
+    page.get_by_role("button", name="Shortcuts (?)").hover()
     page.locator(".tooltip", has_text="Shortcuts (?)").wait_for(state="visible")
     page.mouse.move(480, 300)
     page.locator(".tooltip").wait_for(state="hidden")
@@ -85,10 +127,38 @@ def first_visit(browser: Any) -> Iterator[Any]:
     context.close()
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("size", [(1280, 720), (844, 390), (390, 844)], ids=["desktop", "landscape", "portrait"])
+def test_opening_names_every_mech_in_the_free_part_of_the_picture(first_visit, address, home, size):
+    width, height = size
+    first_visit.set_viewport_size({"width": width, "height": height})
+    with served_match(home, SPREAD):
+        open_paused(first_visit, address, match_id(RUN, SPREAD.name), 60, quality="lowest")
+    assert first_visit.locator(".welcome").is_visible()
+    first_visit.evaluate("() => echelon.settled()")
+    boxes, words = first_visit.evaluate(LABELS)
+    names = {mech["name"] for mech in state(first_visit, "match.header.roster")}
+    assert names <= {text for text, _ in words}
+    assert min(pixels for _, pixels in words) >= LEAST_TEXT_PX
+    edges = state(first_visit, "insets")
+    for left, top, right, bottom in boxes:
+        assert left >= edges["left"] and right <= width - edges["right"]
+        assert top >= edges["top"] and bottom <= height - edges["bottom"]
+    for a, b in combinations(boxes, 2):
+        assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], "labels overlap"
+
+
+@pytest.mark.long
 def test_card_of_first_visit_is_closed_for_good(first_visit, address):
     open_paused(first_visit, address, MATCH, 40)
     card = first_visit.locator(".welcome")
     assert "First to 7 zone points" in card.inner_text()
+    first_visit.get_by_text("Watch the decisive moment").click()
+    first_visit.wait_for_function("""() => {
+      const { match, tick, playing } = echelon.state;
+      const top = match.moments.find(({ rank }) => rank === 1);
+      return playing && Math.abs(tick - top.tick) < 4 * match.header.tick_hz;
+    }""")
     first_visit.get_by_text("Got it").click()
     card.wait_for(state="hidden")
     first_visit.reload()

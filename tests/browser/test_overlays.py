@@ -140,6 +140,22 @@ def test_failed_chunk_does_not_block_next_moment(page, address, reach):
     assert state(page, f"match.store.get({before}) === undefined")
 
 
-def test_scrub_bar_labels_its_curves(page, address, reach):
+LANE_BOXES = """() => {
+  const box = (name) => document.querySelector(name).getBoundingClientRect().toJSON();
+  return [".lane-names", ".scrub", ".backdrop-key", ".win-name", ".win-track", ".win-now"].map(box);
+}"""
+
+
+def test_player_lanes_are_free_of_text_and_of_their_tips(page, address, reach):
     open_match(page, address, 60)
-    assert page.locator(".backdrop-key span").all_inner_texts() == ["score", "alive"]
+    assert page.locator(".backdrop-key span").all_inner_texts() == ["score"]
+    assert page.locator(".lane-names span").all_inner_texts() == ["blue kills", "red kills", "falls", "overheats"]
+    names, scrub, key, win_name, win, win_now = page.evaluate(LANE_BOXES)
+    for left, lane, right in ((names, scrub, key), (win_name, win, win_now)):
+        assert left["right"] <= lane["left"] and lane["right"] <= right["left"]
+    assert scrub["left"] == win["left"] and scrub["width"] == win["width"]  # one axis of time
+    for lane, tip in ((".scrub", ".timeline > .tip"), (".win-track", ".win-tip")):
+        page.locator(lane).hover()
+        page.locator(f"{tip}.shown").wait_for()
+        shown, player = (page.locator(name).bounding_box() for name in (tip, ".timeline"))
+        assert shown["y"] + shown["height"] <= player["y"]  # on no button

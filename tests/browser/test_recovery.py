@@ -169,8 +169,7 @@ def test_exported_page_has_moment_links_and_dropped_file_has_none(page, tmp_path
 
 @pytest.mark.parametrize("key", ["n", "p"])
 def test_jumped_to_event_is_announced_while_paused(page, address, key):
-    open_low(page, address)
-    pause(page)
+    open_low(page, address, "&t=0")
     spoken = page.locator("[aria-live]")
     seek(page, 0 if key == "n" else 1e9)
     assert spoken.inner_text() == ""
@@ -181,13 +180,13 @@ def test_jumped_to_event_is_announced_while_paused(page, address, key):
 def test_arrow_keys_step_frames_after_scrub_bar_click(page, address):
     open_low(page, address)
     pause(page)
-    page.locator("input.slider").click(position={"x": 200, "y": 8})
+    page.locator(".match-page input.slider").click(position={"x": 200, "y": 8})
     assert state(page, "tick") > 0
     seek(page, 42)
     pass_frames(page, 2)
     press_and_wait(page, "ArrowRight")
     assert state(page, "tick") == 45
-    page.locator("input.slider").focus()
+    page.locator(".match-page input.slider").focus()
     press_and_wait(page, "ArrowRight")
     assert state(page, "tick") == 46
 

@@ -103,9 +103,7 @@ def test_seek_is_exact_and_repeatable(page, address):
 def test_nothing_is_drawn_while_chunk_is_loading(page, address):
     held = []  # requests of all chunks but the first, continued below
     page.route(LATER_CHUNKS, lambda route: route.continue_() if held is None else held.append(route))
-    open_match(page, address)
-    pause(page)
-    page.keyboard.press("Home")
+    player.open_paused(page, address, MATCH, 0)
     before, drawn = settled_picture(page), draws_at_rest(page)
     page.keyboard.press("8")
     player.pass_frames(page)

@@ -1,4 +1,4 @@
-"""``echelon ablate`` around a trainer that needs no torch."""
+"""``echelon ablate``: a sweep of listed variants, here with runs that need no torch."""
 
 from __future__ import annotations
 
@@ -16,25 +16,34 @@ from echelon.jobs.status import job_status
 from echelon.runs import list_runs
 from echelon.sim.backend import default_threads
 from echelon_cli.commands import ablate
-from echelon_cli.commands.ablate import WHOLE, threads_each, train_all, variants
-from tests.jobs.conftest import FAKE, LIMIT_S, until
-from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture ends what a test has started
+from echelon_cli.commands.ablate import WHOLE, train_all, variants
+from echelon_cli.sweep_job import threads_each
+from tests.jobs.conftest import LIMIT_S, until
+from tests.jobs.sweep_stand_ins import FAKE_SWEEP, end_all
 
 
 @pytest.fixture(autouse=True)
-def fake(monkeypatch, repository, start_fake, tmp_path):  # noqa: F811
+def fake(monkeypatch, repository, tmp_path):
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path))
-    monkeypatch.setitem(KINDS, "train", FAKE)
+    monkeypatch.setitem(KINDS, "sweep", FAKE_SWEEP)
     monkeypatch.setenv("PYTHONPATH", str(repository))
+    yield
+    end_all()
+
+
+def trained():
+    """The training runs, in the order of their trials."""
+    found = [paths for paths in list_runs() if job_status(paths).kind == "train"]
+    return sorted(found, key=lambda paths: read_spec(paths).created)
 
 
 def living(count: int):
-    """Wait until so many runs live and return them, oldest first."""
+    """Wait until a number of training runs is running and return them, oldest first."""
     deadline = time.monotonic() + LIMIT_S
-    while len(found := [paths for paths in list_runs() if job_status(paths).state == "running"]) < count:
-        assert time.monotonic() < deadline, f"{len(found)} of {count} runs live"
+    while len(found := [paths for paths in trained() if job_status(paths).state == "running"]) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} are running"
         time.sleep(0.02)
-    return sorted(found, key=lambda paths: paths.id)
+    return found
 
 
 @pytest.fixture
@@ -46,7 +55,7 @@ def test_ablate_runs_in_parallel_with_shared_cores(plan):
     with ThreadPoolExecutor(1) as pool:
         result = pool.submit(lambda: list(train_all(plan, 1, 2, as_json=True)))
         first = living(2)
-        assert len(list_runs()) == 2, "the third waits"
+        assert len(trained()) == 2, "the third waits"
         share = max(1, default_threads() // 2)
         assert {read_spec(paths).config["threads"] for paths in first} == {share}
         for paths in first:
@@ -58,6 +67,7 @@ def test_ablate_runs_in_parallel_with_shared_cores(plan):
     assert {row["state"] for row in rows} == {"stopped"} and rows[2]["id"] == third.id
 
 
+@pytest.mark.long
 def test_ablate_interrupt_stops_running_and_starts_no_more(plan):
     results = train_all(plan, 2, 1, as_json=True)
     with ThreadPoolExecutor(1) as pool:
@@ -68,7 +78,8 @@ def test_ablate_interrupt_stops_running_and_starts_no_more(plan):
     (second,) = [paths for paths in living(1) if paths.id != first.id]
     results.close()
     until(second, "stopped")
-    assert len(list_runs()) == 2
+    until(next(paths for paths in list_runs() if paths not in trained()), "stopped")
+    assert len(trained()) == 2, "and the sweep that they belong to can be resumed"
 
 
 def test_ablate_interrupt_with_json_prints_only_json(echelon, monkeypatch):

@@ -32,7 +32,7 @@ def _children_find_the_tests(repository, monkeypatch):
 
 
 def test_arena_run_plays_rounds_and_shows_ratings(capsys):
-    assert run(["arena", "run", *SHORT, "--record", "0.1"]) == 0
+    assert run(["arena", "run", *SHORT, "--record-share", "0.1"]) == 0
     text = capsys.readouterr().out
     assert "round 1 of 1 rated" in text and "recorded replays/" in text and "medium" in text
     table = reported(capsys, "standings")
@@ -63,9 +63,9 @@ def test_arena_run_plays_rounds_and_shows_ratings(capsys):
 
 def test_league_match_opens_in_viewer(capsys):
     from echelon.server.catalogue import ReplayCatalogue
-    from echelon_cli.commands.serve import find_match
+    from echelon_cli.matches import find_match
 
-    assert run(["arena", "run", *SHORT, "--record", "1", "--only", "hard", "--seed", "5"]) == 0
+    assert run(["arena", "run", *SHORT, "--record-share", "1", "--only", "hard", "--seed", "5"]) == 0
     capsys.readouterr()
     listed = reported(capsys, "matches", "--recorded")
     assert len(listed) == 8 and all("hard" in (row["blue"] + row["red"]) for row in listed)

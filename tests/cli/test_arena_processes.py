@@ -48,7 +48,7 @@ def test_two_processes_play_the_matches_of_one(capsys, tmp_path, monkeypatch):
     for processes in (1, 2):
         monkeypatch.setenv("ECHELON_HOME", str(tmp_path / f"home{processes}"))
         assert run(["arena", "add", str(tmp_path / "one"), "--label", "one"]) == 0
-        words = ["--record", "0.2", "--upsets", "2", "--nproc", str(processes)]
+        words = ["--record-share", "0.2", "--upsets", "2", "--nproc", str(processes)]
         assert run(["arena", "run", "--seeds", "1", "--seed", "5", *words, "--json"]) == 0
         found.append(table())
         paths = find_run("latest")
@@ -158,7 +158,7 @@ def test_late_process_still_gets_its_matches(tmp_path, monkeypatch):
                 league.add_scripted(level)
         store.init_setting(ENV_SETTING, asdict(SMALL))
 
-    def pretend(session, expected, record, take):
+    def pretend(session, expected, record, take, *, repeated=False):
         for fixture in expected:
             session.store.record(session.period, fixture.number, MatchRecord(winner="draw", reason="time_up"))
             played[session.process_group.rank].append(fixture.number)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-import os
+import re
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
+import typer
 
 from echelon import __version__
 from echelon.config import RunConfig
+from echelon.files import atomic_write
 from echelon.jobs.process import identify, is_alive
+from echelon.runs import runs_home
+from echelon.telemetry.events import EventRound
+from echelon.telemetry.log import EventLog
 from echelon_cli import output
-from echelon_cli.commands import doctor
+from echelon_cli.commands import doctor, logs
 from echelon_cli.commands.train import ALIASES
+from echelon_cli.main import HELP_ALL, app
 from echelon_cli.tui import actions
 from tests.cli.conftest import parsed
 
@@ -27,22 +33,23 @@ def test_version_option_prints_version(echelon):
 
 
 def test_jobs_without_runs_suggests_train(echelon):
-    code, out, _ = echelon("jobs")
+    runs_home().mkdir(parents=True, exist_ok=True)
+    code, out, _ = echelon("runs", "jobs")
     assert code == 0 and "echelon train" in out
-    assert parsed(echelon("jobs", "--json")[1]) == []
+    assert parsed(echelon("runs", "jobs", "--json")[1]) == []
 
 
 def test_jobs_lists_state_and_steps(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
-    assert "completed" in echelon("jobs")[1]
-    (row,) = parsed(echelon("jobs", "--json")[1])
+    assert "completed" in echelon("runs", "jobs")[1]
+    (row,) = parsed(echelon("runs", "jobs", "--json")[1])
     assert (row["state"], row["update"], row["global_step"]) == ("completed", 4, 400)
 
 
 def test_damaged_run_does_not_hide_others(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
     ended_run("20260102-000000-quickstart-wild-owl").spec.write_text("{")
-    code, out, err = echelon("jobs")
+    code, out, err = echelon("runs", "jobs")
     assert code == 0 and "calm-fox" in out and "wild-owl" in out and not err
     assert " -  it has no readable spec.json" in out
 
@@ -68,40 +75,16 @@ def test_commands_use_the_same_json_keys_for_runs(echelon, ended_run, tmp_path):
             ("runs", "list"),
             ("runs", "show", "fox"),
             ("dash", "fox"),
-            ("jobs",),
-            ("wait", "fox"),
-            ("stop", "fox"),
-            ("export", "fox", "--csv", str(tmp_path / "fox.csv")),
+            ("runs", "jobs"),
+            ("runs", "wait", "fox"),
+            ("runs", "stop", "fox"),
+            ("runs", "export", "fox", "--csv", str(tmp_path / "fox.csv")),
         )
     }
     rows = {words: row[0] if isinstance(row, list) else row for words, row in printed.items()}
     assert [words for words, row in rows.items() if not who.items() <= row.items()] == []
-    assert {row["global_step"] for words, row in rows.items() if words[0] != "export"} == {400}
-    assert {row["last_win_rate"] for words, row in rows.items() if words[0] in ("runs", "dash")} == {0.6}
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("stop calm", {"calm-fox"}),
-        ("stop 2026", {"20260101-000000-quickstart-calm-fox"}),
-        ("config show --run ca", {"calm-fox"}),
-        ("config diff quick", {"quickstart"}),
-        ("config diff quickstart calm", {"calm-fox"}),
-    ],
-)
-def test_completion_offers_full_and_short_run_ids(repository, ended_run, typed, offered):
-    ended_run("20260101-000000-quickstart-calm-fox")
-    words = f"echelon {typed}"
-    asked = {"_ECHELON_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    done = subprocess.run(
-        [sys.executable, "-m", "echelon_cli.main"],
-        cwd=repository,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **asked},
-    )
-    assert set(done.stdout.split()) == offered, done.stderr
+    assert {row["global_step"] for words, row in rows.items() if words[1] != "export"} == {400}
+    assert {row["last_win_rate"] for words, row in rows.items() if words[1] in ("list", "show", "fox")} == {0.6}
 
 
 def test_start_from_accepts_init_from(echelon, tmp_path):
@@ -112,15 +95,15 @@ def test_start_from_accepts_init_from(echelon, tmp_path):
 
 def test_logs_prints_last_lines(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
-    out = echelon("logs", "fox", "-n", "1")[1]
+    out = echelon("runs", "logs", "fox", "-n", "1")[1]
     assert "second line" in out and "first line" not in out
-    assert parsed(echelon("logs", "fox", "--json")[1]) == {"trainer.log": ["first line", "second line"]}
+    assert parsed(echelon("runs", "logs", "fox", "--json")[1]) == {"trainer.log": ["first line", "second line"]}
 
 
 def test_logs_follow_summarises_ended_run(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
-    code, out, _ = echelon("logs", "-f", "fox")
-    assert code == 0 and "60% wins" in out and "completed" in out
+    code, out, _ = echelon("runs", "logs", "-f", "fox")
+    assert code == 0 and "60% against baseline at update 4" in out and "completed" in out
 
 
 @pytest.mark.parametrize(
@@ -139,7 +122,7 @@ def test_next_steps_depend_on_job_kind_and_state(echelon, ended_run, kind, code,
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     paths.spec.write_text(json.dumps({**json.loads(paths.spec.read_text()), "kind": kind}))
     paths.exit.write_text(json.dumps({"code": code, "signal": None, "message": ""}))
-    out = echelon("logs", "-f", "fox")[1]
+    out = echelon("runs", "logs", "-f", "fox")[1]
     assert words in out and ("echelon train" in out) == (kind == "train")
 
 
@@ -151,11 +134,11 @@ def test_dashboard_does_not_resume_runs_that_are_no_jobs(ended_run):
 
 def test_wait_returns_exit_code_of_ended_run(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
-    assert echelon("wait", "fox")[0] == 0
+    assert echelon("runs", "wait", "fox")[0] == 0
     paths.exit.write_text('{"code": null, "signal": "SIGKILL", "message": "killed"}')
-    assert echelon("wait", "fox")[0] == 5
+    assert echelon("runs", "wait", "fox")[0] == 5
     paths.exit.write_text('{"code": 4, "signal": null, "message": ""}')
-    assert echelon("wait", "fox")[0] == 4
+    assert echelon("runs", "wait", "fox")[0] == 4
 
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
@@ -174,13 +157,13 @@ def test_stop_waits_for_orphaned_trainer(echelon, ended_run):
         assert trainer is not None
         gone = replace(trainer, pid=2**22)
         paths.processes.write_text(json.dumps({"supervisor": gone.to_dict(), "trainer": trainer.to_dict()}))
-        code, out, _ = echelon("stop", "fox", "--timeout", "0.1")
+        code, out, _ = echelon("runs", "stop", "fox", "--timeout", "0.1")
         assert code == 1 and "its orphaned trainer is still ending" in out and is_alive(trainer)
-        assert "its trainer is still ending" in echelon("rm", "fox", "--yes")[2]
-        code, out, _ = echelon("stop", "fox", "--now", "--json")
+        assert "its trainer is still ending" in echelon("runs", "rm", "fox", "--yes")[2]
+        code, out, _ = echelon("runs", "stop", "fox", "--now", "--json")
         (row,) = parsed(out)
         assert code == 0 and row["orphan"] and row["was"] == "crashed" and not is_alive(trainer)
-    assert "was not running" in echelon("stop", "fox")[1]
+    assert "was not running" in echelon("runs", "stop", "fox")[1]
 
 
 def test_stop_names_a_foreign_process_and_leaves_it_alone(echelon, ended_run):
@@ -203,10 +186,10 @@ def test_stop_names_a_foreign_process_and_leaves_it_alone(echelon, ended_run):
             f"proc.json of run {paths.id!r} names process {foreign.pid} as its trainer, expected a process of yours "
             "that works on this run; it is not signalled"
         )
-        code, out, _ = echelon("stop", "fox", "--now")
+        code, out, _ = echelon("runs", "stop", "fox", "--now")
         assert code == 0 and " ".join(out.split()) == f"{paths.id} was not running (crashed) {notice}"
-        assert parsed(echelon("stop", "fox", "--now", "--json")[1])[0]["foreign"] == notice
-        assert echelon("rm", "fox", "--yes")[0] == 0
+        assert parsed(echelon("runs", "stop", "fox", "--now", "--json")[1])[0]["foreign"] == notice
+        assert echelon("runs", "rm", "fox", "--yes")[0] == 0
         assert foreign.poll() is None
         foreign.communicate(b"")
         assert foreign.returncode == 0
@@ -214,9 +197,9 @@ def test_stop_names_a_foreign_process_and_leaves_it_alone(echelon, ended_run):
 
 def test_rm_asks_for_confirmation_without_yes(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
-    assert echelon("rm", "fox", "--json")[0] == 2
+    assert echelon("runs", "rm", "fox", "--json")[0] == 2
     assert paths.root.exists()
-    assert parsed(echelon("rm", "fox", "--yes", "--json")[1]) == [paths.id]
+    assert parsed(echelon("runs", "rm", "fox", "--yes", "--json")[1]) == [paths.id]
     assert not paths.root.exists()
 
 
@@ -224,7 +207,7 @@ def test_rm_deletes_runs_of_two_homes_with_one_id(echelon, ended_run, tmp_path):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     copy = tmp_path / "copies" / paths.id
     shutil.copytree(paths.root, copy)
-    assert parsed(echelon("rm", str(copy), "fox", "--yes", "--json")[1]) == [paths.id, paths.id]
+    assert parsed(echelon("runs", "rm", str(copy), "fox", "--yes", "--json")[1]) == [paths.id, paths.id]
     assert not paths.root.exists() and not copy.exists()
 
 
@@ -257,6 +240,14 @@ def test_doctor_passes_on_this_machine(echelon):
     findings = parsed(echelon("doctor", "--json")[1])
     assert {row["name"] for row in findings} == {check().name for check in doctor.CHECKS}
     assert not [row for row in findings if row["verdict"] == "fault"]
+
+
+def test_doctor_measures_speed_on_request(echelon, monkeypatch):
+    monkeypatch.setattr("echelon.bench.scenes.ladder", lambda device: [(16, 12340.0), (64, 56780.0)])
+    rows = parsed(echelon("doctor", "--speed", "--json")[1])
+    found = {row["name"]: row["found"] for row in rows if row["name"].startswith("speed")}
+    assert list(found) == ["speed, 16 environments", "speed, 64 environments"]
+    assert found["speed, 16 environments"].startswith("12.3k agent-steps/s, 5v5 on c")
 
 
 def test_doctor_gives_advice_for_every_fault(echelon, tmp_path, monkeypatch):
@@ -312,3 +303,136 @@ def test_duration_shows_two_units(seconds, text):
 @pytest.mark.parametrize("value", [-1e-9, 3.14159, -123.456, 98765.4, 1e12, 0.0, math.inf])
 def test_figure_is_at_most_seven_characters(value):
     assert len(output.figure(value)) <= 8
+
+
+def test_logs_read_the_end_of_a_log_only(echelon, ended_run, monkeypatch, tmp_path):
+    log = tmp_path / "trainer.log"
+    log.write_bytes(b"".join(b"line %d\n" % n for n in range(200_000)))
+    assert logs.tail(log, 3) == ["line 199997", "line 199998", "line 199999"]
+    monkeypatch.setattr(logs, "MAX_TAIL_BYTES", 30)
+    assert logs.tail(log, 1_000_000) == ["line 199998", "line 199999"], "bounded by bytes"
+    run = ended_run("20260101-000000-quickstart-calm-fox")
+    log.rename(run.log_trainer)
+    code, out, _ = echelon("runs", "logs", run.id, "-n", "5")
+    assert code == 0 and "of the last 0 MiB:" in out and "line 199998" in out and "line 199997" not in out
+    short = tmp_path / "short.log"
+    short.write_text("a\nb\nc")
+    assert logs.tail(short, 2) == ["b", "c"] and logs.tail(short, 0) == []
+    short.write_text("x" * 40)
+    assert logs.tail(short, 2) == ["x" * 30], "a line without an end"
+
+
+def test_runs_list_sorts_by_fields_of_the_query(echelon, ended_run):
+    for name, wins in (("low", 0.2), ("high", 0.9), ("mid", 0.5)):
+        ended_run(f"20260101-000000-quickstart-idle-{name}", wins=wins)
+    found = parsed(echelon("runs", "list", "--sort", "eval", "--json")[1])
+    assert [row["last_win_rate"] for row in found] == [0.9, 0.5, 0.2]
+    assert [row["id"][-3:] for row in parsed(echelon("runs", "list", "--sort", "run", "--json")[1])] == [
+        "igh",
+        "low",
+        "mid",
+    ]
+    code, _, err = echelon("runs", "list", "--sort", "laddr")
+    assert code == 2 and "try ladder" in err
+
+
+def test_runs_show_names_evaluation_opponent_and_source(echelon, ended_run):
+    paths = ended_run("20260101-000000-quickstart-idle-otter")
+    state = {"commit": "c0ffee" * 7, "dirty": True, "diff_bytes": 12}
+    machine = {"processor": "Z80", "cores": 1, "driver": "570.1", "gpus": ["H100"]}
+    write = {"python": "3.12", "git": state, "packages": {"torch": "2.13"}, "devices": machine}
+    atomic_write(paths.environment, json.dumps(write))
+    _, out, _ = echelon("runs", "show", "otter")
+    assert all(text in out for text in ("evaluation, 95 % interval", "baseline", "in training against"))
+    assert "c0ffeec0ffee with uncommitted changes (12 B in source.diff)" in out
+    assert "torch 2.13" in out and "Z80, 1 cores; H100, driver 570.1" in out
+    other = ended_run("20260101-000000-quickstart-idle-heron")
+    atomic_write(other.environment, json.dumps({**write, "packages": {"torch": "2.14"}}))
+    found = parsed(echelon("config", "diff", "otter", "heron", "--json")[1])
+    assert found == {"environment.packages.torch": ["2.13", "2.14"]}
+
+
+def test_config_show_of_a_run_refuses_another_layer(echelon, ended_run):
+    ended_run("20260101-000000-quickstart-idle-otter")
+    code, _, err = echelon("config", "show", "--run", "otter", "--preset", "standard")
+    assert code == 2 and "--run" in err and "--preset" in err
+
+
+def test_error_of_linked_values_names_the_given_one(echelon):
+    for given in ("ppo.gamma", "env.gamma"):
+        code, _, err = echelon("config", "show", "--set", f"{given}=1.5")
+        assert code == 2 and f"error: {given} is 1.5" in err and "more" not in err
+
+
+def test_wrong_home_is_an_error_and_no_empty_list(echelon, monkeypatch, tmp_path):
+    monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "rnus"))
+    for words in (("runs", "jobs"), ("runs", "list"), ("dash", "--once")):
+        code, _, err = echelon(*words)
+        assert code == 3 and "rnus" in err and "ECHELON_HOME" in err
+
+
+def test_run_with_a_damaged_spec_has_no_age(echelon, ended_run):
+    ended_run("20260101-000000-quickstart-idle-otter").spec.write_text("{")
+    (row,) = (line for line in echelon("runs", "list")[1].splitlines() if "otter" in line)
+    assert row.split()[-1] == "-"
+
+
+def test_export_of_a_run_without_measurements_fails(echelon, ended_run, tmp_path):
+    ended_run("20260101-000000-quickstart-idle-otter").metrics.write_text("")
+    code, _, err = echelon("runs", "export", "otter", "--csv", str(tmp_path / "a.csv"))
+    assert code == 1 and "no measurements" in err and not (tmp_path / "a.csv").exists()
+
+
+def test_device_that_does_not_exist_leaves_no_run(echelon, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    code, _, err = echelon("train", "--device", "cuda", "--detach")
+    assert code == 1 and "device is 'cuda'" in err and "hides every GPU" in err
+    assert echelon("runs", "list", "--json")[1].strip() == "[]"
+
+
+def test_rated_arena_job_is_complete(echelon, ended_run):
+    paths = ended_run("20260101-000000-arena-idle-otter")
+    with EventLog(paths.metrics) as log:
+        log.append(EventRound(round=2, rounds=2, state="rated", matches=8, played=8))
+    assert parsed(echelon("runs", "show", "otter", "--json")[1])["progress"] == 1.0
+
+
+def test_switch_with_a_value_gives_a_notice(echelon):
+    for words, notice in ((("--amp", "true"), True), (("--amp",), False), (("--amp", "true", "--json"), False)):
+        code, _, err = echelon("train", *words, "--preset", "nope")
+        assert code == 2 and "preset 'nope'" in err and ("notice:" in err) is notice
+
+
+def test_help_all_gives_type_and_default_of_every_option(echelon):
+    short = echelon("train", "--help")[1]
+    assert "--minutes" in short and "--clip-coef" not in short and len(short.splitlines()) < 45
+    code, out, _ = echelon("train", "--help-all")
+    text = " ".join(out.split())
+    assert code == 0 and all(f"--{flag}" in out for flag in ALIASES)
+    assert "<float>" in out and "[--set ppo.clip_coef; default:" in text
+
+
+def test_every_option_of_the_readme_exists(repository):
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    commands = click_commands(typer.main.get_command(app))
+    for row in re.findall(r"^\| (`echelon .*?) \|$", text, re.MULTILINE):
+        named = [words for span in re.findall(r"`echelon ([^`]+)`", row) for words in [span.split()]]
+        first = next(name for n in (2, 1) if (name := " ".join(named[0][:n])) in commands)
+        own = {
+            option for name in {first, *(" ".join(w[:2]) for w in named)} & set(commands) for option in commands[name]
+        }
+        flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", row))
+        assert flags <= own | commands["train"] | commands["runs list"] | {HELP_ALL}, f"{first}: {flags - own}"
+
+
+def click_commands(group, prefix: str = "") -> dict[str, set[str]]:
+    """Return the options of every leaf command by name."""
+    found: dict[str, set[str]] = {}
+    for name, command in getattr(group, "commands", {}).items():
+        if hasattr(command, "commands"):
+            found |= click_commands(command, f"{prefix}{name} ")
+        else:
+            found[f"{prefix}{name}"] = {
+                text for option in command.params for text in (*option.opts, *option.secondary_opts)
+            }
+    return found

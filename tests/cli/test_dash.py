@@ -14,7 +14,7 @@ from echelon.runs import list_runs, runs_home
 from echelon.telemetry.events import EventStart
 from echelon.telemetry.log import read_events
 from echelon_cli import output
-from echelon_cli.commands.runs import complete_charts
+from echelon_cli.options import CHOICES
 from echelon_cli.tui.panels import COMPARED, PANELS
 from tests.cli.conftest import parsed
 from tests.jobs.conftest import FAKE, until
@@ -25,7 +25,7 @@ from tests.tui.support.canned import make_run
 def test_dash_without_terminal_suggests_alternatives(echelon):
     code, out, err = echelon("dash")
     assert code == output.FAILED and out == ""
-    assert "needs a terminal" in err and "echelon logs -f" in err
+    assert "needs a terminal" in err and "echelon runs logs -f" in err
 
 
 def test_dash_json_lists_runs(echelon, ended_run):
@@ -54,7 +54,7 @@ def test_train_on_terminal_opens_dashboard_and_prints_return_commands(echelon, a
     (paths,) = list_runs()
     assert code == output.DONE and at_a_terminal == [(paths.root.parent, paths.root)]
     assert "continues in the background" in out
-    for command in ("dash", "logs -f", "watch", "stop"):
+    for command in ("dash", "runs logs -f", "watch", "runs stop"):
         assert f"echelon {command} {paths.id}" in out
     assert job_status(paths).is_alive
     launch.stop(paths)
@@ -89,6 +89,7 @@ def test_default_preset_depends_on_device(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.toml").write_text('preset = "standard"\n')
     monkeypatch.setattr("echelon.jobs.usage.has_gpu", lambda: gpu)
+    monkeypatch.setattr(launch, "cuda_fault", lambda device: "")
     code, out, _ = echelon("train", "--detach", *words)
     (paths,) = list_runs()
     assert code == output.DONE and expected_text in out and read_spec(paths).config["preset"] == preset
@@ -151,6 +152,7 @@ def test_dash_once_prints_all_runs_or_one(echelon):
 
 
 def test_dash_once_without_runs_suggests_train(echelon):
+    runs_home().mkdir(parents=True, exist_ok=True)
     code, out, _ = echelon("dash", "--once")
     assert code == 0 and "echelon train" in out
 
@@ -166,4 +168,4 @@ def test_runs_compare_draws_overlaid_chart(echelon):
 
 
 def test_compare_charts_exist_in_dashboard():
-    assert complete_charts("") == list(COMPARED) and complete_charts("gr") == ["gradient"]
+    assert CHOICES["chart"] == tuple(COMPARED)

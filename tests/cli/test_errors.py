@@ -16,19 +16,19 @@ from tests.replay.golden import SMALL
 
 MISTAKES = {
     "unknown command": (("trian",), 2, "trian"),
-    "unknown option": (("jobs", "--al"), 2, "--al"),
+    "unknown option": (("runs", "jobs", "--al"), 2, "--al"),
     "unknown preset": (("train", "--preset", "quickstrt"), 2, "did you mean 'quickstart'"),
     "unknown key": (("train", "--set", "ppo.lrr=1"), 2, "did you mean 'ppo.lr'"),
     "a section": (("config", "show", "--set", "ppo=1"), 2, "section"),
     "no assignment": (("train", "--set", "ppo.lr"), 2, "KEY=VALUE"),
-    "wrong type": (("train", "--num-envs", "many"), 2, "num_envs is 'many'"),
+    "wrong type": (("train", "--envs", "many"), 2, "num_envs is 'many'"),
     "impossible value": (("train", "--lr", "-1"), 2, "ppo.lr is -1"),
     "impossible map": (("train", "--size", "5"), 2, "size_x is 5, expected 20 to 400"),
     "missing file": (("train", "--config", "no.toml"), 2, "'no.toml' does not exist"),
-    "missing run": (("wait", "nobody"), 3, "run 'nobody' does not exist"),
+    "missing run": (("runs", "wait", "nobody"), 3, "run 'nobody' does not exist"),
     "resuming nothing": (("train", "--resume", "nobody"), 3, "nobody"),
     "evaluating nothing": (("eval", "nobody"), 3, "nobody"),
-    "stopping nothing": (("stop", "nobody"), 3, "nobody"),
+    "stopping nothing": (("runs", "stop", "nobody"), 3, "nobody"),
     "starting from nothing": (("train", "--start-from", "nosuch"), 3, "start_from is 'nosuch', expected a checkpoint"),
     "comparing with no preset": (("config", "diff", "quickstrat", "standard"), 3, "did you mean 'quickstart'"),
     "an unknown layout": (
@@ -64,12 +64,29 @@ def test_wrong_usage_returns_usage_code(echelon, ended_run, tmp_path):
     file = shutil.copy(SMALL, paths.replays)
     for words in (
         ("runs", "compare", "fox", "fox", "--chart", "nope"),
-        ("rm", "fox", "--json"),
+        ("runs", "rm", "fox", "--json"),
         ("replay", "export", str(file), "--out", str(tmp_path / "x.txt")),
     ):
         code, _, err = echelon(*words)
         assert code == 2 and err.count("\n") == 1
     assert paths.root.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("runs", "logs", "fox", "-n", "abc"), "--lines is 'abc', expected an integer"),
+        (("eval", "fox", "--weapon-prob=3"), "--weapon-prob is '3', expected at most 1"),
+        (("eval", "fox", "--seeds", "0"), "--seeds is '0', expected at least 1"),
+        (("eval", "fox", "--maps", "foo"), "--maps is 'foo', expected one of any, path"),
+        (("runs", "heat", "fox", "--kind", "x"), "--kind is 'x', expected one of movement, damage, deaths"),
+        (("runs", "export", "fox"), "nothing to export, expected one of --csv, --tensorboard, --wandb"),
+        (("world", "make", "x"), "SEED expects an integer"),
+    ],
+)
+def test_unreadable_command_line_is_worded_without_the_parsers_words(echelon, words, message):
+    code, _, err = echelon(*words)
+    assert (code, err) == (2, f"error: {message}\n")
 
 
 def test_unknown_level_suggests_nearest(echelon):
@@ -91,7 +108,7 @@ def test_unencodable_characters_do_not_end_commands(repository, echelon):
 
 def test_debug_option_shows_traceback(repository):
     done = subprocess.run(
-        [sys.executable, "-m", "echelon_cli.main", "wait", "nobody", "--debug"],
+        [sys.executable, "-m", "echelon_cli.main", "runs", "wait", "nobody", "--debug"],
         cwd=repository,
         capture_output=True,
         text=True,
@@ -104,17 +121,17 @@ def test_internal_error_is_one_line(echelon, monkeypatch):
         raise KeyError("speed")
 
     monkeypatch.setattr("echelon.runs.find_run", broken)
-    code, out, err = echelon("wait", "fox", "--json")
+    code, out, err = echelon("runs", "wait", "fox", "--json")
     assert code == 1 and err == "error: internal error: KeyError: 'speed'; try --debug for a traceback\n"
     assert parsed(out)["code"] == 1
-    code, _, err = echelon("wait", "fox", "--debug")
+    code, _, err = echelon("runs", "wait", "fox", "--debug")
     assert code == 1 and "Traceback" in err and err.endswith("KeyError: 'speed'\n")
 
 
 def test_huge_numbers_are_one_line_errors(echelon):
     many = "9" * 23
     assert echelon("arena", "matches", "-n", many)[0] == 2
-    assert echelon("logs", "fox", "-n", many)[0] == 2
+    assert echelon("runs", "logs", "fox", "-n", many)[0] == 2
 
 
 @pytest.mark.parametrize(("name", "damage"), [("exit.json", '"update"'), ("spec.json", '"created"')])
@@ -124,7 +141,7 @@ def test_corrupt_number_hides_no_run(echelon, ended_run, name, damage, number):
     row = json.loads((paths.root / name).read_text())
     row.pop(damage.strip('"'))
     (paths.root / name).write_text(json.dumps(row)[:-1] + f", {damage}: {number}}}")
-    for words in (("jobs",), ("runs", "list"), ("runs", "show", "fox"), ("wait", "fox")):
+    for words in (("runs", "jobs"), ("runs", "list"), ("runs", "show", "fox"), ("runs", "wait", "fox")):
         code, out, err = echelon(*words)
         assert (code, err) == (0, "") and "completed" in out
 

@@ -55,7 +55,7 @@ def test_eval_opponent_of_another_observation_version_is_deterministic_and_swaps
     words = [(str(two),), ("keen-lynx", "--record")]
     found = [parsed(echelon("eval", str(one), *FEW, "--opponent", *more)[1]) for more in words]
     assert [row.pop("opponent") for row in found] == [str(two), "keen-lynx"]
-    assert [row.pop("job") for row in found] == [paths.id for paths in reversed(list_runs())]
+    assert sorted(row.pop("job") for row in found) == sorted(paths.id for paths in list_runs())
     assert all(row.pop("duration_s") > 0 and row["sampled"].pop("duration_s") > 0 for row in found)
     replays = [row.pop("replays") for row in found]
     assert found[0] == found[1] and found[0]["episodes"] == 2 and [len(remaining) for remaining in replays] == [0, 2]
@@ -160,10 +160,10 @@ def test_eval_of_run_appends_its_results_and_shows_them(echelon, trained):
 
 def test_eval_job_is_listed_shown_and_resumable(echelon, trained):
     job = parsed(echelon("eval", trained.id, *FEW)[1])["job"]
-    assert {row["id"]: row["kind"] for row in parsed(echelon("jobs", "--all", "--json")[1])}[job] == "eval"
+    assert {row["id"]: row["kind"] for row in parsed(echelon("runs", "jobs", "--all", "--json")[1])}[job] == "eval"
     row = next(row for row in parsed(echelon("runs", "list", "--json")[1]) if row["id"] == job)
     assert row["progress"] == 1.0 and row["opponent"] == "heuristic:medium" and row["last_win_rate"] is not None
-    assert "heuristic:medium" in echelon("logs", "-f", job)[1] and "medium" in echelon("runs", "show", job)[1]
+    assert "heuristic:medium" in echelon("runs", "logs", "-f", job)[1] and "medium" in echelon("runs", "show", job)[1]
     matches = RunPaths(trained.root.parent / job).matches.read_bytes()
     code, out, _ = echelon("eval", "--resume", job)
     assert code == 0 and "95 % interval" in out
@@ -206,7 +206,7 @@ def test_interrupted_follow_leaves_the_job_running_with_one_line(running, monkey
     monkeypatch.setattr(Follower, "follow", interrupted)
     assert eval_job.follow(Follower(running), detach=False, as_json=False) == 0
     _, line = capsys.readouterr().out.splitlines()
-    assert line == f"continues in the background; follow: echelon logs -f {running.id}"
+    assert line == f"continues in the background; follow: echelon runs logs -f {running.id}"
     assert not running.stop.exists()
     assert eval_job.follow(Follower(running), detach=False, as_json=True) == 0
     assert parsed(capsys.readouterr().out)["state"] == "running"
@@ -226,7 +226,7 @@ def test_follow_prints_the_running_win_rate_of_every_batch(running, capsys):
 
 def test_python_evaluation_plays_the_maps_it_is_given(tmp_path, monkeypatch):
     played = []
-    monkeypatch.setattr("echelon.training.api.evaluate_policy", lambda policy, env, seeds, **_: played.append(env))
+    monkeypatch.setattr("echelon.training.api.play_and_summarize", lambda policy, batch, env, **_: played.append(env))
     for maps in (None, "path", "any"):
         evaluate(save(tmp_path, 1, env=SHORT), seeds=1, maps=maps)
     assert [env.world.fairness for env in played] == ["any", "path", "any"]
@@ -254,4 +254,4 @@ def test_eval_plays_league_entries_and_scripted_levels(echelon, tmp_path):
     assert level["checkpoint"] == "heuristic:expert" and level["sampled"] is None and level["win_rate"] == 1.0
     assert "evaluated against other levels" in echelon("eval", "heuristic:hard", "--opponent", "keen-lynx")[2]
     assert "did you mean 'hard'" in echelon("eval", "heuristic:hards")[2]
-    assert echelon("eval")[0] == 2 and "run 'x' does not exist" in echelon("eval", "keen-lynx", "--resume", "x")[2]
+    assert echelon("eval")[0] == 2 and "run 'zz' does not exist" in echelon("eval", "keen-lynx", "--resume", "zz")[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 import typer
 
+import echelon
 import echelon_cli
 from echelon.jobs.status import job_status
+from echelon.runs import command as command_line
 from echelon.runs import runs_home
 from echelon.server.security import Access
 from echelon.telemetry.events import EVENTS
@@ -26,29 +29,50 @@ from tests.cli.hostile_home import HOSTILE, NAME, SHOWN, control_characters, eve
 WORDS: dict[str, tuple[str, ...]] = {
     "train": ("--resume", "{run}"),
     "eval": ("{run}",),
-    "heat": ("{run}",),
-    "export": ("{run}", "--csv", "{home}/out.csv"),
+    "policy export": ("{run}", "--weights", "{home}/out.pt"),
+    "policy push": ("{run}", HOSTILE, "--dry-run", f"{{home}}/{NAME}.card"),
+    "policy pull": (HOSTILE, "--out", f"{{home}}/{NAME}.pulled"),
+    "runs heat": ("{run}",),
     "dash": ("--once",),
-    "jobs": ("--all",),
-    "stop": ("{run}",),
-    "wait": ("{run}",),
-    "logs": ("{run}",),
-    "rm": ("{run}", "--yes"),
+    "runs jobs": ("--all",),
+    "runs stop": ("{run}",),
+    "runs wait": ("{run}",),
+    "runs logs": ("{run}",),
+    "runs rm": ("{run}", "--yes"),
     "sim": ("--blue", HOSTILE),
+    "play": (HOSTILE,),
     "serve": (),
     "watch": ("{run}",),
+    "sweep start": ("{config}", "--vary", f"{HOSTILE}=1"),
+    "sweep show": ("{run}",),
+    "queue launcher": (HOSTILE,),
+    "queue list": ("--all",),
+    "queue move": (HOSTILE, "1"),
+    "queue pause": (),
+    "queue resume": (),
+    "queue rm": (HOSTILE, "--yes"),
+    "queue slots": (f"{HOSTILE}=1",),
     "ablate": (HOSTILE,),
     "bench": (HOSTILE,),
     "doctor": (),
+    "docs": ("--build", "{replay}"),
     "runs export": ("{run}", "--csv", "{home}/out.csv"),
+    "runs archive": ("{run}", "--yes"),
+    "runs disk": (),
+    "runs prune": ("{run}", "--keep", "best", "--yes"),
+    "runs restore": (HOSTILE,),
     "runs list": (),
+    "runs label": ("{run}", "--tag", HOSTILE),
+    "runs filter": (HOSTILE, HOSTILE),
     "runs show": ("{run}",),
     "runs compare": ("{run}", "{run}"),
     "replay list": (),
     "replay info": ("{replay}",),
     "replay moments": ("{replay}",),
+    "replay branch": ("{replay}", "--at", "0:01", "--set", f"B1={HOSTILE}", "--runs", "1"),
     "replay fit-winprob": ("{home}", "--hold-out", HOSTILE),
     "replay export": ("{replay}", "--out", f"{{home}}/{NAME}.html"),
+    "replay video": ("{replay}", "--out", f"{{home}}/{NAME}.webp", "--size", "160x160", "--fps", "1", "--to", "1"),
     "replay verify": ("{replay}",),
     "config show": ("--run", "{run}"),
     "config diff": ("{run}", "quickstart"),
@@ -57,6 +81,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "config observation": ("--config", "{config}"),
     "demos record": ("{demos}", "--policy", HOSTILE),
     "demos info": ("{demos}",),
+    "demos played": (f"{{home}}/{NAME}", "{replay}"),
     "demos clone": ("{demos}", "{home}/out.pt"),
     "world make": ("1", "--recipe", "{league}"),
     "world show": ("{replay}",),
@@ -79,27 +104,29 @@ MORE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("runs compare", ("{run}", "{run}", "--chart", "wins")),
     ("runs show", (HOSTILE,)),
     ("runs list", ("--filter", HOSTILE)),
-    ("logs", ("{run}", "--follow")),
+    ("runs logs", ("{run}", "--follow")),
     ("arena entries", ("bomb",)),
     ("config show", ("--set", f"{HOSTILE}=1")),
     ("train", ("--config", "{config}")),
     ("serve", ("--league", "{config}")),
-    ("wait", (HOSTILE, "--debug")),
+    ("runs wait", (HOSTILE, "--debug")),
     ("dash", ("--once", "--width", "60")),
 )
 """Further uses that print other text."""
 
 SHOWING = {
-    "jobs", "logs", "rm", "stop", "wait", "dash", "runs list", "runs show", "runs compare", "replay list", "demos info",
-    "replay info", "config show", "config diff", "arena standings", "arena entries", "arena matches",
-    "arena head-to-head",
+    "runs jobs", "runs logs", "runs rm", "runs stop", "runs wait", "runs list", "runs show", "runs compare", "dash",
+    "demos info", "replay list", "replay info", "config show", "config diff", "arena standings", "arena entries",
+    "arena matches", "arena head-to-head",
 }  # fmt: skip
 """Commands whose text contains foreign text whenever they succeed."""
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the name of every command below a group."""
+    """Yield the name of every command below a group; older spellings are those of others."""
     for name, command in getattr(group, "commands", {}).items():
+        if command.hidden:
+            continue
         yield from commands(command, (*path, name))
     if not hasattr(group, "commands"):
         yield " ".join(path)
@@ -204,6 +231,15 @@ def test_visible_escapes_every_unprintable_character(char):
 
 def test_visible_keeps_printable_text():
     assert visible("größe 机甲 🤖 [x] \\x1b") == "größe 机甲 🤖 [x] \\x1b"
+
+
+def test_proposed_commands_quote_names():
+    """A name with blanks or shell syntax was another command when it was typed again."""
+    assert command_line("runs", "stop", "a b; $(c)") == "echelon runs stop 'a b; $(c)'"
+    unquoted = re.compile(r"echelon [a-z][a-z -]*\{[^0]")
+    for root in (Path(echelon.__file__).parent, Path(echelon_cli.__file__).parent):
+        for path in root.rglob("*.py"):
+            assert not unquoted.search(path.read_text()), path.name
 
 
 ALLOWED_TO_PRINT = {"output.py", "tui/plain_text.py"}

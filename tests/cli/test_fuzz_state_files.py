@@ -27,15 +27,20 @@ from echelon.arena.metagame import cross_play
 from echelon.arena.store import Store
 from echelon.config import RunConfig
 from echelon.jobs.config_layers import flatten, resolve, validate
+from echelon.jobs.environment import flat_environment, read_environment
 from echelon.jobs.exits import exit_record
 from echelon.jobs.spec import JobSpec, read_spec
 from echelon.jobs.status import job_status
+from echelon.jobs.sweeps.plan import SweepPlan
+from echelon.jobs.sweeps.results import read_results
+from echelon.jobs.sweeps.space import Dimension
 from echelon.rl.checkpoint import MANIFEST, describe, latest_valid
 from echelon.rl.weights import find_checkpoint, load_policy
 from echelon.runs import RunPaths, list_runs, runs_home
 from echelon.telemetry.events import EVENTS
 from echelon.telemetry.lines import to_json
-from echelon_cli import arena_tables, output
+from echelon.telemetry.sweep_events import EventRung, EventTrial
+from echelon_cli import arena_tables, output, sweep_tables
 from echelon_cli.commands import runs as runs_command
 from echelon_cli.follow import Follower
 from echelon_cli.listing import run_row
@@ -44,7 +49,7 @@ from tests.hostile_values import LONG, damage, mutate
 from tests.tui.test_league import play
 
 DEFAULT_CASES, ALL_CASES = 400, 20_000
-"""Cases of each of the five kinds of files."""
+"""Cases of each of the six kinds of files."""
 
 amount = pytest.mark.parametrize(
     "cases", [DEFAULT_CASES, pytest.param(ALL_CASES, marks=pytest.mark.fuzz)], ids=["default", "all"]
@@ -68,8 +73,24 @@ def state_files(spec: dict[str, Any]) -> dict[str, Any]:
         "resume.json": spec,
         "exit.json": {"time": 1.0, "code": 1, "signal": None, "message": "m", "update": 3, "checkpoint": "step-1"},
         "proc.json": {"supervisor": identity, "trainer": identity},
+        "queue.json": {"session": "", "arguments": [], "metrics_bytes": 0, "queued_at": 1.0, "inode": 2},
         "progress.json": {"time": 1.0, "monotonic": 1.0, "boot_id": "b", "phase": "training", "update": 1},
+        "labels.json": {"group": "g", "tags": ["a", "b"], "notes": "n"},
+        "environment.json": {
+            "python": "3.11",
+            "git": {"commit": "c", "dirty": True, "diff_sha256": "d"},
+            "packages": {"torch": "2.13"},
+            "devices": {"cpu": "c", "gpus": ["g"]},
+        },
     }
+
+
+def show_sweep(paths: RunPaths) -> None:
+    """Read a sweep as its command and the dashboard do; only ``ValueError`` may be raised."""
+    with contextlib.suppress(ValueError):
+        found = read_results(paths)
+        output.show_json(sweep_tables.results_json(found))
+        sweep_tables.show_results(found)
 
 
 def show_run(paths: RunPaths) -> None:
@@ -86,6 +107,8 @@ def show_run(paths: RunPaths) -> None:
         job_status(paths)
     with contextlib.suppress(ValueError):
         runs_command.show(str(paths.root))
+    flat_environment(read_environment(paths))
+    show_sweep(paths)
     with contextlib.suppress(ValueError):
         values = read_spec(paths)
         flatten(values.config)
@@ -111,6 +134,39 @@ def test_state_files_raise_only_declared_errors(cases, spec, capsys):
         paths.evals.write_bytes(damage(data, rng) if rng.random() < 0.1 else data)
         with case(seed):
             show_run(paths)
+        capsys.readouterr()
+
+
+def sweep_files(spec: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Return the spec and the journal of a sweep with rungs and finalists."""
+    lr = Dimension(key="ppo.lr", low=1e-5, high=1e-3, log=True)
+    cell = Dimension(key="model.recurrence", choices=("lstm", "mingru"))
+    plan = SweepPlan(base=spec["config"], provenance=spec["provenance"], dimensions=(lr, cell), trials=4, rungs=2)
+    journal: list[Any] = []
+    for number in range(6):
+        params = {"ppo.lr": 1e-4 * (number + 1), "model.recurrence": "lstm"} if number < 5 else {}
+        origin = -1 if number < 4 else number - 4
+        journal.append(EventTrial(number=number, run=f"r{number}", params=params, seed=number, origin=origin))
+        for rung, state in ((0, "started"), (0, "evaluated"), (1, "started"), (1, ("evaluated", "failed")[number % 2])):
+            value = {"value": 0.1 * number, "low": 0.0, "high": 0.9} if state == "evaluated" else {}
+            journal.append(EventRung(trial=number, rung=rung, state=state, global_step=rung + 1, **value))
+    return {**spec, "kind": "sweep", "config": {"sweep": plan.as_dict()}}, [json.loads(to_json(e)) for e in journal]
+
+
+@amount
+def test_sweeps_raise_only_declared_errors(cases, spec, capsys):
+    paths = RunPaths(runs_home() / "20260101-000000-sweep-calm-fox")
+    paths.root.mkdir(parents=True)
+    good, journal = sweep_files(spec)
+    for seed in range(cases // 4):
+        rng = random.Random(seed)
+        changed = {**good, "config": {"sweep": mutate(good["config"]["sweep"], rng)}} if rng.random() < 0.5 else good
+        paths.spec.write_text(json.dumps(changed))
+        lines = "\n".join(json.dumps(mutate(row, rng) if rng.random() < 0.2 else row) for row in journal) + "\n"
+        paths.trials.write_bytes(damage(lines.encode(), rng) if rng.random() < 0.1 else lines.encode())
+        with case(seed):
+            run_row(paths)
+            show_sweep(paths)
         capsys.readouterr()
 
 
@@ -337,11 +393,11 @@ def test_damaged_state_file_costs_its_own_run_only(echelon, ended_run, monkeypat
     monkeypatch.setattr("echelon.jobs.status.LAUNCH_LIMIT_S", 0.1)  # `wait` waits that long for a start
     whole = ended_run("20260101-000000-quickstart-keen-newt")
     (ended_run("20260102-000000-quickstart-calm-fox").root / name).write_bytes(data)
-    for words in (("runs", "list"), ("jobs",), ("dash", "--once"), ("replay", "list")):
+    for words in (("runs", "list"), ("runs", "jobs"), ("dash", "--once"), ("replay", "list")):
         code, out, err = echelon(*words)
         assert code == 0 and "internal error" not in err
         assert words == ("replay", "list") or (whole.id.rpartition("-")[2] in out and "fox" in out + err)
-    for words in (("runs", "show", "fox"), ("config", "show", "--run", "fox"), ("wait", "fox")):
+    for words in (("runs", "show", "fox"), ("config", "show", "--run", "fox"), ("runs", "wait", "fox")):
         assert "internal error" not in echelon(*words)[2]
 
 

@@ -1,4 +1,4 @@
-"""``echelon heat`` and ``echelon export``: a run's maps and curves outside the dashboard."""
+"""``echelon runs heat`` and ``echelon runs export``: a run's maps and curves outside the dashboard."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ def heated(ended_run):
 
 
 def test_heat_prints_newest_map_with_y_upward(echelon, heated):
-    code, out, _ = echelon("heat", "fox")
+    code, out, _ = echelon("runs", "heat", "fox")
     assert code == 0 and "movement at update 4" in out
     body = [line.ljust(8)[:8] for line in out.splitlines()[1:5]]
     assert body == ["      @@", "        ", "        ", "==      "]
-    assert echelon("heat", "fox", "--update", "0")[1].splitlines()[1].startswith("@@")
+    assert echelon("runs", "heat", "fox", "--update", "0")[1].splitlines()[1].startswith("@@")
 
 
 def test_heat_writes_json_and_png(echelon, heated, tmp_path):
-    printed = parsed(echelon("heat", "fox", "--kind", "deaths", "--json")[1])
+    printed = parsed(echelon("runs", "heat", "fox", "--kind", "deaths", "--json")[1])
     assert printed["total"] == 1.0 and printed["cells"][0] == [0, 0, 0, 1.0] and printed["update"] == 4
-    assert echelon("heat", "fox", "--png", str(tmp_path / "heat.png"))[0] == 0
+    assert echelon("runs", "heat", "fox", "--png", str(tmp_path / "heat.png"))[0] == 0
     raw = (tmp_path / "heat.png").read_bytes()
     assert raw[1:4] == b"PNG" and struct.unpack(">II", raw[16:24]) == (96, 96)
 
 
 def test_heat_lists_available_updates(echelon, heated, ended_run):
-    assert "expected one of: 0, 4" in echelon("heat", "fox", "--update", "3")[2]
+    assert "expected one of: 0, 4" in echelon("runs", "heat", "fox", "--update", "3")[2]
     ended_run("20260102-000000-quickstart-wild-owl")
-    assert "has no heat maps" in echelon("heat", "owl")[2]
+    assert "has no heat maps" in echelon("runs", "heat", "owl")[2]
 
 
 def test_export_writes_csv(echelon, ended_run, tmp_path):
     ended_run("20260101-000000-quickstart-calm-fox", wins=0.6)
-    printed = parsed(echelon("export", "fox", "--csv", str(tmp_path / "run.csv"), "--json")[1])
+    printed = parsed(echelon("runs", "export", "fox", "--csv", str(tmp_path / "run.csv"), "--json")[1])
     assert printed["csv"] == {"path": str(tmp_path / "run.csv"), "lines": 2}
     with open(tmp_path / "run.csv", newline="") as file:
         *_, last = csv.DictReader(file)
@@ -56,7 +56,8 @@ def test_export_writes_csv(echelon, ended_run, tmp_path):
 
 @pytest.mark.parametrize("option", ["--csv", "--weights", "--torchscript", "--onnx"])
 def test_export_into_missing_folder_names_the_folder(echelon, ended_run, tmp_path, option):
-    done, _, err = echelon("export", "latest", option, str(tmp_path / "none" / "file"))
+    group = "runs" if option == "--csv" else "policy"
+    done, _, err = echelon(group, "export", "latest", option, str(tmp_path / "none" / "file"))
     assert (
         done == 1
         and err == f"error: folder {str(tmp_path / 'none')!r} does not exist; create it, or name another one\n"
@@ -65,5 +66,6 @@ def test_export_into_missing_folder_names_the_folder(echelon, ended_run, tmp_pat
 
 def test_export_without_target_is_usage_error(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
-    code, _, err = echelon("export", "fox")
-    assert code == 2 and "nothing to export, expected one of --csv, --tensorboard" in err
+    for group, first in (("runs", "--csv, --tensorboard"), ("policy", "--torchscript, --onnx")):
+        code, _, err = echelon(group, "export", "fox")
+        assert code == 2 and f"nothing to export, expected one of {first}" in err

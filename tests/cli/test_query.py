@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from echelon_cli.listing import RunRow
-from echelon_cli.query import FIELD_ALIASES, FIELDS, MAX_DEPTH, Query, QueryError, parse, read_query
+from echelon_cli.query import FIELD_ALIASES, FIELDS, MAX_DEPTH, SAVED, Query, QueryError, parse, read_query
 from echelon_cli.tui.widgets.run_table import COLUMNS
 from tests.cli.conftest import parsed
 
@@ -132,7 +132,7 @@ def test_query_nan_matches_no_comparison():
         ("age<1.2.3s", "s, m, h or d"),
         ("state>running", ": or ="),
         ("state:", "state:running"),
-        ("sate:running", "unknown field 'sate', expected one of run, state, preset"),
+        ("sate:running", "unknown field 'sate', did you mean 'state'"),
         ("wni>50%", "unknown field 'wni'"),
         ("> 50%", "has no field before it"),
         ("fox or", "both sides"),
@@ -218,6 +218,8 @@ PIECES = st.sampled_from(
 
 
 @given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=20).map("".join)))
+@example("@")
+@example("@a\nb")
 @example("(" * 5000)
 @example("!" * 5000)
 @example("wins>" + "9" * 5000)
@@ -231,12 +233,13 @@ def test_query_accepts_or_rejects_any_text_in_one_line(text):
     try:
         read = read_query(text)
     except QueryError as refused:
-        assert query.problem and query.problem in str(refused) and len(str(refused).splitlines()) == 1
+        assert text.startswith(SAVED) or (query.problem and query.problem in str(refused))
+        assert len(str(refused).splitlines()) == 1
     else:
         assert isinstance(read, Query) and not query.problem
 
 
-@pytest.mark.parametrize("command", [("runs", "list"), ("jobs",)])
+@pytest.mark.parametrize("command", [("runs", "list"), ("runs", "jobs")])
 def test_filter_option_filters_lists_and_rejects_bad_queries(echelon, ended_run, command):
     ended_run("20260101-000000-quickstart-calm-fox", wins=0.6)
     ended_run("20260102-000000-quickstart-wild-owl", wins=0.2)
@@ -266,3 +269,33 @@ def home_with_rated_run() -> float:
     newest = read_latest(run.metrics).update
     assert newest is not None
     return newest.elo
+
+
+def test_runs_are_found_by_labels_and_configuration_values(echelon, ended_run):
+    ended_run("20260101-000000-quickstart-calm-fox", lr=2e-4)
+    ended_run("20260102-000000-quickstart-wild-owl", lr=1e-5)
+    assert echelon("runs", "label", "fox", "owl", "--group", "rates", "--notes", "see the plot")[0] == 0
+    assert echelon("runs", "label", "owl", "--tag", "paper")[0] == 0
+    for text, expected in (
+        ("ppo.lr>1e-4", ["fox"]),
+        ("ppo.lr=1e-5", ["owl"]),
+        ("preset:quick tag:paper", ["owl"]),
+        ("group:rates notes:plot not tag:paper", ["fox"]),
+        ("env.obs_layout:classic", []),
+    ):
+        rows = parsed(echelon("runs", "list", "--filter", text, "--json")[1])
+        assert [row["id"].rpartition("-")[2] for row in rows] == expected, text
+    assert echelon("runs", "list", "--filter", "ppo.lrr>1")[0] == 2
+
+
+def test_runs_of_a_group_are_named_by_what_differs(echelon, ended_run):
+    for name, rate in (("fox", 2e-4), ("owl", 1e-5)):
+        ended_run(f"20260101-000000-quickstart-calm-{name}", lr=rate)
+        echelon("runs", "label", name, "--group", "rates")
+    assert echelon("runs", "filter", "rates", "group:rates")[0] == 0
+    out = echelon("runs", "list", "--filter", "@rates")[1]
+    assert "lr=0.0002" in out and "lr=1e-05" in out
+    assert "0.0002" in echelon("runs", "list", "--columns", "tags,ppo.lr")[1]
+    assert echelon("runs", "list", "--filter", "@other")[0] == 2
+    assert echelon("runs", "list", "--columns", "ppo.lrr")[0] == 2
+    assert "rates" in echelon("runs", "show", "owl")[1]

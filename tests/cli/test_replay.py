@@ -133,3 +133,28 @@ def test_fit_winprob_without_matches_fails_in_one_line(echelon, tmp_path):
     assert code != output.DONE and "has no matches" in err and len(err.strip().splitlines()) == 1
     code, _, err = echelon("replay", "fit-winprob", str(tmp_path / "none"))
     assert code != output.DONE and "does not exist" in err
+
+
+def test_video_is_written_and_never_over_a_file_by_accident(echelon, tmp_path):
+    words = ("--size", "160x160", "--fps", "2", "--from", "1", "--to", "2", "--out", str(tmp_path / "a.webp"))
+    done, out, err = echelon("replay", "video", str(SMALL), *words, "--json")
+    found = json.loads(out)
+    assert done == 0 and err == "" and found["parts"] == [{"from": 1.0, "to": 2.0}] and found["bytes"] > 1000
+    assert (tmp_path / "a.webp").read_bytes()[8:12] == b"WEBP"
+    assert echelon("replay", "video", str(SMALL), *words)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--out", "a.txt"), "--out is 'a.txt', expected a name that ends in .mp4"),
+        (("--size", "161x160"), "--size is '161x160', expected even numbers"),
+        (("--fps", "0"), "--fps is 0, expected 1 to 60"),
+        (("--view", "up"), "--view is 'up', expected map"),
+        (("--from", "900"), "part is 900 to"),
+    ],
+)
+def test_video_of_wrong_options_is_refused_in_one_line(echelon, tmp_path, monkeypatch, words, part):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = echelon("replay", "video", str(SMALL), *words)
+    assert code != 0 and part in err and err.count("\n") == 1 and list(tmp_path.iterdir()) == []

@@ -67,7 +67,7 @@ def test_sim_plays_fair_maps_unless_any_are_requested(echelon):
     fair, every = outcome(echelon), outcome(echelon, "--maps", "any")
     assert (fair["task"]["maps"], every["task"]["maps"]) == ("path", "any")
     assert outcome(echelon, "--maps", "path")["rows"] == fair["rows"] != every["rows"]
-    limited = outcome(echelon, "--fair", "1.1")
+    limited = outcome(echelon, "--max-distance-ratio", "1.1")
     assert limited["task"] == {**fair["task"], "fair": 1.1}
 
 
@@ -93,12 +93,12 @@ def test_sim_recorded_matches_are_found_by_watch(echelon):
     assert [bool(row["replay"]) for row in found["rows"]] == [True, True, False, False]
     matches = parsed(echelon("replay", "list", run.id, "--json")[1])
     assert len(matches) == 2 and all(match["complete"] for match in matches)
-    assert parsed(echelon("jobs", "--json")[1])[0]["state"] == "completed"
+    assert parsed(echelon("runs", "jobs", "--json")[1])[0]["state"] == "completed"
     by_seed = {match["seed"]: match["winner"] for match in matches}
     winners = {row["seed"]: row["winner"] for row in found["rows"]}
     assert by_seed == {seed: winners[seed] for seed in by_seed}
     assert echelon("world", "show", run.id, "--plain")[0] == output.DONE
-    assert echelon("rm", run.id, "--yes")[0] == output.DONE
+    assert echelon("runs", "rm", run.id, "--yes")[0] == output.DONE
 
 
 def test_sim_records_only_upsets(echelon):
@@ -121,7 +121,7 @@ MISTAKES = {
     ),
     "impossible map": (("--size", "5"), "world.size_x is 5"),
     "too many mechs": (("--size", "20", "--packs", "20"), "too small to spawn"),
-    "no packs": (("--packs", "0"), "env.num_packs is 0"),
+    "no packs": (("--packs", "0"), "--packs is '0', expected at least 1"),
     "no time": (("--seconds", "0"), "max_episode_seconds is 0"),
     "a seed too large": (("--seed", "4000000000"), "seed is 4000000000"),
 }

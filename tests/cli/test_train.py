@@ -88,7 +88,7 @@ def updates(paths: RunPaths) -> list[int]:
 def test_train_saves_and_can_be_evaluated(shell):
     code, out, err = shell.run(*tiny())
     assert (code, err) == (0, "")
-    assert "steps/s" in out and "wins" in out and "completed" in out and "echelon eval" in out
+    assert "steps/s" in out and "training" in out and "completed" in out and "echelon eval" in out
     paths = find_run("latest")
     assert updates(paths) == list(range(1, len(updates(paths)) + 1))
     code, out, err = shell.run("eval", paths.id, "--seeds", "1", "--json")
@@ -143,16 +143,16 @@ def test_resume_without_checkpoint_starts_over(shell):
 
 def test_detached_run_continues_and_stop_saves(shell):
     code, out, _ = shell.run(*tiny(total_steps=10_000_000), "--detach")
-    assert code == 0 and "echelon stop" in out
+    assert code == 0 and "echelon runs stop" in out
     paths = find_run("latest")
     assert job_status(paths).is_alive
-    (row,) = json.loads(shell.run("jobs", "--json")[1])
+    (row,) = json.loads(shell.run("runs", "jobs", "--json")[1])
     assert row["state"] == "running"
-    code, out, _ = shell.run("stop", paths.id, "--json")
+    code, out, _ = shell.run("runs", "stop", paths.id, "--json")
     (row,) = json.loads(out)
     assert code == 0 and (row["state"], row["was"]) == ("stopped", "running")
     assert (paths.root / row["checkpoint"] / "manifest.json").is_file()
-    assert shell.run("wait", paths.id)[0] == 4
+    assert shell.run("runs", "wait", paths.id)[0] == 4
 
 
 def test_train_interrupt_detaches_and_prints_commands(shell):
@@ -164,7 +164,7 @@ def test_train_interrupt_detaches_and_prints_commands(shell):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")
-    assert "continues in the background" in out and "echelon logs -f" in out
+    assert "continues in the background" in out and "echelon runs logs -f" in out
     assert job_status(find_run("latest")).is_alive
 
 
@@ -191,7 +191,7 @@ def test_two_processes_train_one_policy_that_resumes_and_exports(shell, tmp_path
     assert (code, err) == (0, ""), err
     assert updates(paths)[-1] > first[-1]
     target = tmp_path / "policy.pt"
-    code, out, err = shell.run("export", paths.id, "--torchscript", str(target), "--json")
+    code, out, err = shell.run("policy", "export", paths.id, "--torchscript", str(target), "--json")
     assert code == 0, err
     written = json.loads(out)["torchscript"]
     assert written["difference"] < 1e-4 and target.stat().st_size == written["bytes"]

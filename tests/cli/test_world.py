@@ -172,7 +172,7 @@ MISTAKES = {
     "odd size": (("make", "--size", "ten"), 2, "size is 'ten', expected an edge"),
     "biome": (("make", "--biome", "barens"), 2, "did you mean 'barrens'"),
     "packs": (("make", "--size", "30", "--packs", "9"), 2, "too small to spawn 9 packs"),
-    "no packs": (("make", "--packs", "0"), 2, "env.num_packs is 0"),
+    "no packs": (("make", "--packs", "0"), 2, "--packs is '0', expected at least 1"),
     "many and one": (("make", "--count", "2", "--out", "x.ecw"), 2, "use one or the other"),
     "seed": (("make", "4294967296"), 2, "map_seed is 4294967296"),
     "layer": (("show", "1", "--layer", "20"), 2, "layer is 20, expected 0 to 19"),

@@ -24,9 +24,11 @@ MAX_CHANGELOG_LINES = 40
 
 
 def commands(group=None, prefix: str = "") -> dict[str, typer.core.TyperCommand]:
-    """Every command by its full name, groups opened."""
+    """Every command by its full name, groups opened, without older spellings."""
     found = {}
     for name, command in (group or typer.main.get_command(app)).commands.items():
+        if command.hidden:
+            continue
         if hasattr(command, "commands"):
             found |= commands(command, f"{prefix}{name} ")
         else:

@@ -9,6 +9,10 @@ ROOT = Path(__file__).resolve().parents[2]
 NORMS = ("wp.length", "xy_length", "wp.length_sq", "wp.normalize")
 
 
+LIBRARY = ("exp", "log", "log2", "log10", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "tanh")
+"""Functions of the platform's math library, whose last bit differs between a CPU and CUDA."""
+
+
 def device_functions() -> dict[str, ast.FunctionDef]:
     """Every kernel and device function of the package by file and name."""
     found = {}
@@ -103,3 +107,21 @@ def test_kernel_economy_checks_find_faults():
     assert isinstance(wasteful, ast.FunctionDef)
     assert repeated_norms(wasteful) == ["wp.length(a - b)"]
     assert sorted(needless_casts(wasteful)) == ["float(a)", "float(p[0, 1])"]
+
+
+def library_calls(node: ast.FunctionDef) -> list[str]:
+    """Calls of the platform's math library, and powers."""
+    calls = [ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Call)]
+    powers = [ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow)]
+    return [text for text in calls if text.partition("(")[0] in {f"wp.{name}" for name in LIBRARY}] + powers
+
+
+def test_device_code_calls_no_library_function_that_differs_between_devices():
+    found = {name: calls for name, node in DEVICE.items() if (calls := library_calls(node))}
+    assert not found, f"{found}: use echelon.sim.elementary or echelon.sim.geometry"
+
+
+def test_library_call_is_found():
+    (function,) = ast.parse("def f(x: float):\n    return wp.log(x) + x**2.0").body
+    assert isinstance(function, ast.FunctionDef)
+    assert library_calls(function) == ["wp.log(x)", "x ** 2.0"]

@@ -46,6 +46,7 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["count_decision", "count_hits", "count_shots", "name_killers", "name_hazards"], COUNTS),
     **dict.fromkeys(["record_deaths", "record_hits", "record_launches", "record_impacts", "record_defence"], COUNTS),
     "blend_navigation": "env/test_navigation_assist.py::test_navigation_assist_blends_throttles_like_the_reference",
+    "run_launches": "sim/test_cpu_kernels.py::test_native_program_runs_launches_in_order_each_time",
     "store_tracks": "parity/test_sensing.py::test_tracks_gain_one_row_per_decision",
     "clear_tracks": "env/test_display.py::test_masked_reset_clears_contact_memory_of_that_environment_only",
     "allocate_by_quota": "parity/test_sensing.py::test_contact_slots_match_oracle",
@@ -74,7 +75,7 @@ ORACLES: dict[str, str] = {
         ["choose_targets", "triggers", "apply_hits", "resolve_deaths", "credit_hits", "stamp_wrecks"], SHOTS
     ),
     **dict.fromkeys(["fly", "guide", "defend", "burst_smoke", "damage_terrain", "compute_splash"], ROUNDS),
-    "move": MOVES,
+    **dict.fromkeys(["move", "accelerate", "find_near", "move_apart", "move_near"], MOVES),
     "land": "parity/test_combat.py::test_landings_match_oracle",
     **dict.fromkeys(["timers", "thermals", "balance"], UPKEEP),
     "clock": "parity/test_upkeep.py::test_clock_advances_and_ages_smoke",
@@ -93,7 +94,9 @@ NOT_COMPARED: dict[str, str] = {
     **dict.fromkeys(("env_index", "forced_seed", "forced_slot", "packs", "withhold"), SETTING),
     **dict.fromkeys(fields_of(state.Journal), JOURNALED),
     **dict.fromkeys(("ams_shot",), JOURNALED),
-    **dict.fromkeys((*fields_of(state.Hits), *fields_of(state.Blasts), "aim", "assist_to"), SCRATCH),
+    **dict.fromkeys(
+        (*fields_of(state.Hits), *fields_of(state.Blasts), *fields_of(state.Paths), "aim", "assist_to"), SCRATCH
+    ),
     "withheld": "a copy of withhold; tests/sim/test_variants.py plays without each mechanic",
 }
 """Array that no oracle compares -> why."""

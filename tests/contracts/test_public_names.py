@@ -95,6 +95,12 @@ CALLABLES: dict[str, str] = {
     "echelon.arena.match:play_match": "env_cfg blue_policy red_policy seed device max_steps",
     "echelon.arena.policies:LRUPolicyCache": "max_size",
     "echelon.env.parallel:parallel_env": "",
+    "echelon.run_data:load": "name",
+    "echelon.tasks:register": "",
+    "echelon.training.api:evaluate": "policy opponent seeds env deterministic device maps",
+    "echelon.training.task_env:make_vec": "task num_envs battles opponent",
+    "echelon.training.task_env:TaskVectorEnv": "battles config opponent side maps seed device threads autoreset",
+    "echelon.training.task_parallel:parallel_env": "task opponent",
 }
 """Leading parameters by module and name; parameters after them have defaults."""
 

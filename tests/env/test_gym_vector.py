@@ -157,7 +157,7 @@ def test_disabled_autoreset_resets_masked_battles():
         envs.reset(options={"reset_mask": second})
     envs.reset(seed=3)
     list(play(envs, 10))
-    before = envs._observations()
+    before = envs._rows.read()
     observations, infos = envs.reset(options={"reset_mask": second})
     time = [row.name for row in layout.columns(SMALL)].index("ego.time")
     assert np.array_equal(observations[:10], before[:10]) and not observations[10:, time].any()

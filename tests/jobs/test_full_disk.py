@@ -97,7 +97,7 @@ def test_create_run_on_read_only_disk_raises_one_line_error(small_disk, monkeypa
         pytest.skip("making a read-only file system is not allowed here")
     try:
         monkeypatch.setenv("ECHELON_HOME", str(disk / "runs"))
-        with pytest.raises(ValueError, match="Read-only file system") as caught:
+        with pytest.raises(ValueError, match="read-only file system") as caught:
             create_run("fake")
         assert "\n" not in str(caught.value)
     finally:

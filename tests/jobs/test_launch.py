@@ -22,7 +22,7 @@ def run(tmp_path, monkeypatch) -> RunPaths:
     """A run that was started before, whose supervisor is not started again."""
     paths = create_run("quickstart", tmp_path / "runs")
     write_spec(paths, JobSpec(kind="train", config={}, created=0.0))
-    monkeypatch.setattr(launching, "_spawn", lambda paths, command: launching.READY)
+    monkeypatch.setattr(launching, "_spawn", lambda *_: launching.READY)
     return paths
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -131,10 +132,15 @@ def plan(run="", replays="", prefix="") -> EvalPlan:
     return EvalPlan(**fields, run=str(run), replays=str(replays), replay_prefix=prefix)
 
 
-def test_plan_of_an_evaluation_writes_into_its_run_or_job_only(run, tmp_path, outside):
-    job = RunPaths(tmp_path / "runs" / "job")
+@pytest.fixture
+def job(tmp_path) -> RunPaths:
+    (tmp_path / "runs" / "job").mkdir(parents=True)
+    return RunPaths(tmp_path / "runs" / "job")
+
+
+def test_plan_of_an_evaluation_writes_into_its_run_or_job_only(run, job, outside):
     run.spec.write_text('{"kind": "train"}')
-    admit(run.root, job.id)
+    admit(run.root, job)
     require_own_folders(plan(run.root, run.replays, "eval-20260101-u000002"), job)
     require_own_folders(plan(replays=job.replays), job)
     for wrong in (
@@ -148,28 +154,48 @@ def test_plan_of_an_evaluation_writes_into_its_run_or_job_only(run, tmp_path, ou
             require_own_folders(wrong, job)
 
 
-def test_plan_of_an_evaluation_records_only_where_the_user_allowed_it(run, tmp_path, outside):
-    job = RunPaths(tmp_path / "runs" / "job")
+def test_plan_of_an_evaluation_records_only_where_the_user_allowed_it(run, job, tmp_path, outside):
+    other = RunPaths(tmp_path / "received" / job.id)
+    other.root.mkdir(parents=True)
     run.spec.write_text('{"kind": "train"}')
     for folder, recording in ((run.root, plan(run.root, run.replays)), (outside, plan(replays=outside / "replays"))):
         folder = folder if recording.run else folder / "replays"
-        admit(folder, "another-job")
+        admit(folder, other)
         with pytest.raises(ValueError, match=r"does not know this job; try: echelon eval .* --resume job"):
             require_own_folders(recording, job)
-        admit(folder, job.id)
+        admit(folder, job)
         require_own_folders(recording, job)
 
 
-def test_jobs_that_a_folder_lists_are_whole_lines(run, outside):
+def test_plan_of_an_evaluation_records_into_plain_folders_only(job, outside):
+    """A policy in no run has its recordings beside it, in a folder of any origin."""
+    folder = outside / "replays"
+    (folder / "worlds").mkdir(parents=True)
+    admit(folder, job)
+    recording = plan(replays=folder)
+    require_own_folders(recording, job)
+    for name, made in (("m.ecr", os.mkfifo), ("worlds/w.zz", lambda path: path.symlink_to(outside / "file"))):
+        made(folder / name)
+        with pytest.raises(ValueError, match=rf"contains the .* '{Path(name).name}', expected files of its own"):
+            require_own_folders(recording, job)
+        (folder / name).unlink()
+
+
+def test_jobs_that_a_folder_lists_are_whole_lines_of_its_own(run, job, outside, tmp_path):
     with open(run.root / ADMITTED, "w") as file:
         file.write("job-2\ntorn")
-    assert not is_admitted(run.root, "job") and not is_admitted(run.root, "")
+    assert not is_admitted(run.root, job)
     for _ in range(2):
-        admit(run.root, "job")
-    assert is_admitted(run.root, "job") and (run.root / ADMITTED).read_text() == "job-2\ntorn\njob\n"
+        admit(run.root, job)
+    line = f"{job.id} {job.root.stat().st_ino}"
+    assert is_admitted(run.root, job) and (run.root / ADMITTED).read_text() == f"job-2\ntorn\n{line}\n"
+    named = [RunPaths(tmp_path / "received" / name) for name in (job.id, line, "job-2")]
+    for received in named:
+        received.root.mkdir(parents=True)
+    assert [is_admitted(run.root, received) for received in named] == [False, False, True], "the last, from before"
     (run.root / ADMITTED).unlink()
     (outside / "jobs").write_text("job\n")
     (run.root / ADMITTED).symlink_to(outside / "jobs")
-    assert not is_admitted(run.root, "job")
+    assert not is_admitted(run.root, job)
     with pytest.raises(OSError, match="is no regular file"):
-        admit(run.root, "job")
+        admit(run.root, job)

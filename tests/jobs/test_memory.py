@@ -12,7 +12,14 @@ from echelon.config import PACK_SIZE, RunConfig
 from echelon.config.presets import PRESETS, get_preset
 from echelon.env.layout import obs_dim
 from echelon.jobs import memory, worker
-from echelon.jobs.memory import GIB, least_bytes, require_memory
+from echelon.jobs.memory import (
+    GIB,
+    bytes_by_option,
+    least_bytes,
+    require_gpu_memory,
+    require_match_memory,
+    require_memory,
+)
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.runs import RunPaths
 from echelon.sim.batch import Batch
@@ -68,3 +75,49 @@ def test_least_memory_is_that_of_the_arrays():
     per_env, per_map = ((least_bytes(m) - least_bytes(config)) for m in more)
     assert per_env - rows * (obs_dim(SMALL) + action_dim(SMALL.comm_dim)) * 4 == arrays
     assert per_map >= 3 * world.size_x * world.size_y * (world.size_z + 3 * 8)
+
+
+def test_matches_that_need_terabytes_are_refused_in_one_line():
+    require_match_memory(SMALL, 4, "cpu")
+    expected = r"^job needs at least \d+ GiB of memory \(1000000000 matches at a time of .*\), expected at most \d+ GiB"
+    with pytest.raises(ValueError, match=expected):
+        require_match_memory(SMALL, 10**9, "cpu")
+
+
+def too_large(option: str) -> RunConfig:
+    """Return a configuration whose memory one option dominates."""
+    config = RunConfig(num_envs=64, bank_maps=8, ppo=replace(RunConfig().ppo, rollout_steps=8))
+    if option == "ppo.rollout_steps":
+        return replace(config, ppo=replace(config.ppo, rollout_steps=2048))
+    return replace(config, **{option: 4096})
+
+
+@pytest.mark.parametrize("option", ["num_envs", "bank_maps", "ppo.rollout_steps"])
+def test_run_that_a_gpu_cannot_hold_names_the_option_to_lower(option):
+    config = too_large(option)
+    needed = sum(bytes_by_option(config).values())
+    require_gpu_memory(config, needed)
+    with pytest.raises(ValueError, match=rf"GiB of GPU memory \(.*free; try a lower {option}$") as caught:
+        require_gpu_memory(config, needed - 1)
+    assert "\n" not in str(caught.value)
+
+
+def test_worker_refuses_a_run_that_its_gpu_cannot_hold(tmp_path, monkeypatch):
+    paths = RunPaths(tmp_path)
+    write_spec(paths, JobSpec(kind="train", config=asdict(too_large("num_envs"))))
+    monkeypatch.setattr("echelon.training.runtime.devices.free_memory", lambda name: GIB)
+    monkeypatch.setattr("echelon.training.loop.run", lambda *args, **options: pytest.fail("the run was started"))
+    with pytest.raises(ValueError, match="try a lower num_envs"):
+        worker.train(paths, None, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has", "CUDA out of memory; try a lower num_envs"),
+        ("Failed to allocate 12 bytes on device 'cuda:0'", "Failed to allocate 12 bytes on device 'cuda:0'; try a"),
+    ],
+)
+def test_errors_of_a_full_gpu_name_options_to_change(error, line):
+    assert worker.explain(RuntimeError(error)).startswith(line)
+    assert worker.explain(RuntimeError("other")) == "RuntimeError: other"

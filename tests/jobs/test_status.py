@@ -15,8 +15,9 @@ import pytest
 
 from echelon.jobs import control, launch, lock, status
 from echelon.jobs.process import boot_id, identify
+from echelon.jobs.queue_marker import new_marker, write_marker
 from echelon.jobs.spec import new_spec, read_spec, write_spec
-from echelon.jobs.status import JobStatus, idle_time_s, job_status
+from echelon.jobs.status import JobStatus, foreign_process, idle_time_s, job_status
 from echelon.runs import RunPaths
 
 NOW_S = 50_000.0
@@ -217,6 +218,40 @@ def test_orphaned_trainer_is_one_that_writes_the_log_of_the_run(paths):
     finally:
         os.dup2(output, 2)
         os.close(output)
+
+
+@pytest.mark.parametrize("name", ["supervisor", "trainer"])
+def test_running_process_that_is_none_of_the_run_is_named(paths, name):
+    write(paths.processes, {"supervisor": ended_process(), "trainer": ended_process(), name: myself()})
+    assert foreign_process(paths) == (
+        f"proc.json of run 'run' names process {os.getpid()} as its {name}, expected a process of yours that works on "
+        "this run; it is not signalled"
+    )
+
+
+def test_no_foreign_process_where_none_runs_or_it_works_on_the_run(paths):
+    assert foreign_process(paths) == ""
+    write(paths.processes, {"supervisor": ended_process(), "trainer": {"pid": 1}})
+    assert foreign_process(paths) == ""
+    handle = lock.acquire(paths.lock)
+    assert handle is not None
+    write(paths.processes, {"supervisor": myself()})
+    assert foreign_process(paths) == ""
+    os.close(handle)
+
+
+def test_job_with_a_marker_of_its_session_waits_in_the_queue(paths):
+    write(paths.spec, SPEC)
+    write_marker(paths, new_marker(paths, ()))
+    assert state_of(paths) == ("queued", "waits in the queue")
+    assert not job_status(paths).has_ended
+    write(paths.processes, {"supervisor": ended_process()})
+    assert state_of(paths) == GONE
+
+
+def test_damaged_spec_of_a_running_job_is_its_reason(paths, held):
+    paths.spec.write_text("{")
+    assert state_of(paths) == ("starting", "it has no readable spec.json")
 
 
 @pytest.mark.parametrize(

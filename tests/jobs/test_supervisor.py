@@ -17,6 +17,7 @@ from echelon.jobs import control, exits, launch, lock
 from echelon.jobs.exits import exit_record
 from echelon.jobs.launch import LaunchError
 from echelon.jobs.process import identify, is_alive, send_signal, works_on
+from echelon.jobs.spec import read_spec
 from echelon.jobs.status import STALL_LIMITS_S, job_status
 from echelon.runs import RunPaths, create_run, read_json
 from echelon.telemetry.events import EventUpdate
@@ -218,6 +219,33 @@ def test_crashed_run_resumes_with_monotonic_updates(start):
     assert paths.spec.read_bytes() == spec, "the first spec is unchanged"
 
 
+DIES_BEFORE_NAMES = """
+import os, sys
+from echelon.jobs import supervisor
+write = supervisor.atomic_write
+supervisor.atomic_write = lambda path, *rest, **named: os._exit(9) if path.name == "proc.json" else write(path, *rest)
+supervisor.main(sys.argv[1:])
+"""
+
+
+def test_trainer_that_no_file_names_does_not_begin(tmp_path):
+    """The supervisor is killed after it has started its trainer and before proc.json names it."""
+    paths, done = create_run("fake"), tmp_path / "done"
+    argv = [sys.executable, "-c", DIES_BEFORE_NAMES, str(paths.root), "/bin/sh", "-c", f"touch {done}"]
+    assert subprocess.run(argv, timeout=20).returncode == 9
+    time.sleep(0.3)
+    assert not done.exists()
+
+
+def test_session_that_another_start_has_overtaken_is_refused(start):
+    paths = start("short")
+    until(paths, "completed")
+    before = read_json(paths.exit)
+    with pytest.raises(LaunchError, match="was started meanwhile"):
+        launch.launch(paths, read_spec(paths), FAKE, session="")
+    assert read_json(paths.exit) == before
+
+
 def test_new_supervisor_waits_for_orphaned_trainer(start):
     paths = start()
     until(paths, "running")
@@ -375,7 +403,7 @@ def test_supervisor_kills_trainer_when_identity_file_fails(start):
 def test_remove_refuses_running_run_and_deletes_ended_run(start):
     paths = start()
     until(paths, "running")
-    with pytest.raises(ValueError, match="try: echelon stop"):
+    with pytest.raises(ValueError, match="try: echelon runs stop"):
         launch.remove(paths)
     launch.stop(paths, now=True)
     until(paths, "stopped")

@@ -118,7 +118,11 @@ DAMAGE = Kernel(
             "events_out.dealt_friendly[e, m] + d",
             "events_out.dealt_friendly[e, m] + d * wp.min(1.0, float(wp.abs(m - j)))",
         ),
-        Mutant("assists of a step count once", "assists[e, m] = events_out.assists[e, m] + 1", "assists[e, m] = 1"),
+        Mutant(
+            "assists of a step count once",
+            "assists[e, m] = events_out.assists[e, m] + count_equal(events.assist_to, e, m)",
+            "assists[e, m] = wp.min(1, events_out.assists[e, m] + count_equal(events.assist_to, e, m))",
+        ),
         Mutant(
             "only explosions are credited",
             "hits.hit_mask[e, m] == 0 and blasts.blast_mask",

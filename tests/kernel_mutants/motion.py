@@ -32,8 +32,12 @@ MOTION = Kernel(
             "wp.length_sq(c - p) < wp.length_sq",
             "wp.length_sq(c - p) > wp.length_sq",
         ),
-        Mutant("the last neighbour is passed through", "end = j + 1", "end = j"),
-        Mutant("only the last neighbour is tested", "first = wp.min(first, j)", "first = j"),
+        Mutant("the last neighbour is passed through", "end = j + 1\n        j =", "end = j\n        j ="),
+        Mutant(
+            "only the last neighbour is tested",
+            "first = wp.min(first, j)\n                end = j + 1\n        j =",
+            "first = j\n                end = j + 1\n        j =",
+        ),
         Mutant("a mech that the step reaches is passed through", "hj[0] + reach[0]", "hj[0]"),
         Mutant(
             "glass lets mechs through and foliage does not",
@@ -66,7 +70,7 @@ MOTION = Kernel(
         ),
         Mutant("a mech under the ceiling keeps rising", "v[2] = wp.min(v[2], 0.0)", "v[2] = wp.max(v[2], 0.0)"),
         Mutant("a bump of the head is a landing", "landing = wp.max(0.0, -v[2])", "landing = wp.abs(v[2])"),
-        Mutant("a wall does not stop", "mechs_out.vel[e, m] = v\n", "mechs_out.vel[e, m] = v_in\n"),
+        Mutant("a wall does not stop", "mechs_out.vel[e, m] = v\n    return", "mechs_out.vel[e, m] = v_in\n    return"),
         Mutant(
             "hits of this tick already stop a mech",
             "if mechs.shutdown[e, m] == 1 and events.shutdown_due[e, m] == 0:",
@@ -77,18 +81,28 @@ MOTION = Kernel(
         ),
         Mutant(
             "a fallen mech acts one tick early",
-            "if mechs.fallen[e, m] > 0:\n                d",
-            "if mechs.fallen[e, m] > 1:\n                d",
+            "if mechs.fallen[e, m] > 0:\n            d",
+            "if mechs.fallen[e, m] > 1:\n            d",
         ),
         Mutant("headings grow without bound", "wrap_angle(mechs_out.yaw[e, m] + d[3]", "(mechs_out.yaw[e, m] + d[3]"),
         Mutant(
             "water is looked up at the centre", "- rules.chassis[c].half[2]\n", "- 0.0 * rules.chassis[c].half[2]\n"
         ),
-        Mutant("noise is that of the throttle", "loud = wp.length(mechs.vel[e, m])", "loud = wp.length(v)"),
+        Mutant(
+            "mechs move in the order of their index",
+            "m = mechs.order[e, i]\n        if mechs.alive[e, m] == 0",
+            "m = i\n        if mechs.alive[e, m] == 0",
+        ),
+        Mutant("a mech may not enter what it moves into", "h[0] + wp.abs(step[0]) +", "h[0] +"),
+        Mutant("the reach is that of no step", "half, v * rules.dt)", "half, 0.0 * v)"),
+        Mutant("the last mech near is passed through", "end = j + 1\n    paths", "end = j\n    paths"),
+        Mutant("noise is that of the throttle", "wp.length(mechs.vel[e, m]) *", "wp.length(v) *"),
+        Mutant("mechs side by side ignore each other", "near[1] == 0", "near[1] >= 0"),
+        Mutant("a mech with others near stays", "near[1] > 0", "near[1] > 99"),
         Mutant(
             "a sliding fallen mech is heard",
-            "if mechs.fallen[e, m] > 0:\n            loud",
-            "if mechs.fallen[e, m] < 0:\n            loud",
+            "if mechs.fallen[e, m] > 0:\n        loud",
+            "if mechs.fallen[e, m] < 0:\n        loud",
         ),
         Mutant(
             "every landing counts from speed 0",

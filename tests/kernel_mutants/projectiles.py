@@ -17,8 +17,8 @@ PROJECTILES = Kernel(
         Mutant("legs reach half as high", "+ rules.leg_height * 2.0 * half_z", "+ rules.leg_height * half_z"),
         Mutant(
             "point defence shoots at missiles that expire",
-            "[e, m, s] >= rules.weapons[w].life_ticks:",
-            "[e, m, s] > rules.weapons[w].life_ticks:",
+            "[e, m, s] < rules.weapons[w].life_ticks:",
+            "[e, m, s] <= rules.weapons[w].life_ticks:",
         ),
         Mutant(
             "point defence shoots at own missiles", "mechs.team[e, j] == side", "mechs.team[e, j] == mechs.team[e, m]"

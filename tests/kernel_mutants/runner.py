@@ -30,7 +30,7 @@ from typing import Any
 import pytest
 import warp as wp
 
-from echelon.sim.backend import load_modules, start_warp
+from echelon.sim.backend import CPU_BLOCK, load_modules, start_warp
 from tests.kernel_mutants.mutant import ROOT, Kernel, Mutant, mutated
 from tests.kernel_mutants.table import KERNELS
 
@@ -158,7 +158,7 @@ def start(folder: Path) -> None:
     cache = Path(wp.config.kernel_cache_dir)
     shutil.copytree(cache, folder / "cache")
     wp.config.kernel_cache_dir = str(folder / "cache")
-    load_modules([wp.get_module(__name__)], "cpu")
+    load_modules([(wp.get_module(__name__), CPU_BLOCK)], "cpu")
     for name in PRELOADED:
         importlib.import_module(name)
     loaded = [kernel.module for kernel in KERNELS.values() if kernel.module in sys.modules]

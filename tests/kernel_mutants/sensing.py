@@ -23,12 +23,9 @@ SENSING = Kernel(
             "if mechs.alive[e, m] == 0:",
         ),
         Mutant("an emitter aids itself", "(j != m or rules.own_eccm == 1)", "(j >= 0 or rules.own_eccm == 1)"),
-        Mutant("wrecks emit", "            and mechs.alive[e, j] == 1\n", ""),
-        Mutant(
-            "mechs that are shut down jam",
-            "            and mechs.shutdown[e, j] == 0\n            and",
-            "            and",
-        ),
+        Mutant("wrecks emit", " and mechs.alive[e, j] == 1 and mechs.shutdown", " and mechs.shutdown"),
+        Mutant("mechs that are shut down jam", " and mechs.shutdown[e, j] == 0:", ":"),
+        Mutant("a second emitter is ignored", "controls.eccm, e, j + 1)", "controls.eccm, e, j + 1000)"),
         Mutant("friends jam", "if mechs.team[e, j] != mechs.team[e, m] and controls.ecm", "if controls.ecm"),
         Mutant("hostile ECCM jams", "!= mechs.team[e, m] and controls.ecm[e, j] == 1:", "!= mechs.team[e, m]:"),
         Mutant("friendly ECM aids", "== mechs.team[e, m] and controls.eccm[e, j] == 1:", "== mechs.team[e, m]:"),
@@ -52,7 +49,7 @@ SENSING = Kernel(
         Mutant("smoke is taken for terrain", "seen = SMOKED", "seen = wp.uint8(0)"),
         Mutant("smoke does not hide", "seen = SMOKED", "seen = CLEAR"),
         Mutant(
-            "a mech has no sight of itself", "senses_out.sight[e, i, i] = CLEAR", "senses_out.sight[e, i, i] = SMOKED"
+            "a mech has no sight of itself", "senses_out.sight[e, m, m] = CLEAR", "senses_out.sight[e, m, m] = SMOKED"
         ),
         Mutant(
             "sight holds in one direction",
@@ -63,32 +60,50 @@ SENSING = Kernel(
         Mutant("jamming spares radar", "rules.radar * q *", "rules.radar *"),
         Mutant(
             "radar range is that of the target's class",
-            "sensor_range[mechs.chassis[e, m]]",
-            "sensor_range[mechs.chassis[e, j]]",
+            "- p) <= radar",
+            "- p) <= rules.radar * q * sensor_range[mechs.chassis[e, j]]",
         ),
-        Mutant("a jammed mech receives paint", "not known and q >= rules.paint_quality and", "not known and"),
-        Mutant(
-            "friends shine through walls", "if not known and mechs.team[e, j] != mechs.team[e, m]:", "if not known:"
-        ),
+        Mutant("a jammed mech receives paint", "q >= rules.paint_quality and", ""),
+        Mutant("friends shine through walls", "if not known and mechs.team[e, j] != team:", "if not known:"),
         Mutant("ECM that is shut down shines", "emits = mechs.shutdown[e, j] == 0 and controls", "emits = controls"),
         Mutant("heat shines at the capacity", "rules.bloom_heat * rules.chassis", "rules.chassis"),
         Mutant("smoke hides no emissions", "known = not smoke_blocks", "known = True or not smoke_blocks"),
-        Mutant("mechs behind smoke are seen", "senses.sight[e, m, j] == CLEAR", "senses.sight[e, m, j] != wp.uint8(0)"),
-        Mutant("the blind see", "if j != m and mechs.alive[e, m] == 1 and mechs", "if j != m and mechs"),
-        Mutant(
-            "wrecks are seen",
-            "mechs.alive[e, m] == 1 and mechs.alive[e, j] == 1:\n            q",
-            "mechs.alive[e, m] == 1:\n            q",
-        ),
         Mutant(
             "sightings are dated one step ahead",
-            "senses_out.seen[e, m, j] = decision[e]",
-            "senses_out.seen[e, m, j] = decision[e] + 1",
+            "senses_out.seen[e, m, j] = step",
+            "senses_out.seen[e, m, j] = step + 1",
         ),
-        Mutant(
-            "what is out of sight stays visible",
-            "senses_out.visible[e, m, j] = wp.uint8(0)",
-            "senses_out.visible[e, m, j] = senses_out.visible[e, m, j]",
-        ),
+    ),
+)
+
+SCAN = Kernel(
+    "echelon.sim.scan",
+    (
+        "sim/test_scan.py::test_searches_of_senses_match_plain_loops",
+        "sim/test_scan.py::test_searches_match_plain_loops",
+    ),
+    (
+        Mutant("blocks with an entry of the second array are skipped", "any |= x[k] | y[k];", "any |= x[k];"),
+        Mutant("entries of the second array are skipped", "(x[i] | y[i]) == 0", "x[i] == 0"),
+        Mutant("other entries are counted", "count += x[i] == value;", "count += x[i] != value;"),
+        Mutant("blocks with a round in flight are skipped", "all &= x[k];", "all |= x[k];"),
+        Mutant("rounds are those of the first environment", "(round_weapon, e, 0, 0)", "(round_weapon, 0, 0, 0)"),
+        Mutant("the reach along y is that along x", "(p[i][1] - at[1]) < reach[1]", "(p[i][1] - at[1]) < reach[0]"),
+        Mutant("blocks within reach are skipped", "(p[k][0] - at[0]) < reach[0]", "(p[k][0] - at[0]) < reach[1]"),
+        Mutant("blocks with unseen mechs are skipped", "& (known[k] == 0);", "& (known[k] == 1);"),
+        Mutant("blocks with hostiles in sight are skipped", "& (clear[k] == 1);", "& (clear[k] == 2);"),
+        Mutant("the circle is elsewhere", "y = p[j][1] - zone[1];", "y = p[j][1] - zone[0];"),
+        Mutant("the circle is a strip", "wp::sqrt(x * x + y * y)", "wp::sqrt(x * x)"),
+        Mutant("mechs behind smoke are seen", "(clear[j] == 1) | (full == 1)", "(clear[j] != 0) | (full == 1)"),
+        Mutant("the blind see", "known = (own == 1) & ", "known = "),
+        Mutant("wrecks are seen", "(living[j] == 1) & ((clear", "((clear"),
+        Mutant("a mech sees itself", " & (j != m);\n        visible_row", ";\n        visible_row"),
+        Mutant("what comes into sight is not dated", "= known ? step :", "= known ? step + 1 :"),
+        Mutant("what is out of sight stays visible", "visible_row[j] = known;", "visible_row[j] |= known;"),
+        Mutant("wrecks are searched", "while (j < end && !(living[j] == 1 && known", "while (j < end && !(known"),
+        Mutant("friends in sight are hostile", "&& side[j] != own && clear[j] == 1))", "&& clear[j] == 1))"),
+        Mutant("hostiles behind smoke are in sight", "own && clear[j] == 1", "own && clear[j] != 0"),
+        Mutant("hostiles in the circle are mates", "(living[j] == 1) & (side[j] == own) & (j", "(living[j] == 1) & (j"),
+        Mutant("a mech is its own mate", "(side[j] == own) & (j != m)", "(side[j] == own)"),
     ),
 )

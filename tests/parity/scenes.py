@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
-from echelon.sim import step
+from echelon.sim import batch, step
 from echelon.sim.backend import Launch
+from echelon.sim.state import lanes
 from tests.oracles.shared import MECHS, MISSILE, SMOKE, SOLID
 from tests.sim.flat_field import Field5v5, Scene
 
@@ -161,9 +165,17 @@ def assert_same(scene: Scene, wanted: list[SimpleNamespace], *names: str, atol: 
             )
 
 
-def phase(name: str, *, landing: bool = False) -> list[Launch]:
-    """Return the launches of one phase of a tick."""
-    return [launch for launch in step.tick(landing=landing) if launch.phase.split(".")[1] == name]
+def phase(name: str, *, landing: bool = False, spread: bool = False) -> list[Launch]:
+    """Return the launches of one phase of a tick; ``spread`` as on CUDA."""
+    return [launch for launch in step.tick(landing=landing, spread=spread) if launch.phase.split(".")[1] == name]
+
+
+@contextmanager
+def many_lanes() -> Iterator[None]:
+    """Let batches that are made meanwhile share tasks among as many threads as on CUDA."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "lanes", lambda device, num_mechs: lanes("cuda", num_mechs))
+        yield
 
 
 def clear(scene: Scene, *names: str) -> None:

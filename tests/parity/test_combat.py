@@ -10,7 +10,7 @@ from tests.oracles import combat as rules
 from tests.oracles import rounds, world
 from tests.oracles import sensing as sense
 from tests.oracles import shared as o
-from tests.parity.scenes import assert_same, clear, cluttered_field, phase, scatter, snapshots
+from tests.parity.scenes import assert_same, clear, cluttered_field, many_lanes, phase, scatter, snapshots
 from tests.sim.flat_field import Field5v5
 
 CONDITION = ("hp", "leg_hp", "heat", "stability", "suppressed", "painted", "painter", "shutdown", "alive", "killer",
@@ -22,7 +22,8 @@ COUNTERS = ("took", "dealt", "dealt_friendly", "kills", "assists", "shutdowns", 
 
 @pytest.fixture(scope="module")
 def field():
-    made = cluttered_field(3, envs=16, num_packs=2, size=24, ruins=6)
+    with many_lanes():
+        made = cluttered_field(3, envs=16, num_packs=2, size=24, ruins=6)
     yield made
     made.batch.close()
 
@@ -79,25 +80,26 @@ def crowd(scene, rng: np.random.Generator) -> None:
     scene.put("fallen", 1, slice(3, mechs, 4), env=slice(0, envs, 2))
 
 
-@pytest.mark.parametrize("battle", [0, 1], indirect=True)
-def test_movement_matches_oracle(battle):
+@pytest.mark.parametrize(("battle", "spread"), [(0, False), (1, True)], indirect=["battle"])
+def test_movement_matches_oracle(battle, spread):
     rng = np.random.default_rng(9)
     settled(battle, rng)
     crowd(battle, rng)
     battle.put("shutdown_due", np.random.default_rng(1).integers(0, 2, battle["shutdown"].shape))
     assert (battle["shutdown"] & battle["shutdown_due"]).sum() > 10, "hits of this tick shut no mech down"
-    assert move_and_compare(battle, 12) > 3
+    assert move_and_compare(battle, 12, spread=spread) > 3
 
 
-def move_and_compare(scene, ticks: int) -> int:
+def move_and_compare(scene, ticks: int, *, spread: bool = False) -> int:
     """Compare some ticks of the movement phase with the oracle; return how often a mech climbed."""
+    name = f"movement, spread {spread}"
     climbed = 0
     for tick in range(ticks):
         scene.batch.set("tick", np.full(scene.batch.num_envs, tick, np.int32))
         wanted, before = snapshots(scene), scene["pos"].copy()
         for s in wanted:
             world.move_all(s)
-        scene.play("movement", lambda: phase("movement"))
+        scene.play(name, lambda: phase("movement", spread=spread))
         assert_same(scene, wanted, "order", "yaw", "vel", "pos", "noise", "landing_speed")
         climbed += ((scene["pos"] - before)[..., 2] > 1).sum()
     return int(climbed)

@@ -1,17 +1,29 @@
-"""The same kernels on CUDA: one decision from equal state agrees with the CPU. Skipped where there is no GPU."""
+"""CUDA against the CPU: decisions, whole battles, captured graphs, training, memory. Skipped where there is no GPU.
+
+What needs no GPU of these runs on the CPU too: ``test_spread.py`` (layout, launches one by one), ``test_devices.py``
+(functions of floats), ``test_thread_orders.py``, and in other folders ``test_many_ranks.py``, ``test_memory.py``,
+``test_stopwatch.py`` and ``test_hardware.py`` (captured updates).
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
 
 from echelon.config import DisplayConfig, EnvConfig, WorldConfig
+from echelon.config.presets import gpu
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import OPTIONAL_BLOCKS
+from echelon.jobs import worker
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.runs import RunPaths
 from echelon.training.vec_env import VectorEnv
+from tests.parity.test_spread import differing, played
+from tests.training.test_many_ranks import trained
 
 pytestmark = [
     pytest.mark.gpu,
@@ -62,3 +74,40 @@ def test_cuda_environment_matches_cpu(extras):
     for env in envs:
         env.step({})
         env.close()
+
+
+@pytest.mark.parametrize("case", ["quick", "quick-classic", "two-hundred"])
+def test_cuda_battle_is_equal_to_the_cpu(case):
+    """Every array is equal bit for bit after up to 204 decisions from an equal start."""
+    expected, edits = played(Counter(), case=case)
+    found, cuda_edits = played(Counter(), "cuda", case=case)
+    assert differing(found, expected) == []
+    np.testing.assert_array_equal(cuda_edits, edits)
+
+
+def test_captured_cuda_battle_is_equal_to_eager_launches():
+    assert differing(played(Counter(), "cuda", eager=True)[0], played(Counter(), "cuda")[0]) == []
+
+
+def test_cuda_training_is_close_with_captured_updates(tmp_path):
+    """Two updates end at equal weights within 1e-3, whether updates are captured or not."""
+    (captured,), (eager,) = (
+        trained(tmp_path / str(capture), 1, device="cuda", capture=capture) for capture in (True, False)
+    )
+    assert captured["update"] == eager["update"] == 2
+    for name, value in captured["weights"].items():
+        torch.testing.assert_close(value, eager["weights"][name], rtol=1e-3, atol=1e-3, msg=name)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two CUDA devices")
+def test_two_processes_on_cuda_have_equal_weights(tmp_path):
+    main, other = trained(tmp_path, 2, device="cuda")
+    assert main["digests"] == other["digests"] and main["update"] == 2
+
+
+def test_run_that_the_gpu_cannot_hold_is_refused_with_the_option_to_lower(tmp_path):
+    paths = RunPaths(tmp_path)
+    config = asdict(replace(gpu(), num_envs=10**6, bank_maps=8))
+    write_spec(paths, JobSpec(kind="train", config=config))
+    with pytest.raises(ValueError, match=r"GiB of GPU memory \(.*; try a lower num_envs"):
+        worker.train(paths, None, None)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import warp as wp
 
+from echelon.sim.elementary import exponential, natural_log, power
 from echelon.sim.geometry import arc_tan2, cos_sin, wrap_angle
 from echelon.sim.random import draw_u32, uniform01
 from echelon.sim.raycast import cast_ray
@@ -47,6 +48,20 @@ def angles(
 
 
 @wp.kernel
+def elementary(
+    # rules
+    x: wp.array(dtype=wp.float32), n: wp.array(dtype=wp.int32),
+    # out
+    found: wp.array2d(dtype=wp.float32),
+):  # fmt: skip
+    i = wp.tid()
+    found[i, 0] = natural_log(x[i])
+    found[i, 1] = exponential(-x[i])
+    found[i, 2] = exponential(x[i] * 0.01)
+    found[i, 3] = power(x[i] * 0.01, n[i])
+
+
+@wp.kernel
 def cast_many(
     # rules
     plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, a: wp.array(dtype=wp.vec3), b: wp.array(dtype=wp.vec3),
@@ -56,6 +71,18 @@ def cast_many(
 ):  # fmt: skip
     i = wp.tid()
     found[i] = cast_ray(plane, 0, size, a[i], b[i], include_end)
+
+
+def test_elementary_functions_are_rounded_correctly():
+    draws = np.random.default_rng(4)
+    x = np.concatenate([draws.uniform(0, 120, 5000), 10.0 ** draws.uniform(-30, 3.9, 1000), [1.0]]).astype(np.float32)
+    n = draws.integers(0, 20, len(x)).astype(np.int32)
+    found = wp.zeros((len(x), 4), wp.float32)
+    wp.launch(elementary, len(x), [wp.array(x, dtype=wp.float32), wp.array(n, dtype=wp.int32), found], device="cpu")
+    small, exact = (x * np.float32(0.01)).astype(np.float64), x.astype(np.float64)
+    expected = [np.log(exact), np.exp(-exact), np.exp(small), small**n]
+    np.testing.assert_array_max_ulp(found.numpy(), np.stack(expected, axis=1).astype(np.float32), maxulp=1)
+    assert (found.numpy() == np.stack(expected, axis=1).astype(np.float32)).mean() > 0.999
 
 
 def test_device_random_matches_numpy():

@@ -10,13 +10,14 @@ from echelon.sim.state import TRACKS
 from tests.env.battle import Battle
 from tests.oracles import display, world
 from tests.oracles import sensing as rules
-from tests.parity.scenes import clear, clutter, recall, scatter, snapshots, stir
+from tests.parity.scenes import clear, clutter, many_lanes, recall, scatter, snapshots, stir
 
 
 @pytest.fixture(scope="module", params=["partial", "full"])
 def battle(request):
     edit = clutter(np.random.default_rng(6))
-    made = Battle(envs=8, edit=edit, own_maps=True, num_packs=2, size=40, observation_mode=request.param)
+    with many_lanes():
+        made = Battle(envs=8, edit=edit, own_maps=True, num_packs=2, size=40, observation_mode=request.param)
     rng = np.random.default_rng(11)
     scatter(made, rng)
     stir(made, rng)
@@ -101,3 +102,21 @@ def test_observation_columns_match_oracle(battle):  # RL-48 (LOW-9)
         m, column = np.unravel_index(gap.argmax(), gap.shape)
         got = f"{names[column]} is {battle.obs[e, m, column]}, wanted {wanted[m, column]}"
         assert gap.max() < 1e-5, f"mech {m} of environment {e}: {got}"
+
+
+def test_local_map_matches_oracle_at_edges_of_small_and_full_maps():
+    made = Battle(envs=2, edit=clutter(np.random.default_rng(6)), own_maps=True, num_packs=2, size=24)
+    made.batch.set("size", np.array([[24, 24, 20], [21, 14, 20]], np.int32))
+    rng = np.random.default_rng(12)
+    inset = rng.uniform(0.6, 6.0, (2, 20, 3)).astype(np.float32)
+    corner = rng.integers(0, 2, (2, 20, 3))
+    made.put("pos", np.where(corner == 1, made["size"][:, None] - inset, inset))
+    made.put("yaw", rng.uniform(-np.pi, np.pi, (2, 20)))
+    made.put("alive", 0, slice(0, 20, 6))
+    made.rows[:] = -7.0
+    made.observe()
+    for e, s in enumerate(snapshots(made)):
+        for m in range(20):
+            wanted = rules.local_map(s, m) if s.alive[m] else np.zeros(121)
+            assert np.array_equal(made.obs[e, m, -121:], wanted), f"mech {m} of environment {e}"
+    made.close()

@@ -98,6 +98,7 @@ CASES: dict[str, Case] = {
     "fault": Case(QUICK, decisions=3, envs=1, faults=(share_heat,)),
     **{f"layout-{name}": Case(_cfg(40, 12.0, num_packs=2, **row), decisions=60) for name, row in LAYOUTS.items()},
     **{f"pilot-{name}": Case(_cfg(40, 15.0), pilots=(name,), decisions=72) for name in SKILLS},
+    "two-hundred": Case(_cfg(48, 60.0, **LAYOUTS["suite-blocks"]), decisions=204, envs=8),
     "crowd": Case(_cfg(64, 12.0, num_packs=6, obs_version=2), decisions=60, envs=1),
 }
 """Battles by name; all but "fault" begin a second episode."""
@@ -145,7 +146,7 @@ def battle(case: Case, engine: Engine, fought: Counter[str]) -> Iterator[dict[st
             yield {name: hashlib.sha256(array.numpy().tobytes()).hexdigest() for name, array in arrays.items()}
 
 
-def engine_of(case: Case) -> Engine:
+def engine_of(case: Case, device: str = "cpu") -> Engine:
     """Return the engine of a case, its maps, seeds and pilots set and every observation row written."""
     cfg, envs = case.cfg, range(case.envs)
     options = {"num_packs": cfg.num_packs, "zone_radius_vox": cfg.zone_radius_vox}
@@ -154,9 +155,10 @@ def engine_of(case: Case) -> Engine:
     def pilots(engine: Engine) -> list[Launch]:
         return [*heuristic.install(engine), *(Launch(kernel, "EM") for kernel in case.faults)]
 
-    engine = Engine(cfg, case.envs, maps, threads=1, pilots=pilots)
+    engine = Engine(cfg, case.envs, maps, device=device, threads=1, pilots=pilots)
     rows = np.arange(case.envs * engine.num_mechs, dtype=np.int32).reshape(case.envs, -1)
-    engine.attach(*(np.zeros((1, rows.size, engine.obs_dim), np.float32) for _ in range(2)))
+    shape = (1, rows.size, engine.obs_dim)
+    engine.attach(*(wp.zeros(shape, dtype=wp.float32, device=engine.batch.device) for _ in range(2)))
     scripts = [script_of(case.pilots[m % len(case.pilots)]) for m in range(engine.num_mechs)]
     engine.batch.set("row_of", rows)
     engine.batch.set("forced_seed", np.array([FIRST_SEED + env for env in envs], np.int32))

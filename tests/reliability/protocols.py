@@ -104,6 +104,25 @@ def replay(root: Path) -> None:
 
 
 @protocol
+def queue(root: Path) -> None:
+    """Queue three runs and remove one of them."""
+    from echelon.files import make_folder
+    from echelon.jobs import queue
+    from echelon.jobs.queue_store import WAITING, open_queue
+    from echelon.jobs.spec import JobSpec
+    from echelon.runs import RunPaths
+
+    for name in ("first", "second", "third"):
+        paths = RunPaths(root / "home" / name)
+        make_folder(paths.root)
+        queue.enqueue(paths, JobSpec(kind="train", config={"device": "cpu"}))
+        mark(f"queued {name}")
+    with open_queue(root / "home")[0] as store:
+        queue.remove_entry(store, queue.find_entry(store, "second", (WAITING,)))
+    mark("removed second")
+
+
+@protocol
 def league(root: Path) -> None:
     """Plan a round, store its matches, rate it, and close the file."""
     from echelon.arena.matchmaking import Fixture

@@ -17,6 +17,7 @@ import torch
 
 from echelon.arena.store import Store
 from echelon.jobs.evaluations import append_evaluation
+from echelon.jobs.queue_store import open_queue
 from echelon.jobs.spec import read_spec
 from echelon.replay.reader import Replay
 from echelon.replay.writer import store_world, world_payload
@@ -131,6 +132,20 @@ def check_job(root: Path, marks: Sequence[str]) -> None:
         assert ended is not None and ended["code"] >= int(exits[-1][0])
 
 
+def check_queue(root: Path, marks: Sequence[str]) -> None:
+    home = root / "home"
+    if not marks and not (home / "queue.db").is_file():
+        return
+    with open_queue(home)[0] as store:
+        waiting = {entry.run for entry in store.entries()}
+    queued = {name for (name,) in values(marks, "queued")}
+    # the second run is removed after the third was queued
+    lasting = queued - {"second"} if "third" in queued else queued
+    assert lasting <= waiting, "a run is lost"
+    assert all(read_spec(RunPaths(home / name)).kind == "train" for name in lasting)
+    assert not values(marks, "removed") or "second" not in waiting, "a removed run is back"
+
+
 def check_evaluation(root: Path, marks: Sequence[str]) -> None:
     events, _ = read_events(root / "job" / "matches.jsonl")
     recorded = [event.batch for event in events if isinstance(event, EventEvalBatch)]
@@ -162,6 +177,7 @@ CHECKS: dict[str, Callable[[Path, Sequence[str]], None]] = {
     "job": check_job,
     "policy": check_policy,
     "evaluation": check_evaluation,
+    "queue": check_queue,
 }
 REDUNDANT: dict[str, dict[tuple[str, int], str]] = {
     "records": {
@@ -242,10 +258,10 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-def by_cost(**marked: Sequence[str]) -> list[Any]:
+def by_cost(without: Collection[str] = (), **marked: Sequence[str]) -> list[Any]:
     """Return every protocol as a parameter, with the mark that ``marked`` lists it under."""
     marks = {name: getattr(pytest.mark, mark) for mark, names in marked.items() for name in names}
-    return [pytest.param(name, marks=[marks[name]] if name in marks else []) for name in CHECKS]
+    return [pytest.param(name, marks=[marks[name]] if name in marks else []) for name in CHECKS if name not in without]
 
 
 @pytest.mark.parametrize("name", by_cost(long=["records"]))
@@ -254,7 +270,8 @@ def test_power_loss_loses_nothing_acknowledged(name, recorded, memory):
     assert found == [] and count > 10, f"{count} states"
 
 
-@pytest.mark.parametrize("name", by_cost(long=["league", "records"], slow=["checkpoint"]))
+# the queue stores every request twice, in the database and in the run's folder, so that no single sync matters
+@pytest.mark.parametrize("name", by_cost(["queue"], long=["league", "records"], slow=["checkpoint"]))
 def test_removed_sync_loses_something_acknowledged(name, recorded, memory):
     """Without any one of its syncs a protocol breaks its promise, and the check sees it; exceptions are listed."""
     operations, passed = recorded(name), {}

@@ -16,7 +16,7 @@ from tests.reliability.recorder import environment
 
 SAMPLE = {
     "checkpoint": 9, "records": 17, "replay": 5, "league": 9, "job": 3, "policy": 2, "evaluation": 5,
-    "training": 61, "arena": 41, "recording": 23, "server": 5,
+    "training": 61, "arena": 41, "recording": 23, "server": 5, "queue": 17,
 }  # fmt: skip
 """Distance of the operations that fail in the default and long tiers."""
 LIMIT_S = 4 * 3600.0

@@ -1,8 +1,9 @@
 """Golden replays: how they were recorded, and their expected content.
 
 ``small.ecr`` (schema 1.0), ``smoke.ecr`` (1.1, smoke clouds and point defence), ``insight.ecr`` (1.2, policy columns),
-``rates.ecr`` (2.0, positions predicted from speeds), ``edits.ecr`` (2.1, edits with their tick) and ``reach.ecr`` (2.2,
-sensor ranges in the header) are never recorded again: later versions must read them. The ``.json`` beside each has its
+``rates.ecr`` (2.0, positions predicted from speeds), ``edits.ecr`` (2.1, edits with their tick), ``reach.ecr`` (2.2,
+sensor ranges in the header) and ``states.ecr`` (2.3, actions and a state) are never recorded again: later versions must
+read them. The ``.json`` beside each has its
 expected content for the tests here and of the viewer; ``just golden`` updates these.
 
 Record the file of a new schema version with ``update(path)``.
@@ -10,6 +11,7 @@ Record the file of a new schema version with ``update(path)``.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from echelon.replay.extra_records import read_state, state_heads
 from echelon.replay.reader import Replay
 from echelon.replay.record import PolicyColumnMode
 
@@ -35,9 +38,12 @@ EDITS = FOLDER / "edits.ecr"
 EDITS_EXPECTED = FOLDER / "edits.json"
 REACH = FOLDER / "reach.ecr"
 REACH_EXPECTED = FOLDER / "reach.json"
+STATES = FOLDER / "states.ecr"
+STATES_EXPECTED = FOLDER / "states.json"
 MOTION_COLUMNS = ("tick", "x", "y", "z", "vx", "vy", "vz", "yaw", "stability")
 INSIGHT_SECONDS, INSIGHT_CHUNK = 10.0, 2
 REACH_SECONDS, REACH_CHUNK = 10.0, 2
+STATES_SECONDS, STATES_CHUNK = 12.0, 5
 POLICY_COLUMNS = ("flags", "action", "value", "reward", "contact", "sees")
 
 EDGE, HEIGHT, SECONDS = 36, 12, 14.0
@@ -76,6 +82,12 @@ def record_reach(path: Path) -> None:
     """Record a short match with ECM and ECCM; check that both occur."""
     levels = ("hard", "expert")
     _record(path, (EDGE, HEIGHT, REACH_SECONDS), SMOKE_SEED, levels, levels)
+
+
+def record_states(path: Path) -> None:
+    """Record a short match with actions and one state."""
+    levels = ("trivial", "trivial")
+    _record(path, (EDGE, HEIGHT, STATES_SECONDS), SMOKE_SEED, levels, levels, policy="actions")
 
 
 def _record(
@@ -179,6 +191,19 @@ def reach_contents(path: Path) -> dict[str, Any]:
         return {"sensing": replay.header["sensing"], **_chunk_columns(path, REACH_CHUNK, ("flags",))}
 
 
+def states_contents(path: Path) -> dict[str, Any]:
+    """Return the pilots of a replay, its actions in one chunk, and type, shape and hash of each array of its states."""
+    with Replay(path) as replay:
+        header = {key: replay.header[key] for key in ("actions", "pilots")}
+        records = [read_state(replay, head) for head in state_heads(replay)]
+    states = {str(record.tick): {name: _described(v) for name, v in record.arrays.items()} for record in records}
+    return {**header, "states": states, **_chunk_columns(path, STATES_CHUNK, ("action",))}
+
+
+def _described(values: np.ndarray) -> list[Any]:
+    return [values.dtype.str, list(values.shape), hashlib.sha256(values.tobytes()).hexdigest()[:16]]
+
+
 def _chunk_columns(path: Path, chunk: int, names: Sequence[str]) -> dict[str, Any]:
     with Replay(path) as replay:
         part = _chunk(replay, chunk)
@@ -193,6 +218,7 @@ GOLDEN = (
     (RATES, record_rates, RATES_EXPECTED, rates_contents),
     (EDITS, record_edits, EDITS_EXPECTED, edits_contents),
     (REACH, record_reach, REACH_EXPECTED, reach_contents),
+    (STATES, record_states, STATES_EXPECTED, states_contents),
 )
 """Replay file, recording function, file of its expected content, and function that reads the content."""
 

@@ -308,13 +308,24 @@ def _change_world(parts: Parts, draws: random.Random) -> None:
             parts.header["world"]["size"] = size
 
 
+def _add_extra(parts: Parts, draws: random.Random) -> None:
+    """Insert a changed STATE or SEAT among the chunks."""
+    state = {"v": 1, "a": {"hp": ["f4", [2, 3], bytes(24)], "seen": ["i4", [4], bytes(16)]}}
+    seat = {"s": [0, 3], "a": [[2, 2, 5], bytes(20)]}
+    kind, value = draws.choice(((RecordType.STATE, state), (RecordType.SEAT, seat)))
+    mutate(value, draws)
+    record = Record(kind, pack(value), ticks=draws.choice(((0, 0), (40, 40), (2**32 - 1, 0))))
+    at = draws.randrange(2, 5)
+    parts.records.append(lambda records: records.insert(at, record))
+
+
 def _add_bomb(parts: Parts, draws: random.Random) -> None:
     """Replace a payload by one that inflates to many objects or bytes."""
     filler = draws.choice((b"\x80", b"\x90", b"\xc0", b"\x81\xa1a", b"\x91", b"\xdd\x00\x0f\xff\xff", b"\xa0"))
     payload = (b"\x81\xa1a\xdd\x00\x0f\xff\xff" + filler * (draws.choice((2**12, 2**18, 2**20)) // len(filler)))[
         : 2**20
     ]
-    kind = draws.choice((RecordType.HEADER, RecordType.CHUNK, RecordType.INDEX))
+    kind = draws.choice((RecordType.HEADER, RecordType.CHUNK, RecordType.INDEX, RecordType.STATE))
     parts.records.append(lambda records: records.insert(0 if kind == RecordType.HEADER else 2, Record(kind, payload)))
 
 
@@ -326,6 +337,7 @@ CHANGES: tuple[tuple[Callable[[Parts, random.Random], None], int], ...] = (
     (_change_index, 12),
     (_change_records, 8),
     (_change_world, 5),
+    (_add_extra, 8),
     (_add_bomb, 1),
 )
 """Changes of a replay and their weights."""

@@ -8,15 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from echelon.arena.verify import _check_configuration, config_from_header
+from echelon.arena.reconstruct import (
+    action_entries,
+    moment_tick,
+    recorded_pilots,
+    recorded_steps,
+    require_playable,
+)
+from echelon.atlas.film import Film
 from echelon.atlas.scene import scene_from_map, scene_from_replay
 from echelon.atlas.world_file import WorldFileError, load_world
 from echelon.replay.codec import ReplayError
 from echelon.replay.embed import embed_world
+from echelon.replay.extra_records import read_seats, read_state, state_heads
+from echelon.replay.moments import find_moments
 from echelon.replay.reader import Replay
+from echelon.replay.reel import choose_spans
 from echelon.server.catalogue import summarize
 from echelon.server.responses import strict_json
 from echelon_cli.commands.replay import _rows, describe
+
+FILM_SIZE, FILM_FPS = (160, 160), 1
 
 
 def open_replay(path: Path) -> None:
@@ -57,17 +69,46 @@ def export_replay(path: Path) -> None:
     Replay(exported).close()
 
 
+def rank_moments(path: Path) -> None:
+    """Find the turning points of a replay, as the server and ``replay moments`` do."""
+    with Replay(path) as replay:
+        strict_json(find_moments(replay))
+
+
 def draw_replay(path: Path) -> None:
     """Read the scene at the start of a replay."""
     with Replay(path) as replay:
         scene_from_replay(replay)
 
 
+def film_replay(path: Path) -> None:
+    """Draw the first frame of a replay's highlights, as ``replay video`` does."""
+    with Replay(path) as replay:
+        if not replay.chunks:
+            return
+        moments = find_moments(replay)
+        spans = choose_spans(moments["moments"], replay.ticks / float(replay.header["tick_hz"]))
+        next(Film(replay, moments, spans, FILM_SIZE, FILM_FPS).draw())
+
+
 def prepare_verification(path: Path) -> None:
     """Check whether a replay can be played again."""
     with Replay(path) as replay:
-        if "insight" in replay.header:
-            _check_configuration(replay, config_from_header(replay.header))
+        if not action_entries(replay.header):
+            return
+        require_playable(replay)
+        recorded_pilots(replay)
+        moment_tick(replay, replay.ticks)
+        for _ in recorded_steps(replay, 0, replay.ticks):
+            pass
+
+
+def read_extra_records(path: Path) -> None:
+    """Read every STATE and SEAT of a replay."""
+    with Replay(path) as replay:
+        for head in state_heads(replay):
+            read_state(replay, head)
+        read_seats(replay)
 
 
 def load_map(path: Path) -> None:
@@ -81,8 +122,11 @@ READERS: tuple[tuple[Callable[[Path], None], type[Exception]], ...] = (
     (decode_replay, ReplayError),
     (describe_replay, ReplayError),
     (export_replay, ReplayError),
+    (rank_moments, ReplayError),
     (draw_replay, ReplayError),
+    (film_replay, ReplayError),
     (prepare_verification, ValueError),
+    (read_extra_records, ReplayError),
 )
 """Readers of replays and the only error that each may raise."""
 WORLD_READERS = ((load_map, WorldFileError),)

@@ -10,9 +10,11 @@ import zlib
 import msgpack
 import pytest
 
+from echelon.files import reason_of
 from echelon.replay import codec
 from echelon.replay.codec import (
     TRAILER_BYTES,
+    LossyRecordWriter,
     RecordWriter,
     ReplayError,
     check_magic,
@@ -404,6 +406,69 @@ def test_record_writer_refuses_a_missing_folder(tmp_path):
     with pytest.raises(OSError) as caught:
         RecordWriter(tmp_path / "missing" / "a.ecr")
     assert caught.value.errno == errno.ENOENT
+
+
+def kinds(path) -> list[int]:
+    with open(path, "rb") as file:
+        return [head.kind for head in scan(file, path.stat().st_size)]
+
+
+def test_lossy_writer_writes_what_a_writer_does(tmp_path):
+    files = []
+    for cls in (RecordWriter, LossyRecordWriter):
+        writer = cls(tmp_path / f"{cls.__name__}.ecr")
+        writer.append(RecordType.CHUNK, b"abc")
+        writer.close({"chunks": []})
+        assert not getattr(writer, "problem", "") and writer._file.closed
+        files.append(writer.path.read_bytes())
+    assert files[0] == files[1]
+
+
+class FailingFile(io.BytesIO):
+    """A file on which every write fails."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+
+    def write(self, data: object) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), OSError("wrote 3 of 5 bytes")])
+def test_lossy_writer_keeps_the_records_before_a_failure(tmp_path, error):
+    path = tmp_path / "a.ecr"
+    writer = LossyRecordWriter(path)
+    writer.append(RecordType.CHUNK, b"abc")
+    file, failing = writer._file, FailingFile(error)
+    writer._file = failing  # type: ignore[assignment]
+    writer.append(RecordType.CHUNK, b"lost")
+    assert writer.problem == reason_of(error) and failing.closed
+    offset = writer.offset
+    assert writer.append(RecordType.CHUNK, b"lost too") == offset < writer.offset
+    writer.close({"chunks": []})
+    assert kinds(path) == [RecordType.CHUNK] and writer._file.closed
+    file.close()
+
+
+def test_lossy_writer_drops_all_where_its_file_cannot_be_made(tmp_path):
+    writer = LossyRecordWriter(tmp_path / "missing" / "a.ecr")
+    assert writer.problem == "no such file or directory" and writer.path == tmp_path / "missing" / "a.ecr"
+    assert writer.append(RecordType.CHUNK, b"abc") == 0
+    writer.close({"chunks": []})
+    assert writer._file.closed
+
+
+def test_lossy_writer_reports_a_failure_of_its_close(tmp_path, monkeypatch):
+    def fail(handle: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    writer = LossyRecordWriter(tmp_path / "a.ecr")
+    writer.append(RecordType.CHUNK, b"abc")
+    file = writer._file
+    writer.close({"chunks": []})
+    assert writer.problem == "input/output error" and file.closed and writer._file.closed
+    assert kinds(writer.path)[0] == RecordType.CHUNK
 
 
 def test_world_hash_is_sha256():

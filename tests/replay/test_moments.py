@@ -12,7 +12,7 @@ import pytest
 
 from echelon.replay import moments as module
 from echelon.replay.codec import ReplayError
-from echelon.replay.moments import BONUS, MAX_MOMENTS, MAX_SAMPLES, MomentScan, find_moments
+from echelon.replay.moments import AGAINST, BONUS, MAX_MOMENTS, MAX_SAMPLES, Moment, MomentScan, find_moments
 from echelon.replay.reader import Chunk, Replay
 from echelon.replay.schema import EVENTS, EventKind, HitFlag, MechFlag
 from echelon.replay.validate import ChunkRef
@@ -139,6 +139,21 @@ def test_kills_within_seconds_are_one_moment_with_own_losses():
     assert len(captions) == 2, "the kill of B2 belongs to the first moment"
 
 
+def test_strongest_hit_of_a_kill_is_the_one_that_a_scan_finds():
+    rng = np.random.default_rng(0)
+    for count in (0, 60, 2000):
+        columns = ("kind", 0, 4), ("tick", 0, 6), ("who", -1, 4), ("whom", -1, 4), ("value", 0, 9), ("weapon", 0, 99)
+        events = {name: rng.integers(low, high, count) for name, low, high in columns}
+        events["flags"] = np.arange(count) % 7
+        hits = module._Hits(events)
+        for tick, killer, victim in np.ndindex(7, 5, 5):
+            same = (events["kind"] == int(EventKind.HIT)) & (events["tick"] == tick)
+            rows = np.flatnonzero(same & (events["who"] == killer - 1) & (events["whom"] == victim - 1))
+            row = rows[np.argmax(events["value"][rows])] if len(rows) else None
+            found = (-1, 0) if row is None else (events["weapon"][row], events["flags"][row])
+            assert hits.strongest(tick, killer - 1, victim - 1) == found
+
+
 def test_hazards_and_friendly_fire_are_named():
     match = Match()
     match.kill(8.0, -1, 4)
@@ -229,3 +244,11 @@ def test_hostile_replays_raise_replay_errors_alone(tmp_path):
         assert len(found["moments"]) <= MAX_MOMENTS
         json.dumps(found, allow_nan=False)
     assert read > HOSTILE_FILES // 10
+
+
+@pytest.mark.parametrize(
+    ("team", "change", "score"), [(0, 0.2, 0.2), (1, 0.2, 0.2 * AGAINST), (1, -0.2, 0.2), (-1, -0.2, 0.2)]
+)
+def test_moment_counts_less_when_the_acting_team_loses_by_it(team, change, score):
+    moment = Moment(20, "kill", team, (), 0.5, 0.5 + change, "")
+    assert moment.score == pytest.approx(score + BONUS["kill"])

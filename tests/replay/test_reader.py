@@ -47,10 +47,13 @@ from tests.replay.golden import (
     REACH,
     REACH_EXPECTED,
     SMALL,
+    STATES,
+    STATES_EXPECTED,
     contents,
     edits_contents,
     rates_contents,
     reach_contents,
+    states_contents,
 )
 from tests.replay.synthetic import FRAME_TICKS, SIZE, STRIDE, header, material, write_match
 
@@ -175,16 +178,16 @@ def test_unknown_columns_tables_and_keys_are_skipped(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"mechs": 0}, "mechs 0: it should be greater"),
+        ({"mechs": 0}, "mechs is 0, expected at least 1"),
         ({"mechs": 5}, "roster has 4 mechs, expected 5"),
         ({"columns": []}, "no column 'tick'"),
         (
             {"columns": [{"name": "x", "dtype": "f8", "scale": 1.0, "predict": 0, "per": "mech", "k": 1}]},
             "unknown type",
         ),
-        ({"roster": None}, "roster None: it should be a valid list"),
+        ({"roster": None}, "roster is None, expected a list"),
         ({"schema": []}, "at least 2 items"),
-        ({"tick_hz": 0}, "tick_hz 0: it should be greater than 0"),
+        ({"tick_hz": 0}, "tick_hz is 0, expected more than 0"),
     ],
     ids=str,
 )
@@ -256,6 +259,15 @@ def test_golden_reach_replay_content():
         assert replay.header["schema"] == [2, 2]
     states = np.bitwise_or.reduce(expected["columns"]["flags"])
     assert states & MechFlag.ECM and states & MechFlag.ECCM, "the match has no ECM or no ECCM"
+
+
+@pytest.mark.golden
+def test_golden_states_replay_content():
+    expected = states_contents(STATES)
+    assert_golden_json(STATES_EXPECTED, expected, compact=True)
+    with Replay(STATES) as replay:
+        assert replay.header["schema"] == [2, 3] and "insight" not in replay.header
+    assert list(expected["states"]) == ["200"] and np.any(expected["columns"]["action"])
 
 
 @pytest.mark.parametrize("path", [SMALL, EDITS])
@@ -418,7 +430,7 @@ def test_chunk_that_cannot_be_decoded_is_named(whole, tmp_path):
     bad = pack_record(RecordType.CHUNK, pack_map({"f": 1}), ticks=(0, 5))
     path.write_bytes(data[: refs[0].offset] + bad)
     with Replay(path) as replay:
-        expected = "chunk 0 of replay 'm.ecr' cannot be read: chunk is incomplete: it has no 'c'"
+        expected = "chunk 0 of replay 'm.ecr' cannot be read: chunk is damaged: c is missing"
         assert message(replay.chunk, 0) == expected
     unknown = pack_record(RecordType.CHUNK, b"?", codec=9, ticks=(0, 5))
     path.write_bytes(data[: refs[0].offset] + unknown)

@@ -75,7 +75,9 @@ def test_what_is_no_file_is_not_opened(tmp_path, kind):
         os.mkfifo(path)
     else:
         path.symlink_to("/dev/zero")
-    with pytest.raises(ReplayError, match=r"^'m\.ecr' is a folder, pipe or device, expected an \.ecr file$"):
+    with pytest.raises(
+        ReplayError, match=r"^'m\.ecr' is a folder, pipe, device or mostly holes, expected an \.ecr file$"
+    ):
         Replay(path)
 
 
@@ -87,3 +89,18 @@ def test_rows_double_and_keep_their_values():
         sizes.add(len(rows._data))
         assert rows.count == last and (rows.rows == expected[:last]).all()
     assert len(sizes) < 8, "few copies"
+
+
+def test_timeline_columns_are_the_timeline(tmp_path):
+    path = write_match(tmp_path / "closed.ecr")
+    with Replay(path) as closed:
+        columns, timeline, last = closed.timeline_columns(), closed.timeline(), closed.chunks[-1]
+    assert columns.keys() == timeline.keys() and columns["outcome"] == timeline["outcome"]
+    assert isinstance(columns["markers"], np.ndarray) and isinstance(timeline["markers"], list)
+    np.testing.assert_array_equal(columns["markers"], timeline["markers"])
+    assert columns["series"].keys() == timeline["series"].keys()
+    for name, series in columns["series"].items():
+        np.testing.assert_array_equal(series, timeline["series"][name])
+    (tmp_path / "cut.ecr").write_bytes(path.read_bytes()[: last.offset + last.length])
+    with Replay(tmp_path / "cut.ecr") as cut:
+        assert cut.timeline_columns() == cut.timeline()

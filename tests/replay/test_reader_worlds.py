@@ -129,3 +129,10 @@ def test_world_of_a_closed_file_is_found_by_its_index(tmp_path):
     with Replay(write_match(tmp_path / "m.ecr", 1)) as replay:
         assert replay.index is not None and replay.index.world is not None
         assert world_hash(replay.load_world()) == replay.header["world"]["sha256"]
+
+
+@pytest.mark.parametrize("folder", [None, WORLDS_FOLDER])
+def test_unclosed_replay_has_its_world(tmp_path, folder):
+    worlds = tmp_path / folder if folder else None
+    with Replay(write_match(tmp_path / "open.ecr", 1, worlds=worlds, closed=False)) as replay:
+        assert replay.index is None and world_hash(replay.load_world()) == replay.header["world"]["sha256"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from echelon.files import STALE_S
 from echelon.replay.reader import Replay
-from echelon.replay.schema import EventKind
+from echelon.replay.schema import MAX_RAW_BYTES, EventKind
 from echelon.replay.writer import MAX_RUN, MatchWriter, chain_hash, encode_runs, store_world, world_payload
 from tests.replay.synthetic import FRAME_TICKS, STRIDE, frames, header, material, write_match
 
@@ -111,6 +111,17 @@ def test_store_world_replaces_damaged_file(tmp_path, damage):
     path.write_bytes(damage(whole))
     assert store_world(tmp_path, world_payload(material())) == path
     assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_store_world_replaces_pipes_and_large_files(tmp_path):
+    path = store_world(tmp_path, world_payload(material()))
+    whole = path.read_bytes()
+    for size in (MAX_RAW_BYTES + 1, 1 << 40):
+        os.truncate(path, size)
+        assert store_world(tmp_path, world_payload(material())) == path and path.read_bytes() == whole
+    path.unlink()
+    os.mkfifo(path)
+    assert store_world(tmp_path, world_payload(material())) == path and path.read_bytes() == whole
 
 
 def test_store_world_deletes_temporary_files_of_killed_processes(tmp_path):

@@ -145,6 +145,16 @@ def test_file_that_does_not_match_is_named(tmp_path, kind):
     assert message(folder) == "checkpoint 'step-1' is damaged: state.pt does not match its manifest"
 
 
+@pytest.mark.parametrize("is_missing", [True, False])
+@pytest.mark.parametrize("entry", [None, "", "x", 1, []])
+def test_file_without_a_readable_entry_does_not_match(tmp_path, entry, is_missing):
+    folder = save(tmp_path, 1).path
+    change_manifest(folder, files={**open_checkpoint(folder).manifest["files"], "state.pt": entry})
+    if is_missing:
+        (folder / "state.pt").unlink()
+    assert message(folder) == "checkpoint 'step-1' is damaged: state.pt does not match its manifest"
+
+
 def test_describe_reads_a_file_in_blocks(tmp_path, monkeypatch):
     """A file of gigabytes takes the memory of a block."""
     sizes: list[int] = []
@@ -156,7 +166,7 @@ def test_describe_reads_a_file_in_blocks(tmp_path, monkeypatch):
 
     path = tmp_path / "file"
     monkeypatch.setattr(checkpoints, "READ_BLOCK", 4)
-    monkeypatch.setattr(checkpoints, "open", File, raising=False)
+    monkeypatch.setattr(checkpoints, "open_regular", File)
     for data in (b"", b"abcd", b"abcdefghij"):
         path.write_bytes(data)
         assert describe(path) == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}

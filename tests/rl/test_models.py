@@ -12,7 +12,7 @@ from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.model import LSTMState as LSTMStateOfModel
-from echelon.rl.recurrent import lstm_weights, make_lstm, run_lstm, run_lstm_unrolled
+from echelon.rl.recurrent import lstm_weights, make_lstm, run_lstm, run_lstm_cells, run_lstm_unrolled
 from echelon.rl.suite_model import CombatSuiteActorCritic, SuiteObservation, flat_obs_to_suite_obs
 
 T, B, A = 9, 6, 26
@@ -74,9 +74,11 @@ def test_fused_and_unrolled_lstm_agree(pattern):
     torch.manual_seed(0)
     lstm, x = make_lstm(5, 8), torch.randn(T, B, 5)
     state, d = LSTMState(torch.randn(1, B, 8), torch.randn(1, B, 8)), dones(pattern)
-    (y1, s1), (y2, s2) = run_lstm(lstm, x, d, state), run_lstm_unrolled(lstm_weights(lstm), x, d, state)
-    assert torch.allclose(y1, y2, atol=1e-5)
-    assert torch.allclose(s1.h, s2.h, atol=1e-5) and torch.allclose(s1.c, s2.c, atol=1e-5)
+    y1, s1 = run_lstm(lstm, x, d, state)
+    for unrolled in (run_lstm_unrolled, run_lstm_cells):
+        y2, s2 = unrolled(lstm_weights(lstm), x, d, state)
+        assert torch.allclose(y1, y2, atol=1e-5)
+        assert torch.allclose(s1.h, s2.h, atol=1e-5) and torch.allclose(s1.c, s2.c, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -54,6 +54,12 @@ def test_league_returns_standings_matches_and_rounds(ask, league):
     assert (newest["number"], newest["blue_name"], newest["winner"]) == (2, "A", "blue")
 
 
+def test_league_lists_the_strongest_entries(ask, league, monkeypatch):
+    monkeypatch.setattr(league_routes, "LISTED_ENTRIES", 1)
+    _, found = get_json(ask, "/api/v1/league")
+    assert [row["id"] for row in found["standings"]] == ["a"]
+
+
 def test_league_match_links_only_to_existing_replay(ask, league):
     _, found = get_json(ask, "/api/v1/league")
     assert {row["number"]: row["match"] for row in found["matches"]} == {0: MATCH, 1: "", 2: ""}

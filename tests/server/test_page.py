@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
@@ -38,7 +40,8 @@ def test_single_page_embeds_all_assets(static):
     assert "<title>Blue &amp; red</title>" in page
     embedded = re.search(r'id="echelon-replay" data-name="a&quot;b.ecr">([^<]*)</script>', page)
     assert embedded and base64.b64decode(embedded[1]) == b"\x89replay"
-    assert base64.b64encode("work('é')".encode()).decode() in page
+    (workers,) = re.findall(r'id="echelon-workers">(.*?)</script>', page)
+    assert json.loads(workers) == {"decode.worker-1.js": base64.b64encode("work('é')".encode()).decode()}
     assert base64.b64encode(b"font").decode() in page
     assert page.index("echelon-replay") < page.index('<script type="module">')
 
@@ -71,3 +74,25 @@ def test_single_page_embeds_moments_without_markup(static):
     (text,) = re.findall(r'id="echelon-moments">(.*?)</script>', page)
     assert json.loads(text) == {"moments": [{"caption": "</script><b>"}]}
     assert "echelon-moments" not in single_page(b"", "a.ecr", "t", static)
+
+
+def test_single_page_names_its_start_and_whether_it_is_within_another(static):
+    plain = single_page(b"", "a.ecr", "t", static)
+    assert "data-start" not in plain and "data-embed" not in plain
+    framed = single_page(b"", "a.ecr", "t", static, start='t=3"', embed=True)
+    assert 'data-name="a.ecr" data-start="t=3&quot;" data-embed></script>' in framed
+    assert framed.index("<base ") < framed.index("<title>") and "<base " not in plain
+
+
+def test_show_returns_an_object_that_notebooks_display(static, tmp_path, monkeypatch):
+    import echelon
+
+    monkeypatch.setattr("echelon.server.notebook.single_page", partial(single_page, static=static))
+    view = echelon.show(SMALL, height=300, at=2.0)
+    assert repr(view).startswith("<ReplayView 'small.ecr': ")
+    (page,) = re.findall(r'<iframe srcdoc="([^"]*)" style="width: 100%; height: 300px', view._repr_html_())
+    assert 'data-start="t=2.0" data-embed>' in html.unescape(page) and "echelon-moments" in page
+    view.save(tmp_path / "a.html")
+    assert "data-embed" not in (tmp_path / "a.html").read_text(encoding="utf-8")
+    with echelon.Replay(SMALL) as replay:
+        assert echelon.show(replay).title == view.title

@@ -173,7 +173,7 @@ def test_open_socket_rejects_foreign_address():
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (PermissionError(errno.EACCES, "Permission denied"), "port 80 of h cannot be opened: Permission denied"),
+        (PermissionError(errno.EACCES, "Permission denied"), "port 80 of h cannot be opened: permission denied"),
         (socket.gaierror(-2, "Name or service not known"), "address 'h' is unknown"),
         (OSError(errno.EADDRNOTAVAIL, "?"), "address 'h' does not belong to this machine"),
         (OSError(errno.EADDRINUSE, "?"), "port 80 of h is in use"),

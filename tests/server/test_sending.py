@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import gzip
 import os
 import threading
 import weakref
 from email.utils import formatdate
+from functools import partial
 
 import pytest
 
@@ -216,21 +218,51 @@ def test_large_json_is_compressed_in_slices(ask, monkeypatch):
     assert ask(work) == ({"rows": rows}, {"rows": rows}, "gzip", 304)
 
 
-def test_static_files_are_served_as_their_media_type(ask, tmp_path, monkeypatch):
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """Media types of a built viewer's files by path; each file has compressed twins, and their content names them."""
     (tmp_path / "assets").mkdir()
     files = {"index.html": "text/html", "assets/a.js": "text/javascript", "assets/b.woff2": "font/woff2"}
     for name in files:
         (tmp_path / name).write_text(name)
-        (tmp_path / f"{name}.gz").write_bytes(b"twin")
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(f"{name} gz".encode()))
+        (tmp_path / f"{name}.br").write_bytes(f"{name} br".encode())
     monkeypatch.setattr(routes, "STATIC", tmp_path)
+    return files
 
+
+@pytest.mark.parametrize(
+    ("taken", "coding", "suffix"),
+    [("identity", None, ""), ("", None, ""), ("gzip", "gzip", " gz"), ("br;q=0, gzip", "gzip", " gz"),
+     ("gzip, deflate, br", "br", " br"), ("zstd", None, "")],
+)  # fmt: skip
+def test_static_files_are_served_in_an_accepted_coding(ask, built, taken, coding, suffix):
     async def work(client):
-        replies = {name: await client.get(f"/{name}".replace("/index.html", "/")) for name in files}
-        caching = replies["assets/a.js"].headers["Cache-Control"]
-        return {n: (await r.text(), r.content_type) for n, r in replies.items()}, caching
+        replies = {}
+        for name in built:
+            path = f"/{name}".replace("/index.html", "/")
+            async with client.get(path, headers={"Accept-Encoding": taken}, auto_decompress=False) as reply:
+                assert reply.headers.get("Content-Encoding") == coding and reply.headers["Vary"] == "Accept-Encoding"
+                assert int(reply.headers["Content-Length"]) == len(body := await reply.read())
+                replies[name] = gzip.decompress(body) if coding == "gzip" else body, reply.content_type
+        return replies
 
-    found, caching = ask(work)
-    assert found == {name: (name, kind) for name, kind in files.items()} and "immutable" in caching
+    assert ask(work) == {name: (f"{name}{suffix}".encode(), kind) for name, kind in built.items()}
+
+
+def test_compressed_twins_have_other_tags_and_no_address(ask, built):
+    async def work(client):
+        codings = [{"Accept-Encoding": coding} for coding in ("identity", "gzip", "br")]
+        get = partial(client.get, "/assets/a.js", auto_decompress=False)
+        replies = [await get(headers=coding) for coding in codings]
+        tags = [reply.headers["ETag"] for reply in replies]
+        again = await get(headers={**codings[2], "If-None-Match": tags[2]})
+        other = await get(headers={**codings[0], "If-None-Match": tags[2]})
+        twin = await client.get("/assets/a.js.br")
+        caching = [reply.headers["Cache-Control"] for reply in replies]
+        return len(set(tags)), again.status, other.status, twin.status, ["immutable" in value for value in caching]
+
+    assert ask(work) == (3, 304, 200, 404, [True] * 3)
 
 
 def test_export_with_world_is_sent_from_the_file_in_slices(home, monkeypatch):

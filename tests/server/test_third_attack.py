@@ -15,7 +15,7 @@ from echelon.replay.validate import Index
 from echelon.server import bodies, catalogue, listing, routes
 from echelon.server.bodies import BODIES, Bodies, NoRoomError, TaggedBody
 from echelon.server.catalogue import ReplayCatalogue
-from echelon.server.responses import accepts_gzip, strict_json
+from echelon.server.responses import accepts, strict_json
 from tests.replay import hostile
 from tests.replay.hostile import INDEX_LAYOUTS, assemble
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
@@ -249,7 +249,7 @@ def test_compressed_json_has_another_tag(ask):
         return {reply.headers["Vary"] for reply in replies}, len(set(tags)), cached
 
     assert ask(work) == ({"Accept-Encoding"}, 2, 304)
-    assert [accepts_gzip(text) for text in ("gzip, br", "gzip;q=0", "gzip; q=0.0", "br", "", "gzip;q=0.5")] == [
+    assert [accepts(text, "gzip") for text in ("gzip, br", "gzip;q=0", "gzip; q=0.0", "br", "", "gzip;q=0.5")] == [
         True, False, False, False, False, True
     ]  # fmt: skip
 

@@ -33,7 +33,7 @@ NOT_RESET: dict[str, str] = {
     **dict.fromkeys(("took", "dealt", "dealt_friendly", "kills", "assists", "died", "fired"), EACH_STEP),
     **dict.fromkeys(("intercepts", "knockdowns", "shutdowns"), EACH_STEP),
     **dict.fromkeys(("order", "aim", "assist_to", "landing_speed", "ams_shot"), EACH_TICK),
-    **dict.fromkeys((*fields_of(state.Hits), *fields_of(state.Blasts)), EACH_TICK),
+    **dict.fromkeys((*fields_of(state.Hits), *fields_of(state.Blasts), *fields_of(state.Paths)), EACH_TICK),
     "episode": "the number of episodes begun",
     "surveys": "the number of computations of the telemetry map",
     **dict.fromkeys(("actions", "value"), "policies write it before every step"),

@@ -22,6 +22,7 @@ from echelon.telemetry.snapshot import (
     MAX_ALERTS,
     MAX_LISTED,
     MAX_MARKS,
+    MAX_REASONS,
     RunSnapshot,
     SnapshotBuilder,
     SnapshotFeed,
@@ -66,6 +67,14 @@ def test_episode_totals_accumulate():
     result = SnapshotBuilder([episodes(1, 2, 1), episodes(2, 3, 0)]).snapshot()
     assert (result.episodes.count, result.episodes.wins, result.episodes.losses) == (6, 5, 1)
     assert result.episodes.reasons == {"time_up": 5}
+
+
+def test_reasons_of_ends_are_bounded():
+    """Records with thirty thousand reasons each took time quadratic in their number."""
+    many = {f"reason {n}": 1 for n in range(1000)}
+    ends = [EventEpisodes(update=1, global_step=1, count=1000, reasons=part) for part in ({"time_up": 2, **many}, many)]
+    reasons = SnapshotBuilder(ends).snapshot().episodes.reasons
+    assert len(reasons) == MAX_REASONS and reasons["time_up"] == reasons["reason 1"] == 2
 
 
 def test_best_evaluation_is_the_newest_that_chose_a_checkpoint():

@@ -9,11 +9,13 @@ import hashlib
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from echelon.config import CurriculumConfig, EvalConfig, MixConfig, OpponentConfig
+from echelon.config.presets import quickstart
 from echelon.rl.obs_norm import ObsNormalizer
 from echelon.training import loop
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_obs_normalizer
@@ -101,6 +103,26 @@ def statistics(folder: Path):
     return found
 
 
+def shares():
+    """Merge statistics and gradients of the rows of one sample, dealt to the ranks; return those of this rank."""
+    group = process_group_from_environment()
+    group.join(torch.device("cpu"))
+    obs, x, alive, _ = sample()
+    rows = torch.arange(len(x)).tensor_split(group.size)[group.rank]
+    returns, norm = ReturnNormalizer(group=group), ObsNormalizer(4)
+    returns.update(x[rows])
+    norm.set_normalizable(torch.ones(4, dtype=torch.bool))
+    update_obs_normalizer(norm, obs[rows], alive[rows], group)
+    advantages = x[rows].clone()
+    ppo_losses.normalize_advantages(advantages, alive[rows], NORM_EPS, group)
+    gradient = [x[rows].sum(0) * group.size]
+    group.average(gradient)
+    found = {"returns": returns.state_dict(), "obs": norm.state_dict(), "advantages": advantages,
+             "gradient": gradient, "rows": rows, "total": group.all_sum(len(rows))}  # fmt: skip
+    group.close()
+    return found
+
+
 def sample():
     """Return observations, a quantity, alive flags and roles; rows of the second half end early."""
     generator = torch.Generator().manual_seed(5)
@@ -121,7 +143,31 @@ def mixed():
     }  # fmt: skip
 
 
+def battles(folder: Path):
+    """Train two updates on real battles, on the device and with the capture that the environment names."""
+    preset = quickstart()
+    small = replace(preset.env, world=replace(preset.env.world, size_x=40, size_y=40))
+    config = replace(
+        preset, env=small, num_envs=4, bank_maps=2, threads=1, max_updates=2, device=os.environ["DEVICE"],
+        ppo=replace(preset.ppo, rollout_steps=32, num_minibatches=2, capture=os.environ["CAPTURE"] == "True"),
+        eval=replace(preset.eval, every_updates=0, at_start=False),
+    )  # fmt: skip
+    digests, weights, keep = [], {}, PPOTrainer.update
+
+    def update(self, *args):
+        result = keep(self, *args)
+        digests.append(digest(self.model))
+        weights.update({name: value.detach().cpu().clone() for name, value in self.model.named_parameters()})
+        return result
+
+    PPOTrainer.update = update
+    result = loop.run(config, lambda event: None, lambda: 0, run_dir=None)
+    return {"digests": digests, "weights": weights, "update": result.update, "steps": result.global_step}
+
+
 PLANS = {
+    "battles": battles,
+    "shares": lambda folder: shares(),
     "train against a mix": lambda folder: train(folder, run=mixed()),
     "train": train,
     "train on ragged chunks": lambda folder: train(folder, rollout_steps=36, update_epochs=4, run={"max_updates": 2}),

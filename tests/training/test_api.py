@@ -40,10 +40,11 @@ def test_programs_of_api_page_run(tmp_path, monkeypatch, capsys):
     finally:
         for name in list(reward.ADDED_WEIGHTS):
             reward.remove_term(name)
-    trained, played, evaluated, custom, curriculum, zone_rewards = outputs
+    trained, played, evaluated, table, custom, curriculum, zone_rewards = outputs
     assert "past:0" in trained and "completed" in trained
     assert re.search(r"hit points left: [\[{(]", played), played
     assert evaluated.count("95 % interval") == 2 and "trivial" in evaluated
+    assert table.startswith("[100] [0.25] [")
     assert "updates of a custom network" in custom
     assert "'heat', 'paint'" in curriculum and "'missiles'" in curriculum, curriculum
     assert "0.25" in zone_rewards
@@ -77,7 +78,7 @@ def test_policy_agent_reads_the_first_columns_of_rows_of_a_later_version():
 
 def test_evaluate_shows_a_policy_the_observations_of_its_version(monkeypatch):
     shown = []
-    monkeypatch.setattr(api, "evaluate_policy", lambda policy, env, seeds, **_: shown.append(env.obs_version))
+    monkeypatch.setattr(api, "play_and_summarize", lambda policy, batch, env, **_: shown.append(env.obs_version))
     for version in (1, 2):
         for other in (1, 2):
             loaded = LoadedPolicy(policy(), {"obs_version": version})

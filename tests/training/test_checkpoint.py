@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import math
 import multiprocessing
@@ -50,6 +51,28 @@ def test_checkpoint_roundtrip(tmp_path):
     assert again.state()["counters"] == {"update": 100}
     assert np.array_equal(again.environment()["hp"], np.arange(6)) and again.environment()["hp"].dtype == np.uint64
     assert torch.equal(again.carry()["h"], torch.ones(1, 2, 4))
+
+
+@pytest.mark.parametrize("key", ["obs_dim", "action_dim", "comm_width", "map_width", "extra_width", "central_dim"])
+def test_policy_with_too_many_columns_is_refused_before_they_are_listed(tmp_path, key):
+    """A manifest with 2^31 actions took 22 GB."""
+    saved = save(tmp_path, 1)
+    with pytest.raises(ValueError, match=r"it has 16777216 columns, expected at most 1048576"):
+        policy_from({**saved.manifest, key: 1 << 24}, saved.weights())
+
+
+def test_checkpoint_of_large_holes_is_damaged(tmp_path, monkeypatch):
+    """A terabyte of zeros in a file that the manifest lists was hashed for hours."""
+    save(tmp_path, 1)
+    file, manifest = tmp_path / "step-1" / "env.safetensors", tmp_path / "step-1" / "manifest.json"
+    os.truncate(file, 1 << 20)
+    listed = json.loads(manifest.read_text())
+    listed["files"][file.name] = {"size": 1 << 20, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+    manifest.write_text(json.dumps(listed))
+    assert open_checkpoint(tmp_path / "step-1").step == 1
+    monkeypatch.setattr("echelon.files.MAX_HOLES", 1 << 16)
+    with pytest.raises(ValueError, match=r"is damaged: env\.safetensors does not match its manifest"):
+        open_checkpoint(tmp_path / "step-1")
 
 
 @pytest.mark.parametrize("target_head", ["gaussian", "gumbel"])

@@ -23,7 +23,7 @@ def test_full_disk_skips_checkpoint_and_run_continues(small_run, tmp_path, monke
     monkeypatch.setattr(checkpoints, "save_arrays", sometimes)
     result, events = run(small_run(), tmp_path)
     (alert,) = of(events, EventAlert)
-    assert "No space left" in alert.message and f"'step-{alert.global_step}'" in alert.message
+    assert "no space left" in alert.message and f"'step-{alert.global_step}'" in alert.message
     assert result.reason == "completed"
 
 
@@ -64,7 +64,7 @@ def test_best_pointer_does_not_wait_for_the_record(small_run, tmp_path):
     config = small_run(save_every=2, max_updates=2, eval=EvalConfig(seeds=2, every_updates=2, at_start=False))
     loop.run(config, emit, lambda: 0, run_dir=tmp_path, make_env=FakeEnv)
     (alert,) = of(events, EventAlert)
-    assert "Input/output error" in alert.message and checkpoints.read_best(tmp_path / "checkpoints") is not None
+    assert "input/output error" in alert.message and checkpoints.read_best(tmp_path / "checkpoints") is not None
 
 
 def test_last_checkpoint_without_room_ends_run_with_one_line(small_run, tmp_path, monkeypatch):
@@ -72,5 +72,5 @@ def test_last_checkpoint_without_room_ends_run_with_one_line(small_run, tmp_path
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoints, "save_checkpoint", full)
-    with pytest.raises(OSError, match="^checkpoint 'step-.*No space left on device; free disk space and resume$"):
+    with pytest.raises(OSError, match="^checkpoint 'step-.*no space left on device; free disk space and resume$"):
         run(small_run(save_every=100), tmp_path)

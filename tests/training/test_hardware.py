@@ -260,7 +260,7 @@ def test_captured_update_matches_plain_update(head, recurrence):
         buffer = rollout_of(model)
         trainer = trainer_of(model, ent_coef=0.05, ent_coef_end=0.0, lr_schedule="linear", grad_accum_steps=2)
         if captured:
-            trainer.gradients.capture(CudaGraphCache(trainer.gradients._evaluate_whole, replayed))
+            trainer.gradients.capture(CudaGraphCache(trainer.gradients.evaluate_whole, replayed))
         for progress in (0.0, 0.5):
             trainer.set_progress(progress)
             metrics = trainer.update(buffer, model.initial_state(N))
@@ -293,7 +293,7 @@ def test_captured_update_follows_a_teacher_through_its_phases(head):
         buffer.labels = torch.rand(buffer.actions.shape, generator=torch.Generator().manual_seed(2)) * 2 - 1
         trainer = trainer_of(model)
         if captured:
-            trainer.gradients.capture(CudaGraphCache(trainer.gradients._evaluate_whole, capture))
+            trainer.gradients.capture(CudaGraphCache(trainer.gradients.evaluate_whole, capture))
         found = []
         for progress, teaching in enumerate(phases):
             trainer.set_progress(progress / 3, teaching)
@@ -324,7 +324,7 @@ def test_cuda_graph_is_captured_once_per_shape_without_host_reads(head, recurren
         return play
 
     trainer = trainer_of(model, tbptt_chunk_length=9)
-    trainer.gradients.capture(CudaGraphCache(trainer.gradients._evaluate_whole, capture))
+    trainer.gradients.capture(CudaGraphCache(trainer.gradients.evaluate_whole, capture))
     trainer.update(buffer, model.initial_state(N))
     assert len(captures) == 2, "chunks of nine steps and a shorter last one"
     trainer.update(buffer, model.initial_state(N))
@@ -336,7 +336,7 @@ def test_captured_nonfinite_loss_is_skipped():
     buffer, before = rollout_of(model), weights_of(model)
     buffer.advantages.fill_(float("nan"))
     trainer = trainer_of(model, nonfinite_policy="skip", update_epochs=1)
-    trainer.gradients.capture(CudaGraphCache(trainer.gradients._evaluate_whole, replayed))
+    trainer.gradients.capture(CudaGraphCache(trainer.gradients.evaluate_whole, replayed))
     assert trainer.update(buffer, model.initial_state(N))["nonfinite"] == 3
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 

@@ -154,6 +154,23 @@ def test_resumed_run_is_bit_exact(small_run, tmp_path):
             assert va == vb or (isinstance(va, float) and math.isnan(va) and math.isnan(vb))
 
 
+def test_paused_run_is_evaluated_and_continues_as_if_undisturbed(small_run, tmp_path):
+    options = {"ppo": {"lr_schedule": "cosine"}, "eval": EvalConfig(seeds=2, every_updates=0, at_start=False)}
+    whole, whole_events = run(small_run(**options), tmp_path / "whole")
+    paused, first = run(small_run(**options, pause_steps=700), tmp_path / "cut")
+    (evaluation,) = of(first, EventEval)
+    assert paused.reason == "stopped" and paused.checkpoint is not None and "pause_steps = 700" in first[-1].message
+    assert 700 <= evaluation.global_step == paused.global_step < whole.global_step
+    again, second = run(small_run(**options, pause_steps=700), tmp_path / "cut", resume="latest")
+    assert again.global_step == paused.global_step and not of(second, EventEval), "a pause that is reached lasts"
+    cut, third = run(small_run(**options), tmp_path / "cut", resume="latest")
+    assert cut.reason == "completed" and cut.checkpoint is not None and whole.checkpoint is not None
+    after, undisturbed = weights(cut.checkpoint), weights(whole.checkpoint)
+    assert all(torch.equal(after[name], undisturbed[name]) for name in undisturbed)
+    rates = [[e.lr for e in of(events, EventUpdate)] for events in (whole_events, first + third)]
+    assert rates[0] == rates[1], "schedules ignore a pause"
+
+
 def test_resume_applies_changed_configuration(small_run, tmp_path):
     run(small_run(ppo={"obs_norm": True}), tmp_path, stop_after=2)
     options = {"critic_lr_mult": 5.0, "adam_eps": 0.5, "lr": 1e-4}

@@ -206,11 +206,11 @@ def test_every_flag_and_table_row_is_a_config_key():
     known = default_values()
     assert {key for keys in ALIASES.values() for key in keys} <= known.keys()
     assert {key for key, _, _ in OPTIONS.values()} <= known.keys()
-    flags = {"seed", "device", "num-envs", "total-steps", "updates", "games", "lr", "lr-schedule", "critic-lr-mult",
+    flags = {"seed", "device", "envs", "total-steps", "updates", "games", "lr", "lr-schedule", "critic-lr-mult",
              "gamma", "gae-lambda", "clip-coef", "ent-coef-start", "ent-coef-end", "vf-coef", "max-grad-norm",
              "grad-accum-steps", "rollout-steps", "update-epochs", "target-kl", "recompute-advantages", "burn-in",
              "aux-coef", "amp", "compile", "deterministic", "nonfinite-policy", "eval-after-updates", "eval-seeds",
-             "save-every", "packs-per-team", "size", "mode", "dt-sim", "decision-repeat", "comm-dim", "obs-layout",
+             "save-every", "packs", "size", "mode", "dt-sim", "decision-repeat", "comm-dim", "obs-layout",
              "model", "nproc"}  # fmt: skip
     assert flags <= ALIASES.keys()
 

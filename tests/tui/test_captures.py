@@ -23,7 +23,9 @@ def taken(home, name: str) -> list[str]:
     return text.splitlines()
 
 
-@pytest.mark.parametrize("name", ["runs", "run-3", "run-4", "find", "compare", "league-1", "league-2", "new", "help"])
+@pytest.mark.parametrize(
+    "name", ["runs", "run-3", "run-4", "find", "compare", "league-1", "league-2", "sweep-2", "new", "help"]
+)
 def test_smallest_terminal_cuts_and_covers_nothing(home, name):
     lines = taken(home, name)
     assert len(lines) <= MIN_SIZE[1] and all(cell_len(line) <= MIN_SIZE[0] for line in lines)

@@ -53,7 +53,7 @@ def test_legend_uses_newest_update_and_keeps_labels_that_fit():
     update = update_event(60, random.Random(1))
     snapshot = RunSnapshot(update=replace(update, win_rate=0.375))
     _, lines = rows(wins, curves_of(60), snapshot)
-    assert lines[0] == "training 38%"
+    assert lines[0] == "training mix 38%"
     losses = PANELS["losses"].chart
     grid = draw_chart(losses, curves_of(60), RunSnapshot(), (22, 8), THEME, AxisState())
     head = grid.text().splitlines()[0]

@@ -103,7 +103,7 @@ def test_compare_header_drops_whole_columns():
 def test_compare_header_keeps_state_win_rate_and_speed_beside_the_name():
     for width in (60, 200):
         head, row = draw_compare_header([canned_view()], width, 2, THEME).text().splitlines()
-        assert {"state", "wins", "eval", "steps/s"} <= set(head.split())
+        assert {"state", "eval", "interval", "opponent"} <= set(head.split())
         assert head.index("state") <= len("    20260101-120000-quickstart-amber-jackal  "), "close to the name"
     assert "entropy" in TITLES.values() and "gradient norm: mean" in TITLES.values()
 

@@ -293,7 +293,7 @@ def row(name: str, **values) -> RunRow:
 
 def test_sorting_puts_missing_values_last():
     rows = [row("none"), row("low", win_rate=0.1), row("high", win_rate=0.9)]
-    assert [r.id for r in sort_rows(rows, "wins", False)] == ["high", "low", "none"]
+    assert [r.id for r in sort_rows(rows, "training", False)] == ["high", "low", "none"]
     for order in SORT_COLUMNS:
         assert len(sort_rows(rows, order, True)) == 3
 
@@ -302,8 +302,8 @@ def test_sorting_puts_missing_values_last():
 def test_run_table_columns_fit_any_width(width):
     columns = visible_columns(width)
     assert sum(c.width + 2 for c in columns) + 3 <= width
-    assert {"state", "run", "steps/s", "wins"} <= {c.name for c in columns}
-    long = row("20260101-120000-quickstart-amber-jackal", win_rate=1.0, steps=999_999_999, steps_per_s=999_999.0)
+    assert {"state", "run", "eval", "interval"} <= {c.name for c in columns}
+    long = row("20260101-120000-quickstart-amber-jackal", eval_rate=1.0, steps=999_999_999, steps_per_s=999_999.0)
     text = draw_table([long], 0, 0, (width, 5), make_theme(), 0.0, "age", False).text()
     assert all(len(line) <= width for line in text.splitlines())
     assert "amber-jackal" in text and "100%" in text

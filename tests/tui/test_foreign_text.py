@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from echelon_cli.tui.screens.base import COMMON_KEYS
 from echelon_cli.tui.theme import make_theme
 from echelon_cli.tui.widgets.cells import Grid, truncate
 from tests.cli.hostile_home import HOSTILE, control_characters, make_home
+from tests.jobs.canned_sweep import make_sweep
 
-SCREENS = ("compare", "confirm", "help", "league", "log", "matches", "new_run", "run", "runs")
+SCREENS = ("compare", "confirm", "help", "league", "log", "matches", "new_run", "run", "runs", "sweep")
 SHOWN = "\\x1b]52"
-SHOWING = ("confirm", "league", "matches", "run", "runs")
+SHOWING = ("confirm", "league", "matches", "run", "runs", "sweep")
 """Screens that show foreign text of these runs."""
 
 
@@ -26,6 +28,14 @@ def hostile() -> list[Path]:
     return sorted(path for path in home.iterdir() if path.is_dir())
 
 
+def hostile_sweep() -> Path:
+    """Return the folder of a sweep whose trials failed with a hostile message."""
+    paths = make_sweep(runs_home(), most=30)
+    text = paths.trials.read_text(encoding="utf-8").replace('"evaluated"', '"failed"')
+    paths.trials.write_text(text.replace('"message":""', f'"message":{json.dumps(HOSTILE)}'), encoding="utf-8")
+    return paths.root
+
+
 def arguments(name: str, roots: list[Path]) -> tuple:
     return {
         "compare": (tuple(roots),),
@@ -33,6 +43,7 @@ def arguments(name: str, roots: list[Path]) -> tuple:
         "help": (COMMON_KEYS,),
         "log": (roots[0],),
         "matches": (None,),
+        "sweep": (hostile_sweep(),) if name == "sweep" else (),
     }.get(name, ())
 
 

@@ -37,7 +37,7 @@ def test_matches_screen_opens_a_match_in_the_viewer(watch, recorded, monkeypatch
         await user.until("matches", "1 recorded", "red (zone control)")
         await user.press("enter")
         text = await user.until("#match=", "ssh -L")
-        found["url"] = next(line.strip() for line in text.splitlines() if "#match=" in line)
+        found["url"] = next(word for word in text.split() if "#match=" in word)
         base = found["url"].partition("#")[0]
         with urllib.request.urlopen(f"{base}api/v1/matches", timeout=5) as reply:
             assert json.loads(reply.read())["total"] == 1

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from echelon.jobs.config_layers import default_values, field_descriptions
+from echelon.jobs.config_layers import default_values, field_descriptions, unflatten
 from echelon.jobs.kinds import KINDS
-from echelon.jobs.spec import read_spec
-from echelon.runs import list_runs
+from echelon.jobs.spec import JobSpec, read_spec, write_spec
+from echelon.runs import create_run, list_runs
 from echelon_cli.tui import actions
-from echelon_cli.tui.screens.new_run import draw_options, make_draft, value_text
+from echelon_cli.tui.screens.new_run import cloned_changes, draw_options, make_draft, value_text
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.runs import RunsScreen
 from echelon_cli.tui.theme import make_theme
@@ -97,3 +99,38 @@ def test_new_run_form_lists_every_option_with_description():
     silent = [key for key, meaning in field_descriptions().items() if not meaning]
     assert len(silent) < 0.1 * len(draft.values), silent
     assert [value_text(value) for value in (None, True, 1e-4, (1, 2))] == ["none", "true", "0.0001", "(1, 2)"]
+
+
+def test_new_run_form_keeps_changes_and_shows_its_filter(watch):
+    async def scene(user):
+        await user.press("n")
+        await user.until("preset quickstart", "no changes")
+        assert user.text.index("seed") < user.text.index("total_steps") < user.text.index("ppo.lr"), (
+            "common options first"
+        )
+        await user.press("slash", *"clip_coef", "enter", "enter", *["backspace"] * 8, *"0.3", "enter")
+        await user.until("1 change", "filter 'clip_coef': ", " filter ")
+        await user.press("escape")
+        await user.holds(lambda: "filter 'clip_coef'" not in user.text)
+        await user.press("escape")
+        assert isinstance(user.app.screen, RunsScreen)
+        await user.press("n")
+        await user.until("1 change", "U resets")
+        await user.press("U")
+        await user.until("no changes")
+
+    watch(scene, size=(80, 24))
+
+
+def test_clone_has_the_preset_and_the_differing_values_of_a_run(watch, home):
+    paths = create_run("quickstart", home)
+    base = make_draft("quickstart", {"ppo.lr": 2e-4, "seed": 7})
+    write_spec(paths, JobSpec(kind="train", config=unflatten({**base.values, "retired.field": 3}), created=time.time()))
+    assert cloned_changes(paths.root) == ("quickstart", {"ppo.lr": 2e-4, "seed": 7})
+
+    async def scene(user):
+        await user.until("quickstart")
+        await user.press("N")
+        await user.until("preset quickstart", "2 changes")
+
+    watch(scene)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from echelon.telemetry.events import EventEpisodes, EventResume
+from echelon.telemetry.events import EventCheckpoint, EventEpisodes, EventResume, EventUpdate
 from echelon.telemetry.heat_maps import KINDS, heat_files
 from echelon.telemetry.snapshot import MAX_OPPONENTS, RunSnapshot, SnapshotBuilder
 from echelon_cli.tui.feed import follower as following
@@ -52,6 +52,22 @@ def test_win_rate_is_of_the_newest_battles():
     assert len(results.recent["self"]) == 25
 
 
+def test_whole_run_rate_counts_every_battle_and_rewinds():
+    records = [episodes(21 + n, self={"loss": 4} if n < 50 else {"win": 4}) for n in range(70)]
+    found = {row.name: row for row in opponent_stats(snapshot_after(*records))}["self"]
+    assert found.win_rate == 0.8 and found.whole == 80 / 280 and found.whole_battles == 280
+    assert draw_opponents([found], 40, 8, THEME).text().splitlines()[1].split()[-2:] == ["80%", "29%"]
+    assert "29%" not in draw_opponents([found], 26, 8, THEME).text(), "a narrow panel keeps the recent rate"
+    again = snapshot_after(
+        *records[:1],
+        EventUpdate(update=21, global_step=21),
+        EventCheckpoint(update=21, global_step=21, path="c"),
+        *(event for n in range(1, 5) for event in (EventUpdate(update=21 + n, global_step=21 + n), records[n])),
+        EventResume(update=21, global_step=21),
+    )
+    assert again.episodes.whole["self"] == (0, 0, 4)
+
+
 def test_champion_has_a_row_like_levels():
     found = opponent_stats(snapshot_after(episodes(21, champion={"win": 1, "loss": 3, "draw": 0})))
     row = next(opponent for opponent in found if opponent.name == "champion")
@@ -62,7 +78,7 @@ def test_champion_has_a_row_like_levels():
 
 def test_win_rate_is_coloured_only_when_significant():
     shares = {(0.0, 40): "bad", (1.0, 40): "good", (0.5, 40): "", (0.6, 10): "", (0.0, 1): "", (math.nan, 0): "dim"}
-    assert {key: win_rate_role(OpponentStats("self", 0.1, *key)) for key in shares} == shares
+    assert {key: win_rate_role(*key) for key in shares} == shares
 
 
 def test_past_snapshots_are_grouped_in_small_panels():

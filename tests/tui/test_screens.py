@@ -78,7 +78,7 @@ def test_cursor_stays_on_its_run_when_sorted(watch, living, ended):
         await user.press("O")
         assert table.row == selected and table.rows[0] == selected
         await user.press("o", "o", "o", "o", "o")
-        assert table.order == "wins" and table.row == selected
+        assert table.order == "ladder" and table.row == selected
 
     watch(scene)
 
@@ -390,13 +390,13 @@ def test_unneeded_panels_are_hidden_until_searched(watch, home, monkeypatch):
 
     async def by_itself(user):
         await user.until("win rate", "curriculum", "machine")
-        await user.holds(lambda: shown(user) == PANELS.keys() - {"rating", "league", "imitation", "evaluations"})
+        await user.holds(lambda: shown(user) == PANELS.keys() - {"rating", "league", "imitation"})
         await user.press("slash", *"league")
         await user.holds(lambda: shown(user) == {"league"})
 
     async def in_a_league(user):
         await user.until("win rate", "league")
-        await user.holds(lambda: shown(user) == PANELS.keys() - {"rating", "imitation", "evaluations"})
+        await user.holds(lambda: shown(user) == PANELS.keys() - {"rating", "imitation"})
 
     watch(by_itself, run=alone, size=(160, 48))
     watch(in_a_league, run=member, size=(160, 48))

@@ -3,21 +3,12 @@
 
 import type { LeagueFilter } from "./data/league";
 import type { Moment } from "./data/moments";
+import { ApiError, request } from "./data/request";
 import { retryDelay } from "./data/retry";
 import type { LeagueMatchPage, Header, IndexView, LeagueView, MatchSummary, Notice, PairsView } from "./protocol.gen";
 
 const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // delays before reconnecting the channel
 const POLL_MS = 2000; // poll interval while the channel is closed
-
-/** A failed request; the message is shown to the user. Status 0 means that the server did not respond. */
-export class ApiError extends Error {
-  constructor(
-    readonly status: number,
-    detail: string,
-  ) {
-    super(detail);
-  }
-}
 
 /** The server's read-only API. */
 export class Api {
@@ -46,13 +37,14 @@ export class Api {
     return this.json(`matches/${encodeURIComponent(id)}/moments`);
   }
 
-  /** Bytes of a chunk of one version of a match; immutable. */
-  chunk(id: string, version: string, number: number): Promise<ArrayBuffer> {
-    return this.bytes(`matches/${encodeURIComponent(id)}/chunks/${number}?v=${encodeURIComponent(version)}`);
+  /** URL of a chunk of one version of a match; immutable. */
+  chunkUrl(id: string, version: string, number: number): string {
+    return `${this.base}/matches/${encodeURIComponent(id)}/chunks/${number}?v=${encodeURIComponent(version)}`;
   }
 
-  world(sha256: string): Promise<ArrayBuffer> {
-    return this.bytes(`worlds/${encodeURIComponent(sha256)}`);
+  /** URL of a world. */
+  worldUrl(sha256: string): string {
+    return `${this.base}/worlds/${encodeURIComponent(sha256)}`;
   }
 
   /** Standings and unfinished rounds, without matches. */
@@ -78,32 +70,38 @@ export class Api {
     return `${this.base}/matches/${encodeURIComponent(id)}/file?world=1`;
   }
 
+  /** Bytes of a match's replay file with its world embedded. */
+  async file(id: string): Promise<ArrayBuffer> {
+    return (await request(this.fileUrl(id))).arrayBuffer();
+  }
+
+  /** A file of the viewer, relative to the page. */
+  async asset(path: string): Promise<Uint8Array> {
+    const response = await fetch(new URL(path === "index.html" ? "./" : path, document.baseURI));
+    if (!response.ok) throw new ApiError(response.status, `The viewer's file ${path} is missing.`);
+    return new Uint8Array(await response.arrayBuffer());
+  }
+
   /** URL of the live channel. */
   liveUrl(): string {
     return `${this.base.replace(/^http/, "ws")}/live`;
   }
 
-  private async get(path: string): Promise<Response> {
-    let response: Response;
-    try {
-      response = await fetch(`${this.base}/${path}`);
-    } catch {
-      throw new ApiError(0, "The server does not respond. Is `echelon serve` still running?");
-    }
-    if (response.ok) return response;
-    const problem = (await response.json().catch(() => ({}))) as { detail?: string; title?: string };
-    throw new ApiError(
-      response.status,
-      problem.detail ?? problem.title ?? `The server returned status ${response.status}.`,
+  /** URL of the play session. */
+  playUrl(): string {
+    return `${this.base.replace(/^http/, "ws")}/play`;
+  }
+
+  /** Whether the server responds. */
+  isAlive(): Promise<boolean> {
+    return this.json("healthz").then(
+      () => true,
+      (error) => error instanceof ApiError && error.status > 0,
     );
   }
 
   private async json<T>(path: string): Promise<T> {
-    return (await (await this.get(path)).json()) as T;
-  }
-
-  private async bytes(path: string): Promise<ArrayBuffer> {
-    return (await this.get(path)).arrayBuffer();
+    return (await (await request(`${this.base}/${path}`)).json()) as T;
   }
 }
 
@@ -120,6 +118,7 @@ export class LiveChannel {
   private failures = 0;
   private timer = 0;
   private closed = false;
+  private attemptAt = 0; // time of the next attempt to connect [ms of performance.now], 0 while connected
 
   constructor(
     private readonly url: string,
@@ -136,6 +135,7 @@ export class LiveChannel {
     this.socket = socket;
     socket.onopen = () => {
       this.failures = 0;
+      this.attemptAt = 0;
       this.onConnected(true);
     };
     socket.onmessage = ({ data }) => {
@@ -150,13 +150,26 @@ export class LiveChannel {
     if (this.closed) return;
     this.onConnected(false);
     const delay = retryDelay(++this.failures, RETRY_MS);
-    const until = performance.now() + delay;
+    const until = (this.attemptAt = performance.now() + delay);
     const poll = () => {
       this.onPoll();
       if (performance.now() >= until) this.connect();
       else this.timer = window.setTimeout(poll, Math.min(POLL_MS, until - performance.now()));
     };
     this.timer = window.setTimeout(poll, Math.min(POLL_MS, delay));
+  }
+
+  /** Seconds until the next attempt to connect, 0 while connected or connecting. */
+  get retrySeconds(): number {
+    return Math.max(0, this.attemptAt - performance.now()) / 1000;
+  }
+
+  /** Try to connect at once, if the channel waits for its next attempt. */
+  retry(): void {
+    if (this.retrySeconds === 0) return;
+    window.clearTimeout(this.timer);
+    this.attemptAt = 0;
+    this.connect();
   }
 
   close(): void {

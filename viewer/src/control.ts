@@ -2,14 +2,16 @@
 // the rules of the player are tested without a browser.
 
 import { fillVisibility } from "./data/fog_of_war";
+import { HEAT_SIDES } from "./data/heat";
 import { type Moment, nextMoment } from "./data/moments";
-import { chunkAt } from "./data/store";
+import { chunkAt, isDamage } from "./data/store";
 import { paceAt, shotAt, sideView, teamAxis } from "./director";
 import { type Insets, type Point, fitPoints, freeArea, freeTangents } from "./framing";
 import { samplePoses } from "./interpolate";
 import { FIELD_OF_VIEW } from "./spaces";
 import { EventKind, type IndexView, MechFlag } from "./protocol.gen";
 import type { CameraMode, CameraState, Fog, Layer, MatchState, ViewerState } from "./state";
+import { firstTick } from "./state";
 import {
   LIVE_MARGIN_S,
   type Marker,
@@ -33,13 +35,14 @@ const FLIGHT_MARGIN = 60; // how far beyond the map the free camera may go [vox]
 const FOLLOW = { azimuth: Math.PI - 0.4, elevation: 0.47, distance: 16 }; // initial, relative to the heading
 const OVERVIEW_ELEVATION = 0.72; // of the orbit camera at first [rad]
 const MARGIN = 1.04; // visible area of the top-down view, relative to the map's size
-const LEAD_IN_S = 1.5; // match time before a turning point that is played after a jump to it [s]
+export const LEAD_IN_S = 1.5; // match time before a turning point that is played after a jump to it [s]
 const MOMENT_GRACE_S = 1.5; // while playing, a jump back skips a turning point that began within this time [s]
 const MOMENT_S = 3; // longest turning point of several events [s]
 const SHORTEST_LOOP_S = 0.5;
 const FOGS: readonly Fog[] = ["none", "blue", "red", "mech"];
 const LAYERS: readonly Layer[] = ["none", "presence", "damage", "ways"];
 const FLIGHT_START = 0.35; // share of the orbit distance that the free camera moves ahead when it starts
+const PAST_BORDER = 0.01; // distance from the border of two chunks that belongs to the later one [ticks]
 const FOLLOW_GRACE = 0.5; // distance from the live edge that still follows it [ticks]
 const CATCH_UP = 1.15; // playback speed factor while following lags behind the live edge
 const FARTHEST_LAG_S = 10; // largest lag; beyond it the cursor jumps to the live edge [s]
@@ -66,9 +69,10 @@ export function openMatch(state: ViewerState, match: MatchState): void {
   state.match = match;
   state.page = "match";
   state.problem = "";
-  state.tick = 0;
+  state.tick = firstTick(match);
   state.speed = 1;
   state.playing = true;
+  state.interrupted = false;
   state.unannounced = [];
   state.following = match.index.live;
   if (state.following) state.tick = Math.max(0, lastTick(match) - LIVE_MARGIN_S * match.header.tick_hz);
@@ -111,7 +115,7 @@ export function frameMap(state: ViewerState): void {
 export function seek(state: ViewerState, tick: number): void {
   const match = state.match;
   if (!match) return;
-  state.tick = Math.max(0, Math.min(lastTick(match), tick));
+  state.tick = Math.max(firstTick(match), Math.min(lastTick(match), tick));
   const playsLive = match.index.live && state.playing && state.speed === 1;
   state.following = playsLive && state.tick >= lastTick(match) - FOLLOW_GRACE;
   updateCursor(state);
@@ -126,7 +130,7 @@ export function seekBy(state: ViewerState, seconds: number): void {
 export function stepFrames(state: ViewerState, frames: number): void {
   const match = state.match;
   if (!match) return;
-  state.playing = false;
+  state.playing = state.interrupted = false;
   const [before, step] = [state.tick, match.header.frame_ticks];
   seek(
     state,
@@ -140,12 +144,13 @@ export function stepFrames(state: ViewerState, frames: number): void {
  */
 export function togglePlay(state: ViewerState): void {
   state.playing = !state.playing;
+  state.interrupted = false;
   if (!state.playing) state.following = false;
   const match = state.match;
   if (!state.playing || !match || match.index.live) return;
   state.tick = wrapLoop(state, state.tick);
-  if (state.speed > 0 && state.tick >= lastTick(match)) state.tick = 0;
-  if (state.speed < 0 && state.tick <= 0) state.tick = lastTick(match);
+  if (state.speed > 0 && state.tick >= lastTick(match)) state.tick = firstTick(match);
+  if (state.speed < 0 && state.tick <= firstTick(match)) state.tick = lastTick(match);
 }
 
 /** Change the playback speed by one step; below the slowest it runs backward. */
@@ -226,6 +231,8 @@ export function pace(state: ViewerState): number {
 export function tickClock(state: ViewerState, elapsed: number): void {
   const match = state.match;
   if (!match) return;
+  if (isBlank(match)) stopForWant(state, match);
+  else if (match.chunk && state.interrupted) [state.playing, state.interrupted] = [true, false];
   if (state.playing) {
     const last = lastTick(match);
     const edge = last - LIVE_MARGIN_S * match.header.tick_hz;
@@ -244,6 +251,21 @@ export function tickClock(state: ViewerState, elapsed: number): void {
   updateCursor(state);
 }
 
+/** Return whether nothing is known of the moment at the cursor, since its chunk cannot be loaded. */
+export function isBlank(match: MatchState): boolean {
+  return match.chunk === null && match.store.failure(match.chunkNumber) !== undefined;
+}
+
+/** Stop playback at a chunk that cannot be loaded, until it arrives; a damaged one is skipped. */
+function stopForWant(state: ViewerState, match: MatchState): void {
+  if (!state.playing) return;
+  const { chunks } = match.index;
+  const beyond = state.speed > 0 ? chunks[match.chunkNumber + 1] : chunks[match.chunkNumber - 1];
+  if (!isDamage(match.store.failure(match.chunkNumber))) [state.playing, state.interrupted] = [false, true];
+  else if (!beyond) state.playing = false;
+  else state.tick = state.speed > 0 ? Math.max(beyond[0], chunks[match.chunkNumber][1]) + PAST_BORDER : beyond[1];
+}
+
 /** Update everything that depends on the cursor: requested chunks, poses, visibility, scan and camera target. */
 export function updateCursor(state: ViewerState): void {
   const match = state.match;
@@ -252,6 +274,8 @@ export function updateCursor(state: ViewerState): void {
   match.store.request(number, match.index.chunks.length, state.speed < 0 ? -1 : 1);
   match.chunk = match.store.get(number) ?? null;
   match.chunkNumber = number;
+  match.prefetcher.request(match.index, match.store.isWaiting);
+  if (isBlank(match)) match.poses.tick = NaN;
   if (!match.chunk) return;
   match.win.request(match.index);
   const { poses, header } = match;
@@ -402,6 +426,11 @@ export function cycleLayer(state: ViewerState): void {
   state.layer = LAYERS[(LAYERS.indexOf(state.layer) + 1) % LAYERS.length];
 }
 
+/** Cycle the teams of the heat maps. */
+export function cycleHeatSide(state: ViewerState): void {
+  state.heatSide = HEAT_SIDES[(HEAT_SIDES.indexOf(state.heatSide) + 1) % HEAT_SIDES.length];
+}
+
 /** Set the loop's start at the cursor, then its end, then clear it. */
 export function markLoop(state: ViewerState): void {
   const { match, loopFrom, tick } = state;
@@ -416,7 +445,7 @@ export function setLoop(state: ViewerState, from: number, to: number): void {
   const { match } = state;
   state.loopFrom = null;
   if (!match) return;
-  const [low, high] = [Math.max(0, Math.min(from, to)), Math.min(lastTick(match), Math.max(from, to))];
+  const [low, high] = [Math.max(firstTick(match), Math.min(from, to)), Math.min(lastTick(match), Math.max(from, to))];
   state.loop = high - low >= SHORTEST_LOOP_S * match.header.tick_hz ? [low, high] : null;
   if (state.loop) state.following = false;
 }

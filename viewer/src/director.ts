@@ -81,17 +81,17 @@ export function paceAt({ index, markers, header }: MatchState, tick: number): nu
   return known && !fought ? SKIP : 1;
 }
 
-let cached: { match: MatchState; key: string; shot: Shot | null } | null = null;
+const cache = new WeakMap<MatchState, { key: string; shot: Shot | null }>(); // last shot of each open match
 
 /** Return the shot at a tick, or null while its chunks have not arrived. */
 export function shotAt(match: MatchState, tick: number, { window, insets }: View): Shot | null {
   const span = SHOT_S * match.header.tick_hz;
   const begin = Math.floor(tick / span) * span;
-  const edges = Object.entries(insets).map(([edge, width]) => [edge, width + PLATE_ROOM]);
-  const tangents = freeTangents(window, Object.fromEntries(edges) as Insets);
+  const tangents = freeTangents(window, insets, PLATE_ROOM);
   const key = [begin, match.scenery !== null, match.axis, ...tangents].join(" ");
-  if (cached?.match !== match || cached.key !== key || cached.shot === null)
-    cached = { match, key, shot: findShot(match, begin, tangents) };
+  let cached = cache.get(match);
+  if (cached?.key !== key || cached.shot === null)
+    cache.set(match, (cached = { key, shot: findShot(match, begin, tangents) }));
   return cached.shot && { ...cached.shot, target: [...cached.shot.target] };
 }
 

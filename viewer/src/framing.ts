@@ -19,7 +19,8 @@ export interface Direction {
   readonly elevation: number;
 }
 
-const LEAST_FREE = 1 / 3; // least share of the window that counts as free, along each side
+const LEAST_FREE = 1 / 5; // least share of the window that counts as free, along each side
+const MOST_MARGIN = 0.2; // most of the free part that a margin takes at each of its sides
 const ROUNDS = 4; // iterations of centring
 const CORNERS = 12; // points of a circle
 
@@ -33,11 +34,15 @@ export function freeArea(
   return { width: across, height: along, right: (left - right) / 2, down: (top - bottom) / 2 };
 }
 
-/** Return the tangents of the angles from the view's centre to the sides and to top and bottom of the free part. */
-export function freeTangents(window: readonly [number, number], insets: Insets): [number, number] {
+/**
+ * Return the tangents of the angles from the view's centre to the sides and to top and bottom of the free part, less a
+ * margin [CSS px].
+ */
+export function freeTangents(window: readonly [number, number], insets: Insets, margin = 0): [number, number] {
   const area = freeArea(window, insets);
   const perPixel = (2 * Math.tan(FIELD_OF_VIEW / 2)) / Math.max(1, window[1]);
-  return [(area.width / 2) * perPixel, (area.height / 2) * perPixel];
+  const half = (size: number) => (size / 2 - Math.min(margin, size * MOST_MARGIN)) * perPixel;
+  return [half(area.width), half(area.height)];
 }
 
 /** Return points around a circle on the ground. */

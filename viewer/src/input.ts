@@ -11,19 +11,31 @@ export interface KeyRow {
   readonly label: string; // description of the action
   readonly group: "Time" | "Camera" | "Mechs" | "View";
   readonly act: (state: ViewerState, event: KeyboardEvent) => void;
+  readonly held?: "repeats" | "glides"; // what a held key does; nothing by default
 }
+
+/** What moves the camera: the part of a key event that an action reads. */
+type Press = Pick<KeyboardEvent, "key" | "shiftKey">;
 
 /** Actions of keys beyond the state. */
 export interface Exits {
   showList(): void; // close the match
   savePicture(): void; // save the current picture
+  toggleFullscreen(): void;
+  takeOver(): void; // open the dialog that takes over the match
+  whatIf(): void; // open or close the panel of continuations
+  closeDialogs(): boolean; // close dialogs of playing; returns whether one was open
 }
 
+const PRESS_S = 0.08; // time that a short press of a camera key counts as; a longer one moves on at the same rate [s]
 const TURN = 0.09; // per key press [rad]
 const TILT = 0.07;
 const ZOOM = 1.12;
 const FLY = 1.5; // per key press [vox]
 const PAN = 2.5; // per key press [vox]
+
+const REPEATING = ["arrowleft", "arrowup", "j", ",", "n", "p"]; // first keys of rows that a held key repeats
+const GLIDING = ["a", "w", "+", "pageup"]; // first keys of rows that move the camera as long as a key is held
 
 /** Return the key table. */
 export function keyTable(exits: Exits): readonly KeyRow[] {
@@ -33,6 +45,7 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
     shown,
     label,
     act,
+    held: REPEATING.includes(keys[0]) ? "repeats" : GLIDING.includes(keys[0]) ? "glides" : undefined,
   });
   return [
     row("Time", [" ", "k"], "Space  K", "Play/Pause", (s) => control.togglePlay(s)),
@@ -82,6 +95,8 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
       control.selectAny(s);
       s.showPilot = !s.showPilot;
     }),
+    row("Mechs", ["enter"], "Enter", "Take over here: fly a mech from this moment on", () => exits.takeOver()),
+    row("Mechs", [";"], ";", "What if? Continuations from this moment", () => exits.whatIf()),
     row("Mechs", ["escape"], "Esc", "Close panels, deselect, exit to list", (s) => escape(s, exits)),
     row("Camera", ["o"], "O", "Orbit", (s) => {
       control.leaveFollow(s);
@@ -94,20 +109,14 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
     row("Camera", ["e"], "E", "Free camera", (s) =>
       control.setCameraMode(s, s.camera.mode === "free" ? "orbit" : "free"),
     ),
-    row("Camera", ["a", "d"], "A  D", "Turn; free camera: left/right", (s, e) =>
-      sideways(s, e.key.toLowerCase() === "a" ? -1 : 1),
-    ),
-    row("Camera", ["w", "s"], "W  S", "Tilt; free camera: forward/back", (s, e) =>
-      ahead(s, e.key.toLowerCase() === "w" ? 1 : -1),
-    ),
-    row("Camera", ["+", "=", "-"], "+  −", "Zoom in/out", (s, e) =>
-      control.zoomCamera(s, e.key === "-" ? ZOOM : 1 / ZOOM),
-    ),
-    row("Camera", ["pageup", "pagedown"], "PgUp  PgDn", "Pan forward/back", (s, e) =>
-      control.panCamera(s, 0, e.key === "PageUp" ? PAN : -PAN),
-    ),
+    row("Camera", ["a", "d"], "A  D", "Turn; free camera: left/right", (s, e) => glide(s, e.key, 1)),
+    row("Camera", ["w", "s"], "W  S", "Tilt; free camera: forward/back", (s, e) => glide(s, e.key, 1)),
+    row("Camera", ["+", "=", "-"], "+  −", "Zoom in/out", (s, e) => glide(s, e.key, 1)),
+    row("Camera", ["pageup", "pagedown"], "PgUp  PgDn", "Pan forward/back", (s, e) => glide(s, e.key, 1)),
     row("View", ["g"], "G", "Fog of war: blue/red/selected mech", (s) => control.cycleFog(s)),
-    row("View", ["h"], "H", "Ground overlay: presence, damage, distance to zone", (s) => control.cycleLayer(s)),
+    row("View", ["h"], "H", "Ground overlay: presence, damage, distance to zone; with Shift its teams", (s, e) =>
+      e.shiftKey ? control.cycleHeatSide(s) : control.cycleLayer(s),
+    ),
     row("View", ["i"], "I", "Minimap", (s) => {
       s.showMap = !s.showMap;
     }),
@@ -124,20 +133,32 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
     row("View", ["m"], "M", "Table of all mechs", (s) => {
       s.showTable = !s.showTable;
     }),
+    row("View", ["/"], "/", "Settings: graphics, sound, display", (s) => {
+      s.showSettings = !s.showSettings;
+    }),
+    row("View", ["\\"], "\\", "Fullscreen", () => exits.toggleFullscreen()),
     row("View", ["?"], "?", "Shortcuts", (s) => {
       s.showHelp = !s.showHelp;
     }),
   ];
 }
 
-function sideways(state: ViewerState, right: 1 | -1): void {
-  if (state.camera.mode === "free") control.fly(state, 0, right * FLY, 0);
-  else control.turnCamera(state, right * TURN * (state.camera.mode === "first" ? -1 : 1), 0);
-}
-
-function ahead(state: ViewerState, step: 1 | -1): void {
-  if (state.camera.mode === "free") control.fly(state, step * FLY, 0, 0);
-  else control.turnCamera(state, 0, step * TILT);
+/** Move the camera as a key does, by a number of short presses. */
+function glide(state: ViewerState, key: string, presses: number): void {
+  const name = key.toLowerCase();
+  const free = state.camera.mode === "free";
+  if (name === "a" || name === "d") {
+    const right = name === "a" ? -presses : presses;
+    if (free) control.fly(state, 0, right * FLY, 0);
+    else control.turnCamera(state, right * TURN * (state.camera.mode === "first" ? -1 : 1), 0);
+  } else if (name === "w" || name === "s") {
+    const ahead = name === "w" ? presses : -presses;
+    if (free) control.fly(state, ahead * FLY, 0, 0);
+    else control.turnCamera(state, 0, ahead * TILT);
+  } else if (name === "pageup" || name === "pagedown") {
+    control.panCamera(state, 0, name === "pageup" ? PAN * presses : -PAN * presses);
+  } else if (free) control.fly(state, name === "-" ? -FLY * presses : FLY * presses, 0, 0);
+  else control.zoomCamera(state, ZOOM ** (name === "-" ? presses : -presses));
 }
 
 function arrows(state: ViewerState, event: KeyboardEvent): void {
@@ -146,9 +167,11 @@ function arrows(state: ViewerState, event: KeyboardEvent): void {
   else control.stepFrames(state, step);
 }
 
+const PANELS = ["showHelp", "showSettings", "showChart", "showTable", "showShare", "showPilot"] as const;
+
 function escape(state: ViewerState, exits: Exits): void {
-  const open = state.showHelp || state.showChart || state.showTable || state.showShare || state.showPilot;
-  if (open) state.showHelp = state.showChart = state.showTable = state.showShare = state.showPilot = false;
+  if (exits.closeDialogs()) return;
+  if (PANELS.some((name) => state[name])) for (const name of PANELS) state[name] = false;
   else if (state.selected >= 0) control.select(state, -1, false);
   else exits.showList();
 }
@@ -160,23 +183,67 @@ function handledByFocus(event: KeyboardEvent): boolean {
   const target = event.target;
   if (target instanceof HTMLInputElement)
     return target.type === "range" ? SLIDER_KEYS.includes(event.key) : event.key !== "Escape";
-  if (target instanceof HTMLSelectElement) return true;
-  return target instanceof HTMLButtonElement && [" ", "Enter"].includes(event.key);
+  if (target instanceof HTMLSelectElement) return event.key !== "Escape";
+  const acts = target instanceof HTMLElement && ["A", "BUTTON", "SUMMARY"].includes(target.tagName);
+  return acts && [" ", "Enter"].includes(event.key);
 }
 
-/** Bind the key table while a match is shown. */
-export function bindKeys(state: ViewerState, table: readonly KeyRow[], onAct: () => void): () => void {
+/** Camera keys that are held, by time: the same however often the browser repeats them. */
+export class HeldKeys {
+  private readonly held = new Map<string, { key: string; seconds: number }>(); // by physical key
+
+  press(code: string, { key }: Press): void {
+    this.held.set(code, { key, seconds: 0 });
+  }
+
+  release(code: string): void {
+    this.held.delete(code);
+  }
+
+  clear(): void {
+    this.held.clear();
+  }
+
+  /** Move the camera on by `elapsed` seconds; the first `PRESS_S` of a press have been acted on at its start. */
+  advance(state: ViewerState, elapsed: number): void {
+    for (const press of this.held.values()) {
+      const before = Math.max(PRESS_S, press.seconds);
+      press.seconds += elapsed;
+      if (press.seconds > before) glide(state, press.key, (press.seconds - before) / PRESS_S);
+    }
+  }
+}
+
+/** Bind the key table while a match is shown; `held` takes the camera keys. */
+export function bindKeys(state: ViewerState, table: readonly KeyRow[], held: HeldKeys): () => void {
   const actions = new Map(table.flatMap((row) => row.keys.map((key) => [key, row] as const)));
-  const listen = (event: KeyboardEvent) => {
-    if (state.page !== "match" || event.ctrlKey || event.metaKey || event.altKey || handledByFocus(event)) return;
+  const down = (event: KeyboardEvent) => {
+    if (
+      state.page !== "match" ||
+      state.flying ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      handledByFocus(event)
+    )
+      return;
     const row = actions.get(event.key.toLowerCase());
     if (!row) return;
     event.preventDefault();
+    if (event.repeat && row.held !== "repeats") return;
     row.act(state, event);
-    onAct();
+    if (row.held === "glides") held.press(event.code, event);
   };
-  window.addEventListener("keydown", listen);
-  return () => window.removeEventListener("keydown", listen);
+  const up = (event: KeyboardEvent) => held.release(event.code);
+  const leave = () => held.clear();
+  window.addEventListener("keydown", down);
+  window.addEventListener("keyup", up);
+  window.addEventListener("blur", leave);
+  return () => {
+    window.removeEventListener("keydown", down);
+    window.removeEventListener("keyup", up);
+    window.removeEventListener("blur", leave);
+  };
 }
 
 const DRAG_PIXELS = 5; // a pointer that moves less than this is a click [CSS px]

@@ -1,7 +1,8 @@
 // Loads the league page: polls standings and newest matches, and loads further pages of matches on request. Responses
 // to outdated requests are dropped.
 
-import { type Api, ApiError } from "./client";
+import type { Api } from "./client";
+import { ApiError } from "./data/request";
 import { type LeagueFilter, sameFilter, normalizeFilter, mergeNewest } from "./data/league";
 import type { ViewerState } from "./state";
 

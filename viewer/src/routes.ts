@@ -16,6 +16,7 @@ export interface Route {
   loop?: [number, number]; // start and end of the loop [s]
   newest?: string; // follow the newest match of this run, "" for any run
   league?: LeagueFilter; // league page with this filter
+  compare?: [string, string]; // catalogue ids of two matches side by side
 }
 
 const FOGS: readonly string[] = ["blue", "red", "mech"] satisfies Fog[];
@@ -35,6 +36,7 @@ export function parseRoute(hash: string): Route {
     return value >= 0 && value <= most ? value : null;
   };
   const [match, camera] = [fields.get("match"), fields.get("cam")];
+  const pair = [fields.get("a") ?? "", fields.get("b") ?? ""];
   const mech = number("mech", 4095);
   const list = (name: string, count: number): number[] | undefined => {
     const values = (fields.get(name) ?? "").split(/[,~]/).map((text) => (text.trim() === "" ? NaN : Number(text)));
@@ -54,6 +56,7 @@ export function parseRoute(hash: string): Route {
     loop: loop && loop[0] >= 0 && loop[1] > loop[0] ? [loop[0], loop[1]] : undefined,
     newest: newest !== null && RUN.test(newest) ? newest : undefined,
     league: league !== null && ENTRY.test(league) ? parseLeagueFilter(league, fields) : undefined,
+    compare: pair.every((id) => ID.test(id)) ? [pair[0], pair[1]] : undefined,
     match: match !== null && ID.test(match) ? match : null,
     seconds: number("t", 86400),
     mech: mech !== null && Number.isInteger(mech) ? mech : null,
@@ -79,6 +82,19 @@ export function leagueHash(chosen: Partial<LeagueFilter>): string {
   if (against !== "") fields.set("against", against);
   if (outcome !== "") fields.set("outcome", outcome);
   return `#${fields}`;
+}
+
+/** Return the URL fragment of two matches side by side. */
+export function compareHash([a, b]: readonly [string, string], seconds: number | null = null): string {
+  return `#${new URLSearchParams({ a, b, ...(seconds === null ? {} : { t: seconds.toFixed(1) }) })}`;
+}
+
+/** Return words as a part of an address that can be read. */
+export function readableWords(words: string): string {
+  return words
+    .replace(/(\d):(\d)/g, "$1.$2")
+    .replace(/[^\p{L}\p{N}.]+/gu, "-")
+    .replace(/^-|-$/g, "");
 }
 
 /** Return the URL fragment of a route; without a match id it refers to the match embedded in the page. */

@@ -9,9 +9,11 @@ import type { MeshWorkers } from "./render/terrain";
 import { freeArea } from "./framing";
 import { MatchView, meshWorkers } from "./render/view";
 import { Stage, makeContext } from "./render/stage";
+import { type Plaque, drawPlaque, plaqueOf } from "./share/plaque";
 import type { MatchState, ViewerState } from "./state";
 
 const COARSE_STEP = 2; // block size of the first, coarse tiles [texels]
+const NO_INSETS = { left: 0, top: 0, right: 0, bottom: 0 };
 const CLIP_HZ = 30; // frame rate of clips
 const SOON_MS = 50;
 const REST_MS = 250; // time at rest after which the picture is redrawn at full resolution
@@ -36,6 +38,7 @@ export class Screen {
   private view: MatchView | null = null;
   private workers: MeshWorkers | null = null;
   private governor: Governor | null = null;
+  private software = false; // whether WebGL is rendered in software
   private tilePainting: Promise<void> | null = null; // painting of the plain tiers' tiles, once started
   private tileState: "no" | "coarse" | "yes" = "no"; // state of the tiles
   private shown: MatchState | null = null;
@@ -60,14 +63,18 @@ export class Screen {
   };
   private size = [0, 0];
   private readonly overlay: Overlay;
-  private film: { canvas: HTMLCanvasElement; stream: MediaStream } | null = null; // video stream, and its canvas
+  private recording: { canvas: HTMLCanvasElement; stream: MediaStream } | null = null; // video stream, and its canvas
 
-  /** `requested` is the requested tier; `checked` enables shader error checks. */
+  /**
+   * `requested` is the requested tier; `checked` enables shader error checks; `fixed` is the size of a screen that is
+   * not on the page [CSS px].
+   */
   constructor(
     private readonly canvas: HTMLCanvasElement,
     overlay: HTMLCanvasElement,
-    private readonly requested: TierName | null,
+    private requested: TierName | null,
     private readonly checked: boolean,
+    private readonly fixed: readonly [number, number] | null = null,
   ) {
     this.overlay = new Overlay(overlay);
     canvas.addEventListener("webglcontextlost", (event) => {
@@ -89,16 +96,26 @@ export class Screen {
 
   /** Whether the picture of the moment is complete. */
   get complete(): boolean {
-    return (
-      this.contentComplete &&
-      (this.view?.overlaySettled ?? false) &&
-      (this.tileState === "yes" || TIERS[this.stats.tier].patterns)
-    );
+    return this.missing().length === 0;
+  }
+
+  /** Return what the picture of the moment waits for, in words; nothing if it is complete. */
+  missing(): string[] {
+    const { view, tileState } = this;
+    if (!view) return [this.problem || (this.fontsLoaded ? "a match" : "fonts")];
+    const found = [...view.missing(), ...(this.lost ? ["graphics"] : [])];
+    if (!view.overlaySettled) found.push("ground overlay");
+    if (tileState !== "yes" && this.needsTiles) found.push(tileState === "no" ? "tiles" : "fine tiles");
+    return found;
   }
 
   /** Whether nothing of the moment is missing, though tiles may be coarse. */
   private get contentComplete(): boolean {
-    return (this.view?.complete ?? false) && (this.tileState !== "no" || TIERS[this.stats.tier].patterns);
+    return this.view !== null && this.view.missing().length === 0 && (this.tileState !== "no" || !this.needsTiles);
+  }
+
+  private get needsTiles(): boolean {
+    return !TIERS[this.stats.tier].patterns;
   }
 
   /** Whether a complete picture has been drawn and the moment's chunk has arrived. */
@@ -116,11 +133,14 @@ export class Screen {
     const moved = view.move(state, elapsed, this.reducedMotion.matches);
     // the first picture waits until it is complete, unless a problem prevents that
     if (!this.hasShown && !this.contentComplete && state.problem === "") return view.prepare(state);
-    const inputs = [...view.signature(state), ...this.size, ...Object.values(state.insets), governor.step];
+    const content = view.signature(state);
+    const inputs = [...content, ...this.size, ...Object.values(state.insets), state.covered, governor.step];
     const now = performance.now();
     if (moved || inputs.some((value, i) => value !== this.drawn[i])) {
       this.measureFrame(now);
-      this.paint(state, governor.step.scale);
+      // a picture at rest that is only resized keeps its resolution, so that the buffer is allocated once
+      const resized = this.sharp && !moved && content.every((value, i) => value === this.drawn[i]);
+      this.paint(state, resized ? this.sharpest : governor.step.scale);
       this.drawn = [...inputs.slice(0, -1), governor.step];
       this.changedAt = now;
     } else if (this.drawnAt > 0) {
@@ -142,30 +162,63 @@ export class Screen {
     if (this.view && !this.lost) this.paint(state, this.sharpest);
   }
 
-  /** Return the moment with its overlay as a PNG; redraws it, since the canvas may have been cleared. */
+  /**
+   * Draw a frame of a film at full resolution, `elapsed` seconds after the last one; without easing of the camera after
+   * a cut. Returns whether it is complete.
+   */
+  film(state: ViewerState, elapsed: number, cut: boolean): boolean {
+    if (this.shown !== state.match && this.fontsLoaded) this.openView(state.match);
+    const { view } = this;
+    if (!view || this.lost) return false;
+    this.size = [...(this.fixed ?? [1, 1])];
+    if (cut) view.rig.jump();
+    view.move(state, elapsed, false);
+    if (!this.contentComplete) return (view.prepare(state), false);
+    this.paint(state, this.sharpest);
+    return this.complete;
+  }
+
+  /** Release the picture's resources. */
+  close(): void {
+    this.openView(null);
+    this.stage?.renderer.dispose();
+    this.stage?.renderer.forceContextLoss();
+    this.workers?.mesher.close();
+    this.workers?.baker.close();
+  }
+
+  /** Return the moment with overlay and plaque as a PNG, framed without the panels; "" for no picture. */
   picture(state: ViewerState): Promise<Blob | null> {
-    this.redraw(state);
+    this.redraw({ ...state, insets: NO_INSETS, covered: [] });
     const whole = document.createElement("canvas");
-    this.compose(whole);
+    this.compose(whole, state);
+    this.redraw(state);
     return new Promise((done) => whole.toBlob(done, "image/png"));
   }
 
   /** Return the pictures with their overlay as a video stream; it ends when its tracks are stopped. */
   stream(): MediaStream {
     const canvas = document.createElement("canvas");
-    this.compose(canvas);
+    this.compose(canvas, null);
     const stream = canvas.captureStream(CLIP_HZ);
-    this.film = { canvas, stream };
+    this.recording = { canvas, stream };
     return stream;
   }
 
-  /** Draw picture and overlay into a canvas of the overlay's size. */
-  private compose(into: HTMLCanvasElement): void {
+  /** Draw picture, overlay and plaque into a canvas of the overlay's size. */
+  private compose(into: HTMLCanvasElement, state: ViewerState | null): void {
     const { width, height } = this.overlay.canvas;
     if (into.width !== width || into.height !== height) [into.width, into.height] = [width, height];
+    this.composeInto(into, width, height, state?.match ? plaqueOf(state.match, state.tick) : null);
+  }
+
+  /** Draw picture, overlay and a plaque into a canvas at a size [px]. */
+  composeInto(into: HTMLCanvasElement, width: number, height: number, plaque: Plaque | null): void {
     const brush = into.getContext("2d");
-    brush?.drawImage(this.canvas, 0, 0, width, height);
-    brush?.drawImage(this.overlay.canvas, 0, 0);
+    if (!brush) return;
+    brush.drawImage(this.canvas, 0, 0, width, height);
+    brush.drawImage(this.overlay.canvas, 0, 0, width, height);
+    if (plaque) drawPlaque(brush, width, height, plaque);
   }
 
   /** Return the mech near a point of the canvas, or -1. */
@@ -210,8 +263,8 @@ export class Screen {
     view.draw(state, this.size[0], this.size[1]);
     const { render } = stage.renderer.info;
     Object.assign(this.stats, { calls: render.calls, triangles: render.triangles, clouds: view.smoke, scale });
-    if (this.film?.stream.getTracks().every(({ readyState }) => readyState === "ended")) this.film = null;
-    if (this.film) this.compose(this.film.canvas);
+    if (this.recording?.stream.getTracks().every(({ readyState }) => readyState === "ended")) this.recording = null;
+    if (this.recording) this.compose(this.recording.canvas, state);
     this.stats.draws++;
     this.stats.frameMs += (performance.now() - began - this.stats.frameMs) * 0.1;
     this.sharp = scale >= this.sharpest;
@@ -237,6 +290,7 @@ export class Screen {
       this.workers ??= meshWorkers();
       if (this.stage) return;
       const made = makeContext(this.canvas, this.requested === "finest");
+      this.software = made.software;
       this.governor = new Governor(this.requested, made.software, window.devicePixelRatio);
       this.stage = new Stage(this.canvas, made, this.checked);
       this.applyTier();
@@ -244,6 +298,15 @@ export class Screen {
       this.problem =
         "This browser does not support WebGL 2, so there is no picture. The table of all mechs (M) works without it.";
     }
+  }
+
+  /** Request another graphics tier, null for an automatic one. */
+  setQuality(requested: TierName | null): void {
+    if (requested === this.requested) return;
+    this.requested = requested;
+    if (!this.stage) return;
+    this.governor = new Governor(requested, this.software, window.devicePixelRatio);
+    this.applyTier();
   }
 
   /** Apply the governor's tier. */

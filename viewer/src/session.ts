@@ -5,8 +5,11 @@ import { type Api, LiveChannel } from "./client";
 import * as control from "./control";
 import type { LeagueFilter } from "./data/league";
 import { mergeFirstPage, appendPage } from "./data/matches";
-import { FileSource, type ReplaySource, ServerSource } from "./data/source";
+import { Prefetcher } from "./data/prefetch";
+import { ApiError } from "./data/request";
+import { FileSource, type OpenedMatch, type ReplaySource, ServerSource } from "./data/source";
 import { BEHIND, ChunkStore, chunkAt } from "./data/store";
+import { KillFacts } from "./data/kill_facts";
 import { MatchScan, type ScanContext } from "./data/match_scan";
 import { embeddedMoments } from "./data/moments";
 import { WinScan } from "./data/win_scan";
@@ -14,10 +17,12 @@ import { teamAxis } from "./director";
 import { errorText, teamName } from "./hud/text";
 import { makePoses } from "./interpolate";
 import { LeagueSession } from "./league_session";
-import type { Header, IndexView, Notice } from "./protocol.gen";
+import type { Header, Notice } from "./protocol.gen";
+import { embeddedWorld } from "./share/embedded";
 import { type Route, formatRoute } from "./routes";
 import type { MatchState, ViewerState } from "./state";
 
+const NO_MAP = "Cannot load the map";
 const PAGE = 60; // matches per page
 const MOST = 200; // most matches of a refresh: the server's limit per request
 const FRESH_MS = 400; // delay that merges notices into one request
@@ -27,18 +32,51 @@ export function scanContext(header: Header): ScanContext {
   return {
     size: header.world.size,
     tickHz: header.tick_hz,
+    team: (mech) => header.roster[mech].team,
     terms: header.insight?.terms.length ?? 0,
     spec: (mech) => header.chassis[header.roster[mech].chassis] ?? { hp: 100, heat_cap: 100 },
   };
 }
 
-/** Return the replay embedded in an exported page, or null. */
-export function embeddedReplay(): File | null {
-  const holder = document.getElementById("echelon-replay");
-  if (!holder) return null;
-  const text = atob((holder.textContent ?? "").trim());
-  const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
-  return new File([bytes], holder.dataset.name ?? "replay.ecr");
+/** Return an opened match, at its start. */
+export function makeMatch(id: string, source: ReplaySource, opened: OpenedMatch, title: string): MatchState {
+  const { header, index, run, damage, file = "" } = opened;
+  const kills = new KillFacts();
+  const read = async (number: number) => {
+    const chunk = await source.chunk(number);
+    kills.add(number, chunk);
+    return chunk;
+  };
+  const store = new ChunkStore(read);
+  const match: MatchState = {
+    id,
+    run,
+    file,
+    source,
+    damage,
+    prefetcher: new Prefetcher((number) => source.prefetch(number)),
+    header,
+    index,
+    store,
+    markers: [],
+    deaths: new Float64Array(header.mechs),
+    axis: null,
+    scenery: null,
+    title: title || `${teamName(header, 0)} against ${teamName(header, 1)}`,
+    chunk: null,
+    chunkNumber: 0,
+    poses: makePoses(header.mechs),
+    shown: new Float32Array(header.mechs).fill(1),
+    kills,
+    scan: new MatchScan(read, scanContext(header)),
+    win: new WinScan(header, (number) => {
+      const chunk = store.get(number);
+      return chunk ? Promise.resolve(chunk) : read(number);
+    }),
+    moments: [],
+  };
+  control.updateIndex(match, index);
+  return match;
 }
 
 /** Loads what the state shows. */
@@ -50,6 +88,10 @@ export class Session {
   private listFailed = false; // whether the shown problem is the list's
   private awaitedRun = ""; // run whose newest match is openingId while none is open
   private timers = new Map<string, number>();
+  private channel: LiveChannel | null = null;
+  private unopened: (() => void) | null = null; // opens again what failed to open while the server was lost
+  /** Called when the server responds again. */
+  onRecovery: () => void = () => undefined;
 
   readonly league: LeagueSession;
 
@@ -65,13 +107,27 @@ export class Session {
   /** Load the list and open the live channel. */
   start(): void {
     void this.reload();
-    new LiveChannel(
+    this.channel = new LiveChannel(
       this.api.liveUrl(),
       (notice) => this.handleNotice(notice),
-      () => this.poll(),
+      () => {
+        void this.probe();
+        this.poll();
+      },
       (connected) => this.setConnected(connected),
     );
     this.league.start();
+  }
+
+  /** Seconds until the next attempt to reach a lost server. */
+  get retrySeconds(): number {
+    return this.channel?.retrySeconds ?? 0;
+  }
+
+  /** Try at once to reach a lost server. */
+  retry(): void {
+    this.channel?.retry();
+    void this.probe();
   }
 
   /** Open a match of the catalogue at the moment of a route. */
@@ -79,8 +135,8 @@ export class Session {
     const source = new ServerSource(this.api, id);
     this.state.followNewest = route.newest !== undefined;
     this.awaitedRun = route.newest ?? "";
-    if (!(await this.openSource(id, source))) return;
-    this.goTo(route);
+    if (await this.openSource(id, source)) return this.goTo(route);
+    if (this.state.lost) this.unopened = () => void this.open(id, route);
   }
 
   /** Apply a route to the open match; parameters that it does not name get their defaults. */
@@ -91,6 +147,7 @@ export class Session {
     if (route.seconds !== null) {
       state.following = false;
       control.seek(state, route.seconds * state.match.header.tick_hz);
+      state.playing = false; // a link to a moment shows that moment
     }
     if (route.mech !== null) control.select(state, route.mech, false);
     // addresses name every camera but orbit, which has a view
@@ -134,7 +191,7 @@ export class Session {
 
   /** Open the replay embedded in the page at the moment of a route. */
   async openPage(file: File, route: Route): Promise<void> {
-    if (await this.openSource("page", new FileSource(file, this.api), file.name)) this.goTo(route);
+    if (await this.openSource("page", new FileSource(file, this.api, embeddedWorld()))) this.goTo(route);
   }
 
   /** Close the match and show the list. */
@@ -161,6 +218,7 @@ export class Session {
 
   private async openSource(id: string, source: ReplaySource, title = ""): Promise<boolean> {
     const request = ++this.openRequests;
+    this.unopened = null;
     const { state } = this;
     const from = state.page === "league" ? "league" : "list";
     state.problem = "";
@@ -171,10 +229,10 @@ export class Session {
       if (request !== this.openRequests) return (source.close(), false);
       state.match?.scan.stop();
       state.match?.source.close();
-      control.openMatch(state, this.makeMatch(id, source, opened, title));
-      // with reduced motion a finished match waits for the user
+      control.openMatch(state, makeMatch(id, source, opened, title));
+      // with reduced motion a match waits for the user
       const still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches ?? false;
-      if (still && !state.following) state.playing = false;
+      if (still) state.playing = state.following = false;
       void this.loadWorld(source);
       void this.loadMoments(id, source);
       return true;
@@ -183,45 +241,11 @@ export class Session {
       if (request !== this.openRequests) return false;
       if (!state.match) state.page = from;
       state.problem = `Cannot open ${title || "the match"}: ${errorText(error)}`;
+      if (error instanceof ApiError && error.status === 0 && id !== "file") void this.findOutWhetherLost();
       return false;
     } finally {
       if (request === this.openRequests) this.openingId = "";
     }
-  }
-
-  private makeMatch(
-    id: string,
-    source: ReplaySource,
-    opened: { header: Header; index: IndexView; run: string },
-    title: string,
-  ): MatchState {
-    const { header, index, run } = opened;
-    const store = new ChunkStore((number) => source.chunk(number));
-    const match: MatchState = {
-      id,
-      run,
-      source,
-      header,
-      index,
-      store,
-      markers: [],
-      deaths: new Float64Array(header.mechs),
-      axis: null,
-      scenery: null,
-      title: title || `${teamName(header, 0)} against ${teamName(header, 1)}`,
-      chunk: null,
-      chunkNumber: 0,
-      poses: makePoses(header.mechs),
-      shown: new Float32Array(header.mechs).fill(1),
-      scan: new MatchScan((number) => source.chunk(number), scanContext(header)),
-      win: new WinScan(header, (number) => {
-        const chunk = store.get(number);
-        return chunk ? Promise.resolve(chunk) : source.chunk(number);
-      }),
-      moments: [],
-    };
-    control.updateIndex(match, index);
-    return match;
   }
 
   /** Read from the first chunk where the teams start, if the cursor is far from it. */
@@ -232,21 +256,23 @@ export class Session {
     if (chunk && match?.source === source) match.axis = teamAxis(header, chunk);
   }
 
-  /** Load the turning points of a match that has ended; those of a file are unknown. */
+  /** Load the turning points of a match that has ended. */
   private async loadMoments(id: string, source: ReplaySource): Promise<void> {
     const { match } = this.state;
-    if (match?.source !== source || match.index.live || id === "file") return;
+    if (match?.source !== source || match.index.live) return;
     if (id === "page") match.moments = embeddedMoments();
-    else match.moments = (await this.api.moments(id).catch(() => ({ moments: [] }))).moments;
+    else match.moments = await source.moments().catch(() => []);
   }
 
   private async loadWorld(source: ReplaySource): Promise<void> {
     try {
       const scenery = await source.scenery();
       const { match } = this.state;
-      if (match?.source === source) match.scenery = scenery;
+      if (match?.source !== source) return;
+      match.scenery = scenery;
+      if (this.state.problem.startsWith(NO_MAP)) this.state.problem = "";
     } catch (error) {
-      if (this.state.match?.source === source) this.state.problem = `Cannot load the map: ${errorText(error)}`;
+      if (this.state.match?.source === source) this.state.problem = `${NO_MAP}: ${errorText(error)}`;
     }
   }
 
@@ -309,9 +335,38 @@ export class Session {
     const reconnected = connected && !state.connected;
     state.connected = connected;
     if (!reconnected) return;
-    state.match?.store.retry();
-    state.match?.scan.retry();
+    if (state.lost) this.setLost(false);
+    else this.retryRequests();
     this.poll();
+  }
+
+  /** Find out whether the server responds while the channel is closed. */
+  private async probe(): Promise<void> {
+    const alive = await this.api.isAlive();
+    if (!this.state.connected) this.setLost(!alive);
+  }
+
+  /** Find out whether a request failed because the server is lost, or alone. */
+  private async findOutWhetherLost(): Promise<void> {
+    this.setLost(!(await this.api.isAlive()));
+  }
+
+  private setLost(lost: boolean): void {
+    const recovered = this.state.lost && !lost;
+    this.state.lost = lost;
+    if (!recovered) return;
+    this.retryRequests();
+    this.unopened?.();
+    this.onRecovery();
+  }
+
+  /** Repeat at once what has failed. */
+  private retryRequests(): void {
+    const { match } = this.state;
+    if (!match) return;
+    for (const part of [match.store, match.scan, match.win, match.prefetcher]) part.retry();
+    if (match.scenery === null) void this.loadWorld(match.source);
+    if (match.moments.length === 0) void this.loadMoments(match.id, match.source);
   }
 
   /** Open a newer match, if the newest is followed. */

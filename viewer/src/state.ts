@@ -5,13 +5,20 @@ import type { ReplaySource } from "./data/source";
 import type { ChunkStore } from "./data/store";
 import type { Chunk } from "./data/replay";
 import type { Scenery } from "./data/appearance";
+import type { FileDamage } from "./data/damage";
+import type { Prefetcher } from "./data/prefetch";
 import type { MatchScan } from "./data/match_scan";
+import type { HeatSide } from "./data/heat";
+import type { Contact } from "./data/perception";
+import type { KillFacts } from "./data/kill_facts";
 import type { Moment } from "./data/moments";
 import type { WinScan } from "./data/win_scan";
 import { ALL_MATCHES, type LeagueFilter } from "./data/league";
 import type { Header, IndexView, LeagueMatch, LeagueView, MatchSummary, PairsView } from "./protocol.gen";
 import type { Insets } from "./framing";
 import type { Poses } from "./interpolate";
+import type { Box } from "./render/overlay/layout";
+import type { TierName } from "./render/quality";
 import type { Marker } from "./timeline";
 
 export type CameraMode = "orbit" | "follow" | "first" | "top" | "free" | "director";
@@ -34,8 +41,11 @@ export interface CameraState {
 export interface MatchState {
   id: string; // catalogue id, "file" for a local file, "page" for the replay of an exported page
   run: string; // run in the server's catalogue, "" for none
+  file: string; // name of its file there, "" for none
   title: string; // for the tab, e.g. "medium against run-1"
   source: ReplaySource; // source of chunks and world
+  damage: FileDamage; // what of the file cannot be read, as far as known when it was opened
+  prefetcher: Prefetcher; // fetches the rest of a small match
   header: Header; // roster, rules and column coding
   index: IndexView; // chunks so far, series, markers, outcome; grows while live
   markers: Marker[]; // markers of the index, sorted by tick
@@ -47,9 +57,26 @@ export interface MatchState {
   chunkNumber: number; // its number
   poses: Poses; // state of all mechs at the cursor
   shown: Float32Array; // visibility of each mech under the fog, 0 hidden to 1
+  kills: KillFacts; // what mechs were destroyed with, as far as read
   scan: MatchScan; // background scan of the whole match
   win: WinScan; // win probability over the match, as far as read
   moments: readonly Moment[]; // turning points in order of time; empty if unknown
+  pilot?: PilotKnowledge; // of a match in progress, of which only one pilot's knowledge is here
+  ghosts?: readonly Ghost[]; // other continuations that are drawn over the match
+}
+
+/** What the pilot of a seat knows, as its play session sends it. */
+export interface PilotKnowledge {
+  contacts: readonly Contact[]; // living hostiles, the nearest first
+  readonly known: Float32Array; // visibility of each mech, 0 or 1
+}
+
+/** Another continuation of a match. */
+export interface Ghost {
+  readonly label: string;
+  readonly header: Header;
+  readonly store: ChunkStore;
+  readonly index: IndexView;
 }
 
 /** Return whether a match belongs to the server's catalogue. */
@@ -65,6 +92,7 @@ export interface ListState {
   text: string; // filter by search text
   loading: boolean; // whether the first page is being loaded
   runs: { id: string; matches: number }[]; // runs that have matches
+  comparing: MatchSummary | null; // match for which another is chosen to be compared with
 }
 
 /** The page of the league. */
@@ -79,7 +107,8 @@ export interface LeagueState {
 }
 
 export interface ViewerState {
-  page: "list" | "league" | "match"; // the visible page
+  page: "list" | "league" | "match" | "compare"; // the visible page
+  flying: boolean; // whether the match is flown from the cockpit instead of watched
   list: ListState;
   league: LeagueState;
   match: MatchState | null; // null on other pages and while opening
@@ -92,8 +121,10 @@ export interface ViewerState {
   camera: CameraState;
   window: [number, number]; // size of the picture [CSS px]
   insets: Insets; // edges of the picture that panels cover
+  covered: readonly Box[]; // captions and notices over the picture, which labels keep off
   fog: Fog;
   layer: Layer;
+  heatSide: HeatSide; // teams of the heat maps
   loop: [number, number] | null; // start and end of the loop [ticks]
   loopFrom: number | null; // start of a loop whose end is not set yet [tick]
   unannounced: Marker[]; // passed markers not yet announced to screen readers
@@ -108,13 +139,21 @@ export interface ViewerState {
   showBars: boolean; // whether nameplates are shown
   problem: string; // problem shown to the user, "" for none
   connected: boolean; // whether the live channel is open
+  lost: boolean; // whether the server does not respond
+  interrupted: boolean; // whether playback stopped for want of a chunk and continues when it arrives
+  slowRate: number; // pictures per second if they are few, else 0
+  quality: TierName | null; // requested graphics tier, null for automatic
+  sound: boolean; // whether the match is heard
+  volume: number; // of the sound, 0 to 1
+  showSettings: boolean; // whether the settings are open
 }
 
 /** Return the initial state. */
 export function defaults(): ViewerState {
   return {
     page: "list",
-    list: { matches: [], total: 0, run: "", text: "", loading: true, runs: [] },
+    flying: false,
+    list: { matches: [], total: 0, run: "", text: "", loading: true, runs: [], comparing: null },
     league: { view: null, pairs: null, filter: ALL_MATCHES, matches: [], total: null, ended: false, loading: true },
     match: null,
     tick: 0,
@@ -126,8 +165,10 @@ export function defaults(): ViewerState {
     camera: { mode: "director", target: [50, 50, 0], azimuth: -2.2, elevation: 0.62, distance: 80 },
     window: [1280, 720],
     insets: { left: 242, top: 86, right: 242, bottom: 127 },
+    covered: [],
     fog: "none",
     layer: "none",
+    heatSide: "teams",
     loop: null,
     loopFrom: null,
     unannounced: [],
@@ -142,5 +183,17 @@ export function defaults(): ViewerState {
     showBars: true,
     problem: "",
     connected: false,
+    lost: false,
+    interrupted: false,
+    slowRate: 0,
+    quality: null,
+    sound: false,
+    volume: 0.5,
+    showSettings: false,
   };
+}
+
+/** Return the first recorded tick: 0, or where a continuation of a match begins. */
+export function firstTick(match: MatchState): number {
+  return match.index.chunks[0]?.[0] ?? 0;
 }

@@ -8,7 +8,11 @@ import { decodeChunk, decodeHeader } from "../src/data/decode";
 import { contactsOf, observersOf, fogTeam, hasDetected, recordsVisibility } from "../src/data/fog_of_war";
 import { occluderHeights, visibleColumns } from "../src/data/line_of_sight";
 import { ChunkStore } from "../src/data/store";
+import { distanceScale, paintZoneDistance } from "../src/data/heat";
+import { KillFacts } from "../src/data/kill_facts";
+import { UNDAMAGED } from "../src/data/damage";
 import { MatchScan } from "../src/data/match_scan";
+import { Prefetcher } from "../src/data/prefetch";
 import { WinScan } from "../src/data/win_scan";
 import { floorHeights, pathToZone, zoneDistances } from "../src/data/zone_distance";
 import { shotAt } from "../src/director";
@@ -18,7 +22,6 @@ import { MechFlag } from "../src/protocol.gen";
 import { formatRoute, parseRoute } from "../src/routes";
 import { scanContext } from "../src/session";
 import { type MatchState, type ViewerState, defaults } from "../src/state";
-import { paintHeat, paintZoneDistance } from "../src/render/ground_overlay";
 import { smallReplay } from "./fixtures";
 
 const FOLDER = new URL("../../tests/golden/replays/", import.meta.url);
@@ -51,8 +54,18 @@ async function opened(): Promise<ViewerState> {
   const match: MatchState = {
     id: "x",
     run: "",
+    file: "",
     title: "",
-    source: { open: none, refresh: none, chunk: none, scenery: none, close: () => undefined },
+    source: {
+      open: none,
+      refresh: none,
+      chunk: none,
+      prefetch: none,
+      scenery: none,
+      moments: none,
+      file: none,
+      close: () => undefined,
+    },
     header,
     index,
     store,
@@ -65,6 +78,9 @@ async function opened(): Promise<ViewerState> {
     poses: makePoses(header.mechs),
     shown: new Float32Array(header.mechs),
     scan: new MatchScan((number) => Promise.resolve(chunks[number]), scanContext(header)),
+    kills: new KillFacts(),
+    damage: UNDAMAGED,
+    prefetcher: new Prefetcher(async () => null),
     win: new WinScan(header, (number) => Promise.resolve(chunks[number])),
     moments: [],
   };
@@ -211,15 +227,8 @@ describe("zone distance", () => {
     expect(pathToZone(none, sealed, size, 1.5, 2.5)).toEqual([]);
     expect(pathToZone(cost, heights, size, -4, 2)).toEqual([]);
     const pixels = new Uint8Array(size[0] * size[1] * 4);
-    paintZoneDistance(none, pixels);
-    expect(pixels[(1 + 2 * size[0]) * 4]).toBe(150);
-  });
-
-  test("paintHeat is strongest at the peak and transparent at zero", () => {
-    const pixels = new Uint8Array(12);
-    paintHeat(Float32Array.from([0, 1, 10]), pixels);
-    expect(pixels[3]).toBe(0);
-    expect(pixels[11]).toBeGreaterThan(pixels[7]);
+    paintZoneDistance(none, distanceScale(size, [10, 2, 1.2]), pixels);
+    expect(pixels[(1 + 2 * size[0]) * 4]).toBe(24);
   });
 });
 
@@ -248,8 +257,17 @@ describe("MatchScan", () => {
       return sum;
     }, 0);
     // a mech counts for nine columns, fewer at the map's border
-    expect(scan.presence.reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(alive * 9 + 1e-3);
-    expect(scan.presence.reduce((a, b) => a + b, 0)).toBeGreaterThan(alive * 6);
+    const sum = scan.presence.reduce((total, grid) => total + grid.reduce((a, b) => a + b, 0), 0);
+    expect(sum).toBeLessThanOrEqual(alive * 9 + 1e-3);
+    expect(sum).toBeGreaterThan(alive * 6);
+    // spawns of the teams lie apart: each has its own grid
+    const { x: xs, y: ys } = chunks[0].mech; // at the second frame
+    for (const [mech, { team }] of header.roster.entries()) {
+      const [x, y] = [xs[header.mechs + mech], ys[header.mechs + mech]];
+      const at = Math.floor(x) + Math.floor(y) * header.world.size[0];
+      expect(scan.presence[team][at]).toBeGreaterThan(scan.presence[1 - team][at]);
+    }
+    expect([scan.gridShare(chunks.length), scan.gridShare(2 * chunks.length)]).toEqual([1, 0.5]);
   });
 
   test("stops at a failed chunk until it is retried", async () => {
@@ -266,7 +284,7 @@ describe("MatchScan", () => {
     scan.retry();
     scan.request(chunks.length, true, -1);
     await new Promise((resolve) => setTimeout(resolve, 20));
-    expect(scan.presence.some((value) => value > 0)).toBe(true);
+    expect(scan.presence[0].some((value) => value > 0)).toBe(true);
     expect(scan.version).toBeGreaterThanOrEqual(chunks.length);
   });
 });

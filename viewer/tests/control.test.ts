@@ -2,11 +2,15 @@
 
 import { beforeEach, describe, expect, test } from "vitest";
 import * as control from "../src/control";
+import { HeldKeys } from "../src/input";
 import type { ReplaySource } from "../src/data/source";
 import { ChunkStore, chunkAt, prefetchOrder } from "../src/data/store";
+import { KillFacts } from "../src/data/kill_facts";
+import { UNDAMAGED } from "../src/data/damage";
 import { MatchScan } from "../src/data/match_scan";
+import { Prefetcher } from "../src/data/prefetch";
 import { WinScan } from "../src/data/win_scan";
-import { mergeRepeats } from "../src/hud/feed";
+import { groupEvents, lineText } from "../src/hud/feed";
 import { freeArea } from "../src/framing";
 import { makePoses } from "../src/interpolate";
 import { EventKind } from "../src/protocol.gen";
@@ -21,7 +25,10 @@ const source: ReplaySource = {
   open: () => Promise.reject(new Error("unused")),
   refresh: () => Promise.reject(new Error("unused")),
   chunk: () => Promise.reject(new Error("unused")),
+  prefetch: async () => null,
+  moments: async () => [],
   scenery: () => Promise.reject(new Error("unused")),
+  file: () => Promise.reject(new Error("unused")),
   close: () => undefined,
 };
 
@@ -41,6 +48,7 @@ async function opened(live = false): Promise<ViewerState> {
   const match = {
     id: "x",
     run: "",
+    file: "",
     title: "",
     source,
     header,
@@ -55,6 +63,9 @@ async function opened(live = false): Promise<ViewerState> {
     poses: makePoses(header.mechs),
     shown: new Float32Array(header.mechs),
     scan: new MatchScan((number) => Promise.resolve(chunks[number]), scanContext(header)),
+    kills: new KillFacts(),
+    damage: UNDAMAGED,
+    prefetcher: new Prefetcher(async () => null),
     win: new WinScan(header, (number) => Promise.resolve(chunks[number])),
     moments: [],
   };
@@ -95,6 +106,21 @@ describe("playback", () => {
     expect(state.playing).toBe(false);
     control.togglePlay(state);
     expect(state.tick).toBe(control.lastTick(state.match!));
+  });
+
+  test("of a continuation starts and ends at its first tick", () => {
+    const match = state.match!;
+    match.index = { ...match.index, chunks: match.index.chunks.slice(1) };
+    const first = match.index.chunks[0][0];
+    expect(first).toBeGreaterThan(0);
+    control.openMatch(state, match);
+    expect(state.tick).toBe(first);
+    control.seek(state, 0);
+    expect(state.tick).toBe(first);
+    control.seek(state, 1e9);
+    control.togglePlay(state);
+    control.togglePlay(state);
+    expect(state.tick).toBe(first);
   });
 
   test("steps whole frames and pauses", () => {
@@ -374,13 +400,30 @@ describe("addresses", () => {
   });
 });
 
-test("mergeRepeats merges repeated events", () => {
+describe("groupEvents", () => {
   const heat = (tick: number, who: number) => ({ tick, kind: EventKind.SHUTDOWN, who, whom: -1 });
-  const lines = mergeRepeats([heat(1, 3), heat(2, 4), heat(3, 3)]);
-  expect(lines.map((line) => [line.who, line.times, line.tick])).toEqual([
-    [4, 1, 2],
-    [3, 2, 3],
-  ]);
+  const kill = (tick: number, who: number, whom: number) => ({ tick, kind: EventKind.KILL, who, whom });
+
+  test("joins overheating of all mechs in one line, and keeps kills apart", () => {
+    const lines = groupEvents([heat(1, 3), kill(2, 0, 5), heat(2, 4), heat(3, 3), kill(4, 0, 6)]);
+    expect(lines.map(({ kind, tick }) => [kind, tick])).toEqual([
+      [EventKind.KILL, 2],
+      [EventKind.SHUTDOWN, 3],
+      [EventKind.KILL, 4],
+    ]);
+    expect([...lines[1].mechs]).toEqual([
+      [3, 2],
+      [4, 1],
+    ]);
+    const { header } = state.match!;
+    expect(lineText(header, lines[1])).toBe("B5, B4 (2 times) overheated");
+    expect(lineText(header, lines[0])).toBe("B1 destroyed R1");
+  });
+
+  test("names at most four mechs in a line", () => {
+    const [line] = groupEvents([0, 1, 2, 3, 4, 5].map((who) => heat(who, who)));
+    expect(lineText(state.match!.header, line)).toBe("R1, B5, B4, 3 more overheated");
+  });
 });
 
 describe("top-down camera", () => {
@@ -414,5 +457,38 @@ describe("top-down camera", () => {
         expect(down).toBeLessThanOrEqual(height - 125);
       }
     }
+  });
+});
+
+describe("HeldKeys", () => {
+  const press = { key: "d", shiftKey: false };
+  /** Return how far the camera has turned after a second of frames of equal length. */
+  async function turned(frames: number): Promise<number> {
+    const state = await opened();
+    const keys = new HeldKeys();
+    const before = state.camera.azimuth;
+    keys.press("KeyD", press);
+    for (let i = 0; i < frames; i++) keys.advance(state, 1 / frames);
+    keys.release("KeyD");
+    keys.advance(state, 1);
+    return state.camera.azimuth - before;
+  }
+
+  test("move the camera by time, whatever the frame rate", async () => {
+    const [fast, slow] = [await turned(60), await turned(5)];
+    expect(fast).toBeCloseTo(slow, 6);
+    expect(fast).toBeGreaterThan(0.5);
+  });
+
+  test("are a single step when released at once, and end with the focus of the window", async () => {
+    const state = await opened();
+    const keys = new HeldKeys();
+    const before = { ...state.camera };
+    keys.press("KeyD", press);
+    keys.advance(state, 0.05);
+    expect(state.camera.azimuth).toBe(before.azimuth);
+    keys.clear();
+    keys.advance(state, 1);
+    expect(state.camera.azimuth).toBe(before.azimuth);
   });
 });

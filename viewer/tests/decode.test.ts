@@ -4,6 +4,7 @@ import { encode } from "@msgpack/msgpack";
 import { describe, expect, test, vi } from "vitest";
 import { type RecordHead, parseHead, payload, recordLength, scanFile } from "../src/data/container";
 import { checkHeader, decodeIndex, decodeWorld } from "../src/data/decode";
+import { DAMAGED } from "../src/data/request";
 import { rebuildIndex } from "../src/data/series";
 import { decodeChunk } from "../src/data/decode";
 import { EventKind, type Header, MECH_COLUMNS } from "../src/protocol.gen";
@@ -156,12 +157,12 @@ describe("a hostile header", () => {
     const messages: unknown[] = [];
     vi.stubGlobal("self", { postMessage: (answer: unknown) => messages.push(answer) });
     await import("../src/workers/decode.worker");
-    const ask = (self as unknown as { onmessage: (message: unknown) => void }).onmessage;
-    ask({ data: { number: 1, call: "setHeader", args: { header: { ...header, ...world(36, 3e9, 12) } } } });
-    ask({ data: { number: 2, call: "setHeader", args: { header } } });
+    const ask = (self as unknown as { onmessage: (message: unknown) => Promise<void> }).onmessage;
+    await ask({ data: { number: 1, call: "setHeader", args: { header: { ...header, ...world(36, 3e9, 12) } } } });
+    await ask({ data: { number: 2, call: "setHeader", args: { header } } });
     vi.unstubAllGlobals();
     expect(messages).toEqual([
-      { number: 1, error: expect.stringContaining("world.size[1]") },
+      { number: 1, error: expect.stringContaining("world.size[1]"), status: DAMAGED },
       { number: 2, value: null },
     ]);
   });
@@ -178,12 +179,30 @@ describe("a damaged replay", () => {
     }
   });
 
-  test("ends at a flipped bit", () => {
+  test("is read around a flipped bit in a chunk", () => {
     const { bytes, map } = smallReplay();
     const damaged = bytes.slice();
     damaged[map.chunks[1].offset + 40] ^= 4;
-    expect(scanFile(damaged).chunks.length).toBe(1);
+    const found = scanFile(damaged);
+    expect([...found.damaged].map(({ offset }) => offset)).toEqual([map.chunks[1].offset]);
+    expect([found.chunks.length, found.complete, found.fault]).toEqual([map.chunks.length, true, "none"]);
     expect(() => payload(damaged, map.chunks[1])).toThrow("damaged");
+  });
+
+  test("ends at a flipped bit in the length of a chunk", () => {
+    const { bytes, map } = smallReplay();
+    const damaged = bytes.slice();
+    damaged[map.chunks[1].offset + 4] ^= 64;
+    const found = scanFile(damaged);
+    expect([found.chunks.length, found.complete, found.fault]).toEqual([1, false, "damaged"]);
+  });
+
+  test("differs from a truncated one", () => {
+    const { bytes, map } = smallReplay();
+    const faults = [map.chunks[1].offset + 7, map.chunks[1].offset + 100, map.chunks[2].offset].map(
+      (end) => scanFile(bytes.subarray(0, end)).fault,
+    );
+    expect(faults).toEqual(["cut", "cut", "none"]);
   });
 
   test("is rejected if it is no replay", () => {

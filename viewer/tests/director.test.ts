@@ -3,6 +3,7 @@
 import { PerspectiveCamera, Vector3 } from "three";
 import { describe, expect, test } from "vitest";
 import * as control from "../src/control";
+import { Prefetcher } from "../src/data/prefetch";
 import { MatchScan } from "../src/data/match_scan";
 import { ChunkStore } from "../src/data/store";
 import { type View, paceAt, shotAt, teamAxis } from "../src/director";
@@ -19,6 +20,7 @@ const WINDOWS: [string, View][] = [
   ["1440 by 900", { window: [1440, 900], insets: { left: 242, right: 242, top: 86, bottom: 134 } }],
   ["390 by 844", { window: [390, 844], insets: { left: 0, right: 0, top: 150, bottom: 236 } }],
   ["844 by 390", { window: [844, 390], insets: { left: 0, right: 0, top: 60, bottom: 70 } }],
+  ["844 by 390 with a card", { window: [844, 390], insets: { left: 84, right: 84, top: 62, bottom: 200 } }],
 ];
 
 /** The golden match with all chunks in memory. */
@@ -30,6 +32,7 @@ async function goldenMatch(): Promise<MatchState> {
     axis: teamAxis(header, chunks[0]),
     scenery: null,
     poses: makePoses(header.mechs),
+    prefetcher: new Prefetcher(async () => null),
     scan: new MatchScan((number) => Promise.resolve(chunks[number]), scanContext(header)),
   } as unknown as MatchState;
   control.updateIndex(match, {

@@ -5,7 +5,7 @@ import { byInterest, packsOf, recentDamage } from "../src/data/packs";
 import type { Chunk } from "../src/data/replay";
 import { EventKind, type Header, MechFlag } from "../src/protocol.gen";
 import { linksOf } from "../src/render/links";
-import { type Box, type Label, mostPlates, overlap, placeLabels } from "../src/render/overlay/layout";
+import { type Box, type Label, leaderStart, mostPlates, overlap, placeLabels } from "../src/render/overlay/layout";
 import { nameHeight } from "../src/render/overlay/plates";
 import type { MatchState } from "../src/state";
 
@@ -38,7 +38,24 @@ describe("placeLabels", () => {
     const crowd = Array.from({ length: 40 }, () => ({ x: 400, y: 300, width: 60, height: 18 }));
     const boxes = placeLabels(crowd, AREA);
     expect(boxes[0]).toEqual({ left: 370, top: 282, right: 430, bottom: 300 });
-    expect(boxes.filter((box) => box === null).length).toBeGreaterThan(20);
+    expect(boxes.filter((box) => box === null).length).toBeGreaterThan(15);
+  });
+
+  test("finds room anywhere for the plates of two groups at the edges of a phone", () => {
+    const phone: Box = { left: 88, top: 90, right: 756, bottom: 190 };
+    const team = (x: number) => Array.from({ length: 8 }, (_, i) => ({ x, y: 150 + i, width: 64, height: 17 }));
+    const near = [...team(100), ...team(740)];
+    const far = near.map((label) => ({ ...label, anywhere: true }));
+    expect(placeLabels(near, phone)).toContain(null);
+    expect(placeLabels(far, phone)).not.toContain(null);
+  });
+
+  test("leads a line to the anchor of a label that stands far from it", () => {
+    const label = { x: 400, y: 300, width: 60, height: 18 };
+    expect(leaderStart(label, { left: 370, top: 282, right: 430, bottom: 300 })).toBeNull();
+    expect(leaderStart(label, { left: 370, top: 262, right: 430, bottom: 280 })).toBeNull();
+    expect(leaderStart(label, { left: 370, top: 242, right: 430, bottom: 260 })).toEqual([400, 260]);
+    expect(leaderStart(label, { left: 430, top: 300, right: 490, bottom: 318 })).toEqual([430, 300]);
   });
 
   test("drops labels of mechs under the panels", () => {

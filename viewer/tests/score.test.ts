@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { Chunk } from "../src/data/replay";
-import { aliveText, goalText, pointsText, resultText, zoneText } from "../src/hud/score_text";
+import { aliveText, goalText, leadOf, pointsText, resultText, shortGoalText, zoneText } from "../src/hud/score_text";
 import { teamName } from "../src/hud/text";
 import type { Header, Outcome } from "../src/protocol.gen";
 
@@ -20,6 +20,13 @@ const chunkWith = (tonnage: number[], score: number[]) =>
 test("goalText states every way to win", () => {
   expect(goalText(header)).toBe("First to 30 zone points or last team alive; most points at 1:00");
   expect(goalText({ ...header, score_to_win: 7.5 })).toContain("7.5 zone points");
+});
+
+test("leadOf and shortGoalText name the leading team, its lead as shown, and the goal", () => {
+  expect(leadOf([9.39, 6.7])).toEqual({ team: 0, text: "Blue leads by 2.6 points" });
+  expect(leadOf([3.01, 4.2])).toEqual({ team: 1, text: "Red leads by 1.2 points" });
+  expect(leadOf([3.01, 3.09])).toEqual({ team: -1, text: "Equal points" });
+  expect(shortGoalText(header)).toBe("first to 30");
 });
 
 describe("zoneText", () => {

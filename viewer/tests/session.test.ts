@@ -48,7 +48,9 @@ function served(count: number) {
     match: async (id: string) => ({ summary: server.all.find((match) => match.id === id), header }),
     index: async () => index,
     moments: async () => ({ moments: [] }),
-    world: () => new Promise(() => undefined),
+    worldUrl: () => "world",
+    chunkUrl: () => "chunk",
+    isAlive: async () => true,
   } as unknown as Api;
   const state = defaults();
   return { server, state, session: new Session(state, api, () => undefined) };
@@ -116,7 +118,8 @@ describe("openNewest", () => {
       "Worker",
       class {
         onmessage: (message: { data: Answer }) => void = () => undefined;
-        postMessage({ number }: Request) {
+        postMessage({ number, call }: Request) {
+          if (call !== "setHeader") return; // chunks and worlds never arrive
           queueMicrotask(() => this.onmessage({ data: { number, value: null } }));
         }
         terminate() {}
@@ -235,6 +238,7 @@ describe("Clip", () => {
     const clip = new Clip({
       picture: () => Promise.resolve(null),
       stream: () => ({ getTracks: () => [{ stop }] }) as unknown as MediaStream,
+      tier: () => "low",
     });
     const saved: string[] = [];
     const one = match("Anvil against Cinder");

@@ -5,7 +5,8 @@ import { describe, expect, it } from "vitest";
 import { type Moment, momentAt, nextMoment, topMoment } from "../src/data/moments";
 import { WinScan } from "../src/data/win_scan";
 import { EVEN, FEATURES, GROUPS, causesOf, featuresOf, sigmoid, winPoint } from "../src/data/winprob";
-import { leaderText, percentText } from "../src/hud/win_lane";
+import { percentText } from "../src/hud/text";
+import { basisText, leaderText, startText } from "../src/hud/win_text";
 import type { Header, IndexView } from "../src/protocol.gen";
 import model from "../src/winprob.json";
 import { replayOf } from "./fixtures";
@@ -55,6 +56,17 @@ describe("win probability", () => {
   it("is named by the leading team", () => {
     expect([0, 0.004, 0.5, 0.999, 1].map(percentText)).toEqual(["0 %", "1 %", "50 %", "99 %", "100 %"]);
     expect(leaderText({ ...EVEN, p: 0.38 })).toBe("Red 62 %");
+    expect([0.496, 0.504, 0.506].map((p) => leaderText({ ...EVEN, p }))).toEqual(["Even", "Even", "Blue 51 %"]);
+  });
+
+  it("names the favourite of the starting position and what it is ahead in", () => {
+    const parts = EVEN.parts.map((_, g) => (g === 0 ? -0.8 : g === 1 ? 0.2 : 0));
+    const point = { ...EVEN, logit: -0.6, p: sigmoid(-0.6), parts };
+    expect(startText(point, 0)).toBe(`Red is the favourite at the start, 65 %: ahead in ${GROUPS[0]}`);
+    expect(basisText(point, 0)).toContain(`from the starting position: ${GROUPS[0]} +`);
+    expect([startText(point, 10), startText(EVEN, 10), startText(null, 0)]).toEqual(["", "", ""]);
+    expect(startText({ ...EVEN, p: 0.53 }, 2)).toBe("Even at the start: Blue 53 %, Red 47 % to win");
+    expect(basisText(EVEN, 10)).toContain("from the state of the match: both teams are even");
   });
 });
 

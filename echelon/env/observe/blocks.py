@@ -5,12 +5,14 @@ One thread per mech writes its own row of the observation buffer ``obs`` ``[T, N
 those of ``echelon.env.layout``.
 """
 
+from math import ceil, sqrt
+
 import warp as wp
 
 from echelon.config import PACK_SIZE
 from echelon.env import layout
 from echelon.env.display import DisplayRules
-from echelon.env.observe.helpers import as_flag, has_living_target, longest_edge
+from echelon.env.observe.helpers import all_finite, as_flag, clear_columns, has_living_target, longest_edge
 from echelon.env.observe.telemetry_map import TelemetryMap
 from echelon.env.referee import Outcome
 from echelon.sim.geometry import HALF_PI, cos_sin, to_heading, xy_length
@@ -31,30 +33,48 @@ TARGET = layout.position(layout.TARGET.features)
 TARGET_SLOTS = wp.constant(layout.CLASSIC_SLOTS)
 MAP_R = wp.constant(layout.LOCAL_MAP_R)
 MAP_SIDE = wp.constant(layout.LOCAL_MAP_SIDE)
+MAP_REACH = wp.constant(layout.LOCAL_MAP_R * sqrt(2.0) + 0.02)
+"""Distance from the mech to the farthest point of the local map, rounded up [vox]."""
+WINDOW_SIDE = wp.constant(ceil(2.0 * MAP_REACH) + 1)
+"""Side of the square of cells that holds the local map at every heading."""
+ALL_CELLS = wp.constant(wp.uint32(0xFFFFFFFF))
+Window = wp.types.vector(length=WINDOW_SIDE, dtype=wp.uint32)
+"""Cells of that square, a bit each and a word per row."""
 BINS_PER_SIDE = wp.constant(layout.TELEMETRY_SIDE)
 PACK = wp.constant(PACK_SIZE)
-PACKMATE = wp.constant(-1.0)
-"""Sort distance of packmates, before all others."""
+FARTHEST = wp.constant(1.0e30)
+Mates = wp.types.vector(length=layout.MAX_SQUAD, dtype=wp.int32)
+Distances = wp.types.vector(length=layout.MAX_SQUAD, dtype=wp.float32)
 MAX_CLASS = wp.constant(float(len(layout.CLASSES) - 1))
 
 
 @wp.func
-def next_squad_row(mechs: Mechs, e: int, m: int, last_distance: float, last_mech: int) -> wp.vec2:
-    """Return (distance, mech) of the squad row after the last one: packmates in roster order, then by distance."""
-    best = wp.vec2(1.0e30, -1.0)
-    if last_distance <= PACKMATE:
-        first = m - m % PACK
-        for j in range(first, first + PACK):
-            if j != m and mechs.present[e, j] == 1 and (last_distance < PACKMATE or j > last_mech):
-                return wp.vec2(PACKMATE, float(j))
+def squad_mates(mechs: Mechs, e: int, m: int, rows: int) -> Mates:
+    """Return the mech of each of ``rows`` squad rows, -1 none: packmates in roster order, then others by distance."""
+    mates = Mates(-1)
+    if rows == 0:
+        return mates
+    found = int(0)
+    first = m - m % PACK
+    for j in range(first, first + PACK):
+        if j != m and mechs.present[e, j] == 1 and found < rows:
+            mates[found] = j
+            found += 1
+    packmates = found
+    distance = Distances()
     for j in range(mechs.team.shape[1]):
-        same_team = mechs.team[e, j] == mechs.team[e, m]
-        if mechs.present[e, j] == 1 and same_team and mechs.pack[e, j] != mechs.pack[e, m]:
+        if mechs.present[e, j] == 1 and mechs.team[e, j] == mechs.team[e, m] and mechs.pack[e, j] != mechs.pack[e, m]:
             d = wp.length(mechs.pos[e, j] - mechs.pos[e, m])
-            later = d > last_distance or (d == last_distance and j > last_mech)
-            if later and d < best[0]:
-                best = wp.vec2(d, float(j))
-    return best
+            if d < FARTHEST and (found < rows or d < distance[rows - 1]):
+                at = wp.min(found, rows - 1)
+                while at > packmates and d < distance[at - 1]:
+                    distance[at] = distance[at - 1]
+                    mates[at] = mates[at - 1]
+                    at -= 1
+                distance[at] = d
+                mates[at] = j
+                found = wp.min(found + 1, rows)
+    return mates
 
 
 @wp.func
@@ -125,26 +145,19 @@ def write_squad(
     row = obs_out[obs_row[0], n]
     cs = cos_sin(mechs.yaw[e, m])
     edge = longest_edge(world.size[e])
-    slots = squad_slots[mechs.chassis[e, m]] * mechs.alive[e, m]
     detail = squad_detail[mechs.chassis[e, m]]
-    last = wp.vec2(-2.0, -1.0)
-    mates = int(0)
+    mates = squad_mates(mechs, e, m, squad_slots[mechs.chassis[e, m]] * mechs.alive[e, m])
+    living = int(0)
     for k in range(MAX_SQUAD):
         at = SQUAD_AT + k * SQUAD_DIM
-        j = int(-1)
-        if k < slots:
-            last = next_squad_row(mechs, e, m, last[0], int(last[1]))
-            j = int(last[1])
-        for i in range(SQUAD_DIM):
-            row[at + i] = 0.0
+        j = mates[k]
+        clear_columns(row, at, SQUAD_DIM)
         row[SQUAD_MASK_AT + k] = as_flag(j < 0)
-        if j < 0:
-            slots = 0
-        else:
-            mates += mechs.alive[e, j]
+        if j >= 0:
+            living += mechs.alive[e, j]
             rel = to_heading(mechs.pos[e, j] - mechs.pos[e, m], cs)
             write_squad_row(rules, display, mechs, controls, outcome, e, j, rel, edge, detail, at, row)
-    row[PANEL.squad] = float(mates) / float(MAX_SQUAD)
+    row[PANEL.squad] = float(living) / float(MAX_SQUAD)
 
 
 @wp.kernel
@@ -171,6 +184,48 @@ def write_messages(
             row[comms_at + k * rules.comm_dim + i] = received * controls.message[e, first + k, i]
 
 
+@wp.func_native(
+    """
+    const wp::uint64* columns = &wp::index(plane, e, y, x);
+    wp::uint32 bits = 0;
+    #ifdef __CUDA_ARCH__
+    #pragma unroll 1
+    #else
+    #pragma clang loop vectorize_width(8) interleave_count(1)
+    #endif
+    for (int i = 0; i < count; ++i)
+        bits |= wp::uint32((columns[i] & layers) == 0) << i;
+    return bits;
+    """
+)
+def free_bits(plane: wp.array3d(dtype=wp.uint64), e: int, y: int, x: int, count: int, layers: wp.uint64) -> wp.uint32:
+    """Return which of ``count`` columns from x on in row y have none of ``layers`` set, a bit each.
+
+    Native, since vector loads of contiguous columns keep many cache misses in flight.
+    """
+    ...
+
+
+@wp.func
+def read_window(world: World, e: int, x0: int, y0: int, layers: wp.uint64) -> Window:
+    """Return which cells of the window from (x0, y0) on do not block one of ``layers``; cells outside the map do."""
+    size = world.size[e]
+    count = wp.min(WINDOW_SIDE, world.move_plane.shape[2])
+    x = wp.clamp(x0, 0, world.move_plane.shape[2] - count)
+    inside = wp.uint32(0)
+    if x < size[0]:
+        inside = ALL_CELLS >> wp.uint32(32 - wp.min(count, size[0] - x))
+    window = Window()
+    for k in range(WINDOW_SIDE):
+        if y0 + k >= 0 and y0 + k < size[1]:
+            bits = free_bits(world.move_plane, e, y0 + k, x, count, layers) & inside
+            if x > x0:
+                window[k] = bits << wp.uint32(wp.min(x - x0, WINDOW_SIDE))
+            else:
+                window[k] = bits >> wp.uint32(wp.min(x0 - x, WINDOW_SIDE))
+    return window
+
+
 @wp.kernel
 def write_local_map(
     world: World,
@@ -193,17 +248,22 @@ def write_local_map(
     row = obs_out[obs_row[0], n]
     cs = cos_sin(mechs.yaw[e, m])
     p = mechs.pos[e, m]
-    size = world.size[e]
+    if mechs.alive[e, m] == 0:
+        clear_columns(row, local_map_at, MAP_SIDE * MAP_SIDE)
+        return
+    x0 = int(wp.floor(p[0] - MAP_REACH))
+    y0 = int(wp.floor(p[1] - MAP_REACH))
+    window = read_window(world, e, x0, y0, low_layers)
     for i in range(MAP_SIDE):
         ahead = float(i - MAP_R)
         for j in range(MAP_SIDE):
             left = float(j - MAP_R)
             x = int(wp.floor(p[0] + cs[0] * ahead - cs[1] * left))
             y = int(wp.floor(p[1] + cs[1] * ahead + cs[0] * left))
-            blocked = bool(True)
-            if x >= 0 and y >= 0 and x < size[0] and y < size[1]:
-                blocked = (world.move_plane[e, y, x] & low_layers) != wp.uint64(0)
-            row[local_map_at + i * MAP_SIDE + j] = float(mechs.alive[e, m]) * as_flag(blocked)
+            # clamped for positions and headings that are not finite
+            bits = window[wp.clamp(y - y0, 0, WINDOW_SIDE - 1)]
+            free = (bits >> wp.uint32(wp.clamp(x - x0, 0, WINDOW_SIDE - 1))) & wp.uint32(1)
+            row[local_map_at + i * MAP_SIDE + j] = 1.0 - float(free)
 
 
 @wp.kernel
@@ -267,26 +327,6 @@ def write_target(
     row[target_at + TARGET.locked] = as_flag(alive and has_living_target(mechs, controls, e, m))
 
 
-@wp.func
-def nonfinite_sum(row: wp.array(dtype=wp.float32), start: int, end: int) -> float:
-    """Return 0 if every entry from ``start`` to ``end`` is finite, else NaN."""
-    # 0 * x is 0 unless x is not finite; four sums avoid one chain of dependent additions
-    a = float(0.0)
-    b = float(0.0)
-    c = float(0.0)
-    d = float(0.0)
-    fours = (end - start) // 4
-    for q in range(fours):
-        i = start + 4 * q
-        a += 0.0 * row[i]
-        b += 0.0 * row[i + 1]
-        c += 0.0 * row[i + 2]
-        d += 0.0 * row[i + 3]
-    for i in range(start + 4 * fours, end):
-        a += 0.0 * row[i]
-    return a + b + c + d
-
-
 @wp.kernel
 def replace_nonfinite(
     controls: Controls,
@@ -312,10 +352,10 @@ def replace_nonfinite(
         if controls.contact[e, m, k] >= 0:
             filled = k + 1
     bad = int(0)
-    found = nonfinite_sum(row, 0, filled * CONTACT_DIM)
-    found = found + nonfinite_sum(row, checked_columns[0], checked_columns[1])
-    found = found + nonfinite_sum(row, checked_columns[2], checked_columns[3])
-    if not wp.isfinite(found):
+    finite = all_finite(row, 0, filled * CONTACT_DIM)
+    finite = finite and all_finite(row, checked_columns[0], checked_columns[1] - checked_columns[0])
+    finite = finite and all_finite(row, checked_columns[2], checked_columns[3] - checked_columns[2])
+    if not finite:
         for i in range(row.shape[0]):
             if not wp.isfinite(row[i]):
                 row[i] = 0.0

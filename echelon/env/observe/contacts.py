@@ -19,7 +19,7 @@ from echelon.env.display import (
     make_viewer,
     status_bits,
 )
-from echelon.env.observe.helpers import as_flag, longest_edge
+from echelon.env.observe.helpers import as_flag, clear_columns, longest_edge
 from echelon.sim.geometry import arc_tan2, clamp_unit, cos_sin, to_heading, xy_length
 from echelon.sim.rng import STREAM_DISPLAY, bell, drawn, keyed
 from echelon.sim.state import Episode, Mechs, Senses, Tracks, World
@@ -245,8 +245,7 @@ def write_contacts(
         if contact_rows == MASKED_ROWS:
             row[MASK_AT + k] = as_flag(empty)
         if empty:
-            for i in range(CONTACT_DIM):
-                row[at + i] = 0.0
+            clear_columns(row, at, CONTACT_DIM)
         else:
             track = track_of(display, viewer, mechs, senses, tracks, j)
             key = keyed(episode.seed[e], STREAM_DISPLAY, step - track.age, m)

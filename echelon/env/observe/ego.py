@@ -8,11 +8,13 @@ import warp as wp
 
 from echelon.env import layout
 from echelon.env.display import DisplayRules, Suites
-from echelon.env.observe.helpers import as_flag, longest_side
+from echelon.env.observe.helpers import as_flag, clear_columns, longest_side
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown, Weapon
+from echelon.sim.elementary import natural_log
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
 from echelon.sim.kernels.fire import HOMING
+from echelon.sim.scan import next_hostile_in_sight, next_round
 from echelon.sim.state import ROUNDS_PER_MECH, Controls, Episode, Mechs, Rounds, Senses, World
 from echelon.sim.tables import Rules
 
@@ -73,7 +75,7 @@ def log_scale(loud: wp.vec4, loudest: float) -> wp.vec4:
     """Return four acoustic levels on a logarithmic scale, each 0 to 1; ``loudest`` reads 1."""
     scaled = wp.vec4(0.0, 0.0, 0.0, 0.0)
     for i in range(4):
-        scaled[i] = wp.min(1.0, wp.log(1.0 + loud[i]) / wp.log(1.0 + loudest))
+        scaled[i] = wp.min(1.0, natural_log(1.0 + loud[i]) / natural_log(1.0 + loudest))
     return scaled
 
 
@@ -81,9 +83,10 @@ def log_scale(loud: wp.vec4, loudest: float) -> wp.vec4:
 def quadrant_levels(rules: Rules, mechs: Mechs, senses: Senses, e: int, m: int, cs: wp.vec2, loudest: float) -> wp.vec4:
     """Return the acoustic levels front left, front right, rear left and rear right of a mech, each 0 to 1."""
     total = wp.vec4(0.0, 0.0, 0.0, 0.0)
+    p = mechs.pos[e, m]
     for j in range(mechs.alive.shape[1]):
         if j != m and mechs.alive[e, j] == 1 and mechs.noise[e, j] > 0.0:
-            r = mechs.pos[e, j] - mechs.pos[e, m]
+            r = mechs.pos[e, j] - p
             rel = to_heading(r, cs)
             quadrant = int(0)
             if rel[0] <= 0.0:
@@ -97,10 +100,12 @@ def quadrant_levels(rules: Rules, mechs: Mechs, senses: Senses, e: int, m: int, 
 @wp.func
 def is_targeted(rules: Rules, mechs: Mechs, senses: Senses, e: int, m: int) -> bool:
     """Whether a hostile close by has line of sight to a mech."""
-    for j in range(mechs.alive.shape[1]):
-        if mechs.alive[e, j] == 1 and mechs.team[e, j] != mechs.team[e, m] and senses.sight[e, m, j] == wp.uint8(1):
-            if wp.length(mechs.pos[e, j] - mechs.pos[e, m]) <= rules.targeted_range:
-                return True
+    p = mechs.pos[e, m]
+    j = next_hostile_in_sight(mechs.alive, mechs.team, senses.sight, e, m, 0)
+    while j < mechs.alive.shape[1]:
+        if wp.length(mechs.pos[e, j] - p) <= rules.targeted_range:
+            return True
+        j = next_hostile_in_sight(mechs.alive, mechs.team, senses.sight, e, m, j + 1)
     return False
 
 
@@ -114,12 +119,15 @@ def missile_inbound(
     round_target: wp.array3d(dtype=wp.int32),
 ) -> bool:
     """Whether a hostile missile in flight homes on a mech."""
-    for j in range(team.shape[1]):
-        if team[e, j] != team[e, m]:
-            for s in range(ROUNDS_PER_MECH):
-                w = round_weapon[e, j, s]
-                if w >= 0 and round_target[e, j, s] == m and rules.weapons[wp.max(w, 0)].guidance == HOMING:
-                    return True
+    slots = team.shape[1] * ROUNDS_PER_MECH
+    slot = next_round(round_weapon, e, 0, slots)
+    while slot < slots:
+        j = slot // ROUNDS_PER_MECH
+        s = slot - j * ROUNDS_PER_MECH
+        homing = rules.weapons[round_weapon[e, j, s]].guidance == HOMING
+        if homing and round_target[e, j, s] == m and team[e, j] != team[e, m]:
+            return True
+        slot = next_round(round_weapon, e, slot + 1, slots)
     return False
 
 
@@ -143,8 +151,7 @@ def write_ego_senses(
     if fresh[e] == 0 or n < 0:
         return
     row = obs_out[obs_row[0], n]
-    for i in range(EGO_DIM):
-        row[EGO_AT + i] = 0.0
+    clear_columns(row, EGO_AT, EGO_DIM)
     if mechs.alive[e, m] == 0:
         return
     cs = cos_sin(mechs.yaw[e, m])

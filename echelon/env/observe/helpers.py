@@ -7,6 +7,34 @@ from echelon.sim.state import Controls, Mechs
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 
+@wp.func_native(
+    """
+    float* columns = row.data + first;
+    for (int i = 0; i < count; ++i)
+        columns[i] = 0.0f;
+    """
+)
+def clear_columns(row: wp.array(dtype=wp.float32), first: int, count: int):
+    """Set ``count`` columns from ``first`` on to 0; native, since Warp's indexing hides that columns are contiguous."""
+    ...
+
+
+@wp.func_native(
+    """
+    const unsigned int* columns = reinterpret_cast<const unsigned int*>(row.data) + first;
+    unsigned int largest = 0;
+    for (int i = 0; i < count; ++i) {
+        const unsigned int magnitude = columns[i] & 0x7fffffffu;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest < 0x7f800000u;
+    """
+)
+def all_finite(row: wp.array(dtype=wp.float32), first: int, count: int) -> bool:
+    """Whether ``count`` columns from ``first`` on are finite, from their bits; native as ``clear_columns``."""
+    ...
+
+
 @wp.func
 def as_flag(condition: bool) -> float:
     """Return 1.0 for true, 0.0 for false."""

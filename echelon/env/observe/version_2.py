@@ -8,8 +8,9 @@ import warp as wp
 
 from echelon.config import PACK_SIZE
 from echelon.env import layout
-from echelon.env.observe.helpers import as_flag, longest_edge
+from echelon.env.observe.helpers import as_flag, clear_columns, longest_edge
 from echelon.nav.waypoints import CODE_GOAL, CODE_NONE, LOOK_AHEAD, FlowFields, cell_below, shortest_layer
+from echelon.sim.elementary import exponential
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading, xy_length
 from echelon.sim.state import Controls, Mechs, World
 from echelon.sim.tables import NUM_WEAPONS, Rules
@@ -87,8 +88,7 @@ def write_aiming(
     reach = gun_reach(rules, mechs.chassis[e, m])
     for k in range(contact_rows):
         at = aiming_at + k * AIMING_DIM
-        for i in range(AIMING_DIM):
-            row[at + i] = 0.0
+        clear_columns(row, at, AIMING_DIM)
         contact = k * CONTACT_DIM
         r = edge * wp.vec3(row[contact + CONTACT.ahead], row[contact + CONTACT.left], row[contact + CONTACT.up])
         d = wp.length(r)
@@ -97,7 +97,7 @@ def write_aiming(
             side = clamp_unit(r[1] / flat)
             j = controls.contact[e, m, k]
             row[at + AIMING.range] = scaled_range(d)
-            row[at + AIMING.near] = wp.exp(-d / NEAR_VOX)
+            row[at + AIMING.near] = exponential(-d / NEAR_VOX)
             row[at + AIMING.bearing_sin] = side
             row[at + AIMING.bearing_cos] = clamp_unit(r[0] / flat)
             row[at + AIMING.bearing_fine] = clamp_unit(FINE_GAIN * side) * as_flag(r[0] > 0.0)

@@ -10,6 +10,7 @@ from echelon.sim.geometry import unit3
 from echelon.sim.kernels.fire import HIT_LEG, HIT_PAINTED
 from echelon.sim.kernels.upkeep import heat_share, overheated
 from echelon.sim.raycast import sight_clear
+from echelon.sim.scan import count_equal, next_nonzero
 from echelon.sim.state import ROUNDS_PER_MECH, Blasts, Episode, Events, Hits, Mechs, World
 from echelon.sim.tables import NUM_WEAPONS, Rules
 
@@ -36,13 +37,16 @@ def body_share(rules: Rules, flags: int) -> float:
 
 
 @wp.kernel
-def compute_splash(rules: Rules, world: World, mechs: Mechs, blasts: Blasts, blasts_out: Blasts):
-    """Compute the splash of this mech's explosions on every mech in range and in sight, friends and itself included."""
-    e, m = wp.tid()
+def compute_splash(rules: Rules, world: World, mechs: Mechs, blasts: Blasts, lanes: int, blasts_out: Blasts):
+    """Compute the splash of this mech's explosions on every mech in range and in sight, friends and itself included.
+
+    ``lanes`` threads share the mechs.
+    """
+    e, m, lane = wp.tid()
     mask = blasts.blast_mask[e, m]
     if mask == 0:
         return
-    for j in range(mechs.alive.shape[1]):
+    for j in range(lane, mechs.alive.shape[1], lanes):
         total = wp.vec3(0.0, 0.0, -1.0)
         for s in range(ROUNDS_PER_MECH):
             if (mask & (1 << s)) != 0 and mechs.alive[e, j] == 1 and blasts.blast_skip[e, m, s] != j:
@@ -117,10 +121,9 @@ def apply_hits(
     old_painter = mechs_out.painter[e, m]
     lost = float(0.0)
     heat_factor = heat_share(episode.withheld[e])
-    for s in range(hits.hit_mask.shape[1]):
+    s = next_nonzero(hits.hit_mask, blasts.blast_mask, e, 0)
+    while s < hits.hit_mask.shape[1]:
         mask = hits.hit_mask[e, s]
-        if mask == 0 and blasts.blast_mask[e, s] == 0:
-            continue
         for k in range(NUM_WEAPONS):
             if (mask & (1 << k)) != 0 and hits.hit_target[e, s, k] == m:
                 if rules.weapons[hits.hit_weapon[e, s, k]].paints == 1:
@@ -130,6 +133,7 @@ def apply_hits(
                         events_out.assist_to[e, m] = old_painter
                 lost += apply_hit(rules, mechs, hits, e, m, s, k, heat_factor, mechs_out, events_out)
         lost += apply_splash(mechs, blasts, e, m, s, mechs_out, events_out)
+        s = next_nonzero(hits.hit_mask, blasts.blast_mask, e, s + 1)
     mechs_out.hp[e, m] = mechs_out.hp[e, m] - lost
     events_out.took[e, m] = events_out.took[e, m] + lost
     if events_out.assist_to[e, m] >= 0:
@@ -200,9 +204,7 @@ def resolve_deaths(rules: Rules, mechs: Mechs, hits: Hits, blasts: Blasts, mechs
 def credit_hits(rules: Rules, mechs: Mechs, events: Events, hits: Hits, blasts: Blasts, events_out: Events):
     """Credit this mech with the damage, kills and assists of the phase's hits."""
     e, m = wp.tid()
-    for j in range(hits.hit_mask.shape[1]):
-        if events.assist_to[e, j] == m:
-            events_out.assists[e, m] = events_out.assists[e, m] + 1
+    events_out.assists[e, m] = events_out.assists[e, m] + count_equal(events.assist_to, e, m)
     if hits.hit_mask[e, m] == 0 and blasts.blast_mask[e, m] == 0:
         return  # a mech that did no damage has no kill
     for j in range(hits.hit_mask.shape[1]):

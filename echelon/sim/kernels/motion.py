@@ -1,22 +1,28 @@
 """Movement phase of a tick: rotation, throttle, jets, gravity, collision with step-up, map bounds, noise, landings.
 
-One thread per environment moves its living mechs one after another in a random order, each against the new positions
-of those moved before it. Mechs do not push each other and may stand on each other.
+Mechs move one after another in a random order, each against the new positions of those moved before it. On a CPU one
+thread per environment does so (``move``). Where a mech can touch no other within the tick the order does not matter, so
+on CUDA each of those has a thread, and one thread per environment then moves the others in order (``accelerate`` to
+``move_near``), with equal results. Mechs do not push each other and may stand on each other.
 """
 
 import warp as wp
 
+from echelon.sim.arsenal import CHASSIS
 from echelon.sim.geometry import boxes_overlap, cos_sin, wrap_angle
 from echelon.sim.kernels.upkeep import WATER, foot_material
 from echelon.sim.rng import STREAM_ORDER, below, draw_u32
-from echelon.sim.state import Controls, Episode, Events, Mechs, World
+from echelon.sim.scan import next_near
+from echelon.sim.state import Controls, Episode, Events, Mechs, Paths, World
 from echelon.sim.tables import Rules
 from echelon.sim.world import Hazard
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 TOUCH = wp.constant(0.01)
-"""Margin of the broad phase [vox], larger than any rounding error of a position."""
+"""Margin of a mech in the broad phase [vox], larger than any rounding error of a position."""
+WIDEST_HALF = wp.constant(max(max(spec.size[:2]) for spec in CHASSIS) / 2.0)
+"""Half width of the widest chassis [vox]."""
 BY_CRASH = wp.constant(int(Hazard.CRASH))
 ALL_BITS = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 
@@ -70,19 +76,31 @@ def mechs_free(
 @wp.func
 def neighbours(rules: Rules, mechs: Mechs, e: int, m: int, h: wp.vec3, reach: wp.vec2) -> wp.vec2i:
     """Return the index range [first, end) of the living mechs that a step of ``reach`` [vox] may touch."""
-    x = mechs.pos[e, m][0]
-    y = mechs.pos[e, m][1]
-    first = int(mechs.alive.shape[1])
+    at = mechs.pos[e, m]
+    count = mechs.alive.shape[1]
+    widest = wp.vec2(h[0] + WIDEST_HALF + reach[0], h[1] + WIDEST_HALF + reach[1])
+    first = count
     end = int(0)
-    for j in range(mechs.alive.shape[1]):
+    j = next_near(mechs.pos, e, 0, count, at, widest)
+    while j < count:
         if j != m and mechs.alive[e, j] == 1:
             p = mechs.pos[e, j]
             hj = rules.chassis[mechs.chassis[e, j]].half
-            if wp.abs(p[0] - x) < h[0] + hj[0] + reach[0]:
-                if wp.abs(p[1] - y) < h[1] + hj[1] + reach[1]:
-                    first = wp.min(first, j)
-                    end = j + 1
+            if wp.abs(p[0] - at[0]) < h[0] + hj[0] + reach[0] and wp.abs(p[1] - at[1]) < h[1] + hj[1] + reach[1]:
+                first = wp.min(first, j)
+                end = j + 1
+        j = next_near(mechs.pos, e, j + 1, count, at, widest)
     return wp.vec2i(first, end)
+
+
+@wp.func
+def reach_of(size: wp.vec3i, p: wp.vec3, h: wp.vec3, step: wp.vec3) -> wp.vec2:
+    """Return half edges x, y about ``p`` of the area that a box may enter by ``step``, clamped to the map [vox]."""
+    inside = clamp_to_map(size, p, h)
+    return wp.vec2(
+        h[0] + wp.abs(step[0]) + wp.abs(inside[0] - p[0]) + TOUCH,
+        h[1] + wp.abs(step[1]) + wp.abs(inside[1] - p[1]) + TOUCH,
+    )
 
 
 @wp.func
@@ -168,6 +186,7 @@ def displace(
     mechs: Mechs,
     e: int,
     m: int,
+    near: wp.vec2i,
     v_in: wp.vec3,
     mechs_out: Mechs,
 ) -> float:
@@ -177,8 +196,6 @@ def displace(
     v = v_in
     stepped = bool(False)
     landing = float(0.0)
-    reach = wp.vec2(wp.abs(v[0]) * rules.dt + TOUCH, wp.abs(v[1]) * rules.dt + TOUCH)
-    near = neighbours(rules, mechs, e, m, h, reach)
     for axis in range(3):
         desired = p + along(axis, v[axis] * rules.dt)
         # Clamped before the test: a box outside the map could slide past a corner and be clamped back into a wall.
@@ -204,6 +221,46 @@ def displace(
     return landing
 
 
+@wp.func
+def propelled(
+    rules: Rules, world: World, mechs: Mechs, controls: Controls, events: Events, e: int, m: int, mechs_out: Mechs
+) -> wp.vec3:
+    """Turn a mech and return its velocity before collisions [vox/s]."""
+    c = mechs.chassis[e, m]
+    v = mechs.vel[e, m]
+    if mechs.shutdown[e, m] == 1 and events.shutdown_due[e, m] == 0:
+        v[2] = v[2] - rules.gravity * rules.dt
+    else:
+        d = controls.drive[e, m]
+        if mechs.fallen[e, m] > 0:
+            d = wp.vec4(0.0, 0.0, 0.0, 0.0)
+        mechs_out.yaw[e, m] = wrap_angle(mechs_out.yaw[e, m] + d[3] * rules.chassis[c].max_yaw_rate * rules.dt)
+        foot = mechs.pos[e, m][2] - rules.chassis[c].half[2]
+        water = foot_material(world.material, e, world.size[e], mechs.pos[e, m], foot) == WATER
+        v = steer(rules, c, mechs.leg_hp[e, m] <= 0.0, water, d, cos_sin(mechs_out.yaw[e, m]), v[2])
+    return v * rules.damping
+
+
+@wp.func
+def advance(
+    rules: Rules,
+    world: World,
+    mechs: Mechs,
+    e: int,
+    m: int,
+    near: wp.vec2i,
+    v: wp.vec3,
+    mechs_out: Mechs,
+    events_out: Events,
+):
+    """Move a mech with velocity ``v`` and set its landing speed and noise."""
+    events_out.landing_speed[e, m] = displace(rules, world, mechs, e, m, near, v, mechs_out)
+    loud = wp.length(mechs.vel[e, m]) * rules.chassis[mechs.chassis[e, m]].noise_mass
+    if mechs.fallen[e, m] > 0:
+        loud = 0.0
+    mechs_out.noise[e, m] = loud
+
+
 @wp.kernel
 def move(
     rules: Rules,
@@ -223,23 +280,68 @@ def move(
         m = mechs.order[e, i]
         if mechs.alive[e, m] == 0:
             continue
-        c = mechs.chassis[e, m]
-        v = mechs.vel[e, m]
-        if mechs.shutdown[e, m] == 1 and events.shutdown_due[e, m] == 0:
-            v[2] = v[2] - rules.gravity * rules.dt
-        else:
-            d = controls.drive[e, m]
-            if mechs.fallen[e, m] > 0:
-                d = wp.vec4(0.0, 0.0, 0.0, 0.0)
-            mechs_out.yaw[e, m] = wrap_angle(mechs_out.yaw[e, m] + d[3] * rules.chassis[c].max_yaw_rate * rules.dt)
-            foot = mechs.pos[e, m][2] - rules.chassis[c].half[2]
-            water = foot_material(world.material, e, world.size[e], mechs.pos[e, m], foot) == WATER
-            v = steer(rules, c, mechs.leg_hp[e, m] <= 0.0, water, d, cos_sin(mechs_out.yaw[e, m]), v[2])
-        events_out.landing_speed[e, m] = displace(rules, world, mechs, e, m, v * rules.damping, mechs_out)
-        loud = wp.length(mechs.vel[e, m]) * rules.chassis[c].noise_mass
-        if mechs.fallen[e, m] > 0:
-            loud = 0.0
-        mechs_out.noise[e, m] = loud
+        v = propelled(rules, world, mechs, controls, events, e, m, mechs_out)
+        reach = wp.vec2(wp.abs(v[0]) * rules.dt + TOUCH, wp.abs(v[1]) * rules.dt + TOUCH)
+        near = neighbours(rules, mechs, e, m, rules.chassis[mechs.chassis[e, m]].half, reach)
+        advance(rules, world, mechs, e, m, near, v, mechs_out, events_out)
+
+
+@wp.kernel
+def accelerate(
+    rules: Rules, world: World, mechs: Mechs, controls: Controls, events: Events, mechs_out: Mechs, paths_out: Paths
+):
+    """Turn every living mech, set its velocity before collisions and the area that it may enter in the tick."""
+    e, m = wp.tid()
+    if mechs.alive[e, m] == 0:
+        return
+    v = propelled(rules, world, mechs, controls, events, e, m, mechs_out)
+    mechs_out.vel[e, m] = v
+    half = rules.chassis[mechs.chassis[e, m]].half
+    paths_out.path_reach[e, m] = reach_of(world.size[e], mechs.pos[e, m], half, v * rules.dt)
+
+
+@wp.kernel
+def find_near(alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), paths: Paths, paths_out: Paths):
+    """Find the living mechs that each living mech may touch in the tick; the range ends at 0 if there are none."""
+    e, m = wp.tid()
+    if alive[e, m] == 0:
+        return
+    p = pos[e, m]
+    r = paths.path_reach[e, m]
+    first = int(alive.shape[1])
+    end = int(0)
+    for j in range(alive.shape[1]):
+        if j != m and alive[e, j] == 1:
+            q = pos[e, j]
+            rj = paths.path_reach[e, j]
+            if wp.abs(q[0] - p[0]) < r[0] + rj[0] and wp.abs(q[1] - p[1]) < r[1] + rj[1]:
+                first = wp.min(first, j)
+                end = j + 1
+    paths_out.path_near[e, m] = wp.vec2i(first, end)
+
+
+@wp.kernel
+def move_apart(rules: Rules, world: World, mechs: Mechs, paths: Paths, mechs_out: Mechs, events_out: Events):
+    """Move every living mech that touches no other in the tick."""
+    e, m = wp.tid()
+    near = paths.path_near[e, m]
+    if mechs.alive[e, m] == 1 and near[1] == 0:
+        advance(rules, world, mechs, e, m, near, mechs.vel[e, m], mechs_out, events_out)
+
+
+@wp.kernel
+def move_near(
+    rules: Rules, world: World, mechs: Mechs, episode: Episode, paths: Paths, mechs_out: Mechs, events_out: Events
+):
+    """Move the other living mechs of an environment, in a new random order each tick."""
+    e = wp.tid()
+    n = mechs.alive.shape[1]
+    shuffle(e, n, episode.seed[e], episode.tick[e], mechs_out)
+    for i in range(n):
+        m = mechs.order[e, i]
+        near = paths.path_near[e, m]
+        if mechs.alive[e, m] == 1 and near[1] > 0:
+            advance(rules, world, mechs, e, m, near, mechs.vel[e, m], mechs_out, events_out)
 
 
 @wp.kernel

@@ -11,6 +11,7 @@ from echelon.sim.geometry import EPS_DIV, unit3
 from echelon.sim.kernels.fire import BALLISTIC, HOMING, hit_bits, is_painted_for, is_rear, rear_scale
 from echelon.sim.raycast import cast_ray, inside
 from echelon.sim.rng import STREAM_COMBAT, uniform01
+from echelon.sim.scan import next_round
 from echelon.sim.state import (
     CLOUDS_PER_MECH,
     ROUNDS_PER_MECH,
@@ -89,13 +90,13 @@ def defend(
 ):
     """Let point defence shoot at homing rounds in order, lowest defender first; each shot starts its cooldown."""
     e = wp.tid()
-    for m in range(mechs.alive.shape[1]):
-        for s in range(ROUNDS_PER_MECH):
-            w = rounds_out.round_weapon[e, m, s]
-            if w < 0:
-                continue
-            if rules.weapons[w].guidance != HOMING or rounds.round_age[e, m, s] >= rules.weapons[w].life_ticks:
-                continue
+    slots = mechs.alive.shape[1] * ROUNDS_PER_MECH
+    slot = next_round(rounds.round_weapon, e, 0, slots)
+    while slot < slots:
+        m = slot // ROUNDS_PER_MECH
+        s = slot - m * ROUNDS_PER_MECH
+        w = rounds_out.round_weapon[e, m, s]
+        if rules.weapons[w].guidance == HOMING and rounds.round_age[e, m, s] < rules.weapons[w].life_ticks:
             side = mechs.team[e, rounds.round_target[e, m, s]]
             for j in range(mechs.alive.shape[1]):
                 ready = (
@@ -119,6 +120,7 @@ def defend(
                         events_out.ams_shot[e, j] = wp.vec4i(m, s, w, 1)
                         rounds_out.round_weapon[e, m, s] = -1
                         events_out.intercepts[e, j] = events_out.intercepts[e, j] + 1
+        slot = next_round(rounds.round_weapon, e, slot + 1, slots)
 
 
 @wp.func
@@ -150,18 +152,19 @@ def free_cloud(smoke: Smoke, e: int, m: int) -> int:
 def guide(rules: Rules, mechs: Mechs, rounds: Rounds, rounds_out: Rounds):
     """Update the velocity of every round in flight."""
     e, m = wp.tid()
-    for s in range(ROUNDS_PER_MECH):
-        w = rounds.round_weapon[e, m, s]
-        if w >= 0:
-            rounds_out.round_vel[e, m, s] = guided(
-                rules,
-                mechs,
-                w,
-                e,
-                rounds.round_target[e, m, s],
-                rounds.round_pos[e, m, s],
-                rounds_out.round_vel[e, m, s],
-            )
+    slot = next_round(rounds.round_weapon, e, m * ROUNDS_PER_MECH, (m + 1) * ROUNDS_PER_MECH)
+    while slot < (m + 1) * ROUNDS_PER_MECH:
+        s = slot - m * ROUNDS_PER_MECH
+        rounds_out.round_vel[e, m, s] = guided(
+            rules,
+            mechs,
+            rounds.round_weapon[e, m, s],
+            e,
+            rounds.round_target[e, m, s],
+            rounds.round_pos[e, m, s],
+            rounds_out.round_vel[e, m, s],
+        )
+        slot = next_round(rounds.round_weapon, e, slot + 1, (m + 1) * ROUNDS_PER_MECH)
 
 
 @wp.kernel

@@ -9,6 +9,7 @@ import warp as wp
 from echelon.sim.arsenal import Guidance
 from echelon.sim.kernels.fire import is_painted_for
 from echelon.sim.raycast import sight_clear, smoke_blocks
+from echelon.sim.scan import next_nonzero, next_unseen, see_directly
 from echelon.sim.state import Controls, Mechs, Senses, Smoke, World
 from echelon.sim.tables import NUM_WEAPONS, Rules
 
@@ -33,18 +34,15 @@ def quality_of(rules: Rules, mechs: Mechs, controls: Controls, e: int, m: int) -
         return wp.vec3(rules.quality_min, 0.0, 0.0)
     jamming = float(0.0)
     aid = float(0.0)
-    for j in range(mechs.alive.shape[1]):
-        if (
-            (j != m or rules.own_eccm == 1)
-            and mechs.alive[e, j] == 1
-            and mechs.shutdown[e, j] == 0
-            and controls.ecm[e, j] + controls.eccm[e, j] > 0
-        ):
+    j = next_nonzero(controls.ecm, controls.eccm, e, 0)
+    while j < mechs.alive.shape[1]:
+        if (j != m or rules.own_eccm == 1) and mechs.alive[e, j] == 1 and mechs.shutdown[e, j] == 0:
             strength = emission(rules, wp.length(mechs.pos[e, j] - mechs.pos[e, m]))
             if mechs.team[e, j] != mechs.team[e, m] and controls.ecm[e, j] == 1:
                 jamming = wp.max(jamming, strength)
             if mechs.team[e, j] == mechs.team[e, m] and controls.eccm[e, j] == 1:
                 aid = wp.max(aid, strength)
+        j = next_nonzero(controls.ecm, controls.eccm, e, j + 1)
     q = 1.0 - rules.ecm_weight * jamming + rules.eccm_weight * aid
     return wp.vec3(wp.clamp(q, rules.quality_min, rules.quality_max), jamming, aid)
 
@@ -76,14 +74,33 @@ def sense_for_launch(rules: Rules, mechs: Mechs, controls: Controls, senses_out:
 
 @wp.kernel
 def sense_sight(
-    rules: Rules, world: World, mechs: Mechs, smoke: Smoke, fresh: wp.array(dtype=wp.int32), senses_out: Senses
+    rules: Rules,
+    world: World,
+    mechs: Mechs,
+    smoke: Smoke,
+    fresh: wp.array(dtype=wp.int32),
+    lanes: int,
+    senses_out: Senses,
 ):
-    """Compute the sight between this mech and every mech of higher index: terrain first, then smoke."""
-    e, i = wp.tid()
+    """Compute the sight between this mech and the next half of the others, in a cycle: terrain first, then smoke.
+
+    So every mech has as many pairs, which ``lanes`` threads share; each pair is cast from its lower index.
+    """
+    e, m, lane = wp.tid()
     if fresh[e] == 0:
         return
-    senses_out.sight[e, i, i] = CLEAR
-    for j in range(i + 1, mechs.alive.shape[1]):
+    n = mechs.alive.shape[1]
+    if lane == 0:
+        senses_out.sight[e, m, m] = CLEAR
+    last = n // 2
+    if 2 * last == n and m >= last:
+        last = last - 1  # the mech opposite has this pair
+    for k in range(lane + 1, last + 1, lanes):
+        i = m
+        j = m + k
+        if j >= n:
+            i = j - n
+            j = m
         seen = wp.uint8(0)
         if mechs.alive[e, i] == 1 and mechs.alive[e, j] == 1:
             if sight_clear(world.sight_plane, e, world.size[e], mechs.pos[e, i], mechs.pos[e, j]):
@@ -111,23 +128,28 @@ def sense_visible(
     e, m = wp.tid()
     if fresh[e] == 0:
         return
-    for j in range(mechs.alive.shape[1]):
-        known = bool(False)
-        if j != m and mechs.alive[e, m] == 1 and mechs.alive[e, j] == 1:
-            q = senses.quality[e, m]
-            known = rules.full_observation == 1 or senses.sight[e, m, j] == CLEAR
-            if not known:
-                known = (
-                    wp.length(mechs.pos[e, j] - mechs.pos[e, m]) <= rules.radar * q * sensor_range[mechs.chassis[e, m]]
-                )
-            if not known and q >= rules.paint_quality and paint_reports[mechs.chassis[e, m]] == 1:
+    step = decision[e]
+    full = rules.full_observation
+    see_directly(mechs.alive, senses.sight, full, e, m, step, senses_out.visible, senses_out.seen)
+    if mechs.alive[e, m] == 0:
+        return
+    p = mechs.pos[e, m]
+    team = mechs.team[e, m]
+    q = senses.quality[e, m]
+    radar = rules.radar * q * sensor_range[mechs.chassis[e, m]]
+    reported = q >= rules.paint_quality and paint_reports[mechs.chassis[e, m]] == 1
+    n = mechs.alive.shape[1]
+    j = next_unseen(mechs.alive, senses_out.visible, e, m, 0)
+    while j < n:
+        if j != m:
+            known = wp.length(mechs.pos[e, j] - p) <= radar
+            if not known and reported:
                 known = is_painted_for(mechs, e, m, j)
-            if not known and mechs.team[e, j] != mechs.team[e, m]:
+            if not known and mechs.team[e, j] != team:
                 emits = mechs.shutdown[e, j] == 0 and controls.ecm[e, j] + controls.eccm[e, j] > 0
                 if emits or mechs.heat[e, j] > rules.bloom_heat * rules.chassis[mechs.chassis[e, j]].heat_cap:
-                    known = not smoke_blocks(smoke, e, rules.smoke_radius, mechs.pos[e, m], mechs.pos[e, j])
-        if known:
-            senses_out.visible[e, m, j] = wp.uint8(1)
-            senses_out.seen[e, m, j] = decision[e]
-        else:
-            senses_out.visible[e, m, j] = wp.uint8(0)
+                    known = not smoke_blocks(smoke, e, rules.smoke_radius, p, mechs.pos[e, j])
+            if known:
+                senses_out.visible[e, m, j] = wp.uint8(1)
+                senses_out.seen[e, m, j] = step
+        j = next_unseen(mechs.alive, senses_out.visible, e, m, j + 1)

@@ -22,7 +22,7 @@ from echelon.sim.state import (
     Smoke,
     World,
 )
-from echelon.sim.tables import NUM_COOLDOWNS, Rules
+from echelon.sim.tables import NUM_COOLDOWNS, MaterialRow, Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -69,22 +69,69 @@ def begin_episode(
     smoke_out.clouds[e] = 0
 
 
+COPY_PART = """
+    const size_t size = target.strides[0], first = size * part / parts, end = size * (part + 1) / parts;
+    const char* from = reinterpret_cast<const char*>(source.data) + slot * size;
+    memcpy(reinterpret_cast<char*>(target.data) + e * size + first, from + first, end - first);
+"""
+"""Copies part ``part`` of ``parts`` of a map of the bank; native, since Warp does not know that maps are contiguous."""
+
+
+@wp.func_native(COPY_PART)
+def copy_part(
+    target: wp.array3d(dtype=wp.uint64),
+    e: int,
+    source: wp.array3d(dtype=wp.uint64),
+    slot: int,
+    part: int,
+    parts: int,
+):
+    """Copy a part of the bit plane ``slot`` of the bank to environment e."""
+    ...
+
+
+@wp.func_native(COPY_PART)
+def copy_part(  # noqa: F811
+    target: wp.array4d(dtype=wp.uint8), e: int, source: wp.array4d(dtype=wp.uint8), slot: int, part: int, parts: int
+):
+    """Copy a part of the materials ``slot`` of the bank to environment e."""
+    ...
+
+
+@wp.func_native(
+    """
+    const size_t size = material.strides[0], first = size * part / parts, end = size * (part + 1) / parts;
+    const wp::uint8* cell = material.data + e * size;
+    wp::uint16* left = hp.data + e * size;
+    for (size_t i = first; i < end; ++i)
+        left[i] = wp::uint16(materials.data[cell[i]].hp);
+    """
+)
+def fill_hp(
+    hp: wp.array4d(dtype=wp.uint16),
+    e: int,
+    material: wp.array4d(dtype=wp.uint8),
+    materials: wp.array(dtype=MaterialRow),
+    part: int,
+    parts: int,
+):
+    """Set the cells of a part of environment e to the full hit points of their materials."""
+    ...
+
+
 @wp.kernel
 def load_map(rules: Rules, world: World, bank: MapBank, fresh: wp.array(dtype=wp.int32), world_out: World):
-    """Copy one row of the map from the bank, with full hit points."""
+    """Copy a part of the map from the bank, as many as there are rows, with full hit points."""
     e, y = wp.tid()
     if fresh[e] == 0:
         return
     slot = world.map_slot[e]
-    for x in range(world_out.material.shape[3]):
-        world_out.move_plane[e, y, x] = bank.bank_move[slot, y, x]
-        world_out.sight_plane[e, y, x] = bank.bank_sight[slot, y, x]
-        world_out.shot_plane[e, y, x] = bank.bank_shot[slot, y, x]
-    for z in range(world_out.material.shape[1]):
-        for x in range(world_out.material.shape[3]):
-            kind = bank.bank_material[slot, z, y, x]
-            world_out.material[e, z, y, x] = kind
-            world_out.voxel_hp[e, z, y, x] = wp.uint16(rules.materials[int(kind)].hp)
+    parts = world_out.material.shape[2]
+    copy_part(world_out.move_plane, e, bank.bank_move, slot, y, parts)
+    copy_part(world_out.sight_plane, e, bank.bank_sight, slot, y, parts)
+    copy_part(world_out.shot_plane, e, bank.bank_shot, slot, y, parts)
+    copy_part(world_out.material, e, bank.bank_material, slot, y, parts)
+    fill_hp(world_out.voxel_hp, e, world_out.material, rules.materials, y, parts)
 
 
 @wp.kernel

@@ -1,7 +1,9 @@
 """Changes to the voxels: damage by rounds and explosions, and the wrecks of dead mechs.
 
-One thread per environment applies the few changes of a tick in index order with integer hit points, so the result is
-deterministic. The bit planes are updated with the materials. In recorded environments every replaced voxel is logged.
+The threads of an environment share its voxel columns: each applies the few changes of a tick that lie in its columns,
+in index order and with integer hit points, so the result does not depend on the number of threads. The bit planes, a
+word a column, are updated with the materials. In recorded environments one thread has all columns, and logs every
+replaced voxel.
 """
 
 import warp as wp
@@ -21,6 +23,37 @@ SOLID_DEBRIS = wp.constant(int(Material.SOLID_DEBRIS))
 DIRT = wp.constant(int(Material.DIRT))
 UNRECORDED = wp.constant(-1)
 """Journal page of an environment that is not recorded."""
+ROW_SHIFT = wp.constant(8)
+"""Lanes between the columns of an x in neighbouring rows, so that a box eight columns wide falls on many lanes."""
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    __syncwarp();
+#endif
+"""
+)
+def wait_for_lanes():
+    """Wait until every lane of the warp is here; on a CPU an environment has one lane."""
+    ...
+
+
+@wp.func
+def lanes_of(page: int, lanes: int) -> int:
+    """Return the number of threads that share the columns of an environment: one if it is recorded."""
+    if page != UNRECORDED:
+        return 1
+    return lanes
+
+
+@wp.func
+def first_column(x: int, y: int, lane: int, lanes: int) -> int:
+    """Return the first column from ``x`` on of row ``y`` that belongs to ``lane``; every ``lanes``-th after it does."""
+    ahead = (lane - x - ROW_SHIFT * y) % lanes
+    if ahead < 0:
+        ahead = ahead + lanes
+    return x + ahead
 
 
 @wp.func
@@ -105,37 +138,69 @@ def damage_cell(
 
 @wp.func
 def damage_sphere(
-    rules: Rules, e: int, c: wp.vec3, w: int, page: int, tick: int, world_out: World, journal_out: Journal
+    rules: Rules,
+    e: int,
+    lane: wp.vec2i,
+    c: wp.vec3,
+    w: int,
+    page: int,
+    tick: int,
+    world_out: World,
+    journal_out: Journal,
 ):
-    """Damage every cell whose centre lies within the splash radius of weapon w around ``c``."""
+    """Damage every cell whose centre lies within the splash radius of weapon w around ``c``, in columns of a lane.
+
+    ``lane`` is (lane, number of lanes).
+    """
     r = rules.weapons[w].splash_vox
     size = world_out.size[e]
     damage = rules.weapons[w].damage * rules.weapons[w].splash_scale
+    x0 = wp.max(0, int(wp.floor(c[0] - r)))
     for z in range(wp.max(0, int(wp.floor(c[2] - r))), wp.min(size[2], int(wp.ceil(c[2] + r)))):
         for y in range(wp.max(0, int(wp.floor(c[1] - r))), wp.min(size[1], int(wp.ceil(c[1] + r)))):
-            for x in range(wp.max(0, int(wp.floor(c[0] - r))), wp.min(size[0], int(wp.ceil(c[0] + r)))):
+            for x in range(first_column(x0, y, lane[0], lane[1]), wp.min(size[0], int(wp.ceil(c[0] + r))), lane[1]):
                 if wp.length(wp.vec3(float(x) + 0.5, float(y) + 0.5, float(z) + 0.5) - c) <= r:
                     damage_cell(rules, e, wp.vec3i(x, y, z), w, damage, page, tick, world_out, journal_out)
 
 
 @wp.kernel
 def damage_terrain(
-    rules: Rules, episode: Episode, blasts: Blasts, journal: Journal, world_out: World, journal_out: Journal
+    rules: Rules,
+    episode: Episode,
+    blasts: Blasts,
+    journal: Journal,
+    lanes: int,
+    world_out: World,
+    journal_out: Journal,
 ):
-    """Damage the cells that rounds struck and those around explosions."""
-    e = wp.tid()
+    """Damage the cells that rounds struck and those around explosions, in the columns of a lane."""
+    e, lane = wp.tid()
     page = page_of(journal, e)
     tick = episode.tick[e]
+    sharing = lanes_of(page, lanes)
+    if lane >= sharing:
+        return
     for m in range(blasts.impact_mask.shape[1]):
         if blasts.impact_mask[e, m] != 0 or blasts.blast_mask[e, m] != 0:
             for s in range(ROUNDS_PER_MECH):
                 if (blasts.impact_mask[e, m] & (1 << s)) != 0:
                     w = blasts.impact_weapon[e, m, s]
                     cell = blasts.impact_cell[e, m, s]
-                    damage_cell(rules, e, cell, w, rules.weapons[w].damage, page, tick, world_out, journal_out)
+                    if first_column(cell[0], cell[1], lane, sharing) == cell[0]:
+                        damage_cell(rules, e, cell, w, rules.weapons[w].damage, page, tick, world_out, journal_out)
                 w = blasts.blast_weapon[e, m, s]
                 if (blasts.blast_mask[e, m] & (1 << s)) != 0 and rules.weapons[w].splash_vox > 0.0:
-                    damage_sphere(rules, e, blasts.blast_pos[e, m, s], w, page, tick, world_out, journal_out)
+                    damage_sphere(
+                        rules,
+                        e,
+                        wp.vec2i(lane, sharing),
+                        blasts.blast_pos[e, m, s],
+                        w,
+                        page,
+                        tick,
+                        world_out,
+                        journal_out,
+                    )
 
 
 @wp.func
@@ -171,26 +236,32 @@ def stamp_wrecks(
     mechs: Mechs,
     episode: Episode,
     journal: Journal,
+    lanes: int,
     world_out: World,
     events_out: Events,
     journal_out: Journal,
 ):
-    """Turn the mechs that died in this phase into debris."""
-    e = wp.tid()
+    """Turn the mechs that died in this phase into debris, in the columns of a lane."""
+    e, lane = wp.tid()
     size = world.size[e]
     for m in range(mechs.alive.shape[1]):
         if events_out.dying[e, m] == 0:
             continue
-        events_out.dying[e, m] = 0
+        wait_for_lanes()
+        if lane == lanes - 1:
+            events_out.dying[e, m] = 0
         page = page_of(journal, e)
+        sharing = lanes_of(page, lanes)
         p = mechs.pos[e, m]
         h = rules.chassis[mechs.chassis[e, m]].half
         low = wp.vec3i(int(wp.floor(p[0] - h[0])), int(wp.floor(p[1] - h[1])), int(wp.floor(p[2] - h[2])))
         top = wp.vec3i(last_cell(p[0] + h[0]), last_cell(p[1] + h[1]), last_cell(p[2] + h[2]))
         kind = wreck_kind(rules, m, mechs.chassis[e, m], low, top)
+        x0 = wp.max(low[0], 0)
+        x1 = wp.where(lane < sharing, wp.min(top[0], size[0] - 1), -1)
         for z in range(wp.max(low[2], 0), wp.min(top[2], size[2] - 1) + 1):
             for y in range(wp.max(low[1], 0), wp.min(top[1], size[1] - 1) + 1):
-                for x in range(wp.max(low[0], 0), wp.min(top[0], size[0] - 1) + 1):
+                for x in range(first_column(x0, y, lane, sharing), x1 + 1, sharing):
                     old = int(world.material[e, z, y, x])
                     if (old == AIR or old == DIRT) and not overlaps_mech(rules, mechs, e, x, y, z):
                         set_cell(rules, e, wp.vec3i(x, y, z), kind, page, episode.tick[e], world_out, journal_out)

@@ -20,8 +20,8 @@ class FixedOpponents:
     def __init__(self, names: Sequence[str], policies: Mapping[str, FlatPolicy]) -> None:
         self._names, self._policies = list(names), dict(policies)
 
-    def draw(self, env: int, episode: int) -> str:
-        return self._names[env]
+    def draw_many(self, episodes: Sequence[tuple[int, int]]) -> list[str]:
+        return [self._names[env] for env, _ in episodes]
 
     def policy(self, name: str) -> FlatPolicy:
         return self._policies[name]

@@ -24,7 +24,7 @@ from echelon.arena.standings import matches, rating_shift, standings
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import league_env_config, signature_of, submit
 from echelon.config import RunConfig
-from echelon.files import make_folder
+from echelon.files import error_text, make_folder
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.telemetry.events import Event, EventAlert, EventLeague
@@ -116,7 +116,9 @@ class LeagueClient:
         try:
             self.refresh()
         except LEAGUE_ERRORS as error:
-            self.source.notices.append(f"league could not be read again, its previous entries stay opponents: {error}")
+            self.source.notices.append(
+                f"league could not be read again, its previous entries stay opponents: {error_text(error)}"
+            )
         else:
             self.runner.reset()
 
@@ -157,7 +159,7 @@ class LeagueClient:
                 self._rate_entry(store, entry, job, submission.update, callbacks)
                 events.append(self._event(store, submission, entry.entry_id, job, began))
         except (OSError, ValueError) as error:
-            warnings.append(f"snapshot could not be submitted to the league: {error}")
+            warnings.append(f"snapshot could not be submitted to the league: {error_text(error)}")
         alerts = [
             EventAlert(message=text, update=submission.update, global_step=submission.global_step) for text in warnings
         ]

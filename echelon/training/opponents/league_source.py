@@ -21,6 +21,7 @@ from echelon.arena.league import League, LeagueEntry
 from echelon.arena.policies import LRUPolicyCache
 from echelon.arena.submit import entry_pilot, load_pilot
 from echelon.config import OpponentConfig
+from echelon.files import error_text
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy
 from echelon.training.opponents.pool import OpponentMix, scripted_name
@@ -197,7 +198,7 @@ class LeagueSource(OpponentMix):
         try:
             self._pinned_policy(entry)
         except (ValueError, OSError) as error:
-            self.notices.append(f"opponent {name!r} is no longer sampled: {error}")
+            self.notices.append(f"opponent {name!r} is no longer sampled: {error_text(error)}")
             del self._entries[name]
             self._exploiters.discard(name)
             return False

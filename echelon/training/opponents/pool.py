@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from echelon.champion import NAME as CHAMPION
@@ -29,9 +31,11 @@ from echelon.rl.weights import LoadedPolicy, policy_from
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.opponents.outcomes import outcome_of
 from echelon.training.opponents.priorities import Priorities
-from echelon.training.ppo.collect import BatchedEnv
+from echelon.training.opponents.schedule import OpponentSchedule
+from echelon.training.ppo.protocols import BatchedEnv, DeviceEnv
 from echelon.training.runtime.precision import mixed_precision
 from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.transfers import upload
 
 SELF = "self"
 """Name of the opponent where both sides learn."""
@@ -58,8 +62,8 @@ def level_of(name: str) -> str | None:
 class OpponentSource(Protocol):
     """Samples opponents and holds the policies of those that are not scripted."""
 
-    def draw(self, env: int, episode: int) -> str:
-        """Return the name of the opponent of the ``episode``-th episode of environment ``env``."""
+    def draw_many(self, episodes: Sequence[tuple[int, int]]) -> list[str]:
+        """Return the name of the opponent of each episode: its environment and its number there."""
         ...
 
     def policy(self, name: str) -> FlatPolicy:
@@ -109,21 +113,30 @@ class OpponentMix:
 
     def draw(self, env: int, episode: int) -> str:
         """Return an opponent sampled by weight, a function of seed, environment, episode, pool and priorities alone."""
-        return self.draw_of_kind(self.kind(env, episode), env, episode)
+        return self.draw_many([(env, episode)])[0]
+
+    def draw_many(self, episodes: Sequence[tuple[int, int]]) -> list[str]:
+        """Return what ``draw`` returns for every environment and episode."""
+        return [self.draw_of_kind(kind, *key) for kind, key in zip(self._kinds(episodes), episodes, strict=True)]
 
     def kind(self, env: int, episode: int) -> str:
         """Return the kind of the opponent of an episode, a field of ``MixConfig``, whatever the pool contains."""
+        return self._kinds([(env, episode)])[0]
+
+    def _kinds(self, episodes: Sequence[tuple[int, int]]) -> list[str]:
+        if not episodes:
+            return []
         weights = {kind: weight * self._priority(kind) for kind, weight in self._weights.items()}
-        return _weighted(weights, self._uniform(env, episode, 0))
+        return sample_weighted(weights, self._uniform(episodes, 0))
 
     def draw_of_kind(self, kind: str, env: int, episode: int) -> str:
         """Return the opponent of an episode, of a kind that is a field of ``MixConfig``."""
         if kind != PAST:
             return self._only_of_kind(kind)
-        at = self._uniform(env, episode, 1)
+        at = self._uniform([(env, episode)], 1)
         if self.priorities.exponent:
-            return _weighted({name: self.priorities.factor(name) for name in self.snapshots}, at)
-        return self.snapshots[int(at * len(self.snapshots))]
+            return sample_weighted({name: self.priorities.factor(name) for name in self.snapshots}, at)[0]
+        return self.snapshots[int(at[0] * len(self.snapshots))]
 
     def record_outcomes(self, episodes: Sequence[Any], opponents: Sequence[str]) -> None:
         """Record the outcomes of episodes, ``opponents`` naming the opponent of each."""
@@ -205,8 +218,9 @@ class OpponentMix:
             return sum(map(self.priorities.factor, self.snapshots)) / len(self.snapshots)
         return self.priorities.factor(self._only_of_kind(kind))
 
-    def _uniform(self, env: int, episode: int, draw: int) -> float:
-        """Return a uniform number in [0, 1)."""
+    def _uniform(self, episodes: Sequence[tuple[int, int]], draw: int) -> NDArray[np.float64]:
+        """Return a uniform number in [0, 1) for each environment and episode ``[n]``."""
+        env, episode = np.array(episodes, np.int64).reshape(-1, 2).T
         return draw_u32(self.seed, StreamId.AGENT, episode, env, draw) / 2.0**32
 
 
@@ -243,6 +257,10 @@ class OpponentRunner:
         self._groups: list[tuple[FlatPolicy, Act, Tensor]] = []
         """Policy, its act function and its opponent rows, for each distinct policy."""
         self._traced = TracedPolicies()
+        self._env_of_row = env.env_of_opponent_row.cpu().numpy()
+        self._schedule: OpponentSchedule | None = None
+        """Opponents of a rollout on a device, while it runs."""
+        self._schedules = OpponentSchedule(env.num_envs, self.device)
 
     def reset(self) -> None:
         """Sample an opponent for every environment and reset all recurrent states.
@@ -258,20 +276,68 @@ class OpponentRunner:
     @torch.inference_mode()
     def act(self) -> None:
         """Write the actions of all mechs that policies control into the environment."""
-        if self._groups:
-            width, noise = max(policy.noise_dim for policy, *_ in self._groups), None
-            if not self.deterministic:
-                noise = torch.randn(self.env.opponent_rows, width, device=self.device, generator=self._generator)
+        if self._schedule is not None:
+            self._act_scheduled(self._schedule)
+        elif self._groups:
+            noise = self._noise([policy for policy, *_ in self._groups])
             self._pool.map(lambda group: self._act_group(*group, noise), self._groups)
 
+    def begin_schedule(self, slots: int) -> None:
+        """Sample the coming ``slots`` opponents of every environment, so that no step reads the device.
+
+        After more episodes than that an environment keeps its last opponent until ``end_schedule``.
+        """
+        pairs = [(e, self.episodes[e] + i) for e in self._opposed for i in range(slots)]
+        drawn = iter(self.source.draw_many(pairs))
+        names = [[name] * (1 + slots) for name in self.names]
+        for e in self._opposed:
+            names[e][1:] = [next(drawn) for _ in range(slots)]
+        self._schedules.begin(names, self._policy_of, self._env_of_row)
+        self._grow_state(max((group.policy.lstm_hidden_dim for group in self._schedules.groups), default=0))
+        env = cast(DeviceEnv, self.env)
+        env.schedule_skills([[level_of(name) for name in row] for row in names])
+        env.follow_schedule(self._schedules.slot)
+        self._schedule = self._schedules
+
+    def scheduled(self, env: int, slot: int) -> str:
+        """Return the opponent of an environment after ``slot`` episodes of the schedule have ended."""
+        return self._schedules.name(env, slot)
+
+    def end_schedule(self, ended: Sequence[int]) -> None:
+        """Continue with the opponents after ``ended [E]`` episodes of the schedule."""
+        self._schedule = None
+        taken = self._schedules.taken(ended)
+        for e in self._opposed:
+            self.names[e] = self.scheduled(e, taken[e])
+            self.episodes[e] += taken[e]
+        self.source.release(set(self.names))
+
+    @property
+    def _opposed(self) -> list[int]:
+        """Environments in which one side does not learn."""
+        return [e for e, is_self_play in enumerate(self.self_play) if not is_self_play]
+
+    def _policy_of(self, name: str) -> FlatPolicy | None:
+        return self.source.policy(name) if name not in ("", SELF) and level_of(name) is None else None
+
+    def _noise(self, policies: Sequence[FlatPolicy]) -> Tensor | None:
+        """Return the draw ``[K, W]`` of a step of ``policies``; None where they take the mean."""
+        if self.deterministic:
+            return None
+        width = max(policy.noise_dim for policy in policies)
+        return torch.randn(self.env.opponent_rows, width, device=self.device, generator=self._generator)
+
     def after_step(self, episode_over: Tensor, any_over: bool) -> None:
-        """Sample again and reset states where ``episode_over [E]``.
+        """Sample again, or go on in the schedule, and reset states where ``episode_over [E]``.
 
         ``any_over`` says whether that is anywhere; the caller has already read it from the device.
         """
         if self.env.opponent_rows:
-            self.done.copy_(episode_over[self.env.env_of_opponent_row])
-        if any_over:
+            self.done.copy_(episode_over.index_select(0, self.env.env_of_opponent_row))
+        if self._schedule is not None:
+            self._schedule.advance(episode_over)
+            cast(DeviceEnv, self.env).follow_schedule(self._schedule.slot)
+        elif any_over:
             self._draw(episode_over.nonzero().flatten().tolist())
 
     def set_level(self, level: str) -> None:
@@ -332,28 +398,29 @@ class OpponentRunner:
 
     def _draw(self, envs: Sequence[int] | range) -> None:
         before = list(self.names)
-        self._sample(e for e in envs if not self.self_play[e])
+        self._sample([e for e in envs if not self.self_play[e]])
         if self.names != before:
             self._assign()
             self.source.release(set(self.names))
 
-    def _sample(self, envs: Iterable[int]) -> None:
-        for e in envs:
-            self.names[e] = self.source.draw(e, self.episodes[e])
+    def _sample(self, envs: Sequence[int]) -> None:
+        drawn = self.source.draw_many([(e, self.episodes[e]) for e in envs])
+        for e, name in zip(envs, drawn, strict=True):
+            self.names[e] = name
             self.episodes[e] += 1
 
     def _assign(self) -> None:
         """Set the scripted levels in the environment and group opponent rows by policy."""
         self.env.set_scripted_skills([level_of(name) for name in self.names])
         rows_of: dict[str, list[int]] = {}
-        for row, e in enumerate(self.env.env_of_opponent_row.tolist()):
+        for row, e in enumerate(self._env_of_row.tolist()):
             if level_of(self.names[e]) is None:
                 rows_of.setdefault(self.names[e], []).append(row)
         self._groups = []
         for name, rows in rows_of.items():
             policy = self.source.policy(name)
             act = self._traced.act_function(policy, stochastic=not self.deterministic)
-            self._groups.append((policy, act, torch.tensor(rows, device=self.device)))
+            self._groups.append((policy, act, upload(np.array(rows), self.device)))
         self._grow_state(max((policy.lstm_hidden_dim for policy, *_ in self._groups), default=0))
 
     def _grow_state(self, width: int) -> None:
@@ -381,12 +448,32 @@ class OpponentRunner:
         state.h[:, rows, :width], state.c[:, rows, :width] = after.h.float(), after.c.float()
         env.actions.view(-1, env.action_dim)[env.agent_of_opponent_row[rows]] = action.float()
 
+    @torch.inference_mode()
+    def _act_scheduled(self, schedule: OpponentSchedule) -> None:
+        """Write the actions of all mechs that policies of a schedule control; groups share a stream, not threads."""
+        groups = schedule.groups
+        noise = self._noise([group.policy for group in groups]) if groups else None
+        current, flat = schedule.current(), self.env.actions.view(-1, self.env.action_dim)
+        for policy, number, rows, envs in groups:
+            assert self._state is not None, "begin_schedule makes a state for policies"
+            width, own = policy.lstm_hidden_dim, (current.index_select(0, envs) == number).unsqueeze(1)
+            before = LSTMState(*(part[:, rows, :width] for part in self._state))
+            with mixed_precision(self.device, self.amp):
+                obs = self.env.opponent_obs[:, : policy.obs_dim][rows]
+                draw = None if noise is None else noise[rows, : policy.noise_dim]
+                action, after = policy.act(obs, before, self.done[rows], draw)
+            for part, old, new in zip(self._state, before, after, strict=True):
+                part[:, rows, :width] = torch.where(own, new.float(), old)
+            mechs = self.env.agent_of_opponent_row[rows]
+            flat[mechs] = torch.where(own, action.float(), flat[mechs])
 
-def _weighted(weights: Mapping[str, float], at: float) -> str:
-    """Return the name at the share ``at`` in [0, 1) of the sum of ``weights``."""
+
+def sample_weighted(weights: Mapping[str, float], at: NDArray[np.float64]) -> list[str]:
+    """Return the names at the shares ``at [n]`` in [0, 1) of the sum of ``weights``."""
     names = list(weights)
-    bounds = torch.tensor(list(weights.values()), dtype=torch.float64).cumsum(0)
-    return names[min(int(torch.searchsorted(bounds, at * float(bounds[-1]), right=True)), len(names) - 1)]
+    bounds = np.cumsum(np.array(list(weights.values()), np.float64))
+    found = np.searchsorted(bounds, at * bounds[-1], side="right")
+    return [names[i] for i in np.minimum(found, len(names) - 1)]
 
 
 def snapshot_update(name: str) -> int:

@@ -11,14 +11,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
+from echelon.rl.host_reads import reads_are_free
 from echelon.rl.lstm_state import LSTMState
+from echelon.training.ppo.device_rollout import (
+    DeviceSteps,
+    LateTruncations,
+    Row,
+    episode_slots,
+    put_row,
+    take_row,
+)
+from echelon.training.ppo.protocols import BatchedEnv, DeviceEnv, Opponents
 from echelon.training.ppo.teacher import Teacher, Teaching, flown_by_learner
 from echelon.training.rollout import MAX_MICRO_BATCHES, ChunkStates, RolloutBuffer, Truncation, chunk_spans
 from echelon.training.runtime.precision import mixed_precision
@@ -26,95 +35,6 @@ from echelon.training.runtime.thread_pool import ThreadPool
 
 FORWARD_ROWS = 512
 """Smallest number of learner rows for a separate forward pass."""
-
-
-class BatchedEnv(Protocol):
-    """The batched environment as the learner uses it; ``VectorEnv`` documents each member."""
-
-    num_envs: int
-    rows: int
-    obs_dim: int
-    action_dim: int
-    row_of: Tensor
-    """Learner row of each mech [E, M], -1 if it is none."""
-    env_of_row: Tensor
-    """[N]"""
-    agent_of_row: Tensor
-    """Index into the flattened [E * M] mechs of each learner row [N]."""
-    opponent_rows: int
-    env_of_opponent_row: Tensor
-    """[K]"""
-    agent_of_opponent_row: Tensor
-    """[K]"""
-    opponent_obs: Tensor
-    """[K, D]"""
-    roles: Tensor
-    """Mech class id of each learner row [N]."""
-    normalizable: Tensor
-    """Columns that a normalizer may scale [D] bool."""
-    obs: Tensor
-    """[T + 1, N, D]"""
-    final_obs: Tensor
-    """[N, D]"""
-    actions: Tensor
-    """[E, M, A]"""
-    rewards: Tensor
-    """[E, M]"""
-    reward_names: tuple[str, ...]
-
-    @property
-    def truncated(self) -> Tensor: ...
-
-    @property
-    def present(self) -> Tensor: ...
-
-    @property
-    def acting(self) -> Tensor: ...
-
-    @property
-    def episode_over(self) -> Tensor: ...
-
-    @property
-    def final_mask(self) -> Tensor: ...
-
-    @property
-    def central_dim(self) -> int:
-        """Columns S of the central state."""
-        ...
-
-    def write_central(self, out: Tensor) -> None: ...
-
-    def attach(self, obs: Tensor) -> None: ...
-
-    def reset(self, row: int = 0) -> None: ...
-
-    def step(self, row: int = 0) -> None: ...
-
-    def pop_episodes(self) -> list[Any]: ...
-
-    def set_heuristic_skill(self, skill: str) -> None: ...
-
-    def set_scripted_skills(self, skills: Sequence[str | None]) -> None: ...
-
-    def set_teacher(self, skill: str | None) -> None: ...
-
-    def label(self) -> None: ...
-
-    def set_curriculum(self, **parameters: Any) -> None: ...
-
-    def prefetch_curriculum(self, **parameters: Any) -> None: ...
-
-    def refresh_maps(self, count: int) -> None: ...
-
-    def map_statistics(self) -> dict[str, Any]: ...
-
-    def get_curriculum(self) -> dict[str, Any]: ...
-
-    def state_dict(self) -> dict[str, np.ndarray]: ...
-
-    def load_state_dict(self, state: dict[str, np.ndarray]) -> None: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass
@@ -131,29 +51,10 @@ class EndedEpisodes:
 
 @dataclass
 class CollectTimes:
-    """Duration of the parts of one collection [s]."""
+    """Duration of the parts of one collection [s]; on a device ``env_s`` has the learner's forward pass too."""
 
     env_s: float = 0.0
     forward_s: float = 0.0
-
-
-class Opponents(Protocol):
-    """The policies of the mechs that do not learn; ``echelon.training.opponents.pool.OpponentRunner`` is one."""
-
-    names: list[str]
-    """Opponent of each environment."""
-
-    def reset(self) -> None:
-        """Sample an opponent for every environment, from zero recurrent states."""
-        ...
-
-    def act(self) -> None:
-        """Write the actions of the opponents into the environment."""
-        ...
-
-    def after_step(self, episode_over: Tensor, any_over: bool) -> None:
-        """Sample again where ``episode_over [E]``; ``any_over`` says whether that is anywhere."""
-        ...
 
 
 class CollectionAborted(RuntimeError):
@@ -178,8 +79,13 @@ class Collector:
         opponents: Opponents | None = None,
         teacher: Teacher | None = None,
         first_env: int = 0,
+        capture: bool = False,
+        revalues: bool = False,
     ) -> None:
-        """``first_env`` is the index of the first environment among those of all ranks."""
+        """``first_env`` is the index of the first environment among those of all ranks.
+
+        On a device, ``capture`` plays steps as a CUDA graph, and ``revalues`` lists truncations for a revaluation.
+        """
         self.env, self.policy, self.buffer = env, policy, buffer
         self.teacher, self.first_env = teacher, first_env
         self.teaching = Teaching()
@@ -200,10 +106,17 @@ class Collector:
         """Recurrent state now, [1, N, H]."""
         self.next_done = torch.ones(env.rows, device=self.device)
         """1 where the next step starts an episode [N]."""
-        self._flown = torch.ones(env.num_envs, dtype=torch.bool)
+        self._flown = [True] * env.num_envs
         self._ended = EndedEpisodes()
         self._continues = False
         self._row_flags = torch.zeros(env.rows, dtype=torch.bool, device=self.device)
+        self._steps: DeviceSteps | None = None
+        """How steps are played where reading the device costs time; None on a CPU."""
+        if not reads_are_free(self.device):
+            self._steps = DeviceSteps(self._play, self.device, capture=capture and self.device.type == "cuda")
+            self._late = LateTruncations(env.rows, policy, self.device)
+            self._device_env, self._revalues = cast(DeviceEnv, env), revalues
+            self._device_env.log_episodes(episode_slots(buffer.num_steps))
         width = env.obs_dim + policy.central_dim
         assert buffer.obs_rows.shape[1:] == (env.rows, width), "rollout and environment differ in rows or columns"
         assert buffer.actions.shape[1:] == (env.rows, env.action_dim), "rollout and environment differ in actions"
@@ -214,9 +127,12 @@ class Collector:
         """Set the teacher's part in the coming rollout: whether it labels, and where the learner acts."""
         if self.teacher is not None:
             self.teacher.set_active(teaching.has_labels)
+        if self._steps is not None and teaching.has_labels != self.teaching.has_labels:
+            self._steps.clear()
         self.teaching = teaching
-        self._flown = flown_by_learner(self.env.num_envs, self.first_env, teaching.flown)
-        self._flies.copy_(self._flown.to(self.device)[self.env.env_of_row].unsqueeze(-1))
+        flown = flown_by_learner(self.env.num_envs, self.first_env, teaching.flown)
+        self._flown = flown.tolist()
+        self._flies.copy_(flown.to(self.device)[self.env.env_of_row].unsqueeze(-1))
 
     @property
     def flown_share(self) -> float:
@@ -238,61 +154,95 @@ class Collector:
     @torch.inference_mode()
     def collect(self, should_abort: Callable[[], bool] = lambda: False) -> CollectTimes:
         """Fill the rollout except for its advantages; raise ``CollectionAborted`` if ``should_abort`` says so."""
-        env, buffer, times = self.env, self.buffer, CollectTimes()
+        buffer, times = self.buffer, CollectTimes()
         if self._continues:
             buffer.begin()
         buffer.clear()
         self._continues = True
         _copy_state(self.start_state, self.state)
-        flat_actions = env.actions.view(-1, env.action_dim)
+        self._begin_on_device()
         for t in range(buffer.num_steps):
             if should_abort():
                 raise CollectionAborted(f"collection aborted at step {t}")
             began = time.perf_counter()
             if t in self.chunk_starts:
                 self.chunk_states.store(self.chunk_starts[t], self.state)
-            buffer.dones[t].copy_(self.next_done)
-            torch.index_select(env.present.view(-1), 0, env.agent_of_row, out=self._row_flags)
-            buffer.present[t].copy_(self._row_flags)
             self._noise.normal_()
-            self._pool.map(lambda rows, t=t: self._act(t, rows), self._row_slices)
             if self.opponents is not None:
                 self.opponents.act()
-            flat_actions.index_copy_(0, env.agent_of_row, self._flown_actions(t))
-            acted = time.perf_counter()
-            env.step(t + 1)
-            self._write_central(t + 1)
-            self._store_result(t)
+            if self._steps is None:
+                self._choose(t)
+                acted = time.perf_counter()
+                self._advance(t)
+            else:
+                acted = time.perf_counter()
+                self._steps()
+                if (t + 1) % self._device_env.truncation_interval == 0:
+                    self._resolve_truncations()
             times.forward_s += acted - began
             times.env_s += time.perf_counter() - acted
+        began = time.perf_counter()
+        self._end_on_device()
+        times.env_s += time.perf_counter() - began
         return times
 
-    def _write_central(self, t: int) -> None:
+    @torch.inference_mode()
+    def _play(self, t: Row) -> None:
+        """Play step t."""
+        self._choose(t)
+        self._advance(t)
+
+    def _choose(self, t: Row) -> None:
+        """Write the learners' actions of step t into the environment, and what the rollout stores before the step."""
+        env, buffer = self.env, self.buffer
+        put_row(buffer.dones, t, self.next_done)
+        torch.index_select(env.present.view(-1), 0, env.agent_of_row, out=self._row_flags)
+        put_row(buffer.present, t, self._row_flags)
+        self._pool.map(lambda rows: self._act(t, rows), self._row_slices)
+        env.actions.view(-1, env.action_dim).index_copy_(0, env.agent_of_row, self._flown_actions(t))
+
+    def _advance(self, t: Row) -> None:
+        """Play step t with the actions in the environment, and store its results."""
+        self.env.step(t + 1)
+        self._write_central(t + 1)
+        self._store_result(t)
+
+    def _write_central(self, t: Row) -> None:
         """Write the central state of row t behind the observations, where the critic reads it."""
-        if self.policy.central_dim:
-            self.env.write_central(self.buffer.obs_rows[t, :, self.env.obs_dim :])
+        if not self.policy.central_dim:
+            return
+        columns = self.buffer.obs_rows[..., self.env.obs_dim :]
+        if isinstance(t, int):
+            self.env.write_central(columns[t])
+            return
+        central = columns.new_empty(columns.shape[1:])
+        self.env.write_central(central)
+        put_row(columns, t, central)
 
     @torch.inference_mode()
-    def _act(self, t: int, rows: slice) -> None:
+    def _act(self, t: Row, rows: slice) -> None:
         """Sample the actions of a range of rows at step t; write them, log-probabilities and values."""
         buffer, state = self.buffer, LSTMState(self.state.h[:, rows], self.state.c[:, rows])
         with mixed_precision(self.device, self.amp, self.amp_dtype):
             action, logprob, value, next_state = self.policy.sample(
-                buffer.obs_rows[t, rows], state, self.next_done[rows], self._noise[rows]
+                take_row(buffer.obs_rows, t, rows), state, self.next_done[rows], self._noise[rows]
             )
         _copy_state(state, next_state)
-        buffer.actions[t, rows].copy_(action)
-        buffer.logprobs[t, rows].copy_(logprob)
-        buffer.values[t, rows].copy_(value)
+        put_row(buffer.actions, t, action, rows)
+        put_row(buffer.logprobs, t, logprob, rows)
+        put_row(buffer.values, t, value, rows)
 
-    def _flown_actions(self, t: int) -> Tensor:
+    def _flown_actions(self, t: Row) -> Tensor:
         """Return the actions ``[N, A]`` of step t, the teacher's where it flies; write its labels."""
-        actions, labels = self.buffer.actions[t], self.buffer.labels
+        actions, labels = take_row(self.buffer.actions, t), self.buffer.labels
         if not self.teaching.has_labels:
             return actions
         assert labels is not None and self.teacher is not None, "a rollout with labels has a teacher"
-        self.teacher.label(self.buffer.obs_rows[t], self.next_done, labels[t])
-        return torch.where(self._flies, actions, labels[t])
+        own = take_row(labels, t)
+        self.teacher.label(take_row(self.buffer.obs_rows, t), self.next_done, own)
+        if not isinstance(t, int):
+            put_row(labels, t, own)
+        return torch.where(self._flies, actions, own)
 
     @torch.no_grad()
     def bootstrap(self, gae_lambda: float) -> None:
@@ -331,12 +281,15 @@ class Collector:
             self.teacher.load_carry(carry)
         self._continues = False
 
-    def _store_result(self, t: int) -> None:
+    def _store_result(self, t: Row) -> None:
         """Write rewards, alive flags and episode ends of step t."""
         env, buffer = self.env, self.buffer
-        torch.index_select(env.rewards.view(-1), 0, env.agent_of_row, out=buffer.rewards[t])
+        put_row(buffer.rewards, t, env.rewards.view(-1).index_select(0, env.agent_of_row))
         torch.index_select(env.acting.view(-1), 0, env.agent_of_row, out=self._row_flags)
-        buffer.alive[t].copy_(self._row_flags)
+        put_row(buffer.alive, t, self._row_flags)
+        if not isinstance(t, int):
+            self._note_ends(t)
+            return
         if self.truncation_bootstraps and bool(env.final_mask.any()):
             self._add_truncation_bonus(t)
         over = env.episode_over
@@ -345,12 +298,64 @@ class Collector:
         any_over = bool(over.any())
         if any_over:
             ended = env.pop_episodes()
-            own = [record for record in ended if self._flown[record.env]]
-            self._ended.count += len(ended)
-            self._ended.records += own
-            self._ended.opponents += [self.opponents.names[record.env] if self.opponents else "" for record in own]
+            self._add_episodes(ended, [self.opponents.names[r.env] if self.opponents else "" for r in ended])
         if self.opponents is not None:
             self.opponents.after_step(over, any_over)
+
+    def _add_episodes(self, ended: Sequence[Any], opponents: Sequence[str]) -> None:
+        """Add records of ended episodes, and the opponent of each, where the learner acts."""
+        own = [i for i, record in enumerate(ended) if self._flown[record.env]]
+        self._ended.count += len(ended)
+        self._ended.records += [ended[i] for i in own]
+        self._ended.opponents += [opponents[i] for i in own]
+
+    def _begin_on_device(self) -> None:
+        """Prepare what a rollout on a device must not decide in its steps; nothing on a CPU."""
+        if self._steps is None:
+            return
+        self._steps.begin()
+        self._late.clear()
+        self._device_env.place_maps()
+        if self.opponents is not None:
+            self.opponents.begin_schedule(episode_slots(self.buffer.num_steps))
+
+    def _note_ends(self, t: Tensor) -> None:
+        """Note truncations and ended episodes of step t on the device."""
+        env = self.env
+        if self.truncation_bootstraps:
+            truncated = env.truncated.view(-1).index_select(0, env.agent_of_row)
+            truncated = truncated & env.final_mask.index_select(0, env.env_of_row)
+            self._late.note(t, truncated, self.state)
+        over = env.episode_over
+        torch.index_select(over, 0, env.env_of_row, out=self._row_flags)
+        self.next_done.copy_(self._row_flags)
+        self._device_env.log_ended(t)
+        if self.opponents is not None:
+            self.opponents.after_step(over, False)
+
+    def _resolve_truncations(self) -> None:
+        """Value the truncations noted since the last call."""
+        if not self.truncation_bootstraps:
+            return
+        final_obs = self._device_env.final_obs
+        with mixed_precision(self.device, self.amp, self.amp_dtype):
+            self._late.resolve(self.policy, final_obs, self.buffer.truncation_bonus, self.gamma)
+        if self._revalues:
+            self.buffer.truncations += self._late.read(final_obs)
+        self._late.clear()
+
+    def _end_on_device(self) -> None:
+        """Value the remaining truncations, and read the episodes of the rollout: the one read of the device."""
+        if self._steps is None:
+            return
+        self._resolve_truncations()
+        records, slots, counts = self._device_env.drain_log()
+        names = [""] * len(records)
+        if self.opponents is not None:
+            names = [self.opponents.scheduled(r.env, slot) for r, slot in zip(records, slots, strict=True)]
+            self.opponents.end_schedule(counts)
+        self._add_episodes(records, names)
+        self._ended.count += int(counts.sum()) - len(records)
 
     def take_episodes(self) -> EndedEpisodes:
         """Return the episodes that ended since the last call."""

@@ -1,4 +1,4 @@
-"""Evaluation and gradients of a minibatch captured once as a CUDA graph and replayed afterwards.
+"""Work captured once as a CUDA graph and replayed afterwards: a minibatch, and a step of the environment.
 
 An unrolled recurrence is thousands of small kernels whose launches cost more than their work; a graph launches them
 at once. A captured graph reads tensors at fixed addresses, so each minibatch is first copied there, and the captured
@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 import torch
+import warp as wp
 from torch import Tensor
 
 from echelon.rl.lstm_state import LSTMState
@@ -33,6 +34,11 @@ def capture_cuda_graph(work: Callable[[], Result]) -> Callable[[], Result]:
         for _ in range(WARM_UP):
             work()
     torch.cuda.current_stream().wait_stream(side_stream)
+    return record_cuda_graph(work)
+
+
+def record_cuda_graph(work: Callable[[], Result]) -> Callable[[], Result]:
+    """Capture ``work`` without running it and return a function that replays it, as ``capture_cuda_graph`` does."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         result = work()
@@ -42,6 +48,23 @@ def capture_cuda_graph(work: Callable[[], Result]) -> Callable[[], Result]:
         return result
 
     return replay
+
+
+def capture_environment_step(work: Callable[[], None]) -> Callable[[], None]:
+    """Capture ``work`` of torch and Warp without running it, and return a function that replays it.
+
+    Both work on the stream of the capture. ``work`` has run before, so that libraries are warm and kernels loaded.
+    """
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    warp_stream = wp.stream_from_torch(stream)
+    mode = "thread_local"
+    with wp.ScopedStream(warp_stream), torch.cuda.graph(graph, stream=stream, capture_error_mode=mode):
+        wp.capture_begin(stream=warp_stream, force_module_load=False, external=True)
+        try:
+            work()
+        finally:
+            wp.capture_end(stream=warp_stream)
+    return graph.replay
 
 
 class CudaGraphCache:
@@ -63,11 +86,10 @@ class CudaGraphCache:
         """Return terms and gradients of a minibatch ``[L, B, ...]``, in new tensors."""
         shape = tuple(batch.obs.shape)
         if shape not in self._captured:
-            inputs = _copy(batch)
+            inputs = copy_of(batch)
             self._captured[shape] = (inputs, self._capture(lambda: self._evaluate(inputs)))
         inputs, replay = self._captured[shape]
-        for target, source in zip(_tensors(inputs), _tensors(batch), strict=True):
-            target.copy_(source)
+        copy_inputs(inputs, batch)
         terms, gradients = replay()
         return LossTerms(*(t.clone() for t in terms)), [None if g is None else g.clone() for g in gradients]
 
@@ -81,7 +103,14 @@ def _tensors(batch: Minibatch) -> list[Tensor]:
     return tensors
 
 
-def _copy(batch: Minibatch) -> Minibatch:
+def copy_inputs(target: Minibatch, source: Minibatch) -> None:
+    """Copy the tensors of a minibatch into those of another of its shape, which a graph reads."""
+    for own, new in zip(_tensors(target), _tensors(source), strict=True):
+        own.copy_(new)
+
+
+def copy_of(batch: Minibatch) -> Minibatch:
+    """Return a minibatch with copies of all tensors."""
     copies = {f.name: value for f in fields(batch) if (value := getattr(batch, f.name)) is not None}
     for name, value in copies.items():
         copies[name] = LSTMState(*(t.clone() for t in value)) if isinstance(value, LSTMState) else value.clone()

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from echelon.config import PPOConfig
 from echelon.rl.actor_critic import SequenceScores
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.packed_obs import PackedRows
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.cuda_graph import CudaGraphCache
 from echelon.training.ppo.losses import Gradient, LossInputs, LossTerms
@@ -52,7 +53,7 @@ class Gradients:
             self.score = torch.compile(self.model.score_sequence, fullgraph=True)
         self.captured: CudaGraphCache | None = None
         if config.capture and device.type == "cuda":
-            self.capture(CudaGraphCache(self._evaluate_whole))
+            self.capture(CudaGraphCache(self.evaluate_whole))
 
     def capture(self, captured: CudaGraphCache) -> None:
         """Evaluate through ``captured`` from now on, with a recurrence that does not branch on data."""
@@ -99,7 +100,7 @@ class Gradients:
             gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
         return LossTerms(*(t.detach() for t in terms)), gradients
 
-    def _evaluate_whole(self, batch: Minibatch) -> tuple[LossTerms, Gradient]:
+    def evaluate_whole(self, batch: Minibatch) -> tuple[LossTerms, Gradient]:
         """Return terms and gradients of a minibatch, finite or not, without reading a value from the device."""
         with torch.enable_grad():
             terms = self._evaluate(batch, slice(None))
@@ -136,7 +137,13 @@ class Gradients:
         return terms
 
     def _forward(
-        self, obs: Tensor, actions: Tensor, dones: Tensor, state: LSTMState, noise: Tensor, labels: Tensor | None
+        self,
+        obs: Tensor | PackedRows,
+        actions: Tensor,
+        dones: Tensor,
+        state: LSTMState,
+        noise: Tensor,
+        labels: Tensor | None,
     ) -> SequenceScores:
         """Score a chunk ``[L, B, ...]``; with activation checkpointing in spans that the backward pass recomputes.
 

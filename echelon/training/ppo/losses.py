@@ -14,10 +14,14 @@ from torch import Tensor
 
 from echelon.config import PPOConfig
 from echelon.rl.actor_critic import SequenceScores
+from echelon.rl.host_reads import reads_are_free
+from echelon.sim.arsenal import Chassis
 from echelon.training.runtime.process_group import ProcessGroup
 
 SINGLE_PROCESS = ProcessGroup()
 
+Moments = tuple[Tensor, Tensor, Tensor]
+"""Mean, standard deviation and count."""
 Gradient = Sequence[Tensor | None]
 """One tensor per parameter, in the parameter's shape; None for a parameter that is not part of the loss."""
 
@@ -130,12 +134,27 @@ def normalize_advantages_per_role(
     A role with fewer than two living steps uses the moments of all roles.
     """
     shared = _moments(advantages, alive, group)
+    if not reads_are_free(advantages.device):
+        _normalize_roles_on_device(advantages, alive, roles, eps, group, shared)
+        return
     for role in sorted({role for roles_of_rank in group.all_gather(roles.unique().tolist()) for role in roles_of_rank}):
         rows = (roles == role).nonzero().flatten()
         part = advantages[:, rows]
         of_role = _moments(part, alive[:, rows], group)
-        mean, std, _ = of_role if of_role[2] >= 2 else shared
+        mean, std, _ = of_role if float(of_role[2]) >= 2 else shared
         advantages[:, rows] = (part - mean) / (std + eps)
+
+
+def _normalize_roles_on_device(
+    advantages: Tensor, alive: Tensor, roles: Tensor, eps: float, group: ProcessGroup, shared: Moments
+) -> None:
+    """Do what ``normalize_advantages_per_role`` does for every class of the game, by weights instead of rows."""
+    before = advantages.clone()
+    for role in Chassis:
+        own = (roles == int(role)).to(alive.dtype)
+        of_role = _moments(before, alive * own, group)
+        mean, std = (torch.where(of_role[2] >= 2, x, y) for x, y in zip(of_role[:2], shared[:2], strict=True))
+        advantages.copy_(torch.where(own > 0, (before - mean) / (std + eps), advantages))
 
 
 def largest_advantages(advantages: Tensor, living: Tensor, share: float) -> Tensor:
@@ -143,6 +162,10 @@ def largest_advantages(advantages: Tensor, living: Tensor, share: float) -> Tens
 
     At least one step has 1, if any is living; steps as large as the smallest of them have 1 too.
     """
+    if not reads_are_free(advantages.device):
+        ranked = torch.where(living > 0, advantages.abs(), -1.0).flatten().sort(descending=True).values
+        last = (share * (living > 0).sum()).round().long().clamp_min(1) - 1
+        return living * (advantages.abs() >= ranked.gather(0, last.view(1)))
     magnitudes = advantages.abs()[living > 0]
     count = magnitudes.numel()
     if not count:
@@ -151,12 +174,11 @@ def largest_advantages(advantages: Tensor, living: Tensor, share: float) -> Tens
     return living * (advantages.abs() >= smallest)
 
 
-def _moments(x: Tensor, weight: Tensor, group: ProcessGroup) -> tuple[Tensor, Tensor, float]:
+def _moments(x: Tensor, weight: Tensor, group: ProcessGroup) -> Moments:
     """Return mean, standard deviation and count of samples of weight 1; 0 and 1 for fewer than two samples."""
     count = weight.sum()
     mean = (x * weight).sum() / count.clamp_min(1.0)
     squares = ((x - mean).square() * weight).sum()
     count, mean, squares = group.merge_moments(count, mean, squares)
-    if float(count) < 2:
-        return torch.zeros_like(count), torch.ones_like(count), float(count)
-    return mean, (squares / (count - 1)).sqrt(), float(count)
+    few, std = count < 2, (squares / (count - 1)).sqrt()
+    return torch.where(few, 0.0, mean), torch.where(few, 1.0, std), count

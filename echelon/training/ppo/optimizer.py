@@ -67,11 +67,33 @@ class Combined:
 def make_optimizer(model: nn.Module, config: PPOConfig) -> Optimizer:
     """Return the optimizer ``ppo.optimizer`` of a model's parameters; groups have their learning-rate factor."""
     if config.optimizer == "adam":
-        return _adam(model, config, muon=False)
+        adam = _adam(model, config, muon=False)
+        if config.capture and all(p.is_cuda for p in model.parameters()):
+            for group in adam.param_groups:
+                group["capturable"] = True
+                group["lr"] = torch.tensor(group["lr"], device=group["params"][0].device)
+        return adam
     matrices = [p for name, p in model.named_parameters() if _is_hidden_matrix(name, p)]
     group = {"params": matrices, "lr": config.lr * config.muon_lr_mult, "lr_mult": config.muon_lr_mult}
     muon = torch.optim.Muon([group], lr=config.lr, weight_decay=0.0, adjust_lr_fn="match_rms_adamw")
     return Combined({"adam": _adam(model, config, muon=True), "muon": muon})
+
+
+def set_lr(group: dict[str, Any], lr: float) -> None:
+    """Set the learning rate of a parameter group; a captured optimizer reads it from its tensor."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(lr)
+    else:
+        group["lr"] = lr
+
+
+def saved_state(optimizer: Optimizer) -> dict[str, Any]:
+    """Return the state of an optimizer for a checkpoint, with learning rates as numbers."""
+    state = optimizer.state_dict()
+    for part in (state, *state.values()):
+        for group in part.get("param_groups", []) if isinstance(part, dict) else []:
+            group["lr"] = float(group["lr"])
+    return state
 
 
 def load_moments(optimizer: Optimizer, state: dict[str, Any]) -> None:

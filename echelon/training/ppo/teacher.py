@@ -16,6 +16,7 @@ from torch import Tensor
 
 from echelon.config import TeacherConfig
 from echelon.rl.action_distribution import discrete_choices
+from echelon.rl.host_reads import reads_are_free
 from echelon.training.rollout import RolloutBuffer
 
 IMITATION_DECAY = 0.85
@@ -96,11 +97,15 @@ def flown_by_learner(num_envs: int, first_env: int, share: float) -> Tensor:
 
 
 def agreement(buffer: RolloutBuffer) -> dict[str, Any]:
-    """Return in which share of its living steps the learner samples the teacher's choice, by part and their mean."""
+    """Return in which share of its living steps the learner samples the teacher's choice, by part and their mean.
+
+    On a device they are tensors that were not read.
+    """
     assert buffer.labels is not None, "agreement needs labels"
     own, taught = discrete_choices(buffer.actions), discrete_choices(buffer.labels)
     living = buffer.alive * buffer.present
     count = living.sum().clamp_min(1.0)
-    by_part = {name: float(((own[name] == taught[name]) * living).sum() / count) for name in own}
+    shares = {name: ((own[name] == taught[name]) * living).sum() / count for name in own}
+    by_part = {n: float(s) for n, s in shares.items()} if reads_are_free(living.device) else shares
     mean = sum(by_part.values()) / len(by_part) if by_part else float("nan")
     return {"agreement": mean, "agreement_by_part": by_part}

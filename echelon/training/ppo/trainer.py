@@ -18,12 +18,17 @@ from torch import Tensor, nn
 
 from echelon.config import PPOConfig
 from echelon.rl.actor_critic import ActorCritic
+from echelon.rl.build import FlatPolicy
+from echelon.rl.host_reads import reads_are_free
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.packed_obs import PackedRollout
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo import losses as ppo_losses
+from echelon.training.ppo.cuda_graph import record_cuda_graph
+from echelon.training.ppo.device_update import DeviceUpdate, read_figures, trains_on_device
 from echelon.training.ppo.gradients import Gradients
 from echelon.training.ppo.losses import LossInputs, LossTerms
-from echelon.training.ppo.optimizer import load_moments, make_optimizer
+from echelon.training.ppo.optimizer import load_moments, make_optimizer, saved_state, set_lr
 from echelon.training.ppo.teacher import Teaching, agreement
 from echelon.training.rollout import (
     ChunkStates,
@@ -32,6 +37,7 @@ from echelon.training.rollout import (
     chunk_length,
     chunk_spans,
     gather_minibatch,
+    on_device,
     plan_minibatches,
     rollout_statistics,
 )
@@ -78,6 +84,13 @@ class PPOTrainer:
         self._imitation_coef = torch.tensor(0.0, device=self.device)
         self.teaching = Teaching()
         self.lr = config.lr
+        self.on_device: DeviceUpdate | None = None
+        """Trains where reading the device costs time; None where every minibatch is checked by the host."""
+        keeps_flags = self.group.is_single and trains_on_device(self.optimizer, self.gradients)
+        if keeps_flags and not reads_are_free(self.device):
+            record = record_cuda_graph if config.capture and self.device.type == "cuda" else None
+            adam = cast(torch.optim.Optimizer, self.optimizer)
+            self.on_device = DeviceUpdate(self.gradients, adam, config, record)
         self.updates = 0
         self.nonfinite = 0
         self._evaluated: tuple[Tensor, Tensor] | None = None
@@ -94,7 +107,7 @@ class PPOTrainer:
         lr_progress, factor = self.teaching.lr_progress, self.teaching.lr_factor
         self.lr = self.config.lr * factor * lr_factor(self.config.lr_schedule, lr_progress)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.lr * group["lr_mult"]
+            set_lr(group, self.lr * group["lr_mult"])
         core = getattr(self.model, "core", self.model)
         if isinstance(core, ActorCritic):
             core.set_progress(progress)
@@ -104,8 +117,9 @@ class PPOTrainer:
         before, self.teaching = self.teaching, teaching
         self._imitation_coef.fill_(teaching.coef)
         changed = (before.imitates, before.has_labels) != (teaching.imitates, teaching.has_labels)
-        if changed and self.gradients.captured is not None:
-            self.gradients.captured.clear()
+        for captured in (self.gradients.captured, self.on_device):
+            if changed and captured is not None:
+                captured.clear()
 
     def update(
         self, buffer: RolloutBuffer, init_state: LSTMState, chunk_states: ChunkStates | None = None
@@ -125,8 +139,9 @@ class PPOTrainer:
         if self.teaching.has_labels:
             before |= agreement(buffer)
         returns = self._normalize(buffer, update_statistics=True)
+        packed = self._packed(buffer)
         for epoch in range(cfg.update_epochs):
-            self._run_epoch(buffer, states, returns, length, epoch, stats)
+            self._run_epoch(buffer, states, returns, length, epoch, stats, packed)
             is_last = epoch == cfg.update_epochs - 1
             if not is_last and cfg.target_kl > 0 and not self.teaching.imitates:
                 stats.kl = self._kl(buffer, init_state, length)
@@ -135,6 +150,8 @@ class PPOTrainer:
             if cfg.recompute_advantages and not is_last:
                 self._recompute(buffer, init_state, length)
                 returns = self._normalize(buffer, update_statistics=False)
+        if not reads_are_free(self.device):
+            before = self._read(before, stats)
         return self._averaged({**before, **self._metrics(stats)})
 
     def chunk_states(self, buffer: RolloutBuffer, init_state: LSTMState) -> ChunkStates:
@@ -153,7 +170,7 @@ class PPOTrainer:
     def state_dict(self) -> dict[str, Any]:
         """Return optimizer, statistics and counters as tensors and plain values."""
         return {
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": saved_state(self.optimizer),
             "scaler": self.gradients.scaler.state_dict(),
             "return_rms": self.return_normalizer.state_dict(),
             "updates": self.updates,
@@ -166,6 +183,8 @@ class PPOTrainer:
         The moments of the optimizer are loaded; its options stay those of this trainer's configuration.
         """
         load_moments(self.optimizer, state["optimizer"])
+        if self.on_device is not None:
+            self.on_device.clear()
         if state.get("scaler"):
             self.gradients.scaler.load_state_dict(state["scaler"])
         self.return_normalizer.load_state_dict(state["return_rms"])
@@ -208,21 +227,39 @@ class PPOTrainer:
             ppo_losses.normalize_advantages(buffer.advantages, buffer.alive, NORM_EPS, self.group)
         if not self.config.value_norm:
             return buffer.returns
-        if update_statistics and not self.group.any(not bool(buffer.returns.isfinite().all())):
+        if update_statistics and self.on_device is not None:
+            self.return_normalizer.update_weighted(buffer.returns, buffer.present * buffer.returns.isfinite().all())
+        elif update_statistics and not self.group.any(not bool(buffer.returns.isfinite().all())):
             has_absent = bool((buffer.present == 0).any())
             self.return_normalizer.update(buffer.returns[buffer.present > 0] if has_absent else buffer.returns)
         return self.return_normalizer.normalize(buffer.returns)
 
+    @torch.no_grad()
+    def _packed(self, buffer: RolloutBuffer) -> PackedRollout | None:
+        """Return the packed observations of a rollout, where the model has them and nothing reads the whole rows."""
+        cfg = self.config
+        if cfg.compile or cfg.capture or cfg.aux_coef or not isinstance(self.model, FlatPolicy):
+            return None
+        return self.model.packed(buffer.obs)
+
     def _run_epoch(
-        self, buffer: RolloutBuffer, states: ChunkStates, returns: Tensor, length: int, epoch: int, stats: UpdateStats
+        self,
+        buffer: RolloutBuffer,
+        states: ChunkStates,
+        returns: Tensor,
+        length: int,
+        epoch: int,
+        stats: UpdateStats,
+        packed: PackedRollout | None,
     ) -> None:
         """Train once on every step of the rollout, in shuffled minibatches."""
         cfg = self.config
         plan = plan_minibatches(
             buffer.num_steps, buffer.num_agents, length, cfg.num_minibatches, draws_rows=cfg.draw_members
         )
+        plan = on_device(plan, self.device)
         # a compiled or captured evaluation is made for one shape
-        skips_idle = not (cfg.compile or cfg.capture)
+        skips_idle = reads_are_free(self.device) and not (cfg.compile or cfg.capture)
         counted = buffer.present
         if cfg.burn_in_steps:
             counted = counted * (buffer.ages() >= cfg.burn_in_steps)
@@ -239,9 +276,14 @@ class PPOTrainer:
                 counted,
                 units,
                 scored=scored,
+                packed=packed,
                 skips_idle=skips_idle,
                 has_labels=self.teaching.has_labels,
             )
+            if self.on_device is not None:
+                ends_step = (index + 1) % cfg.grad_accum_steps == 0 or index == len(plan) - 1
+                self.on_device.train(batch, steps=ends_step)
+                continue
             location = f"update {self.updates}, epoch {epoch}, minibatch {index}"
             if not self._accumulate(batch, location, stats):
                 continue
@@ -252,6 +294,21 @@ class PPOTrainer:
         if accumulated:
             self._step(f"update {self.updates}, end of epoch {epoch}", stats)
         stats.epochs += 1
+
+    def _read(self, metrics: dict[str, Any], stats: UpdateStats) -> dict[str, Any]:
+        """Return ``metrics`` as numbers and store the figures of all minibatches, in the one read of an update."""
+        rows = None if self.on_device is None else self.on_device.take_rows()
+        figures, metrics = read_figures(rows, metrics)
+        if figures is None:
+            return metrics
+        terms = [LossTerms(*values) for values in zip(*figures.terms, strict=True)]
+        for index in (~figures.is_finite).nonzero()[0]:
+            self._handle_nonfinite(f"loss at update {self.updates}, minibatch {index}", terms[index])
+        for index in (figures.steps < 0).nonzero()[0]:
+            self._handle_nonfinite(f"gradient norm at update {self.updates}, minibatch {index}", None)
+        stats.terms = [term for term, finite in zip(terms, figures.is_finite, strict=True) if finite]
+        stats.grad_norms = figures.norms[figures.steps > 0].tolist()
+        return metrics
 
     def _accumulate(self, batch: Minibatch, location: str, stats: UpdateStats) -> bool:
         """Add a minibatch's gradient to the parameters; return False if it was skipped as not finite on any rank."""

@@ -42,6 +42,8 @@ GAP = "  "
 
 EMPTY_TEXT = "no update yet"
 
+NO_CURVES = Curves()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
@@ -122,8 +124,12 @@ def draw_chart(
     theme: Theme,
     axes: AxisState,
     viewport: Viewport = DEFAULT_VIEWPORT,
+    ghost: Curves = NO_CURVES,
 ) -> Grid:
-    """Return the chart of one run in ``size`` cells; ``axes`` carries the ranges to the next call."""
+    """Return the chart of one run in ``size`` cells; ``axes`` carries the ranges to the next call.
+
+    The first series of another run, ``ghost``, is drawn behind it as far as this run has come.
+    """
     grid = Grid(*size)
     reference = chart.reference(snapshot) if chart.reference else 0.0
     traces = traces_of(chart, curves, viewport, snapshot)
@@ -132,11 +138,12 @@ def draw_chart(
     if not curves.updates and not marks:
         return _put_centred(grid, EMPTY_TEXT)
     last_position = curves.position(marks[-1].update, viewport.x_axis) if marks else 0.0
-    _update_axes(chart, traces, last_position, reference, axes, viewport)
+    behind = ghost_traces(chart, ghost, viewport)
+    _update_axes(chart, traces, last_position, reference, axes, viewport, behind)
     plot = _draw_axes(grid, chart, traces, theme, axes, viewport)
     if plot is None:
         return grid
-    _draw_curves(grid, plot, traces, reference, theme, axes, viewport)
+    _draw_curves(grid, plot, [*traces, *behind], reference, theme, axes, viewport)
     if marks:
         draw_marks(grid, plot, curves, marks, theme, viewport.x_axis, axes.columns[0])
     return grid
@@ -182,6 +189,15 @@ def traces_of(chart: Chart, curves: Curves, viewport: Viewport, snapshot: RunSna
         )
         for s in chart.series
     ]
+
+
+def ghost_traces(chart: Chart, ghost: Curves, viewport: Viewport) -> list[Trace]:
+    """Return the trace of another run's first series; none where it has no update or the caller supplies traces."""
+    positions, series = ghost.positions.get(viewport.x_axis, ()), chart.series[0]
+    if not positions or not series.metric:
+        return []
+    curve = ghost.curve(series.metric)
+    return [Trace(label="", role="ghost", curve=curve, positions=positions, right=series.right, dash=1, raw=False)]
 
 
 def value_format(series: Series) -> Callable[[float], str] | None:
@@ -234,7 +250,13 @@ def _put_centred(grid: Grid, text: str) -> Grid:
 
 
 def _update_axes(
-    chart: Chart, traces: Sequence[Trace], last_position: float, reference: float, axes: AxisState, viewport: Viewport
+    chart: Chart,
+    traces: Sequence[Trace],
+    last_position: float,
+    reference: float,
+    axes: AxisState,
+    viewport: Viewport,
+    behind: Sequence[Trace] = (),
 ) -> None:
     """Adjust the ranges to data that have left them, or to another viewport."""
     if axes.viewport.without_crosshair() != viewport.without_crosshair():
@@ -246,7 +268,7 @@ def _update_axes(
     axes.end = stable_end(axes.end, last_position, time=viewport.x_axis == "time")
     logs = []
     for right in (False, True):
-        own = [s for s in traces if s.right == right]
+        own = [s for s in (*traces, *behind) if s.right == right]
         values = [_visible_values(trace, viewport.visible_range(axes.end), viewport.span) for trace in own]
         smallest = min((v for finite in values for v in finite), default=0.0)
         log = viewport.log and smallest > 0 and not (chart.bounds and not right)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+from echelon.files import error_text, reason_of
 from echelon.jobs.status import JobStatus, job_status
 from echelon.runs import RunPaths
 from echelon.telemetry.evaluations import read_evaluations
@@ -68,14 +69,14 @@ class RunFollower:
         try:
             self._status, self._problem = job_status(self.paths), ""
         except (ValueError, OSError) as error:
-            self._problem = str(error)
+            self._problem = error_text(error)
         try:
             changed = self._poll_records()
             changed = self._log.poll() or changed
             changed = self._heat_maps.poll() or changed
             changed = self._evaluations.poll() or changed
         except OSError as error:
-            self._problem = f"run {self.paths.id!r} cannot be read: {error.strerror}"
+            self._problem = f"run {self.paths.id!r} cannot be read: {reason_of(error)}"
         return changed or before != (self._status, self._problem, self._feed.behind)
 
     def _poll_records(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from textual.message import Message
 
@@ -15,6 +15,9 @@ from echelon.jobs.status import ALIVE
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.listing import RunRow, opponent_of
 from echelon_cli.tui.charts.curves import Curves
+
+if TYPE_CHECKING:
+    from echelon.jobs.sweeps.results import SweepResults
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +117,20 @@ class LeagueView:
         return next((row for row in self.entries if row["id"] == entry_id), None)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SweepView:
+    """One sweep that is followed."""
+
+    id: str = ""
+    root: Path | None = None
+    state: str = ""
+    results: SweepResults | None = None
+    """None until the journal has been read."""
+    problem: str = ""
+    """Why the sweep cannot be read; empty where it can."""
+    loaded: bool = False
+
+
 View = TypeVar("View")
 
 
@@ -149,6 +166,10 @@ class MatchesChanged(ViewMessage[MatchesView]):
 
 class LeagueChanged(ViewMessage[LeagueView]):
     """The league has changed."""
+
+
+class SweepChanged(ViewMessage[SweepView]):
+    """The followed sweep has changed."""
 
 
 class FeedFailed(Message):

@@ -31,6 +31,7 @@ from echelon_cli.tui.feed.messages import (
     RunChanged,
     RunsChanged,
     RunsView,
+    SweepChanged,
 )
 
 POLL_S = 0.5
@@ -44,6 +45,9 @@ MAX_FOLLOWERS = 8
 
 REPOST_S = 60.0
 """The run list is posted at least this often, because it shows ages."""
+
+RECORDS = 2
+"""Files with records at the start of a signature."""
 
 Signature = tuple[tuple[int, int] | None, ...]
 """Modification time and size of each file of a run, None where it is missing."""
@@ -65,7 +69,7 @@ class RunCatalogue:
             if before and before[0] == signature and not before[1].is_alive:
                 row = before[1]
             else:
-                row = run_row(paths, before[1] if before and before[0][:1] == signature[:1] else None)
+                row = run_row(paths, before[1] if before and before[0][:RECORDS] == signature[:RECORDS] else None)
             known[paths.root] = (signature, row)
             rows.append(row)
         self._known = known
@@ -73,9 +77,9 @@ class RunCatalogue:
 
 
 def _signature(paths: RunPaths) -> Signature:
-    """Return the signature of a run, its records first."""
+    """Return the signature of a run, the files of its records first."""
     found: list[tuple[int, int] | None] = []
-    for path in (paths.metrics, paths.exit, paths.processes, paths.spec):
+    for path in (paths.metrics, paths.evals, paths.exit, paths.processes, paths.spec, paths.labels, paths.queued):
         try:
             state = os.stat(path)
             found.append((state.st_mtime_ns, state.st_size))
@@ -98,6 +102,8 @@ class Subscription:
     """Whether the list of matches is shown."""
     league: bool = False
     """Whether the league is shown."""
+    sweep: Path | None = None
+    """Folder of the sweep to follow."""
 
 
 class Feed(threading.Thread):
@@ -119,6 +125,8 @@ class Feed(threading.Thread):
         self._last_matches: tuple[dict[str, Any], ...] | None = None
         self._league: Any = None
         self._league_posted = False
+        self._sweep: Any = None
+        self._sweep_posted = False
         self._wake, self._stopping = threading.Event(), threading.Event()
 
     @property
@@ -130,6 +138,7 @@ class Feed(threading.Thread):
         roots = (*(() if run is None else (run,)), *others)
         self._subscription = Subscription(roots=roots, **topics)
         self._league_posted, self._last_matches, self._posted_runs = False, None, set()
+        self._sweep_posted = False
         self._wake.set()
 
     def stop(self) -> None:
@@ -160,6 +169,8 @@ class Feed(threading.Thread):
             self._poll_matches()
         if subscription.league:
             self._poll_league()
+        if subscription.sweep is not None:
+            self._poll_sweep(subscription.sweep)
         return has_backlog
 
     def _poll_runs(self) -> None:
@@ -199,6 +210,15 @@ class Feed(threading.Thread):
         if self._league.poll() or not self._league_posted:
             self._league_posted = True
             self._post(LeagueChanged(self._league.view))
+
+    def _poll_sweep(self, root: Path) -> None:
+        if self._sweep is None or self._sweep.view.root != root:
+            from echelon_cli.tui.feed.sweep import SweepFollower
+
+            self._sweep = SweepFollower(root)
+        if self._sweep.poll() or not self._sweep_posted:
+            self._sweep_posted = True
+            self._post(SweepChanged(self._sweep.view))
 
     def _poll_log(self, path: Path) -> None:
         if self._log_follower is None or self._log_follower.path != path:

@@ -105,13 +105,14 @@ PANELS: dict[str, PanelSpec] = {
         title="win rate",
         page="results",
         make=chart(
-            Series(metric="win_rate", label="training", role="good"),
+            Series(metric="win_rate", label="training mix", role="series1"),
             format_value=percent,
             bounds=(0.0, 1.0),
             marks=evaluation_marks,
             marks_label="eval",
         ),
-        help="share of recent training battles won; marks: evaluations on held-out seeds with 95 % intervals",
+        help="training mix: recent training battles won, against the current mix of opponents; marks: evaluations on "
+        "held-out seeds with 95 % intervals",
     ),
     "return": PanelSpec(
         title="return", page="results", make=chart(Series(metric="avg_return", label="mean", signed=True))
@@ -181,7 +182,7 @@ PANELS: dict[str, PanelSpec] = {
         title="opponents",
         page="battles",
         make=PanelOpponents,
-        help="share: current share of the environments; win rate: over the whole run",
+        help="share: current share of the environments; recent: win rate of the newest 100 battles; whole run: of all",
     ),
     "rating": PanelSpec(
         title="rating",
@@ -209,7 +210,7 @@ PANELS: dict[str, PanelSpec] = {
         page="progress",
         make=PanelEvaluations,
         is_needed=has_evaluations,
-        help="results of echelon eval; maximised, with matches, update, time and maps",
+        help="results of echelon eval, then evaluations in training; maximised, with matches, update, time and maps",
     ),
     "machine": PanelSpec(title="machine", page="machine", span=1, make=PanelMachine),
     "system_metrics": PanelSpec(

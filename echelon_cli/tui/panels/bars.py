@@ -137,8 +137,7 @@ class PanelOutcomes(Panel):
     """Outcomes of recent battles, and the reasons for which battles end."""
 
     def note(self) -> str:
-        opponent = self.view.opponent
-        return f"against {opponent}" if opponent else ""
+        return "current mix of opponents" if self.view.snapshot.update else ""
 
     def body(self, width: int, height: int) -> Grid:
         return draw_outcomes(self.view.snapshot, width, height, self.theme)

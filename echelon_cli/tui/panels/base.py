@@ -8,7 +8,7 @@ from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 
-from echelon_cli.tui.charts.chart import AxisState, Chart, draw_chart
+from echelon_cli.tui.charts.chart import NO_CURVES, AxisState, Chart, draw_chart
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.widgets.cells import CellView, Grid, draw_frame
@@ -78,6 +78,8 @@ class PanelChart(Panel):
         super().__init__(title, **options)
         self.chart = chart
         self.axes = AxisState()
+        self.ghost = NO_CURVES
+        """Curves of another run, drawn behind those of this one."""
 
     def note(self) -> str:
         return "log" if any(self.axes.log) else ""
@@ -86,7 +88,8 @@ class PanelChart(Panel):
         if self.axes.run != self.view.id:
             self.axes = AxisState(run=self.view.id)
         size, view = (width, height), self.view
-        return draw_chart(self.chart, view.curves, view.snapshot, size, self.theme, self.axes, self.viewport)
+        curves, snapshot = view.curves, view.snapshot
+        return draw_chart(self.chart, curves, snapshot, size, self.theme, self.axes, self.viewport, self.ghost)
 
     def _point(self, event: events.MouseEvent, wheel: int = 0) -> None:
         position = self.axes.position_at(event.x - PADDING)

@@ -9,25 +9,28 @@ from typing import Any
 from rich.cells import cell_len
 from textual.reactive import reactive
 
+from echelon.telemetry.yardstick import ladder_score
 from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, newest_value, value_format
 from echelon_cli.tui.charts.curves import COUNTS
 from echelon_cli.tui.charts.plot import Trace
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import brief, count, measured, percent, short_run_id, speed
+from echelon_cli.tui.format import brief, count, interval, percent, short_run_id, speed
 from echelon_cli.tui.panels.base import PanelChart
+from echelon_cli.tui.panels.opponents import display_name
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 
 Runs = tuple[RunView, ...]
 
 FIGURES: tuple[tuple[str, int], ...] = (
-    ("wins", 5),
     ("eval", 5),
-    ("steps/s", 7),
-    ("return", 7),
+    ("interval", 8),
+    ("opponent", 8),
     ("best", 5),
     ("steps", 6),
+    ("ladder", 6),
+    ("steps/s", 7),
     ("took", 6),
 )
 """Label and width of each column of the header; the last ones are dropped first in a narrow one."""
@@ -101,10 +104,11 @@ def headline_figures(view: RunView) -> dict[str, str]:
     """Return the header's values of a run by column."""
     update, evals, best = view.snapshot.update, view.snapshot.evals, view.snapshot.best
     return {
-        "wins": percent(update.win_rate) if update else "-",
         "eval": percent(evals[-1].win_rate) if evals else "-",
+        "interval": interval(evals[-1].win_low, evals[-1].win_high) if evals else "-",
+        "opponent": truncate(display_name(evals[-1].opponent), 8) if evals else "-",
+        "ladder": percent(ladder_score(view.snapshot.reports).value),
         "best": percent(best.win_rate) if best else "-",
-        "return": measured(update.avg_return) if update else "-",
         "steps/s": speed(update.steps_per_s) if update else "-",
         "steps": count(view.snapshot.global_step),
         "took": brief(update.elapsed_s if update else math.nan),

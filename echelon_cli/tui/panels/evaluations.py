@@ -1,11 +1,11 @@
-"""The evaluations panel: results of evaluation jobs, or the win rates so far of the job itself."""
+"""The evaluations panel: results of evaluation jobs, then those in training; of a job its win rates so far."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from echelon.telemetry.evaluations import EvaluationRow, WinRate, evaluation_rows
+from echelon.telemetry.evaluations import EvaluationRow, WinRate, evaluation_rows, training_rows
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.format import local_time, percent
 from echelon_cli.tui.panels.base import Panel
@@ -25,12 +25,13 @@ class PanelEvaluations(Panel):
         return "mean and sampled actions, 95 % intervals"
 
     def body(self, width: int, height: int) -> Grid:
-        return draw_evaluations(evaluation_rows(self.view.snapshot), width, height, self.theme)
+        rows = [*evaluation_rows(self.view.snapshot), *training_rows(self.view.snapshot)]
+        return draw_evaluations(rows, width, height, self.theme)
 
 
 def has_evaluations(snapshot: RunSnapshot) -> bool:
     """Return whether the run has been evaluated, or is an evaluation job."""
-    return bool(snapshot.reports) or snapshot.is_evaluation
+    return bool(snapshot.reports or snapshot.evals) or snapshot.is_evaluation
 
 
 @dataclass(frozen=True, kw_only=True)

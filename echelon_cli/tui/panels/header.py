@@ -1,8 +1,8 @@
-"""The header of the run screen: state, win rate, return, speed and progress of a run."""
+"""The header of the run screen: state, newest and best evaluation, training win rate, speed and progress of a run."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from textual.reactive import reactive
@@ -10,27 +10,49 @@ from textual.reactive import reactive
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.listing import ALERT_LIFETIME_S
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import FIGURE_ROWS, brief, count, duration, large, measured, percent, short_run_id, speed
+from echelon_cli.tui.format import (
+    FIGURE_ROWS,
+    brief,
+    count,
+    duration,
+    interval,
+    large,
+    measured,
+    percent,
+    short_run_id,
+    speed,
+)
 from echelon_cli.tui.panels.opponents import display_name
 from echelon_cli.tui.theme import STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, Span, share_bar, truncate
 
 TALL = 7
-"""Rows of the header with large figures: title, gap, labels, three rows of figures, progress bar."""
+"""Rows of the header with large figures: title, labels, three rows of figures, notes, progress bar."""
 
 SHORT = 2
 """Rows of the header without large figures."""
 
-LARGE_FROM = 100
+LARGE_FROM = 120
 """Columns from which figures can be large."""
 
-EVALUATION_FROM = 76
-"""Columns from which the short header shows the newest evaluation."""
+MIN_BAR = 6
+"""Fewest cells of the progress bar in the short header."""
+
+BAR_FROM = 70
+"""Columns from which the short header has room for a progress bar."""
+
+SHORT_NOTE = 1
+"""Variant of the first figure's note for which the short header drops other figures."""
+
+HIDDEN = 9
+"""Rank of a figure that the short header has elsewhere."""
 
 STARTING = "compiling kernels, preparing maps"
 """Activity of a run that has no records yet."""
 
-RECENT = "recent episodes"
+TRAINING = "training win rate"
+CURRENT_MIX = "current mix"
+"""The win rate of training battles depends on the opponents sampled, so it is shown with this note."""
 
 
 class Header(CellView):
@@ -92,7 +114,7 @@ def subtitle(view: RunView) -> tuple[list[str], str]:
     if start is None:
         activity = STARTING if view.state == "starting" else ""
         return [part for part in (view.preset, activity) if part], "dim"
-    parts = [view.preset, f"against {view.opponent}" if view.opponent else "", start.device]
+    parts = [view.preset, start.device]
     parts += [f"{start.num_envs} environments", f"{count(start.parameters)} parameters" if start.parameters else ""]
     return [part for part in parts if part], "dim"
 
@@ -107,23 +129,74 @@ def time_left(view: RunView) -> str:
     return f"{duration(snapshot.eta_s)} left" if snapshot.eta_s is not None else ""
 
 
-Figure = tuple[str, str, tuple[str, ...], str]
-"""Label, value, notes of which the first that fits is shown, and role."""
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One headline figure."""
+
+    label: str
+    value: str
+    notes: tuple[str, ...] = ("",)
+    """Variants of the note, longest first, of which the first that fits is shown."""
+    role: str = ""
+    short: str = ""
+    """Label in the short header."""
+    weight: int = 2
+    """Share of the columns of the tall header."""
+    rank: int = 0
+    """Figures with the highest rank are dropped first from the short header."""
 
 
 def _figures(view: RunView) -> tuple[Figure, ...]:
-    """Return the four headline figures."""
+    """Return the headline figures, most important first."""
     update, snapshot = view.snapshot.update, view.snapshot
     ended = not view.is_alive and bool(view.state)
     if snapshot.is_evaluation:
-        return _evaluation_figures(snapshot, ended)
+        return _job_figures(snapshot, ended)
     elapsed = update.elapsed_s if ended and update else snapshot.eta_s
     return (
-        ("win rate", percent(update.win_rate) if update else "-", _evaluation_notes(view), "good"),
-        ("return", measured(update.avg_return) if update else "-", (RECENT,), "series1"),
-        ("steps/s", speed(update.steps_per_s) if update else "-", (f"{count(snapshot.global_step)} steps",), "series1"),
-        ("took" if ended else "time left", brief(elapsed), (f"update {update.update}" if update else "",), ""),
+        *_evaluation_figures(snapshot),
+        Figure(
+            label=TRAINING,
+            value=percent(update.win_rate) if update else "-",
+            notes=(CURRENT_MIX,),
+            role="series1",
+            short="training mix",
+            rank=4,
+        ),
+        Figure(
+            label="steps/s",
+            value=speed(update.steps_per_s) if update else "-",
+            notes=(f"{count(snapshot.global_step)} steps",),
+            role="series1",
+            short="steps/s",
+            rank=2,
+        ),
+        Figure(
+            label="took" if ended else "time left",
+            value=brief(elapsed),
+            notes=(f"update {update.update}" if update else "",),
+            rank=HIDDEN,
+        ),
     )
+
+
+def _evaluation_figures(snapshot: RunSnapshot) -> tuple[Figure, Figure]:
+    """Return the newest evaluation in training, and the one that chose the best checkpoint."""
+    last, best = snapshot.evals[-1] if snapshot.evals else None, snapshot.best
+    newest = Figure(
+        label="evaluation, 95 % interval", value="-", notes=("none yet",), role="good", short="eval", weight=3
+    )
+    if last is not None:
+        bounds, at = f"{interval(last.win_low, last.win_high)}%", f"at {count(last.global_step)}"
+        against = f"{bounds} against {display_name(last.opponent)}"
+        notes = (f"{against} {at} steps", f"{against} {at}", against, bounds)
+        newest = replace(newest, value=percent(last.win_rate), notes=notes)
+    chosen = Figure(label="best checkpoint", value="-", role="mark", short="best", weight=3, rank=1)
+    if best is not None:
+        bounds, at = f"{interval(best.win_low, best.win_high)}%", f"at {count(best.global_step)} steps"
+        folder = f"step-{best.global_step}"
+        chosen = replace(chosen, value=percent(best.win_rate), notes=(f"{bounds} {at}: {folder}", f"{bounds} {at}", at))
+    return newest, chosen
 
 
 def _matches(snapshot: RunSnapshot) -> tuple[int, int]:
@@ -131,47 +204,44 @@ def _matches(snapshot: RunSnapshot) -> tuple[int, int]:
     return (snapshot.batches[-1].played, snapshot.batches[-1].matches) if snapshot.batches else (0, 0)
 
 
-def _evaluation_figures(snapshot: RunSnapshot, ended: bool) -> tuple[Figure, ...]:
+def _job_figures(snapshot: RunSnapshot, ended: bool) -> tuple[Figure, ...]:
     """Return the headline figures of an evaluation job."""
     (played, matches), seconds = _matches(snapshot), sum(batch.duration_s for batch in snapshot.batches)
     wins, notes = "-", ("",)
     if snapshot.batches:
         last = snapshot.batches[-1]
-        actions = "mean" if last.deterministic else "sampled"
-        wins, notes = percent(last.win_rate), (f"{actions}, against {display_name(last.opponent)}", actions)
+        bounds = f"{interval(last.win_low, last.win_high)}% against {display_name(last.opponent)}"
+        wins, notes = (
+            percent(last.win_rate),
+            (f"{bounds}, {'mean' if last.deterministic else 'sampled'} actions", bounds),
+        )
+    rate = measured(played / seconds) if seconds > 0 else "-"
     return (
-        ("win rate", wins, notes, "good"),
-        ("matches", count(played), (f"of {count(matches)}",), "series1"),
-        ("matches/s", measured(played / seconds) if seconds > 0 else "-", ("",), "series1"),
-        ("took" if ended else "time left", brief(seconds if ended else snapshot.eta_s), ("",), ""),
+        Figure(label="win rate", value=wins, notes=notes, role="good", short="win rate", weight=3),
+        Figure(label="matches", value=count(played), notes=(f"of {count(matches)}",), role="series1", short="matches"),
+        Figure(label="matches/s", value=rate, role="series1", short="matches/s"),
+        Figure(label="took" if ended else "time left", value=brief(seconds if ended else snapshot.eta_s), rank=HIDDEN),
     )
 
 
+def _fitting(notes: tuple[str, ...], columns: int) -> str:
+    return next((note for note in notes if cell_len(note) <= columns), "")
+
+
 def _draw_large_figures(grid: Grid, view: RunView, theme: Theme) -> None:
-    """Draw the four headline figures in large digits below their labels."""
+    """Draw the headline figures in large digits between their labels and notes."""
     figures = _figures(view)
-    width = grid.width // len(figures)
-    for i, (label, value, notes, role) in enumerate(figures):
-        x = i * width + 1
-        end = grid.put(x, 2, label, "bold")
-        note = next((note for note in notes if cell_len(note) <= x + width - end - 3), "")
-        grid.put(end + 2, 2, note, "dim")
+    unit, x = grid.width / sum(figure.weight for figure in figures), 1.0
+    for figure in figures:
+        at, end = round(x), round(x + figure.weight * unit) - 2
+        grid.put(at, 1, figure.label, "bold")
+        grid.put(at, 5, _fitting(figure.notes, end - at), "dim")
+        x += figure.weight * unit
         if theme.glyphs == "ascii":
-            grid.put(x, 4, value, role)
+            grid.put(at, 3, figure.value, figure.role)
             continue
-        for row, text in enumerate(large(value)[:FIGURE_ROWS]):
-            grid.put(x, 3 + row, text, role, limit=x + width - 1)
-
-
-def _evaluation_notes(view: RunView) -> tuple[str, ...]:
-    """Return the newest evaluation as text, longest variant first."""
-    if not view.snapshot.evals:
-        return (RECENT,)
-    last = view.snapshot.evals[-1]
-    short = f"eval {percent(last.win_rate)}"
-    if not (math.isfinite(last.win_low) and math.isfinite(last.win_high)):
-        return (short,)
-    return (f"{short} ({percent(last.win_low)} to {percent(last.win_high)})", short)
+        for row, text in enumerate(large(figure.value)[:FIGURE_ROWS]):
+            grid.put(at, 2 + row, text, figure.role, limit=end + 1)
 
 
 def _draw_progress(grid: Grid, y: int, view: RunView, theme: Theme) -> None:
@@ -189,16 +259,25 @@ def _draw_progress(grid: Grid, y: int, view: RunView, theme: Theme) -> None:
 
 def _draw_figures(grid: Grid, view: RunView, theme: Theme) -> None:
     """Draw the headline figures in one line, and the progress bar in the remaining columns."""
-    snapshot = view.snapshot
-    names = ("win rate", "matches", "matches/s") if snapshot.is_evaluation else ("win rate", "steps/s", "return")
-    figures = {label: (value, role) for label, value, _, role in _figures(view)}
+    progress, figures = view.snapshot.progress, [figure for figure in _figures(view) if figure.rank < HIDDEN]
+    columns = grid.width - 7 - (MIN_BAR if grid.width >= BAR_FROM else 0)
+    while len(figures) > 1 and _columns(figures, len(figures[0].notes) > 1) > columns:
+        figures.remove(max(figures, key=lambda figure: figure.rank))
     spans: list[Span] = [(" ", "")]
-    for name in names:
-        spans += [figures[name], (f" {name}  ", "dim")]
-    if snapshot.evals and not snapshot.is_evaluation and grid.width >= EVALUATION_FROM:
-        spans += [(percent(snapshot.evals[-1].win_rate), "mark"), (" eval  ", "dim")]
+    for number, figure in enumerate(figures):
+        spans += [(figure.value, figure.role), (f" {figure.short}", "dim")]
+        if number == 0:
+            spare = columns - _columns(figures, False)
+            spans.append((f" {_fitting(figure.notes, spare - 1)}".rstrip(), "dim"))
+        spans.append(("  ", ""))
     x = grid.spans(0, 1, spans)
     width = grid.width - x - 6
-    if width >= 4:
-        x = grid.spans(x, 1, share_bar(snapshot.progress, width, theme))
-    grid.right(grid.width - 1, 1, percent(snapshot.progress), "bold")
+    if width >= MIN_BAR - 2:
+        grid.spans(x, 1, share_bar(progress, width, theme))
+    grid.right(grid.width - 1, 1, percent(progress), "bold")
+
+
+def _columns(figures: list[Figure], with_note: bool) -> int:
+    """Return the columns that figures take in the short header, the first one with a note of the second length."""
+    note = cell_len(figures[0].notes[min(SHORT_NOTE, len(figures[0].notes) - 1)]) + 1 if with_note else 0
+    return 1 + note + sum(cell_len(figure.value) + cell_len(figure.short) + 3 for figure in figures)

@@ -10,6 +10,7 @@ from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 
+from echelon_cli.arena_tables import run_of
 from echelon_cli.output import count
 from echelon_cli.tui.charts.axis import data_range
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_overlay
@@ -34,6 +35,9 @@ EMPTY_STATE = (
 
 NAME_CELLS = 10
 """Fewest columns of a name."""
+
+PLOTTED_NAME_CELLS = 24
+"""Columns that names get before the interval plot, if they are as long."""
 
 INTERVAL_CELLS = 12
 """Fewest columns of the interval plot."""
@@ -160,8 +164,10 @@ def draw_ratings_table(view: LeagueView, selected: str, width: int, height: int,
     grid, rows = Grid(width, height), view.entries
     columns = visible_columns(width)
     column_width = sum(c.width + 1 for c in columns)
-    name_width = min(max(len(row["name"]) for row in rows) + 1, max(NAME_CELLS, (width - 4 - column_width) // 2))
-    plot_width = width - 4 - name_width - column_width - 2
+    spare = width - 4 - column_width - 2
+    longest = max(len(row["name"]) for row in rows) + 1
+    name_width = min(longest, max(PLOTTED_NAME_CELLS, spare - INTERVAL_CELLS))
+    plot_width = spare - name_width
     if plot_width < INTERVAL_CELLS:
         name_width, plot_width = width - 4 - column_width, 0
     scale = min(row["low"] for row in rows), max(row["high"] for row in rows)
@@ -234,7 +240,7 @@ def draw_head_to_head(view: LeagueView, selected: str, width: int, height: int, 
     """Return the head-to-head table around the selected entry, columns numbered by rank, with cycles below it."""
     grid, rows = Grid(width, height), view.entries
     cycles = [f"cycle: {' beats '.join([*cycle, cycle[0]])}" for cycle in view.cycles][: max(0, height // 4)]
-    name_width = min(max(len(row["name"]) for row in rows), max(NAME_CELLS, width // 4))
+    name_width = min(max(len(row["name"]) for row in rows), max(NAME_CELLS, 2 * width // 5))
     row_count, column_count = height - 1 - len(cycles), max(1, (width - name_width - 4) // SCORE_CELLS)
     cursor = entry_index(view, selected)
     top, left = first_visible(cursor, len(rows), row_count), first_visible(cursor, len(rows), column_count)
@@ -316,12 +322,14 @@ class PanelEntry(LeaguePanel):
 
 
 def draw_entry(row: Row, width: int, height: int, theme: Theme) -> Grid:
-    """Return name and rating of an entry, its rating history where rows allow, and its behaviour statistics."""
+    """Return name, rating and run of an entry, its rating history where rows allow, and its behaviour statistics."""
     grid = Grid(width, height)
     x = grid.put(0, 0, truncate(row["name"], width, theme.symbols.ellipsis), "bold") + 2
     rating = f"{row['rating']:.0f} ({row['low']:.0f} to {row['high']:.0f})"
     grid.put(x if x + len(rating) <= width else width, 0, rating, "good")
-    lines = [line for text in behaviour_lines(row["style"]) for line in wrap(text, width, indent=2)]
+    origin = run_of(row)
+    texts = [*([f"snapshot of {origin}"] if origin not in ("-", row["name"]) else []), *behaviour_lines(row["style"])]
+    lines = [line for text in texts for line in wrap(text, width, indent=2)]
     chart_rows = height - 1 - len(lines)
     if chart_rows >= CHART_ROWS and len(row["history"]) > 1:
         grid.paste(0, 1, draw_history(row["history"], (width, chart_rows), theme))

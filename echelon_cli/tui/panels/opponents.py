@@ -1,4 +1,4 @@
-"""The opponents panel: the current share of each opponent, and the learner's win rate against it over the whole run."""
+"""The opponents panel: the current share of each opponent, and the recent and whole-run win rates against it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ NAME_SHARE = 0.4
 """Largest share of the panel's columns for names."""
 
 SHARE_CELLS = 6
-WIN_RATE_CELLS = 9
-"""Columns of the shares and of the win rates."""
+RATE_COLUMNS = (("recent", 7), ("whole run", 10))
+"""Columns of the shares, and name and width of those of the win rates."""
+
+WHOLE_FROM = 34
+"""Columns of the panel's body from which it has the win rate of the whole run."""
 
 MIN_BAR = 4
 
@@ -41,13 +44,16 @@ class OpponentStats:
     """Win rate of the newest battles against it; NaN before the first battle."""
     battles: int
     """Battles that the win rate is taken over."""
+    whole: float = math.nan
+    """Win rate of all battles against it."""
+    whole_battles: int = 0
 
 
 class PanelOpponents(Panel):
     """Opponents sampled, and the win rate against each."""
 
     def note(self) -> str:
-        return f"share now, win rate of the newest {RECENT_BATTLES} battles against each"
+        return f"share now; win rate, recent: newest {RECENT_BATTLES} battles"
 
     def body(self, width: int, height: int) -> Grid:
         return draw_opponents(opponent_stats(self.view.snapshot), width, height, self.theme)
@@ -66,10 +72,11 @@ def opponent_stats(snapshot: RunSnapshot) -> list[OpponentStats]:
     results, total = snapshot.episodes.against, sum(environments.values())
     found = []
     for name in {**results, **environments}:
-        wins, draws, losses = results.get(name, (0, 0, 0))
-        battles = wins + draws + losses
+        battles = sum(results.get(name, (0,)))
         share = environments.get(name, 0) / total if total else 0.0
-        found.append(OpponentStats(name, share, wins / battles if battles else math.nan, battles))
+        whole = snapshot.episodes.whole.get(name, (0, 0, 0))
+        rates = [counts[0] / sum(counts) if sum(counts) else math.nan for counts in (results.get(name, (0,)), whole)]
+        found.append(OpponentStats(name, share, rates[0], battles, rates[1], sum(whole)))
     return sorted(found, key=lambda opponent: (-opponent.share, -opponent.battles, opponent.name))
 
 
@@ -85,10 +92,13 @@ def group_snapshots(opponents: Iterable[OpponentStats]) -> list[OpponentStats]:
 def _combined(kind: str, members: list[OpponentStats]) -> OpponentStats:
     if len(members) == 1:
         return members[0]
-    battles = sum(opponent.battles for opponent in members)
-    wins = sum(opponent.win_rate * opponent.battles for opponent in members if opponent.battles)
+    rates, counts = [], []
+    for rate, battles in (("win_rate", "battles"), ("whole", "whole_battles")):
+        counts.append(sum(getattr(opponent, battles) for opponent in members))
+        wins = sum(getattr(o, rate) * getattr(o, battles) for o in members if getattr(o, battles))
+        rates.append(wins / counts[-1] if counts[-1] else math.nan)
     share = sum(opponent.share for opponent in members)
-    return OpponentStats(f"{len(members)} of {kind}", share, wins / battles if battles else math.nan, battles)
+    return OpponentStats(f"{len(members)} of {kind}", share, rates[0], counts[0], rates[1], counts[1])
 
 
 def draw_opponents(opponents: list[OpponentStats], width: int, height: int, theme: Theme) -> Grid:
@@ -103,25 +113,30 @@ def draw_opponents(opponents: list[OpponentStats], width: int, height: int, them
         shown = shown[: height - 2]
         grid.put(0, height - 1, f"and {excess + 1} more", "dim")
     names = [display_name(opponent.name) for opponent in shown]
-    name_width = min(max(len(name) for name in names), round(width * NAME_SHARE))
-    bar_width = width - name_width - SHARE_CELLS - WIN_RATE_CELLS - 1
-    share_end = width - WIN_RATE_CELLS
-    grid.right(share_end, 0, "share", "dim")
-    grid.right(width, 0, "win rate", "dim")
+    columns = RATE_COLUMNS[: 2 if width >= WHOLE_FROM else 1]
+    rate_cells = sum(cells for _, cells in columns)
+    share_end = width - rate_cells
+    name_width = min(max(len(name) for name in names), round(width * NAME_SHARE), share_end - SHARE_CELLS)
+    bar_width = share_end - SHARE_CELLS - name_width - 1
+    recent_end = share_end + columns[0][1]
+    for x, name in zip((share_end, recent_end, width), ("share", *(name for name, _ in columns)), strict=False):
+        grid.right(x, 0, name, "dim")
     for y, (name, opponent) in enumerate(zip(names, shown, strict=True), start=1):
         grid.put(0, y, truncate(name, name_width, theme.symbols.ellipsis))
         if bar_width >= MIN_BAR:
             grid.spans(name_width + 1, y, share_bar(opponent.share, bar_width, theme))
         grid.right(share_end, y, percent(opponent.share), "series1")
-        grid.right(width, y, percent(opponent.win_rate), win_rate_role(opponent))
+        grid.right(recent_end, y, percent(opponent.win_rate), win_rate_role(opponent.win_rate, opponent.battles))
+        if len(columns) > 1:
+            grid.right(width, y, percent(opponent.whole), win_rate_role(opponent.whole, opponent.whole_battles))
     return grid
 
 
-def win_rate_role(opponent: OpponentStats) -> str:
+def win_rate_role(rate: float, battles: int) -> str:
     """Return the role of a win rate: good or bad where its 95 % interval excludes one half."""
-    if not opponent.battles:
+    if not battles:
         return "dim"
-    low, high = wilson_interval(round(opponent.win_rate * opponent.battles), opponent.battles)
+    low, high = wilson_interval(round(rate * battles), battles)
     return "good" if low > EVEN else "bad" if high < EVEN else ""
 
 

@@ -109,7 +109,8 @@ class PanelSystemMetrics(PanelChart):
         for i, chart in enumerate(shown):
             top, bottom = round(i * height / len(shown)), round((i + 1) * height / len(shown))
             axes = self._axes_by_metric.setdefault(chart.series[0].metric, AxisState(run=view.id))
-            area = (width, bottom - top)
-            grid.paste(0, top, draw_chart(chart, view.curves, view.snapshot, area, self.theme, axes, self.viewport))
+            area, curves, snapshot = (width, bottom - top), view.curves, view.snapshot
+            drawn = draw_chart(chart, curves, snapshot, area, self.theme, axes, self.viewport, self.ghost)
+            grid.paste(0, top, drawn)
             self.axes = axes if i == 0 else self.axes
         return grid

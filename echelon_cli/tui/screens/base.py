@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from echelon_cli.tui import actions
-from echelon_cli.tui.feed.messages import LeagueView, LogView, MatchesView, RunsView, RunView
+from echelon_cli.tui.feed.messages import LeagueView, LogView, MatchesView, RunsView, RunView, SweepView
 from echelon_cli.tui.format import wrap
 from echelon_cli.tui.keys import Key, KeyBar
 from echelon_cli.tui.layout import MIN_SIZE
@@ -38,6 +38,7 @@ RUN_KEYS: tuple[Key, ...] = (
     Key(keys="s", action="stop", label="stop", help="finish the current update, save and stop the run", rank=3),
     Key(keys="r", action="resume", label="resume", help="resume an ended run from its latest checkpoint", rank=3),
     Key(keys="c", action="save", label="checkpoint", help="save a checkpoint after the current update", rank=6),
+    Key(keys="N", action="clone", label="clone", help="configure a new run like this one", rank=8),
     Key(keys="w", action="matches", label="matches", help="recorded matches of the run", rank=6),
 )
 """Keys of screens with a selected run."""
@@ -156,6 +157,9 @@ class BaseScreen(Screen[None]):
     def show_league(self, view: LeagueView) -> None:
         """Update the league."""
 
+    def show_sweep(self, view: SweepView) -> None:
+        """Update the sweep."""
+
 
 class RunActions(BaseScreen):
     """A screen with a selected run and the actions on it."""
@@ -171,6 +175,11 @@ class RunActions(BaseScreen):
     def action_matches(self) -> None:
         run = self.selected_run()
         self.dashboard.open("matches", run[0] if run else None)
+
+    def action_clone(self) -> None:
+        run = self.selected_run()
+        if run is not None:
+            self.dashboard.open("new_run", run[0])
 
     def action_stop(self) -> None:
         run = self.selected_run()

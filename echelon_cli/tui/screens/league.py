@@ -146,7 +146,7 @@ class LeagueScreen(ChartScreen):
     def action_watch(self) -> None:
         match = next((row for row in entry_matches(self._view, self._selected) if row["replay"]), None)
         if match is None:
-            self.show_notice("no recorded match of this entry; to record some: echelon arena run --record 0.1")
+            self.show_notice("no recorded match of this entry; to record some: echelon arena run --record-share 0.1")
             return
         self.show_notice("starting the viewer server")
         name = match["replay"].rpartition("/")[2]

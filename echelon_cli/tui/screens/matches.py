@@ -186,11 +186,12 @@ class AddressBar(CellView):
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
         if self.address.url:
-            grid.put(1, 0, truncate(self.address.url, width - 2, self.theme.symbols.ellipsis), "bold")
             hint = "opened in a browser" if self.address.opened else "y copies the address"
+            rows = [(self.address.url, "bold"), (hint, "dim")]
             if self.address.tunnel:
-                hint = f"first, on your own machine: {self.address.tunnel}"
-            grid.put(1, 1, truncate(hint, width - 2, self.theme.symbols.ellipsis), "dim")
+                rows = [(f"on your own machine: {self.address.tunnel}", "dim"), (f"then: {self.address.url}", "bold")]
+            for y, (text, role) in enumerate(rows):
+                grid.put(1, y, truncate(text, width - 2, self.theme.symbols.ellipsis), role)
         return grid
 
 

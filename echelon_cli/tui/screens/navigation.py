@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +24,10 @@ class DashboardApp(Protocol):
     run_view: RunView
     """The newest snapshot of the run followed last."""
     feed: Feed
+    baseline: Path | None
+    """Run that the run screen shows behind its charts; None for the previous run of the preset."""
+    draft: tuple[str, Mapping[str, Any]] | None
+    """Preset and changes of the new-run form as it was left; None after a start."""
     viewer: ViewerServer
 
     def open(self, name: str, *args: Any) -> None:

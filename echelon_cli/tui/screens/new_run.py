@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
@@ -12,6 +13,8 @@ from textual import events
 from textual.widget import Widget
 from textual.widgets import Input
 
+from echelon.files import error_text
+from echelon.runs import RunPaths
 from echelon_cli.tui import actions
 from echelon_cli.tui.format import wrap
 from echelon_cli.tui.keys import Key, bindings
@@ -30,6 +33,26 @@ SOURCE_CELLS = 8
 
 DESCRIPTION_CELLS = 40
 """Remaining columns from which every row has its description."""
+
+COMMON: tuple[str, ...] = (
+    "seed",
+    "device",
+    "total_steps",
+    "max_minutes",
+    "num_envs",
+    "start_from",
+    "teacher.policy",
+    "ppo.lr",
+    "ppo.gamma",
+    "ppo.ent_coef",
+    "ppo.rollout_steps",
+    "model.kind",
+    "env.num_packs",
+    "env.world.size_x",
+    "env.world.size_y",
+    "eval.every_updates",
+)
+"""Options at the top of the list; the others follow in the order of the configuration."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +85,24 @@ def make_draft(preset: str, changes: Mapping[str, Any]) -> RunDraft:
     from echelon.jobs.config_layers import field_descriptions, resolve
 
     resolved = resolve(preset, None, changes)
-    return RunDraft(preset, dict(changes), resolved.values, resolved.provenance, field_descriptions())
+    values = {key: resolved.values[key] for key in dict.fromkeys((*COMMON, *resolved.values))}
+    return RunDraft(preset, dict(changes), values, resolved.provenance, field_descriptions())
+
+
+def cloned_changes(root: Path) -> tuple[str, dict[str, Any]]:
+    """Return the preset of a run and its values that differ from it; fields that no longer exist are left out."""
+    from echelon.config.presets import PRESETS
+    from echelon.jobs.config_layers import DEFAULT_PRESET, flatten, resolve
+    from echelon.jobs.spec import read_spec
+
+    spec = read_spec(RunPaths(root))
+    if spec.kind != "train":
+        raise ValueError(f"run {root.name!r} is of kind {spec.kind!r}, expected a training run")
+    stored = flatten(spec.config)
+    preset = stored.get("preset") if stored.get("preset") in PRESETS else DEFAULT_PRESET
+    values = resolve(str(preset), None, {}).values
+    same = {key for key, value in values.items() if key not in stored or repr(stored[key]) == repr(value)}
+    return str(preset), {key: stored[key] for key in values if key not in same and key != "preset"}
 
 
 def draw_options(
@@ -161,13 +201,16 @@ class NewRunTitle(CellView):
     """The line above the list: preset and number of changes."""
 
     draft = RunDraft()
+    filtered = ""
+    """Filter and number of options that match it; empty without a filter."""
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
         x = grid.put(1, 0, "new run", "bold") + 2
         x = grid.put(x, 0, f"preset {self.draft.preset or '-'}", "series1") + 2
         count = len(self.draft.changes)
-        grid.put(x, 0, f"{count} change{'s' * (count != 1)}" if count else "no changes", "dim")
+        x = grid.put(x, 0, f"{count} change{'s' * (count != 1)}" if count else "no changes", "dim") + 2
+        grid.put(x, 0, truncate(self.filtered, max(0, width - x - 1), self.theme.symbols.ellipsis), "warn")
         return grid
 
 
@@ -175,12 +218,20 @@ class NewRunScreen(BaseScreen):
     """A form with every configuration option."""
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="back", label="back", help="close without starting a run", rank=2),
+        Key(
+            keys="escape",
+            shown="esc",
+            action="back",
+            label="back",
+            help="close; changes stay for the next time",
+            rank=2,
+        ),
         Key(keys="ctrl+s", shown="^s", action="start", label="start", help="start the run", rank=1),
         Key(keys="enter", action="edit", label="edit", help="edit the value", rank=2),
         Key(keys="slash", shown="/", action="filter", label="filter", help="filter options by words", rank=4),
         Key(keys="p", action="preset", label="preset", help="next preset", rank=5),
         Key(keys="u", action="undo", label="undo", help="reset the option to the preset", rank=6),
+        Key(keys="U", action="reset", label="", help="reset every option to the preset"),
         Key(keys="up,k", action="move(-1)", label="", help="previous option"),
         Key(keys="down,j", action="move(1)", label="", help="next option"),
         Key(keys="pageup", action="page(-1)", label="", help="page up"),
@@ -190,10 +241,12 @@ class NewRunScreen(BaseScreen):
     )
     BINDINGS = bindings(KEYS)
 
-    def __init__(self) -> None:
+    def __init__(self, cloned: Path | None = None) -> None:
+        """Show the form as it was left, or with the options of the run in the folder ``cloned``."""
         super().__init__()
         self._editing = ""
         """The option being edited; empty while the field is the filter."""
+        self._cloned = cloned
 
     def compose_content(self) -> Iterable[Widget]:
         theme = self.dashboard.terminal_theme
@@ -205,7 +258,15 @@ class NewRunScreen(BaseScreen):
         self.options.focus()
         from echelon.config.presets import PRESETS
 
-        self._change(next(iter(PRESETS)), {})
+        preset, changes = self.dashboard.draft or (next(iter(PRESETS)), {})
+        if self._cloned is not None:
+            try:
+                preset, changes = cloned_changes(self._cloned)
+            except (ValueError, OSError) as error:
+                self.show_notice(error_text(error), "bad")
+        elif changes:
+            self.show_notice("the changes of last time; U resets them")
+        self._change(preset, changes)
 
     @property
     def options(self) -> OptionTable:
@@ -225,12 +286,10 @@ class NewRunScreen(BaseScreen):
             except ValueError as error:
                 self.show_notice(str(error).replace(f" (from {SET})", ""), "bad")
                 return
-            self.options.draft = draft
+            self.options.draft, self.dashboard.draft = draft, (draft.preset, draft.changes)
             self.options.redraw()
-            title = self.query_one(NewRunTitle)
-            title.draft = draft
-            title.redraw()
             self._close_field()
+            self._update_title()
 
         self.run_worker(work(), exclusive=True)
 
@@ -241,17 +300,26 @@ class NewRunScreen(BaseScreen):
         self.field.value = value
         self.field.focus()
 
+    def _update_title(self) -> None:
+        title, options = self.query_one(NewRunTitle), self.options
+        title.draft = options.draft
+        matching = f"filter {options.query_text!r}: {len(options.keys)} of {len(options.draft.values)} options"
+        title.filtered = matching if options.query_text else ""
+        title.redraw()
+
     def _close_field(self) -> None:
-        if self._editing or not self.options.query_text:
-            self.field.display = False
-            self._editing = ""
+        """Return to the list; a filter that is applied stays on the screen."""
+        self._editing = ""
+        self.field.prompt, self.field.value = "filter", self.options.query_text
+        self.field.display = bool(self.options.query_text)
         self.options.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        if not self._editing and self.field.display:
+        if not self._editing and self.field.display and event.value != self.options.query_text:
             self.options.query_text = event.value
             self.options.cursor = 0
             self.options.redraw()
+            self._update_title()
 
     def on_input_submitted(self) -> None:
         if not self._editing:
@@ -285,6 +353,9 @@ class NewRunScreen(BaseScreen):
         draft = self.options.draft
         self._change(draft.preset, {key: value for key, value in draft.changes.items() if key != self.options.key})
 
+    def action_reset(self) -> None:
+        self._change(self.options.draft.preset, {})
+
     def action_move(self, by: int) -> None:
         self.options.move(by)
 
@@ -309,6 +380,7 @@ class NewRunScreen(BaseScreen):
             if root is None:
                 self.show_notice(text, role)
                 return
+            self.dashboard.draft = None
             self.dashboard.switch_to_run(root)
 
         self.run_worker(work())
@@ -319,6 +391,7 @@ class NewRunScreen(BaseScreen):
         elif self.field.display:
             self.options.query_text = self.field.value = ""
             self._close_field()
+            self._update_title()
             self.options.redraw()
         else:
             self.dashboard.pop_screen()

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
 from textual.containers import Container
 from textual.widget import Widget
 
+from echelon_cli.tui.actions import previous_run
+from echelon_cli.tui.charts.chart import NO_CURVES
+from echelon_cli.tui.charts.curves import Curves
 from echelon_cli.tui.feed.messages import RunView
+from echelon_cli.tui.format import short_run_id
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, slots_of, unneeded_panels
+from echelon_cli.tui.panels.base import PanelChart
 from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
 from echelon_cli.tui.screens.chart_screen import CHART_KEYS, PANEL_KEYS, ChartScreen
@@ -31,6 +37,13 @@ class RunScreen(RunActions, ChartScreen):
         *PANEL_KEYS,
         Key(keys="h", action="hide", label="", help="hide the focused panel"),
         Key(keys="H", action="unhide", label="", help="show hidden panels"),
+        Key(
+            keys="b",
+            action="ghost",
+            label="ghost",
+            help="show the baseline, or the previous run of the preset, behind every chart",
+            rank=8,
+        ),
         Key(keys="l", action="log", label="log", help="the whole log", rank=5),
         *RUN_KEYS,
         *CHART_KEYS,
@@ -42,6 +55,8 @@ class RunScreen(RunActions, ChartScreen):
         super().__init__()
         self.root = root
         self._view = RunView(id=root.name, root=root)
+        self._ghost: Path | None = None
+        """Folder of the run behind the charts."""
 
     def compose_content(self) -> Iterable[Widget]:
         theme = self.dashboard.terminal_theme
@@ -59,12 +74,17 @@ class RunScreen(RunActions, ChartScreen):
         latest = self.dashboard.run_view
         if latest.root == self.root:
             self.show_run(latest)
-        self.subscribe(self.root)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        self.subscribe(self.root, others=(self._ghost,) if self._ghost else ())
 
     def selected_run(self) -> tuple[Path, str, str] | None:
         return self.root, self._view.id, self._view.state
 
     def show_run(self, view: RunView) -> None:
+        if view.root == self._ghost:
+            self._show_ghost(view.curves)
         if view.root != self.root:
             return
         self._view = view
@@ -76,6 +96,13 @@ class RunScreen(RunActions, ChartScreen):
                 self.unneeded, self.slots = unneeded, slots_of(view.snapshot)
                 self.on_one_page = view.snapshot.is_evaluation
                 self.relayout()
+
+    def _show_ghost(self, curves: Curves) -> None:
+        with self.app.batch_update():
+            for panel in self.panels.values():
+                if isinstance(panel, PanelChart):
+                    panel.ghost = curves
+                    panel.redraw()
 
     def lay_out(self, width: int, height: int) -> None:
         header_rows = TALL if width >= LARGE_FROM and height >= TALL_FROM else SHORT
@@ -95,6 +122,25 @@ class RunScreen(RunActions, ChartScreen):
     def action_unhide(self) -> None:
         self.hidden = frozenset()
         self.relayout()
+
+    def action_ghost(self) -> None:
+        if self._ghost is not None:
+            self._ghost = None
+            self._show_ghost(NO_CURVES)
+            self._subscribe()
+            return
+
+        async def find() -> None:
+            baseline = self.dashboard.baseline
+            found = baseline if baseline not in (None, self.root) else await asyncio.to_thread(previous_run, self.root)
+            if found is None:
+                self.show_notice("no earlier run of this preset; b marks a baseline in the list of runs")
+                return
+            self._ghost = found
+            self._subscribe()
+            self.show_notice(f"behind the charts: {short_run_id(found.name)}")
+
+        self.run_worker(find())
 
     def action_log(self) -> None:
         self.dashboard.open("log", self.root)

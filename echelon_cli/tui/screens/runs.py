@@ -10,6 +10,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
 
+from echelon.jobs.status import QUEUED
 from echelon_cli.tui.feed.messages import RunsView, RunView
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.panels import PANELS, PREVIEW
@@ -78,6 +79,8 @@ class RunsSummary(CellView):
             grid.put(x, 0, truncate(self.problem, max(0, width - x - 1), self.theme.symbols.ellipsis), "warn")
             return grid
         x = grid.put(x, 0, f"{self.theme.state_symbol('running')} {alive} running", "good" if alive else "dim") + 2
+        if queued := sum(row.state == QUEUED for row in self.view.rows):
+            x = grid.put(x, 0, f"{self.theme.state_symbol(QUEUED)} {queued} queued", "info") + 2
         home = truncate(self.view.home, max(0, width - x - 2), self.theme.symbols.ellipsis)
         grid.right(width - 1, 0, home, "dim")
         return grid
@@ -105,6 +108,7 @@ class RunsScreen(RunActions):
         *RUN_KEYS,
         Key(keys="space", action="mark", label="mark", help="mark or unmark the run for comparison", rank=7),
         Key(keys="m", action="compare", label="compare", help="compare the marked runs", rank=6),
+        Key(keys="b", action="baseline", label="", help="make the run the baseline, which b shows behind charts"),
         Key(keys="up,k", action="move(-1)", label="", help="previous run"),
         Key(keys="down,j", action="move(1)", label="", help="next run"),
         Key(keys="pageup", action="page(-1)", label="", help="page up"),
@@ -226,6 +230,14 @@ class RunsScreen(RunActions):
             self.show_notice("mark two or more runs with space to compare them")
             return
         self.dashboard.open("compare", tuple(self.table.marked))
+
+    def action_baseline(self) -> None:
+        row = self.table.row
+        if row is None:
+            return
+        is_off = self.dashboard.baseline == row.root
+        self.dashboard.baseline = None if is_off else row.root
+        self.show_notice("no baseline" if is_off else f"baseline: {row.id}; b on the screen of a run shows it")
 
     def action_filter(self) -> None:
         field = self.query_one(Input)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,25 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from echelon_cli.listing import RunRow
-from echelon_cli.query import Query, parse
+from echelon_cli.query import Query, QueryError, expanded, parse
 from echelon_cli.tui.feed.messages import RunsView
-from echelon_cli.tui.format import age, count, measured, percent, short_run_id, speed
+from echelon_cli.tui.format import age, count, interval, measured, percent, short_run_id, speed
+from echelon_cli.tui.panels.opponents import display_name
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, share_bar, truncate
 
-STATE_SORT_ORDER = ("stalled", "stopping", "running", "starting", "crashed", "failed", "lost", "stopped", "completed")
+STATE_SORT_ORDER = (
+    "stalled",
+    "stopping",
+    "running",
+    "starting",
+    "queued",
+    "crashed",
+    "failed",
+    "lost",
+    "stopped",
+    "completed",
+)
 """States in the order of a sorted list: those that need attention first."""
 
 BAR_CELLS = 8
@@ -71,18 +83,19 @@ COLUMNS: tuple[Column, ...] = (
         key=lambda row: STATE_SORT_ORDER.index(row.state) if row.state in STATE_SORT_ORDER else 0,
     ),
     Column(name="run", width=15, right=False, text=lambda row, now: row.id, key=lambda row: row.id.lower()),
-    Column(name="preset", width=11, right=False, rank=4, text=lambda row, now: row.preset, key=lambda row: row.preset),
+    Column(name="preset", width=11, right=False, rank=8, text=lambda row, now: row.preset, key=lambda row: row.preset),
     Column(
         name="progress",
         width=BAR_CELLS + 5,
-        rank=2,
+        rank=3,
         text=lambda row, now: percent(row.progress),
         key=lambda row: -row.progress,
     ),
-    Column(name="steps", width=6, rank=5, text=lambda row, now: count(row.steps), key=lambda row: -row.steps),
+    Column(name="steps", width=6, rank=11, text=lambda row, now: count(row.steps), key=lambda row: -row.steps),
     Column(
         name="steps/s",
         width=7,
+        rank=2,
         text=lambda row, now: speed(row.steps_per_s),
         role=lambda row: "series1" if row.is_alive else "dim",
         key=lambda row: _descending(row.steps_per_s),
@@ -90,29 +103,45 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         name="return",
         width=7,
-        rank=3,
+        rank=6,
         text=lambda row, now: measured(row.avg_return),
         key=lambda row: _descending(row.avg_return),
     ),
     Column(
-        name="wins",
-        width=5,
+        name="training",
+        width=8,
+        rank=7,
         text=lambda row, now: percent(row.win_rate),
-        role=lambda row: "good" if row.is_alive else "",
+        role=lambda row: "series1" if row.is_alive else "dim",
         key=lambda row: _descending(row.win_rate),
     ),
     Column(
         name="eval",
         width=5,
-        rank=1,
         text=lambda row, now: percent(row.eval_rate),
-        role=lambda row: "mark" if row.is_alive else "",
+        role=lambda row: "good" if row.is_alive else "",
         key=lambda row: _descending(row.eval_rate),
+    ),
+    Column(name="interval", width=8, text=lambda row, now: interval(row.eval_low, row.eval_high)),
+    Column(
+        name="against",
+        width=8,
+        right=False,
+        text=lambda row, now: display_name(row.opponent) if math.isfinite(row.eval_rate) else "-",
+        key=lambda row: row.opponent,
+    ),
+    Column(
+        name="ladder",
+        width=6,
+        rank=5,
+        text=lambda row, now: percent(row.ladder),
+        key=lambda row: _descending(row.ladder),
     ),
     Column(
         name="age",
         width=4,
-        text=lambda row, now: age(now - row.created),
+        rank=1,
+        text=lambda row, now: age(now - row.created) if row.created > 0 else "-",
         role=lambda row: "dim",
         key=lambda row: -row.created,
     ),
@@ -120,7 +149,7 @@ COLUMNS: tuple[Column, ...] = (
         name="status",
         width=24,
         right=False,
-        rank=6,
+        rank=10,
         text=lambda row, now: row.status,
         role=lambda row: STATE_ROLES.get(row.state, "") if row.reason else "warn" if row.alert else "dim",
     ),
@@ -128,7 +157,7 @@ COLUMNS: tuple[Column, ...] = (
 
 COLUMNS_BY_NAME = {column.name: column for column in COLUMNS}
 
-SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "return", "wins", "eval", "run")
+SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "eval", "ladder", "training", "return", "run")
 """Columns the list can be sorted by, in the order the key cycles through them."""
 
 
@@ -248,7 +277,10 @@ class RunTable(CellView, can_focus=True):
         self.sort()
 
     def watch_query_text(self) -> None:
-        self._query = parse(self.query_text)
+        try:
+            self._query = parse(expanded(self.query_text, Path(self.view.home)))
+        except QueryError as error:
+            self._query = replace(parse(""), problem=str(error))
         self.sort()
 
     def sort(self, order: str | None = None, *, is_reversed: bool | None = None) -> None:

@@ -53,6 +53,10 @@ SCENES: dict[str, tuple[bool, tuple[str, ...]]] = {
     "league-2": (False, ("a", "down", "2")),
     "league-3": (False, ("a", "down", "3")),
     "league-4": (False, ("a", "down", "4")),
+    "sweep-1": (False, ("end", "enter")),
+    "sweep-2": (False, ("end", "enter", "2")),
+    "sweep-3": (False, ("end", "enter", "3")),
+    "sweep-4": (False, ("end", "enter", "4")),
     "matches": (True, ("w",)),
     "no-matches": (False, ("down", "w")),
     "new": (False, ("n",)),
@@ -68,7 +72,8 @@ LOADING = "loading"
 
 @contextmanager
 def canned_home(folder: Path) -> Iterator[RunPaths]:
-    """Write four runs in four states, heat maps and a league into a folder; yield the running one."""
+    """Write four runs in four states, a sweep, heat maps and a league into a folder; yield the running one."""
+    from tests.jobs.canned_sweep import make_sweep
     from tests.tui.test_league import play
 
     rng = np.random.default_rng(1)
@@ -78,6 +83,7 @@ def canned_home(folder: Path) -> Iterator[RunPaths]:
     records = other.metrics.read_text(encoding="utf-8")
     other.metrics.write_text(records.replace('"skill":"legacy"', '"skill":"medium"'), encoding="utf-8")
     play(league_path(folder), 4)
+    make_sweep(folder, "20260101-080000-sweep-brave-otter")
     with ExitStack() as stack:
         living = make_run(folder, "20260101-120000-quickstart-amber-jackal", updates=200, alerts=1)
         living.heat.mkdir()

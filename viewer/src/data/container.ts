@@ -29,12 +29,17 @@ export interface RecordHead {
   crc: number; // CRC32 of the head's other fields and the stored payload
 }
 
-/** The intact records of one file. */
+/** What ends the readable part of a file: nothing, its end within a record, or a damaged record. */
+export type Fault = "none" | "cut" | "damaged";
+
+/** The records of one file. */
 export interface FileMap {
   header: RecordHead; // present in every valid file
   world: RecordHead | null; // null if the file does not embed its world
   chunks: RecordHead[]; // in time order
+  damaged: Set<RecordHead>; // chunks between intact records that cannot be read
   index: RecordHead | null; // null if the file was not closed
+  fault: Fault; // why nothing is read beyond the last of these records
   complete: boolean; // whether the file has a valid trailer at its end
 }
 
@@ -110,6 +115,24 @@ export function payload(file: Uint8Array, head: RecordHead): Uint8Array {
   return stored;
 }
 
+/** Return the head at `offset`, or null if there is none within the limits. */
+function headAt(file: Uint8Array, offset: number): RecordHead | null {
+  try {
+    return parseHead(file, offset);
+  } catch {
+    return null;
+  }
+}
+
+/** Return whether a record's checksum is right. */
+function isIntact(file: Uint8Array, head: RecordHead): boolean {
+  try {
+    return storedPayload(file, head).length === head.stored;
+  } catch {
+    return false;
+  }
+}
+
 /** Return whether a file ends with a valid trailer. */
 function hasTrailer(file: Uint8Array, last: RecordHead | null): boolean {
   if (last?.type !== RecordType.TRAILER || last.offset + recordLength(last) !== file.length) return false;
@@ -117,31 +140,52 @@ function hasTrailer(file: Uint8Array, last: RecordHead | null): boolean {
   return END_MAGIC.every((byte, i) => end[i] === byte);
 }
 
-/** Find the records of a file up to its end or first fault; throws if it is no replay. */
+/**
+ * Find the records of a file up to its end or first fault; throws if it is no replay. A chunk whose checksum differs is
+ * skipped if an intact record follows where it says that it ends.
+ */
 export function scanFile(file: Uint8Array): FileMap {
   if (!MAGIC.every((byte, i) => file[i] === byte)) throw new ReplayError("the file is not an Echelon replay (.ecr)");
   const found: Partial<FileMap> & { chunks: RecordHead[] } = { chunks: [] };
+  const damaged = new Set<RecordHead>();
+  let fault: Fault = "none";
   let last: RecordHead | null = null;
-  for (let offset = MAGIC.length; offset < file.length && found.chunks.length < MAX_CHUNKS; ) {
-    try {
-      const head = parseHead(file, offset);
-      storedPayload(file, head);
-      if (head.type === RecordType.HEADER) found.header ??= head;
-      else if (head.type === RecordType.WORLD) found.world ??= head;
-      else if (head.type === RecordType.CHUNK) found.chunks.push(head);
-      else if (head.type === RecordType.INDEX) found.index = head;
-      last = head;
-      offset += recordLength(head);
-    } catch {
+  let skipped: RecordHead[] = []; // damaged chunks since the last intact record
+  for (let offset = MAGIC.length; offset < file.length && found.chunks.length + skipped.length < MAX_CHUNKS; ) {
+    const head = headAt(file, offset);
+    const end = offset + HEAD_BYTES + (head?.stored ?? 0);
+    if (!head || end > file.length) {
+      fault = end > file.length && skipped.length === 0 ? "cut" : "damaged";
       break;
     }
+    offset += recordLength(head);
+    const intact = isIntact(file, head);
+    fault = intact ? "none" : "damaged";
+    if (!intact && head.type !== RecordType.CHUNK) break;
+    if (!intact) skipped.push(head);
+    if (!intact) continue;
+    const limit = head.type === RecordType.CHUNK ? head.tick0 : Infinity;
+    for (const chunk of skipped) {
+      // the ticks of a damaged chunk may be wrong too
+      if (chunk.tick0 < (found.chunks.at(-1)?.tick1 ?? 0) || chunk.tick1 < chunk.tick0 || chunk.tick1 > limit) continue;
+      damaged.add(chunk);
+      found.chunks.push(chunk);
+    }
+    skipped = [];
+    if (head.type === RecordType.HEADER) found.header ??= head;
+    else if (head.type === RecordType.WORLD) found.world ??= head;
+    else if (head.type === RecordType.CHUNK) found.chunks.push(head);
+    else if (head.type === RecordType.INDEX) found.index = head;
+    last = head;
   }
   if (!found.header) throw new ReplayError("the replay is truncated within its header");
   return {
     header: found.header,
     world: found.world ?? null,
     chunks: found.chunks,
+    damaged,
     index: found.index ?? null,
+    fault,
     complete: hasTrailer(file, last),
   };
 }

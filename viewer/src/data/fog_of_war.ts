@@ -46,6 +46,7 @@ export function fillVisibility(
   tick: number,
   shown: Float32Array,
 ): Float32Array {
+  if (match.pilot) return (shown.set(match.pilot.known), shown);
   const team = fogTeam(match, fog, selected);
   const { roster } = match.header;
   for (let mech = 0; mech < shown.length; mech++) {

@@ -1,9 +1,11 @@
-// Reads a whole match chunk by chunk in the background, for data of all of it: where mechs spent time and took damage,
+// Reads a whole match chunk by chunk in the background, for data of all of it: where teams spent time and took damage,
 // and the curves of one mech. Keeps sums and curves, not the chunks.
 
 import { EventKind, MechFlag } from "../protocol.gen";
 import type { Chunk } from "./replay";
+import type { TeamGrids } from "./heat";
 import { retryDelay } from "./retry";
+import { isDamage } from "./store";
 
 const MAX_REQUESTS = 8; // at the same time
 const REACH = 1; // radius around a mech's centre that counts as its presence [vox]
@@ -24,20 +26,21 @@ export interface MechCurves {
 export interface ScanContext {
   size: readonly number[]; // size of the map [vox]
   tickHz: number;
+  team(mech: number): 0 | 1;
   terms: number; // number of reward terms, 0 without policy columns
   spec(mech: number): { hp: number; heat_cap: number }; // maxima of a mech's class
 }
 
 /** Background scan of a match: sums over all mechs and curves of one, as far as read. */
 export class MatchScan {
-  readonly presence: Float32Array; // mech-seconds by column, shape [y, x]
-  readonly damage: Float32Array; // hit points lost by column, shape [y, x]
+  readonly presence: TeamGrids; // mech-seconds of each team by column
+  readonly damage: TeamGrids; // hit points lost by each team by column
   curves: MechCurves | null = null;
   /** Increases with every processed chunk. */
   version = 0;
   private gridChunks = 0; // chunks added to the grids
   private curveChunks = 0; // chunks added to the curves
-  private outOfOrder = new Map<number, Chunk>(); // chunks that arrived out of order
+  private outOfOrder = new Map<number, Chunk | null>(); // chunks that arrived out of order
   private pending = new Set<number>();
   private failures = 0; // consecutive
   private until = 0; // no request before this time [ms of the scan's clock]
@@ -49,8 +52,13 @@ export class MatchScan {
     private readonly now: () => number = () => performance.now(),
   ) {
     const [x, y] = context.size;
-    this.presence = new Float32Array(x * y);
-    this.damage = new Float32Array(x * y);
+    const grids = (): TeamGrids => [new Float32Array(x * y), new Float32Array(x * y)];
+    [this.presence, this.damage] = [grids(), grids()];
+  }
+
+  /** Return the share of a match of `count` chunks that the grids contain. */
+  gridShare(count: number): number {
+    return count > 0 ? Math.min(1, this.gridChunks / count) : 1;
   }
 
   /** Continue reading up to chunk `count`: for the grids, and for the curves of `mech` unless it is -1. */
@@ -64,7 +72,8 @@ export class MatchScan {
       this.fetchChunk(number)
         .then(
           (chunk) => this.accept(number, chunk),
-          () => this.fail(), // the player reports a failed chunk when it gets there
+          // the player reports a failed chunk when it gets there
+          (error: Error) => (isDamage(error) ? this.accept(number, null) : this.fail()),
         )
         .finally(() => {
           this.pending.delete(number);
@@ -105,12 +114,19 @@ export class MatchScan {
     };
   }
 
-  private accept(number: number, chunk: Chunk): void {
+  /** Add a chunk, null for a damaged one. */
+  private accept(number: number, chunk: Chunk | null): void {
     this.failures = 0;
     this.outOfOrder.set(number, chunk);
     for (const [at, next] of [...this.outOfOrder].sort((a, b) => a[0] - b[0])) {
-      if (at === this.gridChunks) this.addToGrids(next);
-      if (this.curves && at === this.curveChunks) this.addToCurves(next, this.curves);
+      if (at === this.gridChunks) {
+        if (next) this.addToGrids(next);
+        this.gridChunks++;
+      }
+      if (this.curves && at === this.curveChunks) {
+        if (next) this.addToCurves(next, this.curves);
+        this.curveChunks++;
+      }
       if (at < this.gridChunks && (!this.curves || at < this.curveChunks)) this.outOfOrder.delete(at);
     }
     // chunks needed later are requested again in their turn
@@ -121,14 +137,14 @@ export class MatchScan {
   }
 
   private addToGrids(chunk: Chunk): void {
-    this.gridChunks++;
     const [sizeX, sizeY] = this.context.size;
     const cell = (at: number) => {
       const [x, y] = [Math.floor(chunk.mech.x[at]), Math.floor(chunk.mech.y[at])];
       return x >= 0 && y >= 0 && x < sizeX && y < sizeY ? [x, y] : null;
     };
-    const add = (grid: Float32Array, at: number, amount: number) => {
+    const add = (grids: TeamGrids, at: number, amount: number) => {
       const spot = cell(at);
+      const grid = grids[this.context.team(at % chunk.mechs)];
       if (!spot) return;
       for (let y = Math.max(0, spot[1] - REACH); y <= Math.min(sizeY - 1, spot[1] + REACH); y++)
         for (let x = Math.max(0, spot[0] - REACH); x <= Math.min(sizeX - 1, spot[0] + REACH); x++)
@@ -169,6 +185,5 @@ export class MatchScan {
       });
       curves.gained.push((curves.gained.at(-1) ?? 0) + total);
     }
-    this.curveChunks++;
   }
 }

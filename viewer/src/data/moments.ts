@@ -4,6 +4,8 @@
 export interface Moment {
   readonly tick: number;
   readonly second: number;
+  readonly from: number; // start of the time that shows it [s]
+  readonly to: number; // end of that time [s]
   readonly kind: string;
   readonly rank: number; // 1 is the most important
   readonly team: number; // team that acts or gains, -1 for none

@@ -6,16 +6,33 @@ import { WorkerLink } from "../workers/link";
 import type { DecodeCalls } from "../workers/messages";
 import { Api } from "../client";
 import type { Scenery } from "./appearance";
+import { type FileDamage, UNDAMAGED } from "./damage";
+import type { Moment } from "./moments";
+import { fitsMemory } from "./prefetch";
 import type { Chunk } from "./replay";
+
+/** A match as opened. */
+export interface OpenedMatch {
+  header: Header;
+  index: IndexView; // as far as recorded
+  run: string; // "" for none
+  file?: string; // name of its file in the run
+  damage: FileDamage; // what of the file cannot be read
+}
 
 /** A source of one match. */
 export interface ReplaySource {
-  /** Return header, index so far, and the run of the match, "" for none. */
-  open(): Promise<{ header: Header; index: IndexView; run: string }>;
+  open(): Promise<OpenedMatch>;
   /** Return the current index; that of a file never changes. */
   refresh(): Promise<IndexView>;
   chunk(number: number): Promise<Chunk>;
+  /** Fetch a chunk and keep its bytes, so that the server is not needed for it. */
+  prefetch(number: number): Promise<unknown>;
   scenery(): Promise<Scenery>;
+  /** Return the turning points of the match. */
+  moments(): Promise<readonly Moment[]>;
+  /** Return the bytes of the replay file, and the stored world if they have none. */
+  file(): Promise<{ bytes: Uint8Array; world: Uint8Array | null }>;
   close(): void;
 }
 
@@ -31,34 +48,53 @@ export class ServerSource implements ReplaySource {
   private readonly worker = decodeWorker();
   private header: Header | null = null;
   private version = "";
+  private keeps = false; // whether the bytes of chunks are kept
 
   constructor(
     private readonly api: Api,
     private readonly id: string,
   ) {}
 
-  async open(): Promise<{ header: Header; index: IndexView; run: string }> {
+  async open(): Promise<OpenedMatch> {
     const [match, index] = await Promise.all([this.api.match(this.id), this.api.index(this.id)]);
     this.header = match.header;
     this.version = match.summary.version;
     await this.worker.request("setHeader", { header: match.header });
-    return { header: match.header, index, run: match.summary.run };
+    this.keeps = fitsMemory(index);
+    const { run, file, complete } = match.summary;
+    return { header: match.header, index, run, file, damage: { ...UNDAMAGED, complete: complete || index.live } };
   }
 
-  refresh(): Promise<IndexView> {
-    return this.api.index(this.id);
+  async refresh(): Promise<IndexView> {
+    const index = await this.api.index(this.id);
+    this.keeps = fitsMemory(index);
+    return index;
   }
 
-  async chunk(number: number): Promise<Chunk> {
-    const bytes = await this.api.chunk(this.id, this.version, number);
-    return this.worker.request("record", { bytes }, [bytes]);
+  chunk(number: number): Promise<Chunk> {
+    return this.worker.request("record", { url: this.chunkUrl(number), keep: this.keeps });
+  }
+
+  prefetch(number: number): Promise<unknown> {
+    return this.worker.request("prefetch", { url: this.chunkUrl(number) });
+  }
+
+  private chunkUrl(number: number): string {
+    return this.api.chunkUrl(this.id, this.version, number);
   }
 
   async scenery(): Promise<Scenery> {
     if (this.header === null) throw new Error("the match is not open");
     const { world, materials } = this.header;
-    const bytes = await this.api.world(world.sha256);
-    return this.worker.request("world", { bytes, size: world.size, materials }, [bytes]);
+    return this.worker.request("world", { url: this.api.worldUrl(world.sha256), size: world.size, materials });
+  }
+
+  async moments(): Promise<readonly Moment[]> {
+    return (await this.api.moments(this.id)).moments;
+  }
+
+  async file(): Promise<{ bytes: Uint8Array; world: null }> {
+    return { bytes: new Uint8Array(await this.api.file(this.id)), world: null };
   }
 
   close(): void {
@@ -71,20 +107,23 @@ export class FileSource implements ReplaySource {
   private readonly worker = decodeWorker();
   private index: IndexView | null = null;
   private header: Header | null = null;
+  private isOuter = false; // whether the world is not in the file
 
+  /** `stored` is the world of a replay that has none, if it is known. */
   constructor(
-    private readonly file: File,
+    private readonly replay: File,
     private readonly api: Api,
+    private readonly stored: ArrayBuffer | null = null,
   ) {}
 
-  async open(): Promise<{ header: Header; index: IndexView; run: string }> {
-    const bytes = await this.file.arrayBuffer();
+  async open(): Promise<OpenedMatch> {
+    const bytes = await this.replay.arrayBuffer();
     const opened = await this.worker.request("openFile", { bytes }, [bytes]);
     if (opened.ticks.length === 0) throw new Error("the replay is truncated within its first chunk");
     const { series, markers, outcome } = opened.index;
     this.index = { live: false, chunks: opened.ticks.map(([from, to]) => [from, to, 0]), series, markers, outcome };
     this.header = opened.header;
-    return { header: opened.header, index: this.index, run: "" };
+    return { header: opened.header, index: this.index, run: "", damage: opened.damage };
   }
 
   async refresh(): Promise<IndexView> {
@@ -96,6 +135,10 @@ export class FileSource implements ReplaySource {
     return this.worker.request("fileChunk", { number });
   }
 
+  async prefetch(): Promise<unknown> {
+    return null;
+  }
+
   async scenery(): Promise<Scenery> {
     try {
       return await this.worker.request("fileWorld", null);
@@ -103,9 +146,27 @@ export class FileSource implements ReplaySource {
       // files in run folders do not embed their world; the server may have it
       if (this.header === null) throw error;
       const { world, materials } = this.header;
-      const bytes = await this.api.world(world.sha256).catch(() => Promise.reject(error));
-      return this.worker.request("world", { bytes, size: world.size, materials }, [bytes]);
+      const stored = { url: this.outerWorld(world.sha256), size: world.size, materials };
+      const scenery = await this.worker.request("world", stored).catch(() => Promise.reject(error));
+      this.isOuter = true;
+      return scenery;
     }
+  }
+
+  /** Return the URL of the world of a replay that has none. */
+  private outerWorld(sha256: string): string {
+    return this.stored ? URL.createObjectURL(new Blob([this.stored])) : this.api.worldUrl(sha256);
+  }
+
+  moments(): Promise<readonly Moment[]> {
+    return this.worker.request("fileMoments", null);
+  }
+
+  async file(): Promise<{ bytes: Uint8Array; world: Uint8Array | null }> {
+    const bytes = new Uint8Array(await this.replay.arrayBuffer());
+    if (!this.isOuter || this.header === null) return { bytes, world: null };
+    const response = await fetch(this.outerWorld(this.header.world.sha256));
+    return { bytes, world: new Uint8Array(await response.arrayBuffer()) };
   }
 
   close(): void {

@@ -2,6 +2,7 @@
 // are dropped.
 
 import type { Chunk } from "./replay";
+import { ApiError, DAMAGED } from "./request";
 import { retryDelay } from "./retry";
 
 export const MEMORY_BYTES = 64 * 2 ** 20; // budget of decoded chunks
@@ -36,6 +37,11 @@ interface Failure {
   until: number; // time of the next attempt [ms of the store's clock]
 }
 
+/** Return whether an error means that a chunk is damaged, so that no retry helps. */
+export function isDamage(error: Error | undefined): boolean {
+  return error instanceof ApiError && error.status === DAMAGED;
+}
+
 /** Cache of decoded chunks around the cursor. */
 export class ChunkStore {
   private chunks = new Map<number, Chunk>();
@@ -63,6 +69,16 @@ export class ChunkStore {
   /** Return the error of a chunk's last request, until it has arrived. */
   failure(number: number): Error | undefined {
     return this.failed.get(number)?.error;
+  }
+
+  /** Return the numbers of the chunks that are damaged, as far as requested. */
+  damaged(): number[] {
+    return [...this.failed].flatMap(([number, { error }]) => (isDamage(error) ? [number] : []));
+  }
+
+  /** Return whether a chunk of the last request is on its way. */
+  get isWaiting(): boolean {
+    return this.pending.size > 0;
   }
 
   /** Return the numbers of the chunks in memory. */
@@ -97,7 +113,8 @@ export class ChunkStore {
 
   /** Allow failed requests to be retried at once. */
   retry(): void {
-    for (const failure of this.failed.values()) Object.assign(failure, { times: 0, until: 0 });
+    for (const failure of this.failed.values())
+      if (!isDamage(failure.error)) Object.assign(failure, { times: 0, until: 0 });
   }
 
   private inBackoff(number: number): boolean {
@@ -107,7 +124,7 @@ export class ChunkStore {
   private fail(number: number, error: Error): void {
     this.pending.delete(number);
     const times = (this.failed.get(number)?.times ?? 0) + 1;
-    this.failed.set(number, { error, times, until: this.now() + retryDelay(times) });
+    this.failed.set(number, { error, times, until: isDamage(error) ? Infinity : this.now() + retryDelay(times) });
   }
 
   private settle(number: number, chunk: Chunk): void {

@@ -3,6 +3,7 @@
 
 import type { Header, IndexView } from "../protocol.gen";
 import type { Chunk } from "./replay";
+import { isDamage } from "./store";
 import { type WinPoint, winPoint } from "./winprob";
 
 const MAX_CHUNKS = 400; // most chunks that are read
@@ -36,11 +37,17 @@ export class WinScan {
       this.fetchChunk(number)
         .then(
           (chunk) => this.add(number, chunk),
-          () => this.failures++, // the player reports a failed chunk when it gets there
+          // the player reports a failed chunk when it gets there
+          (error: Error) => (isDamage(error) ? this.read.set(number, []) : this.failures++),
         )
         .finally(() => this.pending.delete(number));
     }
     if (!this.ended && index.outcome && this.pending.size === 0) this.end(index);
+  }
+
+  /** Allow failed requests to be retried at once. */
+  retry(): void {
+    this.failures = 0;
   }
 
   /** Return the point at or before a tick, or null. */

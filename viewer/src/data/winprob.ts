@@ -36,7 +36,7 @@ interface Situation {
 }
 
 /** Return the state in a frame of a chunk. */
-function situationOf(header: Header, chunk: Chunk, frame: number): Situation {
+export function situationOf(header: Header, chunk: Chunk, frame: number): Situation {
   const zero = (): Pair => [0, 0];
   const s: Situation = {
     present: zero(),

@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 import { TEAMS } from "../palette";
-import type { Series } from "../protocol.gen";
+import type { IndexView, Outcome, Series } from "../protocol.gen";
 import { el } from "./dom";
 
 /** Name of a pair of curves, one per team. */
@@ -10,17 +10,33 @@ export type CurveName = "score" | "hp" | "alive" | "damage";
 
 const FONT = '11px "Inter Variable", system-ui, sans-serif';
 const INK = "#a9b6c4";
-const EMPTY_SERIES: Series = { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] };
+/** Space around a chart: above its axes, and on the right for half of the last label [CSS px]. */
+export const CHART_PADDING: uPlot.Padding = [6, 18, 0, 0];
+/** What a finished match ends with, for the last point of its curves. */
+export type Final = Pick<Outcome, "score" | "alive" | "hp"> | null;
+
 const GRID = { stroke: "rgba(160, 180, 200, 0.12)", width: 1 };
 
-/** Return seconds and the values of both teams; damage is cumulative. */
-function values(series: Series, name: CurveName): [number[], number[], number[]] {
+/** Return seconds and the values of both teams up to the last frame at `end` [s]; damage is cumulative. */
+export function curveValues(
+  series: Series,
+  name: CurveName,
+  end: number,
+  final: Final,
+): [seconds: number[], blue: number[], red: number[]] {
   const sum = (list: readonly number[]) => {
     let total = 0;
     return list.map((value) => (total += value));
   };
-  const [blue, red] = series[name];
-  return name === "damage" ? [series.second, sum(blue), sum(red)] : [series.second, blue, red];
+  const { second } = series;
+  const late = second.length > 0 && end > second[second.length - 1];
+  const lines = series[name].map((list, team) => {
+    const line = name === "damage" ? sum(list) : list;
+    // series have whole seconds: the rest is known from the result, else taken from the last second
+    const last = name !== "damage" && final ? final[name][team] : line[line.length - 1];
+    return late ? [...line, last] : line;
+  });
+  return [late ? [...second, end] : second, lines[0], lines[1]];
 }
 
 /** Return the axes of a chart: time as m:ss, and values. */
@@ -61,22 +77,15 @@ function lines(style: Partial<uPlot.Series>, filled = false): uPlot.Series[] {
   }));
 }
 
-/** The pairs of curves behind the scrub bar, each with its own scale. */
-export const BACKDROP = [
-  { name: "score", label: "score" },
-  { name: "alive", label: "alive" },
-] as const;
-
-/** Return the data behind the scrub bar: seconds, then both teams' values of each pair. */
-export function backdropData(series: Series): number[][] {
-  return [series.second, ...BACKDROP.flatMap(({ name }) => series[name])];
+/** Create the legend of the curves behind the scrub bar. */
+export function backdropKey(): HTMLElement {
+  return el("div", { class: "backdrop-key", aria: { hidden: "true" } }, [el("span", { text: "score" })]);
 }
 
-/** Create the curves behind the scrub bar, without axes but with a legend; returns their update function. */
-export function makeBackdrop(host: HTMLElement): (series: Series, seconds: number) => void {
-  const upTo = (headroom: number) => ({
-    range: (_: uPlot, _low: number, high: number): [number, number] => [0, Math.max(1, high) * headroom],
-  });
+const HEADROOM = 1.08; // height of those curves over their largest value
+
+/** Create the curves of the score behind the scrub bar, without axes; returns their update function. */
+export function makeBackdrop(host: HTMLElement): (series: Series, seconds: number, final: Final) => void {
   const plot = new uPlot(
     {
       width: 100,
@@ -85,29 +94,20 @@ export function makeBackdrop(host: HTMLElement): (series: Series, seconds: numbe
       legend: { show: false },
       cursor: { show: false },
       axes: [{ show: false }, { show: false }],
-      // the number of living mechs changes in steps
-      series: [
-        {},
-        ...lines({ scale: "score" }, true),
-        ...lines({ scale: "alive", width: 1, paths: uPlot.paths.stepped?.({ align: 1 }) }),
-      ],
-      scales: { x: { time: false }, score: upTo(1.08), alive: upTo(1.2) },
+      series: [{}, ...lines({ width: 1 }, true)],
+      scales: {
+        x: { time: false },
+        y: { range: (_: uPlot, _low: number, high: number): [number, number] => [0, Math.max(1, high) * HEADROOM] },
+      },
     },
-    backdropData(EMPTY_SERIES) as uPlot.AlignedData,
+    [[], [], []],
     host,
-  );
-  host.append(
-    el(
-      "div",
-      { class: "backdrop-key" },
-      BACKDROP.map(({ name, label }) => el("span", { class: `key-${name}`, text: label })),
-    ),
   );
   new ResizeObserver(() =>
     plot.setSize({ width: Math.max(10, host.clientWidth), height: Math.max(10, host.clientHeight) }),
   ).observe(host);
-  return (series, seconds) => {
-    plot.setData(backdropData(series) as uPlot.AlignedData, false);
+  return (series, seconds, final) => {
+    plot.setData(curveValues(series, "score", seconds, final), false);
     plot.setScale("x", { min: 0, max: Math.max(1, seconds) });
   };
 }
@@ -115,6 +115,7 @@ export function makeBackdrop(host: HTMLElement): (series: Series, seconds: numbe
 /** A chart of one pair of curves; a click seeks to that second. */
 export class Chart {
   private readonly plot: uPlot;
+  private drawn: [Series | null, number] = [null, 0];
 
   constructor(
     readonly name: CurveName,
@@ -129,7 +130,7 @@ export class Chart {
         height: 120,
         legend: { show: false },
         series: [{}, ...lines({})],
-        padding: [6, 10, 0, 0],
+        padding: CHART_PADDING,
         axes: chartAxes(),
         scales: { x: { time: false } },
         cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false }, sync: { key: "match" } },
@@ -141,10 +142,12 @@ export class Chart {
     new ResizeObserver(() => this.plot.setSize({ width: Math.max(160, host.clientWidth), height: 128 })).observe(host);
   }
 
-  /** Draw the curves, with the cursor at a second. */
-  update(series: Series, seconds: number): void {
-    const data = values(series, this.name);
-    if (this.plot.data[0] !== data[0] || this.plot.data[1].length !== data[1].length) this.plot.setData(data);
+  /** Draw the curves up to the last frame at `end` [s], with the cursor at a second. */
+  update({ series, outcome }: IndexView, end: number, seconds: number): void {
+    if (this.drawn[0] !== series || this.drawn[1] !== end) {
+      this.drawn = [series, end];
+      this.plot.setData(curveValues(series, this.name, end, outcome));
+    }
     this.plot.setCursor({ left: this.plot.valToPos(seconds, "x"), top: 10 }, false);
   }
 }

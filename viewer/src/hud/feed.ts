@@ -6,33 +6,48 @@ import { EventKind, type Header } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { type Marker, clockText } from "../timeline";
 import { el } from "./dom";
-import { markerText, mechName } from "./text";
+import { killText, markerText, mechName } from "./text";
 
 const SHOWN = 6; // most lines
 const SHOWN_S = 14; // how long an event is listed [s]
+const MOST_NAMES = 4; // most mechs named in a line
 const ANNOUNCE_MS = 1200; // least time between announcements
 
-/** One line: an event and how often it has repeated. */
-interface Line extends Marker {
-  times: number;
+/** One line: a kill, or all recent events of another kind by mech with how often each repeated. */
+export interface Line extends Marker {
+  readonly mechs: ReadonlyMap<number, number>;
 }
 
-/** Merge repeated events of the same mechs into one line with the time of the last. */
-export function mergeRepeats(markers: readonly Marker[]): Line[] {
+/** Group markers into lines in order of their last event: kills one by one, falls and overheating by kind. */
+export function groupEvents(markers: readonly Marker[]): Line[] {
   const lines: Line[] = [];
   for (const marker of markers) {
-    const same = lines.findIndex(
-      (line) => line.kind === marker.kind && line.who === marker.who && line.whom === marker.whom,
-    );
-    const times = same >= 0 ? lines.splice(same, 1)[0].times + 1 : 1;
-    lines.push({ ...marker, times });
+    const same = marker.kind === EventKind.KILL ? -1 : lines.findIndex(({ kind }) => kind === marker.kind);
+    const mechs = new Map(same >= 0 ? lines.splice(same, 1)[0].mechs : []);
+    mechs.set(marker.who, (mechs.get(marker.who) ?? 0) + 1);
+    lines.push({ ...marker, mechs });
   }
   return lines;
 }
 
+/** Return the mechs of a line that are named, the latest first, and how many others there are. */
+function namedMechs({ mechs }: Line): { named: [number, number][]; others: number } {
+  const all = [...mechs].reverse();
+  const named = all.length > MOST_NAMES ? all.slice(0, MOST_NAMES - 1) : all;
+  return { named, others: all.length - named.length };
+}
+
+const VERBS: Partial<Record<EventKind, string>> = {
+  [EventKind.FALL]: "knocked down",
+  [EventKind.SHUTDOWN]: "overheated",
+};
+
 /** Return a line as a sentence. */
-function lineText(header: Header, line: Line): string {
-  return `${markerText(header, line)}${line.times > 1 ? `, ${line.times} times` : ""}`;
+export function lineText(header: Header, line: Line): string {
+  if (line.kind === EventKind.KILL) return markerText(header, line);
+  const { named, others } = namedMechs(line);
+  const names = named.map(([mech, times]) => mechName(header, mech) + (times > 1 ? ` (${times} times)` : ""));
+  return `${[...names, ...(others > 0 ? [`${others} more`] : [])].join(", ")} ${VERBS[line.kind] ?? ""}`;
 }
 
 /** The event feed and its live region. */
@@ -44,38 +59,39 @@ export class Feed {
 
   update(state: ViewerState, match: MatchState): void {
     const since = state.tick - SHOWN_S * match.header.tick_hz;
-    const recent = mergeRepeats(
-      match.markers.filter((marker) => marker.tick <= state.tick && marker.tick > since),
-    ).slice(-SHOWN);
-    const key = recent.map((line) => `${line.tick}.${line.kind}.${line.who}.${line.whom}.${line.times}`).join(" ");
+    const recent = match.markers.filter((marker) => marker.tick <= state.tick && marker.tick > since);
+    const key = `${match.id} ${recent[0]?.tick} ${recent.length} ${match.kills.version}`;
     if (key !== this.shown) {
       this.shown = key;
-      this.root.replaceChildren(...recent.map((marker) => this.line(match, marker)));
+      const lines = groupEvents(recent).slice(-SHOWN);
+      this.root.replaceChildren(...lines.map((line) => this.line(match, line)));
     }
     this.announce(state, match);
   }
 
-  private line(match: MatchState, marker: Line): HTMLElement {
+  private line(match: MatchState, line: Line): HTMLElement {
     const { header } = match;
-    const name = (mech: number) =>
+    const name = (mech: number, times = 1) =>
       el("b", {
         class: mech < 0 ? "hazard" : header.roster[mech].team === 0 ? "blue" : "red",
-        text: mechName(header, mech),
+        text: mechName(header, mech) + (times > 1 ? ` ×${times}` : ""),
       });
-    const time = el("time", { text: clockText(marker.tick / header.tick_hz) });
-    if (marker.kind === EventKind.KILL)
+    const time = el("time", { text: clockText(line.tick / header.tick_hz) });
+    const verb = (text: string) => el("span", { class: "verb", text });
+    if (line.kind === EventKind.KILL)
       return el("p", { class: "feed-line kill" }, [
         time,
-        name(marker.who),
-        el("span", { class: "verb", text: "destroyed" }),
-        name(marker.whom),
+        name(line.who),
+        verb("destroyed"),
+        name(line.whom),
+        el("span", { class: "feed-detail", text: killText(header, match.kills.of(line.whom)) }),
       ]);
-    const verb = marker.kind === EventKind.FALL ? "knocked down" : "overheated";
-    const times = marker.times > 1 ? ` ${marker.times} times` : "";
+    const { named, others } = namedMechs(line);
     return el("p", { class: "feed-line" }, [
       time,
-      name(marker.who),
-      el("span", { class: "verb", text: `${verb}${times}` }),
+      ...named.map(([mech, times]) => name(mech, times)),
+      ...(others > 0 ? [verb(`and ${others} more`)] : []),
+      verb(VERBS[line.kind] ?? ""),
     ]);
   }
 
@@ -84,7 +100,7 @@ export class Feed {
     if (state.unannounced.length === 0 || now - this.announcedAt < ANNOUNCE_MS) return;
     this.announcedAt = now;
     this.announcements.replaceChildren(
-      ...mergeRepeats(control.takeUnannounced(state)).map((line) => el("p", { text: lineText(match.header, line) })),
+      ...groupEvents(control.takeUnannounced(state)).map((line) => el("p", { text: lineText(match.header, line) })),
     );
   }
 }

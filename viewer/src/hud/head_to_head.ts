@@ -6,6 +6,7 @@ import type { Pair, PairsView } from "../protocol.gen";
 import { VERDICT_COLOURS } from "../palette";
 import { leagueHash } from "../routes";
 import { el, setText } from "./dom";
+import { entryName } from "./text";
 
 const MOST_SHOWN = 30; // most entries in the table: the strongest and the selected ones
 const MOST_CYCLES = 4; // most listed cycles
@@ -100,7 +101,7 @@ export class PairTable {
     this.drawn = key;
     this.root.hidden = view === null || view.pairs.length === 0;
     if (!view || this.root.hidden) return;
-    const names = new Map(view.entries.map(({ id, name }) => [id, name]));
+    const names = new Map(view.entries.map(({ id, name }) => [id, entryName(id, name)]));
     const ranks = new Map(view.entries.map(({ id }, at) => [id, at + 1]));
     const ids = visibleEntries([...names.keys()], [entry, against], MOST_SHOWN);
     const results = new Map(view.pairs.map((pair) => [JSON.stringify([pair.id, pair.against]), pair]));
@@ -140,6 +141,7 @@ export class PairTable {
     this.rings.replaceChildren(
       ...view.cycles
         .slice(0, MOST_CYCLES)
+        .map((cycle) => cycle.map((name) => entryName(view.entries.find((each) => each.name === name)?.id ?? "", name)))
         .map((cycle) => el("li", {}, [el("b", { text: "Cycle: " }), cycleText(cycle)])),
       ...(more > 0 ? [el("li", { text: `and ${more} more ${more === 1 ? "cycle" : "cycles"} of three` })] : []),
     );

@@ -4,26 +4,34 @@
 import * as control from "../control";
 import type { KeyRow } from "../input";
 import type { CameraMode, MatchState, ViewerState } from "../state";
+import { isDamage } from "../data/store";
 import { ICONS, button, el, icon, setText } from "./dom";
+import { Dialogs } from "./dialogs";
 import { Feed } from "./feed";
 import { Inspector } from "./inspector";
 import { recordsVisibility } from "../data/fog_of_war";
+import { type Knowledge, knowledgeOf } from "../data/perception";
+import { LayerLegend } from "./layer_legend";
 import { Minimap } from "./minimap";
 import { Banner, ChartPanel, HelpPanel, TablePanel } from "./panels";
 import { MechAnalysisPanel } from "./mech_charts";
 import { Roster } from "./roster";
 import { ScoreBar } from "./score";
+import { followTopRow } from "./top_row";
+import { SettingsPanel, canFillScreen, toggleFullscreen } from "./settings_panel";
 import { type Addresses, SharePanel, type ViewCapture } from "./share";
 import { TimelineBar } from "./timeline_bar";
 import { mechName, sideName } from "./text";
 import { WelcomeCard } from "./welcome";
 
-const LAYER_LABELS = {
-  presence: "Presence (time spent)",
-  damage: "Damage taken",
-  ways: "Distance to zone (5-voxel bands)",
-} as const;
+/** Whose knowledge the first-person view shows, by what the replay records. */
+const KNOWLEDGE: Record<Knowledge, string> = {
+  pilot: "perceives",
+  team: "and its team perceive (no policy data)",
+  none: "could perceive (no sensor data)",
+};
 const SLOW_MS = 90; // update interval of panels that need not be smooth
+const COVERING = ".notes > *, .notice, .win-caption.shown"; // what lies over the free part of the picture
 
 /** All panels of a match. */
 export class Hud {
@@ -37,7 +45,7 @@ export class Hud {
   private readonly charts: ChartPanel;
   private readonly table: TablePanel;
   private readonly banner = new Banner();
-  private readonly welcome = new WelcomeCard();
+  private readonly welcome: WelcomeCard;
   private readonly pilot: MechAnalysisPanel;
   private readonly minimap: Minimap;
   readonly share: SharePanel;
@@ -45,12 +53,17 @@ export class Hud {
   private readonly layer: HTMLButtonElement;
   private readonly links: HTMLButtonElement;
   private readonly mode = el("div", { class: "mode", attributes: { role: "status" } });
+  private readonly layerLegend: LayerLegend;
+  private readonly loadingText = el("span");
   private readonly loading = el("div", { class: "loading", attributes: { role: "status" } }, [
     el("i"),
-    el("span", { text: "Loading match" }),
+    this.loadingText,
   ]);
   private readonly cameras: Record<CameraMode, HTMLButtonElement>;
   private readonly title = el("div", { class: "match-title" });
+  private readonly settings: SettingsPanel;
+  private readonly dialogs: Dialogs;
+  private readonly tools = el("nav", { class: "tools", aria: { label: "View" } });
   private slowAt = 0;
   private shown: MatchState | null = null;
 
@@ -64,6 +77,7 @@ export class Hud {
   ) {
     this.rosters = [new Roster(0, state), new Roster(1, state)];
     this.timeline = new TimelineBar(state);
+    this.settings = new SettingsPanel(state, quality);
     this.help = new HelpPanel(state, table, quality);
     this.charts = new ChartPanel(state);
     this.table = new TablePanel(state);
@@ -84,6 +98,8 @@ export class Hud {
     };
     this.pilot = new MechAnalysisPanel(state);
     this.minimap = new Minimap(state);
+    this.welcome = new WelcomeCard(state);
+    this.layerLegend = new LayerLegend(state);
     this.share = new SharePanel(state, shown, addresses);
     this.fog = button("Fog of war (G)", icon(ICONS.fog), () => control.cycleFog(state));
     this.layer = button("Ground overlay (H)", icon(ICONS.layer), () => control.cycleLayer(state));
@@ -93,7 +109,8 @@ export class Hud {
       () => (state.showLinks = !state.showLinks),
     );
     this.timeline.views.append(...Object.values(this.cameras), el("hr"), this.fog, this.layer, this.links);
-    const tools = el("nav", { class: "tools", aria: { label: "View" } }, [
+    const { tools } = this;
+    tools.append(
       button("Mech analysis (U)", icon(ICONS.pilot), () => {
         control.selectAny(state);
         state.showPilot = !state.showPilot;
@@ -102,32 +119,43 @@ export class Hud {
       button("Table of all mechs (M)", icon(ICONS.table), () => (state.showTable = !state.showTable)),
       button("Minimap (I)", icon(ICONS.map), () => (state.showMap = !state.showMap)),
       button("Share (Q)", icon(ICONS.share), () => (state.showShare = !state.showShare)),
+      button("Settings (/)", icon(ICONS.settings), () => (state.showSettings = !state.showSettings)),
       button("Shortcuts (?)", icon(ICONS.help), () => (state.showHelp = !state.showHelp)),
+    );
+    const fill = button("Fullscreen (\\)", icon(ICONS.fullscreen), toggleFullscreen);
+    fill.hidden = !canFillScreen();
+    tools.append(fill);
+    const corner = el("div", { class: "corner" }, [
+      button("All matches (Esc)", icon(ICONS.back), showList, "button back"),
+      this.title,
     ]);
     this.root = el("div", { class: "hud" }, [
-      el("div", { class: "corner" }, [
-        button("All matches (Esc)", icon(ICONS.back), showList, "button back"),
-        this.title,
-      ]),
+      corner,
       tools,
       this.score.root,
       el("div", { class: "side left" }, [this.rosters[0].root, this.feed.root]),
       el("div", { class: "side right" }, [
         this.rosters[1].root,
-        el("div", { class: "stack" }, [this.inspector.root, this.minimap.root]),
+        el("div", { class: "stack" }, [this.inspector.root, this.minimap.root, this.welcome.root]),
       ]),
-      this.mode,
-      this.welcome.root,
-      this.banner.root,
+      el("div", { class: "notes" }, [this.mode, this.layerLegend.root, this.banner.root]),
       this.timeline.root,
       this.charts.root,
       this.table.root,
       this.pilot.root,
       this.share.root,
+      this.settings.root,
       this.help.root,
       this.loading,
       this.feed.announcements,
     ]);
+    this.dialogs = new Dialogs(this.root);
+    followTopRow(this.root, corner, tools);
+  }
+
+  /** Add buttons in front of those of the view. */
+  addTools(buttons: readonly HTMLElement[]): void {
+    this.tools.prepend(...buttons, el("hr"));
   }
 
   /** Update all panels; `ready` tells whether the picture is complete. */
@@ -135,6 +163,11 @@ export class Hud {
     if (this.shown !== match) this.open(match);
     this.timeline.update(match);
     this.loading.hidden = ready;
+    const waits = control.isBlank(match);
+    this.root.classList.toggle("blank", waits);
+    const damaged = waits && isDamage(match.store.failure(match.chunkNumber));
+    this.loading.classList.toggle("still", damaged);
+    setText(this.loadingText, damaged ? "This moment is damaged" : waits ? "Waiting for the server" : "Loading match");
     for (const [mode, choice] of Object.entries(this.cameras)) {
       const chosen = String(this.state.camera.mode === mode);
       if (choice.getAttribute("aria-pressed") !== chosen) choice.setAttribute("aria-pressed", chosen);
@@ -143,40 +176,55 @@ export class Hud {
     this.pilot.update(match);
     this.share.update(match);
     this.showModes(match);
+    this.settings.update();
     this.help.update();
     this.charts.update(match);
     this.table.update(match);
     this.banner.update(this.state, match);
+    this.dialogs.update();
     const now = performance.now();
     if (now - this.slowAt < SLOW_MS) return;
     this.slowAt = now;
     this.measure();
     this.score.update(this.state, match);
+    this.welcome.update(match);
     this.feed.update(this.state, match);
     this.inspector.update(this.state, match);
-    // before the first chunk has arrived, only name and class of a mech are known
-    if (!Number.isNaN(match.poses.tick)) for (const roster of this.rosters) roster.update(match);
+    for (const roster of this.rosters) roster.update(match);
   }
 
-  /** Measure which edges of the picture the panels cover. */
+  /** Measure which edges of the picture the panels cover, and which boxes captions cover. */
   private measure(): void {
     const [width, height] = this.state.window;
     const [score, player, card] = [this.score.root, this.timeline.root, this.welcome.root].map((root) =>
       root.getBoundingClientRect(),
     );
     const [left, right] = this.rosters.map(({ root }) => root.getBoundingClientRect());
+    const strip = left.width > width / 2; // on phones in portrait the rosters are strips below the score
+    const covers = (box: DOMRect) => (box.width > width / 2 ? box.top : height);
+    const beside = card.width > 0 && card.width <= width / 2 ? card.left : width;
+    const sheet = this.inspector.root.getBoundingClientRect();
     const insets = {
-      left: left.width > 0 ? left.right : 0,
-      top: Math.max(0, score.bottom),
-      right: right.width > 0 ? width - right.left : 0,
-      bottom: Math.max(0, height - Math.min(player.top, card.width > width / 2 ? card.top : height)),
+      left: left.width > 0 && !strip ? left.right : 0,
+      top: Math.max(0, score.bottom, strip ? right.bottom : 0, this.layerLegend.root.getBoundingClientRect().bottom),
+      right: right.width > 0 && !strip ? width - Math.min(right.left, beside) : 0,
+      bottom: Math.max(0, height - Math.min(player.top, covers(card), covers(sheet))),
     };
+    document.documentElement.style.setProperty("--score", `${Math.max(0, score.bottom)}px`);
+    this.root.style.setProperty("--sheet", `${covers(sheet) < height ? sheet.height + 8 : 0}px`);
     // panels above the player end there, whatever its height
     this.root.style.setProperty("--player", `${Math.max(0, height - player.top) + 10}px`);
     const changed = (Object.keys(insets) as (keyof typeof insets)[]).some(
       (edge) => insets[edge] !== this.state.insets[edge],
     );
     if (changed) control.setInsets(this.state, insets);
+    // while the moment's chunk is loading the picture is that of the moment before
+    if (this.state.match?.chunk === null) return;
+    const covered = [...this.root.querySelectorAll(COVERING)]
+      .map((element) => element.getBoundingClientRect())
+      .filter((box) => box.width > 0)
+      .map(({ left, top, right, bottom }) => ({ left, top, right, bottom }));
+    if (JSON.stringify(covered) !== JSON.stringify(this.state.covered)) this.state.covered = covered;
   }
 
   /** The match was closed. */
@@ -186,15 +234,18 @@ export class Hud {
 
   /** Update the banner that names fog of war and ground overlay. */
   private showModes(match: MatchState): void {
-    const { fog, layer, selected, showLinks } = this.state;
+    const { camera, fog, layer, selected, showLinks } = this.state;
     const { header } = match;
     const labels = [];
+    if (camera.mode === "first" && selected >= 0)
+      labels.push(`First person: what ${mechName(header, selected)} ${KNOWLEDGE[knowledgeOf(match)]}`);
     if (fog !== "none")
       labels.push(
         `Fog of war: ${fog === "mech" ? mechName(header, selected) : sideName(header, fog === "blue" ? 0 : 1)}`,
       );
     if (fog !== "none" && !recordsVisibility(match)) labels.push("this replay records no visibility");
-    if (layer !== "none") labels.push(LAYER_LABELS[layer]);
+    if (fog !== "none" && layer !== "none") labels.push("it hides the ground overlay");
+    this.layerLegend.update(this.state, match);
     setText(this.mode, labels.join(" · "));
     this.mode.hidden = labels.length === 0;
     for (const [choice, on] of [

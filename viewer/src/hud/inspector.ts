@@ -1,5 +1,6 @@
 // The panel of the selected mech: class, state, gauges, and weapon cooldowns.
 
+import { suiteOf, timerLabel } from "../data/choices";
 import { CHASSIS } from "../palette";
 import type { ChassisName } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
@@ -33,6 +34,7 @@ export class Inspector {
   private readonly gauges = GAUGES.map((label) => makeGauge(label, label.toLowerCase()));
   private readonly timers = el("div", { class: "timers" });
   private fills: HTMLElement[] = [];
+  private names: HTMLElement[] = [];
   readonly root = el("section", { class: "inspector panel", aria: { label: "Selected mech" } }, [
     el("header", {}, [this.name, this.kind, this.state]),
     ...this.gauges.map((gauge) => gauge.root),
@@ -42,14 +44,23 @@ export class Inspector {
 
   open(match: MatchState): void {
     this.fills = match.header.cooldowns.map(() => el("i"));
+    this.names = match.header.cooldowns.map(() => el("span"));
     this.timers.replaceChildren(
-      ...match.header.cooldowns.map((timer, i) =>
-        el("div", { class: "timer", title: `${timer} cooldown; full when ready` }, [
-          el("span", { text: timer }),
-          el("div", {}, [this.fills[i]]),
-        ]),
-      ),
+      ...this.fills.map((fill, i) => el("div", { class: "timer" }, [this.names[i], el("div", {}, [fill])])),
     );
+  }
+
+  /** Name the timers by the weapons of the mech's class; those of other classes are hidden. */
+  private nameTimers(match: MatchState, mech: number): void {
+    const suite = suiteOf(match.header, mech);
+    match.header.cooldowns.forEach((timer, i) => {
+      const label = timerLabel(suite, timer);
+      setText(this.names[i], label);
+      const root = this.names[i].parentElement;
+      if (!root) return;
+      root.hidden = label === "";
+      root.dataset.tip = `${label}: ready when full`;
+    });
   }
 
   update(state: ViewerState, match: MatchState): void {
@@ -67,6 +78,7 @@ export class Inspector {
     });
     const { state: condition, timers, facts } = mechReport(match, mech, state.tick);
     setText(this.state, condition);
+    this.nameTimers(match, mech);
     timers.forEach((ready, k) => setShare(this.fills[k], ready));
     setText(this.facts, facts);
   }

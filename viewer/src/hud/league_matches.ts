@@ -8,7 +8,7 @@ import type { LeagueState } from "../state";
 import { clockText } from "../timeline";
 import { el, setText } from "./dom";
 import { pointsText } from "./score_text";
-import { END_LABELS } from "./text";
+import { END_LABELS, entryName } from "./text";
 
 const pointsOf = (points: number | null | undefined) => (typeof points === "number" ? pointsText(points) : "");
 
@@ -20,9 +20,10 @@ export interface LeagueMatchActions {
 
 /** Return how a match ended, e.g. "elimination, 1:12". */
 export function matchEndText(match: LeagueMatch): string {
-  if (match.state !== "played") return match.note || match.state;
+  if (match.state === "void") return match.note || match.state;
   const length = match.seconds === null ? "" : `, ${clockText(match.seconds)}`;
-  return `${END_LABELS[match.reason] ?? match.reason.replaceAll("_", " ")}${length}`;
+  const rated = match.state === "unrated" ? ", unrated" : "";
+  return `${END_LABELS[match.reason] ?? match.reason.replaceAll("_", " ")}${length}${rated}`;
 }
 
 /** Update a list's children to the given elements in order, touching only changes; the focus is kept. */
@@ -96,7 +97,10 @@ export class LeagueMatchList {
   private readonly watchEnd: () => void;
 
   update({ filter, matches, total, ended }: LeagueState, standings: readonly Standing[]): void {
-    const name = (id: string) => standings.find((row) => row.id === id)?.name ?? nameIn(matches, id) ?? id;
+    const name = (id: string) => {
+      const listed = standings.find((row) => row.id === id);
+      return listed ? entryName(id, listed.name) : (nameIn(matches, id) ?? id);
+    };
     const changed = this.filter !== null && !sameFilter(this.filter, filter);
     if (matches !== this.drawn || changed || this.filter === null) {
       this.show(matches, filter.entry);
@@ -147,7 +151,7 @@ export class LeagueMatchList {
     standings: readonly Standing[],
     name: (id: string) => string,
   ): void {
-    const known = standings.map((row) => [row.id, row.name] as const);
+    const known = standings.map((row) => [row.id, entryName(row.id, row.name)] as const);
     const withSelected = (chosen: string) =>
       chosen === "" || known.some(([id]) => id === chosen) ? known : [...known, [chosen, name(chosen)] as const];
     fill(this.entry, "All pilots", withSelected(entry), entry);
@@ -164,7 +168,7 @@ export class LeagueMatchList {
 
 function nameIn(matches: readonly LeagueMatch[], id: string): string | undefined {
   const one = matches.find((match) => match.blue === id || match.red === id);
-  return one && (one.blue === id ? one.blue_name : one.red_name);
+  return one && entryName(id, one.blue === id ? one.blue_name : one.red_name);
 }
 
 /** Update the options of a menu, after one for no filter. */
@@ -184,12 +188,13 @@ export function fill(
 }
 
 function matchRow(match: LeagueMatch, entry: string): HTMLElement {
+  const nameOf = (team: "blue" | "red") => entryName(match[team], match[`${team}_name`]);
   const side = (team: "blue" | "red") =>
     el("span", { class: `card-team ${team}${match.winner === team ? " won" : ""}` }, [
       el("i", { class: "team-sign" }),
       el("a", {
         class: `card-name${match[team] === entry ? " own" : ""}`,
-        text: match[`${team}_name`],
+        text: nameOf(team),
         title: match[team],
         attributes: { href: leagueHash({ entry: match[team] }) },
       }),
@@ -204,7 +209,7 @@ function matchRow(match: LeagueMatch, entry: string): HTMLElement {
             class: "button watch",
             text: "Watch",
             attributes: { href: `#match=${match.match}` },
-            aria: { label: `Watch ${match.blue_name} against ${match.red_name}` },
+            aria: { label: `Watch ${nameOf("blue")} against ${nameOf("red")}` },
           })
         : el("span", { class: "small", text: "not recorded" }),
       el("span", { class: "small", text: `${end} · seed ${match.seed}` }),

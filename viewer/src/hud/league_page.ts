@@ -7,6 +7,7 @@ import type { LeagueState } from "../state";
 import { LeagueMatchList, type LeagueMatchActions } from "./league_matches";
 import { el, setShare, setText } from "./dom";
 import { brand, pageLinks } from "./page_header";
+import { entryName } from "./text";
 import { PairTable } from "./head_to_head";
 
 const MOST_TICKS = 4; // most steps of the scale, so that their labels do not touch
@@ -152,7 +153,7 @@ export class LeaguePage {
     });
     const chosen = row.id === entry;
     const link = el("a", {
-      text: row.name,
+      text: entryName(row.id, row.name),
       title: row.id,
       attributes: { href: leagueHash({ entry: chosen ? "" : row.id }) },
       aria: chosen ? { current: "true" } : {},

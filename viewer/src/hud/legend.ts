@@ -20,6 +20,8 @@ const SYMBOLS: readonly (readonly [string, string])[] = [
   ["bubble ecm", "ECM: jams hostile sensors"],
   ["bubble eccm", "ECCM: counters jamming"],
   ["number", "Damage; orange is critical"],
+  ["moment", "Turning point, in the colour of who gains"],
+  ["moment decisive", "The decisive moment"],
 ];
 
 /** Create the legend. */

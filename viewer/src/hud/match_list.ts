@@ -2,20 +2,23 @@
 // result; and a button to open a file.
 
 import type { MatchSummary } from "../protocol.gen";
-import type { ListState, ViewerState } from "../state";
+import { compareHash } from "../routes";
+import { type ListState, type ViewerState, defaults } from "../state";
 import { clockText } from "../timeline";
 import { fill, replaceChanged } from "./league_matches";
 import { ICONS, el, icon, setText } from "./dom";
 import { brand, pageLinks } from "./page_header";
+import { BranchTree } from "../play/branch_tree";
 import type { Thumbnails } from "./thumbnails";
 import { pointsText } from "./score_text";
-import { END_LABELS, runLabel } from "./text";
+import { END_LABELS, runLabel, sideNames } from "./text";
 
 const TICK_HZ = 20; // tick rate of summaries, which do not carry it
 
 /** Actions of the list. */
 export interface ListActions {
-  openFile(file: File): void;
+  /** Open a file, or two files side by side. */
+  openFiles(files: readonly File[]): void;
   filter(run: string, text: string): void;
   more(): void;
 }
@@ -35,7 +38,7 @@ export function fits(match: MatchSummary, text: string): boolean {
     .split(/\s+/)
     .filter((word) => word !== "");
   const { run, file, blue, red, seed, id, reason, live } = match;
-  const fields = [run, file, blue, red, seed, id, reason.replace("_", " "), live ? "live" : ""];
+  const fields = [run, file, blue, red, ...sideNames(match), seed, id, reason.replace("_", " "), live ? "live" : ""];
   const all = fields.join(" ").toLowerCase();
   return words.every((word) => all.includes(word));
 }
@@ -65,24 +68,29 @@ class Card {
   private readonly moment = el("p", { class: "card-moment" });
   private readonly teams: readonly { row: HTMLElement; alive: HTMLElement; score: HTMLElement }[];
   private readonly link: HTMLAnchorElement;
+  private readonly compare = el("button", {
+    class: "button card-compare",
+    text: "Compare with…",
+    attributes: { type: "button" },
+  });
   readonly root: HTMLElement;
   private shown: MatchSummary | null = null;
 
   constructor(
-    { id, run, file, blue, red }: MatchSummary,
+    match: MatchSummary,
     private readonly thumbnails: Thumbnails,
+    choose: (match: MatchSummary | null) => void,
   ) {
-    this.teams = [
-      ["blue", blue],
-      ["red", red],
-    ].map(([side, name]) => {
+    const { id, run, file } = match;
+    this.teams = sideNames(match).map((name, team) => {
+      const side = ["blue", "red"][team];
       const [alive, score] = [
         el("span", { class: "card-alive", title: "mechs alive" }),
         el("b", { title: "zone score" }),
       ];
       const row = el("div", { class: `card-team ${side}` }, [
         el("i", { class: "team-sign" }),
-        el("span", { class: "card-name", text: name || side, title: name }),
+        el("span", { class: "card-name", text: name, title: name }),
         alive,
         score,
       ]);
@@ -101,8 +109,18 @@ class Card {
         this.facts,
       ]),
     ]);
-    this.root = el("li", {}, [this.link]);
+    this.root = el("li", {}, [this.link, this.compare]);
+    this.compare.addEventListener("click", () => choose(this.shown));
     thumbnails.watch(this.canvas, id);
+  }
+
+  /** Let the card open its match, or beside the one that is being compared. */
+  setComparing(first: MatchSummary | null, { id, map_seed, size }: MatchSummary): void {
+    const other = first !== null && first.id !== id;
+    this.link.href = other ? compareHash([first.id, id]) : `#match=${id}`;
+    this.compare.hidden = first !== null;
+    const sameMap = other && first.map_seed === map_seed && String(first.size) === String(size);
+    this.root.classList.toggle("same-map", sameMap);
   }
 
   update(match: MatchSummary): void {
@@ -125,7 +143,8 @@ class Card {
           : (END_LABELS[match.reason] ?? match.reason);
     const length = clockText(match.ticks / TICK_HZ);
     this.link.classList.toggle("live", match.live);
-    this.link.setAttribute("aria-label", `${match.blue} against ${match.red}, ${result}, ${length}, run ${match.run}`);
+    const sides = sideNames(match).join(" against ");
+    this.link.setAttribute("aria-label", `${sides}, ${result}, ${length}, run ${match.run}`);
     const side = match.live ? "live" : (["blue", "red"][match.winner] ?? "");
     this.badge.className = `badge ${side}`;
     setText(this.badge, result);
@@ -144,11 +163,16 @@ export class MatchList {
     aria: { label: "Search matches" },
     attributes: { type: "search", placeholder: "Search run, pilot, seed, result" },
   });
+  private readonly branches = new BranchTree();
+  private readonly chosen = el("span");
+  private readonly choice = el("div", { class: "choose-bar", attributes: { role: "status" } });
   private readonly more = el("button", { class: "button more", text: "Show more", attributes: { type: "button" } });
   readonly root: HTMLElement;
   private cards = new Map<string, Card>(); // of all loaded matches
   private drawn: readonly unknown[] = []; // what the page was rendered from
   private runs: ListState["runs"] | null = null; // runs in the menu
+
+  private state: ListState = defaults().list;
 
   constructor(
     actions: ListActions,
@@ -157,16 +181,23 @@ export class MatchList {
     const pick = el("input", {
       class: "visually-hidden",
       aria: { label: "Open a replay file" },
-      attributes: { type: "file", accept: ".ecr", tabindex: "-1" },
+      attributes: { type: "file", accept: ".ecr", tabindex: "-1", multiple: "" },
     });
-    pick.addEventListener("change", () => pick.files?.[0] && actions.openFile(pick.files[0]));
+    pick.addEventListener("change", () => actions.openFiles([...(pick.files ?? [])]));
     const drop = el("button", { class: "drop", attributes: { type: "button" }, onclick: () => pick.click() }, [
       icon(ICONS.file),
-      el("span", {}, ["Open a replay file", el("small", { text: "or drop an .ecr file anywhere" })]),
+      el("span", {}, [
+        "Open a replay file",
+        el("small", { text: "or drop an .ecr file anywhere, two to compare them" }),
+      ]),
     ]);
     for (const input of [this.run, this.text])
       input.addEventListener("input", () => actions.filter(this.run.value, this.text.value));
     this.more.addEventListener("click", () => actions.more());
+    const cancel = el("button", { class: "button", text: "Cancel", attributes: { type: "button" } });
+    cancel.addEventListener("click", () => (this.state.comparing = null));
+    this.choice.append(this.chosen, cancel);
+    this.choice.hidden = true;
     this.root = el("main", { class: "list-page" }, [
       el("header", { class: "hero" }, [brand("Watch matches, live or recorded"), drop, pick]),
       el("div", { class: "filters" }, [
@@ -175,6 +206,8 @@ export class MatchList {
         el("label", { class: "search" }, [icon(ICONS.search), this.text]),
         this.run,
       ]),
+      this.choice,
+      this.branches.root,
       this.grid,
       this.empty,
       this.more,
@@ -182,9 +215,10 @@ export class MatchList {
   }
 
   update({ list }: ViewerState): void {
+    this.state = list;
     this.showRuns(list);
     const minute = Math.floor(Date.now() / 60_000); // cards show the age of matches
-    const drawn = [list.matches, list.total, list.text, list.loading, minute];
+    const drawn = [list.matches, list.total, list.text, list.loading, list.comparing, minute];
     if (drawn.every((part, i) => part === this.drawn[i])) return;
     this.drawn = drawn;
     const shown = list.matches.filter((match) => fits(match, list.text));
@@ -193,6 +227,14 @@ export class MatchList {
     this.empty.hidden = shown.length > 0;
     setText(this.empty, emptyText(list));
     this.show(list.matches, shown);
+    this.branches.update(list.matches);
+    const { comparing } = list;
+    this.choice.hidden = comparing === null;
+    if (!comparing) return;
+    const same = shown.some(({ id, map_seed }) => id !== comparing.id && map_seed === comparing.map_seed);
+    const hint = same ? " Framed ones have the same map." : "";
+    const sides = sideNames(comparing).join(" against ");
+    setText(this.chosen, `Compare “${sides}” with another match: choose it.${hint}`);
   }
 
   private showRuns({ runs, run }: ListState): void {
@@ -207,8 +249,10 @@ export class MatchList {
   private show(matches: readonly MatchSummary[], shown: readonly MatchSummary[]): void {
     const cards = new Map<string, Card>();
     for (const match of matches) {
-      const card = this.cards.get(match.id) ?? new Card(match, this.thumbnails);
+      const card =
+        this.cards.get(match.id) ?? new Card(match, this.thumbnails, (first) => (this.state.comparing = first));
       card.update(match);
+      card.setComparing(this.state.comparing, match);
       cards.set(match.id, card);
     }
     this.cards = cards;

@@ -4,15 +4,19 @@
 import uPlot from "uplot";
 import * as control from "../control";
 import type { MechCurves } from "../data/match_scan";
+import { controlLabel, controlText, isSwitch, suiteOf } from "../data/choices";
 import { frameAt } from "../interpolate";
 import type { MatchState, ViewerState } from "../state";
-import { chartAxes, jumpOnClick } from "./charts";
+import { CHART_PADDING, chartAxes, jumpOnClick } from "./charts";
+import { ChoicesView } from "./choices_view";
 import { ICONS, button, el, icon, setText } from "./dom";
 import { mechName } from "./text";
 
-const COLOURS = ["#6bb8ff", "#ffc65c", "#ff8a62", "#9fe6c0", "#d59bff", "#ff5d6c", "#c9d4df", "#7fd8e8"];
+// none is the colour of a team
+export const COLOURS = ["#9fe6c0", "#ffd166", "#d59bff", "#f4a6d7", "#b7d968", "#e9eff6", "#5fc9b5", "#a9957a"];
 const HEIGHT = 118; // height of a chart [CSS px]
 const FRESH_MS = 300; // update interval of growing curves
+const NO_CONTROL = /^(target|sort|message|hostile)/; // actions that control no part of the mech
 const NEGLIGIBLE = 1e-3; // curves that never exceed this are not drawn
 
 /** One chart: its title, and names and values of its lines. */
@@ -20,6 +24,7 @@ interface Row {
   title: string;
   names: (match: MatchState) => string[];
   values: (curves: MechCurves) => number[][];
+  text: (value: number) => string; // a value in the legend
 }
 
 const percent = (shares: number[]): number[] => shares.map((share) => 100 * share);
@@ -29,16 +34,19 @@ const ROWS: readonly Row[] = [
     title: "Health, heat, stability (%)",
     names: () => ["health", "heat", "stability"],
     values: (curves) => [curves.hp, curves.heat, curves.stability].map(percent),
+    text: (value) => `${value.toFixed(0)} %`,
   },
   {
     title: "Predicted value and reward so far",
     names: () => ["predicted value", "reward so far"],
     values: (curves) => [curves.value, curves.gained],
+    text: (value) => value.toFixed(2),
   },
   {
     title: "Cumulative reward by term",
     names: (match) => match.header.insight?.terms ?? [],
     values: (curves) => curves.terms,
+    text: (value) => value.toFixed(2),
   },
 ];
 
@@ -47,12 +55,18 @@ class MechChart {
   readonly root = el("div", { class: "chart" });
   private plot: uPlot | null = null;
   private shown = "";
+  hovered = false; // whether the pointer is over it
 
   constructor(
     private readonly row: Row,
     private readonly jump: (seconds: number) => void,
   ) {
     this.root.setAttribute("aria-label", row.title);
+    for (const [name, inside] of [
+      ["pointerenter", true],
+      ["pointerleave", false],
+    ] as const)
+      this.root.addEventListener(name, () => (this.hovered = inside));
     new ResizeObserver(() => this.plot?.setSize(this.size)).observe(this.root);
   }
 
@@ -85,7 +99,7 @@ class MechChart {
       {
         title: this.row.title,
         ...this.size,
-        padding: [6, 10, 0, 0],
+        padding: CHART_PADDING,
         series: [
           { label: "time", value: (_, value) => (value === null ? "" : `${value.toFixed(1)} s`) },
           ...names.map((label, k) => ({
@@ -93,7 +107,7 @@ class MechChart {
             stroke: COLOURS[k % COLOURS.length],
             width: 1.4,
             points: { show: false },
-            value: (_: uPlot, value: number | null) => (value === null ? "" : value.toFixed(2)),
+            value: (_: uPlot, value: number | null) => (value === null ? "" : this.row.text(value)),
           })),
         ],
         axes: chartAxes(),
@@ -115,8 +129,9 @@ export class MechAnalysisPanel {
   private readonly note = el("p", { class: "pilot-note" });
   private readonly actions = el("div", { class: "acts", aria: { label: "Current actions" } });
   private readonly charts: MechChart[];
-  private bars: { name: string; fill: HTMLElement }[] = [];
-  private barsOf: unknown = null;
+  private readonly choices = new ChoicesView();
+  private bars: { name: string; fill: HTMLElement; value: HTMLElement; root: HTMLElement; index: number }[] = [];
+  private barsOf = "";
   private drawn = { at: 0, version: -1, mech: -1 };
   readonly root: HTMLElement;
 
@@ -130,7 +145,12 @@ export class MechAnalysisPanel {
       { class: "overlay panel pilot", attributes: { role: "dialog" }, aria: { label: "Mech analysis" } },
       [
         el("header", {}, [this.title, button("Close (U)", icon(ICONS.close), () => (state.showPilot = false))]),
-        el("div", { class: "overlay-body" }, [this.actions, ...this.charts.map((chart) => chart.root), this.note]),
+        el("div", { class: "overlay-body" }, [
+          this.actions,
+          this.choices.root,
+          ...this.charts.map((chart) => chart.root),
+          this.note,
+        ]),
       ],
     );
   }
@@ -147,7 +167,10 @@ export class MechAnalysisPanel {
       this.drawn = { at: now, version, mech: state.selected };
       for (const chart of this.charts) chart.draw(match, curves);
     }
-    for (const chart of this.charts) chart.point(state.tick / match.header.tick_hz);
+    // under the pointer the legend shows the values there, otherwise those at the cursor
+    if (!this.charts.some(({ hovered }) => hovered))
+      for (const chart of this.charts) chart.point(state.tick / match.header.tick_hz);
+    this.choices.update(match, state.tick, state.selected);
     setText(this.note, this.noteText(match));
     this.showActions(match);
   }
@@ -163,26 +186,33 @@ export class MechAnalysisPanel {
     const { insight } = match.header;
     this.actions.hidden = !insight || !match.chunk?.insight;
     if (!insight || !match.chunk?.insight) return;
-    if (this.barsOf !== match) {
-      this.barsOf = match;
-      this.bars = insight.actions
-        .filter((name) => !/^(target|sort|message|hostile)/.test(name))
-        .map((name) => ({ name, fill: el("i") }));
-      this.actions.replaceChildren(
-        ...this.bars.map(({ name, fill }) =>
-          el("div", { class: "act", title: name }, [
-            el("span", { text: name.replace(/_/g, " ") }),
-            el("div", {}, [fill]),
-          ]),
-        ),
-      );
+    const suite = suiteOf(match.header, this.state.selected);
+    const key = `${match.id} ${match.header.roster[this.state.selected].chassis}`;
+    if (this.barsOf !== key) {
+      this.barsOf = key;
+      this.bars = insight.actions.flatMap((name, index) => {
+        const label = NO_CONTROL.test(name) ? "" : controlLabel(suite, name);
+        if (label === "") return [];
+        const [fill, value] = [el("i"), el("b")];
+        const root = el("div", { class: isSwitch(name) ? "act switch" : "act" }, [
+          el("span", {}, [el("span", { text: label }), value]),
+          el("div", {}, [fill]),
+        ]);
+        return [{ name, fill, value, root, index }];
+      });
+      this.actions.replaceChildren(...this.bars.map(({ root }) => root));
     }
     const at =
       (frameAt(match.chunk, this.state.tick).next * match.chunk.mechs + this.state.selected) * insight.actions.length;
-    this.bars.forEach(({ fill }, k) => {
-      const value = match.chunk?.insight?.action[at + k] ?? 0;
-      fill.style.left = `${50 + Math.min(0, value) * 50}%`;
-      fill.style.width = `${Math.abs(value) * 50}%`;
-    });
+    for (const { name, fill, value, root, index } of this.bars) {
+      const now = match.chunk.insight.action[at + index] ?? 0;
+      setText(value, controlText(suite, name, now));
+      const held = isSwitch(name) ? ", on above 0" : "";
+      root.dataset.tip = `${name.replace(/_/g, " ")}: ${now.toFixed(2)} of −1 to 1${held}`;
+      root.classList.toggle("on", isSwitch(name) && now > 0);
+      const width = isSwitch(name) ? Number(now > 0) : Math.abs(now) / 2;
+      fill.style.left = isSwitch(name) ? "0" : `${50 + Math.min(0, now) * 50}%`;
+      fill.style.width = `${width * 100}%`;
+    }
   }
 }

@@ -71,7 +71,7 @@ export class HelpPanel {
     if (!this.root.hidden)
       setText(
         this.graphics,
-        `Graphics: ${this.quality()}. Set with ?quality= in the address: ${TIER_NAMES.join(", ")}.`,
+        `Graphics: ${this.quality()}. Settings (/) change it, or ?quality= in the address: ${TIER_NAMES.join(", ")}.`,
       );
   }
 }
@@ -92,7 +92,8 @@ export class ChartPanel {
     this.root.hidden = !this.state.showChart;
     if (this.root.hidden) return;
     if (this.charts.length === 0) this.build();
-    for (const chart of this.charts) chart.update(match.index.series, this.state.tick / match.header.tick_hz);
+    const [hz, last] = [match.header.tick_hz, control.lastTick(match)];
+    for (const chart of this.charts) chart.update(match.index, last / hz, this.state.tick / hz);
   }
 
   private build(): void {

@@ -5,15 +5,28 @@ import { ICONS, button, el, icon, setText } from "./dom";
 /** The error banner. */
 export class ProblemBanner {
   private readonly text = el("span");
+  private readonly wait = el("span", { class: "problem-wait", aria: { hidden: "true" } });
+  private readonly again = el("button", {
+    class: "button",
+    text: "Retry now",
+    attributes: { type: "button" },
+    onclick: () => this.retry?.(),
+  });
+  private retry: (() => void) | null = null;
   readonly root = el("div", { class: "problem", attributes: { role: "alert" } }, [
     this.text,
+    this.wait,
+    this.again,
     button("Dismiss", icon(ICONS.close), () => this.dismissed.add(this.text.textContent ?? "")),
   ]);
   /** Dismissed messages; a message stays dismissed until there is no problem any more. */
   private readonly dismissed = new Set<string>();
 
-  /** Show a message, "" for none. */
-  update(message: string): void {
+  /** Show a message, "" for none; with the action and the seconds until it happens by itself, if it can be repeated. */
+  update(message: string, retry: (() => void) | null = null, seconds = 0): void {
+    this.retry = retry;
+    this.again.hidden = this.wait.hidden = retry === null;
+    setText(this.wait, seconds > 0 ? `next attempt in ${Math.ceil(seconds)} s` : "retrying");
     if (message === "") this.dismissed.clear();
     this.root.hidden = message === "" || this.dismissed.has(message);
     setText(this.text, message);

@@ -174,11 +174,16 @@ export class Roster {
   update(match: MatchState): void {
     const { header, poses } = match;
     this.follow();
-    if (this.packs.length > 0) this.updatePacks(match);
+    const blank = Number.isNaN(poses.tick); // nothing is known of the moment
+    if (this.packs.length > 0 && !blank) this.updatePacks(match);
+    for (const { alive, hp } of blank ? this.packs : []) {
+      setText(alive, "–");
+      setShare(hp, 0);
+    }
     for (const { mech, root, hp, points, heat, stability, state } of this.rows) {
       const spec = header.chassis[header.roster[mech].chassis];
       const flags = poses.flags[mech];
-      const hidden = match.shown[mech] < 0.5; // hidden by the fog of war
+      const hidden = blank || match.shown[mech] < 0.5; // hidden by the fog of war
       root.classList.toggle("fogged", hidden);
       const alive = (flags & MechFlag.ALIVE) !== 0;
       const hot = poses.heat[mech] / (spec?.heat_cap ?? 100);
@@ -186,15 +191,18 @@ export class Roster {
       setShare(heat, alive && !hidden ? hot : 0);
       setShare(stability, alive && !hidden ? poses.stability[mech] / 100 : 0);
       setText(points, alive && !hidden ? String(Math.ceil(poses.hp[mech])) : "");
-      setText(state, hidden ? "not seen" : stateText(flags));
-      state.dataset.state = stateText(flags);
-      root.classList.toggle("dead", !alive);
+      const words = blank ? "" : hidden ? "not seen" : stateText(flags);
+      setText(state, words);
+      state.dataset.state = words;
+      root.classList.toggle("dead", !alive && !blank);
       root.classList.toggle("hot", alive && !hidden && hot >= HOT);
       root.classList.toggle("selected", this.state.selected === mech);
       root.setAttribute("aria-pressed", String(this.state.selected === mech));
-      const status = hidden
-        ? "not seen"
-        : alive
+      const status = blank
+        ? "unknown"
+        : hidden
+          ? "not seen"
+          : alive
           ? `${Math.ceil(poses.hp[mech])} hit points, heat ${Math.round(hot * 100)} %`
           : "";
       root.setAttribute(

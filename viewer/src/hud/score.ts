@@ -1,15 +1,18 @@
-// The score bar at the top: both teams with zone points and living mechs, the clock between them, and below in words
-// how the match is won, who leads, and who holds the zone.
+// The score bar at the top: both teams with zone points, living mechs and win probability, the clock between them, and
+// below in words who leads, who holds the zone, and how the match is won.
 
 import { scoreAt } from "../interpolate";
 import { MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
+import { damageText } from "../data/damage";
+import { rateText } from "../render/frame_meter";
 import { el, setShare, setText } from "./dom";
-import { aliveText, goalText, holdAt, isOver, leadText, pointsText, zoneText } from "./score_text";
-import { sideName, teamName } from "./text";
+import { aliveText, goalText, holdAt, isOver, leadOf, pointsText, shortGoalText, zoneText } from "./score_text";
+import { percentText, sideName, teamName } from "./text";
+import { basisText } from "./win_text";
 
-const MOST_PIPS = 20; // largest team with a pip per mech
+const MOST_PIPS = 10; // largest team with a pip per mech
 
 /** One team's half of the bar. */
 interface Half {
@@ -19,6 +22,7 @@ interface Half {
   fill: HTMLElement;
   pips: HTMLElement;
   alive: HTMLElement;
+  chance: HTMLElement; // win probability
   members: number; // mechs that take part
 }
 
@@ -28,12 +32,13 @@ function makeHalf(side: "blue" | "red"): Half {
   const fill = el("div", { class: "score-fill" });
   const pips = el("div", { class: "score-pips" });
   const alive = el("span", { class: "score-alive" });
+  const chance = el("span", { class: "score-chance", data: { tip: "" } });
   const root = el("div", { class: `score-half ${side}` }, [
     el("div", { class: "score-line" }, [el("span", { class: "team-sign" }), name, points]),
     el("div", { class: "score-track" }, [fill]),
-    el("div", { class: "score-line" }, [pips, alive]),
+    el("div", { class: "score-line" }, [pips, alive, chance]),
   ]);
-  return { root, name, points, fill, pips, alive, members: 0 };
+  return { root, name, points, fill, pips, alive, chance, members: 0 };
 }
 
 /** The score bar. */
@@ -41,15 +46,19 @@ export class ScoreBar {
   private readonly halves = [makeHalf("blue"), makeHalf("red")];
   private readonly clock = el("div", { class: "clock" });
   private readonly total = el("div", { class: "clock-total" });
+  private readonly shortGoal = el("div", { class: "clock-goal" });
   private readonly goal = el("p", { class: "goal" });
-  private readonly zone = el("p", { class: "zone-hold" });
+  private readonly lead = el("span");
+  private readonly hold = el("span");
+  private readonly zone = el("p", { class: "zone-hold" }, [this.lead, this.hold]);
+  private readonly notice = el("p", { class: "notice", attributes: { role: "status" } });
   readonly root = el("section", { class: "score panel", aria: { label: "Score" } }, [
     el("div", { class: "score-halves" }, [
       this.halves[0].root,
-      el("div", { class: "clock-box" }, [this.clock, this.total]),
+      el("div", { class: "clock-box" }, [this.clock, this.total, this.shortGoal]),
       this.halves[1].root,
     ]),
-    el("div", { class: "score-words" }, [this.zone, this.goal]),
+    el("div", { class: "score-words" }, [this.zone, this.goal, this.notice]),
   ]);
 
   open(match: MatchState): void {
@@ -59,6 +68,7 @@ export class ScoreBar {
       half.name.title = teamName(header, team);
       setText(half.alive, "");
       setText(half.points, "");
+      setText(half.chance, "");
       setShare(half.fill, 0);
       const members = header.roster.filter((mech) => mech.team === team && mech.present);
       half.members = members.length;
@@ -66,15 +76,33 @@ export class ScoreBar {
       half.pips.replaceChildren(...pips.map(() => el("i", { class: "pip" })));
     });
     setText(this.goal, goalText(header));
-    setText(this.zone, "");
+    setText(this.shortGoal, shortGoalText(header));
+    for (const words of [this.lead, this.hold]) setText(words, "");
+  }
+
+  /** Show no figures: those of the moment are unknown. */
+  private blank({ header }: MatchState): void {
+    this.halves.forEach((half, team) => {
+      for (const text of [half.points, half.alive]) setText(text, "–");
+      setText(half.chance, "");
+      setShare(half.fill, 0);
+      for (const pip of half.pips.children) pip.classList.add("gone");
+      half.root.setAttribute("aria-label", `${sideName(header, team)}: unknown`);
+    });
+    for (const words of [this.lead, this.hold]) setText(words, "");
   }
 
   update(state: ViewerState, match: MatchState): void {
-    const { header, chunk, poses } = match;
+    const { header, chunk, poses, index, damage, store } = match;
+    const notices = [damageText(header, index, damage, store.damaged()), rateText(state.slowRate)];
+    setText(this.notice, notices.filter((text) => text !== "").join(" · "));
     setText(this.clock, clockText(state.tick / header.tick_hz));
-    setText(this.total, `of ${clockText(header.duration_s)}`);
+    setText(this.total, `limit ${clockText(header.duration_s)}`);
+    if (Number.isNaN(poses.tick)) this.blank(match);
     if (!chunk) return;
     const score = scoreAt(chunk, state.tick);
+    const over = isOver(match, state.tick);
+    const point = over ? null : match.win.at(state.tick);
     this.halves.forEach((half, team) => {
       setText(half.points, pointsText(score[team]));
       setShare(half.fill, score[team] / Math.max(1e-6, header.score_to_win));
@@ -83,18 +111,20 @@ export class ScoreBar {
       ).length;
       const living = aliveText(alive, half.members);
       setText(half.alive, living);
+      const chance = point && (team === 0 ? point.p : 1 - point.p);
+      setText(half.chance, chance === null ? "" : `${percentText(chance)} to win`);
+      half.chance.dataset.tip = point ? basisText(point, state.tick / header.tick_hz) : "";
+      half.chance.classList.toggle("favoured", chance !== null && Math.round(chance * 100) > 50);
       [...half.pips.children].forEach((pip, i) => pip.classList.toggle("gone", i >= alive));
       half.root.setAttribute(
         "aria-label",
         [`${sideName(header, team)}: ${pointsText(score[team])} of ${header.score_to_win} points`, living].join(", "),
       );
     });
-    this.zone.dataset.hold = holdAt(chunk, state.tick);
-    setText(
-      this.zone,
-      [leadText(score), zoneText(header, chunk, state.tick, isOver(match, state.tick))]
-        .filter((part) => part !== "")
-        .join(" · "),
-    );
+    const lead = leadOf(score);
+    this.lead.className = ["blue", "red"][lead.team] ?? "";
+    setText(this.lead, `${lead.text} · `);
+    this.hold.dataset.hold = holdAt(chunk, state.tick);
+    setText(this.hold, zoneText(header, chunk, state.tick, over));
   }
 }

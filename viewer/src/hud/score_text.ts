@@ -54,10 +54,17 @@ export function zoneText(header: Header, chunk: Chunk, tick: number, over = fals
   return `${SIDES[team]} holds the zone${wins ? `: wins in ${Math.ceil(seconds - 0.05)} s` : ""}`;
 }
 
-/** Return who leads by how many points, "" for equal points; rounded like the points. */
-export function leadText([blue, red]: readonly [number, number]): string {
+/** Return the leading team, -1 for equal points, and its lead in words; rounded like the points. */
+export function leadOf([blue, red]: readonly [number, number]): { team: 0 | 1 | -1; text: string } {
   const lead = Number(pointsText(blue)) - Number(pointsText(red));
-  return lead === 0 ? "" : `${SIDES[lead > 0 ? 0 : 1]} leads by ${Math.abs(lead).toFixed(1)}`;
+  if (lead === 0) return { team: -1, text: "Equal points" };
+  const team = lead > 0 ? 0 : 1;
+  return { team, text: `${SIDES[team]} leads by ${Math.abs(lead).toFixed(1)} points` };
+}
+
+/** Return the goal in few letters. */
+export function shortGoalText({ score_to_win }: Header): string {
+  return `first to ${plainNumber(score_to_win)}`;
 }
 
 /** Return how many mechs of a team live. */

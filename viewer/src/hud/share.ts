@@ -1,7 +1,16 @@
-// The share panel: a link to the current moment, a picture, a clip of the screen, and the replay file.
+// The share panel: a link to the current moment, a picture, a clip of the screen, highlights as a film, one HTML page,
+// and the replay file.
 
+import { chooseSpans, killMoments } from "../data/reel";
+import { lastTick } from "../control";
+import type { TierName } from "../render/quality";
+import { formatRoute, readableWords } from "../routes";
+import { type ReadAsset, escapeHtml, exportPage } from "../share/page_export";
+import { plaqueOf, plaqueText } from "../share/plaque";
+import { FilmMaker, type FilmShape } from "../share/reel_maker";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
-import { ICONS, button, el, icon, setText } from "./dom";
+import { ICONS, button, el, icon, setShare, setText } from "./dom";
+import { errorText, markerText } from "./text";
 
 /** Capture of the picture for images and clips. */
 export interface ViewCapture {
@@ -9,6 +18,8 @@ export interface ViewCapture {
   picture(): Promise<Blob | null>;
   /** Return the canvas as a video stream. */
   stream(): MediaStream;
+  /** Return the current graphics tier. */
+  tier(): TierName;
 }
 
 /** URLs for sharing. */
@@ -17,7 +28,14 @@ export interface Addresses {
   file(id: string): string;
   /** URL of the current moment. */
   moment(): string;
+  /** Read a file of the viewer. */
+  asset: ReadAsset;
 }
+
+const FILMS: readonly (FilmShape & { label: string })[] = [
+  { label: "Highlights as a video, 20 s", width: 1280, height: 720, fps: 24, gif: false },
+  { label: "Highlights as a GIF", width: 400, height: 224, fps: 10, gif: true, zoom: 1.5 },
+];
 
 const CLIP_TYPES = ["video/mp4;codecs=avc1", "video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm"];
 const CLIP_BITS = 12e6; // per second
@@ -102,6 +120,11 @@ export class SharePanel {
     icon(ICONS.download),
     el("span", { text: "Download the replay (.ecr)" }),
   ]);
+  private readonly filmed = el("div", { class: "film-progress" });
+  private readonly filmBar = el("i");
+  private readonly filmText = el("span");
+  private readonly films: HTMLElement[];
+  private film: FilmMaker | null = null;
   private statusAt = 0;
 
   constructor(
@@ -115,6 +138,18 @@ export class SharePanel {
     this.link = row(ICONS.link, el("span", { text: "Copy a link to this moment" }), () => void this.copy());
     const record = row(ICONS.record, this.clipLabel, () => this.record());
     record.hidden = !Clip.possible;
+    this.films = FILMS.map((shape) =>
+      row(ICONS.film, el("span", { text: shape.label }), () => void this.makeFilm(shape)),
+    );
+    this.filmed.hidden = true;
+    this.filmed.append(
+      el("div", { class: "film-picture" }),
+      el("div", { class: "film-bar" }, [this.filmBar]),
+      this.filmText,
+      button("Cancel", "Cancel", () => this.film?.cancel(), "button film-cancel"),
+    );
+    const page = row(ICONS.page, el("span", { text: "Save as one HTML page" }), () => void this.savePage());
+    page.classList.add("share-export");
     this.root = el(
       "section",
       { class: "overlay panel share", attributes: { role: "dialog" }, aria: { label: "Share" } },
@@ -127,12 +162,11 @@ export class SharePanel {
           this.link,
           row(ICONS.picture, el("span", { text: "Save a picture (Z)" }), () => void this.savePicture()),
           record,
+          ...this.films,
+          this.filmed,
+          page,
           this.file,
           this.noLink,
-          el("p", { class: "share-hint share-export" }, [
-            "Export as one HTML file: ",
-            el("code", { text: "echelon replay export" }),
-          ]),
           this.note,
         ]),
       ],
@@ -142,6 +176,7 @@ export class SharePanel {
   /** The match was closed: stop and save its recording. */
   leave(): void {
     this.clip.stopUnless(null);
+    this.film?.cancel();
   }
 
   update(match: MatchState): void {
@@ -177,10 +212,72 @@ export class SharePanel {
     });
   }
 
-  private async copy(): Promise<void> {
-    const address = this.addresses.moment();
+  /** Save the highlights as a film; playback pauses, so that the machine has time for it. */
+  private async makeFilm(shape: FilmShape): Promise<void> {
+    const { match } = this.state;
+    if (!match || this.film) return;
+    this.state.playing = false;
+    const moments = match.moments.length > 0 ? match.moments : killMoments(match.header, match.markers, markerText);
+    const spans = chooseSpans(moments, lastTick(match) / match.header.tick_hz);
+    const film = new FilmMaker(match, moments, spans, shape, this.shown.tier());
+    this.film = film;
+    this.filmed.firstElementChild?.replaceChildren(film.canvas);
+    this.showFilm(true);
     try {
-      await navigator.clipboard.writeText(address);
+      const made = await film.make((frames) => {
+        setShare(this.filmBar, frames / film.frames);
+        setText(this.filmText, `Drawing frame ${frames} of ${film.frames}`);
+      });
+      download(made.film, clipName(match, 0, made.format).replace("-0.0s", "-highlights"));
+      this.showStatus("Saved.");
+    } catch (error) {
+      this.showStatus(film.cancelled ? "Cancelled." : `No film: ${errorText(error)}`);
+    } finally {
+      this.film = null;
+      this.showFilm(false);
+    }
+  }
+
+  private showFilm(making: boolean): void {
+    this.filmed.hidden = !making;
+    for (const row of this.films) row.hidden = making;
+    setShare(this.filmBar, 0);
+    setText(this.filmText, "Loading");
+  }
+
+  /** Save viewer and match as one HTML page that opens at this moment. */
+  private async savePage(): Promise<void> {
+    const { match, tick } = this.state;
+    if (!match) return;
+    this.showStatus("Loading…");
+    try {
+      const { bytes, world } = await match.source.file();
+      const seconds = tick / match.header.tick_hz;
+      const start = formatRoute({ match: null, seconds, mech: this.state.selected, camera: this.state.camera.mode });
+      const title = `${plaqueText(plaqueOf(match, tick))} · Echelon`;
+      const name = clipName(match, tick, "ecr");
+      const content = { replay: bytes, name, title, start, moments: match.moments, world };
+      const page = await exportPage(content, this.addresses.asset);
+      download(new Blob([page], { type: "text/html" }), clipName(match, tick, "html"));
+      this.showStatus("Saved.");
+    } catch (error) {
+      this.showStatus(`No page: ${errorText(error)}`);
+    }
+  }
+
+  /** Copy a link to this moment, with names, score and time in it; as rich text they are its words. */
+  private async copy(): Promise<void> {
+    const { match, tick } = this.state;
+    if (!match) return;
+    const words = plaqueText(plaqueOf(match, tick));
+    const plain = this.addresses.moment();
+    const address = `${plain}${plain.includes("#") ? "&" : "#"}about=${encodeURI(readableWords(words))}`;
+    const rich = `<a href="${escapeHtml(address)}">${escapeHtml(words)} · Echelon</a>`;
+    const part = (type: string, text: string) => [type, new Blob([text], { type })] as const;
+    try {
+      await navigator.clipboard.write([
+        new ClipboardItem(Object.fromEntries([part("text/plain", address), part("text/html", rich)])),
+      ]);
       this.showStatus("Copied.");
     } catch {
       this.showStatus(address); // clipboard access denied: show the link for manual copying

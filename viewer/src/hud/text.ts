@@ -1,9 +1,11 @@
 // Texts of the panels: names of mechs and teams, events, states, results and errors. Pure.
 
+import type { KillFact } from "../data/kill_facts";
 import { emissionOf } from "../data/sensor_ranges";
+import { isDamage } from "../data/store";
 import { RANGE_STYLES } from "../palette";
-import { EventKind, type Header, MechFlag } from "../protocol.gen";
-import type { ViewerState } from "../state";
+import { EventKind, type Header, type MatchSummary, MechFlag } from "../protocol.gen";
+import { type ViewerState, inCatalogue } from "../state";
 import { type Marker, clockText } from "../timeline";
 
 /** Return the name of a mech, e.g. "B1"; -1 is a hazard. */
@@ -17,7 +19,23 @@ const LEVEL_PREFIX = "heuristic:"; // of scripted levels in files
 /** Return the name of a team from the header, "bot: medium" for a scripted level, else its colour. */
 export function teamName({ teams }: Header, team: number): string {
   const { name = "", level = "" } = teams[team] ?? {};
-  return level ? `bot: ${level.replace(LEVEL_PREFIX, "")}` : name || SIDES[team];
+  return level ? botName(level) : name || SIDES[team];
+}
+
+/** Return the name of a scripted level, e.g. "bot: medium". */
+function botName(level: string): string {
+  return `bot: ${level.replace(LEVEL_PREFIX, "")}`;
+}
+
+/** Return the name of a league entry; scripted levels are named as such. */
+export function entryName(id: string, name: string): string {
+  return id.startsWith(LEVEL_PREFIX) ? botName(name) : name;
+}
+
+/** Return the names of both sides of a listed match. */
+export function sideNames({ blue, red, levels = ["", ""] }: MatchSummary): [string, string] {
+  const [first, second] = [blue, red].map((name, side) => (levels[side] ? botName(levels[side]) : name || SIDES[side]));
+  return [first, second];
 }
 
 /** Return the name of a team, with its colour if both teams have the same name. */
@@ -49,6 +67,13 @@ export function markerText(header: Header, marker: Marker): string {
     default:
       return "";
   }
+}
+
+/** Return what a mech was destroyed with, e.g. "missile 62" or "laser 40, rear"; "" if unknown. */
+export function killText({ weapons }: Header, fact: KillFact | null): string {
+  const weapon = fact ? (weapons[fact.weapon]?.name ?? "") : "";
+  if (!fact || weapon === "") return "";
+  return `${weapon} ${Math.round(fact.damage)}${fact.rear ? ", rear" : ""}`;
 }
 
 /** States of living mechs, most severe first. */
@@ -86,11 +111,20 @@ export function errorText(error: unknown): string {
 }
 
 /** Return the current problem: of the last request, else of the chunk at the cursor; "" for none. */
-export function problemText({ problem, match }: ViewerState): string {
+export function problemText({ problem, match, lost }: ViewerState): string {
   const error = match?.store.failure(match.chunkNumber);
-  if (problem !== "" || !match || !error) return problem;
+  // damage is named as long as the match is open, a lost server by its own message
+  if (problem !== "" || !match || !error || isDamage(error) || lost) return problem;
   const [from, to] = match.index.chunks[match.chunkNumber].map((tick) => clockText(tick / match.header.tick_hz));
   return `Cannot load ${from}–${to}: ${errorText(error)}`;
+}
+
+/** Return what the loss of the server means for what is shown, "" while it responds. */
+export function lostText({ lost, match, interrupted }: ViewerState): string {
+  if (!lost || (match && !inCatalogue(match))) return "";
+  if (interrupted) return "The server does not respond; playback has stopped.";
+  if (match?.index.live) return "The server does not respond; the match may have gone on.";
+  return match ? "The server does not respond; what has been loaded plays on." : "The server does not respond.";
 }
 
 /** Short texts of how matches end. */
@@ -100,3 +134,9 @@ export const END_LABELS: Record<string, string> = {
   time_up: "time up",
   "": "",
 };
+
+/** Return a probability as text; 0 and 100 only if it is certain. */
+export function percentText(p: number): string {
+  const percent = Math.round(p * 100);
+  return `${p > 0 && p < 1 ? Math.max(1, Math.min(99, percent)) : percent} %`;
+}

@@ -60,6 +60,13 @@ export class Thumbnails {
     this.watcher.observe(canvas);
   }
 
+  /** Paint again what has failed, e.g. while the server was lost. */
+  retry(): void {
+    for (const canvas of document.querySelectorAll<HTMLCanvasElement>("canvas.missing")) this.watcher.observe(canvas);
+    for (const element of document.querySelectorAll<HTMLElement>(".card-moment:empty[data-match]"))
+      this.moments.observe(element);
+  }
+
   private async work(): Promise<void> {
     if (this.busy) return;
     this.busy = true;
@@ -76,9 +83,8 @@ export class Thumbnails {
     const { header } = await this.api.match(id);
     const { sha256, size } = header.world;
     const { width, height, pixels } = await this.pictures.get(sha256, async () => {
-      const bytes = await this.api.world(sha256);
       this.worker ??= decodeWorker();
-      return this.worker.request("picture", { bytes, size, materials: header.materials }, [bytes]);
+      return this.worker.request("picture", { url: this.api.worldUrl(sha256), size, materials: header.materials });
     });
     canvas.width = width;
     canvas.height = height;

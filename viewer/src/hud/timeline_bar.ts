@@ -5,16 +5,17 @@ import * as control from "../control";
 import { EventKind } from "../protocol.gen";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
 import { LIVE, type Marker, SPEEDS, clockText, liveText } from "../timeline";
-import { makeBackdrop } from "./charts";
+import { backdropKey, makeBackdrop } from "./charts";
 import { ICONS, button, el, icon, setLabel, setText } from "./dom";
-import { markerText } from "./text";
-import { WinLane } from "./win_lane";
+import { killText, markerText } from "./text";
+import { WinLane, placeTip } from "./win_lane";
 
-/** Event lanes of the scrub bar, from the top. */
-const LANES: readonly { kind: EventKind; label: string; className: string }[] = [
-  { kind: EventKind.KILL, label: "kills", className: "kill" },
+/** Event lanes of the scrub bar, from the top; `team` is that of the acting mech, absent where lanes show both. */
+const LANES: readonly { kind: EventKind; team?: number; label: string; className: string }[] = [
+  { kind: EventKind.KILL, team: 0, label: "blue kills", className: "kill" },
+  { kind: EventKind.KILL, team: 1, label: "red kills", className: "kill second" },
   { kind: EventKind.FALL, label: "falls", className: "fall" },
-  { kind: EventKind.SHUTDOWN, label: "heat", className: "heat" },
+  { kind: EventKind.SHUTDOWN, label: "overheats", className: "heat" },
 ];
 const AUTO = "Auto"; // the speed that the director adapts
 const NEAR_S = 0.8; // markers within this time of the pointer are named [s]
@@ -35,7 +36,7 @@ export class TimelineBar {
     ...SPEEDS.map((speed) => el("option", { text: `${speed}×`, attributes: { value: String(speed) } })),
   ]);
   private readonly now = el("span", { class: "time-now" });
-  private readonly end = el("span", { class: "time-end" });
+  private readonly end = el("span", { class: "time-end", data: { tip: "" } });
   private readonly slider = el("input", {
     class: "slider",
     aria: { label: "Time" },
@@ -62,12 +63,6 @@ export class TimelineBar {
     this.marks,
     this.slider,
     this.head,
-    this.tip,
-    el(
-      "div",
-      { class: "lane-names", aria: { hidden: "true" } },
-      LANES.map((lane) => el("span", { text: lane.label })),
-    ),
   ]);
   /** Container for the camera and overlay buttons. */
   readonly views = el("nav", { class: "views", aria: { label: "Camera and overlays" } });
@@ -95,8 +90,17 @@ export class TimelineBar {
         this.newest,
         this.live,
       ]),
-      this.track,
+      el("div", { class: "lanes" }, [
+        el(
+          "div",
+          { class: "lane-names", aria: { hidden: "true" } },
+          LANES.map((lane) => el("span", { text: lane.label })),
+        ),
+        this.track,
+        backdropKey(),
+      ]),
       this.win.root,
+      this.tip,
     ]);
     this.speed.addEventListener("change", () => {
       if (this.speed.value === AUTO) control.setPaced(state);
@@ -125,9 +129,10 @@ export class TimelineBar {
     const near = match.markers
       .filter((marker) => Math.abs(marker.tick - tick) < NEAR_S * hz)
       .sort((a, b) => Math.abs(a.tick - tick) - Math.abs(b.tick - tick))[0];
-    setText(this.tip, near ? `${clockText(near.tick / hz)}  ${markerText(match.header, near)}` : clockText(tick / hz));
-    this.tip.style.left = `${Math.max(8, Math.min(92, share * 100))}%`;
-    this.tip.classList.add("shown");
+    const kill = near?.kind === EventKind.KILL ? killText(match.header, match.kills.of(near.whom)) : "";
+    const text = near ? `${markerText(match.header, near)}${kill ? ` (${kill})` : ""}` : "";
+    setText(this.tip, `${clockText((near?.tick ?? tick) / hz)}  ${text}`.trimEnd());
+    placeTip(this.tip, this.root, event.clientX);
   }
 
   update(match: MatchState): void {
@@ -143,6 +148,8 @@ export class TimelineBar {
     this.slider.value = String(Math.round(state.tick));
     setText(this.now, `${clockText(state.tick / hz)}.${Math.floor(((state.tick / hz) % 1) * 10)}`);
     setText(this.end, clockText(last / hz));
+    const ended = match.index.outcome && !match.index.live ? "End of the match" : "Recorded so far";
+    this.end.dataset.tip = `${ended}; its time limit is ${clockText(match.header.duration_s)}`;
     this.showLoop(last);
     this.showPlaying();
     this.showLive(match);
@@ -182,7 +189,7 @@ export class TimelineBar {
     this.newest.setAttribute("aria-pressed", String(state.followNewest));
     this.live.hidden = !match.index.live;
     if (!match.index.live) return;
-    const label = liveText(control.secondsBehind(state), state.following);
+    const label = state.lost ? "offline" : liveText(control.secondsBehind(state), state.following);
     this.live.classList.toggle("on", label === LIVE);
     setText(this.live, label);
   }
@@ -205,16 +212,19 @@ export class TimelineBar {
 
   private drawIndex(match: MatchState, last: number): void {
     this.drawn = match.index;
-    this.drawCurves?.(match.index.series, last / match.header.tick_hz);
+    this.drawCurves?.(match.index.series, last / match.header.tick_hz, match.index.outcome);
     this.marks.replaceChildren(
       ...match.markers.map((marker) => this.mark(match, marker, last)).filter((mark) => mark !== null),
     );
   }
 
   private mark(match: MatchState, marker: Marker, last: number): HTMLElement | null {
-    const lane = LANES.findIndex(({ kind }) => kind === marker.kind);
+    const { roster } = match.header;
+    const team = roster[marker.who]?.team ?? -1;
+    // a kill by a hazard counts for the other team
+    const counts = team < 0 ? 1 - (roster[marker.whom]?.team ?? 0) : team;
+    const lane = LANES.findIndex((each) => each.kind === marker.kind && (each.team ?? counts) === counts);
     if (lane < 0) return null;
-    const team = match.header.roster[marker.who]?.team ?? -1;
     const mark = el("i", {
       class: `mark ${LANES[lane].className} ${team === 0 ? "blue" : team === 1 ? "red" : "hazard"}`,
     });

@@ -38,8 +38,9 @@ export class Tooltip {
   /** Show the tooltip above its element, or below it without room. */
   private show(owner: HTMLElement): void {
     window.clearTimeout(this.timer);
+    if (!owner.dataset.tip) return;
     this.owner = owner;
-    setText(this.root, owner.dataset.tip ?? "");
+    setText(this.root, owner.dataset.tip);
     this.root.hidden = false;
     const [box, own] = [owner.getBoundingClientRect(), this.root.getBoundingClientRect()];
     const most = window.innerWidth - own.width - GAP;

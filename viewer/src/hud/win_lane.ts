@@ -3,33 +3,26 @@
 
 import * as control from "../control";
 import { type Moment, momentAt } from "../data/moments";
-import { EVEN, type WinPoint, causesOf } from "../data/winprob";
+import { EVEN, type WinPoint } from "../data/winprob";
 import { TEAMS } from "../palette";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { el, setText } from "./dom";
+import { percentText } from "./text";
+import { basisText, causeText, isEven, leaderText, startText } from "./win_text";
 
 const RECENT_S = 4; // time whose change is named [s]
 const NEAR_PIXELS = 7; // a mark this close to the pointer is named [CSS px]
-const MOST_CAUSES = 3;
 const LEAST_CHANGE = 0.05; // change that is named
 
-/** Return a probability as text; 0 and 100 only if it is certain. */
-export function percentText(p: number): string {
-  const percent = Math.round(p * 100);
-  return `${p > 0 && p < 1 ? Math.max(1, Math.min(99, percent)) : percent} %`;
-}
+const rankClass = (rank: number) => (rank === 1 ? "major decisive" : rank <= 3 ? "major" : "");
 
-/** Return the leading team and its probability. */
-export function leaderText({ p }: WinPoint): string {
-  return p >= 0.5 ? `Blue ${percentText(p)}` : `Red ${percentText(1 - p)}`;
-}
-
-/** Return causes as text, e.g. "hit points +12 % blue". */
-function causeTexts(from: WinPoint, to: WinPoint): string[] {
-  return causesOf(from, to)
-    .slice(0, MOST_CAUSES)
-    .map(({ group, share }) => `${group} +${Math.round(Math.abs(share) * 100)} % ${share > 0 ? "blue" : "red"}`);
+/** Show a tip above the player at a position of the pointer, within the width of `frame` [CSS px]. */
+export function placeTip(tip: HTMLElement, frame: HTMLElement, clientX: number): void {
+  const { left, width } = frame.getBoundingClientRect();
+  const [offset, half] = [left - (tip.offsetParent?.getBoundingClientRect().left ?? 0), tip.offsetWidth / 2];
+  tip.style.left = `${offset + Math.max(half, Math.min(width - half, clientX - left))}px`;
+  tip.classList.add("shown");
 }
 
 /** The lane. */
@@ -37,18 +30,21 @@ export class WinLane {
   private readonly canvas = el("canvas", { class: "win-curve", aria: { hidden: "true" } });
   private readonly marks = el("div", { class: "win-marks", aria: { hidden: "true" } });
   private readonly head = el("div", { class: "win-head", aria: { hidden: "true" } });
-  private readonly now = el("output", { class: "win-now", title: "Win probability (estimate)" });
+  private readonly now = el("output", { class: "win-now", data: { tip: "" } });
   private readonly caption = el("div", { class: "win-caption", attributes: { role: "status" } });
   private readonly tip = el("div", { class: "tip win-tip", aria: { hidden: "true" } });
   private readonly track = el("div", { class: "win-track" }, [
     this.canvas,
     this.marks,
     this.head,
+  ]);
+  readonly root = el("div", { class: "win-lane lanes" }, [
     el("span", { class: "win-name", text: "win probability", aria: { hidden: "true" } }),
+    this.track,
     this.now,
+    this.caption,
     this.tip,
   ]);
-  readonly root = el("div", { class: "win-lane" }, [this.caption, this.track]);
   private drawn: unknown[] = [];
   private marked: readonly Moment[] | null = null;
 
@@ -81,26 +77,23 @@ export class WinLane {
       .filter((moment) => Math.abs(moment.tick - tick) <= reach)
       .sort((a, b) => a.rank - b.rank)[0];
     this.tip.replaceChildren(...this.lines(match, tick, near).map((text) => el("div", { text })));
-    const width = this.track.clientWidth;
-    const half = Math.min(this.tip.offsetWidth, width) / 2;
-    this.tip.style.left = `${Math.max(half, Math.min(width - half, (tick / last) * width))}px`;
-    this.tip.classList.add("shown");
+    placeTip(this.tip, this.root, event.clientX);
   }
 
   /** Return the lines of the tip at a tick. */
   private lines(match: MatchState, tick: number, near: Moment | undefined): string[] {
     const hz = match.header.tick_hz;
     const point = match.win.at(tick);
-    if (near) return [near.caption];
+    if (near) return near.rank === 1 ? ["Decisive moment", near.caption] : [near.caption];
     if (!point) return [clockText(tick / hz)];
     const [low, high] = point.p >= 0.5 ? [point.low, point.high] : [1 - point.high, 1 - point.low];
     const band = `90 % band ${percentText(low)} to ${percentText(high)}`;
     const lines = [`${clockText(tick / hz)} ${leaderText(point)} (${band})`];
-    const causes = causeTexts(EVEN, point);
-    if (causes.length > 0) lines.push(causes.join(" · "));
+    const causes = causeText(EVEN, point);
+    if (causes !== "") lines.push(causes);
     const before = match.win.at(tick - RECENT_S * hz);
     if (before && Math.abs(point.p - before.p) >= LEAST_CHANGE)
-      lines.push(`last ${RECENT_S} s: ${causeTexts(before, point).join(" · ") || "several small causes"}`);
+      lines.push(`last ${RECENT_S} s: ${causeText(before, point) || "several small causes"}`);
     return lines;
   }
 
@@ -110,20 +103,22 @@ export class WinLane {
     if (this.marked !== match.moments) this.drawMarks(match, last);
     const share = `${((tick / last) * 100).toFixed(3)}%`;
     if (this.head.style.left !== share) this.head.style.left = share;
-    const point = match.win.at(tick);
+    const point = control.isBlank(match) ? null : match.win.at(tick); // the moment has not arrived
     setText(this.now, point ? leaderText(point) : "");
-    this.now.dataset.team = point && Math.abs(point.p - 0.5) > 0.005 ? (point.p > 0.5 ? "blue" : "red") : "none";
-    const moment = momentAt(match.moments, tick, match.header.tick_hz);
-    setText(this.caption, moment?.caption ?? "");
-    this.caption.classList.toggle("shown", moment !== null);
+    this.now.dataset.team = point && !isEven(point) ? (point.p > 0.5 ? "blue" : "red") : "none";
+    const seconds = tick / match.header.tick_hz;
+    this.now.dataset.tip = point ? basisText(point, seconds) : "";
+    const caption = momentAt(match.moments, tick, match.header.tick_hz)?.caption ?? startText(point, seconds);
+    setText(this.caption, caption);
+    this.caption.classList.toggle("shown", caption !== "");
   }
 
   private drawMarks(match: MatchState, last: number): void {
     this.marked = match.moments;
     this.marks.replaceChildren(
       ...match.moments.map(({ tick, rank, team }) => {
-        const mark = el("i", { class: `win-mark ${["blue", "red"][team] ?? "none"} ${rank <= 3 ? "major" : ""}` });
-        mark.style.left = `${(tick / last) * 100}%`;
+        const mark = el("i", { class: `win-mark ${["blue", "red"][team] ?? "none"} ${rankClass(rank)}` });
+        mark.style.left = `clamp(5px, ${((tick / last) * 100).toFixed(3)}%, 100% - 5px)`;
         return mark;
       }),
     );

@@ -2,50 +2,18 @@
 // column, blended in by all terrain materials.
 
 import { DataTexture, LinearFilter, RGBAFormat } from "three";
+import { distanceScale, paintHeat, paintZoneDistance } from "../data/heat";
 import { occluderHeights } from "../data/line_of_sight";
 import { observersOf } from "../data/fog_of_war";
 import { floorHeights, zoneDistances } from "../data/zone_distance";
-import type { Layer, MatchState, ViewerState } from "../state";
+import type { MatchState, ViewerState } from "../state";
 import type { WorkerLink } from "../workers/link";
 import type { MeshCalls } from "../workers/messages";
 
 const DARK = [6, 10, 18, 172] as const; // colour of ground outside of sight
-const HEAT = [
-  [40, 60, 160, 0],
-  [60, 150, 240, 165],
-  [250, 205, 70, 200],
-  [255, 70, 30, 225],
-] as const; // heat map colours from zero to maximum
-const NEAR_ZONE = [110, 220, 150] as const; // colours near the zone and far from it
-const FAR_ZONE = [70, 90, 190] as const;
-const BAND = 5; // width of the distance bands [vox]
-const NO_WAY = [150, 40, 50, 120] as const;
 const MOST_EYES = 20; // most mechs whose sight is computed separately
 const CROWDED = 3; // with more mechs, one per cube of this size is used [vox]
 const EYE = 0.7; // eye height above a mech's centre [vox]
-
-/** Return the heat map colour of a share from 0 to 1. */
-function heatColour(share: number): [number, number, number, number] {
-  const at = Math.min(HEAT.length - 1.001, Math.max(0, share) * (HEAT.length - 1));
-  const [low, high, part] = [HEAT[Math.floor(at)], HEAT[Math.floor(at) + 1], at % 1];
-  return [0, 1, 2, 3].map((k) => low[k] + (high[k] - low[k]) * part) as [number, number, number, number];
-}
-
-/** Paint a heat map, shape [y, x]; an exponent keeps low values visible beside peaks. */
-export function paintHeat(grid: Float32Array, pixels: Uint8Array): void {
-  const most = grid.reduce((a, b) => Math.max(a, b), 0) || 1;
-  grid.forEach((value, i) => pixels.set(heatColour((value / most) ** 0.45), i * 4));
-}
-
-/** Paint zone distances: shades from near to far, in bands. */
-export function paintZoneDistance(cost: Float32Array, pixels: Uint8Array): void {
-  const most = cost.reduce((a, b) => (b < Infinity ? Math.max(a, b) : a), 1);
-  cost.forEach((far, i) => {
-    if (!(far < Infinity)) return pixels.set(NO_WAY, i * 4);
-    const line = Math.floor(far / BAND) % 2 === 0 ? 168 : 96;
-    pixels.set([...NEAR_ZONE.map((near, k) => near + (FAR_ZONE[k] - near) * (far / most)), line], i * 4);
-  });
-}
 
 /** The overlay texture and its contents. */
 export class GroundOverlay {
@@ -88,23 +56,22 @@ export class GroundOverlay {
     const heat = state.layer === "presence" || state.layer === "damage" ? match.scan.version : 0;
     const inputs = fog
       ? ["fog", state.fog, state.fog === "mech" ? state.selected : 0, frame, terrain]
-      : [state.layer, heat, state.layer === "ways" ? terrain : 0];
+      : [state.layer, heat, state.layer === "ways" ? terrain : state.heatSide];
     if (inputs.length === this.shown.length && inputs.every((part, i) => part === this.shown[i])) return;
     // one request at a time: a slow worker gets the latest moment when it is done
     if (fog && this.pending > 0) return;
     this.shown = inputs;
     if (fog) this.paintFog(state, appearances, terrain);
-    else this.paintLayer(state.layer, appearances);
+    else this.paintLayer(state, appearances);
   }
 
-  private paintLayer(layer: Layer, appearances: Uint8Array): void {
+  private paintLayer({ layer, heatSide }: ViewerState, appearances: Uint8Array): void {
     const { header, scan } = this.match;
-    if (layer === "ways")
-      paintZoneDistance(
-        zoneDistances(header.zone, floorHeights(appearances, header.world.size), header.world.size),
-        this.pixels,
-      );
-    else paintHeat(layer === "presence" ? scan.presence : scan.damage, this.pixels);
+    if (layer === "ways") {
+      const { size } = header.world;
+      const cost = zoneDistances(header.zone, floorHeights(appearances, size), size);
+      paintZoneDistance(cost, distanceScale(size, header.zone), this.pixels);
+    } else paintHeat(layer === "presence" ? scan.presence : scan.damage, heatSide, this.pixels);
     this.markChanged();
   }
 

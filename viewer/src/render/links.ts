@@ -12,7 +12,7 @@ import { isBattle } from "./overlay/layout";
 
 const AIM = 0xffe08a;
 const PAINT = 0xff5fd0;
-const WATCHED = 0xffa04a; // from a hostile that has detected the selected mech
+const WATCHED = 0xf2f6fa; // from a hostile that has detected the selected mech
 const HIGH = 0.3; // height above a mech's centre [vox]
 const MOST = 8; // most lines of the selected mech
 const DASHED = [5, 4] as const;

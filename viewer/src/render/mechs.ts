@@ -43,6 +43,7 @@ export interface MechMoment {
 
 /** The mechs of one class. */
 interface Squad {
+  name: ChassisName;
   mesh: InstancedMesh;
   silhouette: InstancedMesh; // its parts behind walls
   fine: BufferGeometry;
@@ -58,30 +59,39 @@ export class Mechs {
   readonly meshes: readonly InstancedMesh[];
   private readonly squads: Squad[];
   private readonly chassis: ChassisName[];
-  private readonly sizes: readonly (readonly number[])[];
+  private readonly sizes: (readonly number[])[];
 
   private readonly plain: ShaderMaterial;
   private patterns = true;
 
+  /** `changing` are mechs whose class in the roster may change. */
   constructor(
     private readonly header: Header,
     shared: PlainUniforms,
+    private readonly changing: ReadonlySet<number> = new Set(),
   ) {
     this.plain = plainMechMaterial(shared);
-    const known = new Set<string>(CHASSIS_NAMES);
-    this.chassis = header.roster.map(({ chassis }) => {
-      const name = header.chassis[chassis]?.name ?? "";
-      return known.has(name) ? (name as ChassisName) : "medium"; // unknown classes are drawn as medium
-    });
-    this.sizes = header.roster.map(({ chassis }) => header.chassis[chassis]?.size ?? [2.5, 2.5, 3]);
+    this.chassis = header.roster.map((_, mech) => this.classOf(mech));
+    this.sizes = header.roster.map((_, mech) => this.sizeOf(mech));
     this.squads = CHASSIS_NAMES.map((name) => this.squad(name)).filter((squad) => squad.mechs.length > 0);
     this.meshes = this.squads.flatMap(({ mesh, silhouette }) => [mesh, silhouette]);
+  }
+
+  /** Return the class of a mech in the roster; an unknown one is drawn as medium. */
+  private classOf(mech: number): ChassisName {
+    const name = this.header.chassis[this.header.roster[mech].chassis]?.name ?? "";
+    return CHASSIS_NAMES.find((known) => known === name) ?? "medium";
+  }
+
+  private sizeOf(mech: number): readonly number[] {
+    return this.header.chassis[this.header.roster[mech].chassis]?.size ?? [2.5, 2.5, 3];
   }
 
   private squad(name: ChassisName): Squad {
     const mechs = this.chassis
       .map((_, mech) => mech)
-      .filter((mech) => this.chassis[mech] === name && this.header.roster[mech].present);
+      .filter((mech) => this.chassis[mech] === name || this.changing.has(mech))
+      .filter((mech) => this.header.roster[mech].present);
     const [fine, coarse] = [MODELS[name].build(true), MODELS[name].build(false)];
     const mesh = new InstancedMesh(fine, material, mechs.length);
     mesh.customDepthMaterial = depthMaterial;
@@ -103,6 +113,7 @@ export class Mechs {
     });
     coarse.setAttribute("sign", sign);
     return {
+      name,
       mesh,
       silhouette,
       fine,
@@ -122,13 +133,15 @@ export class Mechs {
 
   /** Update to a moment; with the plain material, classes without a mech near `eye` (voxel space) use coarse models. */
   update(poses: Poses, moment: MechMoment, eye: Vector3): void {
+    for (const mech of this.changing) [this.chassis[mech], this.sizes[mech]] = [this.classOf(mech), this.sizeOf(mech)];
     for (const squad of this.squads) {
       const near = squad.mechs.some(
         (mech) => Math.hypot(poses.x[mech] - eye.x, poses.y[mech] - eye.y, poses.z[mech] - eye.z) < NEAR,
       );
       squad.mesh.geometry = this.patterns || near ? squad.fine : squad.coarse;
       squad.mechs.forEach((mech, at) => {
-        squad.mesh.setMatrixAt(at, this.matrixOf(mech, poses, moment.deaths[mech], moment.shown[mech]));
+        const shown = this.chassis[mech] === squad.name ? moment.shown[mech] : 0;
+        squad.mesh.setMatrixAt(at, this.matrixOf(mech, poses, moment.deaths[mech], shown));
         this.dress(squad, at, mech, poses, moment);
       });
       squad.mesh.instanceMatrix.needsUpdate = true;

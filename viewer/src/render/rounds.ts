@@ -50,7 +50,8 @@ export function drawRounds(
       const name = header.weapons[flight.weapon]?.name as WeaponName;
       if (!WEAPON_NAMES.includes(name)) continue;
       const appearance = WEAPONS[name];
-      const clear = isShown({ shown }, flight.owner) ? always : awayFrom(chunk, flight.owner, header.tick_hz);
+      const clear =
+        flight.owner < 0 || isShown({ shown }, flight.owner) ? always : awayFrom(chunk, flight.owner, header.tick_hz);
       drawTracer(flight, appearance, header, tick, clear, pools);
       if (appearance.trail > 0) drawTrail(flight, appearance, header, tick, clear, pools);
     }

@@ -129,8 +129,7 @@ export class Stage {
   resize(width: number, height: number, scale: number): void {
     if (width === this.width && height === this.height && scale === this.renderer.getPixelRatio()) return;
     [this.width, this.height] = [width, height];
-    this.renderer.setPixelRatio(scale);
-    this.renderer.setSize(width, height, false);
+    this.renderer.setDrawingBufferSize(width, height, scale); // both at once, so that the buffer is allocated once
     this.camera.aspect = width / Math.max(1, height);
     this.camera.updateProjectionMatrix();
   }

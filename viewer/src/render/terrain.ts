@@ -58,6 +58,8 @@ export class Terrain {
   private newest = new Map<number, number>(); // latest request per chunk, since results may arrive out of order
   private requests = 0;
   private pending = 0; // requests without result
+  /** Why the last request failed, "" if none has. */
+  problem = "";
   /** Number of meshed chunks so far. */
   meshed = 0;
 
@@ -126,8 +128,8 @@ export class Terrain {
     try {
       take(await result);
       this.version++;
-    } catch {
-      // the worker was terminated with its match
+    } catch (error) {
+      this.problem = String(error); // for instance, the worker was terminated with its match
     } finally {
       this.pending--;
     }

@@ -4,12 +4,14 @@
 import { Vector3 } from "three";
 import { cloudsAt } from "../data/clouds";
 import { isShown } from "../data/fog_of_war";
+import { type Contact, isPerceived, perceive } from "../data/perception";
 import { sensorRanges } from "../data/sensor_ranges";
 import { occluderHeights } from "../data/line_of_sight";
 import { floorHeights, pathToZone, zoneDistances } from "../data/zone_distance";
 import type { Chunk } from "../data/replay";
 import { appearanceTable } from "../data/appearance";
 import { VoxelField } from "../data/voxels";
+import { MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { WorkerLink } from "../workers/link";
 import type { MeshCalls } from "../workers/messages";
@@ -20,6 +22,7 @@ import { type EffectPools, Effects, WINDOW_S } from "./effects";
 import { type MechMoment, Mechs } from "./mechs";
 import { Annotations } from "./overlay/annotations";
 import type { Overlay } from "./overlay/canvas";
+import { drawGhosts } from "./overlay/ghosts";
 import { DamageNumbers } from "./overlay/damage_numbers";
 import type { Heights } from "./overlay/lines";
 import { SoftShadows } from "./plain_mechs";
@@ -57,6 +60,7 @@ export class MatchView {
   private readonly drawn: Float32Array; // opacity of each model: its visibility, 0 in first person
   private ground: GroundOverlay | null = null;
   private path: { from: string; cells: [number, number][] } = { from: "", cells: [] };
+  private contacts: readonly Contact[] | null = null; // of the pilot of the first-person view, null in other views
   private edits = 0; // number of voxel changes
   private reducedMotion = false; // whether the user prefers reduced motion
   /** Last moment with a chunk: tick, chunk, number of chunks its effects are drawn from. */
@@ -75,7 +79,8 @@ export class MatchView {
   ) {
     const { header } = match;
     this.rig = new CameraRig(stage.camera);
-    this.mechs = new Mechs(header, stage.plain);
+    const changing = match.pilot ? header.roster.flatMap(({ chassis }, mech) => (chassis < 0 ? [mech] : [])) : [];
+    this.mechs = new Mechs(header, stage.plain, new Set(changing));
     this.shadows = new SoftShadows(stage.plain, header, this.mechs);
     this.zone = new ZoneRing(header.zone);
     this.pools = { beams: new Beams(), sprites: new Sprites(), numbers: new DamageNumbers(header.mechs) };
@@ -121,7 +126,9 @@ export class MatchView {
       this.ground?.version,
       state.fog,
       state.layer,
+      state.heatSide,
       state.showLinks,
+      this.match.ghosts?.reduce((sum, { store }) => sum + store.loaded().length + 1, 0),
     ];
   }
 
@@ -148,15 +155,15 @@ export class MatchView {
     return this.clouds.count;
   }
 
-  /** Whether terrain, mechs and effects of the moment are complete. */
-  get complete(): boolean {
-    return (
-      this.terrain !== null &&
-      this.terrain.meshed > 0 &&
-      this.terrain.settled &&
-      this.match.chunk !== null &&
-      !this.missingChunks
-    );
+  /** Return what terrain, mechs and effects of the moment wait for, in words. */
+  missing(): string[] {
+    const { terrain, match } = this;
+    const found = [];
+    if (!terrain) found.push("map");
+    else if (!terrain.settled || terrain.meshed === 0) found.push(terrain.problem || "terrain");
+    if (match.chunk === null) found.push(`chunk ${match.chunkNumber}`);
+    else if (this.missingChunks) found.push("earlier chunk");
+    return found;
   }
 
   /** Whether a pending chunk has effects that reach into the moment; failed ones are not awaited. */
@@ -211,11 +218,19 @@ export class MatchView {
       this.terrain.setOverlay(this.ground && GroundOverlay.isEnabled(state) ? this.ground.texture : null);
     }
     const inside = state.camera.mode === "first" ? state.selected : -1;
-    match.shown.forEach((share, mech) => (this.drawn[mech] = mech === inside ? 0 : share));
+    this.contacts = inside >= 0 && match.poses.alive[inside] > 0.5 ? perceive(match, state.tick, inside) : null;
+    match.shown.forEach((share, mech) => (this.drawn[mech] = this.isInPicture(inside, mech) ? share : 0));
     this.stage.setClearDistance(voxelPoint(this.stage.camera.position, eye).distanceTo(this.rig.focus));
     if (match.chunk) this.drawMoment(state, match.chunk, seconds);
     this.stage.render();
     this.annotate(state, width, height);
+  }
+
+  /** Return whether a mech's model is drawn: neither that of the first-person view nor what its pilot does not see. */
+  private isInPicture(inside: number, mech: number): boolean {
+    if (inside < 0 || this.contacts === null) return mech !== inside;
+    const living = (this.match.poses.flags[mech] & MechFlag.ALIVE) !== 0;
+    return mech !== inside && (!living || isPerceived(this.match, this.contacts, inside, mech));
   }
 
   /** Draw the overlay. */
@@ -233,7 +248,9 @@ export class MatchView {
       hits: this.effects.hits,
       path: this.pathOf(state),
       heights: this.heights,
+      contacts: this.contacts,
     });
+    if (this.match.ghosts) drawGhosts(this.overlay, this.match.ghosts, state.tick);
   }
 
   /** Return the point that terrain is cut away in front of: the selected mech seen from outside, else null. */

@@ -10,7 +10,10 @@ import {
   decodeStoredWorld,
   validChunks,
 } from "../data/decode";
+import type { FileDamage } from "../data/damage";
+import { findMoments } from "../data/find_moments";
 import { ReplayError } from "../data/payload";
+import { DAMAGED, requestBytes } from "../data/request";
 import { type Scenery, prepareScenery } from "../data/appearance";
 import type { Chunk, World } from "../data/replay";
 import { paintMap } from "../data/thumbnail";
@@ -19,7 +22,12 @@ import type { Header } from "../protocol.gen";
 import { serve } from "./link";
 import type { DecodeCalls, OpenedFile } from "./messages";
 
+const MOST_RETAINED_BYTES = 16 * 2 ** 20; // most bytes of chunks that are kept
+
 let header: Header | null = null;
+let retainedBytes = 0;
+/** Bytes of chunks of the server by address. */
+const retained = new Map<string, Promise<Uint8Array>>();
 let file: { bytes: Uint8Array; map: FileMap } | null = null;
 
 function known(): Header {
@@ -53,10 +61,29 @@ function prepared(world: World, materials: readonly string[]): [Scenery, Transfe
 function openFile(bytes: Uint8Array): OpenedFile {
   const map = scanFile(bytes);
   header = decodeHeader(payload(bytes, map.header));
+  const found = map.chunks.length;
   map.chunks = validChunks(header, map.chunks);
   file = { bytes, map };
   const ticks = map.chunks.map((head): [number, number] => [head.tick0, head.tick1]);
-  return { header, index: timelineOf(bytes, map), ticks, complete: map.complete };
+  const damage: FileDamage = {
+    fault: map.chunks.length < found ? "damaged" : map.fault,
+    complete: map.complete,
+    chunks: map.chunks.flatMap((head, number) => (map.damaged.has(head) ? [number] : [])),
+  };
+  return { header, index: timelineOf(bytes, map), ticks, damage };
+}
+
+/** Return the bytes of a chunk of the server, kept if there is room and they are to be retained. */
+function recordBytes(url: string, keep: boolean): Promise<Uint8Array> {
+  const known = retained.get(url);
+  if (known || !keep || retainedBytes > MOST_RETAINED_BYTES) return known ?? requestBytes(url);
+  const bytes = requestBytes(url);
+  retained.set(url, bytes);
+  bytes.then(
+    (data) => (retainedBytes += data.length),
+    () => retained.delete(url),
+  );
+  return bytes;
 }
 
 /** Return the timeline in the index of a file, or built from its chunks if the index is missing or invalid. */
@@ -66,10 +93,16 @@ function timelineOf(bytes: Uint8Array, map: FileMap): Timeline {
   } catch (error) {
     if (!(error instanceof ReplayError)) throw error;
   }
-  return rebuildIndex(known(), map.chunks, (head) => chunkOf(bytes, head));
+  const readable = map.chunks.filter((head) => !map.damaged.has(head));
+  return rebuildIndex(known(), readable, (head) => chunkOf(bytes, head));
 }
 
-serve<DecodeCalls>({
+/** Decode chunks of a file one after the other. */
+function* readChunks(bytes: Uint8Array, heads: readonly RecordHead[]): Generator<Chunk> {
+  for (const head of heads) yield chunkOf(bytes, head);
+}
+
+const handlers: Parameters<typeof serve<DecodeCalls>>[0] = {
   openFile: ({ bytes }) => [openFile(new Uint8Array(bytes))],
   setHeader: (args) => {
     header = checkHeader(args.header);
@@ -81,10 +114,21 @@ serve<DecodeCalls>({
     const chunk = chunkOf(file.bytes, head);
     return [chunk, buffersOf(chunk)];
   },
-  record: ({ bytes }) => {
-    const data = new Uint8Array(bytes);
+  record: async ({ url, keep }) => {
+    const data = await recordBytes(url, keep);
     const chunk = chunkOf(data, parseHead(data, 0));
     return [chunk, buffersOf(chunk)];
+  },
+  prefetch: async ({ url }) => {
+    await recordBytes(url, true);
+    return [null];
+  },
+  fileMoments: () => {
+    if (!file) throw new ReplayError("no replay is open");
+    const { bytes, map } = file;
+    const readable = map.chunks.filter((head) => !map.damaged.has(head));
+    const [last, { outcome }] = [readable.at(-1)?.tick1 ?? 0, timelineOf(bytes, map)];
+    return [findMoments(known(), readChunks(bytes, readable), last, outcome)];
   },
   fileWorld: () => {
     const head = file?.map.world;
@@ -92,10 +136,13 @@ serve<DecodeCalls>({
     const { world, materials } = known();
     return prepared(decodeFileWorld(file.bytes, head, world.size), materials);
   },
-  world: ({ bytes, size, materials }) => prepared(decodeStoredWorld(new Uint8Array(bytes), size), materials),
-  picture: ({ bytes, size, materials }) => {
-    const scenery = prepareScenery(decodeStoredWorld(new Uint8Array(bytes), size), materials);
+  world: async ({ url, size, materials }) => prepared(decodeStoredWorld(await requestBytes(url), size), materials),
+  givenWorld: ({ bytes, size, materials }) => prepared(decodeStoredWorld(bytes, size), materials),
+  picture: async ({ url, size, materials }) => {
+    const scenery = prepareScenery(decodeStoredWorld(await requestBytes(url), size), materials);
     const picture = paintMap(scenery, size);
     return [picture, [picture.pixels.buffer]];
   },
-});
+};
+
+serve(handlers, (error) => (error instanceof ReplayError ? DAMAGED : 0));

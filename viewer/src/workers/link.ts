@@ -1,5 +1,7 @@
-// Typed calls to workers: a request returns a promise of its result. Errors are passed as their message.
+// Typed calls to workers: a request returns a promise of its result, or throws an `ApiError` with message and status of
+// the worker's error.
 
+import { ApiError } from "../data/request";
 import type { Calls } from "./messages";
 
 interface Waiting {
@@ -13,7 +15,7 @@ export interface Request {
   call: string;
   args: unknown;
 }
-export type Answer = { number: number; value: unknown } | { number: number; error: string };
+export type Answer = { number: number; value: unknown } | { number: number; error: string; status: number };
 
 /** One worker and its pending calls. */
 export class WorkerLink<Table extends Calls<Table>> {
@@ -47,7 +49,7 @@ export class WorkerLink<Table extends Calls<Table>> {
   private settle(answer: Answer): void {
     const waiting = this.waiting.get(answer.number);
     this.waiting.delete(answer.number);
-    if ("error" in answer) waiting?.reject(new Error(answer.error));
+    if ("error" in answer) waiting?.reject(new ApiError(answer.status, answer.error));
     else waiting?.resolve(answer.value);
   }
 
@@ -57,22 +59,30 @@ export class WorkerLink<Table extends Calls<Table>> {
   }
 }
 
+type Result<Value> = [value: Value, transfer?: Transferable[]];
+type Handler<Call extends { args: unknown; value: unknown }> = (
+  args: Call["args"],
+) => Result<Call["value"]> | Promise<Result<Call["value"]>>;
 type Handlers<Table extends Calls<Table>> = {
-  [Name in keyof Table]: (args: Table[Name]["args"]) => [value: Table[Name]["value"], transfer?: Transferable[]];
+  [Name in keyof Table]: Handler<Table[Name]>;
 };
 
-/** Serve calls inside a worker. */
-export function serve<Table extends Calls<Table>>(handlers: Handlers<Table>): void {
+/** Serve calls inside a worker; `statusOf` returns the status of an error that is no `ApiError`. */
+export function serve<Table extends Calls<Table>>(
+  handlers: Handlers<Table>,
+  statusOf: (error: unknown) => number = () => 0,
+): void {
   const scope = self as unknown as {
-    onmessage: (message: MessageEvent<Request>) => void;
+    onmessage: (message: MessageEvent<Request>) => Promise<void>;
     postMessage(answer: Answer, transfer?: Transferable[]): void;
   };
-  scope.onmessage = ({ data: { number, call, args } }) => {
+  scope.onmessage = async ({ data: { number, call, args } }) => {
     try {
-      const [value, transfer] = handlers[call as keyof Table](args as never);
+      const [value, transfer] = await handlers[call as keyof Table](args as never);
       scope.postMessage({ number, value }, transfer ?? []);
     } catch (error) {
-      scope.postMessage({ number, error: error instanceof Error ? error.message : String(error) });
+      const status = error instanceof ApiError ? error.status : statusOf(error);
+      scope.postMessage({ number, error: error instanceof Error ? error.message : String(error), status });
     }
   };
 }

@@ -2,6 +2,8 @@
 
 import type { Header } from "../protocol.gen";
 import type { Scenery } from "../data/appearance";
+import type { FileDamage } from "../data/damage";
+import type { Moment } from "../data/moments";
 import type { Chunk } from "../data/replay";
 import type { Timeline } from "../data/series";
 import type { Picture } from "../data/thumbnail";
@@ -15,12 +17,12 @@ export interface OpenedFile {
   header: Header;
   index: Timeline; // rebuilt from the chunks if the file was not closed
   ticks: [number, number][]; // first and last tick of each chunk
-  complete: boolean; // whether the file has a valid trailer
+  damage: FileDamage; // what of the file cannot be read
 }
 
-/** A world as sent by the server. */
+/** A world of the server. */
 export interface StoredWorld {
-  bytes: ArrayBuffer; // zlib stream
+  url: string;
   size: readonly number[]; // x, y, z from the replay's header [vox]
   materials: readonly string[]; // name of each material id
 }
@@ -33,13 +35,19 @@ export interface DecodeCalls {
   setHeader: { args: { header: Header }; value: null };
   /** Decode chunk `number` of the open file. */
   fileChunk: { args: { number: number }; value: Chunk };
-  /** Decode a CHUNK record sent by a server. */
-  record: { args: { bytes: ArrayBuffer }; value: Chunk };
+  /** Fetch and decode a CHUNK record of a server; `keep` keeps its bytes for later requests. */
+  record: { args: { url: string; keep: boolean }; value: Chunk };
+  /** Fetch a CHUNK record of a server and keep its bytes. */
+  prefetch: { args: { url: string }; value: null };
+  /** Find the turning points of the open file. */
+  fileMoments: { args: null; value: readonly Moment[] };
   /** Prepare the world of the open file; throws if it has none. */
   fileWorld: { args: null; value: Scenery };
-  /** Prepare a world sent by a server. */
+  /** Fetch and prepare a world of a server. */
   world: { args: StoredWorld; value: Scenery };
-  /** Paint a thumbnail of a world sent by a server. */
+  /** Prepare a stored world. */
+  givenWorld: { args: Omit<StoredWorld, "url"> & { bytes: Uint8Array }; value: Scenery };
+  /** Fetch a world of a server and paint its thumbnail. */
   picture: { args: StoredWorld; value: Picture };
 }
 
@@ -54,4 +62,17 @@ export interface MeshCalls {
   visibility: { args: { heights: Uint8Array; size: readonly number[]; eyes: Float32Array }; value: Uint8Array };
   /** Compute the height up to which the sun is hidden. */
   shadows: { args: { appearances: Uint8Array; size: readonly number[] }; value: Uint8Array };
+}
+
+/** Format of a film, and the ending of its file. */
+export type FilmFormat = "mp4" | "webm" | "gif";
+
+/** Calls of the film worker. */
+export interface FilmCalls {
+  /** Start a film; returns its format. */
+  start: { args: { width: number; height: number; fps: number; gif: boolean }; value: { format: FilmFormat } };
+  /** Add a frame; `cut` is set for the first one after a cut. */
+  frame: { args: { bitmap: ImageBitmap; number: number; cut: boolean }; value: null };
+  /** Return the file. */
+  finish: { args: null; value: ArrayBuffer };
 }

@@ -3,19 +3,21 @@
 
 import type { PerspectiveCamera } from "three";
 import type { Chunk } from "../../data/replay";
+import { type Contact, contactText, isFresh, markedContacts, memoryOf } from "../../data/perception";
 import { type SensorRange, sensorRanges } from "../../data/sensor_ranges";
 import { type Pack, packsOf } from "../../data/packs";
 import { isOver, zoneText } from "../../hud/score_text";
-import { sideName } from "../../hud/text";
+import { mechName, sideName } from "../../hud/text";
 import { TEAMS } from "../../palette";
 import type { MatchState, ViewerState } from "../../state";
 import { linksOf } from "../links";
 import type { Mechs } from "../mechs";
 import type { Overlay } from "./canvas";
 import type { DamageNumbers } from "./damage_numbers";
-import { type Box, type Label, isBattle, mostPlates, placeLabels } from "./layout";
+import { type Box, type Label, isBattle, isCrowd, leaderStart, mostPlates, placeLabels } from "./layout";
 import { type Heights, drawLinks, drawPath, drawRings } from "./lines";
-import { type Painter, caption, nameHeight, nameplate, packLabel } from "./plates";
+import { contactBox, contactCss, drawContact, drawReticle, drawScope } from "./pilot_view";
+import { type Painter, caption, nameHeight, nameplate, packLabel, tag } from "./plates";
 import { drawSigns } from "./signs";
 
 const ABOVE = 0.75; // height of a nameplate above a mech's head [vox]
@@ -24,6 +26,7 @@ const FIGHTS_S = 3; // time after a hit for which a mech counts as fighting [s]
 const HIDDEN = 0.8; // opacity of the nameplates of mechs behind walls
 const ZONE_CSS = "#e8edf2";
 const ZONE_PX = 12;
+const MOST_TAGS = 8; // most contacts with range and age in the first-person view
 const STEP = 1; // search step along a line of sight [vox]
 
 /** What the overlay shows beside the state. */
@@ -35,6 +38,7 @@ export interface AnnotationMoment {
   readonly hits: Float64Array; // time since each mech was last hit [s], Infinity for never
   readonly path: readonly (readonly [number, number])[]; // path of the selected mech, empty for none
   readonly heights: Heights; // of the map's columns
+  readonly contacts: readonly Contact[] | null; // what the pilot of the first-person view knows of, null in other views
 }
 
 /** A label before it has a place. */
@@ -61,14 +65,47 @@ export class Annotations {
     const { selected } = state;
     const living = this.living(moment);
     const hidden = this.hiddenMechs(living, moment);
-    if (state.showLinks) {
+    const pilot = moment.contacts === null ? -1 : selected;
+    if (state.showLinks && pilot < 0) {
       drawRings(overlay, this.ownRanges(selected), match.poses, moment.heights);
       drawLinks(overlay, linksOf(match, moment.chunk, state.tick, selected, state.camera.mode === "first"));
     }
     drawPath(overlay, moment.path, moment.heights);
-    drawSigns(overlay, moment.camera, match, this.mechs, living, selected, (mech) => hidden.has(mech));
+    // from within a mech the signs at its feet would fill the picture
+    if (pilot < 0) drawSigns(overlay, moment.camera, match, this.mechs, living, selected, (mech) => hidden.has(mech));
     this.numbers.draw(overlay);
-    if (state.showBars) this.drawLabels(state, moment, living, hidden);
+    const boxes = moment.contacts ? this.drawInstruments(state, moment, moment.contacts) : [];
+    if (state.showBars) this.drawLabels(state, moment, living, hidden, boxes);
+  }
+
+  /** Draw what the pilot of the first-person view perceives; returns the boxes that labels keep off. */
+  private drawInstruments(state: ViewerState, moment: AnnotationMoment, contacts: readonly Contact[]): Box[] {
+    const { overlay, match } = this;
+    const memory = memoryOf(match.header);
+    for (const contact of [...this.marked(contacts)].reverse()) {
+      const box = contactBox(overlay, match, contact);
+      if (box) drawContact(overlay.brush, contact, box, contactCss(match, contact), memory);
+    }
+    drawReticle(overlay, match, state.selected, moment.eye);
+    return [drawScope(overlay, state, match, contacts, memory)];
+  }
+
+  private marked(contacts: readonly Contact[]): Contact[] {
+    return markedContacts(contacts, this.match.header.insight !== undefined);
+  }
+
+  /** Return the labels of the pilot's contacts: name, range and age. */
+  private contactLabels(contacts: readonly Contact[]): Candidate[] {
+    const { header } = this.match;
+    const ranked = [...contacts].sort((a, b) => Number(b.target) - Number(a.target));
+    return ranked.slice(0, MOST_TAGS).flatMap((contact) => {
+      const box = contactBox(this.overlay, this.match, contact);
+      if (!box) return [];
+      const text = `${mechName(header, contact.mech)}  ${contactText(contact)}`;
+      const painter = tag(text, contactCss(this.match, contact), !isFresh(contact));
+      const x = (box.left + box.right) / 2;
+      return [{ x, y: box.top - 4, width: painter.width, height: painter.height, painter }];
+    });
   }
 
   private living({ drawn }: AnnotationMoment): number[] {
@@ -96,19 +133,29 @@ export class Annotations {
     moment: AnnotationMoment,
     living: readonly number[],
     hidden: ReadonlySet<number>,
+    taken: readonly Box[],
   ): void {
     const { width, height, brush } = this.overlay;
     const { left, top, right, bottom } = state.insets;
     const area: Box = { left: left + 4, top: top + 4, right: width - right - 4, bottom: height - bottom - 4 };
     const battle = isBattle(living.length);
+    const contacts = moment.contacts ?? [];
+    const inside = moment.contacts !== null;
+    const { roster } = this.match.header;
+    // hostiles have boxes in the first-person view
+    const plated = inside ? living.filter((mech) => roster[mech].team === roster[state.selected].team) : living;
     const candidates = [
+      ...this.contactLabels(this.marked(contacts)),
       ...this.selectedPlate(state.selected, living, moment, hidden),
       ...(state.tick < CAPTIONS_S * this.match.header.tick_hz ? this.teamCaptions(living) : []),
-      ...(battle ? this.packLabels(living, state.selected, moment) : []),
-      ...this.plates(state.selected, living, moment, hidden, battle),
-      ...this.zoneCaption(state, moment),
+      ...(battle && !inside ? this.packLabels(living, state.selected, moment) : []),
+      ...this.plates(state.selected, plated, moment, hidden, battle),
+      ...(state.flying ? [] : this.zoneCaption(state, moment)), // the cockpit's score has it
     ];
-    const boxes = placeLabels(candidates, area);
+    const named = !isCrowd(living.length);
+    const labels = candidates.map((label) => ({ ...label, anywhere: named && label.painter.leader !== undefined }));
+    const boxes = placeLabels(labels, area, [...taken, ...state.covered]);
+    candidates.forEach((candidate, i) => drawLeader(brush, candidate, boxes[i]));
     // the most important on top
     for (let i = candidates.length - 1; i >= 0; i--) {
       const box = boxes[i];
@@ -216,6 +263,18 @@ export class Annotations {
     const below = Math.max(...edge.map((spot) => spot?.y ?? 0)) + painter.height + 2;
     return [{ x: centre.x, y: below, width: painter.width, height: painter.height, painter }];
   }
+}
+
+/** Draw the line from a label that stands far from its anchor. */
+function drawLeader(brush: CanvasRenderingContext2D, candidate: Candidate, box: Box | null): void {
+  const from = box && candidate.painter.leader ? leaderStart(candidate, box) : null;
+  if (!from) return;
+  brush.beginPath();
+  brush.moveTo(...from);
+  brush.lineTo(candidate.x, candidate.y);
+  brush.strokeStyle = candidate.painter.leader ?? "";
+  brush.lineWidth = 1.25;
+  brush.stroke();
 }
 
 /** Return whether a column of the map stands between two points. */

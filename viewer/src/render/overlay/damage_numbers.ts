@@ -16,6 +16,7 @@ const BUMP = 0.3; // enlargement when a further hit is added
 const BUMP_S = 0.18; // duration of the enlargement
 const LEAST_PIXELS = 14; // height of the smallest number
 const MOST_PIXELS = 38;
+const LEAST_MOST = 0.5; // least share of the largest height in low views
 const PIXELS_PER_POINT = 0.5;
 const LEAST = 1; // least damage that shows a number
 const LEAST_IN_BATTLE = 12; // least damage in large battles
@@ -76,14 +77,16 @@ export class DamageNumbers {
   /** Draw the numbers apart from each other, the largest if there are many. */
   draw(overlay: Overlay): void {
     const { brush } = overlay;
-    const scale = Math.max(SMALLEST, Math.min(1.2, overlay.height / VIEW));
+    const share = Math.min(1.2, overlay.height / VIEW);
+    const scale = Math.max(SMALLEST, share);
+    const most = MOST_PIXELS * (1 + BUMP) * Math.max(LEAST_MOST, share);
     const placed = [...this.shown]
       .sort((a, b) => b.size * b.alpha - a.size * a.alpha)
       .slice(0, MOST)
       .flatMap((number) => {
         const spot = overlay.project(...number.at);
         if (!spot) return [];
-        const size = Math.round(number.size * scale);
+        const size = Math.round(Math.min(most, number.size * scale));
         const wide = size * DIGIT * number.text.length + 4;
         const x = spot.x + number.side * (BESIDE + wide / 2);
         const box: NumberBox = { x, y: -spot.y, wide, high: size * 0.9, weight: number.weight, order: number.order };

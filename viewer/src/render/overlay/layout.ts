@@ -14,6 +14,7 @@ export interface Label {
   readonly y: number;
   readonly width: number;
   readonly height: number;
+  readonly anywhere?: boolean; // whether it may also stand far from its anchor
 }
 
 const GAP = 2; // least gap between labels [CSS px]
@@ -34,7 +35,25 @@ const PLACES = [
   [0.55, 2],
   [-1, -1.2],
   [1, -1.2],
+  [-1, 2],
+  [1, 2],
+  [0, 4],
+  [-1, 3],
+  [1, 3],
+  [-2, 0],
+  [2, 0],
+  [-2, 1],
+  [2, 1],
+  [0, 5],
+  [0, -3.6],
 ] as const;
+const [FAR_COLUMNS, FAR_ROWS] = [3, 9]; // most widths and heights from such a label to its anchor
+const SHAPE = 3; // width of a label in heights, by which distances are compared
+/** Further places of labels that may stand anywhere, nearest first. */
+const FAR_PLACES = Array.from({ length: 4 * FAR_COLUMNS + 1 }, (_, i) => i / 2 - FAR_COLUMNS)
+  .flatMap((right) => Array.from({ length: 2 * FAR_ROWS + 1 }, (_, j) => [right, j - FAR_ROWS] as const))
+  .sort((a, b) => Math.hypot(a[0] * SHAPE, a[1]) - Math.hypot(b[0] * SHAPE, b[1]));
+const FAR = 1.5; // distance from its anchor at which a label needs a line to it, in heights
 
 const BATTLE = 60; // with more living mechs, packs have labels and few mechs have plates
 const CROWD = 20; // with more living mechs, not all have plates
@@ -43,7 +62,12 @@ const MOST_IN_BATTLE = 10;
 
 /** Return the most nameplates for a number of living mechs: fewer in large battles. */
 export function mostPlates(living: number): number {
-  return living <= CROWD ? living : living <= BATTLE ? MOST : MOST_IN_BATTLE;
+  return !isCrowd(living) ? living : living <= BATTLE ? MOST : MOST_IN_BATTLE;
+}
+
+/** Return whether a number of living mechs is so large that not all have plates. */
+export function isCrowd(living: number): boolean {
+  return living > CROWD;
 }
 
 /** Return whether a number of living mechs is a large battle, in which packs are labelled and few lines are drawn. */
@@ -59,9 +83,9 @@ export function overlap(a: Box, b: Box): boolean {
 /** Return the boxes of labels, highest priority first, within an area and off the boxes taken; null without room. */
 export function placeLabels(labels: readonly Label[], area: Box, taken: readonly Box[] = []): (Box | null)[] {
   const placed = [...taken];
-  return labels.map(({ x, y, width, height }) => {
+  return labels.map(({ x, y, width, height, anywhere }) => {
     if (x < area.left || x > area.right || y < area.top || y > area.bottom) return null;
-    for (const [right, up] of PLACES) {
+    for (const [right, up] of anywhere ? [...PLACES, ...FAR_PLACES] : PLACES) {
       const middle = x + right * (width + GAP);
       const left = Math.max(area.left, Math.min(area.right - width, middle - width / 2));
       const top = Math.max(area.top, Math.min(area.bottom - height, y - height - up * (height + GAP)));
@@ -72,4 +96,10 @@ export function placeLabels(labels: readonly Label[], area: Box, taken: readonly
     }
     return null;
   });
+}
+
+/** Return where the line from a label to its anchor begins, null for a label that is near it. */
+export function leaderStart({ x, y, height }: Label, box: Box): readonly [x: number, y: number] | null {
+  const from = [Math.max(box.left, Math.min(box.right, x)), Math.max(box.top, Math.min(box.bottom, y))] as const;
+  return Math.hypot(from[0] - x, from[1] - y) > FAR * height ? from : null;
 }

@@ -20,12 +20,13 @@ const INK = "#f4f8fc";
 const PANEL = "rgba(7, 11, 17, 0.84)";
 const EMPTY = "rgba(150, 180, 210, 0.25)";
 const STABILITY = "#cfd9e3";
-const HEATS = ["#ffc65c", "#ff5a3c"] as const;
+const HEATS = ["#ffc65c", "#ff4d7d"] as const;
 
 /** A label: its size, and how it is painted into a box. */
 export interface Painter {
   readonly width: number; // [CSS px]
   readonly height: number;
+  readonly leader?: string; // colour of a line to the anchor, if it is far away
   paint(brush: CanvasRenderingContext2D, box: Box): void;
 }
 
@@ -75,6 +76,7 @@ export function nameplate(match: MatchState, mech: number, px: number, selected:
   return {
     width: nameWidth + bar + 9,
     height: Math.round(px * 1.45),
+    leader: cssColour(TEAMS[team].colour, 0.8),
     paint(brush, box) {
       brush.globalAlpha = alpha;
       panel(brush, box, selected ? "#fff" : cssColour(TEAMS[team].colour, 0.9), selected ? 2 : 1);
@@ -118,6 +120,22 @@ export function packLabel(team: 0 | 1, name: string, alive: number, size: number
         brush.fillStyle = i < alive ? TEAMS[team].css : EMPTY;
         brush.fillRect(box.left + 16 + nameWidth + i * 5, y - 4, 3.5, 8);
       }
+    },
+  };
+}
+
+/** Return the label of a contact; one of a lost contact has a dashed frame. */
+export function tag(text: string, css: string, lost: boolean): Painter {
+  const px = 12;
+  return {
+    width: Math.ceil(px * 0.53 * text.length + 12),
+    height: 18,
+    paint(brush, box) {
+      brush.setLineDash(lost ? [3, 3] : []);
+      panel(brush, box, css, 1);
+      brush.setLineDash([]);
+      brush.fillStyle = css;
+      write(brush, text, (box.left + box.right) / 2, (box.top + box.bottom) / 2 + 0.5, px, "center");
     },
   };
 }

@@ -1,0 +1,150 @@
+"""Batches of a round's matches: plain data, which this process plays or a process of another host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from echelon.arena.config import ArenaConfig
+from echelon.arena.contest import FORFEIT, MatchResult, MatchSession, Pairing
+from echelon.arena.match_runner import play
+from echelon.arena.match_statistics import Cause
+from echelon.arena.matchmaking import Fixture
+from echelon.arena.policies import LRUPolicyCache
+from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
+from echelon.arena.store import MatchRecord
+from echelon.arena.style import WEAPON_NAMES, sums_of
+from echelon.arena.submit import load_pilot
+from echelon.config import EnvConfig
+from echelon.env.referee import WINNERS
+from echelon.validation import validated
+
+CAUSES = WEAPON_NAMES | {int(cause): cause.name.lower() for cause in Cause if cause is not Cause.LIVES}
+"""Names of the causes of death by number."""
+
+Take = Callable[[int, MatchRecord], None]
+"""Called with number and result of each match that ends."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Matches of a round, with everything that decides their results."""
+
+    env: EnvConfig
+    signature: dict[str, Any] | None
+    """Environment signature that checkpoints must have."""
+    config: ArenaConfig
+    pilots: Mapping[str, Pilot]
+    """By id; at least those of the matches."""
+    fixtures: Sequence[Fixture]
+    record: frozenset[int] = frozenset()
+    """Numbers of the matches to record."""
+    repeated: bool = False
+    """Whether the matches have results and are played again for their replays."""
+    job: str
+    round: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the batch as JSON values."""
+        playing = {name for fixture in self.fixtures for name in (fixture.blue, fixture.red)}
+        pilots = {name: asdict(self.pilots[name]) for name in sorted(playing)}
+        return {
+            **asdict(self), "pilots": pilots, "fixtures": list(map(asdict, self.fixtures)),
+            "record": sorted(self.record),
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, row: Any) -> Batch:
+        """Return the batch written by ``as_dict``; ``ValueError`` for other values."""
+        try:
+            return validated(cls, row)
+        except ValueError as error:
+            raise ValueError(f"batch of matches is damaged: {str(error):.200}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """What playing a batch left beside the results."""
+
+    stopped: bool = False
+    """Whether a stop was requested before the end."""
+    replays: Mapping[int, Path] = field(default_factory=dict)
+    """Replay by match number."""
+    warnings: Sequence[str] = ()
+
+
+class Player(Protocol):
+    """Plays batches."""
+
+    @property
+    def device(self) -> str:
+        """Device on which this process checks policies."""
+        ...
+
+    def __call__(
+        self, batch: Batch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
+    ) -> Played:
+        """Play a batch, pass each result to ``take`` and return the rest."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalPlayer:
+    """Plays batches in this process."""
+
+    folder: Path
+    """Folder of the replays."""
+    cache: LRUPolicyCache
+    device: str
+    threads: int
+
+    def __call__(
+        self, batch: Batch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
+    ) -> Played:
+        """Play a batch here."""
+        seats = {f.number: (f.blue, f.red) for f in batch.fixtures}
+        config = batch.config
+        plan = PolicyMatchPlan(env=batch.env, pilots=batch.pilots, seats=seats, weapon_prob=config.weapon_prob)
+        policy_runner = GroupedPolicyRunner(
+            plan=plan,
+            load=lambda pilot: load_pilot(pilot, self.device, batch.signature),
+            cache=self.cache,
+            deterministic=config.deterministic,
+            threads=self.threads,
+        )
+        session = MatchSession(
+            envs=config.envs,
+            device=self.device,
+            threads=self.threads,
+            folder=self.folder,
+            prefix=f"r{batch.round:03d}-",
+            record=batch.record,
+            about={"run": batch.job},
+            policy_runner=policy_runner,
+            on_status=on_status,
+            should_stop=should_stop,
+        )
+        with policy_runner:
+            for result in play(plan, [Pairing(f.number, f.seed, False) for f in batch.fixtures], session):
+                take(result.pairing.number, match_record(result, plan))
+        return Played(stopped=session.stopped, replays=session.replays, warnings=session.recording_errors)
+
+
+def match_record(result: MatchResult, plan: PolicyMatchPlan) -> MatchRecord:
+    """Return the result of a match as the league stores it."""
+    record, note, dt = result.record, "", plan.env.dt_act
+    if record.reason == FORFEIT:
+        losers = [name for side, name in enumerate(plan.seats[result.pairing.number]) if record.winner != side]
+        names = " and ".join(plan.team(name).name for name in losers)
+        note = f"{names} gave actions that are not finite, after {record.length} decisions"
+    return MatchRecord(
+        winner=WINNERS[record.winner],
+        reason=record.reason,
+        note=note,
+        hp=record.hp,
+        score=record.zone_score,
+        seconds=record.length * dt,
+        styles=(sums_of(result.statistics, 0, CAUSES, dt), sums_of(result.statistics, 1, CAUSES, dt)),
+    )

@@ -1,0 +1,314 @@
+"""Continues a recorded match from any of its moments, many times in one batch.
+
+The moment is reconstructed once, by ``echelon.arena.reconstruct``. Every continuation starts from that state with
+another combat seed and, where policies fly, other noise of their actions; a continuation depends on its number and the
+seed of the plan alone, not on the batch. For a window after the moment, all mechs may repeat what they did in the
+recording except some that stand still: the difference to continuations in which these act too is the effect of their
+actions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from echelon.agents import heuristic
+from echelon.arena.branch_pilots import BranchPilots
+from echelon.arena.contest import BLUE, DRAW, RED
+from echelon.arena.policy_runner import Pilot
+from echelon.arena.reconstruct import (
+    Moment,
+    ReplayedMatch,
+    Step,
+    open_match,
+    play_step,
+    recorded_pilots,
+    recorded_steps,
+)
+from echelon.env.engine import Engine
+from echelon.env.match_state import State, load_match_state, save_match_state
+from echelon.env.referee import REASONS, WINNERS
+from echelon.replay.header import TeamInfo
+from echelon.replay.reader import Replay
+from echelon.replay.record import MatchInfo, Recorder
+from echelon.rl.lstm_state import LSTMState
+from echelon.rl.weights import LoadedPolicy
+from echelon.sim.random import StreamId, draw_u32
+from echelon.statistics import paired_difference, wilson_interval
+
+Load = Callable[[Pilot], LoadedPolicy]
+SEED_MASK = 2**31 - 1
+"""Seeds of continuations are 31-bit integers, as those of episodes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchPlan:
+    """What to continue, and how."""
+
+    tick: int
+    """Moment; the state after the last environment step that ends at or before it."""
+    runs: int = 64
+    """Continuations."""
+    seed: int = 0
+    """Seed of the continuations' seeds."""
+    pilots: Mapping[int, Pilot] = field(default_factory=dict)
+    """Pilots by mech; a mech without one keeps its recorded scripted pilot."""
+    changes: Mapping[str, float] = field(default_factory=dict)
+    """Parameter overrides besides those of the match."""
+    still: frozenset[int] = frozenset()
+    """Mechs that do nothing in the window."""
+    window: int = 0
+    """Environment steps after the moment in which the other mechs repeat their recorded actions."""
+    mean_actions: bool = False
+    """Whether policies use their mean action instead of a sample."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continuation:
+    """How one continuation ended."""
+
+    number: int
+    seed: int
+    winner: int
+    """0 blue, 1 red, 2 draw."""
+    reason: str
+    tick: int
+    score: tuple[float, float]
+    """Zone scores of blue and red [s]."""
+    hp: tuple[float, float]
+    """Remaining hit points of blue and red."""
+    alive: tuple[int, int]
+
+    def points(self, side: int) -> float:
+        """Return the points of a side: 1 for a win, 1/2 for a draw."""
+        return 0.5 if self.winner == DRAW else float(self.winner == side)
+
+    @property
+    def margin(self) -> tuple[float, float, float]:
+        """Return by how much blue won: points, difference of zone scores, of hit points."""
+        return self.points(BLUE), self.score[BLUE] - self.score[RED], self.hp[BLUE] - self.hp[RED]
+
+
+class Start(NamedTuple):
+    """The moment that continuations start from."""
+
+    moment: Moment
+    state: State
+    memories: dict[int, LSTMState]
+    """Recurrent state by mech."""
+
+
+class Brancher:
+    """Continuations of a recorded match from one moment.
+
+    ``load`` returns the policy of a pilot. Raises ``ValueError`` for a match or moment that cannot be played.
+    """
+
+    def __init__(
+        self, recorded: Replay, plan: BranchPlan, load: Load | None = None, *, device: str = "cpu", threads: int = 1
+    ) -> None:
+        self.recorded, self.plan, self._device, self._threads = recorded, plan, device, threads
+        chosen = {mech: pilot for mech, pilot in plan.pilots.items() if pilot.path}
+        loaded = {} if load is None else {path: load(p) for path, p in {p.path: p for p in chosen.values()}.items()}
+        self._policies = {mech: loaded[pilot.path] for mech, pilot in chosen.items()}
+        self._script = recorded_pilots(recorded)[0]
+        for mech, pilot in plan.pilots.items():
+            self._script[mech] = heuristic.script_of(pilot.level) if pilot.level else 0
+        with open(recorded.path, "rb") as file:
+            self._sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        self.start = self._reconstruct()
+
+    def _reconstruct(self) -> Start:
+        """Return the moment; where policies fly, the match is played from its start, so that they remember it."""
+        with (
+            BranchPilots(self._policies) as pilots,
+            ReplayedMatch(
+                self.recorded, device=self._device, newest=bool(self._policies), prepare=pilots.attach
+            ) as match,
+        ):
+            moment = match.go_to(
+                self.plan.tick, from_start=bool(self._policies), before_step=lambda engine: pilots.act()
+            )
+            return Start(moment, save_match_state(match.engine, 0), pilots.states())
+
+    def seeds(self, numbers: Sequence[int]) -> list[int]:
+        """Return the combat seed of each continuation."""
+        tick = self.start.moment.tick
+        return [draw_u32(self.plan.seed, StreamId.RUN, tick, 0, number) & SEED_MASK for number in numbers]
+
+    def play(
+        self,
+        numbers: Sequence[int] | None = None,
+        *,
+        folder: Path | None = None,
+        still: bool = True,
+        on_step: Callable[[int], object] = lambda running: None,
+    ) -> list[Continuation]:
+        """Play continuations by number, all by default, and return how they ended, in order.
+
+        With ``folder`` they are recorded there. ``still`` False lets all mechs act in the window. ``on_step`` is called
+        after every environment step with the number of continuations that go on.
+        """
+        plan, numbers = self.plan, list(range(self.plan.runs) if numbers is None else numbers)
+        seeds = self.seeds(numbers)
+        with BranchPilots(self._policies, self._threads) as pilots:
+            engine = open_match(
+                self.recorded, envs=len(numbers), device=self._device, threads=self._threads, changes=plan.changes,
+                newest=bool(self._policies), prepare=pilots.attach,
+            )  # fmt: skip
+            try:
+                load_match_state(engine, self.start.state)
+                engine.batch.set("seed", np.array(seeds, np.uint32))
+                engine.batch.set("script", np.repeat(self._script[None], len(numbers), axis=0))
+                engine.run("observe")
+                pilots.start(self.start.memories, None if plan.mean_actions else seeds)
+                recorder = self._recorder(engine, numbers, folder, still)
+                found = _play_on(engine, pilots, self._window(plan.still if still else frozenset()), recorder, on_step)
+            finally:
+                engine.close()
+        return [replace(row, number=number, seed=seed) for row, number, seed in zip(found, numbers, seeds, strict=True)]
+
+    def _window(self, still: frozenset[int]) -> list[Step]:
+        """Return each step that repeats the recording; actions and inputs are 0 for mechs that stand still."""
+        first, ticks = self.start.moment.tick, self.recorded.header["frame_ticks"]
+        steps = list(recorded_steps(self.recorded, first, first + self.plan.window * ticks))
+        for number, step in enumerate(steps):
+            step.actions[list(still)] = 0.0
+            if step.inputs is not None:
+                acts = np.array([mech not in still for mech in step.seats], np.int8)
+                steps[number] = step._replace(inputs=step.inputs * acts[None, :, None])
+        return steps
+
+    def _recorder(self, engine: Engine, numbers: Sequence[int], folder: Path | None, still: bool) -> Recorder | None:
+        """Return a recorder of all environments; None without a folder."""
+        if folder is None:
+            return None
+        about = {"parent": self.parent(still), "created": self.recorded.header["created"]}
+        matches = [
+            MatchInfo(
+                name=self.name_of(number, still),
+                teams=self.teams(),
+                map_seed=int(self.recorded.header["map_seed"]),
+                about=about,
+            )
+            for number in numbers
+        ]
+        recorder = Recorder(engine, range(len(numbers)), folder, matches, policy="actions")
+        recorder.begin()
+        return recorder
+
+    def name_of(self, number: int, still: bool = True) -> str:
+        """Return the file name, without suffix, of a recorded continuation."""
+        suffix = "" if still or not self.plan.still else "-with"
+        return f"{self.recorded.path.stem}-t{self.start.moment.tick}-b{number:03d}{suffix}"
+
+    def parent(self, still: bool = True) -> dict[str, Any]:
+        """Return what a branch's header has of its parent."""
+        names = [mech["name"] for mech in self.recorded.header["roster"]]
+        return {
+            "file": self.recorded.path.name,
+            "sha256": self._sha256,
+            "tick": self.start.moment.tick,
+            "set": {names[mech]: pilot.label for mech, pilot in sorted(self.plan.pilots.items())},
+            "changes": dict(self.plan.changes),
+            "still": sorted(names[mech] for mech in self.plan.still) if still else [],
+            "window": self.plan.window,
+            "seed": self.plan.seed,
+        }
+
+    def teams(self) -> tuple[TeamInfo, TeamInfo]:
+        """Return the teams of a branch: the recorded ones, named after their pilots where these were changed."""
+        roster, found = self.recorded.header["roster"], []
+        for side, team in enumerate(self.recorded.header["teams"]):
+            own = [mech for mech, row in enumerate(roster) if row["team"] == side]
+            labels = {self.plan.pilots[mech].label for mech in own if mech in self.plan.pilots}
+            unchanged = {team["name"]} if any(mech not in self.plan.pilots for mech in own) else set()
+            names = sorted(labels | unchanged)
+            found.append(TeamInfo(**team) if names == [team["name"]] else TeamInfo(name=" and ".join(names)))
+        return found[BLUE], found[RED]
+
+
+def _play_on(
+    engine: Engine,
+    pilots: BranchPilots,
+    window: Sequence[Step],
+    recorder: Recorder | None,
+    on_step: Callable[[int], object],
+) -> list[Continuation]:
+    """Play every environment to the end of its match and return how it ended; numbers and seeds are not set."""
+    batch, found, step = engine.batch, dict[int, Continuation](), 0
+    if batch.numpy("ended").any():
+        raise ValueError("the match has ended at this moment, expected an earlier one")
+    while len(found) < engine.num_envs:
+        pilots.act()
+        repeated = window[step] if step < len(window) else None
+        if repeated is not None:
+            play_step(engine, repeated)
+        else:
+            engine.step()
+        step += 1
+        if recorder is not None:
+            if repeated is not None and repeated.inputs is not None:
+                recorder.add_inputs(repeated.seats, repeated.inputs)
+            recorder.after_step()
+        over = [env for env in np.flatnonzero(batch.numpy("over")).tolist() if env not in found]
+        if over:
+            found |= {env: _outcome(batch, env) for env in over}
+            pilots.stop(over)
+            alive = batch.numpy("alive").copy()
+            alive[over] = 0  # mechs of a match that is over would cost time
+            batch.set("alive", alive)
+        on_step(engine.num_envs - len(found))
+    if recorder is not None:
+        recorder.finish()
+    return [found[env] for env in range(engine.num_envs)]
+
+
+def _outcome(batch: Any, env: int) -> Continuation:
+    team, alive = batch.row("team", env), batch.row("done_alive", env) * batch.row("done_present", env)
+    hp, score = batch.row("done_hp", env), batch.row("done_score", env)
+    return Continuation(
+        number=env,
+        seed=0,
+        winner=int(batch.row("done_winner", env)),
+        reason=REASONS[int(batch.row("done_reason", env))],
+        tick=int(batch.row("tick", env)),
+        score=(float(score[BLUE]), float(score[RED])),
+        hp=(float(hp[BLUE]), float(hp[RED])),
+        alive=(int(alive[team == BLUE].sum()), int(alive[team == RED].sum())),
+    )
+
+
+def summarise(found: Sequence[Continuation]) -> dict[str, Any]:
+    """Return win probability of each side with its 95 % interval, endings, and the numbers of typical continuations."""
+    ordered = sorted(found, key=lambda row: (row.margin, row.number))
+    sides = {}
+    for side in (BLUE, RED):
+        points = sum(row.points(side) for row in found)
+        low, high = wilson_interval(points, len(found))
+        wins = sum(row.winner == side for row in found)
+        sides[WINNERS[side]] = {"score": points / len(found), "low": low, "high": high, "wins": wins}
+    return {
+        "runs": len(found),
+        **sides,
+        "draws": sum(row.winner == DRAW for row in found),
+        "endings": dict(Counter(f"{WINNERS[row.winner]} {row.reason}" for row in ordered)),
+        "typical": {
+            "best_for_red": ordered[0].number,
+            "median": ordered[len(ordered) // 2].number,
+            "best_for_blue": ordered[-1].number,
+        },
+    }
+
+
+def effect(with_actions: Sequence[Continuation], without: Sequence[Continuation], side: int) -> dict[str, float]:
+    """Return how much more a side scores with the actions than without, and its 95 % interval, by pairs of seeds."""
+    pairs = zip(with_actions, without, strict=True)
+    value, low, high = paired_difference([one.points(side) - two.points(side) for one, two in pairs])
+    return {"value": value, "low": low, "high": high}

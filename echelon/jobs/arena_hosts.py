@@ -1,0 +1,140 @@
+"""Plays the batches of an arena job on the hosts of a launcher, each a shard with a folder of its own.
+
+The arena job reads the results of its shards and stores them; a host that goes down costs the matches that it was
+playing, which another one plays. Started again, the job follows the shards that it finds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from echelon.arena.batches import Batch, Played, Take
+from echelon.arena.store import MatchRecord
+from echelon.jobs import launch, placement
+from echelon.jobs.kinds import KINDS
+from echelon.jobs.launchers import parse_launcher
+from echelon.jobs.shard_worker import FOLDER
+from echelon.jobs.spec import new_spec, read_spec
+from echelon.jobs.status import JobStatus
+from echelon.runs import RunPaths
+from echelon.telemetry.event import Event
+from echelon.telemetry.events import EventAlert, EventShardMatch
+from echelon.telemetry.log import EventFollower
+
+POLL_S = 0.5
+"""Time between looks at the shards [s]."""
+MAX_CRASHES = 5
+"""Ends of a shard in a row without a new match after which it is not started again."""
+
+
+@dataclass(kw_only=True)
+class _Shard:
+    """A shard that is followed."""
+
+    paths: RunPaths
+    matches: EventFollower
+    records: EventFollower
+    is_done: bool = False
+
+
+class Hosts:
+    """Plays batches on the hosts of a launcher."""
+
+    device = "cpu"
+
+    def __init__(self, arena: RunPaths, poll_s: float = POLL_S) -> None:
+        self._arena, self._poll_s = arena, poll_s
+        self._crashes: Counter[str] = Counter()
+
+    def __call__(
+        self, batch: Batch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
+    ) -> Played:
+        """Play a batch in shards, pass each result to ``take``, and return replays and warnings."""
+        shards = [self._follow(paths) for paths in self._shards(batch)]
+        numbers = {fixture.number for fixture in batch.fixtures}
+        replays: dict[int, Path] = {}
+        warnings: list[str] = []
+        stopping = False
+        while True:
+            for shard in shards:
+                status = None if shard.is_done else launch.ended_status(shard.paths)
+                for event in self._read(shard):
+                    if isinstance(event, EventAlert):
+                        warnings.append(event.message)
+                    elif isinstance(event, EventShardMatch) and event.number in numbers:
+                        if event.result:
+                            take(event.number, MatchRecord(**event.result))
+                        if event.replay:
+                            replays[event.number] = self._arena.replays / Path(event.replay).name
+                if status is not None:
+                    shard.is_done = stopping or self._is_complete(shard, batch, status)
+            going = sum(not shard.is_done for shard in shards)
+            if not going:
+                return Played(stopped=stopping, replays=replays, warnings=warnings)
+            on_status(f"matches on {going} hosts")
+            if should_stop() and not stopping:
+                stopping = True
+                for shard in shards:
+                    launch.stop(shard.paths)
+            time.sleep(self._poll_s)
+
+    def _follow(self, paths: RunPaths) -> _Shard:
+        return _Shard(paths=paths, matches=EventFollower(paths.matches), records=EventFollower(paths.metrics))
+
+    def _read(self, shard: _Shard) -> list[Event]:
+        """Return the new results and alerts of a shard, and forget its crashes where there are results."""
+        found = shard.matches.poll()
+        if found:
+            del self._crashes[shard.paths.id]
+        return [*found, *shard.records.poll()]
+
+    def _is_complete(self, shard: _Shard, batch: Batch, status: JobStatus) -> bool:
+        """Whether a shard that has ended is complete; one that its host has interrupted is started again.
+
+        ``ValueError`` where it failed.
+        """
+        if status.state == "completed":
+            return True
+        is_interrupted = status.state == "crashed" or placement.is_preempted(shard.paths)
+        self._crashes[shard.paths.id] += 1
+        if not is_interrupted or self._crashes[shard.paths.id] > MAX_CRASHES:
+            raise ValueError(f"shard {shard.paths.id!r} {status.state}: {status.reason}")
+        self._launch(shard.paths, batch)
+        return False
+
+    def _shards(self, batch: Batch) -> list[RunPaths]:
+        """Return the shards that play a batch: those that exist, and new ones for matches in none of them."""
+        prefix = f"r{batch.round:03d}-{'replays-' if batch.repeated else ''}"
+        remaining = {fixture.number: fixture for fixture in batch.fixtures}
+        found, folder = [], self._arena.root / FOLDER
+        for paths in (RunPaths(path) for path in sorted(folder.glob(f"{prefix}[0-9]*"))):
+            if not paths.spec.exists():
+                continue
+            numbers = {fixture.number for fixture in Batch.from_dict(read_spec(paths).config.get("shard")).fixtures}
+            if numbers & remaining.keys():
+                found.append(paths)
+                remaining = {number: fixture for number, fixture in remaining.items() if number not in numbers}
+                if (status := launch.ended_status(paths)) is not None and status.state != "completed":
+                    self._launch(paths, batch)
+        fixtures, hosts = list(remaining.values()), batch.config.hosts
+        for part in (fixtures[index::hosts] for index in range(hosts)):
+            if part:
+                index = next(n for n in range(10**6) if not (folder / f"{prefix}{n}" / "spec.json").exists())
+                found.append(RunPaths(folder / f"{prefix}{index}"))
+                found[-1].root.mkdir(parents=True, exist_ok=True)
+                self._launch(found[-1], replace(batch, fixtures=part))
+        return found
+
+    def _launch(self, paths: RunPaths, batch: Batch) -> None:
+        """Submit a shard, a new one with these matches."""
+        if paths.spec.exists():
+            spec = read_spec(paths)
+        else:
+            config = replace(batch.config, threads=batch.config.threads or parse_launcher(batch.config.launcher).cpus)
+            shard = replace(batch, config=config).as_dict()
+            spec = new_spec("shard", {"preset": "arena", "device": config.device, "shard": shard}, {})
+        launch.launch(paths, spec, KINDS["shard"], launcher=batch.config.launcher)

@@ -1,0 +1,130 @@
+"""Observers of a run: URLs that get notifications, and live mirrors of its curves.
+
+They are stored beside the runs, in ``.observers`` of the runs folder, which only its user can read: URLs are secrets,
+and a run folder is copied between people. A separate process reads the run (``observer``), so no observer slows or ends
+it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from echelon.files import fsync
+from echelon.jobs.notifications import parse_target
+from echelon.runs import RunPaths, read_json
+
+FOLDER = ".observers"
+"""Folder beside the runs."""
+NOTIFY_VARIABLE = "ECHELON_NOTIFY"
+"""Variable with further URLs, separated by blanks; unlike a command line, other users cannot read it."""
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+MAX_OBSERVERS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class MirrorKind:
+    """A program that shows curves."""
+
+    package: str
+    title: str
+    extra: str
+    target: str
+    """What follows its name after ``=``."""
+
+
+MIRRORS: dict[str, MirrorKind] = {
+    "tensorboard": MirrorKind(package="tensorboard", title="TensorBoard", extra="tensorboard", target="folder"),
+    "wandb": MirrorKind(package="wandb", title="W&B", extra="wandb", target="project"),
+    "trackio": MirrorKind(package="trackio", title="trackio", extra="trackio", target="project"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observers:
+    """Observers of one run."""
+
+    notify: tuple[str, ...] = ()
+    """URLs."""
+    mirrors: tuple[str, ...] = ()
+    """Rows of ``MIRRORS``, each with an optional ``=target``."""
+
+
+def observers_path(paths: RunPaths) -> Path:
+    """Return the file with the observers of a run."""
+    return paths.root.parent / FOLDER / f"{paths.id}.json"
+
+
+def requested(notify: Sequence[str] = (), mirrors: Sequence[str] = ()) -> Observers:
+    """Return the observers that options and environment name; ``ValueError`` for one that cannot be used."""
+    urls = [*notify, *os.environ.get(NOTIFY_VARIABLE, "").split()]
+    for url in urls:
+        parse_target(url)
+    for text in mirrors:
+        name = text.partition("=")[0]
+        if (kind := MIRRORS.get(name)) is None:
+            raise ValueError(f"mirror {name!r} does not exist, expected one of: {', '.join(MIRRORS)}")
+        if importlib.util.find_spec(kind.package) is None:
+            raise ValueError(f"{kind.title} is not installed; try: pip install 'echelon[{kind.extra}]'")
+    if len(urls) + len(mirrors) > MAX_OBSERVERS:
+        raise ValueError(f"{len(urls) + len(mirrors)} observers, expected at most {MAX_OBSERVERS}")
+    return Observers(notify=tuple(dict.fromkeys(urls)), mirrors=tuple(dict.fromkeys(mirrors)))
+
+
+def write_observers(paths: RunPaths, observers: Observers) -> None:
+    """Store the observers of a run, readable by its user alone; without any nothing changes."""
+    if observers == Observers():
+        return
+    path = observers_path(paths)
+    path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    os.chmod(path.parent, PRIVATE_FOLDER)
+    row = {**asdict(observers), "inode": os.stat(paths.root).st_ino}
+    write_private(path, json.dumps(row) + "\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file that only its user can read, durably."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with contextlib.suppress(FileNotFoundError):
+        temporary.unlink()
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    fsync(path.parent)
+
+
+def read_observers(paths: RunPaths) -> Observers:
+    """Return the observers of a run; none where the file is another user's or of another folder of that name."""
+    path = observers_path(paths)
+    try:
+        found, row = os.lstat(path), read_json(path) or {}
+        owned = stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
+        if not owned or os.stat(paths.root).st_ino != row.get("inode"):
+            return Observers()
+    except OSError:
+        return Observers()
+    return Observers(notify=_texts(row.get("notify")), mirrors=_texts(row.get("mirrors")))
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(text for text in value[:MAX_OBSERVERS] if isinstance(text, str)) if isinstance(value, list) else ()
+
+
+def remove_observers(paths: RunPaths) -> None:
+    """Delete what is stored about the observers of a run."""
+    for file in observers_path(paths).parent.glob(f"{_escaped(paths.id)}.*"):
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)

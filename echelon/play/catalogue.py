@@ -1,0 +1,161 @@
+"""Policies and recordings that a session may use, by name: never by a path.
+
+A pilot is a scripted level, ``champion``, a run with a checkpoint, or a league entry. A recording is a file of the
+folder ``replays`` of a run. Names are looked up in lists of what exists.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from echelon import champion
+from echelon.arena.contest import pilot_names
+from echelon.arena.named_pilots import (
+    LEVEL_PREFIX,
+    SIDES,
+    level_pilot,
+    mechs_by_name,
+    names_by_mech,
+    policy_pilot,
+    policy_that_flew,
+)
+from echelon.arena.policy_runner import Pilot
+from echelon.arena.reconstruct import recorded_inputs, recorded_pilots, require_playable
+from echelon.arena.standings import entry_names
+from echelon.arena.store import Store, StoreError, league_path
+from echelon.files import reason_of
+from echelon.play.config import STILL
+from echelon.play.match import Cast, pilot_label
+from echelon.play_protocol import Source
+from echelon.replay.reader import Replay
+from echelon.replay.schema import SUFFIX
+from echelon.rl.weights import LoadedPolicy
+from echelon.runs import RunPaths, list_runs, read_json, runs_home
+
+MAX_LISTED = 200
+"""Most runs and most league entries that are offered; others can be named too."""
+
+
+class Catalogue:
+    """Policies and recordings of a runs folder; loaded policies stay in memory."""
+
+    def __init__(self, home: Path | None = None) -> None:
+        self.home = runs_home(home)
+        self._loaded: dict[str, tuple[Pilot, LoadedPolicy]] = {}
+
+    def policies(self) -> list[str]:
+        """Return the names of the champion, the newest runs with a checkpoint, and league entries."""
+        runs = [run.id for run in list_runs(self.home) if _has_checkpoint(run)]
+        return [champion.NAME, *runs[:MAX_LISTED], *sorted(self._entries())[:MAX_LISTED]]
+
+    def newest_run(self) -> str:
+        """Return the newest run with a checkpoint, "" without one."""
+        return next((run.id for run in list_runs(self.home) if _has_checkpoint(run)), "")
+
+    def _entries(self) -> dict[str, Path]:
+        """Return the checkpoints of league entries, by name and id."""
+        found: dict[str, Path] = {}
+        with contextlib.suppress(StoreError), Store(league_path(self.home), read_only=True) as store:
+            names, league = entry_names(store), store.league()
+            for ident, entry in league.entries.items():
+                if entry.ckpt_path:
+                    found |= {names.get(ident, ident): Path(entry.ckpt_path), ident: Path(entry.ckpt_path)}
+        return found
+
+    def pilot(self, name: str) -> tuple[Pilot, LoadedPolicy | None]:
+        """Return the pilot of a name, and its policy; ``ValueError`` for a name that is none."""
+        if name.removeprefix(LEVEL_PREFIX) == STILL:
+            return Pilot(id=STILL, label=STILL), None
+        if (level := level_pilot(name)) is not None:
+            return level, None
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name, self._path(name))
+        return self._loaded[name]
+
+    def _path(self, name: str) -> Path:
+        if name == champion.NAME:
+            return champion.FOLDER
+        run = next((run for run in list_runs(self.home) if run.id == name), None)
+        path = run.root if run is not None else self._entries().get(name)
+        if path is None:
+            levels = ", ".join(pilot_names())
+            raise ValueError(f"pilot {name!r:.80} does not exist, expected a level ({levels}), {champion.NAME}, a run "
+                             "or a league entry")  # fmt: skip
+        return path
+
+    def _load(self, name: str, path: Path) -> tuple[Pilot, LoadedPolicy]:
+        try:
+            return policy_pilot(name, path)
+        except OSError as error:
+            raise ValueError(f"pilot {name!r} cannot be read: {reason_of(error)}") from None
+
+    def recording(self, source: Source) -> Path:
+        """Return the file of a recording; ``ValueError`` for one that is not listed."""
+        run = next((run for run in list_runs(self.home) if run.id == source.run), None)
+        if run is not None:
+            with contextlib.suppress(OSError):
+                for path in run.replays.iterdir():
+                    if path.name == source.file and path.suffix == SUFFIX and path.is_file() and not path.is_symlink():
+                        return path
+        raise ValueError(f"match {source.file!r:.80} of run {source.run!r:.80} does not exist")
+
+    def cast(self, recorded: Replay, chosen: Mapping[str, str], seats: tuple[int, ...]) -> Cast:
+        """Return who plays a recorded match on: ``chosen`` names pilots by mech or team, others are as recorded."""
+        require_playable(recorded)
+        header, mechs = recorded.header, mechs_by_name(recorded.header)
+        named = names_by_mech(header, chosen, "pilots")
+        pilots: dict[int, Pilot] = {}
+        policies: dict[str, LoadedPolicy] = {}
+        script = recorded_pilots(recorded)[0]
+        humans = {mech for flown, _ in recorded_inputs(recorded).values() for mech in flown}
+        for mech in mechs.values():
+            if mech in seats or (mech not in named and script[mech]):
+                continue
+            pilot, policy = self.pilot(named[mech]) if mech in named else self._recorded(header, mech, mech in humans)
+            pilots[mech] = pilot
+            if policy is not None:
+                policies[pilot.path] = policy
+        return Cast(seats=seats, pilots=pilots, policies=policies)
+
+    def _recorded(self, header: Mapping[str, Any], mech: int, is_human: bool) -> tuple[Pilot, LoadedPolicy | None]:
+        """Return the pilot that flew a mech in the recording, that of its team for a human one, which may be none.
+
+        ``ValueError`` where its policy is not found.
+        """
+        side = int(header["roster"][mech]["team"])
+        team = header["teams"][side]
+        run = next((run for run in list_runs(self.home) if run.id == header.get("run")), None)
+        step = [] if run is None else [run.checkpoints / f"step-{header.get('global_step')}"]
+        label = pilot_label(team)
+        if team.get("level") or (label == STILL and not team.get("checkpoint")):
+            return self.pilot(label)
+        names = [name for name in (team.get("checkpoint"), label) if name]
+        paths = [path for name in names if (path := self._entries().get(name)) is not None]
+        found = [*step, *paths, *(path for path in (self._known_path(name) for name in names) if path)]
+        if flew := policy_that_flew(team, found, lambda path: self._known(label, path)):
+            return flew
+        if is_human:
+            return self.pilot(STILL)
+        name = tuple(SIDES)[side]
+        raise ValueError(f"{name} was flown by {label!r}, whose policy is not found; choose a pilot for {name}")
+
+    def _known(self, label: str, path: Path) -> tuple[Pilot, LoadedPolicy]:
+        if str(path) not in self._loaded:
+            self._loaded[str(path)] = self._load(label, path)
+        return self._loaded[str(path)]
+
+    def _known_path(self, name: str) -> Path | None:
+        with contextlib.suppress(ValueError):
+            return self._path(name)
+        return None
+
+
+def _has_checkpoint(run: RunPaths) -> bool:
+    if (read_json(run.spec, names=True) or {}).get("kind") != "train":
+        return False
+    with contextlib.suppress(OSError):
+        return any(path.name.startswith("step-") for path in run.checkpoints.iterdir())
+    return False

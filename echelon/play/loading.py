@@ -1,0 +1,82 @@
+"""Loads the matches that a session plays: a new one from its options, or a moment of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from echelon.arena.named_pilots import mechs_by_name
+from echelon.arena.reconstruct import require_playable
+from echelon.config import EnvConfig
+from echelon.config.presets import PRESETS
+from echelon.play.catalogue import SIDES, Catalogue
+from echelon.play.config import DEFAULT_LEVEL, RATED, STILL, TUTORIAL_S, PlayConfig
+from echelon.play.human_league import league_game
+from echelon.play.match import NewMatch, PlayedMatch, TakeOver, begin_match, take_over
+from echelon.play_protocol import Source, Start
+from echelon.replay.reader import Replay
+from echelon.rl.weights import LoadedPolicy
+from echelon.validation import validated
+
+
+def first_match(config: PlayConfig, catalogue: Catalogue, path: Path, about: Mapping[str, Any]) -> PlayedMatch:
+    """Return the match of a session's options; ``ValueError`` for pilots or a game that do not exist."""
+    opponent = config.opponent or (STILL if config.tutorial else catalogue.newest_run() or DEFAULT_LEVEL)
+    hostiles, mates = (catalogue.pilot(name) for name in (opponent, config.mates or opponent))
+    loaded = [policy for _, policy in (hostiles, mates) if policy is not None]
+    return begin_match(
+        NewMatch(
+            env=league_game(catalogue.home) if config.league == RATED else _environment(config, loaded),
+            seed=config.seed,
+            team=SIDES[config.team],
+            chassis=config.chassis,
+            seats=config.seats,
+            mates=mates[0],
+            hostiles=hostiles[0],
+            policies={pilot.path: policy for pilot, policy in (hostiles, mates) if policy},
+            changes=config.changes,
+        ),
+        path,
+        about,
+    )
+
+
+def _environment(config: PlayConfig, loaded: list[LoadedPolicy]) -> EnvConfig:
+    """Return the game of the preset, else that of the first policy's training, with the options' fields replaced."""
+    env = EnvConfig()
+    if config.preset:
+        if config.preset not in PRESETS:
+            raise ValueError(f"preset {config.preset!r} does not exist, expected one of: {', '.join(PRESETS)}")
+        env = PRESETS[config.preset]().env
+    elif loaded:
+        env = validated(EnvConfig, loaded[0].meta["env_cfg"])
+    env = replace(env, map_size_range=None, packs_per_team_range=None)
+    size = {"size_x": config.size, "size_y": config.size} if config.size else {}
+    seconds = config.seconds or (TUTORIAL_S if config.tutorial else None)
+    game = {"num_packs": config.packs, "max_episode_seconds": seconds}
+    game = {key: value for key, value in game.items() if value is not None}
+    return replace(env, world=replace(env.world, **size), **game)
+
+
+def moment_of(
+    request: Start, source: Source, catalogue: Catalogue, path: Path, about: Mapping[str, Any]
+) -> PlayedMatch:
+    """Return a recorded match at the moment of a request; ``ValueError`` where it cannot be played on."""
+    with Replay(catalogue.recording(source)) as recorded:
+        require_playable(recorded)
+        mechs = mechs_by_name(recorded.header)
+        seat = request.seat or next(iter(mechs))
+        if seat not in mechs:
+            raise ValueError(f"seat {seat!r} does not exist, expected one of: {', '.join(mechs)}")
+        # the present moment is the end of the last whole environment step
+        tick = recorded.ticks if request.tick is None else request.tick
+        plan = TakeOver(
+            tick=tick,
+            cast=catalogue.cast(recorded, request.pilots, (mechs[seat],)),
+            labels=request.pilots,
+            changes=request.changes,
+            seed=request.seed,
+        )
+        return take_over(recorded, plan, path, about)

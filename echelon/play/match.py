@@ -1,0 +1,365 @@
+"""A match with human pilots: played tick by tick, recorded, and perceived by each seat.
+
+It is new, or continues a recorded match from a moment. Seats are fixed for its length; a seat whose input is 0 holds
+still. Scripted pilots and policies act once per environment step, inputs are read before every tick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.agents import heuristic
+from echelon.arena.branch_pilots import BranchPilots
+from echelon.arena.contest import BLUE, RED
+from echelon.arena.policy_runner import Pilot
+from echelon.arena.reconstruct import ReplayedMatch, open_match, recorded_pilots
+from echelon.config import EnvConfig
+from echelon.env import layout
+from echelon.env.engine import Engine
+from echelon.env.match_state import load_match_state, save_match_state
+from echelon.env.referee import REASONS
+from echelon.env.seats import Inputs, Seats
+from echelon.files import reason_of
+from echelon.gen.bank import build_bank
+from echelon.play.perception import Perception
+from echelon.replay.header import TeamInfo
+from echelon.replay.moment_text import clock
+from echelon.replay.reader import Replay
+from echelon.replay.record import MatchInfo, Recorder
+from echelon.replay.schema import WINNERS
+from echelon.rl.weights import LoadedPolicy
+from echelon.sim.arsenal import CHASSIS
+
+LOG = logging.getLogger(__name__)
+SEEN_S = 5.0
+"""Time before the moment that policies see, so that their recurrent state fits the match [s]."""
+STEP_PROGRAMS = ("pilots", "begin_step", "tick", "end_step")
+"""Programs of the engine that a match runs."""
+HUMAN = "human"
+"""Name of the pilot of a seat in a recording's teams."""
+CLASSES = tuple(spec.chassis.name.lower() for spec in CHASSIS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast:
+    """The seats of a match and the pilots of its other mechs."""
+
+    seats: tuple[int, ...]
+    pilots: Mapping[int, Pilot]
+    """By mech; a mech without one keeps its recorded scripted pilot, or holds still."""
+    policies: Mapping[str, LoadedPolicy] = field(default_factory=dict)
+    """By path of the pilot."""
+
+    def flown(self) -> dict[int, LoadedPolicy]:
+        """Return the policy of each mech that one flies."""
+        return {mech: self.policies[p.path] for mech, p in self.pilots.items() if p.path and mech not in self.seats}
+
+    def script(self, recorded: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the number of each mech's scripted pilot ``[M]``, from those of the recording."""
+        script = recorded.copy()
+        for mech, pilot in self.pilots.items():
+            script[mech] = heuristic.script_of(pilot.level) if pilot.level else 0
+        script[list(self.seats)] = 0
+        return script
+
+    def teams(
+        self, roster: Sequence[Mapping[str, Any]], recorded: Sequence[Mapping[str, Any]] = ()
+    ) -> tuple[TeamInfo, TeamInfo]:
+        """Return both teams, named after their pilots; mechs without one are flown as in the ``recorded`` teams.
+
+        A team has policy, checkpoint and level where one pilot flies all its mechs but the seats.
+        """
+        found = []
+        for side in (BLUE, RED):
+            own = [mech for mech, row in enumerate(roster) if row["team"] == side and row["present"]]
+            others = [self.pilots.get(mech) for mech in own if mech not in self.seats]
+            teams = {pilot and team_of(pilot) for pilot in others}
+            if None in teams:
+                teams.remove(None)
+                teams |= {TeamInfo(**{**recorded[side], "name": pilot_label(recorded[side])})} if recorded else set()
+            names = {team.name for team in teams if team} | {HUMAN for mech in own if mech in self.seats}
+            only = next(iter(teams)) if len(teams) == 1 else None
+            found.append(replace(only or TeamInfo(name=""), name=" and ".join(sorted(names)) or "still"))
+        return found[BLUE], found[RED]
+
+
+def team_of(pilot: Pilot) -> TeamInfo:
+    """Return the team of a pilot, with the name by which the catalogue finds its policy."""
+    level, policy = f"heuristic:{pilot.level}" if pilot.level else "", pilot.label if pilot.path else ""
+    return TeamInfo(name=pilot.label, policy=policy, checkpoint=pilot.checkpoint, level=level)
+
+
+def pilot_label(team: Mapping[str, Any]) -> str:
+    """Return the name of the pilot that flew a recorded team's mechs, without that of its humans."""
+    return str(team.get("policy") or team.get("level", "").removeprefix("heuristic:") or team["name"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a match ended; of one that was left, winner and reason are empty."""
+
+    winner: str = ""
+    reason: str = ""
+    hp: tuple[float, float] = (0.0, 0.0)
+    """Remaining hit points of blue and red."""
+    score: tuple[float, float] = (0.0, 0.0)
+    """Zone scores of blue and red [s]."""
+
+
+class PlayedMatch:
+    """A match in progress; ``tick`` plays on, ``finish`` closes the recording."""
+
+    def __init__(
+        self, engine: Engine, pilots: BranchPilots, seats: Sequence[int], path: Path, match: MatchInfo
+    ) -> None:
+        self.engine, self.seats, self.path = engine, tuple(seats), path
+        self._pilots, self._controls = pilots, Seats(engine, self.seats)
+        self._inputs: list[Inputs] = []
+        """Inputs of the ticks of this environment step so far."""
+        self._recorder = Recorder(engine, [0], path.parent, [match], embed_world=True, policy="actions", lossy=True)
+        self._recorder.begin()
+        observations = pilots.observations.numpy()
+        self.perceptions = {mech: Perception(engine, mech, observations) for mech in self.seats}
+        self.header = self._recorder.headers[0]
+        for name in STEP_PROGRAMS:
+            engine.prepare(name)
+        self.over = self._is_reported = False
+        self.outcome = Outcome()
+
+    @property
+    def now(self) -> int:
+        """Return the ticks since the match's start."""
+        return int(self.engine.batch.numpy("tick")[0])
+
+    def new_problem(self) -> str:
+        """Return why the recording ends before the match, such as a full disk, in one line and once; "" otherwise."""
+        if self._is_reported or not (problem := self._recorder.problem):
+            return ""
+        self._is_reported = True
+        seconds = self.now * self.engine.cfg.dt_sim
+        return f"The recording ends at {clock(seconds)}: {problem}. The match goes on."
+
+    def tick(self, inputs: Inputs) -> None:
+        """Play one tick with the inputs ``[S, A]`` of the seats."""
+        if not self._inputs:
+            self._pilots.act()
+            self.engine.run("pilots")
+            self._controls.begin_step(inputs)
+            self._controls.tick()
+        else:
+            self._controls.tick(inputs)
+        self._inputs.append(inputs.copy())
+        if len(self._inputs) == self.engine.cfg.decision_repeat:
+            self._end_step()
+        else:
+            for perception in self.perceptions.values():
+                perception.collect_events()
+
+    def _end_step(self) -> None:
+        self._controls.end_step()
+        for perception in self.perceptions.values():
+            perception.collect_events()
+        self._recorder.add_inputs(self.seats, np.stack(self._inputs))
+        self._recorder.after_step()
+        self._inputs = []
+        batch = self.engine.batch
+        self.over = bool(batch.numpy("over")[0])
+        if self.over:
+            hp, score = batch.row("done_hp", 0), batch.row("done_score", 0)
+            self.outcome = Outcome(
+                winner=WINNERS[int(batch.row("done_winner", 0))],
+                reason=REASONS[int(batch.row("done_reason", 0))],
+                hp=(float(hp[0]), float(hp[1])),
+                score=(float(score[0]), float(score[1])),
+            )
+        for perception in self.perceptions.values():
+            perception.forget_journal()
+            perception.sense()
+
+    def finish(self, folder: Path | None = None) -> str:
+        """Close the recording and the engine, and move the recording to ``folder``; return its name there.
+
+        Ticks after the last whole environment step are not recorded. The name is "" where a full disk has left nothing
+        of it.
+        """
+        try:
+            self._recorder.finish()
+        finally:
+            self._pilots.close()
+            self.engine.close()
+        try:
+            if self._recorder.problem and not _is_readable(self.path):
+                self.path.unlink(missing_ok=True)
+                return ""
+            if folder is not None:
+                self.path.rename(folder / self.path.name)
+        except OSError as error:
+            LOG.warning("recording %s is not listed: %s", self.path.name, reason_of(error))
+            return ""
+        return self.path.name
+
+
+def _is_readable(path: Path) -> bool:
+    """Whether a recording of which the disk took only a part has a moment to show."""
+    with contextlib.suppress(OSError, ValueError), Replay(path) as part:
+        return len(part.chunks) > 0
+    return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewMatch:
+    """A match to begin."""
+
+    env: EnvConfig
+    seed: int
+    team: int = BLUE
+    """Side of the first seat."""
+    chassis: str = ""
+    """Class of the first seat's mech, "" any."""
+    seats: int = 1
+    mates: Pilot | None = None
+    hostiles: Pilot | None = None
+    """Pilots of the first seat's side and of the other; None holds still."""
+    policies: Mapping[str, LoadedPolicy] = field(default_factory=dict)
+    changes: Mapping[str, float] = field(default_factory=dict)
+
+
+def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedMatch:
+    """Return a new match at its start; ``ValueError`` for a class that the side does not have."""
+    cfg = layout.newest(plan.env)
+    bank = build_bank(cfg.world, [plan.seed], num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox)
+    engine = Engine(cfg, 1, bank, threads=1, autoreset=False, changes=[dict(plan.changes)], pilots=heuristic.install)
+    pilots: BranchPilots | None = None
+    try:
+        batch = engine.batch
+        batch.set("forced_seed", np.full(1, plan.seed, np.int32))
+        batch.set("forced_slot", np.zeros(1, np.int32))
+        batch.set("packs", np.full(1, cfg.num_packs, np.int32))
+        engine.reset()
+        roster = _roster(batch)
+        cast = _cast(plan, roster)
+        pilots = BranchPilots(cast.flown(), observed=cast.seats)
+        pilots.attach(engine)
+        batch.set("script", cast.script(np.zeros(engine.num_mechs, np.int32))[None])
+        engine.clear()
+        engine.reset()
+        pilots.warm_up()
+        pilots.start({}, [plan.seed])
+        match = MatchInfo(name=path.stem, teams=cast.teams(roster), map_seed=plan.seed, about=about)
+        return PlayedMatch(engine, pilots, cast.seats, path, match)
+    except BaseException:
+        if pilots is not None:
+            pilots.close()
+        engine.close()
+        raise
+
+
+def _roster(batch: Any) -> list[dict[str, Any]]:
+    """Return side, class and presence of each mech."""
+    columns = [batch.row(name, 0).tolist() for name in ("team", "chassis", "present")]
+    return [{"team": t, "chassis": c, "present": p == 1} for t, c, p in zip(*columns, strict=True)]
+
+
+def _cast(plan: NewMatch, roster: Sequence[Mapping[str, Any]]) -> Cast:
+    sides = [[m for m, row in enumerate(roster) if row["team"] == side and row["present"]] for side in (BLUE, RED)]
+    own = sides[plan.team]
+    first = [m for m in own if not plan.chassis or CLASSES[roster[m]["chassis"]] == plan.chassis]
+    if not first:
+        have = ", ".join(sorted({CLASSES[roster[m]["chassis"]] for m in own}))
+        raise ValueError(f"class {plan.chassis!r} has no mech in team {WINNERS[plan.team]}, expected one of: {have}")
+    mates = [m for m in own if m != first[0]]
+    others = [m for pair in zip(sides[1 - plan.team], [*mates, None], strict=False) for m in pair if m is not None]
+    seats = (first[0], *others)[: plan.seats]
+    pilots = {m: p for m in own if (p := plan.mates) is not None}
+    pilots |= {m: p for m in sides[1 - plan.team] if (p := plan.hostiles) is not None}
+    return Cast(seats=seats, pilots=pilots, policies=plan.policies)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakeOver:
+    """A moment of a recorded match to play on from."""
+
+    tick: int
+    cast: Cast
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Pilots that were chosen, by mech or team, for the recording's parent."""
+    changes: Mapping[str, float] = field(default_factory=dict)
+    seed: int | None = None
+
+
+def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, Any]) -> PlayedMatch:
+    """Return a recorded match at a moment, with other pilots; ``ValueError`` where it cannot be played on."""
+    pilots = BranchPilots(plan.cast.flown(), observed=plan.cast.seats)
+    match: ReplayedMatch | None = None
+    engine: Engine | None = None
+    try:
+        match = ReplayedMatch(recorded, newest=True, prepare=pilots.attach)
+        pilots.warm_up()
+        pilots.start({}, [0])
+        seen = round(SEEN_S * float(recorded.header["tick_hz"])) if plan.cast.flown() else 0
+
+        def watch(engine: Engine) -> None:
+            if int(engine.batch.numpy("tick")[0]) >= plan.tick - seen:
+                pilots.act()
+
+        moment = match.go_to(plan.tick, seen_ticks=seen, before_step=watch)
+        engine = match.engine
+        if engine.batch.numpy("ended").any():
+            raise ValueError("the match has ended at this moment, expected an earlier one")
+        memories = pilots.states()
+        if plan.changes:
+            state = save_match_state(engine, 0)
+            pilots.close()
+            match.close()
+            pilots = BranchPilots(plan.cast.flown(), observed=plan.cast.seats)
+            engine = open_match(recorded, changes=plan.changes, newest=True, prepare=pilots.attach)
+            load_match_state(engine, state)
+            pilots.warm_up()
+        batch = engine.batch
+        if plan.seed is not None:
+            batch.set("seed", np.full(1, plan.seed, np.uint32))
+        batch.set("script", plan.cast.script(recorded_pilots(recorded)[0])[None])
+        engine.run("observe")
+        pilots.start(memories, [int(batch.numpy("seed")[0])])
+        with open(recorded.path, "rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        names = [row["name"] for row in recorded.header["roster"]]
+        parent = {
+            "file": recorded.path.name,
+            "sha256": sha256,
+            "tick": moment.tick,
+            "set": {**plan.labels, **{names[mech]: HUMAN for mech in plan.cast.seats}},
+            "changes": dict(plan.changes),
+            **({} if plan.seed is None else {"seed": plan.seed}),
+        }
+        info = MatchInfo(
+            name=path.stem,
+            teams=plan.cast.teams(recorded.header["roster"], recorded.header["teams"]),
+            map_seed=int(recorded.header["map_seed"]),
+            about={**about, "parent": parent},
+        )
+        return PlayedMatch(engine, pilots, plan.cast.seats, path, info)
+    except BaseException:
+        pilots.close()
+        if engine is not None:
+            engine.close()
+        elif match is not None:
+            match.close()
+        raise
+
+
+def seat_header(header: Mapping[str, Any], mech: int) -> dict[str, Any]:
+    """Return a replay's header as the pilot of a mech may read it: without seeds, scripts and classes of hostiles."""
+    roster = header["roster"]
+    shown = [row if row["team"] == roster[mech]["team"] else {**row, "chassis": 0} for row in roster]
+    known = {key: value for key, value in header.items() if key not in ("pilots", "insight", "actions")}
+    return {**known, "seed": 0, "map_seed": 0, "roster": shown}

@@ -1,0 +1,98 @@
+"""Continuations of a recorded match for a what-if request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from math import prod
+from pathlib import Path
+
+from echelon.arena.branch import Brancher, BranchPlan, Continuation, effect, summarise
+from echelon.arena.named_pilots import mechs_by_name
+from echelon.play.catalogue import Catalogue
+from echelon.play_protocol import Effect, Side, Source, WhatIf, WhatIfResult
+from echelon.replay.reader import Replay
+from echelon.replay.schema import SUFFIX, WINNERS
+
+BLUE, RED = WINNERS[0], WINNERS[1]
+
+
+MAX_VOXELS = 64_000_000
+"""Voxels of the maps of continuations that are played at the same time, some 300 MB."""
+
+
+class Cancelled(Exception):
+    """The request was cancelled."""
+
+
+def _in_waves(brancher: Brancher, wave: int, still: bool, on_done: Callable[[int], object]) -> list[Continuation]:
+    """Return all continuations, played ``wave`` at a time, which does not change them."""
+    found: list[Continuation] = []
+    for first in range(0, brancher.plan.runs, wave):
+        numbers = range(first, min(first + wave, brancher.plan.runs))
+        ended = numbers.stop
+        found += brancher.play(numbers, still=still, on_step=lambda left, ended=ended: on_done(ended - left))
+    return found
+
+
+def continuations(
+    request: WhatIf,
+    path: Path,
+    catalogue: Catalogue,
+    run: str,
+    folder: Path,
+    on_progress: Callable[[int, int, str], object],
+) -> WhatIfResult:
+    """Return the result of a request; typical continuations are recorded in ``folder`` of the run ``run``.
+
+    ``on_progress`` gets done, total and a text, and may raise ``Cancelled``. Raises ``ValueError`` for a request that
+    cannot be played.
+    """
+    with Replay(path) as recorded:
+        cast = catalogue.cast(recorded, request.pilots, ())
+        mechs, still = mechs_by_name(recorded.header), frozenset[int]()
+        if request.without:
+            if request.without not in mechs:
+                raise ValueError(f"without has mech {request.without!r}, expected one of: {', '.join(mechs)}")
+            still = frozenset((mechs[request.without],))
+        step_s = recorded.header["frame_ticks"] / float(recorded.header["tick_hz"])
+        plan = BranchPlan(
+            tick=request.tick,
+            runs=request.runs,
+            seed=request.seed,
+            pilots=cast.pilots,
+            changes=request.changes,
+            still=still,
+            window=max(1, round(request.window_s / step_s)) if still else 0,
+        )
+        total = request.runs * (2 if still else 1)
+        on_progress(0, total, "reconstructing the moment")
+        brancher = Brancher(recorded, plan, lambda pilot: cast.policies[pilot.path], threads=os.cpu_count() or 1)
+        voxels = prod(recorded.header["world"]["size"])
+        wave = max(1, MAX_VOXELS // voxels)
+        rows = _in_waves(brancher, wave, True, lambda done: on_progress(done, total, "continuations"))
+        summary, found = summarise(rows), None
+        if still:
+            text = "continuations with the actions"
+            again = _in_waves(brancher, wave, False, lambda done: on_progress(request.runs + done, total, text))
+            side = int(recorded.header["roster"][next(iter(still))]["team"])
+            found = Effect(side=WINNERS[side], **effect(again, rows, side))  # type: ignore[arg-type]
+        numbers = sorted(set(summary["typical"].values()))
+        on_progress(total, total, f"recording {len(numbers)} continuations")
+        played = brancher.play(numbers, folder=folder)
+        assert [asdict(row) for row in played] == [asdict(rows[number]) for number in numbers], "other continuations"
+        files = {number: f"{brancher.name_of(number)}{SUFFIX}" for number in numbers}
+        moment = brancher.start.moment
+    return WhatIfResult(
+        id=request.id,
+        tick=moment.tick,
+        runs=request.runs,
+        blue=Side(**summary[BLUE]),
+        red=Side(**summary[RED]),
+        draws=summary["draws"],
+        endings=summary["endings"],
+        replays={name: Source(run=run, file=files[number]) for name, number in summary["typical"].items()},
+        effect=found,
+        notes=list(moment.notes),
+    )

@@ -1,0 +1,176 @@
+"""Observations of the suite layout without their padding: only the contacts and squad mates that exist.
+
+In a typical battle most entity slots are empty, so most columns of an observation are padding. ``pack`` normalizes and
+copies only what exists. A learner reads every step of a rollout several times: ``PackedRollout`` packs all of them
+once, and a minibatch gathers its rows from there.
+
+Shapes: ``T step, N learner row, L chunk step, B sequence, R row, S slot, P packed entity, F entity feature, D column``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from echelon.env.layout import CONTACT_DIM, SQUAD_DIM, flat_offsets, version_tail
+from echelon.rl.deepset import EntityRows
+from echelon.rl.obs_norm import ObsNormalizer, clip_
+from echelon.rl.suite_model import JOINED_TO, SuiteObservation
+
+STEPS_AT_ONCE = 4
+"""Steps of a rollout that are packed at once: few enough for the processor's cache."""
+WIDTHS = {"contacts": CONTACT_DIM, "squad": SQUAD_DIM}
+MASKS = {"contacts": "contact_mask", "squad": "squad_mask"}
+
+
+class Columns(NamedTuple):
+    """Columns ``[first, end)`` of a flat observation."""
+
+    first: int
+    end: int
+
+    @property
+    def width(self) -> int:
+        return self.end - self.first
+
+
+class Packing(NamedTuple):
+    """Where a flat observation has what a ``SuiteObservation`` is made of."""
+
+    entities: dict[str, tuple[tuple[Columns, int], ...]]
+    """Blocks of each kind of entity: columns, and features per slot."""
+    masks: dict[str, Columns]
+    vectors: dict[str, tuple[Columns, ...]]
+    """Columns of each field that has no slots."""
+
+
+def packing(obs_dim: int, obs_version: int) -> Packing:
+    """Return where observations of ``obs_dim`` columns and a version have their blocks."""
+    at = {name: Columns(*span) for name, span in flat_offsets().items()}
+    entities = {name: [(at[name], width)] for name, width in WIDTHS.items()}
+    vectors = {name: [at[name]] for name in ("ego_state", "suite_descriptor", "panel_stats")}
+    appended = version_tail("suite", obs_version)
+    first, core_end = obs_dim - sum(block.width for block in appended), at["panel_stats"].end
+    if first > core_end:
+        vectors["tail"] = [Columns(core_end, first)]
+    for block in appended:
+        span, name = Columns(first, first + block.width), JOINED_TO[block.name]
+        if name in entities:
+            entities[name].append((span, len(block.features)))
+        else:
+            vectors[name].append(span)
+        first = span.end
+    return Packing(
+        {name: tuple(blocks) for name, blocks in entities.items()},
+        {name: at[mask] for name, mask in MASKS.items()},
+        {name: tuple(spans) for name, spans in vectors.items()},
+    )
+
+
+def pack(obs: Tensor, layout: Packing, normalizer: ObsNormalizer) -> SuiteObservation:
+    """Return the normalized blocks of ``obs [..., D]``, entities packed in the order of rows and slots."""
+    fields: dict[str, Any] = _vectors(obs, layout, normalizer)
+    rows = obs.flatten(0, -2)
+    for name in layout.entities:
+        features, sets, slots = _entities(rows, layout, name, normalizer)
+        fields[MASKS[name]] = obs[..., slice(*layout.masks[name])]
+        fields[name] = EntityRows.padded(features, sets, slots)
+    return SuiteObservation(**fields)
+
+
+class PackedRollout:
+    """All observations of a rollout, normalized and packed once."""
+
+    def __init__(self, obs: Tensor, layout: Packing, normalizer: ObsNormalizer) -> None:
+        """``obs [T, N, D]`` may be overwritten afterwards."""
+        parts = [part.flatten(0, 1) for part in obs.split(STEPS_AT_ONCE)]
+        vectors = [_vectors(part, layout, normalizer) for part in parts]
+        self._widths = {name: x.shape[-1] for name, x in vectors[0].items()}
+        self._columns = torch.cat([torch.cat(list(part.values()), -1) for part in vectors])
+        self._kinds = {name: _Kind.of(parts, layout, name, normalizer) for name in layout.entities}
+        steps, rows = obs.shape[:2]
+        self.index = torch.arange(steps * rows, device=obs.device).view(steps, rows)
+        """Row of each observation ``[T, N]``."""
+
+    def gather(self, index: Tensor) -> SuiteObservation:
+        """Return the observations of the rows ``index [L, B]``."""
+        rows = index.flatten()
+        columns = self._columns.index_select(0, rows).view(*index.shape, -1)
+        fields: dict[str, Any] = dict(zip(self._widths, columns.split(list(self._widths.values()), -1), strict=True))
+        for name, kind in self._kinds.items():
+            fields[name], mask = kind.gather(rows)
+            fields[MASKS[name]] = mask.view(*index.shape, -1)
+        return SuiteObservation(**fields)
+
+
+class _Kind(NamedTuple):
+    """The entities of one kind of a rollout."""
+
+    features: Tensor
+    """[P, F]"""
+    positions: Tensor
+    """Row of ``features`` of each slot [T * N, S], -1 where it is empty."""
+
+    @classmethod
+    def of(cls, parts: list[Tensor], layout: Packing, name: str, normalizer: ObsNormalizer) -> _Kind:
+        """Pack the entities of observations ``[R, D]``."""
+        features, positions, count = [], [], 0
+        for part in parts:
+            found, sets, slots = _entities(part, layout, name, normalizer)
+            at = part.new_full((part.shape[0], layout.masks[name].width), -1, dtype=torch.int64)
+            at[sets, slots] = torch.arange(count, count + len(found), device=part.device)
+            features.append(found)
+            positions.append(at)
+            count += len(found)
+        return cls(torch.cat(features), torch.cat(positions))
+
+    def gather(self, rows: Tensor) -> tuple[EntityRows, Tensor]:
+        """Return the entities of ``rows [R]`` and the mask ``[R, S]`` of their slots, 1 for an empty one."""
+        positions = self.positions.index_select(0, rows)
+        sets, slots = (positions >= 0).nonzero(as_tuple=True)
+        features = self.features.index_select(0, positions[sets, slots])
+        return EntityRows.padded(features, sets, slots), (positions < 0).float()
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """Observations of a rollout by their rows; slices of steps and sequences are those of an observation tensor."""
+
+    rollout: PackedRollout
+    index: Tensor
+    """[L, B]"""
+
+    @property
+    def shape(self) -> torch.Size:
+        """Steps and sequences."""
+        return self.index.shape
+
+    def __getitem__(self, part: Any) -> PackedRows:
+        return PackedRows(self.rollout, self.index[part])
+
+    def gather(self) -> SuiteObservation:
+        """Return the observations ``[L, B, ...]``."""
+        return self.rollout.gather(self.index)
+
+
+def _vectors(obs: Tensor, layout: Packing, normalizer: ObsNormalizer) -> dict[str, Tensor]:
+    """Return the normalized fields without slots of ``obs [..., D]``."""
+    fields = {}
+    for name, spans in layout.vectors.items():
+        parts = [normalizer.part(obs, *span) for span in spans]
+        fields[name] = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+    return fields
+
+
+def _entities(rows: Tensor, layout: Packing, name: str, normalizer: ObsNormalizer) -> tuple[Tensor, Tensor, Tensor]:
+    """Return normalized features ``[P, F]``, set and slot ``[P]`` of the entities of ``rows [R, D]``."""
+    sets, slots = (rows[:, slice(*layout.masks[name])] < 1.0).nonzero(as_tuple=True)
+    parts = []
+    for span, width in layout.entities[name]:
+        columns, shape = slice(*span), (-1, width)
+        scale, shift = (x[columns].view(shape).index_select(0, slots) for x in (normalizer.scale, normalizer.shift))
+        parts.append(torch.addcmul(shift, rows[:, columns].unflatten(-1, shape)[sets, slots], scale))
+    return clip_(torch.cat(parts, -1)), sets, slots

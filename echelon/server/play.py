@@ -1,0 +1,225 @@
+"""The WebSocket of play sessions: passes messages between a browser and the session's local socket.
+
+The server reads the first message alone, for its version and token; it never reads another and loads nothing of the
+simulator. Limits of a client's messages are kept here, so that a flood does not reach the session. A frame is fetched
+from the session when the browser has taken the one before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import re
+from pathlib import Path
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from echelon import play_protocol as protocol
+from echelon.play_channel import ChannelError, connect, packet, read_packet, read_token
+from echelon.runs import RunPaths, list_runs
+from echelon.server.connections import Connection
+
+COOKIE = "echelon_play_{port}"
+"""Cookie with the token; cookies are sent to every port of a host."""
+HELLO_TIMEOUT_S = 5.0
+"""Time within which a client sends its first message [s]."""
+PING_INTERVAL_S = 20.0
+MAX_CLIENTS = 16
+MAX_MESSAGE = 1 << 16
+"""Longest message that is answered by an error; a longer one closes the channel [bytes]."""
+MAX_REFUSED = 600
+"""Messages above the rate within ten seconds that close the channel."""
+REFUSED_S = 10.0
+RETRY_S = 1.0
+KEY = re.compile("[A-Za-z0-9+/]{22}==")
+CLOSE_TOKEN, CLOSE_SESSION, CLOSE_FLOOD = 4401, 4404, 4429
+
+
+class TooFast(Exception):
+    """A client floods the channel."""
+
+
+class Rate:
+    """Counts a client's messages; a burst of a second is allowed."""
+
+    def __init__(self, now: float) -> None:
+        self._allowed, self._at = float(protocol.MAX_CLIENT_RATE), now
+        self._refused, self._since = 0, now
+
+    def admit(self, now: float) -> bool:
+        """Whether a message may pass; ``TooFast`` once too many may not."""
+        limit = protocol.MAX_CLIENT_RATE
+        self._allowed, self._at = min(limit, self._allowed + (now - self._at) * limit), now
+        if self._allowed >= 1.0:
+            self._allowed -= 1.0
+            return True
+        if now - self._since > REFUSED_S:
+            self._refused, self._since = 0, now
+        self._refused += 1
+        if self._refused > MAX_REFUSED:
+            raise TooFast
+        return False
+
+    @property
+    def is_first_refusal(self) -> bool:
+        """Whether the last message was the first refused one of its ten seconds."""
+        return self._refused == 1
+
+
+class PlayGate:
+    """Admits browsers to the play sessions of a runs folder."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._clients: set[web.WebSocketResponse] = set()
+        self._keeper: asyncio.Task[None] | None = None
+
+    def keep(self, paths: RunPaths) -> None:
+        """Hold a connection to a session while the server runs, so that it waits for its first client."""
+        self._keeper = asyncio.get_running_loop().create_task(_keep(paths))
+
+    async def stop(self) -> None:
+        """Close every channel."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeper
+        clients = list(self._clients)
+        await asyncio.gather(*(s.close(code=WSCloseCode.GOING_AWAY) for s in clients), return_exceptions=True)
+
+    async def join(self, request: web.Request) -> web.StreamResponse:
+        """Serve one browser until it leaves or its session ends."""
+        if not KEY.fullmatch(request.headers.get("Sec-WebSocket-Key", "")):
+            raise web.HTTPBadRequest()
+        # browsers always send it, and the middleware has compared it
+        if request.headers.get("Origin") is None:
+            raise web.HTTPForbidden()
+        if len(self._clients) >= MAX_CLIENTS:
+            raise web.HTTPServiceUnavailable()
+        socket = web.WebSocketResponse(max_msg_size=MAX_MESSAGE, compress=False, heartbeat=PING_INTERVAL_S)
+        self._clients.add(socket)  # before anything is awaited, so that clients who arrive together are counted
+        try:
+            await socket.prepare(request)
+            if isinstance(request.protocol, Connection):
+                request.protocol.channel = True
+            await self._serve(request, socket)
+        finally:
+            self._clients.discard(socket)
+            await socket.close()
+        return socket
+
+    async def _serve(self, request: web.Request, socket: web.WebSocketResponse) -> None:
+        first = await self._hello(request, socket)
+        if first is None:
+            return
+        hello, data = first
+        paths = await asyncio.to_thread(self._session, hello.token or _cookie(request))
+        if paths is None:
+            await _refuse(socket, "token", "the token fits no session; open the address that it printed", "hello")
+            await socket.close(code=CLOSE_TOKEN)
+            return
+        try:
+            reader, writer = await connect(paths)
+        except ChannelError:
+            await _refuse(socket, "session", "the session has ended; start another one: echelon play", "hello")
+            await socket.close(code=CLOSE_SESSION)
+            return
+        writer.write(packet(data))
+        inward = asyncio.create_task(_pass_in(socket, writer))
+        outward = asyncio.create_task(_pass_out(socket, reader, writer))
+        try:
+            await asyncio.wait((inward, outward), return_when=asyncio.FIRST_COMPLETED)
+            if inward.done() and isinstance(inward.exception(), TooFast):
+                await socket.close(code=CLOSE_FLOOD)
+        finally:
+            for task in (inward, outward):
+                task.cancel()
+            await asyncio.gather(inward, outward, return_exceptions=True)
+            writer.close()
+
+    async def _hello(self, request: web.Request, socket: web.WebSocketResponse) -> tuple[protocol.Hello, bytes] | None:
+        """Return a client's first message and its bytes, without the token; None for one that is refused."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            message = await socket.receive(timeout=HELLO_TIMEOUT_S)
+            if message.type is not WSMsgType.BINARY:
+                await _refuse(socket, "message", "message is no binary msgpack map", "")
+                return None
+            try:
+                hello = protocol.parse_client(message.data)
+            except protocol.MessageError as error:
+                await _refuse(socket, "message", str(error), error.kind)
+                return None
+            if not isinstance(hello, protocol.Hello):
+                await _refuse(socket, "message", "the first message is of another type, expected hello", "")
+                return None
+            if hello.version != protocol.PLAY_VERSION:
+                text = f"version is {hello.version}, expected {protocol.PLAY_VERSION}; reload the page"
+                await _refuse(socket, "version", text, "hello")
+                return None
+            return hello, protocol.pack(hello.model_copy(update={"token": ""}))
+        return None
+
+    def _session(self, token: str) -> RunPaths | None:
+        """Return the session of a token, compared in constant time; None without one."""
+        running = [run for run in list_runs(self._home) if run.play_socket.exists()]
+        given = token.encode(errors="surrogateescape")
+        fits = [run for run in running if hmac.compare_digest(given, (read_token(run) or "\0").encode())]
+        return fits[0] if token and fits else None
+
+
+async def _keep(paths: RunPaths) -> None:
+    """Stay connected to a session, without a request."""
+    while True:
+        with contextlib.suppress(ChannelError, OSError):
+            reader, writer = await connect(paths)
+            try:
+                await read_packet(reader)
+            finally:
+                writer.close()
+        await asyncio.sleep(RETRY_S)
+
+
+async def _pass_in(socket: web.WebSocketResponse, writer: asyncio.StreamWriter) -> None:
+    """Pass a browser's messages to its session; ``TooFast`` for a flood."""
+    clock = asyncio.get_running_loop().time
+    rate = Rate(clock())
+    while True:
+        message = await socket.receive()
+        if message.type not in (WSMsgType.BINARY, WSMsgType.TEXT):
+            return
+        if not rate.admit(clock()):
+            if rate.is_first_refusal:
+                await _refuse(socket, "rate", f"messages above {protocol.MAX_CLIENT_RATE} a second are dropped", "")
+        elif message.type is WSMsgType.TEXT:
+            await _refuse(socket, "message", "message is a text, expected a binary msgpack map", "")
+        elif len(message.data) > protocol.MAX_CLIENT_BYTES:
+            text = f"message has {len(message.data)} bytes, expected at most {protocol.MAX_CLIENT_BYTES}"
+            await _refuse(socket, "message", text, "")
+        elif not message.data:
+            await _refuse(socket, "message", "message is empty, expected a msgpack map", "")
+        else:
+            writer.write(packet(message.data))
+            await writer.drain()
+
+
+async def _pass_out(socket: web.WebSocketResponse, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass a session's messages to its browser, and ask for a frame whenever the browser has taken the last."""
+    with contextlib.suppress(ChannelError, ConnectionError):
+        writer.write(packet(b""))
+        while True:
+            await socket.send_bytes(await read_packet(reader))
+            writer.write(packet(b""))
+
+
+async def _refuse(socket: web.WebSocketResponse, code: str, text: str, kind: str) -> None:
+    """Send a problem to a browser."""
+    problem = protocol.Problem(code=code, text=text, re=kind, id=-1)  # type: ignore[arg-type]
+    with contextlib.suppress(ConnectionError):
+        await socket.send_bytes(protocol.pack(problem))
+
+
+def _cookie(request: web.Request) -> str:
+    """Return the token in the cookie of this server, "" without one."""
+    port = request.url.port
+    return request.cookies.get(COOKIE.format(port=port), "")

@@ -1,0 +1,109 @@
+"""Validation of stored values and messages: one validator per class and process, and one wording of what does not fit.
+
+Building a validator parses the source of the class, which CPython 3.11 cannot do in two threads at once, so it is built
+under a lock. pydantic is imported with the first validator, so that commands which need none start quickly.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+T = TypeVar("T")
+_BUILDING = threading.Lock()
+SHOWN_CHARS = 60
+"""Most characters of a value in a message."""
+OWN_MESSAGE = ("value_error", "assertion_error")
+"""Pydantic's types of errors whose message is that of a check of ours, behind a prefix."""
+UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
+"""Its types for fields that a class does not have."""
+MISSING = ("missing", "missing_argument", "missing_keyword_only_argument")
+KINDS = {
+    "integer": "an integer",
+    "boolean": "true or false",
+    "string": "text",
+    "tuple": "a list",
+    "dictionary": "an object",
+    "mapping": "an object",
+}
+"""What pydantic calls a kind of value -> our words; others get their article."""
+WORDS = (
+    (r", (?:unable to parse|got a number|type=).*", ""),
+    (r" after validation, not .*", ""),
+    (r"\w+ should (?:be|have) ", ""),
+    (r"\w+ should match pattern", "text that matches"),
+    (r"Unable to parse input string as an integer.*", "a smaller integer"),
+    (r"a (?:valid )?dictionary or .*", "an object"),
+    (r"a valid (\w+)", lambda kind: KINDS.get(kind[1], f"a {kind[1]}")),
+    (r"greater than or equal to", "at least"),
+    (r"less than or equal to", "at most"),
+    (r"greater than", "more than"),
+)
+"""Words of pydantic -> ours."""
+
+
+def validator(kind: type[T]) -> TypeAdapter[T]:
+    """Return the validator of class ``kind``."""
+    with _BUILDING:
+        return _build(kind)
+
+
+def validated(kind: type[T], values: Any) -> T:
+    """Return ``values`` as an instance of ``kind``; ``ValueError`` with the first that does not fit, in one line."""
+    from pydantic import ValidationError
+
+    try:
+        return validator(kind).validate_python(values)
+    except ValidationError as error:
+        raise ValueError(fault(error.errors(include_url=False, include_context=False)[0], values)) from None
+
+
+def fault(details: Mapping[str, Any], values: Any) -> str:
+    """Return one of pydantic's errors about ``values`` as ``place is value, expected ...``."""
+    place = place_in(values, details["loc"])
+    if details["type"] in OWN_MESSAGE:
+        return f"{place}: " * bool(place) + expectation(details["msg"])
+    if details["type"] in UNKNOWN:
+        return f"{place} does not exist in this version"
+    if details["type"] in MISSING:
+        return f"{'.'.join(filter(None, (place, str(details['loc'][-1]))))} is missing"
+    shown = reprlib.repr(details["input"])[:SHOWN_CHARS]
+    return f"{place or 'it'} is {shown}, expected {expectation(details['msg'])}"
+
+
+def place_in(values: Any, parts: Iterable[str | int]) -> str:
+    """Return the dotted path of an error; pydantic adds the names of types that it tried, which ``values`` lack."""
+    found = []
+    for part in parts:
+        if isinstance(values, Mapping) and part in values:
+            values = values[part]
+        elif isinstance(values, Sequence) and not isinstance(values, str) and part in range(len(values)):
+            values = values[int(part)]
+        else:
+            continue
+        found.append(str(part)[:SHOWN_CHARS])
+    return ".".join(found)
+
+
+def expectation(message: str) -> str:
+    """Return what a message of pydantic expects, without its words; a message of a check of ours unchanged."""
+    for prefix in ("Value error, ", "Assertion failed, "):
+        if message.startswith(prefix):
+            return message.removeprefix(prefix)
+    for theirs, ours in WORDS:
+        message = re.sub(theirs, ours, message)
+    return message
+
+
+@cache
+def _build(kind: type[Any]) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

@@ -1,0 +1,298 @@
+"""``echelon replay branch``: continues a recorded match from a moment many times, with the same or other pilots."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.devices import require_device
+from echelon_cli.matches import MatchArgument, find_replay
+from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from echelon.arena.branch import Brancher, BranchPlan, Continuation
+    from echelon.arena.policy_runner import Pilot
+    from echelon.replay.reader import Replay
+    from echelon.rl.weights import LoadedPolicy
+
+RUNS = 64
+WINDOW_S = 1.0
+MOMENT = re.compile(r"(?:(\d+):)?(\d+(?:\.\d+)?)")
+"""A time: minutes and seconds, or seconds."""
+SHARE = "{:.0%} ({:.0%} to {:.0%})"
+
+
+def branch(
+    match: MatchArgument,
+    at: Annotated[
+        str, typer.Option("--at", metavar="M:SS", help="Moment to continue from; default: that of --without.")
+    ] = "",
+    chosen: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="MECH|TEAM=PILOT",
+            help="Pilot of a mech (B2) or team (red): a level, a run, a checkpoint, a league entry, champion.",
+        ),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--changes", metavar="NAME=VALUE", help="Parameter override: laser.damage=28; may be repeated."),
+    ] = None,
+    without: Annotated[
+        str | None,
+        typer.Option("--without", metavar="MECH@M:SS", help="Measure what this mech's actions at that moment achieve."),
+    ] = None,
+    window: Annotated[
+        float, typer.Option("--for", metavar="SECONDS", help="Length of the actions that --without leaves out [s].")
+    ] = WINDOW_S,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=4096, help="Continuations.")] = RUNS,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the continuations' combat seeds.")] = 0,
+    mean: Annotated[bool, typer.Option("--mean", help="Policies use their mean action, not a sample.")] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Record the median and the two extreme continuations there."),
+    ] = None,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = 0,
+    as_json: JsonFlag = False,
+) -> int:
+    """Continue a match from a moment many times: who wins?
+
+    Prints win probability with its 95 % interval, and endings.
+
+    Every continuation has another combat seed and, where policies fly, other samples of their actions.
+    """
+    from echelon.training.runtime.threads import resolve_threads, thread_environment
+
+    os.environ.update(thread_environment())
+    from echelon.arena.branch import Brancher
+    from echelon.replay.reader import Replay
+
+    require_device(device)
+    path = find_replay(match)
+    with Replay(path) as recorded, output.waiting("preparing", quiet=as_json) as show:
+        plan, policies = make_plan(
+            recorded, at, chosen or [], changes or [], without, window, runs=runs, seed=seed, mean=mean, device=device
+        )
+        brancher = Brancher(
+            recorded, plan, lambda pilot: policies[pilot.path], device=device, threads=resolve_threads(threads)
+        )
+        found = _continue(brancher, record, without, show)
+    if as_json:
+        output.show_json(found)
+    else:
+        _show(found)
+    return output.DONE
+
+
+def make_plan(
+    recorded: Replay,
+    at: str,
+    chosen: Sequence[str],
+    changes: Sequence[str],
+    without: str | None,
+    window: float,
+    *,
+    runs: int,
+    seed: int,
+    mean: bool,
+    device: str,
+) -> tuple[BranchPlan, Mapping[str, LoadedPolicy]]:
+    """Return the plan of the options, and the policies by file; ``ValueError`` names an impossible option."""
+    from echelon.arena.branch import BranchPlan
+    from echelon.arena.named_pilots import mechs_by_name
+    from echelon.arena.reconstruct import require_playable
+
+    require_playable(recorded)
+    header, hz = recorded.header, float(recorded.header["tick_hz"])
+    mechs = mechs_by_name(header)
+    still: frozenset[int] = frozenset()
+    if without is not None:
+        name, _, moment = without.partition("@")
+        if name not in mechs:
+            raise ValueError(f"without has mech {name!r}, expected one of: {', '.join(mechs)}")
+        if at and _seconds("at", at) != _seconds("without", moment):
+            raise ValueError(f"at is {at!r} and without {without!r}, expected one moment; leave out --at")
+        at, still = moment, frozenset((mechs[name],))
+    if not at:
+        raise ValueError("the moment is missing, expected --at M:SS or --without MECH@M:SS")
+    tick, overrides = round(_seconds("at", at) * hz), dict(_change(text) for text in changes)
+    pilots, policies = _pilots(recorded, chosen, mechs, device)
+    plan = BranchPlan(
+        tick=tick,
+        runs=runs,
+        seed=seed,
+        pilots=pilots,
+        changes=overrides,
+        still=still,
+        window=max(1, round(window * hz / header["frame_ticks"])) if still else 0,
+        mean_actions=mean,
+    )
+    return plan, policies
+
+
+def _continue(brancher: Brancher, record: Path | None, without: str | None, show: Any) -> dict[str, Any]:
+    """Play the continuations, record typical ones, and return the result as plain values."""
+    from echelon.arena.branch import effect, summarise
+    from echelon.arena.reconstruct import moment_tick
+    from echelon.replay.schema import SUFFIX
+
+    recorded, plan = brancher.recorded, brancher.plan
+    moment, hz = brancher.start.moment, float(recorded.header["tick_hz"])
+    rows = brancher.play(on_step=lambda running: show(f"{plan.runs - running} of {plan.runs} continuations"))
+    summary = summarise(rows)
+    found: dict[str, Any] = {
+        "match": str(recorded.path),
+        "at_s": moment.tick / hz,
+        "last_s": moment_tick(recorded, recorded.ticks) / hz,
+        "played_from_s": moment.from_tick / hz,
+        "notes": list(moment.notes),
+        "parent": brancher.parent(),
+        "teams": [team.name for team in brancher.teams()],
+        **summary,
+    }
+    if without is not None:
+        again = brancher.play(still=False, on_step=lambda running: show(f"with the actions, {running} left"))
+        side = int(recorded.header["roster"][next(iter(plan.still))]["team"])
+        found["effect"] = {"of": without, "side": ("blue", "red")[side], **effect(again, rows, side)}
+        found["with"] = summarise(again)
+    found["continuations"] = [_row(row, hz) for row in rows]
+    found["replays"] = {}
+    if record is not None:
+        numbers = sorted(set(summary["typical"].values()))
+        show(f"recording {len(numbers)} continuations")
+        again = brancher.play(numbers, folder=record)
+        assert [asdict(row) for row in again] == [asdict(rows[number]) for number in numbers], "other continuations"
+        files = {number: record / f"{brancher.name_of(number)}{SUFFIX}" for number in numbers}
+        found["replays"] = {name: str(files[number]) for name, number in summary["typical"].items()}
+    return found
+
+
+def _row(row: Continuation, hz: float) -> dict[str, Any]:
+    from echelon.env.referee import WINNERS
+
+    return {**asdict(row), "winner": WINNERS[row.winner], "end_s": row.tick / hz}
+
+
+def _seconds(option: str, text: str) -> float:
+    """Return the seconds of a time."""
+    found = MOMENT.fullmatch(text)
+    if not found:
+        raise ValueError(f"{option} is {text!r}, expected a time as 0:21 or 21.5")
+    return 60.0 * int(found[1] or 0) + float(found[2])
+
+
+def _change(text: str) -> tuple[str, float]:
+    """Return name and value of a parameter override."""
+    name, _, value = text.partition("=")
+    with contextlib.suppress(ValueError):
+        return name, float(value)
+    raise ValueError(f"changes has {text!r}, expected NAME=NUMBER, such as laser.damage=28")
+
+
+def _pilots(
+    recorded: Replay, chosen: Sequence[str], mechs: Mapping[str, int], device: str
+) -> tuple[dict[int, Pilot], dict[str, LoadedPolicy]]:
+    """Return the pilots of mechs that do not keep a recorded scripted pilot, and the policies by file."""
+    from echelon.arena.named_pilots import names_by_mech
+    from echelon.arena.reconstruct import recorded_pilots
+
+    roster = recorded.header["roster"]
+    words = [text.partition("=") for text in chosen]
+    named = names_by_mech(recorded.header, {target: name for target, _, name in words}, "set")
+    pilots, policies = {}, {}
+    by_name: dict[str, Pilot] = {}
+    script = recorded_pilots(recorded)[0]
+    for mech in mechs.values():
+        if mech not in named and script[mech]:
+            continue
+        key = named.get(mech, f"\0{roster[mech]['team']}")
+        if key not in by_name:
+            by_name[key], loaded = _pilot(named[mech], device) if mech in named else _flown(recorded, mech, device)
+            if loaded is not None:
+                policies[by_name[key].path] = loaded
+        pilots[mech] = by_name[key]
+    return pilots, policies
+
+
+def _pilot(name: str, device: str) -> tuple[Pilot, LoadedPolicy | None]:
+    """Return the pilot of a name in ``--set``, and its policy."""
+    from echelon.arena.contest import pilot_names
+    from echelon.arena.named_pilots import level_pilot, policy_pilot
+    from echelon.runs import RunNotFoundError
+    from echelon.training.runtime.devices import resolve_device
+    from echelon_cli.commands.train import policy_file
+
+    if (level := level_pilot(name)) is not None:
+        return level, None
+    try:
+        path = policy_file(name, "pilot")
+    except RunNotFoundError as error:
+        raise ValueError(f"set has pilot {name!r}, expected a level ({', '.join(pilot_names())}) or: {error}") from None
+    return policy_pilot(name, path, resolve_device(device))
+
+
+def _flown(recorded: Replay, mech: int, device: str) -> tuple[Pilot, LoadedPolicy]:
+    """Return the policy that flew a mech in the recording; ``ValueError`` where it is not found."""
+    from echelon.arena.named_pilots import SIDES, policy_pilot, policy_that_flew
+    from echelon.training.runtime.devices import resolve_device
+
+    header = recorded.header
+    number = int(header["roster"][mech]["team"])
+    team, side, chosen = header["teams"][number], tuple(SIDES)[number], resolve_device(device)
+    name = str(team["name"])
+    flew = policy_that_flew(team, _candidates(header, team), lambda path: policy_pilot(name, path, chosen))
+    if flew is None:
+        raise ValueError(
+            f"{side} was flown by {name!r}, whose policy is not found; name a pilot with --set {side}=PILOT"
+        )
+    return flew
+
+
+def _candidates(header: Mapping[str, Any], team: Mapping[str, Any]) -> list[Path]:
+    """Return where the policy of a team may be: league entry, checkpoint of its run, name."""
+    from echelon.arena.store import Store, StoreError, league_path
+    from echelon.runs import RunNotFoundError, find_run
+    from echelon_cli.commands.train import policy_file
+
+    found: list[Path] = []
+    if team["checkpoint"]:
+        with contextlib.suppress(StoreError, KeyError), Store(league_path(), read_only=True) as store:
+            entry = store.league().entry(team["checkpoint"])
+            found += [Path(entry.ckpt_path)] if entry.ckpt_path else []
+    with contextlib.suppress(RunNotFoundError):
+        found.append(find_run(header["run"]).checkpoints / f"step-{header['global_step']}")
+    with contextlib.suppress(RunNotFoundError):
+        found.append(policy_file(str(team.get("policy") or team["name"]), "pilot"))
+    return found
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    blue, red = found["teams"]
+    at = f"{found['at_s']:g} s of {found['last_s']:g} s"
+    output.print_line(f"{found['runs']} continuations from {at}: {blue} (blue) against {red} (red)")
+    for note in found["notes"]:
+        output.print_line(note)
+    rows = []
+    for side in ("blue", "red"):
+        one = found[side]
+        rows.append((side, SHARE.format(one["score"], one["low"], one["high"]), one["wins"]))
+    output.show_table(("side", "win probability", "wins"), [*rows, ("draws", "", found["draws"])], right=("wins",))
+    output.print_line()
+    output.show_table(("ending", "times"), [(name.replace("_", " "), n) for name, n in found["endings"].items()])
+    if "effect" in found:
+        one = found["effect"]
+        low, high = one["low"], one["high"]
+        output.print_line(f"actions of {one['of']} for {one['side']}: {one['value']:+.0%} ({low:+.0%} to {high:+.0%})")
+    for name, file in found["replays"].items():
+        output.print_line(f"{name.replace('_', ' ')}: {file}")

@@ -1,0 +1,140 @@
+"""``echelon play``: a match with a human pilot in the browser."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.commands.serve import HostOption, OpenOption, PortOption, announce, browser_here
+from echelon_cli.commands.sim import complete_pilots
+from echelon_cli.options import CHOICES, JsonFlag, PacksOption, complete_presets, one_of
+
+if TYPE_CHECKING:
+    from echelon.play.config import PlayConfig
+
+
+def play(
+    opponent: Annotated[
+        str,
+        typer.Argument(
+            metavar="OPPONENT",
+            help="A level, champion, a run or a league entry; default: the newest run, or medium without one.",
+            autocompletion=complete_pilots,
+        ),
+    ] = "",
+    team: Annotated[
+        str, typer.Option("--team", metavar="blue|red", help="Your team.", autocompletion=one_of("blue", "red"))
+    ] = "blue",
+    chassis: Annotated[
+        str,
+        typer.Option(
+            "--class",
+            metavar="scout|light|medium|heavy",
+            help="Class of your mech; default: the first.",
+            autocompletion=one_of(*CHOICES["class"]),
+        ),
+    ] = "",
+    mates: Annotated[
+        str,
+        typer.Option(
+            "--with",
+            metavar="POLICY|LEVEL",
+            help="Pilots of your team mates; default: the opponent.",
+            autocompletion=complete_pilots,
+        ),
+    ] = "",
+    preset: Annotated[
+        str,
+        typer.Option(
+            "--preset",
+            metavar="NAME",
+            help="Preset whose game is played; default: that of the opponent's training.",
+            autocompletion=complete_presets,
+        ),
+    ] = "",
+    size: Annotated[int | None, typer.Option("--size", min=20, help="Map edge [vox]; default: the game's.")] = None,
+    packs: PacksOption = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", help="Time limit of the match [s]; default: the game's.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the match and its map.")] = 0,
+    speed: Annotated[float, typer.Option("--speed", help="Pace of play, 1: real time, 0.5: slow motion.")] = 1.0,
+    seats: Annotated[int, typer.Option("--seats", min=1, help="Human pilots; the second one is an opponent.")] = 1,
+    tutorial: Annotated[
+        bool, typer.Option("--tutorial", help="One minute of practice, no mech but yours moves.")
+    ] = False,
+    league: Annotated[
+        str,
+        typer.Option(
+            "--league",
+            metavar="unrated|rated",
+            help="List the match in the league, as one of entry human; default: not.",
+            autocompletion=one_of("unrated", "rated"),
+        ),
+    ] = "",
+    port: PortOption = None,
+    host: HostOption = "127.0.0.1",
+    open_browser: OpenOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Fly a mech in the browser, against any policy or level. The match is recorded."""
+    from echelon.server.app import serve as run_server
+    from echelon_cli.play_job import fragment_of_session, play_session
+
+    config = _config(
+        opponent=_name(opponent),
+        mates=_name(mates),
+        team=team,
+        chassis=chassis,
+        preset=preset,
+        size=size,
+        packs=packs,
+        seconds=seconds,
+        seed=seed,
+        speed=speed,
+        seats=seats,
+        tutorial=tutorial,
+        league=league,
+    )
+    opened = browser_here() if open_browser is None else open_browser
+    with play_session(config.as_dict(), quiet=as_json) as session:
+        fragment = fragment_of_session(session)
+        run_server(
+            None, host=host, port=port, play=session, ready=lambda access: announce(access, fragment, opened, as_json)
+        )
+    return output.DONE
+
+
+def _config(**options: object) -> PlayConfig:
+    """Return the options of the session; ``ValueError`` for one out of range."""
+    from echelon.play.config import PlayConfig, league_opponent
+    from echelon.runs import runs_home
+
+    config = PlayConfig.from_dict(options)
+    if config.league:
+        league_opponent(config, runs_home())
+    return config
+
+
+def _name(pilot: str) -> str:
+    """Return the full name of a pilot: a run may be given by a part of its id; ``ConfigError`` for an unknown one."""
+    from echelon import champion
+    from echelon.arena.contest import pilot_names
+    from echelon.arena.standings import find_entry
+    from echelon.arena.store import Store, StoreError, league_path
+    from echelon.jobs.config_layers import ConfigError, did_you_mean
+    from echelon.play.config import STILL
+    from echelon.runs import RunNotFoundError, find_run
+
+    levels = (*pilot_names(), STILL, champion.NAME)
+    if not pilot or pilot.removeprefix("heuristic:") in levels:
+        return pilot
+    with contextlib.suppress(RunNotFoundError):
+        return find_run(pilot).id
+    with contextlib.suppress(StoreError), Store(league_path(), read_only=True) as store:
+        return find_entry(store, pilot)
+    near = did_you_mean(pilot, levels)
+    raise ConfigError(f"pilot {pilot!r} does not exist{near} (have: {', '.join(levels)}, runs and league entries)")

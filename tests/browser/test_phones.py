@@ -1,0 +1,115 @@
+"""Phones in both orientations, dialogs, reduced motion and sizes of text in Chromium."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from echelon.server.catalogue import match_id
+from tests.browser.conftest import RUN, TIMEOUT_MS
+from tests.browser.player import open_match, open_paused, pass_frames, state
+
+MATCH = match_id(RUN, "u000001-blue.ecr")
+pytestmark = pytest.mark.long
+PHONES = {"portrait": {"width": 390, "height": 844}, "landscape": {"width": 844, "height": 390}}
+LEAST_TEXT_PX, LEAST_TARGET_PX = 11, 38
+CUT = """(names) => names.flatMap((name) => [...document.querySelectorAll(name)]).filter((element) => {
+  const box = element.getBoundingClientRect();
+  const top = document.elementFromPoint((box.left + box.right) / 2, (box.top + box.bottom) / 2);
+  const inside = box.left >= 0 && box.top >= 0 && box.right <= innerWidth + 0.5 && box.bottom <= innerHeight + 0.5;
+  return box.width === 0 || !inside || !(element.contains(top) || top?.contains(element));
+}).map((element) => element.className)"""
+"""Elements that are hidden, beyond the window or covered."""
+SMALL = """(least) => [...document.querySelectorAll("body *")].filter((element) => {
+  const texts = [...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+  return texts.length > 0 && element.getClientRects().length > 0
+    && parseFloat(getComputedStyle(element).fontSize) < least;
+}).map((element) => `${element.className}: ${element.textContent}`)"""
+TOOLS = ".tools .button:not([aria-label^=Minimap], [aria-label^=Fullscreen])"
+"""Without those that phones do not have, or have among the settings."""
+TARGETS = """() => [".mech-row", ".controls .button", ".tools .button", ".back"].flatMap(
+  (name) => [...document.querySelectorAll(name)]
+).map((element) => {
+  const { width, height } = element.getBoundingClientRect();
+  return Math.min(width, height);
+}).filter((size) => size > 0)"""
+HELP = ".help:not(.pilot-controls)"
+FOCUSED = "(name) => document.querySelector(name).contains(document.activeElement)"
+
+
+@pytest.fixture(params=PHONES)
+def phone(request: pytest.FixtureRequest, page: Any, address: str) -> Any:
+    page.set_viewport_size(PHONES[request.param])
+    open_paused(page, address, MATCH, 60, "", "lowest")
+    return page
+
+
+def test_phone_cuts_nothing_and_targets_fit_thumbs(phone):
+    phone.evaluate("() => echelon.control.select(echelon.state, 2, false)")
+    phone.locator(".inspector").wait_for(state="visible")
+    pass_frames(phone)
+    names = [
+        ".time-now", ".time-end", ".timeline .play", ".score-name", ".score-points", ".clock", ".zone-hold", ".back",
+        TOOLS, ".mech-row", ".inspector", ".gauge-value", ".inspector-facts", ".scrub", ".win-track",
+    ]  # fmt: skip
+    assert phone.evaluate(CUT, names) == []
+    assert min(phone.evaluate(TARGETS)) >= LEAST_TARGET_PX
+    assert phone.evaluate(SMALL, LEAST_TEXT_PX) == []
+
+
+def test_phone_frames_the_match_between_strips_and_player(phone):
+    pass_frames(phone, 10)
+    insets, (width, height) = state(phone, "insets"), state(phone, "window")
+    assert width - insets["left"] - insets["right"] > 0.7 * width
+    assert height - insets["top"] - insets["bottom"] > 0.3 * height
+    strip = phone.locator(".roster").first.bounding_box()
+    assert strip["y"] >= phone.locator(".score").bounding_box()["y"] + phone.locator(".score").bounding_box()["height"]
+
+
+def test_phone_dialogs_lie_inside_the_window(phone):
+    for flag in ("showHelp", "showShare", "showPilot", "showTable", "showChart"):
+        phone.evaluate(f"() => {{ echelon.control.selectAny(echelon.state); echelon.state.{flag} = true; }}")
+        dialog = phone.locator("[role=dialog]:visible")
+        dialog.wait_for(state="visible")
+        box, size = dialog.bounding_box(), phone.viewport_size
+        assert box["x"] >= 0 and box["x"] + box["width"] <= size["width"], flag
+        assert box["y"] >= 0 and box["y"] + box["height"] <= size["height"], flag
+        phone.evaluate(f"() => {{ echelon.state.{flag} = false; }}")
+        dialog.wait_for(state="hidden")
+
+
+@pytest.mark.parametrize("width", [960, 1440])
+def test_text_has_11_pixels_on_desktops(page, address, width):
+    page.set_viewport_size({"width": width, "height": 760})
+    open_paused(page, address, MATCH, 60, "&mech=1", "lowest")
+    page.evaluate("() => { echelon.state.showChart = echelon.state.showHelp = true; }")
+    page.locator(HELP).wait_for(state="visible")
+    assert page.evaluate(SMALL, LEAST_TEXT_PX) == []
+
+
+def test_focus_moves_into_dialogs_and_back(page, address):
+    open_paused(page, address, MATCH, 60, "", "lowest")
+    opener = page.get_by_role("button", name="Shortcuts (?)")
+    opener.focus()
+    page.keyboard.press("Enter")
+    page.locator(HELP).wait_for(state="visible")
+    page.wait_for_function(FOCUSED, arg=HELP)
+    assert page.locator(HELP).get_attribute("aria-modal") == "true"
+    for key in ("Tab", "Tab", "Shift+Tab", "Shift+Tab", "Shift+Tab"):
+        page.keyboard.press(key)
+        assert page.evaluate(FOCUSED, HELP)
+    page.keyboard.press("Escape")
+    page.wait_for_function("() => document.activeElement?.getAttribute('aria-label') === 'Shortcuts (?)'")
+
+
+def test_reduced_motion_does_not_autoplay(browser, address):
+    context = browser.new_context(viewport={"width": 640, "height": 480}, reduced_motion="reduce")
+    try:
+        made = context.new_page()
+        made.set_default_timeout(TIMEOUT_MS)
+        open_match(made, address, MATCH, quality="lowest")
+        pass_frames(made)
+        assert (state(made, "playing"), state(made, "tick")) == (False, 0)
+    finally:
+        context.close()

@@ -1,0 +1,194 @@
+"""Playing in a browser: a match flown with keys and with a gamepad, a recorded match taken over, and continuations."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from echelon.arena.verify import verify
+from echelon.play_channel import write_token
+from echelon.server.catalogue import match_id
+from tests.arena.recorded_matches import record_matches, small_game
+from tests.browser.conftest import RUN
+from tests.browser.player import LOADED, state
+from tests.play.clients import running_session
+
+WAIT_S = 60
+FLYING = "() => echelon.state.flying && echelon.play.live.match.chunk !== null"
+PACED = "(paused) => echelon.play.session.paused === paused"
+RECORDING = "(file) => echelon.state.match?.file === file && echelon.complete()"
+STEER = """() => {
+  const { live, ended } = echelon.play;
+  if (!live || ended) return null;
+  const { poses, header } = live.match;
+  const [dx, dy] = [header.zone[0] - poses.x[live.pilot], header.zone[1] - poses.y[live.pilot]];
+  const [far, off] = [Math.hypot(dx, dy), Math.atan2(dy, dx) - poses.yaw[live.pilot]];
+  const angle = Math.atan2(Math.sin(off), Math.cos(off));
+  const ahead = far > header.zone[2] / 2 && Math.abs(angle) < 1;
+  window.visited ||= far < header.zone[2];  // whether the mech has been in the zone
+  return { ahead, angle: ahead || far > header.zone[2] / 2 ? angle : 0, stuck: ahead && poses.speed[live.pilot] < 0.5 };
+}"""
+"""Steers toward the zone by what the cockpit shows, straight; jumps where the mech is stuck."""
+GAMEPAD = """() => {
+  const pad = {
+    connected: true, axes: [0, 0, 0, 0], buttons: Array.from({ length: 16 }, () => ({ value: 0, pressed: false })),
+  };
+  navigator.getGamepads = () => {
+    const { ahead, angle, stuck } = window.steer() ?? { ahead: false, angle: 0, stuck: false };
+    pad.axes[1] = ahead ? -1 : 0;
+    pad.axes[2] = -Math.max(-1, Math.min(1, 2 * angle));
+    pad.buttons[0].value = Number(stuck);
+    pad.buttons[7].value = Number(ahead);
+    return [pad];
+  };
+}"""
+"""Simulates a gamepad that is steered so."""
+TURNED = 0.15
+"""Angle to the zone that the keys leave [rad]."""
+
+
+def fly_by_keys(page: Any, until: Callable[[], bool]) -> None:
+    """Hold the keys that steer toward the zone until a condition is met or the match has ended."""
+    held: set[str] = set()
+    while (seen := page.evaluate(STEER)) is not None and not until():
+        angle = seen["angle"]
+        keys = {"KeyW": seen["ahead"], "Space": seen["stuck"], "KeyQ": angle > TURNED, "KeyE": angle < -TURNED}
+        for key, hold in keys.items():
+            if hold and key not in held:
+                page.keyboard.down(key)
+                held.add(key)
+            elif key in held and not hold:
+                page.keyboard.up(key)
+                held.remove(key)
+    for key in held:
+        page.keyboard.up(key)
+
+
+@contextmanager
+def served_session(home: Path, options: Mapping[str, Any]) -> Iterator[str]:
+    """Run a play session and a server on a thread within the context; yields the address that joins the session."""
+    from aiohttp import web
+
+    from echelon.server.app import make_app, open_socket
+    from echelon.server.security import Access
+
+    bound = open_socket("127.0.0.1", None)
+    port = bound.getsockname()[1]
+    loop, ready, over = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+    address = ""
+
+    async def serve() -> None:
+        nonlocal address
+        async with running_session(home, dict(options)) as session:
+            app = make_app(home, Access("127.0.0.1", port), play=session.paths)
+            runner = web.AppRunner(app, access_log=None)
+            await runner.setup()
+            await web.SockSite(runner, bound).start()
+            address = f"http://127.0.0.1:{port}/?quality=lowest#play={write_token(session.paths)}"
+            ready.set()
+            await over.wait()
+            await runner.cleanup()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
+    thread.start()
+    assert ready.wait(WAIT_S)
+    yield address
+    loop.call_soon_threadsafe(over.set)
+    thread.join(WAIT_S)
+
+
+def begin_when_drawn(page: Any) -> None:
+    """Pause the match that is flown until its first picture is complete, however slow the machine is."""
+    page.wait_for_function(FLYING)
+    page.keyboard.press("p")
+    page.wait_for_function(PACED, arg=True)
+    page.wait_for_function("() => echelon.complete()")
+    page.keyboard.press("p")
+    page.wait_for_function(PACED, arg=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gamepad", [False, True], ids=["keys", "gamepad"])
+def test_browser_flies_into_the_zone_and_wins(page, tmp_path, gamepad):
+    options = {
+        "opponent": "trivial",
+        "mates": "hard",
+        "chassis": "light",
+        "size": 40,
+        "packs": 1,
+        "seconds": 24.0,
+        "seed": 3,
+        "speed": 0.5,
+    }
+    with served_session(tmp_path, options) as address:
+        page.goto(address)
+        begin_when_drawn(page)
+        assert "play=" not in page.url and page.locator(".cockpit-gauges").is_visible()
+        if gamepad:
+            page.evaluate(f"() => {{ window.steer = {STEER}; }}")
+            page.evaluate(GAMEPAD)
+        else:
+            fly_by_keys(page, lambda: False)
+        page.wait_for_function("() => echelon.play.ended")
+        ended = page.evaluate("() => echelon.play.ended")
+        assert ended["winner"] == "blue" and page.evaluate("() => visited")
+        assert page.evaluate("() => echelon.play.latencies.length") > 0
+        assert page.evaluate("() => echelon.play.problem") == ""
+        assert verify(tmp_path / ended["source"]["run"] / "replays" / ended["source"]["file"]).ok
+        page.get_by_text("Watch the recording").click()
+        page.wait_for_function(RECORDING, arg=ended["source"]["file"])
+        assert state(page, "flying") is False
+
+
+@pytest.mark.long
+def test_reloaded_page_takes_its_seat_again_and_another_tab_does_not(page, tmp_path):
+    with served_session(tmp_path, {"opponent": "trivial", "size": 40, "seconds": 600.0, "seed": 3}) as address:
+        page.goto(address)
+        page.wait_for_function(FLYING)
+        page.keyboard.press("p")
+        page.wait_for_function(PACED, arg=True)
+        mech = page.evaluate("() => echelon.play.live.pilot")
+        page.reload()
+        page.wait_for_function(FLYING)
+        assert page.evaluate("() => echelon.play.live.pilot") == mech
+        other = page.context.new_page()
+        other.goto(address)
+        other.wait_for_function("() => /No seat: .* not free/.test(echelon.state.problem)")
+        assert page.evaluate("() => echelon.play.phase") == "flying"
+
+
+@pytest.mark.long
+def test_recorded_match_is_continued_and_taken_over(page, tmp_path):
+    home, source = tmp_path / "home", record_matches(tmp_path / "made", small_game(seconds=16.0), random_mech=False)[0]
+    shutil.copytree(source.path.parent, home / RUN / "replays")
+    (home / RUN / "spec.json").write_text("{}")
+    match = match_id(RUN, source.path.name)
+    with served_session(home, {"idle": True}) as address:
+        page.goto(address)
+        page.wait_for_function("() => echelon.play.phase === 'ready' && echelon.state.list.matches.length > 0")
+        page.evaluate("(match) => { location.hash = `#match=${match}&t=10`; }", match)
+        page.wait_for_function(LOADED)
+        page.keyboard.press(";")
+        page.select_option("[aria-label=Continuations]", "32")
+        page.get_by_role("button", name="Ask from 0:10").click()
+        page.wait_for_function("() => echelon.play.whatIf?.result || echelon.play.whatIf?.problem")
+        assert page.evaluate("() => echelon.play.whatIf.problem") == ""
+        page.wait_for_function("() => echelon.state.match.ghosts?.length === 3")
+        assert page.locator(".whatif-typical a").count() == 6
+        page.keyboard.press("Escape")
+        page.keyboard.press("Enter")
+        page.select_option("[aria-label='Mech to fly']", "R2")
+        page.get_by_role("button", name="Take over", exact=True).click()
+        page.wait_for_function(FLYING)
+        assert page.evaluate("() => echelon.play.live.match.header.roster[echelon.play.live.pilot].name") == "R2"
+        assert state(page, "tick") >= 195
+        page.get_by_role("button", name="Leave the match").click()
+        page.wait_for_function("() => echelon.state.page === 'list'")
+        page.wait_for_function("() => document.querySelectorAll('.branch-tree li li').length >= 3")

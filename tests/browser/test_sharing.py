@@ -1,0 +1,105 @@
+"""What leaves the viewer: links that open paused, pictures with names and score, one HTML page, films, notebooks."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from echelon.server.catalogue import match_id
+from echelon.server.notebook import show
+from tests.browser.conftest import GOLDEN, RUN
+from tests.browser.player import LOADED, open_match, pass_frames, state
+
+MATCH = match_id(RUN, "u000001-blue.ecr")
+PLACE = "() => [echelon.state.tick, echelon.state.playing, echelon.state.camera, echelon.state.selected]"
+MOMENTS = "() => echelon.state.match.moments.length > 0"
+
+
+def saved(page: Any, label: str, path: Path) -> Path:
+    """Click a row of the share panel and return the file that is downloaded."""
+    with page.expect_download() as download:
+        page.get_by_text(label).click()
+    download.value.save_as(path)
+    return path
+
+
+def test_link_opens_paused_and_page_is_saved_with_moments(page, address, tmp_path):
+    open_match(page, address, MATCH, "&t=3&about=a-1.0-2.0-b")
+    assert state(page, "playing") is False and state(page, "tick") == 60
+    page.wait_for_function(MOMENTS)
+    page.keyboard.press("q")
+    file = saved(page, "Save as one HTML page", tmp_path / "page.html")
+    assert 0 < file.stat().st_size < 3_000_000
+    page.goto(f"file://{file}?quality=lowest")
+    page.wait_for_function(LOADED)
+    assert state(page, "tick") == 60 and state(page, "playing") is False
+    assert state(page, "match.moments.length") > 0
+    assert page.locator(".win-marks > *").count() > 0
+    page.keyboard.press("n")
+    assert state(page, "tick") != 60
+
+
+@pytest.mark.long
+def test_picture_carries_names_score_and_time(page, address, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    open_match(page, address, MATCH, "&t=3")
+    page.keyboard.press("q")
+    picture = image.open(saved(page, "Save a picture (Z)", tmp_path / "a.png")).convert("RGB")
+    assert picture.size == (960, 600)
+    bars = [picture.getpixel((8, y)) for y in (8, 590)]
+    assert all(max(colour) < 90 for colour in bars)  # the dark bars at top and bottom
+    top = picture.crop((0, 0, 960, 42))
+    assert len(top.getcolors(maxcolors=100_000)) > 50  # with text in it
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("gif", [False, True])
+def test_film_has_the_frames_of_its_spans(page, address, gif):
+    open_match(page, address, MATCH, "&t=3", "lowest")
+    found = page.evaluate(
+        """async (gif) => {
+          const film = echelon.film({ width: 160, height: 96, fps: 5, gif }, [[0, 1], [3, 4]]);
+          const made = await film.make(() => undefined);
+          const bytes = new Uint8Array(await made.film.arrayBuffer());
+          return [made.format, film.frames, Array.from(bytes)];
+        }""",
+        gif,
+    )
+    kind, frames, data = found[0], found[1], io.BytesIO(bytes(found[2]))
+    assert frames == 2 * 5 + 8 and kind in (("gif",) if gif else ("mp4", "webm"))
+    if gif:
+        with pytest.importorskip("PIL.Image").open(data) as shown:
+            assert (shown.n_frames, shown.size) == (frames, (160, 96))
+    else:
+        with pytest.importorskip("av").open(data) as shown:
+            stream = shown.streams.video[0]
+            assert (stream.width, stream.height, len(list(shown.decode(stream)))) == (160, 96, frames)
+
+
+@pytest.mark.long
+def test_highlights_of_the_share_menu_show_progress_and_leave_the_cursor(page, address):
+    open_match(page, address, MATCH, "&t=3", "lowest")
+    before = page.evaluate(PLACE)
+    page.keyboard.press("q")
+    page.get_by_text("Highlights as a GIF").click()
+    page.get_by_text(re.compile(r"Drawing frame \d+ of \d+")).wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("status").filter(has_text="Cancelled.").wait_for()
+    page.get_by_text("Highlights as a video, 20 s").wait_for(state="visible")
+    assert page.evaluate(PLACE) == before
+
+
+@pytest.mark.long
+def test_notebook_shows_picture_score_and_player_alone(page):
+    view = show(GOLDEN, height=400, at=3.0)
+    page.set_content(f"<body style='margin: 0'>{view._repr_html_()}</body>")
+    frame = next(frame for frame in page.frames if frame != page.main_frame)
+    frame.wait_for_function("() => window.echelon && echelon.state.match !== null && echelon.complete()")
+    pass_frames(frame)
+    assert frame.evaluate("() => [echelon.state.tick, echelon.state.playing]") == [60, False]
+    visible = {name: frame.locator(name).is_visible() for name in (".score", ".timeline", ".roster.blue", ".tools")}
+    assert visible == {".score": True, ".timeline": True, ".roster.blue": False, ".tools": False}

@@ -1,0 +1,60 @@
+"""Win probability and moments in Chromium: the values that Python computes, in words, in the list and under keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from echelon.replay.moments import find_moments
+from echelon.replay.reader import Replay
+from echelon.server.catalogue import match_id
+from tests.browser.conftest import GOLDEN, RUN
+from tests.browser.player import open_paused, press_and_wait, seek, state
+
+MATCH = match_id(RUN, "u000001-blue.ecr")
+WIN_READ = "() => echelon.state.match.win.points.at(-1)?.tick >= echelon.control.lastTick(echelon.state.match)"
+MOMENTS_READ = "() => echelon.state.match.moments.length > 0"
+WIN_POINTS = "() => echelon.state.match.win.points.map(({ tick, p, low, high }) => [tick, p, low, high])"
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    """Moments and curve of the golden match as Python finds them."""
+    with Replay(GOLDEN) as replay:
+        return find_moments(replay)
+
+
+def test_win_probability_is_that_of_python_and_explained(page, address, found):
+    open_paused(page, address, MATCH, 60, quality="lowest")
+    page.wait_for_function(WIN_READ)
+    hz = state(page, "match.header.tick_hz")
+    points = {tick: values for tick, *values in page.evaluate(WIN_POINTS)}
+    seconds, *columns = (found["curve"][name] for name in ("second", "blue", "low", "high"))
+    curve = {round(second * hz): row for second, *row in zip(seconds, *columns, strict=True)}
+    shared = sorted(points.keys() & curve.keys())
+    assert len(shared) > len(curve) / 2 and shared[-1] == max(curve)
+    for tick in shared:
+        assert points[tick] == pytest.approx(curve[tick], abs=1e-3), tick
+    chances = [int(text.split()[0]) for text in page.locator(".score-chance").all_inner_texts()]
+    assert sum(chances) == 100 and abs(chances[0] / 100 - curve[60][0]) < 0.01
+    page.locator(".win-track").hover()
+    page.locator(".win-tip.shown", has_text="90 % band").wait_for()
+    assert page.locator(".win-now").get_attribute("data-tip").startswith("Win probability, estimated from the state")
+
+
+def test_moments_have_their_captions_at_the_key_and_in_the_list(page, address, found):
+    moments = found["moments"]
+    top = next(moment for moment in moments if moment["rank"] == 1)
+    page.goto(f"{address}/?quality=lowest")
+    page.locator(".card-moment", has_text=top["caption"]).wait_for()
+    open_paused(page, address, MATCH, 0, quality="lowest")
+    page.wait_for_function(MOMENTS_READ)
+    assert page.locator(".win-mark").count() == len(moments) and page.locator(".win-mark.decisive").count() == 1
+    seek(page, 0)
+    for moment in [m for m in moments if m["tick"] > 0]:
+        press_and_wait(page, "n")
+        assert state(page, "tick") == moment["tick"]
+        page.locator(".win-caption.shown", has_text=moment["caption"]).wait_for()

@@ -1,0 +1,97 @@
+"""A sweep's folder with a journal, written without any process."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+from echelon.files import atomic_write
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.jobs.sweeps.plan import BASELINE, SweepPlan
+from echelon.jobs.sweeps.schedule import Choose, Done, Journal, Repeat, Start, Wait, next_step
+from echelon.jobs.sweeps.space import Dimension
+from echelon.runs import RunPaths
+from echelon.telemetry.events import EventRung, EventStart, EventTrial
+from echelon.telemetry.log import EventLog
+
+SWEEP = "20260101-130000-sweep-brave-otter"
+DIMENSIONS = (
+    Dimension(key="ppo.lr", low=1e-5, high=1e-2, log=True),
+    Dimension(key="ppo.gamma", low=0.9, high=0.999),
+    Dimension(key="model.recurrence", choices=("lstm", "mingru")),
+)
+
+
+def make_plan(**fields) -> SweepPlan:
+    from echelon.jobs.config_layers import resolve
+
+    base = resolve("quickstart", None, {"total_steps": 9000, "max_minutes": 0.0}).nested()
+    given = {"total_steps": 9000, "max_minutes": 0.0}
+    return SweepPlan(base=base, preset="quickstart", given=given, dimensions=DIMENSIONS, **fields)
+
+
+def params_of(number: int) -> dict:
+    """Return options that fill the space evenly, as a golden-ratio sequence does."""
+    lr, gamma = (number * 0.618034) % 1.0, (number * 0.414214) % 1.0
+    return {
+        "ppo.lr": 10 ** (-5 + 3 * lr),
+        "ppo.gamma": 0.9 + 0.099 * gamma,
+        "model.recurrence": ("lstm", "mingru")[number % 2],
+    }
+
+
+def score(params: dict, seed: int, steps: int) -> float:
+    lr = params.get("ppo.lr", 3e-4)
+    return math.exp(-((math.log10(lr) + 3.0) ** 2)) * (1 - math.exp(-steps / 4000)) * (1 - 0.02 * (seed % 3))
+
+
+def journal_of(plan: SweepPlan, most: int = 10**9) -> list:
+    """Return the first records of a sweep's journal."""
+    events: list = []
+    while len(events) < most:
+        journal = Journal(events)
+        step = next_step(plan, journal)
+        number = len(journal.trials)
+        run = f"20260101-1301{number:02d}-quickstart-calm-fox{number}"
+        match step:
+            case Done():
+                break
+            case Choose(bracket):
+                events.append(EventTrial(number=number, bracket=bracket, params=params_of(number), run=run))
+            case Repeat(origin, seed):
+                params = journal.trials[origin].choice.params if origin >= 0 else {}
+                name = "" if origin >= 0 else BASELINE
+                chosen = EventTrial(number=number, origin=origin, seed=plan.final_seed(seed), params=params, run=run)
+                events.append(EventTrial(**{**vars(chosen), "name": name, "bracket": -1}))
+            case Start(trial, rung):
+                events.append(EventRung(trial=trial, rung=rung, state="started"))
+                choice = journal.trials[trial].choice
+                steps = plan.rung_steps[rung]
+                value = score(choice.params, choice.seed, steps)
+                events.append(
+                    EventRung(
+                        trial=trial, rung=rung, state="evaluated", value=value, low=max(0.0, value - 0.1),
+                        high=min(1.0, value + 0.1), hp_margin=0.0, global_step=steps, opponent="heuristic:easy",
+                        done=1, planned=2,
+                    )
+                )  # fmt: skip
+            case Wait():
+                raise AssertionError("nothing runs")
+    return events[:most]
+
+
+def make_sweep(home: Path, name: str = SWEEP, *, most: int = 10**9, ended: bool = True, **fields) -> RunPaths:
+    """Write the folder of a sweep with the first ``most`` records of its journal."""
+    plan, paths = make_plan(**{"trials": 12, **fields}), RunPaths(home / name)
+    for folder in (paths.root, paths.log):
+        folder.mkdir(parents=True)
+    write_spec(paths, JobSpec(kind="sweep", config={"preset": "sweep", "sweep": plan.as_dict()}, created=1.0))
+    with EventLog(paths.trials) as log, EventLog(paths.metrics) as metrics:
+        metrics.append(EventStart(device="cpu", preset="sweep"))
+        for event in journal_of(plan, most):
+            log.append(event)
+            metrics.append(event)
+    if ended:
+        atomic_write(paths.exit, json.dumps({"code": 0, "signal": None, "message": ""}))
+    return paths

@@ -1,0 +1,334 @@
+"""Observers of runs: notifications to a local HTTP stand-in, mirrors, secrets, and URLs that do not answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from echelon.jobs import mirrors, notifications, observer
+from echelon.jobs.notifications import Message, parse_target, send
+from echelon.jobs.observer import Channel, Observer
+from echelon.jobs.observers import (
+    Observers,
+    observers_path,
+    read_observers,
+    remove_observers,
+    requested,
+    write_observers,
+)
+from echelon.jobs.spec import new_spec
+from echelon.jobs.status import JobStatus
+from echelon.runs import RunPaths, create_run
+from echelon.telemetry.events import EventAlert, EventEval, EventResume, EventUpdate
+from echelon.telemetry.log import EventLog
+from tests.jobs.conftest import until
+
+SECRET = "T0PSECRET"
+MESSAGE = Message(event="failure", run="fox", title="fox failed", message="a < b", state="failed", level="error")
+
+
+class Server:
+    """A local HTTP server that records requests and answers with ``codes``, the last one for ever."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, dict, dict]] = []
+        self.codes = [200]
+        self.delay_s = 0.0
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                server.requests.append((self.path, dict(self.headers), body))
+                time.sleep(server.delay_s)
+                code = server.codes.pop(0) if len(server.codes) > 1 else server.codes[0]
+                self.send_response(code)
+                self.send_header("Location", "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
+        self.address = f"127.0.0.1:{self._http.server_address[1]}"
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    opened = Server()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def run() -> RunPaths:
+    return create_run("fake")
+
+
+def test_webhook_gets_json(server):
+    assert send(parse_target(f"http://{server.address}/{SECRET}"), MESSAGE) == ""
+    ((path, headers, body),) = server.requests
+    assert path == f"/{SECRET}" and headers["Content-Type"] == "application/json"
+    assert body["source"] == "echelon" and (body["event"], body["run"], body["message"]) == ("failure", "fox", "a < b")
+
+
+def test_ntfy_gets_topic_title_and_priority(server):
+    assert send(parse_target(f"ntfy+http://user:pass@{server.address}/alerts"), MESSAGE) == ""
+    ((path, headers, body),) = server.requests
+    assert path == "/" and headers["Authorization"] == "Basic dXNlcjpwYXNz"
+    assert body == {
+        "topic": "alerts",
+        "title": "fox failed",
+        "message": "a < b",
+        "priority": 5,
+        "tags": ["rotating_light"],
+    }
+
+
+def test_slack_gets_text_without_markup_of_the_message(server):
+    assert send(parse_target(f"slack+http://{server.address}/services/{SECRET}"), MESSAGE) == ""
+    assert server.requests[0][2] == {"text": "*fox failed*\na &lt; b"}
+
+
+@pytest.mark.parametrize(
+    ("url", "format"),
+    [
+        ("https://ntfy.sh/x", "ntfy"),
+        ("https://hooks.slack.com/services/x", "slack"),
+        ("https://example.org/x", "json"),
+        ("json+https://ntfy.sh/x", "json"),
+    ],
+)
+def test_format_follows_host_or_prefix(url, format):
+    assert parse_target(url).format == format
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"ftp://host/{SECRET}",
+        f"https:///{SECRET}",
+        SECRET,
+        f"teams+https://host/{SECRET}",
+        f"http://host:x/{SECRET}",
+        "file:///etc/passwd",
+        f"https://höst/{SECRET}",
+        "",
+    ],
+)
+def test_unusable_url_is_refused_without_repeating_it(url):
+    with pytest.raises(ValueError, match="URL of --notify cannot be used") as caught:
+        requested([url])
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("codes", "attempts", "problem"),
+    [([503, 429, 200], 3, ""), ([404], 1, "HTTP 404"), ([500], 3, "HTTP 500"), ([302], 1, "HTTP 302")],
+)
+def test_send_tries_again_where_that_may_help(server, codes, attempts, problem):
+    server.codes = codes
+    found = send(parse_target(f"http://{server.address}/{SECRET}"), MESSAGE, pause=lambda _: None)
+    assert len(server.requests) == attempts
+    assert problem in found and bool(found) == bool(problem) and SECRET not in found
+
+
+def test_dead_url_is_reported_by_its_host_alone():
+    found = send(parse_target(f"http://127.0.0.1:9/{SECRET}"), MESSAGE, pause=lambda _: None)
+    assert found == "json at 127.0.0.1 was not reached: ConnectionRefusedError"
+
+
+def test_observers_are_readable_by_their_user_alone(run):
+    os.umask(before := os.umask(0))
+    os.umask(0)
+    try:
+        write_observers(run, Observers(notify=(f"https://host/{SECRET}",)))
+    finally:
+        os.umask(before)
+    path = observers_path(run)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert read_observers(run).notify == (f"https://host/{SECRET}",)
+    assert run.root not in path.parents, "a run folder is copied between people"
+    remove_observers(run)
+    assert read_observers(run) == Observers() and not path.exists()
+
+
+def test_observers_of_another_folder_of_that_name_are_ignored(run):
+    write_observers(run, Observers(notify=("https://host/x",)))
+    run.root.rename(run.root.with_name("moved"))
+    run.root.mkdir()
+    assert read_observers(run) == Observers()
+
+
+def test_specification_contains_no_url(monkeypatch):
+    monkeypatch.setenv("ECHELON_NOTIFY", f"https://host/{SECRET}")
+    argv = ["echelon", "train", "--notify", f"https://host/{SECRET}", f"--notify=https://host/{SECRET}", "--queue"]
+    spec = new_spec("train", {}, {}, argv)
+    assert SECRET not in json.dumps([spec.argv, spec.environment])
+    assert spec.argv == ["echelon", "train", "--notify", "(hidden)", "--notify=(hidden)", "--queue"]
+    assert requested().notify == (f"https://host/{SECRET}",)
+
+
+@pytest.mark.parametrize(("name", "message"), [("tensorbord", "does not exist"), ("trackio", "is not installed")])
+def test_mirror_that_cannot_be_used_is_refused(monkeypatch, name, message):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ValueError, match=message):
+        requested(mirrors=[name])
+
+
+def write_records(run: RunPaths, *events) -> None:
+    with EventLog(run.metrics) as log:
+        for event in events:
+            log.append(event)
+
+
+UPDATE = EventUpdate(update=3, global_step=300, entropy=0.5, elapsed_s=60.0)
+EVALUATION = EventEval(
+    update=3, global_step=300, opponent="medium", episodes=10, win_rate=0.6, win_low=0.4, win_high=0.8
+)
+
+
+def test_observer_reports_alerts_once_and_the_end(server, run):
+    alert = EventAlert(message="win rate collapsed")
+    write_records(run, UPDATE, EVALUATION, alert, alert, EventAlert(message="fine again", level="info"))
+    observers = Observers(notify=(f"http://{server.address}/x",))
+    write_observers(run, observers)
+    Observer(run, observers).finish(JobStatus(id=run.id, state="completed"))
+    bodies = [body for _, _, body in server.requests]
+    assert [body["event"] for body in bodies] == ["alert", "end"]
+    assert bodies[1]["title"] == f"{run.id} completed"
+    assert bodies[1]["message"] == "evaluation 60 % (40-80) against medium; update 3, 300 steps in 1 min"
+    assert bodies[1]["facts"]["win_rate"] == 0.6
+    Observer(run, observers).finish(JobStatus(id=run.id, state="crashed", reason="trainer terminated by SIGKILL"))
+    bodies = [body for _, _, body in server.requests[2:]]
+    assert [(body["event"], body["level"]) for body in bodies] == [("failure", "error")], "alerts are reported once"
+    assert bodies[0]["message"] == "trainer terminated by SIGKILL"
+
+
+class FakeMirror:
+    """Stand-in of a program that shows curves."""
+
+    opened: list[FakeMirror] = []
+
+    def __init__(self, paths, target, config):
+        self.target, self.calls = target, []
+        FakeMirror.opened.append(self)
+
+    def write(self, rows):
+        self.calls += [("write", row.global_step, row.values["train/entropy"]) for row in rows]
+
+    def resume(self, event):
+        self.calls.append(("resume", event.update))
+
+    def close(self, failed):
+        self.calls.append(("close", failed))
+
+
+def write_spec_of(run: RunPaths) -> None:
+    run.spec.write_text(json.dumps({"kind": "train", "config": {"seed": 7}}))
+
+
+def test_observer_mirrors_records_and_resumes(run, monkeypatch):
+    monkeypatch.setitem(mirrors.MIRROR_WRITERS, "trackio", FakeMirror)
+    write_spec_of(run)
+    write_records(run, UPDATE, EventAlert(message="m"), EventResume(update=2, global_step=200), UPDATE)
+    Observer(run, Observers(mirrors=("trackio=mine",))).finish(JobStatus(id=run.id, state="failed"))
+    mirror = FakeMirror.opened[-1]
+    assert mirror.target == "mine"
+    assert mirror.calls == [("write", 300, 0.5), ("resume", 2), ("write", 300, 0.5), ("close", True)]
+
+
+def test_observer_that_blocks_delays_neither_the_others_nor_the_end(server, run, monkeypatch):
+    class Blocking(FakeMirror):
+        def write(self, rows):
+            threading.Event().wait()
+
+    monkeypatch.setitem(mirrors.MIRROR_WRITERS, "trackio", Blocking)
+    write_spec_of(run)
+    write_records(run, UPDATE)
+    found = Observer(run, Observers(notify=(f"http://{server.address}/x",), mirrors=("trackio",)))
+    found.finish(JobStatus(id=run.id, state="completed"), linger_s=0.2)
+    assert [body["event"] for _, _, body in server.requests] == ["end"]
+
+
+def test_channel_drops_what_does_not_fit(monkeypatch):
+    monkeypatch.setattr(observer, "MAX_QUEUED", 3)
+    channel = Channel("slow", lambda item: None)
+    for number in range(10):
+        channel.put(number)
+    assert channel.dropped == 7
+
+
+def test_mirror_that_fails_is_logged_and_costs_nothing_else(run, monkeypatch, capsys):
+    class Broken(FakeMirror):
+        def write(self, rows):
+            raise RuntimeError(f"token {SECRET} is wrong")
+
+    monkeypatch.setitem(mirrors.MIRROR_WRITERS, "wandb", Broken)
+    write_spec_of(run)
+    write_records(run, UPDATE, UPDATE)
+    Observer(run, Observers(mirrors=("wandb",))).finish(JobStatus(id=run.id, state="completed"))
+    assert capsys.readouterr().out.count("wandb: RuntimeError\n") == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("answer", ["at once", "never"])
+def test_run_ends_on_time_and_is_reported_whatever_the_url_does(server, start, answer):
+    server.delay_s = 60.0 if answer == "never" else 0.0
+    paths = create_run("fake")
+    write_observers(paths, Observers(notify=(f"http://{server.address}/{SECRET}",)))
+    start("short", paths)
+    status = until(paths, "completed")
+    assert status.update == 5
+    deadline = time.monotonic() + 20
+    while not server.requests and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [body["title"] for _, _, body in server.requests] == [f"{paths.id} completed"]
+    for file in paths.root.rglob("*"):
+        assert file.is_dir() or SECRET not in file.read_text(errors="replace"), file
+
+
+def test_observer_process_without_observers_ends(run, repository):
+    done = subprocess.run(
+        [sys.executable, "-m", "echelon.jobs.observer", str(run.root)],
+        cwd=repository,
+        capture_output=True,
+        timeout=20,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_tensorboard_file_has_the_curves_and_a_resume(run):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    write_spec_of(run)
+    late = EventUpdate(update=4, global_step=400, entropy=0.25)
+    again = EventUpdate(update=4, global_step=400, entropy=0.75)
+    write_records(run, UPDATE, late, EventResume(update=3, global_step=400), again)
+    Observer(run, Observers(mirrors=("tensorboard",))).finish(JobStatus(id=run.id, state="completed"))
+    read = EventAccumulator(str(run.root / "tensorboard"))
+    read.Reload()
+    assert [(point.step, point.value) for point in read.Scalars("train/entropy")] == [(300, 0.5), (400, 0.75)]
+
+
+def test_send_waits_no_longer_than_its_limit(server, monkeypatch):
+    monkeypatch.setattr(notifications, "TIMEOUT_S", 0.05)
+    server.delay_s = 0.5
+    found = send(parse_target(f"http://{server.address}/x"), MESSAGE, pause=lambda _: None)
+    assert "was not reached: TimeoutError" in found

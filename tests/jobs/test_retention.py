@@ -1,0 +1,143 @@
+"""Disk use, rules for what stays, and archives of runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+
+import pytest
+
+from echelon.jobs import retention
+from echelon.jobs.retention import Keep, archive, archives, disk_use, parse_keep, prune, removable, restore
+from echelon.runs import RunPaths, create_run, list_runs
+
+
+@pytest.fixture
+def run() -> RunPaths:
+    """An ended run with four checkpoints, the second of which is the best, and three replays."""
+    paths = create_run("fake")
+    paths.spec.write_text(json.dumps({"kind": "train", "config": {}}))
+    paths.exit.write_text(json.dumps({"code": 0}))
+    paths.metrics.write_text("{}\n")
+    paths.lock.write_text("")
+    for step in (1, 2, 3, 4):
+        folder = paths.checkpoints / f"step-{step}"
+        folder.mkdir()
+        (folder / "state.pt").write_bytes(os.urandom(20_000))
+    (paths.checkpoints / "best.json").write_text(json.dumps({"checkpoint": "step-2", "id": "x", "eval": {}}))
+    paths.replays.mkdir()
+    for number in range(3):
+        (paths.replays / f"m{number}.ecr").write_bytes(bytes(1000))
+        os.utime(paths.replays / f"m{number}.ecr", (number, number))
+    return paths
+
+
+RULES = {
+    (): Keep(),
+    ("all",): Keep(),
+    ("best",): Keep(best=True, latest=0, replays=0),
+    ("latest",): Keep(best=False, latest=1, replays=0),
+    ("best,latest=2", "replays=20"): Keep(best=True, latest=2, replays=20),
+    ("replays",): Keep(best=False, latest=0, replays=None),
+}
+
+
+@pytest.mark.parametrize(("rules", "expected"), RULES.items(), ids=map(str, RULES))
+def test_keep_rule_is_parsed(rules, expected):
+    assert parse_keep(rules) == expected
+
+
+@pytest.mark.parametrize("rule", ["beste", "latest=-1", "latest=x", "best=2", "all,best"])
+def test_word_that_is_no_rule_is_refused(rule):
+    with pytest.raises(ValueError, match="is no rule, expected all, best, latest=N or replays=N"):
+        parse_keep([rule])
+
+
+@pytest.mark.parametrize(
+    ("rule", "gone"),
+    [
+        ("all", []),
+        ("best,latest", ["step-3", "step-1", "m2.ecr", "m1.ecr", "m0.ecr"]),
+        ("latest=2,replays=1", ["step-2", "step-1", "m1.ecr", "m0.ecr"]),
+        ("replays", ["step-4", "step-3", "step-2", "step-1"]),
+    ],
+)
+def test_rule_names_what_goes(run, rule, gone):
+    assert [path.name for path in removable(run, parse_keep([rule]))] == gone
+
+
+def test_disk_use_counts_by_kind_and_hard_links_once(run):
+    before = disk_use(run)
+    assert before.checkpoints >= 80_000 and before.replays >= 3_000
+    os.link(run.checkpoints / "step-1" / "state.pt", run.root / "backup.pt")
+    assert disk_use(run).total == before.total
+
+
+def test_prune_never_deletes_the_newest_checkpoint(run):
+    assert prune(run, parse_keep(["replays=1"])) > 50_000
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == ["best.json", "step-4"]
+    assert [path.name for path in run.replays.iterdir()] == ["m2.ecr"]
+
+
+def test_archived_run_comes_back_as_it_was(run):
+    content = (run.checkpoints / "step-2" / "state.pt").read_bytes()
+    path = archive(run, parse_keep(["best"]))
+    assert list_runs() == [] and not run.root.exists() and archives() == [path]
+    restored = restore(path)
+    assert restored.root == run.root and restored.metrics.read_text() == "{}\n"
+    assert sorted(p.name for p in restored.checkpoints.iterdir()) == ["best.json", "step-2"]
+    assert (restored.checkpoints / "step-2" / "state.pt").read_bytes() == content
+    assert not restored.lock.exists() and list(restored.replays.iterdir()) == []
+    with pytest.raises(ValueError, match="exists; try: echelon runs rm"):
+        restore(path)
+
+
+@pytest.mark.parametrize("state", ["running", "queued"])
+def test_run_that_has_not_ended_is_refused(run, state, monkeypatch):
+    from dataclasses import replace
+
+    status = retention.job_status(run)
+    monkeypatch.setattr(retention, "job_status", lambda _: replace(status, state=state))
+    for change in (lambda: archive(run, Keep()), lambda: prune(run, Keep())):
+        with pytest.raises(ValueError, match=f"is {state}, expected one that has ended; try: echelon"):
+            change()
+    assert (run.checkpoints / "step-1").is_dir() and archives() == []
+
+
+@pytest.mark.parametrize("fault", ["_write", "_verify", "fsync"])
+def test_failed_archive_leaves_the_run_and_no_file(run, monkeypatch, fault):
+    def fail(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(retention, fault, fail)
+    with pytest.raises(OSError):
+        archive(run, Keep())
+    assert (run.checkpoints / "step-4" / "state.pt").is_file()
+    assert [path for path in (run.root.parent / "archive").iterdir()] == []
+
+
+def test_damaged_archive_is_found_before_the_run_is_deleted(run, monkeypatch):
+    write = retention._write
+
+    def damage(target, *rest):
+        names = write(target, *rest)
+        data = bytearray(target.read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        target.write_bytes(data)
+        return names
+
+    monkeypatch.setattr(retention, "_write", damage)
+    with pytest.raises(ValueError, match="is damaged|lacks files"):
+        archive(run, Keep())
+    assert (run.checkpoints / "step-4" / "state.pt").is_file() and archives() == []
+
+
+def test_archive_that_leads_elsewhere_is_refused(run, tmp_path):
+    path = archive(run, Keep())
+    with tarfile.open(path, "w:gz") as file:
+        member = tarfile.TarInfo(f"{run.id}/../../escaped")
+        file.addfile(member)
+    with pytest.raises(ValueError, match="cannot be restored"):
+        restore(path)
+    assert list_runs() == [] and not (tmp_path / "escaped").exists()

@@ -1,0 +1,99 @@
+"""The job script of SLURM, run with stand-ins for its commands: two tasks train one run, stop and resume."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from echelon.jobs import slurm
+from echelon.runs import RunPaths
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "examples" / "train.sbatch"
+SMALL = {
+    "env.world.size_x": 40, "env.world.size_y": 40, "num_envs": 2, "bank_maps": 2, "device": '"cpu"', "threads": 1,
+    "eval.every_updates": 0, "eval.at_start": "false", "ppo.rollout_steps": 16, "total_steps": 100_000,
+}  # fmt: skip
+SRUN = """#!/bin/bash
+[[ $1 == --* ]] && shift
+for rank in $(seq 0 $((SLURM_NTASKS - 1))); do
+    SLURM_PROCID=$rank SLURM_LOCALID=0 "$@" & tasks+=($!)
+done
+trap 'kill -TERM "${tasks[@]}"' TERM
+if [ -n "${TERM_AFTER:-}" ]; then
+    until grep -q '"update"' "$TERM_AFTER" 2>/dev/null; do sleep 0.2; done
+    kill -TERM "${tasks[0]}"
+fi
+worst=0
+for task in "${tasks[@]}"; do wait -n || { worst=$?; kill "${tasks[@]}" 2>/dev/null; }; done
+exit $worst
+"""
+SCONTROL = """#!/bin/bash
+if [ "$1" = show ]; then echo 127.0.0.1; else echo "$@" >> "$REQUEUED"; fi
+"""
+STEP = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_JOB_ID": "70123", "SLURM_NNODES": "2"}
+
+
+def test_rank_environment_maps_tasks_to_ranks():
+    assert slurm.rank_environment(STEP, "node7") == {
+        "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "node7",
+        "MASTER_PORT": "20123",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"SLURM_PROCID": ""}, "SLURM_PROCID is '', expected a number; start this with srun"),
+        ({"SLURM_NTASKS": "7"}, "SLURM_NTASKS is 7, expected a multiple of the 2 nodes; try --ntasks-per-node"),
+    ],
+)
+def test_rank_environment_refuses_other_steps_in_one_line(change, message):
+    with pytest.raises(ValueError) as caught:
+        slurm.rank_environment({**STEP, **change}, "node7")
+    assert str(caught.value) == message
+
+
+def test_task_reports_a_missing_spec(tmp_path):
+    with pytest.raises(ValueError, match=r"spec.json did not appear in 0 s"):
+        slurm.await_spec(RunPaths(tmp_path), 0.0)
+
+
+def sbatch(run: Path, bin_folder: Path, *arguments: str, **environment: str) -> None:
+    """Run the job script as SLURM would, with two tasks on two nodes."""
+    step = {"SLURM_NTASKS": "2", "SLURM_NNODES": "2", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
+    paths = {"PATH": f"{bin_folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "PYTHON": sys.executable}
+    done = subprocess.run(
+        ["bash", str(SCRIPT), str(run), *arguments],
+        env={**os.environ, **step, **paths, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_job_script_trains_on_two_nodes_and_is_queued_again_after_a_stop(tmp_path):
+    for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    run, requeued = RunPaths(tmp_path / "run"), tmp_path / "requeued"
+    options = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+    environment = {"REQUEUED": str(requeued)}
+    sbatch(run.root, tmp_path, "--preset", "quickstart", *options, **environment, TERM_AFTER=str(run.metrics))
+    first = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    assert first[-1]["kind"] == "end" and first[-1]["reason"].startswith("stopped")
+    assert requeued.read_text() == "requeue 7\n"
+    last = [row["update"] for row in first if row["kind"] == "update"][-1]
+    spec = json.loads(run.spec.read_text())
+    spec["config"]["max_updates"] = last + 1
+    run.spec.write_text(json.dumps(spec))
+    sbatch(run.root, tmp_path, **environment)
+    second = [json.loads(line) for line in run.metrics.read_text().splitlines()[len(first) :]]
+    assert [row["update"] for row in second if row["kind"] == "update"] == [last + 1]
+    assert second[-1]["reason"] == "completed" and requeued.read_text() == "requeue 7\n"

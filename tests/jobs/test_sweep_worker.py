@@ -1,0 +1,404 @@
+"""A sweep's process: killed at every write and start, it ends with every trial once and the undisturbed table."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+
+from echelon.jobs import launch
+from echelon.jobs.kinds import KINDS
+from echelon.jobs.labels import read_labels
+from echelon.jobs.process import send_signal
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.jobs.status import job_status
+from echelon.jobs.sweeps.plan import SweepPlan
+from echelon.jobs.sweeps.results import read_results
+from echelon.jobs.sweeps.schedule import Journal
+from echelon.jobs.sweeps.trials import MAX_CRASHES, Outcome, TrialRuns
+from echelon.jobs.sweeps.worker import Sweep
+from echelon.runs import RunPaths, list_runs, read_json
+from echelon.telemetry.events import EventEnd, EventEval, EventRung, EventStart, EventTrial, EventUpdate
+from echelon.telemetry.log import EventLog, read_events
+from echelon_cli import sweep_job
+from echelon_cli.main import run
+from echelon_cli.sweep_job import SweepOptions, plan_of
+from echelon_cli.tui.format import short_run_id
+from tests.jobs.conftest import process_identity, until
+from tests.jobs.sweep_stand_ins import FAKE_SWEEP, UPDATE_S_VARIABLE, end_all, kill_run, learned
+from tests.jobs.test_sweep_schedule import check_once
+
+GRID = ("ppo.lr=1e-5..1e-2:log:points=6",)
+
+
+def make_plan(**fields) -> SweepPlan:
+    given = {"sampler": "grid", "steps": 900, "finalists": 1, "final_seeds": 2, **fields}
+    return plan_of(None, SweepOptions(preset="quickstart", overrides={"device": "cpu"}, vary=GRID, fields=given))
+
+
+class Killed(BaseException):
+    """The process of the sweep is gone."""
+
+
+class Machine:
+    """Runs that outlive the sweep's process: the rung towards which each trains, and the evaluations it has."""
+
+    def __init__(self, plan: SweepPlan) -> None:
+        self.plan = plan
+        self.reached: dict[str, int] = {}
+        self.towards: dict[str, int] = {}
+        self.starts: list[tuple[str, int]] = []
+
+
+class StandInTrials:
+    """Trials of a ``Machine``; one that has been asked about once has ended."""
+
+    def __init__(self, machine: Machine, point) -> None:
+        self.machine, self._point = machine, point
+
+    def start(self, trial: EventTrial, rung: int) -> None:
+        self._point()
+        if self.machine.towards.get(trial.run, -1) < rung:
+            self.machine.towards[trial.run] = rung
+            self.machine.starts.append((trial.run, rung))
+        self._point()
+
+    def outcome(self, trial: EventTrial, rung: int) -> Outcome | None:
+        if self.machine.towards.get(trial.run, -1) < rung:
+            return self.start(trial, rung)
+        steps = self.machine.plan.rung_steps[rung]
+        value = learned(trial.params.get("ppo.lr", 1e-4), trial.seed, steps)
+        found = EventEval(update=1, global_step=steps, opponent="easy", episodes=8, win_rate=value, hp_margin=0.0)
+        return Outcome(state="evaluated", evaluation=found)
+
+    def stop(self, trial: EventTrial) -> None: ...
+
+    def is_running(self, trial: EventTrial) -> bool:
+        return False
+
+
+class Link:
+    """A link that requests no stop."""
+
+    def __init__(self) -> None:
+        self.events: list = []
+
+    def emit(self, event) -> None:
+        self.events.append(event)
+
+    def should_stop(self) -> int:
+        return 0
+
+    def report(self, *_: object) -> None: ...
+
+
+def run_sweep(paths: RunPaths, plan: SweepPlan, machine: Machine, kill_at: int) -> bool:
+    """Run a sweep until its end, or until it has passed ``kill_at`` points; return whether it has ended."""
+    passed = itertools.count(1)
+
+    def point() -> None:
+        if next(passed) == kill_at:
+            raise Killed
+
+    class FragileLog(EventLog):
+        def append(self, event) -> None:
+            point()
+            super().append(event)
+            point()
+
+    try:
+        with FragileLog(paths.trials) as log:
+            return Sweep(paths, plan, Link(), log, StandInTrials(machine, point), poll_s=0.0).run()  # pyright: ignore
+    except Killed:
+        return False
+
+
+def table(paths: RunPaths) -> list:
+    """Return what must be equal: options, seeds and results of every trial, without run ids and times."""
+    journal = Journal(read_events(paths.trials)[0])
+    return [
+        (t.number, t.choice.params, t.choice.seed, t.choice.origin, t.choice.bracket)
+        + tuple((rung, e.state, e.value, e.global_step) for rung, e in sorted(t.results.items()))
+        for _, t in sorted(journal.trials.items())
+    ]
+
+
+@pytest.fixture
+def undisturbed(tmp_path):
+    """The table of an undisturbed sweep and its number of kill points."""
+    plan = make_plan(at_once=2)
+    paths = RunPaths(tmp_path / "undisturbed")
+    paths.root.mkdir()
+    assert run_sweep(paths, plan, Machine(plan), 0)
+    return plan, table(paths)
+
+
+def test_sweep_killed_at_any_point_ends_with_the_undisturbed_table(undisturbed, tmp_path):
+    plan, expected = undisturbed
+    for stride in (1, 2, 3, 5, 7):
+        paths, machine = RunPaths(tmp_path / f"stride-{stride}"), Machine(plan)
+        paths.root.mkdir()
+        kills = 0
+        for kill_at in itertools.cycle(range(stride, 40, stride)):
+            if run_sweep(paths, plan, machine, kill_at):
+                break
+            kills += 1
+            assert kills < 500
+        assert table(paths) == expected, f"after {kills} kills"
+        assert len(machine.starts) == len(set(machine.starts)), "no run is started twice for a rung"
+        chosen = [e for e in read_events(paths.trials)[0] if isinstance(e, EventTrial)]
+        assert len({e.run for e in chosen}) == len(chosen) == len(expected)
+
+
+def test_sweep_results_name_the_best_and_its_command(undisturbed, tmp_path):
+    plan, rows = undisturbed
+    paths = RunPaths(tmp_path / "undisturbed")
+    from echelon.jobs.sweeps.results import results
+
+    found = results("x", plan, Journal(read_events(paths.trials)[0]))
+    assert [row.state for row in found.trials].count("pruned") == 5 and found.progress == 1.0
+    complete = [row for row in found.trials if row.state == "complete"]
+    assert [row.number for row in complete] == [found.ranking[0]] and len(rows) == 6 + 2 + 2
+    finalist = next(f for f in found.finalists if f.trial >= 0)
+    assert finalist.trial == found.ranking[0] and len(finalist.scores) == 2
+    assert finalist.improvement is not None and finalist.score is not None
+    assert f"ppo.lr={finalist.params['ppo.lr']!r}" in found.best_command or found.best is not finalist
+    assert 0.0 <= found.importance["ppo.lr"] <= 1.0
+
+
+def test_trial_with_conflicting_options_fails_alone(tmp_path):
+    plan = replace(make_plan(), rungs=1, finalists=0)
+    paths, machine = RunPaths(tmp_path / "mixed"), Machine(plan)
+    paths.root.mkdir()
+
+    from echelon.jobs.config_layers import ConfigError
+
+    class Refusing(StandInTrials):
+        def start(self, trial, rung):
+            if trial.number == 2:
+                raise ConfigError("ppo.lr does not go with it")
+            super().start(trial, rung)
+
+    link = Link()
+    with EventLog(paths.trials) as log:
+        assert Sweep(paths, plan, link, log, Refusing(machine, lambda: None), poll_s=0.0).run()  # pyright: ignore
+    states = [row[5][1] for row in table(paths)]
+    assert states.count("failed") == 1 and states[2] == "failed"
+    assert any("trial 2" in getattr(event, "message", "") for event in link.events)
+
+
+def test_journal_names_no_folders_but_runs_of_the_sweep(tmp_path):
+    plan, sweep = make_plan(), RunPaths(tmp_path / "sweep")
+    sweep.root.mkdir()
+    for name in ("../elsewhere", "a/b", ".hidden", "-rf", "a b"):
+        assert not Journal([EventTrial(number=0, run=name)]).trials
+    other = RunPaths(tmp_path / "20260101-000000-quickstart-calm-fox")
+    other.root.mkdir()
+    write_spec(other, JobSpec(kind="train", config=plan.base))
+    with pytest.raises(ValueError, match="was not made for the sweep"):
+        TrialRuns(plan, sweep).start(EventTrial(number=0, run=other.id, params={"ppo.lr": 1e-3}), 0)
+    assert not other.extension.exists()
+
+
+def test_trial_that_crashes_again_and_again_fails(tmp_path, monkeypatch):
+    plan, sweep = make_plan(), RunPaths(tmp_path / "sweep")
+    sweep.root.mkdir()
+    trial = EventTrial(number=0, run="20260101-000000-quickstart-calm-fox", params={"ppo.lr": 1e-3})
+    launched = []
+
+    def crash(paths, spec, *_: object, **__: object) -> None:
+        launched.append(paths.id)
+        if len(launched) == 4:
+            (paths.checkpoints / "step-100").mkdir(parents=True)
+        if not paths.spec.exists():
+            write_spec(paths, replace(spec, created=1.0))
+
+    monkeypatch.setattr(launch, "launch", crash)
+    trials = TrialRuns(plan, sweep)
+    found = next(outcome for _ in range(50) if (outcome := trials.outcome(trial, 0)))
+    assert found.state == "failed" and "without a new checkpoint" in found.message
+    assert len(launched) == 1 + 3 + MAX_CRASHES, "a checkpoint in between begins the count again"
+
+
+# -- real processes
+
+
+@pytest.fixture
+def sweeps(monkeypatch, repository):
+    """Sweeps whose trials are processes that learn a formula; remaining processes are killed."""
+    monkeypatch.setitem(KINDS, "sweep", FAKE_SWEEP)
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    monkeypatch.setenv(UPDATE_S_VARIABLE, "0.02")
+    yield
+    end_all()
+
+
+def wait_for(paths: RunPaths, predicate, limit_s: float = 60.0):
+    deadline = time.monotonic() + limit_s
+    while not (found := predicate(read_events(paths.trials)[0])):
+        assert time.monotonic() < deadline, job_status(paths)
+        time.sleep(0.02)
+    return found
+
+
+def results_so_far(events) -> list:
+    return [e for e in events if isinstance(e, EventRung) and e.state == "evaluated"]
+
+
+@pytest.mark.long
+def test_stopped_sweep_saves_its_trials_and_resumes_them(sweeps):
+    paths = sweep_job.start(make_plan(at_once=2), quiet=True).paths
+    wait_for(paths, lambda events: len(results_so_far(events)) >= 2)
+    launch.stop(paths)
+    status = until(paths, "stopped")
+    assert status.exit_code == 4
+    runs = [run for run in list_runs() if run.id != paths.id]
+    assert runs and not any(job_status(run).is_alive for run in runs), "its trials have stopped with it"
+    assert {read_labels(run).group for run in runs} == {short_run_id(paths.id)}
+    sweep_job.resume(paths.id)
+    assert until(paths, "completed", limit_s=60.0).exit_code == 0
+    found = read_results(paths)
+    assert [row.state for row in found.trials].count("complete") == 1 and len(found.finalists) == 2
+
+
+@pytest.mark.long
+def test_killed_sweep_leaves_no_trial_running(sweeps, monkeypatch):
+    monkeypatch.setenv(UPDATE_S_VARIABLE, "1.0")
+    paths = sweep_job.start(make_plan(at_once=2), quiet=True).paths
+    wait_for(paths, lambda _: len([run for run in list_runs() if job_status(run).state == "running"]) > 1)
+    assert run(["stop", "--now", paths.id]) == 0
+    assert until(paths, "stopped", "crashed").state == "stopped"
+    runs = [found for found in list_runs() if found.id != paths.id]
+    assert runs and not any(job_status(found).is_alive for found in runs)
+
+
+@pytest.mark.long
+def test_sweep_of_real_training_pauses_at_a_rung_and_continues():
+    overrides = {
+        "device": "cpu", "threads": 1, "num_envs": 2, "bank_maps": 1, "bank_spare": 1, "env.num_packs": 1,
+        "ppo.rollout_steps": 32, "ppo.num_minibatches": 2, "eval.seeds": 1, "eval.report": False,
+        "curriculum.ladder": False, "opponents.skill": "trivial", "eval.skill": "trivial",
+    }  # fmt: skip
+    fields = {"sampler": "grid", "steps": 1200, "rungs": 2, "reduction": 2, "finalists": 0}
+    options = SweepOptions(preset="quickstart", overrides=overrides, vary=("ppo.lr=1e-3",), fields=fields)
+    paths = sweep_job.start(plan_of(None, options), quiet=True).paths
+    try:
+        assert until(paths, "completed", "failed", limit_s=100.0).state == "completed"
+    finally:
+        end_all()
+    found = read_results(paths)
+    (trial,) = found.trials
+    assert trial.state == "complete" and trial.global_step >= 1200 and len(trial.values) == 2
+    records = read_events(RunPaths(paths.root.parent / trial.run).metrics)[0]
+    steps = [e.global_step for e in records if isinstance(e, EventUpdate)]
+    assert steps == sorted(set(steps)), "no update is trained twice"
+    assert [e.reason for e in records if isinstance(e, EventEnd)] == ["stopped", "completed"]
+
+
+def storm(kills: int, seed: int, plan: SweepPlan) -> tuple[list, list[str]]:
+    """Return the table of a sweep that is killed at random, and the kinds of kills.
+
+    A kill ends the sweep's supervisor, its process, a trial's supervisor or process, or everything at once, as when
+    the machine goes down, after which the processes' boot id is another one.
+    """
+    rng, done = random.Random(seed), []
+    paths = sweep_job.start(plan, quiet=True).paths
+    deadline = time.monotonic() + 300.0
+    while job_status(paths).state != "completed":
+        assert time.monotonic() < deadline, job_status(paths)
+        time.sleep(rng.uniform(0.1, 0.8))
+        if not job_status(paths).is_alive and job_status(paths).state != "completed":
+            sweep_job.resume(paths.id)
+        elif len(done) < kills:
+            done.append(disturb(paths, rng))
+    return table(paths), done
+
+
+def disturb(paths: RunPaths, rng: random.Random) -> str:
+    """Kill something of a sweep; return what."""
+    runs = [run for run in list_runs() if run.id != paths.id and job_status(run).is_alive]
+    kind = rng.choice(["sweep supervisor", "sweep process", "trial supervisor", "trial process", "terminal", "machine"])
+    if kind == "machine":
+        for run in (paths, *runs):
+            kill_run(run)
+        for run in (paths, *runs):
+            change_boot_id(run)
+    elif kind == "terminal":
+        identity = process_identity(paths, "supervisor")
+        if identity is not None:
+            send_signal(identity, signal.SIGHUP, paths)
+    elif kind.startswith("sweep"):
+        send_signal(process_identity(paths, role(kind)), signal.SIGKILL, paths)
+    elif runs:
+        run = rng.choice(runs)
+        send_signal(process_identity(run, role(kind)), signal.SIGKILL, run)
+    return kind
+
+
+def role(kind: str) -> str:
+    return "supervisor" if kind.endswith("supervisor") else "trainer"
+
+
+def change_boot_id(run: RunPaths) -> None:
+    """Make the processes of a run those of an earlier boot."""
+    import json
+
+    row = read_json(run.processes)
+    if row:
+        for identity in row.values():
+            if identity:
+                identity["boot_id"] = "an earlier boot"
+        run.processes.write_text(json.dumps(row))
+
+
+def trained_once(paths: RunPaths) -> None:
+    """Every trial has one run, and every run a trial: none was lost or doubled."""
+    journal = Journal(read_events(paths.trials)[0])
+    runs = {run.id for run in list_runs() if run.id != paths.id}
+    assert runs == {t.choice.run for t in journal.trials.values()}
+    for name in runs:
+        records = read_events(RunPaths(paths.root.parent / name).metrics)[0]
+        assert any(isinstance(event, EventStart) for event in records)
+
+
+@pytest.mark.slow
+def test_asha_sweep_killed_at_random_loses_and_doubles_no_trial(sweeps):
+    fields = {"sampler": "random", "trials": 12, "pruning": "asha", "steps": 900, "final_seeds": 2, "at_once": 3}
+    vary = ("ppo.lr=1e-5..1e-2:log",)
+    plan = plan_of(None, SweepOptions(preset="quickstart", overrides={"device": "cpu"}, vary=vary, fields=fields))
+    _, done = storm(10, 1, plan)
+    paths = next(run for run in list_runs() if "-sweep-" in run.id)
+    assert len(done) == 10
+    check_once(plan, read_events(paths.trials)[0])
+    trained_once(paths)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_sweep_of_24_trials_killed_20_times_has_the_undisturbed_table(sweeps, monkeypatch, tmp_path, seed):
+    vary = ("ppo.lr=1e-5..1e-2:log", "ppo.gamma=0.95..0.999")
+    fields = {
+        "sampler": "tpe",
+        "trials": 24,
+        "steps": 1800,
+        "finalists": 2,
+        "final_seeds": 3,
+        "at_once": 2,
+        "seed": seed,
+    }
+    plan = plan_of(None, SweepOptions(preset="quickstart", overrides={"device": "cpu"}, vary=vary, fields=fields))
+    tables = []
+    for kills in (0, 20):
+        monkeypatch.setenv("ECHELON_HOME", str(tmp_path / f"kills-{kills}"))
+        found, done = storm(kills, seed, plan)
+        assert len(done) == kills
+        tables.append(found)
+        paths = next(run for run in list_runs() if "-sweep-" in run.id)
+        trained_once(paths)
+        end_all()
+    assert tables[0] == tables[1]
+    assert len([row for row in tables[0] if row[3] == -1 and row[4] >= 0]) == 24

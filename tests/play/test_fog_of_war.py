@@ -1,0 +1,121 @@
+"""Fog of war on the wire: a frame has nothing that the mech of its seat does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from echelon import play_protocol as play
+from echelon.agents import heuristic
+from echelon.arena.contest import PILOT_ALIASES
+from echelon.arena.policy_runner import Pilot
+from echelon.play.match import NewMatch, PlayedMatch, begin_match, seat_header
+from echelon.play.perception import Perception
+from echelon.sim.state import Mechs, fields_of
+from tests.arena.recorded_matches import small_game
+
+LEVEL = Pilot(id="medium", label="medium", level=PILOT_ALIASES.get("medium", "medium"))
+assert LEVEL.level in heuristic.SKILLS
+SEED, STEPS = 4, 70
+HIDDEN_STATE = ("pos", "vel", "yaw", "hp", "leg_hp", "heat", "stability", "fallen", "painted", "cooldown", "noise")
+"""Arrays of a mech that change where the pilot does not know of it."""
+CONTACTS = {name: i for i, name in enumerate(play.CONTACT_COLUMNS)}
+EVENTS = {name: i for i, name in enumerate(play.EVENT_COLUMNS)}
+
+
+def rows(data: bytes, columns: tuple[str, ...]) -> np.ndarray:
+    return np.frombuffer(data, "<f4").reshape(-1, len(columns))
+
+
+@pytest.fixture(scope="module")
+def match(tmp_path_factory) -> Iterator[PlayedMatch]:
+    """A match of scripted mechs on a map with walls, whose seat stands still."""
+    plan = NewMatch(env=small_game(size=80, seconds=40.0), seed=SEED, mates=LEVEL, hostiles=LEVEL)
+    played = begin_match(plan, tmp_path_factory.mktemp("fog") / "fog.ecr", {})
+    yield played
+    played.finish()
+
+
+def known_to(match: PlayedMatch, mech: int) -> np.ndarray:
+    """Return which mechs the pilot detects now, with itself and its living pack."""
+    batch = match.engine.batch
+    team, alive = batch.row("team", 0), batch.row("alive", 0) == 1
+    return ((batch.row("visible", 0)[mech] != 0) | (team == team[mech])) & alive
+
+
+def test_frames_have_no_hidden_mech(match):
+    """Reads every message of a match as it is sent."""
+    mech, batch = match.seats[0], match.engine.batch
+    still, hidden_ticks, shown_ticks, moved = np.zeros((1, 26), np.int8), 0, 0, 0
+    known = known_to(match, mech)
+    team = batch.row("team", 0)
+    while not match.over and match.now < 5 * STEPS:
+        match.tick(still)
+        if match.now % 5 == 0:
+            known = known_to(match, mech)
+        frame = match.perceptions[mech].frame(0)
+        wire = play.pack(frame)
+        contacts = rows(frame.contacts, play.CONTACT_COLUMNS)
+        listed = {int(row[CONTACTS["mech"]]): row for row in contacts}
+        for j in np.flatnonzero((team != team[mech]) & (batch.row("alive", 0) == 1) & ~known).tolist():
+            hidden_ticks += 1
+            place = batch.row("pos", 0)[j]
+            if j in listed:  # remembered, where it was detected last
+                assert listed[j][CONTACTS["age"]] > 0
+                remembered = listed[j][CONTACTS["x"] : CONTACTS["z"] + 1]
+                moved += not np.array_equal(remembered, place)
+                if np.array_equal(remembered[:2], place[:2]):
+                    continue
+            assert place[:2].astype("<f4").tobytes() not in wire
+            for row in rows(frame.events, play.EVENT_COLUMNS):
+                who, target = int(row[EVENTS["who"]]), int(row[EVENTS["whom"]])
+                assert j not in (who, target) or match.now % 5 == 0
+        shown_ticks += sum(row[CONTACTS["age"]] == 0 and team[int(row[0])] != team[mech] for row in contacts)
+    assert hidden_ticks > 200 and shown_ticks > 20 and moved > 5
+
+
+def test_frame_does_not_depend_on_what_is_hidden(match):
+    mech, batch = match.seats[0], match.engine.batch
+    observations = match._pilots.observations.numpy()
+
+    def sent() -> bytes:
+        return play.pack(Perception(match.engine, mech, observations).frame(0))
+
+    known, before = known_to(match, mech), sent()
+    batch.row("visible", 0)[mech] = 0  # it detects no hostile
+    batch.row("seen", 0)[mech] = -1
+    blind = sent()
+    assert blind != before or not (known & (batch.row("team", 0) != batch.row("team", 0)[mech])).any()
+    hidden = np.flatnonzero(batch.row("team", 0) != batch.row("team", 0)[mech])
+    draws = np.random.default_rng(2)
+    for name in HIDDEN_STATE:
+        values = batch.row(name, 0)
+        values[hidden] = draws.uniform(0, 30, values[hidden].shape).astype(values.dtype)
+        assert sent() == blind, name
+    assert set(HIDDEN_STATE) <= set(fields_of(Mechs))
+
+
+def test_header_of_a_seat_has_no_seeds_and_no_classes_of_hostiles(match):
+    header = seat_header(match.header, match.seats[0])
+    assert (header["seed"], header["map_seed"]) == (0, 0) and "pilots" not in header
+    side = header["roster"][match.seats[0]]["team"]
+    assert {row["chassis"] for row in header["roster"] if row["team"] != side} == {0}
+    assert len({row["chassis"] for row in match.header["roster"] if row["team"] != side}) > 1
+
+
+def test_line_of_sight_ends_at_walls(match):
+    perception, batch = match.perceptions[match.seats[0]], match.engine.batch
+    eye, plane = batch.row("pos", 0)[match.seats[0]].copy(), batch.row("sight_plane", 0)
+    stored = plane.copy()
+    try:
+        plane[:] = 0
+        ahead = 1 if eye[0] < 40 else -1
+        point = (eye + [10.0 * ahead, 0.0, 0.0]).astype(np.float32)[None]
+        assert perception.in_sight(point).all()
+        plane[int(eye[1]), int(eye[0]) + 5 * ahead] = np.uint64(1) << np.uint64(int(eye[2]))
+        assert not perception.in_sight(point).any()
+        assert perception.in_sight((eye + [4.9 * ahead, 0.0, 0.0]).astype(np.float32)[None]).all()
+    finally:
+        plane[:] = stored

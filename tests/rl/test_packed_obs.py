@@ -1,0 +1,95 @@
+"""Packed observations give the scores and gradients of whole ones, whatever their slots hold."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from echelon.config import ModelConfig
+from echelon.env.layout import FLAT_OBS_DIM, flat_offsets, version_tail
+from echelon.rl import build
+from echelon.rl.build import FlatPolicy, build_model
+from echelon.rl.packed_obs import PackedRows
+
+STEPS, ROWS, ACTIONS, COMMS = 6, 5, 18, 40
+MODELS = {
+    "hybrid": {"action_head": "hybrid", "recurrence": "mingru"},
+    "gaussian": {"film": True},
+}
+
+
+def fresh(model: dict[str, object], obs_version: int) -> FlatPolicy:
+    """Return a policy whose normalizer scales columns of every block."""
+    torch.manual_seed(1)
+    width = FLAT_OBS_DIM + COMMS + sum(block.width for block in version_tail("suite", obs_version))
+    config = ModelConfig(hidden_dim=16, lstm_hidden_dim=32, **model)
+    policy = build_model(config, width, ACTIONS, COMMS, obs_version=obs_version)
+    policy.obs_normalizer.mean.normal_()
+    policy.obs_normalizer.var.uniform_(0.5, 2.0)
+    policy.set_normalizable(torch.rand(width) < 0.5)
+    return policy
+
+
+def rollout(policy: FlatPolicy, share: float) -> torch.Tensor:
+    """Return observations ``[T, N, D]`` with this share of the slots filled, some columns beyond the clipping."""
+    obs = 4.0 * torch.randn(STEPS, ROWS, policy.obs_dim)
+    for name in ("contact_mask", "squad_mask"):
+        first, end = flat_offsets()[name]
+        obs[..., first:end] = (torch.rand(STEPS, ROWS, end - first) >= share).float()
+    return obs
+
+
+def scores_and_gradients(policy: FlatPolicy, obs: torch.Tensor | PackedRows) -> list[torch.Tensor]:
+    torch.manual_seed(2)
+    length, rows = obs.shape[:2]
+    actions, noise = torch.rand(length, rows, ACTIONS) * 2 - 1, torch.randn(length, rows, ACTIONS)
+    dones = (torch.rand(length, rows) < 0.2).float()
+    scores = policy.score_sequence(obs, actions, dones, policy.initial_state(rows), noise)
+    loss = scores.logprobs.mean() + scores.values.mean() + 0.1 * scores.entropies.mean()
+    gradients = torch.autograd.grad(loss, list(policy.parameters()), allow_unused=True)
+    return [scores.logprobs, scores.values, scores.entropies, *(g for g in gradients if g is not None)]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("obs_version", [1, 2])
+@pytest.mark.parametrize("model", MODELS)
+def test_packed_rows_score_as_dense_observations(model, obs_version, share, monkeypatch):
+    policy = fresh(MODELS[model], obs_version)
+    obs = rollout(policy, share)
+    packed = policy.packed(obs)
+    assert packed is not None
+    index = packed.index[1:5, [3, 0, 4]]
+    got = scores_and_gradients(policy, PackedRows(packed, index))
+    monkeypatch.setattr(build, "packs_rows", lambda _: False)
+    expected = scores_and_gradients(policy, obs[1:5, [3, 0, 4]])
+    for mine, dense in zip(got, expected, strict=True):
+        torch.testing.assert_close(mine, dense, rtol=1e-4, atol=1e-5)
+
+
+def test_packed_rows_are_sliced_as_observations():
+    policy = fresh(MODELS["hybrid"], 2)
+    packed = policy.packed(rollout(policy, 0.4))
+    rows = PackedRows(packed, packed.index)
+    part, whole = rows[2:4, 1:3].gather(), rows.gather()
+    assert rows[2:4, 1:3].shape == (2, 2)
+    assert torch.equal(part.ego_state, whole.ego_state[2:4, 1:3])
+    assert torch.equal(part.contact_mask, whole.contact_mask[2:4, 1:3])
+    assert int((part.contacts.sets >= 0).sum()) == int((part.contact_mask == 0).sum())
+
+
+def test_packed_rollout_keeps_its_content_when_the_buffer_is_overwritten():
+    policy = fresh(MODELS["hybrid"], 2)
+    obs = rollout(policy, 0.4)
+    packed = policy.packed(obs)
+    before = packed.gather(packed.index)
+    obs.zero_()
+    after = packed.gather(packed.index)
+    assert torch.equal(before.ego_state, after.ego_state)
+    assert torch.equal(before.contacts.features, after.contacts.features)
+
+
+def test_flat_layout_and_central_critic_are_not_packed():
+    classic = build_model(ModelConfig(kind="classic"), 50, ACTIONS)
+    assert classic.packed(torch.zeros(2, 3, 50)) is None
+    central = build_model(ModelConfig(hidden_dim=16), FLAT_OBS_DIM, ACTIONS, central_dim=7)
+    assert central.packed(torch.zeros(2, 3, FLAT_OBS_DIM + 7)) is None

@@ -1,0 +1,180 @@
+"""A rollout on a device: one read, whatever happens in it, and the same rollout as on a CPU."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
+
+import pytest
+import torch
+
+from echelon.config import EnvConfig, MixConfig, OpponentConfig, TeacherConfig, WorldConfig
+from echelon.rl.host_reads import device_rules
+from echelon.training.episode_log import EpisodeLog
+from echelon.training.opponents.schedule import OpponentSchedule
+from echelon.training.ppo.cuda_graph import WARM_UP
+from echelon.training.ppo.device_rollout import DeviceSteps, episode_slots, put_row, take_row
+from echelon.training.session import Session
+from echelon.training.vec_env import VectorEnv
+from tests.training.conftest import GAMMA, make_small_run
+from tests.training.transfer_counter import counting
+
+SHORT = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=2.0, zone_win_share=2.0, gamma=GAMMA)
+"""Episodes of eight environment steps, which end by the time limit."""
+STEPS = 16
+MIX = MixConfig(scripted=1.0, easy=1.0, past=6.0, self_play=2.0)
+"""Some environment always has a policy: on a CPU noise is drawn only then."""
+STORED = ("actions", "logprobs", "rewards", "dones", "values", "alive", "present", "truncation_bonus")
+
+
+def session(steps: int = STEPS, **run) -> Session:
+    ppo = {"rollout_steps": steps, "recompute_advantages": True}
+    opponents = OpponentConfig(mix=MIX, past_every_updates=1, skill="medium")
+    options = {"num_envs": 4, "opponents": opponents, "bank_maps": 2, "bank_spare": 1}
+    return Session(replace(make_small_run(ppo, **{**options, **run}), env=SHORT))
+
+
+def play(rollouts: int, *, on_device: bool, **run):
+    """Return the parts of each rollout, and the session's opponents after them."""
+    found = []
+    with device_rules() if on_device else nullcontext(), session(**run) as s:
+        s.begin()
+        for _ in range(rollouts):
+            s.set_progress()
+            s.collector.collect()
+            s.collector.bootstrap(0.95)
+            ended = s.collector.take_episodes()
+            tensors = {name: getattr(s.buffer, name).clone() for name in (*STORED, "advantages", "obs_rows")}
+            truncations = [(t.step, t.rows.tolist(), t.obs.clone()) for t in s.buffer.truncations]
+            found.append((tensors, ended, truncations))
+            s.counters.update += 1
+            s.snapshot()
+        return found, (s.opponents.names, s.opponents.episodes, s.collector.carry())
+
+
+def test_device_rollout_equals_cpu_rollout():
+    (cpu, cpu_end), (device, device_end) = (play(2, on_device=on_device) for on_device in (False, True))
+    assert cpu_end[:2] == device_end[:2] and any(name.startswith("past:") for name in cpu_end[0])
+    for (tensors, ended, truncations), (own, own_ended, own_truncations) in zip(cpu, device, strict=True):
+        for name, values in tensors.items():
+            torch.testing.assert_close(own[name], values, rtol=1e-4, atol=1e-5, msg=name)
+        assert ended.count == own_ended.count > 0 and ended.opponents == own_ended.opponents
+        for record, twin in zip(ended.records, own_ended.records, strict=True):
+            assert (record.env, record.seed, record.length, record.reason) == (
+                twin.env,
+                twin.seed,
+                twin.length,
+                twin.reason,
+            )
+            assert (record.returns == twin.returns).all() and (record.present == twin.present).all()
+        assert [t[:2] for t in truncations] == [t[:2] for t in own_truncations] and truncations
+
+
+@pytest.mark.parametrize("teacher", ["", "heuristic:medium"])
+def test_device_rollout_reads_the_device_once(teacher):
+    with device_rules(), session(teacher=TeacherConfig(policy=teacher)) as s:
+        s.begin()
+        s.collector._revalues = False
+        s.set_progress()
+        with counting() as transfers:
+            s.collector.collect()
+        assert transfers.faults == [] and transfers.reads == 1
+        assert s.collector.take_episodes().count > 0
+
+
+def test_transfer_counter_finds_a_read_in_a_step():
+    with device_rules(), session(2) as s:
+        s.begin()
+        s.collector._revalues = False
+        step = s.env.step
+        for fault in (
+            lambda: s.env.rewards.sum().item(),
+            lambda: bool(s.env.episode_over.any()),
+            lambda: s.env.rewards[s.env.acting],
+            lambda: s.env.engine.batch.numpy("over"),
+            lambda: torch.tensor([1, 2], device=s.device),
+            lambda: s.env.engine.batch["obs_row"].assign([0]),
+        ):
+            s.env.step = lambda row, fault=fault: (fault(), step(row))
+            with counting() as transfers:
+                s.collector.collect()
+            assert len(transfers.faults) == 2
+
+
+def test_device_steps_are_captured_after_a_warm_up_and_again_after_a_change():
+    played, captures = [], []
+
+    def capture(work):
+        captures.append(len(played))
+        return work
+
+    steps = DeviceSteps(lambda row: played.append(int(row)), torch.device("cpu"), capture=True, capture_work=capture)
+    for _ in range(WARM_UP + 2):
+        steps()
+    assert captures == [WARM_UP] and played == list(range(WARM_UP + 2))
+    steps.clear()
+    steps.begin()
+    for _ in range(WARM_UP + 1):
+        steps()
+    assert captures == [WARM_UP, 2 * WARM_UP + 2] and played[-1] == WARM_UP
+
+
+def test_rows_are_written_alike_by_number_and_by_index():
+    source = torch.randn(4, 5, 3)
+    for row in (2, torch.tensor([2])):
+        target = torch.zeros(4, 5, 3)
+        put_row(target, row, take_row(source, row))
+        assert torch.equal(target[2], source[2]) and not target[[0, 1, 3]].any()
+
+
+def test_schedule_stays_at_its_last_opponent():
+    schedule = OpponentSchedule(2, torch.device("cpu"))
+    schedule.begin([["a", "b", "c"], ["self"] * 3], {"b": torch.nn.Identity()}.get, torch.tensor([0, 0]).numpy())
+    over = torch.tensor([True, False])
+    for expected in ("b", "c", "c"):
+        schedule.advance(over)
+        assert schedule.name(0, int(schedule.slot[0])) == expected
+    assert schedule.taken([7, 0]) == [2, 0] and [group.rows.tolist() for group in schedule.groups] == [[0, 1]]
+    assert episode_slots(1) == 2 and episode_slots(64) == 3
+
+
+def test_episode_log_has_the_newest_of_too_many_episodes():
+    with VectorEnv(2, SHORT, bank_maps=1, learners="both", threads=1) as env, ExitStack():
+        env.log_episodes(2)
+        env.reset()
+        seeds = {e: [] for e in range(2)}
+        for step in range(30):
+            env.step()
+            env.log_ended(torch.tensor([step]))
+            for record in env.pop_episodes():
+                seeds[record.env].append(record.seed)
+        env._done_count[:] = 0
+        logged = env.drain_log()
+        assert logged.counts.tolist() == [len(seeds[0]), len(seeds[1])] and len(seeds[0]) == 3
+        found = [[r.seed for r in logged.records if r.env == e] for e in range(2)]
+        assert found == [[seeds[e][0], seeds[e][-1]] for e in range(2)] and logged.orders == [0, 0, 1, 1]
+        assert env.drain_log().records == [] and isinstance(env._log, EpisodeLog)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+def test_cuda_rollout_waits_once_and_is_equal_captured_and_eager(monkeypatch):
+    found = []
+    for capture in (False, True):
+        with session(device="cuda") as s:
+            s.begin()
+            s.collector._revalues = False
+            s.collector._steps = DeviceSteps(s.collector._play, s.device, capture=capture)
+            for _ in range(2):
+                s.set_progress()
+                torch.cuda.set_sync_debug_mode("error")
+                drain = s.env.drain_log
+                monkeypatch.setattr(s.env, "drain_log", lambda d=drain: (torch.cuda.set_sync_debug_mode(0), d())[1])
+                s.collector.collect()
+                monkeypatch.undo()
+                s.collector.bootstrap(0.95)
+            names = [r.seed for r in s.collector.take_episodes().records]
+            found.append((names, [getattr(s.buffer, name).cpu() for name in STORED]))
+    assert found[0][0] == found[1][0] and len(found[0][0]) > 0
+    for eager, captured in zip(found[0][1], found[1][1], strict=True):
+        torch.testing.assert_close(captured, eager)

@@ -1,0 +1,166 @@
+"""An update on a device: one read, whatever happens in it, and the same weights as on a CPU."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from echelon.rl.host_reads import device_rules
+from echelon.training.normalization import RunningMeanStd, update_obs_normalizer
+from echelon.training.ppo import device_update
+from echelon.training.ppo.device_update import DeviceUpdate, read_figures
+from echelon.training.ppo.losses import largest_advantages
+from echelon.training.ppo.teacher import Teaching
+from tests.training.test_ppo import N, model_of, rollout_of, trainer_of, weights_of
+from tests.training.transfer_counter import counting
+
+PLAIN = {"ent_coef": 0.05, "ent_coef_end": 0.0, "lr_schedule": "linear"}
+CASES = {
+    "plain": {},
+    "accumulated": {"grad_accum_steps": 2, "draw_members": True},
+    "scaled": {"per_role_adv_norm": True, "advantage_share": 0.6, "recompute_advantages": True},
+}
+
+
+def labelled(model):
+    """Return a rollout in which mechs are absent, with a teacher's actions."""
+    buffer = rollout_of(model)
+    buffer.present[:, 0] = 0.0
+    buffer.alive.mul_(buffer.present)
+    buffer.labels = torch.rand(buffer.actions.shape, generator=torch.Generator().manual_seed(2)) * 2 - 1
+    return buffer
+
+
+def updated(*, on_device: bool, record=None, recurrence: str = "mingru", **options):
+    """Return metrics of two updates, and weights, optimizer and return statistics after them."""
+    with device_rules() if on_device else nullcontext():
+        model = model_of(head="hybrid", recurrence=recurrence)
+        buffer, trainer = labelled(model), trainer_of(model, **{**PLAIN, **options})
+        assert (trainer.on_device is not None) == on_device
+        if record is not None:
+            trainer.on_device = DeviceUpdate(trainer.gradients, trainer.optimizer, trainer.config, record)
+        metrics = []
+        for progress in (0.0, 0.5):
+            trainer.set_progress(progress, Teaching(has_labels=True, coef=0.1))
+            metrics.append(trainer.update(buffer, model.initial_state(N)))
+            buffer.compute_gae(buffer.next_value.clone(), buffer.next_done.clone(), 0.99, 0.95)
+        moments = [v for part in trainer.state_dict()["optimizer"]["state"].values() for v in part.values()]
+        return metrics, weights_of(model), [*moments, *trainer.return_normalizer.state_dict().values()]
+
+
+def numbers(metrics: dict) -> dict:
+    return {k: v for k, v in metrics.items() if isinstance(v, (int, float))} | metrics["agreement_by_part"]
+
+
+def assert_equal_updates(first, second):
+    for mine, other in zip(first[0], second[0], strict=True):
+        assert numbers(mine) == pytest.approx(numbers(other), rel=1e-3, abs=1e-5)
+    for mine, other in zip([*first[1], *first[2]], [*second[1], *second[2]], strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_device_update_equals_cpu_update(case):
+    assert_equal_updates(*(updated(on_device=on_device, **CASES[case]) for on_device in (False, True)))
+
+
+def test_captured_device_update_equals_plain_and_is_captured_once_per_shape():
+    captures = []
+
+    def record(work):
+        captures.append(work)
+        return work
+
+    options = {"recurrence": "lstm", "grad_accum_steps": 2, "tbptt_chunk_length": 9}
+    plain, captured = (updated(on_device=True, record=how, **options) for how in (None, record))
+    assert len(captures) == 3, "with an optimizer step, without, and a shorter last chunk"
+    for mine, other in zip([*plain[1], *plain[2]], [*captured[1], *captured[2]], strict=True):
+        assert torch.equal(mine, other), "a warm-up changes nothing"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_device_update_reads_the_device_once(case):
+    with device_rules():
+        model = model_of(head="hybrid")
+        buffer, trainer = labelled(model), trainer_of(model, **{**PLAIN, **CASES[case]})
+        trainer.set_progress(0.0, Teaching(has_labels=True, coef=0.1))
+        with counting() as transfers:
+            trainer.update(buffer, model.initial_state(N))
+        assert transfers.faults == [] and transfers.reads == 1
+        assert transfers.uploads == trainer.config.update_epochs == transfers.host_work
+        with counting() as transfers:
+            update_obs_normalizer(model.obs_normalizer, buffer.obs, buffer.alive)
+        assert transfers.faults == [] and transfers.reads == 0
+
+
+def test_transfer_counter_finds_a_read_in_a_minibatch(monkeypatch):
+    with device_rules():
+        model = model_of()
+        buffer, trainer = rollout_of(model), trainer_of(model, update_epochs=1)
+        evaluate = trainer.gradients.evaluate_whole
+
+        def reading(batch):
+            terms, gradients = evaluate(batch)
+            float(terms.loss)
+            return terms, gradients
+
+        monkeypatch.setattr(trainer.gradients, "evaluate_whole", reading)
+        with counting() as transfers:
+            trainer.update(buffer, model.initial_state(N))
+        assert len(transfers.faults) == trainer.config.num_minibatches
+
+
+@pytest.mark.parametrize("policy", ["skip", "raise"])
+def test_nonfinite_minibatch_moves_nothing_on_a_device(policy):
+    with device_rules():
+        model = model_of()
+        buffer, before = rollout_of(model), weights_of(model)
+        buffer.advantages.fill_(float("nan"))
+        trainer = trainer_of(model, nonfinite_policy=policy, update_epochs=1)
+        if policy == "raise":
+            with pytest.raises(ValueError, match="loss at update 1, minibatch 0 is not finite"):
+                trainer.update(buffer, model.initial_state(N))
+        else:
+            metrics = trainer.update(buffer, model.initial_state(N))
+            assert metrics["nonfinite"] == 3 and metrics["optimizer_steps"] == 0
+        assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_nonfinite_gradient_moves_nothing_on_a_device(monkeypatch):
+    with device_rules():
+        model = model_of()
+        buffer, trainer = rollout_of(model), trainer_of(model, nonfinite_policy="skip", update_epochs=2)
+        clip = device_update.nn.utils.clip_grad_norm_
+        norms = iter([torch.tensor(torch.inf)])
+        monkeypatch.setattr(device_update.nn.utils, "clip_grad_norm_", lambda *a: next(norms, None) or clip(*a))
+        metrics = trainer.update(buffer, model.initial_state(N))
+        assert metrics["nonfinite"] == 1 and metrics["optimizer_steps"] == 5
+        assert {int(state["step"]) for state in trainer.optimizer.state.values()} == {5}
+
+
+def test_figures_of_an_update_are_read_at_once():
+    with counting() as transfers:
+        _, found = read_figures(None, {"a": torch.tensor(1.5), "b": {"x": torch.tensor(2.0), "y": 3}, "c": "name"})
+    assert found == {"a": 1.5, "b": {"x": 2.0, "y": 3}, "c": "name"} and transfers.reads == 1
+
+
+def test_device_rules_choose_the_largest_advantages_alike():
+    torch.manual_seed(0)
+    advantages, living = torch.randn(7, 9), (torch.rand(7, 9) < 0.7).float()
+    for share in (0.01, 0.4, 0.77, 1.0):
+        expected = largest_advantages(advantages, living, share)
+        with device_rules():
+            assert torch.equal(largest_advantages(advantages, living, share), expected)
+
+
+def test_weighted_statistics_equal_those_of_the_chosen_samples():
+    torch.manual_seed(0)
+    samples, weights = torch.randn(50, 3) * 4 + 1, (torch.rand(50) < 0.5).float()
+    chosen, weighted = RunningMeanStd(shape=(3,)), RunningMeanStd(shape=(3,))
+    chosen.update(samples[weights > 0])
+    weighted.update_weighted(samples.masked_fill(weights.unsqueeze(1) == 0, torch.nan), weights)
+    weighted.update_weighted(samples, torch.zeros(50))
+    for mine, other in zip(weighted.state_dict().values(), chosen.state_dict().values(), strict=True):
+        torch.testing.assert_close(mine, other)

@@ -1,0 +1,104 @@
+"""The sweep screen at any size, and another run behind the charts of the run screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.jobs.sweeps.results import read_results
+from echelon_cli.tui.app import is_sweep
+from echelon_cli.tui.panels.sweep import (
+    draw_finalists,
+    draw_importance,
+    draw_parallel,
+    draw_profiles,
+    draw_trials,
+    ordered,
+)
+from echelon_cli.tui.screens.run import RunScreen
+from echelon_cli.tui.screens.sweep import SweepScreen
+from echelon_cli.tui.theme import make_theme
+from tests.jobs.canned_sweep import make_sweep
+from tests.tui.support.canned import make_run
+
+THEME = make_theme()
+SIZES = [(160, 48), (80, 24), (60, 20)]
+
+
+@pytest.fixture
+def results(home):
+    return read_results(make_sweep(home))
+
+
+@pytest.mark.parametrize("size", [*SIZES[:2], pytest.param(SIZES[2], marks=pytest.mark.long)])
+def test_sweep_screen_shows_every_page(watch, home, size):
+    paths = make_sweep(home)
+
+    async def use(user):
+        await user.until("brave-otter", "completed", "12 of 12", "best", "complete")
+        if size[0] < 160:
+            for key, word in (("2", "parallel coordinates"), ("3", "importance"), ("4", "finalists")):
+                await user.press(key)
+                await user.until(word)
+        await user.until("unchanged", "seeds")
+
+    watch(use, run=paths, size=size)
+
+
+@pytest.mark.long
+def test_sweep_is_opened_from_the_list_and_its_trials_from_it(watch, home):
+    paths = make_sweep(home, most=6, ended=False)
+    trial = read_results(paths).trials[0]
+    make_run(home, trial.run, updates=5, ended="completed")
+
+    async def use(user):
+        await user.until("brave-otter")
+        table = user.app.screen.table
+        table.move(-100)
+        while not is_sweep(table.row.root):
+            table.move(1)
+        await user.press("enter")
+        await user.holds(lambda: isinstance(user.app.screen, SweepScreen))
+        await user.until("queued")
+        await user.press("home", "enter")
+        await user.holds(lambda: isinstance(user.app.screen, RunScreen))
+        await user.press("escape")
+        await user.holds(lambda: isinstance(user.app.screen, SweepScreen))
+        await user.press("s")
+        await user.until("not running")
+
+    watch(use)
+
+
+@pytest.mark.parametrize("size", [(96, 20), (36, 16), (24, 8)])
+def test_sweep_panels_fit_any_size(results, size):
+    trials = draw_trials(results, results.ranking[0], size, THEME).text().splitlines()
+    assert len(trials) <= size[1] and "options" in trials[0] and f" {results.ranking[0]} " in trials[1]
+    for draw in (draw_parallel, draw_importance, draw_finalists, draw_profiles):
+        grid = draw(results, 0, size, THEME) if draw is draw_parallel else draw(results, size, THEME)
+        assert (grid.width, grid.height) == size and grid.text().strip()
+
+
+def test_parallel_coordinates_end_at_the_value_and_mark_the_selected_trial(results):
+    grid = draw_parallel(results, 3, (80, 20), THEME)
+    assert "lr" in grid.text() and "win rate at 1000" in grid.text()
+    assert {role for row in grid.roles for role in row} >= {"key", "series1", "ghost"}
+
+
+def test_trials_are_listed_best_first(results):
+    rows = ordered(results)
+    assert [row.number for row in rows[: len(results.ranking)]] == list(results.ranking)
+    assert rows[0].state == "complete" and results.importance["ppo.lr"] > 0.5
+
+
+def test_ghost_of_the_previous_run_is_drawn_behind_the_charts(watch, home, ended, living):
+    async def use(user):
+        await user.until("win rate")
+        panel = user.app.screen.panels["entropy"]
+        assert not panel.ghost.updates
+        await user.press("b")
+        await user.holds(lambda: panel.ghost.updates, "no ghost on\n")
+        assert len(panel.ghost.updates) == 40, "the older run of the same preset"
+        await user.press("b")
+        assert not panel.ghost.updates
+
+    watch(use, run=living)

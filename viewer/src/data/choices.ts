@@ -1,0 +1,89 @@
+// What a mech chose lately: its targets and the triggers it held, as shares of its recent decisions; and the names of
+// its weapons. Replays record choices, not the probabilities they were drawn with, so that shares stand in for them.
+// Pure.
+
+import { type ChassisName, ECCM_ABOVE, type Header, SUITES, type Suite } from "../protocol.gen";
+import { frameAt } from "../interpolate";
+import type { Chunk } from "./replay";
+
+export const WINDOW_S = 5; // time whose decisions count [s]
+const TRIGGERS = ["primary", "secondary", "tertiary", "special"] as const;
+
+/** A choice and its share of the recent decisions. */
+export interface Share<Choice> {
+  readonly choice: Choice;
+  readonly share: number;
+}
+
+/** Recent choices of a mech; triggers are empty without policy columns. */
+export interface RecentChoices {
+  readonly targets: readonly Share<number>[]; // mechs, -1 for none, the most frequent first
+  readonly triggers: readonly Share<string>[]; // weapons and systems in the order of their controls
+}
+
+/** Return weapons and systems of a mech's class, or null for a class that the viewer does not know. */
+export function suiteOf({ roster, chassis }: Header, mech: number): Suite | null {
+  return SUITES[chassis[roster[mech]?.chassis]?.name as ChassisName] ?? null;
+}
+
+/** Return what a control of a mech fires, e.g. "autocannon + painter"; "" for nothing. */
+export function controlLabel(suite: Suite | null, control: string): string {
+  if (!(TRIGGERS as readonly string[]).includes(control) || !suite) return control.replace(/_/g, " ");
+  if (control === "secondary" && suite.ewar) return "ECM/ECCM";
+  return suite.carries
+    .filter(({ trigger }) => trigger === control)
+    .map(({ weapon }) => weapon)
+    .join(" + ");
+}
+
+/** Return the name of a timer by the weapons that wait for it, e.g. "missile/smoke"; "" if the class has none. */
+export function timerLabel(suite: Suite | null, timer: string): string {
+  if (!suite) return timer;
+  if (timer === "ams") return suite.ams ? "AMS" : "";
+  return suite.carries
+    .filter((each) => each.timer === timer)
+    .map(({ weapon }) => weapon)
+    .join("/");
+}
+
+/** Return whether a control is a switch, on above 0, rather than a number. */
+export function isSwitch(control: string): boolean {
+  return control === "vent" || (TRIGGERS as readonly string[]).includes(control);
+}
+
+/** Return a control's value as text: on and off, electronic warfare, or a signed number. */
+export function controlText(suite: Suite | null, control: string, value: number): string {
+  if (control === "secondary" && suite?.ewar) return value > ECCM_ABOVE ? "ECCM" : value > 0 ? "ECM" : "off";
+  if (isSwitch(control)) return value > 0 ? "on" : "off";
+  return `${value > 0.005 ? "+" : value < -0.005 ? "−" : ""}${Math.abs(value).toFixed(2)}`;
+}
+
+/** Return the recent choices of a mech from the chunk at the cursor and those before it, the latest first. */
+export function recentChoices(header: Header, chunks: readonly Chunk[], tick: number, mech: number): RecentChoices {
+  const oldest = tick - WINDOW_S * header.tick_hz;
+  const suite = suiteOf(header, mech);
+  const actions = header.insight?.actions ?? [];
+  const controls = [...TRIGGERS, "vent"].filter((name) => actions.includes(name) && controlLabel(suite, name) !== "");
+  const aimed = new Map<number, number>();
+  const held = new Map<string, number>(controls.map((name) => [name, 0]));
+  let decisions = 0;
+  for (const chunk of chunks) {
+    const from = tick >= chunk.tick1 ? chunk.frames - 1 : frameAt(chunk, tick).next;
+    // a frame holds the decision that led to it
+    for (let frame = from; frame > 0 && chunk.tick[frame - 1] >= oldest; frame--) {
+      const at = frame * chunk.mechs + mech;
+      decisions++;
+      aimed.set(chunk.mech.focus[at], (aimed.get(chunk.mech.focus[at]) ?? 0) + 1);
+      for (const name of chunk.insight ? controls : [])
+        if ((chunk.insight?.action[at * actions.length + actions.indexOf(name)] ?? 0) > 0)
+          held.set(name, (held.get(name) ?? 0) + 1);
+    }
+  }
+  const share = (count: number) => (decisions > 0 ? count / decisions : 0);
+  return {
+    targets: [...aimed]
+      .map(([choice, count]) => ({ choice, share: share(count) }))
+      .sort((a, b) => b.share - a.share || a.choice - b.choice),
+    triggers: [...held].map(([name, count]) => ({ choice: controlLabel(suite, name), share: share(count) })),
+  };
+}

@@ -1,0 +1,41 @@
+// Requests to the server, from the page and from workers.
+
+/** A failed request or call; the message is shown to the user. */
+export class ApiError extends Error {
+  /** `status` is the HTTP status, 0 if the server did not respond, or `DAMAGED` for data that cannot be read. */
+  constructor(
+    readonly status: number,
+    detail: string,
+  ) {
+    super(detail);
+  }
+}
+
+/** Status of data that is damaged: no retry helps. */
+export const DAMAGED = 422;
+
+/** Return the response to a request; throws `ApiError` for any other than success. */
+export async function request(url: string): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(url);
+  } catch {
+    throw new ApiError(0, "The server does not respond. Is `echelon serve` still running?");
+  }
+  if (response.ok) return response;
+  const problem = (await response.json().catch(() => ({}))) as { detail?: string; title?: string };
+  throw new ApiError(
+    response.status,
+    problem.detail ?? problem.title ?? `The server returned status ${response.status}.`,
+  );
+}
+
+/** Return the body of a response; throws `ApiError`, also if the connection breaks within the body. */
+export async function requestBytes(url: string): Promise<Uint8Array> {
+  const response = await request(url);
+  try {
+    return new Uint8Array(await response.arrayBuffer());
+  } catch {
+    throw new ApiError(0, "The connection to the server was interrupted.");
+  }
+}

@@ -1,0 +1,70 @@
+// What the selected mech chose in the last seconds: shares of its targets, and of the triggers it held.
+
+import { type Share, WINDOW_S, recentChoices } from "../data/choices";
+import { recentChunks } from "../data/perception";
+import type { Header } from "../protocol.gen";
+import type { MatchState } from "../state";
+import { el, setShare, setText } from "./dom";
+import { mechName } from "./text";
+
+const MOST = 5; // most targets that are listed
+
+interface Bar {
+  root: HTMLElement;
+  name: HTMLElement;
+  fill: HTMLElement;
+  value: HTMLElement;
+}
+
+/** A column of named bars. */
+class Bars {
+  private readonly list = el("div", { class: "choice-list" });
+  readonly root: HTMLElement;
+  private bars: Bar[] = [];
+
+  constructor(title: string) {
+    this.root = el("div", {}, [el("h4", { text: title }), this.list]);
+  }
+
+  show(rows: readonly Share<string>[]): void {
+    this.root.hidden = rows.length === 0;
+    while (this.bars.length < rows.length) this.bars.push(this.bar());
+    this.bars.forEach(({ root, name, fill, value }, k) => {
+      root.hidden = k >= rows.length;
+      if (k >= rows.length) return;
+      setText(name, rows[k].choice);
+      setShare(fill, rows[k].share);
+      setText(value, `${Math.round(rows[k].share * 100)} %`);
+    });
+  }
+
+  private bar(): Bar {
+    const [name, fill, value] = [el("span"), el("i"), el("b")];
+    const root = el("div", { class: "choice" }, [name, el("div", {}, [fill]), value]);
+    this.list.append(root);
+    return { root, name, fill, value };
+  }
+}
+
+/** Return the name of a target. */
+function targetName(header: Header, mech: number): string {
+  return mech < 0 ? "no target" : mechName(header, mech);
+}
+
+/** The view. */
+export class ChoicesView {
+  private readonly targets = new Bars(`Target, last ${WINDOW_S} s`);
+  private readonly triggers = new Bars(`Triggers held, last ${WINDOW_S} s`);
+  readonly root = el("div", { class: "choices", aria: { label: "Recent choices" } }, [
+    this.targets.root,
+    this.triggers.root,
+  ]);
+
+  update(match: MatchState, tick: number, mech: number): void {
+    const { targets, triggers } = recentChoices(match.header, recentChunks(match), tick, mech);
+    this.targets.show(
+      targets.slice(0, MOST).map(({ choice, share }) => ({ choice: targetName(match.header, choice), share })),
+    );
+    this.triggers.show(triggers);
+  }
+}

@@ -1,0 +1,107 @@
+// The tree of branches in the match list: recordings that continue another one, below it, by the moment at which they
+// leave it.
+
+import { el, setText } from "../hud/dom";
+import type { MatchSummary } from "../protocol.gen";
+import { END_LABELS, SIDES, sideNames } from "../hud/text";
+import { compareHash, formatRoute } from "../routes";
+import { clockText } from "../timeline";
+
+const TICK_HZ = 20; // tick rate of summaries, which do not carry it
+
+/** A match and what continues it. */
+export interface Branch {
+  readonly match: MatchSummary;
+  readonly children: readonly Branch[];
+}
+
+/** Return the recordings that have branches, and these in order of time; a branch of a lost recording is a root. */
+export function branchTree(matches: readonly MatchSummary[]): Branch[] {
+  const children = new Map<MatchSummary, MatchSummary[]>();
+  const roots: MatchSummary[] = [];
+  for (const match of matches) {
+    const parent = match.parent ? parentOf(match, matches) : null;
+    if (!parent) roots.push(match);
+    else children.set(parent, [...(children.get(parent) ?? []), match]);
+  }
+  const grow = (match: MatchSummary): Branch => ({
+    match,
+    children: (children.get(match) ?? [])
+      .sort(
+        (a, b) =>
+          (a.parent?.tick ?? 0) - (b.parent?.tick ?? 0) || a.created - b.created || a.file.localeCompare(b.file),
+      )
+      .map(grow),
+  });
+  return roots.map(grow).filter((branch) => branch.children.length > 0 || branch.match.parent);
+}
+
+/** Return the match that a branch continues: the file of its name, of its run first, that is no branch of it. */
+function parentOf(match: MatchSummary, matches: readonly MatchSummary[]): MatchSummary | null {
+  const named = matches.filter(({ file, map_seed }) => file === match.parent?.file && map_seed === match.map_seed);
+  const found = named.find(({ run }) => run === match.run) ?? named[0] ?? null;
+  return found === match ? null : found;
+}
+
+/** Return how a branch differs and ended, e.g. "0:21 · no. 7 · B2 expert · Red: elimination". */
+export function branchText(match: MatchSummary): string {
+  const { parent } = match;
+  const set = Object.entries(parent?.set ?? {}).map(([mech, pilot]) => `${mech} ${pilot}`);
+  const named = set.length > MOST_NAMED ? [`${set.length} pilots set`] : set;
+  const number = /-b(\d+)(?:-with)?\.ecr$/.exec(match.file);
+  if (number) named.unshift(`no. ${Number(number[1])}`);
+  const winner = match.winner === 2 ? "Draw" : SIDES[match.winner];
+  const end = match.live ? "live" : winner ? `${winner}: ${END_LABELS[match.reason] ?? match.reason}` : "incomplete";
+  return [clockText((parent?.tick ?? 0) / TICK_HZ), ...named, ...(parent?.changes ?? []), end].join(" · ");
+}
+
+const MOST_NAMED = 3; // pilots that are named
+
+/** Return a number with a word in its form. */
+function counted(count: number, word: string, ending: string): string {
+  return `${count} ${word}${count === 1 ? "" : ending}`;
+}
+
+/** The tree in the page. */
+export class BranchTree {
+  readonly root = el("details", { class: "branch-tree panel" });
+  private readonly summary = el("summary");
+  private readonly list = el("ul");
+  private drawn: readonly MatchSummary[] | null = null;
+
+  constructor() {
+    this.root.append(this.summary, this.list);
+    this.root.hidden = true;
+  }
+
+  update(matches: readonly MatchSummary[]): void {
+    if (matches === this.drawn) return;
+    this.drawn = matches;
+    const tree = branchTree(matches);
+    const count = matches.filter(({ parent }) => parent).length;
+    this.root.hidden = tree.length === 0;
+    setText(this.summary, `Branches: ${counted(count, "continuation", "s")} of ${counted(tree.length, "match", "es")}`);
+    this.list.replaceChildren(...tree.map((branch) => this.node(branch, null)));
+  }
+
+  private node({ match, children }: Branch, parent: MatchSummary | null): HTMLElement {
+    const tick = match.parent?.tick ?? 0;
+    const fields = { match: match.id, seconds: tick / TICK_HZ, mech: null, camera: null };
+    const text = match.parent ? branchText(match) : sideNames(match).join(" against ");
+    const side = ["blue", "red"][match.winner] ?? "";
+    const row = el("div", { class: `branch-row ${side}` }, [
+      el("i", { class: "team-sign" }),
+      el("a", { text, attributes: { href: formatRoute(fields) } }),
+      parent
+        ? el("a", {
+            class: "branch-compare",
+            text: "Compare",
+            title: "Side by side with the original",
+            attributes: { href: compareHash([parent.id, match.id], tick / TICK_HZ) },
+          })
+        : null,
+    ]);
+    const below = children.map((child) => this.node(child, match));
+    return el("li", {}, [row, below.length > 0 ? el("ul", {}, below) : null]);
+  }
+}

@@ -1,0 +1,328 @@
+// The cockpit: instruments over the first-person picture of a match in progress, and what it reports of the
+// session: pause, lost connection, end. Reticle, contact boxes and radar scope are those of the picture's overlay.
+
+import { ICONS, button, el, icon, setShare, setText } from "../hud/dom";
+import { pointsText } from "../hud/score_text";
+import { EventKind } from "../protocol.gen";
+import type { ViewerState } from "../state";
+import { clockText } from "../timeline";
+import { type Command, buttonLabel, keyLabel } from "./bindings";
+import { bearing, gauges, hitDirection, knownName, readings, resultLine, warnings, weapons } from "./gauges";
+import type { PilotInput } from "./input";
+import type { LiveMatch } from "./live_match";
+import type { PlaySession } from "./session";
+import { DONE, STEPS } from "./tutorial";
+
+const HITS = 5; // arcs of damage directions
+const HIT_S = 2.5; // time for which one is shown [s]
+const FEED = 4; // lines of the feed
+const FEED_S = 8; // time for which a line is shown [s]
+const SLOW_MS = 90; // update interval of what need not be smooth
+const ARC = "M -42 -112 A 120 120 0 0 1 42 -112 L 36 -96 A 103 103 0 0 0 -36 -96 Z";
+
+/** What the cockpit can do beside flying. */
+export interface CockpitActions {
+  showControls(): void;
+  leave(): void;
+  again(): void;
+  watch(): void;
+}
+
+interface Tile {
+  readonly root: HTMLElement;
+  readonly fill: HTMLElement;
+  readonly left: HTMLElement;
+  readonly key: HTMLElement;
+}
+
+/** The instruments of a seat. */
+export class Cockpit {
+  readonly root: HTMLElement;
+  readonly surface = el("div", { class: "cockpit-surface" });
+  private readonly score = [0, 1].map((team) => el("b", { class: `cockpit-points ${["blue", "red"][team]}` }));
+  private readonly clock = el("span", { class: "cockpit-clock" });
+  private readonly zoneArrow = el("i", { class: "zone-arrow", aria: { hidden: "true" } });
+  private readonly zoneText = el("span");
+  private readonly bars = new Map<string, { root: HTMLElement; fill: HTMLElement; value: HTMLElement }>();
+  private readonly gauges = el("div", { class: "cockpit-gauges" });
+  private readonly weapons = el("div", { class: "cockpit-weapons" });
+  private tiles: Tile[] = [];
+  private readonly target = el("section", { class: "panel cockpit-target", aria: { label: "Target" } });
+  private readonly targetName = el("h3");
+  private readonly targetRows = el("dl");
+  private readonly warning = el("div", { class: "cockpit-warnings", attributes: { role: "status" } });
+  private readonly feed = el("ul", { class: "cockpit-feed" });
+  private readonly arcs = Array.from({ length: HITS }, () => {
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    path.setAttribute("d", ARC);
+    return path;
+  });
+  private readonly status = el("span", { class: "cockpit-status" });
+  private readonly pause: HTMLButtonElement;
+  private readonly hint = el("div", { class: "cockpit-hint" });
+  private readonly lesson = el("section", { class: "panel cockpit-lesson", attributes: { role: "status" } });
+  private readonly card = el("section", { class: "panel cockpit-card", attributes: { role: "status" } });
+  private readonly cardTitle = el("h2");
+  private readonly cardText = el("p");
+  private readonly cardButtons: Record<"again" | "watch" | "leave", HTMLButtonElement>;
+  private hits: { angle: number; at: number }[] = [];
+  private heard = -1; // tick of the last event shown
+  private shown: LiveMatch | null = null;
+  private slowAt = 0;
+  private step = 0; // of the tutorial
+  private stepFrom = { x: 0, y: 0, yaw: 0, at: 0 };
+
+  constructor(
+    private readonly state: ViewerState,
+    private readonly play: PlaySession,
+    private readonly input: () => PilotInput,
+    actions: CockpitActions,
+  ) {
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("class", "cockpit-hits");
+    svg.setAttribute("viewBox", "-130 -130 260 260");
+    svg.setAttribute("aria-hidden", "true");
+    svg.append(...this.arcs);
+    for (const name of ["Hull", "Legs", "Heat", "Stability"]) this.gauges.append(this.bar(name));
+    this.target.append(this.targetName, this.targetRows);
+    this.pause = button("Pause", icon(ICONS.pause), () => play.togglePause());
+    const wide = (label: string, act: () => void) =>
+      el("button", { class: "button wide", text: label, attributes: { type: "button" }, onclick: act });
+    this.cardButtons = {
+      watch: wide("Watch the recording", () => actions.watch()),
+      again: wide("Play again", () => actions.again()),
+      leave: wide("Leave", () => actions.leave()),
+    };
+    this.card.append(
+      this.cardTitle,
+      this.cardText,
+      el("div", { class: "cockpit-choices" }, Object.values(this.cardButtons)),
+    );
+    this.root = el("div", { class: "cockpit", aria: { label: "Cockpit" } }, [
+      this.surface,
+      svg as unknown as HTMLElement,
+      el("i", { class: "cockpit-aim", aria: { hidden: "true" } }),
+      el("div", { class: "panel cockpit-score" }, [
+        this.score[0],
+        this.clock,
+        this.score[1],
+        el("span", { class: "cockpit-zone" }, [this.zoneArrow, this.zoneText]),
+      ]),
+      el("nav", { class: "panel cockpit-tools", aria: { label: "Session" } }, [
+        this.status,
+        this.pause,
+        button("Controls (?)", icon(ICONS.help), () => actions.showControls()),
+        button("Leave the match", icon(ICONS.close), () => actions.leave()),
+      ]),
+      this.feed,
+      this.warning,
+      this.hint,
+      el("div", { class: "cockpit-systems" }, [this.gauges, this.weapons]),
+      this.target,
+      this.lesson,
+      this.card,
+    ]);
+    this.root.hidden = true;
+  }
+
+  private bar(name: string): HTMLElement {
+    const [fill, value] = [el("i"), el("b")];
+    const root = el("div", { class: `cockpit-bar ${name.toLowerCase()}` }, [
+      el("span", { text: name }),
+      el("div", { class: "cockpit-track" }, [fill]),
+      value,
+    ]);
+    this.bars.set(name, { root, fill, value });
+    return root;
+  }
+
+  /** Return the key or button of a control, by the device used last. */
+  private keyOf(command: Command): string {
+    const { keys, buttons } = this.input().controls.bindings[command];
+    const pad = this.input().device === "gamepad" && buttons.length > 0;
+    return pad ? buttonLabel(buttons[0]) : keys.length > 0 ? keyLabel(keys[0]) : "–";
+  }
+
+  update(now: number): void {
+    const { play, state } = this;
+    const { live } = play;
+    this.root.hidden = !state.flying || !live;
+    if (this.root.hidden || !live) return;
+    if (this.shown !== live) this.open(live);
+    this.showEvents(live, now);
+    this.showHits(now);
+    for (const { name, text, share, grave } of gauges(live)) {
+      const bar = this.bars.get(name);
+      if (!bar) continue;
+      setShare(bar.fill, share);
+      setText(bar.value, text);
+      bar.root.classList.toggle("grave", grave);
+    }
+    weapons(live.match.header, live.pilot, play.cooldown).forEach(({ left, share }, i) => {
+      const tile = this.tiles[i];
+      if (!tile) return;
+      setShare(tile.fill, share);
+      setText(tile.left, left > 0.05 ? left.toFixed(1) : "");
+      tile.root.classList.toggle("ready", share >= 1);
+    });
+    const [x, y] = live.match.header.zone;
+    const way = bearing(live, x, y);
+    this.zoneArrow.style.transform = `rotate(${(way.angle * 180) / Math.PI}deg)`;
+    if (now - this.slowAt < SLOW_MS) return;
+    this.slowAt = now;
+    this.showWords(live, way.distance);
+    this.showTarget(live);
+    this.showCard(live);
+    this.showLesson(live, now);
+  }
+
+  private open(live: LiveMatch): void {
+    this.shown = live;
+    this.hits = [];
+    this.heard = live.tick;
+    this.step = 0;
+    this.stepFrom.at = 0;
+    this.feed.replaceChildren();
+    const { header } = live.match;
+    this.tiles = weapons(header, live.pilot, []).map(({ name }) => {
+      const [fill, left, key] = [el("i"), el("em"), el("kbd")];
+      return {
+        root: el("div", { class: "cockpit-weapon" }, [fill, el("span", { text: name }), left, key]),
+        fill,
+        left,
+        key,
+      };
+    });
+    this.weapons.replaceChildren(...this.tiles.map(({ root }) => root));
+    this.surface.tabIndex = -1;
+    this.surface.focus({ preventScroll: true });
+  }
+
+  private showWords(live: LiveMatch, zoneFar: number): void {
+    const { play, state } = this;
+    const { match, pilot, senses } = live;
+    const { header, poses, chunk } = match;
+    const last = chunk ? chunk.frames - 1 : 0;
+    for (const team of [0, 1]) setText(this.score[team], pointsText(chunk?.score[last * 2 + team] ?? 0));
+    setText(this.clock, clockText(state.tick / header.tick_hz));
+    const holder = chunk ? chunk.tonnage[last * 2] - chunk.tonnage[last * 2 + 1] : 0;
+    const inside = senses.in_zone > 0.5;
+    const held =
+      holder === 0
+        ? ""
+        : holder > 0 === (header.roster[pilot].team === 0)
+          ? " · held by your team"
+          : " · held by hostiles";
+    setText(this.zoneText, `${inside ? "In the zone" : `Zone ${zoneFar.toFixed(0)} vox`}${held}`);
+    this.zoneArrow.hidden = inside;
+    const { session, latency } = play;
+    const pace = session && session.speed !== 1 ? ` · ${session.speed}×` : "";
+    const delay = latency > 0 ? ` · ${latency.toFixed(0)} ms` : "";
+    setText(this.status, `${knownName(header, pilot)}${pace}${delay}`);
+    this.pause.disabled = !play.alone;
+    this.pause.setAttribute("aria-pressed", String(session?.paused ?? false));
+    const found = play.alive ? warnings(poses.flags[pilot], senses) : [];
+    setText(this.warning, found.slice(0, 3).join(" · "));
+    this.weapons.querySelectorAll("kbd").forEach((key, i) => {
+      const { trigger } = weapons(header, pilot, [])[i] ?? { trigger: null };
+      setText(key, trigger ? this.keyOf(trigger) : "auto");
+    });
+    const touch = matchMedia("(pointer: coarse)").matches && this.input().device !== "gamepad";
+    const hint = touch
+      ? "Flying needs a keyboard or a gamepad; touch has no controls."
+      : this.input().captured || this.input().device === "gamepad"
+        ? ""
+        : "Click to aim with the mouse; Esc releases it.";
+    setText(this.hint, play.problem || hint);
+    this.hint.classList.toggle("problem-line", play.problem !== "");
+  }
+
+  private showTarget(live: LiveMatch): void {
+    const { match, pilot } = live;
+    const known = match.pilot?.contacts ?? [];
+    const target = known.find(({ target: is }) => is);
+    const chosen = target ?? known[0];
+    const row = chosen ? live.contacts.find(({ mech }) => mech === chosen.mech) : undefined;
+    this.target.hidden = !row;
+    if (!row || !chosen) return;
+    setText(this.targetName, `${target ? "Target" : "Nearest"} ${knownName(match.header, row.mech)}`);
+    this.target.className = `panel cockpit-target ${["blue", "red"][1 - match.header.roster[pilot].team]}`;
+    const rows = readings(match.header, row, chosen.range);
+    while (this.targetRows.children.length < 2 * rows.length) this.targetRows.append(el("dt"), el("dd"));
+    rows.flat().forEach((text, i) => setText(this.targetRows.children[i], text));
+  }
+
+  /** Show kills in the feed, and where hits came from. */
+  private showEvents(live: LiveMatch, now: number): void {
+    const { header } = live.match;
+    for (const event of live.events) {
+      if (event.tick <= this.heard) continue;
+      if (event.kind === EventKind.HIT && event.whom === live.pilot) {
+        const angle = hitDirection(live.senses);
+        if (angle !== null) this.hits = [{ angle, at: now }, ...this.hits].slice(0, HITS);
+      } else if (event.kind === EventKind.KILL) {
+        const whom = knownName(header, event.whom);
+        const text = event.who < 0 ? `${whom} was destroyed` : `${knownName(header, event.who)} destroyed ${whom}`;
+        const line = el("li", { text, data: { at: String(now) } });
+        this.feed.append(line);
+        while (this.feed.children.length > FEED) this.feed.firstElementChild?.remove();
+      }
+    }
+    this.heard = Math.max(this.heard, live.events.at(-1)?.tick ?? -1);
+    const first = this.feed.firstElementChild as HTMLElement | null;
+    if (first && now - Number(first.dataset.at) > FEED_S * 1000) first.remove();
+  }
+
+  private showHits(now: number): void {
+    this.arcs.forEach((arc, i) => {
+      const hit = this.hits[i];
+      const share = hit ? 1 - (now - hit.at) / (HIT_S * 1000) : 0;
+      arc.style.opacity = String(Math.max(0, share));
+      if (share > 0) arc.setAttribute("transform", `rotate(${(hit.angle * 180) / Math.PI})`);
+    });
+  }
+
+  /** Show what stops the pilot: no connection, loading, pause, the end of the mech or of the match. */
+  private showCard(live: LiveMatch): void {
+    const { play } = this;
+    const { ended, session, phase } = play;
+    let [title, text] = ["", ""];
+    if (phase === "lost")
+      [title, text] = ["Connection lost", "The mech holds still. The seat is reserved for a minute; connecting again…"];
+    else if (phase === "closed") [title, text] = ["The session has ended", play.problem];
+    else if (ended) {
+      const { reason, winner } = ended;
+      const score = live.match.chunk?.score.slice(-2) ?? [];
+      [title, text] = [resultLine(winner, reason), `${Array.from(score, pointsText).join(" : ")} zone points`];
+    } else if (play.seatLost !== "") [title, text] = ["The seat is lost", play.seatLost];
+    else if (play.progress !== "") [title, text] = [play.progress, ""];
+    else if (session?.paused) [title, text] = ["Paused", `${this.keyOf("pause")} goes on.`];
+    else if (!play.alive && live.match.chunk)
+      [title, text] = ["Your mech is destroyed", "The match goes on without it."];
+    this.card.hidden = title === "";
+    setText(this.cardTitle, title);
+    setText(this.cardText, text);
+    this.cardButtons.watch.hidden = play.recording === null;
+    this.cardButtons.again.hidden = !ended || !play.open;
+    this.cardButtons.leave.hidden = session?.paused === true && !ended && phase === "flying";
+    if (!this.card.hidden && ended) this.input().release();
+  }
+
+  private showLesson(live: LiveMatch, now: number): void {
+    const { poses } = live.match;
+    this.lesson.hidden = !this.play.tutorial || this.play.ended !== null;
+    const step = STEPS[this.step];
+    if (this.lesson.hidden) return;
+    if (!step) return setText(this.lesson, DONE);
+    const here = () => ({ x: poses.x[live.pilot], y: poses.y[live.pilot], yaw: poses.yaw[live.pilot], at: now });
+    if (this.stepFrom.at === 0) this.stepFrom = here();
+    const { controls } = this.input();
+    const seconds = (now - this.stepFrom.at) / 1000;
+    if (step.done({ live, start: this.stepFrom, seconds, isHeld: (command) => controls.isHeld(command) })) {
+      this.step++;
+      this.stepFrom = here();
+    }
+    const text = STEPS[this.step]?.text((command) => this.keyOf(command));
+    setText(this.lesson, text ? `${this.step + 1} / ${STEPS.length}  ${text}` : DONE);
+  }
+}

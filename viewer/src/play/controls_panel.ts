@@ -1,0 +1,108 @@
+// The dialog of the controls: what every key and button does, and their assignment.
+
+import { ICONS, button, el, icon, setText } from "../hud/dom";
+import { COMMANDS, type Command, bindButton, bindKey, buttonLabel, keyLabel } from "./bindings";
+import type { PilotInput } from "./input";
+
+const GROUPS = ["Move", "Weapons", "Systems", "Session"] as const;
+
+/** The dialog of the controls. */
+export class ControlsPanel {
+  readonly root: HTMLElement;
+  private readonly keys = new Map<Command, HTMLButtonElement>();
+  private readonly buttons = new Map<Command, HTMLButtonElement>();
+  private readonly note = el("p", { class: "key-note", attributes: { role: "status" } });
+
+  constructor(private readonly input: PilotInput) {
+    const body = el("div", { class: "overlay-body" });
+    const slot = (command: Command, what: string) =>
+      button(
+        `${what} of “${COMMANDS.find((row) => row.command === command)?.label}”`,
+        "",
+        () => this.assign(command),
+        "key-slot",
+      );
+    for (const group of GROUPS) {
+      const rows = COMMANDS.filter((row) => row.group === group);
+      body.append(
+        el("div", { class: "key-group" }, [
+          el("h3", { text: group }),
+          el(
+            "div",
+            { class: "control-rows" },
+            rows.flatMap(({ command, label }) => {
+              const [key, pad] = [slot(command, "Key"), slot(command, "Gamepad button")];
+              this.keys.set(command, key);
+              this.buttons.set(command, pad);
+              return [el("span", { text: label }), key, pad];
+            }),
+          ),
+        ]),
+      );
+    }
+    const defaults = () => {
+      this.input.setBindings(null);
+      this.show("The defaults are set.");
+    };
+    body.append(
+      el("p", {
+        class: "key-note",
+        text:
+          "The mouse aims after a click into the picture. Gamepad: the left stick walks, the right one turns and " +
+          "tilts. Touch has no controls.",
+      }),
+      this.note,
+      el("button", {
+        class: "button wide",
+        text: "Set the defaults",
+        attributes: { type: "button" },
+        onclick: defaults,
+      }),
+    );
+    this.root = el(
+      "section",
+      { class: "overlay panel help pilot-controls", attributes: { role: "dialog" }, aria: { label: "Controls" } },
+      [
+        el("header", {}, [
+          el("h2", { text: "Controls" }),
+          button("Close (Esc)", icon(ICONS.close), () => this.close()),
+        ]),
+        body,
+      ],
+    );
+    this.root.hidden = true;
+  }
+
+  open(): void {
+    this.root.hidden = false;
+    this.show("Choose a row to assign another key, mouse button or gamepad button.");
+  }
+
+  close(): void {
+    this.input.capture = null;
+    this.root.hidden = true;
+  }
+
+  private assign(command: Command): void {
+    const label = COMMANDS.find((row) => row.command === command)?.label ?? command;
+    this.show(`Press a key, mouse button or gamepad button for “${label}”; Esc keeps it.`);
+    this.input.capture = (key, pad) => {
+      const { bindings } = this.input.controls;
+      if (key !== null) this.input.setBindings(bindKey(bindings, command, key));
+      else if (pad !== null) this.input.setBindings(bindButton(bindings, command, pad));
+      const now = key !== null ? keyLabel(key) : pad !== null ? buttonLabel(pad) : "";
+      this.show(now === "" ? "Nothing was changed." : `“${label}” is ${now} now.`);
+    };
+  }
+
+  private show(note: string): void {
+    const { bindings } = this.input.controls;
+    for (const { command } of COMMANDS) {
+      const { keys, buttons } = bindings[command];
+      const [key, pad] = [this.keys.get(command), this.buttons.get(command)];
+      if (key) setText(key, keys.map(keyLabel).join("  ") || "–");
+      if (pad) setText(pad, buttons.map(buttonLabel).join("  ") || "–");
+    }
+    setText(this.note, note);
+  }
+}

@@ -1,0 +1,126 @@
+// What the cockpit shows of the mech, in numbers and words. Pure.
+
+import type { ContactRow, LiveMatch, Senses } from "./live_match";
+import { type ChassisName, CHASSIS_NAMES, type Header, MechFlag, SUITES } from "../protocol.gen";
+import type { Command } from "./bindings";
+import { mechName } from "../hud/text";
+
+const MAX_STABILITY = 100;
+
+/** A bar of the cockpit. */
+export interface Gauge {
+  readonly name: "Hull" | "Legs" | "Heat" | "Stability";
+  readonly text: string;
+  readonly share: number;
+  readonly grave: boolean; // whether it needs attention
+}
+
+/** Return the class of a mech, null while it is unknown. */
+export function chassisOf(header: Header, mech: number): ChassisName | null {
+  const name = header.chassis[header.roster[mech]?.chassis]?.name;
+  return CHASSIS_NAMES.find((known) => known === name) ?? null;
+}
+
+/** Return the bars of the pilot's mech. */
+export function gauges({ match, pilot }: LiveMatch): Gauge[] {
+  const { header, poses } = match;
+  const spec = header.chassis[header.roster[pilot].chassis];
+  const bar = (name: Gauge["name"], value: number, most: number, isGrave: (share: number) => boolean): Gauge => {
+    const share = Math.max(0, value) / (most || 1);
+    return { name, text: `${Math.round(Math.max(0, value))}`, share, grave: isGrave(share) };
+  };
+  return [
+    bar("Hull", poses.hp[pilot], spec?.hp ?? 1, (share) => share < 0.3),
+    bar("Legs", poses.legHp[pilot], spec?.leg_hp ?? 1, (share) => share < 0.3),
+    bar("Heat", poses.heat[pilot], spec?.heat_cap ?? 1, (share) => share > 0.75),
+    bar("Stability", poses.stability[pilot], MAX_STABILITY, (share) => share < 0.35),
+  ];
+}
+
+/** A weapon of the cockpit. */
+export interface WeaponTile {
+  readonly name: string;
+  readonly trigger: Command | null; // null for weapons that fire by themselves
+  readonly left: number; // time until it is ready [s]
+  readonly share: number; // readiness, 1 when ready
+}
+
+const AMS_S = 1; // cooldown that is drawn as an empty bar [s]
+
+/** Return the weapons of a mech with their cooldowns `ticks` by timer. */
+export function weapons(header: Header, mech: number, ticks: ArrayLike<number>): WeaponTile[] {
+  const name = chassisOf(header, mech);
+  if (!name) return [];
+  const { carries, ams, ewar } = SUITES[name];
+  const timer = (of: string) => Math.max(0, ticks[header.cooldowns.indexOf(of)] ?? 0) / header.tick_hz;
+  const found = carries.map(({ weapon, trigger, timer: of }): WeaponTile => {
+    const whole = header.weapons.find((spec) => spec.name === weapon)?.cooldown_s || AMS_S;
+    const left = timer(of);
+    return { name: weapon, trigger: trigger as Command, left, share: 1 - Math.min(1, left / whole) };
+  });
+  if (ewar) found.push({ name: "ECM", trigger: "secondary", left: 0, share: 1 });
+  if (ewar) found.push({ name: "ECCM", trigger: "eccm", left: 0, share: 1 });
+  if (ams) found.push({ name: "AMS", trigger: null, left: timer("ams"), share: 1 - Math.min(1, timer("ams") / AMS_S) });
+  return found;
+}
+
+const ON = 0.5; // from which a sense counts as on
+const JAMMED = 0.05;
+const STATES: readonly [MechFlag, string][] = [
+  [MechFlag.FALLEN, "Knocked down"],
+  [MechFlag.SHUTDOWN, "Overheated: shut down"],
+  [MechFlag.LEGGED, "Legs destroyed"],
+  [MechFlag.PAINTED, "Painted"],
+  [MechFlag.VENT, "Venting"],
+];
+
+/** Return what the pilot is warned of, the most urgent first. */
+export function warnings(flags: number, senses: Senses): string[] {
+  const found = STATES.filter(([flag]) => flags & flag).map(([, text]) => text);
+  if (senses.missile_inbound > 0) found.unshift("Missile inbound");
+  if (senses.jam > JAMMED) found.push(`Jammed ${(100 * senses.jam).toFixed(0)} %`);
+  if (senses.suppressed > ON || flags & MechFlag.SUPPRESSED) found.push("Suppressed");
+  if (senses.under_fire > ON) found.push("Under fire");
+  else if (senses.targeted > ON) found.push("Targeted");
+  return found;
+}
+
+/** Return the readings of a contact as rows of name and value. */
+export function readings(header: Header, contact: ContactRow, range: number): [string, string][] {
+  const share = (value: number) => (value < 0 ? "unknown" : `${(100 * value).toFixed(0)} %`);
+  return [
+    ["Class", chassisOf(header, contact.mech) ?? "unknown"],
+    ["Range", `${range.toFixed(0)} vox`],
+    ["Hull", share(contact.hull)],
+    ["Heat", share(contact.heat)],
+    ["Stability", share(contact.stability)],
+    ["Certainty", share(contact.certainty)],
+    ["Seen", contact.age < 0.1 ? "now" : `${contact.age.toFixed(1)} s ago`],
+  ];
+}
+
+/** Return the direction of the last hit on the picture, clockwise from ahead [rad], null for none. */
+export function hitDirection({ hit_ahead: ahead, hit_left: left }: Senses): number | null {
+  return ahead === 0 && left === 0 ? null : Math.atan2(-left, ahead);
+}
+
+/** Return the direction of a point from the mech, clockwise from ahead [rad], and its distance [vox]. */
+export function bearing({ match, pilot }: LiveMatch, x: number, y: number): { angle: number; distance: number } {
+  const { poses } = match;
+  const [dx, dy] = [x - poses.x[pilot], y - poses.y[pilot]];
+  const angle = poses.yaw[pilot] - Math.atan2(dy, dx);
+  return { angle: Math.atan2(Math.sin(angle), Math.cos(angle)), distance: Math.hypot(dx, dy) };
+}
+
+/** Return a result in words, e.g. "Blue wins: zone held". */
+export function resultLine(winner: string, reason: string): string {
+  if (winner === "") return "The match was left";
+  const how =
+    { zone_control: "zone held", elimination: "all hostiles destroyed", time_up: "time up" }[reason] ?? reason;
+  return winner === "draw" ? `Draw: ${how}` : `${winner === "blue" ? "Blue" : "Red"} wins: ${how}`;
+}
+
+/** Return the name of a mech, "unknown" for one that the pilot does not know of. */
+export function knownName(header: Header, mech: number): string {
+  return mech < 0 ? "unknown" : mechName(header, mech);
+}

@@ -1,0 +1,141 @@
+// Keyboard, mouse and gamepad of the cockpit. While a dialog is open they do nothing but hold the mech still; the mouse
+// aims once the page has captured it.
+
+import type { Command } from "./bindings";
+import { Controls, type PadState, stick } from "./controls";
+import { defaultBindings, parseBindings, type Bindings } from "./bindings";
+
+const KEY = "echelon.controls"; // in the browser's storage
+
+/** What the input needs of the cockpit. */
+export interface InputHost {
+  readonly surface: HTMLElement; // receives the mouse
+  /** Whether keys and mouse fly the mech: a seat is taken and no dialog is open. */
+  active(): boolean;
+  /** Heading of the mech [rad]. */
+  heading(): number;
+  /** A key or button was pressed or released, which need not wait for the next frame. */
+  changed(): void;
+  command(command: Command): void;
+  /** The Esc key was pressed, or the mouse was released. */
+  escape(): void;
+}
+
+/** Return the first gamepad, null without one. */
+export function firstGamepad(): PadState | null {
+  const pads = navigator.getGamepads?.() ?? [];
+  return pads.find((pad): pad is Gamepad => pad !== null && pad.connected) ?? null;
+}
+
+/** Reads the devices of a pilot. */
+export class PilotInput {
+  readonly controls: Controls;
+  device: "keyboard" | "gamepad" = "keyboard"; // the one used last
+  /** A key or button that is being assigned: receives it instead of the mech. */
+  capture: ((key: string | null, button: number | null) => void) | null = null;
+
+  constructor(private readonly host: InputHost) {
+    this.controls = new Controls(readBindings());
+    const { surface } = host;
+    window.addEventListener("keydown", (event) => this.keyDown(event));
+    window.addEventListener("keyup", (event) => this.up(event.code));
+    window.addEventListener("blur", () => this.controls.clear());
+    surface.addEventListener("mousedown", (event) => this.mouseDown(event));
+    window.addEventListener("mouseup", (event) => this.up(`Mouse${event.button}`));
+    surface.addEventListener("contextmenu", (event) => event.preventDefault());
+    document.addEventListener("mousemove", (event) => {
+      if (this.captured && host.active()) this.controls.turnBy(event.movementX, event.movementY, host.heading());
+    });
+    document.addEventListener("pointerlockchange", () => {
+      if (!this.captured) this.controls.clear();
+    });
+  }
+
+  /** Whether the mouse aims. */
+  get captured(): boolean {
+    return document.pointerLockElement === this.host.surface;
+  }
+
+  /** Release the mouse. */
+  release(): void {
+    if (this.captured) document.exitPointerLock();
+    this.controls.clear();
+    this.controls.aim = null;
+  }
+
+  /** Assign keys and buttons, and remember them. */
+  setBindings(bindings: Bindings | null): void {
+    this.controls.bindings = bindings ?? defaultBindings();
+    try {
+      if (bindings) localStorage.setItem(KEY, JSON.stringify(bindings));
+      else localStorage.removeItem(KEY);
+    } catch {
+      // without storage they last until the page is left
+    }
+  }
+
+  /** Read the gamepad; called every frame. */
+  poll(elapsed: number): void {
+    const pad = firstGamepad();
+    const started = this.controls.readPad(this.host.active() || this.capture ? pad : null, elapsed);
+    if (started.length > 0 || pad?.axes.some((value) => stick(value) !== 0)) this.device = "gamepad";
+    const { padButton } = this.controls;
+    if (this.capture && padButton !== null) return this.finish(null, padButton);
+    if (this.host.active()) for (const command of started) this.host.command(command);
+  }
+
+  private keyDown(event: KeyboardEvent): void {
+    if (this.capture) {
+      event.preventDefault();
+      event.stopPropagation();
+      this.finish(event.code === "Escape" ? null : event.code, null);
+      return;
+    }
+    if (event.code === "Escape") return this.host.escape();
+    if (!this.host.active() || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { bindings } = this.controls;
+    if (!Object.values(bindings).some(({ keys }) => keys.includes(event.code))) return;
+    event.preventDefault();
+    this.device = "keyboard";
+    this.down(event.code);
+  }
+
+  private down(code: string): void {
+    const command = this.controls.press(code);
+    if (command) this.host.command(command);
+    this.host.changed();
+  }
+
+  private up(code: string): void {
+    this.controls.release(code);
+    if (this.host.active()) this.host.changed();
+  }
+
+  private mouseDown(event: MouseEvent): void {
+    if (this.capture) return this.finish(`Mouse${event.button}`, null);
+    if (!this.host.active()) return;
+    event.preventDefault();
+    this.device = "keyboard";
+    if (!this.captured && event.button === 0 && matchMedia("(pointer: fine)").matches) {
+      // a browser that does not give the mouse away leaves aiming to the keys
+      void Promise.resolve(this.host.surface.requestPointerLock()).catch(() => undefined);
+      return;
+    }
+    this.down(`Mouse${event.button}`);
+  }
+
+  private finish(key: string | null, button: number | null): void {
+    const { capture } = this;
+    this.capture = null;
+    this.controls.clear();
+    capture?.(key, button);
+  }
+}
+
+function readBindings(): Bindings {
+  try {
+    return parseBindings(localStorage.getItem(KEY));
+  } catch {
+    return defaultBindings();
+  }
+}

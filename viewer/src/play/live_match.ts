@@ -1,0 +1,342 @@
+// A match in progress as its pilot perceives it: the frames of a play session become one growing chunk of the last
+// moments, so that picture, instruments and sounds are those of a replay. Mechs that the pilot does not know of have no
+// place in it.
+
+import type { Scenery } from "../data/appearance";
+import { UNDAMAGED } from "../data/damage";
+import { type Contact, FRESH_S } from "../data/perception";
+import type { Chunk, CloudRows, EventRows, RoundRows } from "../data/replay";
+import { type OpenedMatch, type ReplaySource, decodeWorker } from "../data/source";
+import { ChunkStore } from "../data/store";
+import {
+  EventKind,
+  type Header,
+  type IndexView,
+  MECH_COLUMNS,
+  type MechColumn,
+  MechFlag,
+  PLAY_CLOUD_COLUMNS,
+  PLAY_CONTACT_COLUMNS,
+  PLAY_EVENT_COLUMNS,
+  PLAY_OWN_COLUMNS,
+  PLAY_ROUND_COLUMNS,
+  PLAY_SENSE_COLUMNS,
+  type PlayBegin,
+  type PlayFrame,
+} from "../protocol.gen";
+import { makeMatch } from "../session";
+import type { MatchState } from "../state";
+
+const FRAMES = 40; // frames of the chunk
+const EVENTS_S = 12; // time for which events and clouds are kept [s]
+const CONTROLLED = 0.02; // zone control from which a team counts as holding the zone
+
+/** A row of a message by column. */
+export type Row<Names extends string> = Record<Names, number>;
+export type ContactRow = Row<(typeof PLAY_CONTACT_COLUMNS)[number]>;
+export type Senses = Row<(typeof PLAY_SENSE_COLUMNS)[number]>;
+type EventRow = Row<(typeof PLAY_EVENT_COLUMNS)[number]>;
+
+/** Return little-endian 32-bit floats; those that do not fill a number are left out. */
+export function floats(bytes: Uint8Array): Float32Array {
+  return new Float32Array(bytes.slice(0, bytes.length - (bytes.length % 4)).buffer);
+}
+
+/** Return rows of 32-bit floats by column. */
+export function rowsOf<Names extends string>(bytes: Uint8Array, columns: readonly Names[]): Row<Names>[] {
+  const values = floats(bytes);
+  return Array.from({ length: Math.floor(values.length / columns.length) }, (_, row) => {
+    const entries = columns.map((name, column) => [name, values[row * columns.length + column]]);
+    return Object.fromEntries(entries) as Row<Names>;
+  });
+}
+
+/** What the pilot knows after one tick. */
+interface Moment {
+  readonly tick: number;
+  readonly score: readonly number[];
+  readonly tonnage: readonly [number, number];
+  readonly mech: Record<MechColumn, Float32Array>; // shape [M]
+  readonly walked: Float32Array; // distance along the heading since the first frame, shape [M]
+  readonly cooldown: Float32Array; // of the pilot's mech
+  readonly rounds: Row<(typeof PLAY_ROUND_COLUMNS)[number]>[];
+}
+
+/** The world of a session, without anything that a file has. */
+class SessionSource implements ReplaySource {
+  private readonly worker = decodeWorker();
+
+  constructor(
+    private readonly header: Header,
+    private readonly world: Uint8Array,
+  ) {}
+
+  async scenery(): Promise<Scenery> {
+    const { world, materials } = this.header;
+    return this.worker.request("givenWorld", { bytes: this.world, size: world.size, materials });
+  }
+
+  open = (): Promise<OpenedMatch> => Promise.reject(new Error("a session has no file"));
+  refresh = (): Promise<IndexView> => Promise.reject(new Error("a session has no file"));
+  chunk = (): Promise<Chunk> => new Promise(() => undefined); // frames are the only chunk
+  prefetch = (): Promise<unknown> => new Promise(() => undefined);
+  moments = () => Promise.resolve([]);
+  file = () => Promise.reject(new Error("a match in progress has no file"));
+
+  close(): void {
+    this.worker.close();
+  }
+}
+
+/** The store of the one chunk. */
+class FrameStore extends ChunkStore {
+  latest: Chunk | undefined;
+
+  constructor() {
+    super(() => new Promise(() => undefined));
+  }
+
+  override get(): Chunk | undefined {
+    return this.latest;
+  }
+
+  override request(): void {
+    // frames come by themselves
+  }
+}
+
+const emptyIndex = (): IndexView => ({
+  live: false,
+  chunks: [],
+  series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
+  markers: [],
+  outcome: null,
+});
+
+/** The match of a seat. */
+export class LiveMatch {
+  readonly match: MatchState;
+  readonly pilot: number;
+  senses = Object.fromEntries(PLAY_SENSE_COLUMNS.map((name) => [name, 0])) as Senses;
+  contacts: readonly ContactRow[] = [];
+  cooldown: Float32Array = new Float32Array();
+  /** Events of the last frames, in order of time. */
+  events: EventRow[] = [];
+  tick: number;
+  private readonly store = new FrameStore();
+  private readonly moments: Moment[] = [];
+  private readonly clouds = new Map<string, Row<(typeof PLAY_CLOUD_COLUMNS)[number]>>();
+  private readonly cells = new Map<number, number>(); // material of the voxels that have changed
+  private readonly dead = new Set<number>(); // mechs whose end the pilot has seen
+  private base: Chunk["base"] = { cell: new Uint32Array(), material: new Uint8Array(), count: 0 };
+
+  constructor(begin: PlayBegin) {
+    const { roster } = begin.header;
+    const { team } = roster[begin.mech];
+    // the classes of hostiles are unknown until the sensors recognise them
+    const header = {
+      ...begin.header,
+      roster: roster.map((entry) => (entry.team === team ? { ...entry } : { ...entry, chassis: -1 })),
+    };
+    this.pilot = begin.mech;
+    this.tick = begin.tick;
+    const source = new SessionSource(header, begin.world);
+    const opened: OpenedMatch = { header, index: emptyIndex(), run: "", damage: UNDAMAGED };
+    this.match = makeMatch("file", source, opened, "");
+    this.match.store = this.store;
+    this.match.pilot = { contacts: [], known: new Float32Array(header.mechs) };
+    this.match.pilot.known[begin.mech] = 1;
+  }
+
+  /** Add what the pilot perceives after a tick. */
+  add(frame: PlayFrame): void {
+    if (frame.tick <= (this.moments.at(-1)?.tick ?? -1)) this.restart();
+    const { match, pilot } = this;
+    const count = match.header.mechs;
+    const before = this.moments.at(-1);
+    const own = floats(frame.own);
+    const mech = Object.fromEntries(
+      MECH_COLUMNS.map((name) => [name, before ? before.mech[name].slice() : new Float32Array(count)]),
+    ) as Moment["mech"];
+    PLAY_OWN_COLUMNS.forEach((name, column) => (mech[name][pilot] = own[column] ?? 0));
+    this.cooldown = own.slice(PLAY_OWN_COLUMNS.length);
+    this.senses = rowsOf(frame.senses, PLAY_SENSE_COLUMNS)[0] ?? this.senses;
+    this.contacts = rowsOf(frame.contacts, PLAY_CONTACT_COLUMNS).filter(
+      (row) => Number.isInteger(row.mech) && row.mech >= 0 && row.mech < count && row.mech !== pilot,
+    );
+    this.place(mech);
+    this.addEvents(rowsOf(frame.events, PLAY_EVENT_COLUMNS), frame.tick);
+    for (const row of rowsOf(frame.clouds, PLAY_CLOUD_COLUMNS)) this.clouds.set(`${row.tick} ${row.who}`, row);
+    this.change(frame.edits);
+    const walked = before ? before.walked.slice() : new Float32Array(count);
+    if (before) addWalk(walked, before.mech, mech);
+    this.tick = frame.tick;
+    this.moments.push({
+      tick: frame.tick,
+      score: frame.score,
+      tonnage: this.holders(),
+      mech,
+      walked,
+      cooldown: this.cooldown,
+      rounds: rowsOf(frame.rounds, PLAY_ROUND_COLUMNS),
+    });
+    if (this.moments.length > FRAMES) this.moments.shift();
+    this.store.latest = this.chunk();
+    match.index.chunks = [[this.moments[0].tick, frame.tick, 0]];
+  }
+
+  /** Return the tick of the frame before the last one. */
+  get previousTick(): number {
+    return this.moments.at(-2)?.tick ?? this.tick;
+  }
+
+  /** Update contacts and classes at the match's cursor; its poses are those of the moment. */
+  perceive(): void {
+    const { match, pilot, contacts } = this;
+    const { poses, header } = match;
+    const focus = this.moments.at(-1)?.mech.focus[pilot] ?? -1;
+    const { team } = header.roster[pilot];
+    const found = contacts
+      .filter((row) => row.team !== team && !this.dead.has(row.mech))
+      .map((row): Contact => {
+        const fresh = row.age <= FRESH_S;
+        const [x, y, z] = fresh ? [poses.x[row.mech], poses.y[row.mech], poses.z[row.mech]] : [row.x, row.y, row.z];
+        return {
+          mech: row.mech,
+          ...{ x, y, z, yaw: row.yaw },
+          age: row.age,
+          range: Math.hypot(x - poses.x[pilot], y - poses.y[pilot], z - poses.z[pilot]),
+          listed: row.slot >= 0,
+          target: row.mech === focus,
+          certainty: row.certainty,
+        };
+      });
+    if (match.pilot) match.pilot.contacts = found.sort((a, b) => a.range - b.range);
+  }
+
+  /** Write the contacts into the columns of the mechs; others keep their place, unknown. */
+  private place(mech: Moment["mech"]): void {
+    const { match, pilot, dead } = this;
+    const known = match.pilot?.known ?? new Float32Array();
+    for (let m = 0; m < known.length; m++) {
+      if (m === pilot) continue;
+      known[m] = dead.has(m) ? 1 : 0;
+      mech.flags[m] = dead.has(m) ? 0 : MechFlag.ALIVE;
+      mech.focus[m] = mech.painter[m] = -1;
+    }
+    for (const row of this.contacts) {
+      const m = row.mech;
+      if (row.chassis >= 0) match.header.roster[m].chassis = row.chassis;
+      if (dead.has(m)) continue;
+      const friend = row.team === match.header.roster[pilot].team;
+      known[m] = friend || row.age <= FRESH_S ? 1 : 0;
+      for (const name of ["x", "y", "z", "vx", "vy", "vz", "yaw"] as const) mech[name][m] = row[name];
+      const spec = match.header.chassis[match.header.roster[m].chassis];
+      mech.hp[m] = Math.max(0, row.hull) * (spec?.hp ?? 100);
+      mech.heat[m] = Math.max(0, row.heat) * (spec?.heat_cap ?? 100);
+      mech.stability[m] = row.stability < 0 ? 100 : row.stability * 100;
+      mech.flags[m] = row.flags | MechFlag.ALIVE;
+    }
+  }
+
+  /** Return who holds the zone, as far as the pilot knows. */
+  private holders(): [number, number] {
+    const { zone_control: control } = this.senses;
+    const { team } = this.match.header.roster[this.pilot];
+    const side = control > CONTROLLED ? team : control < -CONTROLLED ? 1 - team : -1;
+    return [side === 0 ? 1 : 0, side === 1 ? 1 : 0];
+  }
+
+  private addEvents(rows: readonly EventRow[], tick: number): void {
+    const { match } = this;
+    for (const row of rows) {
+      // shots and hits of unknown mechs have no place
+      if ((row.kind === EventKind.LAUNCH && row.who < 0) || (row.kind === EventKind.HIT && row.whom < 0)) continue;
+      this.events.push(row);
+      if (row.kind !== EventKind.KILL || row.whom < 0) continue;
+      this.dead.add(row.whom);
+      match.deaths[row.whom] = row.tick;
+      match.markers.push({ tick: row.tick, kind: row.kind, who: row.who, whom: row.whom });
+    }
+    const oldest = tick - EVENTS_S * match.header.tick_hz;
+    this.events = this.events.filter((row) => row.tick >= oldest);
+    for (const [key, row] of this.clouds) if (row.tick < oldest) this.clouds.delete(key);
+  }
+
+  private change(bytes: Uint8Array): void {
+    if (bytes.length < 8) return;
+    const pairs = new Uint32Array(bytes.slice(0, bytes.length - (bytes.length % 8)).buffer);
+    for (let at = 0; at < pairs.length; at += 2) this.cells.set(pairs[at], pairs[at + 1]);
+    const [cell, material] = [Uint32Array.from(this.cells.keys()), Uint8Array.from(this.cells.values())];
+    this.base = { cell, material, count: cell.length };
+  }
+
+  /** Forget all moments: the session's match has been taken back to an earlier one. */
+  private restart(): void {
+    this.moments.length = 0;
+    this.events = [];
+    this.dead.clear();
+    this.clouds.clear();
+    this.match.deaths.fill(Infinity);
+    this.match.markers.length = 0;
+  }
+
+  /** Return the chunk of the last moments. */
+  private chunk(): Chunk {
+    const { moments, events } = this;
+    const { header } = this.match;
+    const [frames, mechs] = [moments.length, header.mechs];
+    const joined = (part: (moment: Moment) => ArrayLike<number>, width: number) => {
+      const all = new Float32Array(frames * width);
+      moments.forEach((moment, frame) => all.set(part(moment), frame * width));
+      return all;
+    };
+    const cooldowns = header.cooldowns.length;
+    const cooldown = new Float32Array(frames * mechs * cooldowns);
+    moments.forEach((moment, frame) =>
+      cooldown.set(moment.cooldown.subarray(0, cooldowns), (frame * mechs + this.pilot) * cooldowns),
+    );
+    const rounds = moments.flatMap((moment, frame) => moment.rounds.map((round) => ({ ...round, frame })));
+    return {
+      tick0: moments[0].tick,
+      tick1: moments[frames - 1].tick,
+      frames,
+      mechs,
+      tick: Float64Array.from(moments, ({ tick }) => tick),
+      score: Float64Array.from(moments.flatMap(({ score }) => [score[0] ?? 0, score[1] ?? 0])),
+      tonnage: Float64Array.from(moments.flatMap(({ tonnage }) => tonnage)),
+      mech: Object.fromEntries(
+        MECH_COLUMNS.map((name) => [name, joined(({ mech }) => mech[name], mechs)]),
+      ) as Chunk["mech"],
+      walked: joined(({ walked }) => walked, mechs),
+      walkedTotal: new Float32Array(frames * mechs), // the gait goes on from chunk to chunk
+      cooldown,
+      insight: null,
+      events: table(events, PLAY_EVENT_COLUMNS) as EventRows,
+      rounds: table(rounds, ["frame", ...PLAY_ROUND_COLUMNS]) as RoundRows,
+      clouds: table([...this.clouds.values()], PLAY_CLOUD_COLUMNS) as CloudRows,
+      base: this.base,
+      edits: { cell: new Uint32Array(), material: new Uint8Array(), tick: new Float64Array(), count: 0 },
+      bytes: 0,
+    };
+  }
+
+  close(): void {
+    this.match.source.close();
+  }
+}
+
+/** Return rows as columns. */
+function table<Names extends string>(rows: readonly Row<Names>[], columns: readonly Names[]): Record<Names, unknown> {
+  const entries = columns.map((name) => [name, Float64Array.from(rows, (row) => row[name])]);
+  return { ...Object.fromEntries(entries), count: rows.length } as Record<Names, unknown>;
+}
+
+/** Add the distance that each mech went along its heading between two moments. */
+function addWalk(walked: Float32Array, from: Moment["mech"], to: Moment["mech"]): void {
+  for (let m = 0; m < walked.length; m++) {
+    const [dx, dy] = [to.x[m] - from.x[m], to.y[m] - from.y[m]];
+    const ahead = dx * Math.cos(to.yaw[m]) + dy * Math.sin(to.yaw[m]);
+    walked[m] += Math.hypot(dx, dy) * (ahead < 0 ? -1 : 1);
+  }
+}

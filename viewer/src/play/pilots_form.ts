@@ -1,0 +1,99 @@
+// Fields of a dialog that say who flies which mech, and which parameters differ: one row for each team and, opened, one
+// for each mech. Empty fields keep what the recording has.
+
+import { el } from "../hud/dom";
+import { className, mechName } from "../hud/text";
+import type { Header, PlayWelcome } from "../protocol.gen";
+
+const KEEP = ""; // value of fields that keep the recorded pilot
+const SIDES = ["blue", "red"] as const;
+const CHANGE = /^\s*([a-z0-9_.]+)\s*=\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*$/i;
+
+/** Return the parameter overrides in a text such as "laser.damage=28, heat.vent=2"; throws one line. */
+export function parseChanges(text: string, known: readonly string[]): Record<string, number> {
+  const found: Record<string, number> = {};
+  for (const part of text.split(/[,;\n]/).filter((words) => words.trim() !== "")) {
+    const match = CHANGE.exec(part);
+    if (!match) throw new Error(`changes has “${part.trim()}”, expected NAME=NUMBER, such as laser.damage=28`);
+    if (known.length > 0 && !known.includes(match[1]))
+      throw new Error(`parameter “${match[1]}” is unknown, expected one such as ${known.slice(0, 3).join(", ")}`);
+    found[match[1]] = Number(match[2]);
+  }
+  return found;
+}
+
+/** The fields. */
+export class PilotsForm {
+  readonly root = el("div", { class: "pilots-form" });
+  private readonly teams: HTMLSelectElement[] = [];
+  private mechs = new Map<string, HTMLSelectElement>();
+  private readonly changes = el("input", {
+    attributes: { type: "text", placeholder: "laser.damage=28, …", list: "parameters", spellcheck: "false" },
+    aria: { label: "Parameter changes" },
+  });
+  private readonly names = el("datalist", { attributes: { id: "parameters" } });
+  private parameters: readonly string[] = [];
+
+  /** Fill the fields for a match and what a session offers. */
+  open(header: Header, welcome: PlayWelcome): void {
+    this.parameters = welcome.parameters;
+    this.names.replaceChildren(
+      ...welcome.parameters.map((name) => el("option", { attributes: { value: `${name}=` } })),
+    );
+    const choices = (label: string, unchanged: string) => {
+      const group = (title: string, names: readonly string[]) =>
+        names.length === 0
+          ? []
+          : [
+              el(
+                "optgroup",
+                { attributes: { label: title } },
+                names.map((name) => el("option", { text: name, attributes: { value: name } })),
+              ),
+            ];
+      return el("select", { aria: { label } }, [
+        el("option", { text: unchanged, attributes: { value: KEEP } }),
+        ...group("Levels", welcome.levels),
+        ...group("Policies", welcome.policies),
+      ]);
+    };
+    const field = (label: string, input: HTMLElement, cls = "") =>
+      el("label", { class: `setting ${cls}` }, [el("span", { text: label }), input]);
+    this.teams.length = 0;
+    const teamRows = SIDES.map((side, team) => {
+      const select = choices(`Pilots of ${side}`, "as recorded");
+      this.teams.push(select);
+      return field(`${side === "blue" ? "Blue" : "Red"} is flown`, select, ["blue", "red"][team]);
+    });
+    this.mechs = new Map();
+    const mechRows = header.roster.flatMap(({ team, present }, mech) => {
+      if (!present) return [];
+      const name = mechName(header, mech);
+      const select = choices(`Pilot of ${name}`, "as its team");
+      this.mechs.set(name, select);
+      return [field(`${name}, ${className(header, mech)}`, select, ["blue", "red"][team])];
+    });
+    this.root.replaceChildren(
+      ...teamRows,
+      el("details", {}, [
+        el("summary", { text: "Single mechs and parameters" }),
+        el("div", { class: "mech-pilots" }, mechRows),
+        field("Changes", this.changes, "wide-field"),
+        this.names,
+      ]),
+    );
+  }
+
+  /** Return the chosen pilots by mech or team. */
+  pilots(): Record<string, string> {
+    const chosen: Record<string, string> = {};
+    this.teams.forEach(({ value }, team) => value !== KEEP && (chosen[SIDES[team]] = value));
+    for (const [mech, { value }] of this.mechs) if (value !== KEEP) chosen[mech] = value;
+    return chosen;
+  }
+
+  /** Return the parameter overrides; throws one line for a wrong one. */
+  overrides(): Record<string, number> {
+    return parseChanges(this.changes.value, this.parameters);
+  }
+}

@@ -1,0 +1,207 @@
+// Playing in the browser: connects session, devices, cockpit and dialogs, and adds the buttons of the match page.
+
+import type { Api } from "../client";
+import { ServerSource } from "../data/source";
+import { ChunkStore } from "../data/store";
+import { Dialogs } from "../hud/dialogs";
+import { button, el, icon } from "../hud/dom";
+import type { PlaySource } from "../protocol.gen";
+import type { Ghost, MatchState, ViewerState } from "../state";
+import type { Command } from "./bindings";
+import { Cockpit } from "./cockpit";
+import { ControlsPanel } from "./controls_panel";
+import { PilotInput } from "./input";
+import { PlaySession } from "./session";
+import { recall, remember } from "./tab_storage";
+import { TakeOverDialog } from "./take_over";
+import { WhatIfPanel } from "./what_if";
+
+const IN_ADDRESS = /^#play=([A-Za-z0-9_-]{1,128})$/;
+const LISTED = 200; // newest matches among which a recording is searched
+const TRIES = 5; // attempts to find one that was just written
+const TRY_MS = 700;
+const INSETS = { left: 8, top: 64, right: 8, bottom: 64 }; // of the picture in the cockpit [CSS px]
+const PLAY_ICON = "M7 5v14l11-7zM3 5v14";
+const WHAT_IF_ICON = "M6 3v8a5 5 0 0 0 5 5h7M15 13l3 3-3 3M6 3v18";
+
+/** Return the token in the address of a session, which is removed from it, else that of this tab. */
+export function takeToken(): { token: string; fresh: boolean } {
+  const found = IN_ADDRESS.exec(location.hash);
+  if (!found) return { token: recall("play"), fresh: false };
+  remember("play", found[1]);
+  remember("seat", "");
+  history.replaceState(null, "", location.pathname + location.search);
+  return { token: found[1], fresh: true };
+}
+
+/** Playing, of one page. */
+export class Play {
+  readonly root: HTMLElement;
+  readonly session: PlaySession;
+  readonly tools: readonly HTMLElement[];
+  private readonly input: PilotInput;
+  private readonly cockpit: Cockpit;
+  private readonly controls: ControlsPanel;
+  private readonly takeOver: TakeOverDialog;
+  private readonly whatIf: WhatIfPanel;
+  private readonly dialogs: Dialogs;
+  private ghosts: { match: MatchState; sources: ServerSource[] } | null = null;
+
+  /** `go` opens an address of the viewer, `showList` the list. */
+  constructor(
+    private readonly state: ViewerState,
+    private readonly api: Api,
+    private readonly go: (hash: string) => void,
+    private readonly showList: () => void,
+  ) {
+    this.session = new PlaySession(state, api.playUrl());
+    this.cockpit = new Cockpit(state, this.session, () => this.input, {
+      showControls: () => this.showControls(),
+      leave: () => this.leave(),
+      again: () => this.session.restart(),
+      watch: () => void this.watch(),
+    });
+    const { session, cockpit } = this;
+    this.input = new PilotInput({
+      surface: cockpit.surface,
+      active: () => state.flying && this.controls.root.hidden && !session.ended,
+      heading: () => (session.live ? session.live.match.poses.yaw[session.live.pilot] : 0),
+      changed: () => session.steer(this.input.controls, performance.now()),
+      command: (command) => this.obey(command),
+      escape: () => this.escape(),
+    });
+    this.controls = new ControlsPanel(this.input);
+    this.takeOver = new TakeOverDialog(state, session);
+    this.whatIf = new WhatIfPanel(state, session, {
+      find: (source) => this.find(source),
+      showGhosts: (match, ids, from) => void this.showGhosts(match, ids, from),
+    });
+    this.root = el("div", { class: "hud play" }, [
+      cockpit.root,
+      this.controls.root,
+      this.takeOver.root,
+      this.whatIf.root,
+    ]);
+    this.dialogs = new Dialogs(this.root);
+    this.tools = [
+      button("Take over here (Enter)", icon(PLAY_ICON), () => this.openTakeOver()),
+      button("What if? Continuations from here (;)", icon(WHAT_IF_ICON), () => this.openWhatIf()),
+    ];
+  }
+
+  /** Connect to the session that the address names. */
+  start(): void {
+    const { token, fresh } = takeToken();
+    if (fresh || token !== "") this.session.connect(token, fresh);
+  }
+
+  openTakeOver(): void {
+    if (!this.state.flying) this.takeOver.open();
+  }
+
+  openWhatIf(): void {
+    if (this.state.flying) return;
+    if (this.whatIf.root.hidden) this.whatIf.open();
+    else this.whatIf.close();
+  }
+
+  /** Close the open dialogs; returns whether there was one. */
+  closeDialogs(): boolean {
+    const open = [this.controls, this.takeOver, this.whatIf].filter(({ root }) => !root.hidden);
+    for (const dialog of open) dialog.close();
+    return open.length > 0;
+  }
+
+  /** Read the devices and move the picture; called before the picture is drawn. */
+  fly(now: number, elapsed: number): void {
+    const { session, state, input } = this;
+    if (!state.flying) return;
+    // the match was closed, for instance by the browser's back button
+    if (state.match !== session.live?.match) return this.session.leave();
+    state.insets = INSETS;
+    input.poll(elapsed);
+    session.fly(input.controls, now);
+  }
+
+  /** Update instruments and dialogs; called after the picture has been drawn. */
+  update(now: number): void {
+    this.session.drawn(now);
+    this.cockpit.update(now);
+    this.takeOver.update();
+    this.whatIf.update();
+    if (this.state.flying && !this.takeOver.root.hidden) this.takeOver.close();
+    this.dialogs.update();
+    if (this.ghosts && this.state.match !== this.ghosts.match) this.removeGhosts();
+  }
+
+  private obey(command: Command): void {
+    const { session } = this;
+    if (command === "next_target") session.nextTarget();
+    else if (command === "pause") session.togglePause();
+    else if (command === "slower" || command === "faster") session.changePace(command === "faster" ? 1 : -1);
+    else if (command === "help") this.showControls();
+  }
+
+  private showControls(): void {
+    this.input.release();
+    this.controls.open();
+  }
+
+  private escape(): void {
+    if (!this.state.flying || this.closeDialogs()) return; // the keys of the match page close its dialogs
+    if (this.input.captured) this.input.release();
+    else if (this.session.ended) this.leave();
+    else this.showControls();
+  }
+
+  private leave(): void {
+    this.input.release();
+    this.session.leave();
+    this.showList();
+  }
+
+  /** Open the recording of the match that has ended. */
+  private async watch(): Promise<void> {
+    const { session } = this;
+    if (!session.recording) return;
+    const id = await this.find(session.recording);
+    if (id === null) return void (session.problem = "The recording is not listed yet; find it in the list of matches.");
+    this.input.release();
+    session.leave();
+    this.go(`#match=${id}`);
+  }
+
+  private async find({ run = "", file = "" }: PlaySource): Promise<string | null> {
+    for (let tried = 0; tried < TRIES; tried++) {
+      const page = await this.api.matches(run, LISTED, 0).catch(() => null);
+      const found = page?.matches.find((match) => match.file === file && match.run === run);
+      if (found) return found.id;
+      await new Promise((done) => setTimeout(done, TRY_MS));
+    }
+    return null;
+  }
+
+  private async showGhosts(
+    match: MatchState,
+    ids: readonly { id: string; label: string }[],
+    from: number,
+  ): Promise<void> {
+    this.removeGhosts();
+    if (ids.length === 0) return;
+    const sources = ids.map(({ id }) => new ServerSource(this.api, id));
+    this.ghosts = { match, sources };
+    const opened = await Promise.all(sources.map((source) => source.open().catch(() => null)));
+    if (this.ghosts?.sources !== sources) return;
+    match.ghosts = opened.flatMap((found, i): Ghost[] => {
+      if (!found || (found.index.chunks[0]?.[0] ?? 0) > from) return [];
+      const { header, index } = found;
+      return [{ label: ids[i].label, header, index, store: new ChunkStore((number) => sources[i].chunk(number)) }];
+    });
+  }
+
+  private removeGhosts(): void {
+    for (const source of this.ghosts?.sources ?? []) source.close();
+    if (this.ghosts) this.ghosts.match.ghosts = undefined;
+    this.ghosts = null;
+  }
+}

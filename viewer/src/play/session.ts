@@ -1,0 +1,373 @@
+// A play session as the page sees it: connection, seat, match in progress and what-if requests. The panels read its
+// state once per frame; nothing here touches the DOM.
+
+import * as control from "../control";
+import { frameAt } from "../interpolate";
+import type {
+  PlayEnded,
+  PlayMessage,
+  PlayRequest,
+  PlaySessionState,
+  PlaySource,
+  PlayStart,
+  PlayWelcome,
+  PlayWhatIf,
+  PlayWhatIfResult,
+} from "../protocol.gen";
+import { CHASSIS_NAMES, MechFlag, PLAY_MAX_CLIENT_RATE } from "../protocol.gen";
+import type { ViewerState } from "../state";
+import type { Controls } from "./controls";
+import { LiveMatch } from "./live_match";
+import { PlaySocket } from "./socket";
+import { recall, remember } from "./tab_storage";
+
+const INPUT_MS = 1000 / (PLAY_MAX_CLIENT_RATE - 12); // least time between two inputs; other messages need room
+const PACES = [0.1, 0.25, 0.5, 1, 2, 4] as const;
+const SMOOTHED = 0.2; // weight of a new latency
+const MOST_LATENCIES = 400;
+const SLOW_PICTURE_MS = 30; // time of a picture above which none are drawn between two frames
+const MOST_PICTURE_MS = 1000; // longest time that counts, as of a page that was hidden
+const LATEST_LAG = 1.5; // most frames by which the picture is behind the newest
+
+/** What the page knows of its connection. */
+export type Phase = "off" | "connecting" | "ready" | "flying" | "lost" | "closed";
+
+/** A what-if request. */
+export interface WhatIf {
+  readonly request: PlayWhatIf;
+  text: string; // progress
+  share: number; // of the continuations played
+  result: PlayWhatIfResult | null;
+  problem: string;
+}
+
+/** The connection and everything received. */
+export class PlaySession {
+  phase: Phase = "off";
+  problem = ""; // one line, "" for none
+  welcome: PlayWelcome | null = null;
+  session: PlaySessionState | null = null;
+  progress = ""; // of loading a match
+  live: LiveMatch | null = null;
+  ended: PlayEnded | null = null;
+  whatIf: WhatIf | null = null;
+  seatLost = ""; // why the seat is gone, "" while it is not
+  tutorial = false; // whether the session's map is that of the tutorial
+  target = -1; // chosen target, -1 for the one nearest to the aim
+  /** Time from an input to its first picture [ms], the last ones. */
+  readonly latencies: number[] = [];
+  latency = 0; // smoothed [ms]
+  private socket: PlaySocket | null = null;
+  private token = "";
+  private key = ""; // of the seat
+  private seat = ""; // its mech
+  private waits = false; // whether a requested seat has not been given yet
+  private seq = 0;
+  private sent: Uint8Array = new Uint8Array();
+  private sentAt = 0;
+  private timer: ReturnType<typeof setTimeout> | 0 = 0; // of controls that changed too soon after the last ones
+  private pending: { seq: number; at: number } | null = null; // input whose picture is awaited
+  private arrived = 0; // time of the newest frame [ms]
+  private requests = 0;
+  private moved = false; // whether the last frame of the page moved the picture
+  private pictureMs = 0; // time that such a frame takes, smoothed
+  private advancedAt = 0; // time of the last one [ms]
+
+  constructor(
+    private readonly state: ViewerState,
+    private readonly url: string,
+  ) {}
+
+  /** Connect with a token; `seat` asks for the first free seat, as after `echelon play`. */
+  connect(token: string, seat: boolean): void {
+    this.socket?.close();
+    this.token = token;
+    this.phase = "connecting";
+    this.problem = "";
+    this.waits = seat;
+    if (!seat) this.key ||= recall("seat");
+    this.socket = new PlaySocket(this.url, token, {
+      message: (message) => this.receive(message),
+      lost: () => (this.phase = "lost"),
+      closed: (reason) => {
+        this.phase = "closed";
+        this.problem = reason;
+      },
+    });
+  }
+
+  /** Connect again, as after the session has ended. */
+  reconnect(): void {
+    if (this.phase === "off" || this.phase === "closed") this.connect(this.token, false);
+  }
+
+  /** Whether requests are answered. */
+  get open(): boolean {
+    return this.phase === "ready" || this.phase === "flying";
+  }
+
+  /** Whether this client may pause and change the pace. */
+  get alone(): boolean {
+    return (this.session?.seats.length ?? 0) <= 1;
+  }
+
+  private receive(message: PlayMessage): void {
+    switch (message.t) {
+      case "welcome":
+        this.welcome = message;
+        this.problem = "";
+        this.phase = this.live ? "flying" : "ready";
+        this.waits ||= this.key !== "";
+        return;
+      case "state":
+        this.session = message;
+        if (this.waits && message.phase === "playing") {
+          this.waits = false;
+          this.send({ t: "take", mech: this.seat, key: this.key });
+        }
+        if (message.phase !== "loading") this.progress = "";
+        else this.progress ||= message.note;
+        return;
+      case "progress":
+        if (message.id < 0) this.progress = message.text;
+        else if (this.whatIf?.request.id === message.id)
+          Object.assign(this.whatIf, {
+            text: message.text,
+            share: message.total > 0 ? message.done / message.total : 0,
+          });
+        return;
+      case "begin":
+        this.begin(message);
+        return;
+      case "frame":
+        if (!this.live) return;
+        this.live.add(message);
+        this.arrived = performance.now();
+        if (this.pending && message.seq >= this.pending.seq) this.shownNext = this.pending.at;
+        return;
+      case "what_if":
+        if (this.whatIf?.request.id === message.id) Object.assign(this.whatIf, { result: message, share: 1, text: "" });
+        return;
+      case "ended":
+        this.ended = message;
+        return;
+      case "error":
+        if (this.whatIf && message.id === this.whatIf.request.id) this.whatIf.problem = message.text;
+        else this.problem = message.text;
+        if (message.re === "start") this.progress = "";
+        // the seat was freed, or taken in another tab
+        if (message.code === "seat" && (message.re === "take" || message.re === "")) this.lose(message.text);
+        return;
+      case "pong":
+    }
+  }
+
+  private begin(message: Extract<PlayMessage, { t: "begin" }>): void {
+    this.live?.close();
+    this.live = new LiveMatch(message);
+    this.setKey(message.key);
+    this.seat = message.header.roster[message.mech].name;
+    this.waits = false;
+    this.ended = null;
+    this.progress = this.problem = this.seatLost = "";
+    this.tutorial = message.tutorial;
+    this.target = -1;
+    this.pending = null;
+    this.sent = new Uint8Array();
+    this.phase = "flying";
+    const { match } = this.live;
+    control.openMatch(this.state, match);
+    Object.assign(this.state, { flying: true, followNewest: false, playing: false, selected: message.mech });
+    control.setCameraMode(this.state, "first");
+    void match.source.scenery().then(
+      (scenery) => (match.scenery = scenery),
+      () => (this.problem = "The map of the match cannot be read."),
+    );
+  }
+
+  /** Keep the key of the seat, which takes it again also after the page has been loaded again. */
+  private setKey(key: string): void {
+    this.key = key;
+    remember("seat", key);
+  }
+
+  /** Give the seat up for a reason in one line. */
+  private lose(reason: string): void {
+    this.setKey("");
+    this.seat = "";
+    this.seatLost = this.live ? reason : "";
+    if (!this.live && reason !== "") this.state.problem = `No seat: ${reason}`;
+  }
+
+  /** Start a match or take one over; the answer is `begin` or a problem. */
+  start(request: Omit<PlayStart, "t">): void {
+    this.problem = "";
+    this.ended = null;
+    this.progress = "Preparing the match";
+    if (!this.send({ t: "start", ...request })) this.problem = "The play session does not respond.";
+  }
+
+  /** Ask what happens from a moment on. */
+  ask(request: Omit<PlayWhatIf, "t" | "id">): void {
+    const id = ++this.requests;
+    if (this.whatIf && !this.whatIf.result) this.send({ t: "cancel", id: this.whatIf.request.id });
+    const whole: PlayWhatIf = { t: "what_if", id, ...request };
+    this.whatIf = { request: whole, text: "Reconstructing the moment", share: 0, result: null, problem: "" };
+    if (!this.send(whole)) this.whatIf.problem = "The play session does not respond.";
+  }
+
+  /** Stop the what-if request. */
+  cancel(): void {
+    if (this.whatIf && !this.whatIf.result) this.send({ t: "cancel", id: this.whatIf.request.id });
+    this.whatIf = null;
+  }
+
+  /** Pause or go on. */
+  togglePause(): void {
+    const { session } = this;
+    if (!session) return;
+    if (!this.alone) this.problem = "Another pilot plays too: no one can pause.";
+    else this.send({ t: "pace", paused: !session.paused, speed: session.speed });
+  }
+
+  /** Make time faster or slower by one step. */
+  changePace(step: 1 | -1): void {
+    const { session } = this;
+    if (!session) return;
+    const nearest = PACES.reduce((a, b) => (Math.abs(b - session.speed) < Math.abs(a - session.speed) ? b : a));
+    const speed = PACES[Math.max(0, Math.min(PACES.length - 1, PACES.indexOf(nearest) + step))];
+    if (!this.alone) this.problem = "Another pilot plays too: the pace stays.";
+    else this.send({ t: "pace", paused: false, speed });
+  }
+
+  /** Leave the seat and the match. */
+  leave(): void {
+    if (this.live && this.key !== "") this.send({ t: "leave" });
+    this.lose("");
+    this.live?.close();
+    this.live = null;
+    this.ended = null;
+    this.problem = this.seatLost = "";
+    if (this.phase === "flying") this.phase = "ready";
+    if (this.phase === "lost") {
+      this.socket?.close();
+      this.phase = "closed";
+    }
+    this.state.flying = false;
+  }
+
+  /** Play the session's match again from its beginning. */
+  restart(): void {
+    this.start({ source: {}, tick: 0, seat: this.seat });
+  }
+
+  /** The recording of the match that has ended. */
+  get recording(): PlaySource | null {
+    return this.ended?.source.file ? this.ended.source : null;
+  }
+
+  /** Move the picture to the newest frame, and send the controls if they have changed; called every frame. */
+  fly(controls: Controls, now: number): void {
+    const { live, state } = this;
+    if (!live || state.match !== live.match) return;
+    this.advance(live, now);
+    Object.assign(state.camera, {
+      azimuth: controls.aim === null ? 0 : controls.aim - live.match.poses.yaw[live.pilot],
+      elevation: controls.pitch,
+    });
+    this.steer(controls, now);
+  }
+
+  /** Send the controls if they have changed; called every frame, and by keys and buttons at once. */
+  steer(controls: Controls, now: number): void {
+    const { live } = this;
+    if (!live || this.ended || this.key === "") return;
+    if (now - this.sentAt < INPUT_MS) {
+      this.timer ||= setTimeout(() => {
+        this.timer = 0;
+        this.steer(controls, performance.now());
+      }, INPUT_MS);
+      return;
+    }
+    const { match, pilot } = live;
+    const heading = match.poses.yaw[pilot];
+    const chassis = match.header.chassis[match.header.roster[pilot].chassis]?.name;
+    const scout = chassis === CHASSIS_NAMES[0];
+    const action = controls.action({ heading, scout, targetSlot: this.targetSlot(live, controls.aim ?? heading) });
+    if (action.every((value, i) => value === this.sent[i])) return;
+    if (!this.send({ t: "input", seq: ++this.seq, action })) return;
+    [this.sent, this.sentAt] = [action, now];
+    this.pending ??= { seq: this.seq, at: now };
+  }
+
+  private shownNext = 0; // time of the input whose frame has arrived and is drawn next, 0 for none
+
+  /** A picture with the newest frame has been drawn. */
+  drawn(now: number): void {
+    if (this.shownNext === 0) return;
+    const taken = now - this.shownNext;
+    this.latency = this.latencies.length === 0 ? taken : this.latency + (taken - this.latency) * SMOOTHED;
+    this.latencies.push(taken);
+    if (this.latencies.length > MOST_LATENCIES) this.latencies.shift();
+    this.shownNext = 0;
+    this.pending = null;
+  }
+
+  /**
+   * Move the cursor toward the newest frame, over the time until the next. A machine that draws slowly draws each frame
+   * once: pictures in between would delay the arrival of the next one.
+   */
+  private advance(live: LiveMatch, now: number): void {
+    const { state } = this;
+    if (this.moved) this.pictureMs += (Math.min(now - this.advancedAt, MOST_PICTURE_MS) - this.pictureMs) * SMOOTHED;
+    this.advancedAt = now;
+    const hz = live.match.header.tick_hz * (this.session?.speed ?? 1);
+    const before = Math.max(live.previousTick, live.tick - LATEST_LAG);
+    const between = Math.min(live.tick, before + ((now - this.arrived) / 1000) * hz);
+    const tick = this.pictureMs > SLOW_PICTURE_MS ? live.tick : between;
+    this.moved = tick !== state.tick;
+    state.tick = tick;
+    control.updateCursor(state);
+    live.perceive();
+  }
+
+  /** Return the display slot of the target: the chosen mech, else the hostile nearest to the aim. */
+  private targetSlot(live: LiveMatch, aim: number): number {
+    const { poses, pilot } = live.match;
+    const known = pilot?.contacts.filter(({ listed }) => listed) ?? [];
+    const off = ({ x, y }: { x: number; y: number }) => {
+      const angle = Math.atan2(y - poses.y[live.pilot], x - poses.x[live.pilot]) - aim;
+      return Math.abs(Math.atan2(Math.sin(angle), Math.cos(angle)));
+    };
+    const nearest = known.reduce<(typeof known)[number] | null>((a, b) => (a && off(a) <= off(b) ? a : b), null);
+    const mech = known.some((contact) => contact.mech === this.target) ? this.target : (nearest?.mech ?? -1);
+    return live.contacts.find((row) => row.mech === mech)?.slot ?? -1;
+  }
+
+  /** Choose the next of the listed contacts as target. */
+  nextTarget(): void {
+    const listed = this.live?.match.pilot?.contacts.filter(({ listed: shown }) => shown) ?? [];
+    const at = listed.findIndex(({ mech }) => mech === this.target);
+    this.target = listed[(at + 1) % Math.max(1, listed.length)]?.mech ?? -1;
+  }
+
+  /** Whether the pilot's mech is alive. */
+  get alive(): boolean {
+    const { live } = this;
+    return live !== null && (live.match.poses.flags[live.pilot] & MechFlag.ALIVE) !== 0;
+  }
+
+  /** Remaining ticks of each cooldown of the pilot's mech. */
+  get cooldown(): Float32Array {
+    const { live } = this;
+    const chunk = live?.match.chunk;
+    if (!live || !chunk) return new Float32Array();
+    const count = live.match.header.cooldowns.length;
+    const at = (frameAt(chunk, this.state.tick).frame * chunk.mechs + live.pilot) * count;
+    return chunk.cooldown.subarray(at, at + count);
+  }
+
+  private send(request: PlayRequest): boolean {
+    return this.socket?.send(request) ?? false;
+  }
+}

@@ -1,0 +1,152 @@
+// The dialog that takes over a recorded match: which mech to fly, who flies the others, and which parameters differ.
+
+import { ICONS, button, el, icon, setText } from "../hud/dom";
+import { className, errorText, mechName } from "../hud/text";
+import { MechFlag } from "../protocol.gen";
+import { type MatchState, type ViewerState, inCatalogue } from "../state";
+import { clockText } from "../timeline";
+import { PilotsForm } from "./pilots_form";
+import type { PlaySession } from "./session";
+
+const NO_SESSION = "This server has no play session; start it with `echelon play` or `echelon serve --play`.";
+const LARGEST_SEED = 2 ** 31 - 1;
+
+/** Return in one line why a match cannot be played on, "" if it can; `simVersion` is that of the session. */
+export function refusal(match: MatchState, simVersion: number | null): string {
+  const { header, index } = match;
+  if (!inCatalogue(match)) return "Only matches in the server's list can be played on, not local files.";
+  if (index.live) return "The match is still being recorded; wait until it has ended.";
+  if ((header.actions ?? header.insight?.actions ?? []).length === 0)
+    return "This replay has no actions; arena, eval and sim record them since schema 2.3.";
+  const version = header.sim_version ?? 1;
+  if (simVersion !== null && version !== simVersion)
+    return `This replay has simulation version ${version}, the session ${simVersion}: today it is another match.`;
+  return "";
+}
+
+/** Return why a session does not answer, "" if it does. */
+export function sessionProblem({ phase, problem, open }: PlaySession): string {
+  if (open) return "";
+  return phase === "connecting" || phase === "lost" ? "Connecting to the play session…" : problem || NO_SESSION;
+}
+
+/** The dialog. */
+export class TakeOverDialog {
+  readonly root: HTMLElement;
+  private readonly title = el("h2");
+  private readonly form = new PilotsForm();
+  private readonly seat = el("select", { aria: { label: "Mech to fly" } });
+  private readonly luck = el("input", { attributes: { type: "checkbox" } });
+  private readonly note = el("p", { class: "play-note", attributes: { role: "status" } });
+  private readonly act: HTMLButtonElement;
+  private of: MatchState | null = null;
+  private filled = false; // whether the form has what the session offers
+  private problem = "";
+  private waits = false; // whether the match is being prepared
+
+  constructor(
+    private readonly state: ViewerState,
+    private readonly play: PlaySession,
+  ) {
+    this.act = el("button", {
+      class: "button wide primary",
+      text: "Take over",
+      attributes: { type: "button" },
+      onclick: () => this.start(),
+    });
+    const field = (label: string, input: HTMLElement) =>
+      el("label", { class: "setting" }, [el("span", { text: label }), input]);
+    const properties = {
+      class: "overlay panel settings takeover",
+      attributes: { role: "dialog" },
+      aria: { label: "Take over" },
+    };
+    this.root = el("section", properties, [
+      el("header", {}, [this.title, button("Close (Esc)", icon(ICONS.close), () => this.close())]),
+      el("div", { class: "overlay-body" }, [
+        field("You fly", this.seat),
+        this.form.root,
+        field("Other luck than in the recording", this.luck),
+        el("p", {
+          class: "play-hint",
+          text: "Flying needs a keyboard with a mouse, or a gamepad. Touch has no controls.",
+        }),
+        this.note,
+        this.act,
+      ]),
+    ]);
+    this.root.hidden = true;
+  }
+
+  /** Open the dialog at the cursor; playback pauses. */
+  open(): void {
+    const { match } = this.state;
+    if (!match) return;
+    this.state.playing = false;
+    this.play.reconnect();
+    this.of = match;
+    this.filled = this.waits = false;
+    this.problem = "";
+    this.root.hidden = false;
+  }
+
+  close(): void {
+    this.root.hidden = true;
+  }
+
+  update(): void {
+    if (this.root.hidden) return;
+    const { state, play, of } = this;
+    if (state.match !== of || !of) return this.close();
+    setText(this.title, `Take over at ${clockText(state.tick / of.header.tick_hz)}`);
+    const { welcome } = play;
+    if (welcome && !this.filled) this.fill(of);
+    const no = refusal(of, welcome?.sim_version ?? null) || sessionProblem(play);
+    // the session answers a request with a match or a problem
+    if (this.waits && play.problem !== "") [this.problem, this.waits] = [play.problem, false];
+    setText(this.note, no || this.problem || (this.waits ? play.progress : ""));
+    this.note.classList.toggle("problem-line", !this.waits && (no || this.problem) !== "");
+    this.act.disabled = no !== "" || this.waits;
+  }
+
+  private fill(match: MatchState): void {
+    const { play, state } = this;
+    if (!play.welcome) return;
+    this.filled = true;
+    this.form.open(match.header, play.welcome);
+    const { roster } = match.header;
+    const living = roster.flatMap(({ present }, mech) =>
+      present && match.poses.flags[mech] & MechFlag.ALIVE ? [mech] : [],
+    );
+    this.seat.replaceChildren(
+      ...living.map((mech) =>
+        el("option", {
+          text: `${mechName(match.header, mech)}, ${className(match.header, mech)}`,
+          attributes: { value: mechName(match.header, mech) },
+        }),
+      ),
+    );
+    const chosen = living.includes(state.selected) ? state.selected : living[0];
+    if (chosen !== undefined) this.seat.value = mechName(match.header, chosen);
+  }
+
+  private start(): void {
+    const { of, play, state } = this;
+    if (!of) return;
+    try {
+      this.problem = "";
+      this.waits = true;
+      play.start({
+        source: { run: of.run, file: of.file },
+        tick: Math.floor(state.tick),
+        seat: this.seat.value,
+        pilots: this.form.pilots(),
+        changes: this.form.overrides(),
+        seed: this.luck.checked ? Math.floor(Math.random() * LARGEST_SEED) : null,
+      });
+    } catch (error) {
+      this.waits = false;
+      this.problem = errorText(error);
+    }
+  }
+}

@@ -1,0 +1,257 @@
+// The panel that asks what would have happened from a moment on: continuations in one batch, their win probability with
+// its interval, how they ended, and typical ones to watch, to compare and to lay over the match as ghosts.
+
+import { ICONS, button, el, icon, setShare, setText } from "../hud/dom";
+import { END_LABELS, SIDES, errorText, mechName } from "../hud/text";
+import type { PlaySource, PlayWhatIfResult } from "../protocol.gen";
+import { compareHash } from "../routes";
+import type { MatchState, ViewerState } from "../state";
+import { clockText } from "../timeline";
+import { PilotsForm } from "./pilots_form";
+import { refusal, sessionProblem } from "./take_over";
+import type { PlaySession } from "./session";
+
+const RUNS = [32, 64, 128, 256, 512];
+const USUAL_RUNS = 64;
+const WINDOWS = [0.5, 1, 2, 5];
+const NOTHING_LEFT_OUT = "";
+
+/** Typical continuations in the order in which they are listed. */
+export const TYPICAL = [
+  ["median", "Median"],
+  ["best_for_blue", "Best for blue"],
+  ["best_for_red", "Best for red"],
+] as const;
+
+/** Return a win probability with its interval in percent, e.g. "63 % (51 to 74)". */
+export function shareText({ score, low, high }: { score: number; low: number; high: number }): string {
+  const percent = (value: number) => Math.round(100 * value);
+  return `${percent(score)} % (${percent(low)} to ${percent(high)})`;
+}
+
+/** Return how continuations ended, the most frequent first, e.g. ["Red: elimination", 12]. */
+export function endingRows({ endings }: Pick<PlayWhatIfResult, "endings">): [string, number][] {
+  const label = (name: string) => {
+    const [winner, ...reason] = name.split(" ");
+    const how = END_LABELS[reason.join("_")] ?? reason.join(" ");
+    return `${winner === "draw" ? "Draw" : SIDES[winner === "blue" ? 0 : 1]}: ${how}`;
+  };
+  return Object.entries(endings)
+    .sort((a, b) => b[1] - a[1])
+    .map(([name, count]) => [label(name), count]);
+}
+
+/** Return the effect of a mech's actions in words. */
+export function effectText(result: PlayWhatIfResult, mech: string): string {
+  if (!result.effect) return "";
+  const { value, low, high, side } = result.effect;
+  const percent = (share: number) => `${share < 0 ? "−" : "+"}${Math.round(Math.abs(100 * share))}`;
+  const sure = low > 0 || high < 0 ? "" : "; the interval contains 0, so the effect is not certain";
+  const interval = `${percent(value)} points (${percent(low)} to ${percent(high)})`;
+  return `The actions of ${mech} changed the win probability of ${side} by ${interval}${sure}.`;
+}
+
+/** Actions of the panel. */
+export interface WhatIfActions {
+  /** Return the catalogue id of a recording, null if it is not listed. */
+  find(source: PlaySource): Promise<string | null>;
+  /** Lay recordings over the match from a tick on; an empty list removes them. */
+  showGhosts(match: MatchState, ids: readonly { id: string; label: string }[], from: number): void;
+}
+
+/** The panel. */
+export class WhatIfPanel {
+  readonly root: HTMLElement;
+  private readonly form = new PilotsForm();
+  private readonly runs = choice("Continuations", RUNS, USUAL_RUNS);
+  private readonly left = el("select", { aria: { label: "Leave out the actions of" } });
+  private readonly window = choice("Length of the actions left out, in seconds", WINDOWS, 1);
+  private readonly note = el("p", { class: "play-note", attributes: { role: "status" } });
+  private readonly act: HTMLButtonElement;
+  private readonly stop: HTMLButtonElement;
+  private readonly bar = el("i");
+  private readonly track = el("div", { class: "film-bar" }, [this.bar]);
+  private readonly result = el("div", { class: "whatif-result" });
+  private readonly ghosts = el("input", { attributes: { type: "checkbox" } });
+  private of: MatchState | null = null;
+  private filled = false;
+  private problem = "";
+  private shown: PlayWhatIfResult | null = null;
+  private listed: { id: string; label: string }[] = [];
+
+  constructor(
+    private readonly state: ViewerState,
+    private readonly play: PlaySession,
+    private readonly actions: WhatIfActions,
+  ) {
+    const wide = (text: string, cls: string, act: () => void) =>
+      el("button", { class: `button wide ${cls}`, text, attributes: { type: "button" }, onclick: act });
+    this.act = wide("Ask", "primary", () => this.ask());
+    this.stop = wide("Cancel", "", () => play.cancel());
+    this.ghosts.checked = true;
+    this.ghosts.addEventListener("change", () => this.layGhosts());
+    const field = (label: string, ...inputs: HTMLElement[]) =>
+      el("label", { class: "setting" }, [el("span", { text: label }), ...inputs]);
+    const properties = { class: "overlay panel whatif", attributes: { role: "dialog" }, aria: { label: "What if?" } };
+    this.root = el("section", properties, [
+      el("header", {}, [el("h2", { text: "What if?" }), button("Close (Esc)", icon(ICONS.close), () => this.close())]),
+      el("div", { class: "overlay-body" }, [
+        this.result,
+        field("Continuations", this.runs),
+        this.form.root,
+        el("details", {}, [
+          el("summary", { text: "Effect of a mech's actions" }),
+          field("Leave out those of", this.left),
+          field("for [s]", this.window),
+        ]),
+        this.note,
+        this.track,
+        el("div", { class: "whatif-buttons" }, [this.act, this.stop]),
+      ]),
+    ]);
+    this.root.hidden = true;
+  }
+
+  open(): void {
+    const { match } = this.state;
+    if (!match) return;
+    this.play.reconnect();
+    if (this.of !== match) {
+      this.of = match;
+      this.filled = false;
+      this.shown = null;
+      this.result.replaceChildren();
+    }
+    this.problem = "";
+    this.root.hidden = false;
+  }
+
+  close(): void {
+    this.root.hidden = true;
+  }
+
+  update(): void {
+    if (this.root.hidden) return;
+    const { state, play, of } = this;
+    if (state.match !== of || !of) return this.close();
+    if (play.welcome && !this.filled) this.fill(of);
+    const { whatIf } = play;
+    const no = refusal(of, play.welcome?.sim_version ?? null) || sessionProblem(play);
+    const runs = whatIf !== null && whatIf.result === null && whatIf.problem === "";
+    setText(this.act, `Ask from ${clockText(state.tick / of.header.tick_hz)}`);
+    this.act.disabled = no !== "" || runs;
+    this.stop.hidden = this.track.hidden = !runs;
+    setShare(this.bar, whatIf?.share ?? 0);
+    const problem = no || this.problem || (whatIf?.problem ?? "");
+    setText(this.note, problem || (runs ? (whatIf?.text ?? "") : ""));
+    this.note.classList.toggle("problem-line", problem !== "");
+    if (whatIf?.result && whatIf.result !== this.shown) void this.show(whatIf.result, of);
+  }
+
+  private fill(match: MatchState): void {
+    if (!this.play.welcome) return;
+    this.filled = true;
+    this.form.open(match.header, this.play.welcome);
+    const present = match.header.roster.flatMap(({ present: is }, mech) => (is ? [mechName(match.header, mech)] : []));
+    this.left.replaceChildren(
+      el("option", { text: "no mech", attributes: { value: NOTHING_LEFT_OUT } }),
+      ...present.map((name) => el("option", { text: name, attributes: { value: name } })),
+    );
+  }
+
+  private ask(): void {
+    const { of, play, state } = this;
+    if (!of) return;
+    this.problem = "";
+    this.result.replaceChildren();
+    this.actions.showGhosts(of, [], 0);
+    try {
+      play.ask({
+        source: { run: of.run, file: of.file },
+        tick: Math.floor(state.tick),
+        runs: Number(this.runs.value),
+        pilots: this.form.pilots(),
+        changes: this.form.overrides(),
+        without: this.left.value,
+        window_s: Number(this.window.value),
+      });
+    } catch (error) {
+      this.problem = errorText(error);
+    }
+  }
+
+  /** Show a result; its recordings become links as soon as they are listed. */
+  private async show(result: PlayWhatIfResult, match: MatchState): Promise<void> {
+    this.shown = result;
+    const without = this.play.whatIf?.request.without ?? "";
+    const side = (name: "blue" | "red") => {
+      const { score, low, high } = result[name];
+      const fill = el("i", { class: "whatif-fill" });
+      const range = el("i", { class: "whatif-range" });
+      setShare(fill, score);
+      range.style.left = `${100 * low}%`;
+      range.style.width = `${100 * (high - low)}%`;
+      return el("div", { class: `whatif-side ${name}` }, [
+        el("span", { text: SIDES[name === "blue" ? 0 : 1] }),
+        el("div", { class: "whatif-track" }, [fill, range]),
+        el("b", { text: shareText({ score, low, high }) }),
+      ]);
+    };
+    const typical = el("div", { class: "whatif-typical" });
+    const at = clockText(result.tick / match.header.tick_hz);
+    const effect = effectText(result, without);
+    this.result.replaceChildren(
+      el("h3", { text: `Who wins from ${at} on: ${result.runs} continuations, 95 % intervals` }),
+      side("blue"),
+      side("red"),
+      ...(effect === "" ? [] : [el("p", { class: "whatif-effect", text: effect })]),
+      el(
+        "dl",
+        { class: "whatif-endings" },
+        endingRows(result).flatMap(([text, count]) => [el("dt", { text }), el("dd", { text: String(count) })]),
+      ),
+      typical,
+      ...result.notes.map((text) => el("p", { class: "play-hint", text })),
+    );
+    const found = await Promise.all(
+      TYPICAL.map(async ([name, label]) => {
+        const source = result.replays[name];
+        return { label, id: source ? await this.actions.find(source) : null };
+      }),
+    );
+    if (this.shown !== result) return;
+    this.listed = found.flatMap(({ id, label }) => (id === null ? [] : [{ id, label }]));
+    typical.append(
+      ...this.listed.flatMap(({ id, label }) => [
+        el("span", { text: label }),
+        el("a", { class: "button", text: "Watch", attributes: { href: `#match=${id}` } }),
+        el("a", {
+          class: "button",
+          text: "Compare",
+          title: "Side by side with the original",
+          attributes: { href: compareHash([match.id, id], result.tick / match.header.tick_hz) },
+        }),
+      ]),
+    );
+    if (this.listed.length > 0)
+      typical.after(
+        el("label", { class: "setting" }, [el("span", { text: "Ghosts of these over the match" }), this.ghosts]),
+      );
+    this.layGhosts();
+  }
+
+  private layGhosts(): void {
+    const { of, shown } = this;
+    if (of && shown) this.actions.showGhosts(of, this.ghosts.checked ? this.listed : [], shown.tick);
+  }
+}
+
+function choice(label: string, values: readonly number[], usual: number): HTMLSelectElement {
+  const select = el(
+    "select",
+    { aria: { label } },
+    values.map((value) => el("option", { text: String(value), attributes: { value: String(value) } })),
+  );
+  select.value = String(usual);
+  return select;
+}

@@ -1,0 +1,68 @@
+// Settings that the browser remembers between visits. Unknown or invalid values are ignored.
+
+import { type TierName, parseTier } from "./render/quality";
+import type { ViewerState } from "./state";
+
+const KEY = "echelon.settings"; // in the browser's storage
+
+/** What is remembered. */
+export interface Settings {
+  quality: TierName | null; // graphics tier, null for automatic
+  sound: boolean;
+  volume: number; // 0 to 1
+  showMap: boolean;
+  showBars: boolean;
+  showLinks: boolean;
+}
+
+const SWITCHES = ["sound", "showMap", "showBars", "showLinks"] as const;
+
+/** Return the valid settings in a text; those missing keep their defaults. */
+export function parseSettings(text: string | null): Partial<Settings> {
+  let found: unknown = null;
+  try {
+    found = JSON.parse(text ?? "null");
+  } catch {
+    // as without any
+  }
+  if (found === null || typeof found !== "object") return {};
+  const { quality, volume, ...rest } = found as Record<string, unknown>;
+  const settings: Partial<Settings> = {};
+  if (typeof quality === "string") settings.quality = parseTier(quality);
+  if (typeof volume === "number" && volume >= 0 && volume <= 1) settings.volume = volume;
+  for (const name of SWITCHES) if (typeof rest[name] === "boolean") settings[name] = rest[name];
+  return settings;
+}
+
+/** Return the settings in a state as text. */
+export function settingsText(state: Settings): string {
+  const { quality, sound, volume, showMap, showBars, showLinks } = state;
+  return JSON.stringify({ quality, sound, volume, showMap, showBars, showLinks });
+}
+
+/** Keeps the settings of a state in the browser's storage, if there is one. */
+export class SettingsStore {
+  private written = "";
+
+  /** Apply the remembered settings. */
+  restore(state: ViewerState): void {
+    try {
+      Object.assign(state, parseSettings(localStorage.getItem(KEY)));
+    } catch {
+      // no storage
+    }
+    this.written = settingsText(state);
+  }
+
+  /** Remember the settings if they have changed. */
+  save(state: ViewerState): void {
+    const text = settingsText(state);
+    if (text === this.written) return;
+    this.written = text;
+    try {
+      localStorage.setItem(KEY, text);
+    } catch {
+      // without storage they last until the page is left
+    }
+  }
+}

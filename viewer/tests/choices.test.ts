@@ -1,0 +1,75 @@
+// Recent choices of a mech and the names of its weapons.
+
+import { describe, expect, test } from "vitest";
+import { WINDOW_S, controlLabel, controlText, recentChoices, suiteOf, timerLabel } from "../src/data/choices";
+import { COLOURS } from "../src/hud/mech_charts";
+import { TEAMS } from "../src/palette";
+import { COOLDOWN_NAMES, SUITES } from "../src/protocol.gen";
+import { replayOf } from "./fixtures";
+
+describe("labels", () => {
+  test("name the weapons of a class", () => {
+    const names = (name: keyof typeof SUITES) => COOLDOWN_NAMES.map((timer) => timerLabel(SUITES[name], timer));
+    expect(names("heavy")).toEqual(["laser", "gauss", "missile/smoke", "", "AMS"]);
+    expect(names("scout")).toEqual(["", "", "smoke", "painter", ""]);
+    const controls = ["primary", "secondary", "tertiary", "special", "yaw_rate"];
+    expect(controls.map((name) => controlLabel(SUITES.medium, name))).toEqual([
+      ...["laser", "", "autocannon + painter", "smoke", "yaw rate"],
+    ]);
+    expect(controlLabel(SUITES.scout, "secondary")).toBe("ECM/ECCM");
+    expect([controlLabel(null, "primary"), timerLabel(null, "kinetic")]).toEqual(["primary", "kinetic"]);
+  });
+
+  test("tell switches, electronic warfare and numbers", () => {
+    const text = (control: string, value: number) => controlText(SUITES.scout, control, value);
+    expect([text("primary", 0.2), text("primary", 0), text("vent", -1)]).toEqual(["on", "off", "off"]);
+    expect([-1, 0.25, 1].map((value) => text("secondary", value))).toEqual(["off", "ECM", "ECCM"]);
+    expect([0.5, -0.25, 0.001].map((value) => text("forward", value))).toEqual(["+0.50", "−0.25", "0.00"]);
+  });
+});
+
+describe("recentChoices", () => {
+  const { header, chunks } = replayOf("insight.ecr");
+
+  test("counts the decisions of the last seconds", () => {
+    const [hz, actions] = [header.tick_hz, header.insight!.actions];
+    for (const [tick, mech] of [
+      [57, 2],
+      [118, 0],
+      [163, 7],
+    ]) {
+      const at = chunks.findIndex(({ tick1 }) => tick <= tick1);
+      const found = recentChoices(header, chunks.slice(0, at + 1).reverse(), tick, mech);
+      const aimed: number[] = [];
+      let fired = 0;
+      for (const chunk of chunks)
+        for (let frame = 1; frame < chunk.frames; frame++) {
+          const began = chunk.tick[frame - 1];
+          if (began < tick - WINDOW_S * hz || began > tick) continue;
+          aimed.push(chunk.mech.focus[frame * chunk.mechs + mech]);
+          const k = (frame * chunk.mechs + mech) * actions.length + actions.indexOf("primary");
+          if (chunk.insight!.action[k] > 0) fired++;
+        }
+      for (const { choice, share } of found.targets)
+        expect(share).toBeCloseTo(aimed.filter((target) => target === choice).length / aimed.length, 9);
+      expect(found.targets.reduce((sum, { share }) => sum + share, 0)).toBeCloseTo(1, 9);
+      const weapon = controlLabel(suiteOf(header, mech), "primary");
+      expect(found.triggers.find(({ choice }) => choice === weapon)?.share).toBeCloseTo(fired / aimed.length, 9);
+    }
+  });
+
+  test("has targets but no triggers without policy columns", () => {
+    const plain = replayOf("reach.ecr");
+    const { targets, triggers } = recentChoices(plain.header, [plain.chunks[0]], 30, 0);
+    expect([targets.length > 0, triggers.length]).toEqual([true, 0]);
+  });
+});
+
+test("curves of a mech have no colour of a team", () => {
+  const rgb = (css: string) => [1, 3, 5].map((at) => parseInt(css.slice(at, at + 2), 16));
+  for (const colour of COLOURS)
+    for (const team of TEAMS) {
+      const [a, b] = [rgb(colour), rgb(team.css)];
+      expect(Math.hypot(...a.map((value, k) => value - b[k]))).toBeGreaterThan(70);
+    }
+});

@@ -1,0 +1,87 @@
+// Facts of kills, and the curves of the player bar.
+
+import { describe, expect, test } from "vitest";
+import { KillFacts } from "../src/data/kill_facts";
+import type { Chunk } from "../src/data/replay";
+import { curveValues } from "../src/hud/charts";
+import { entryName, killText, sideNames } from "../src/hud/text";
+import { EventKind, HitFlag, type Header, type MatchSummary, type Series } from "../src/protocol.gen";
+import { replayOf } from "./fixtures";
+
+type Event = [tick: number, kind: EventKind, who: number, whom: number, weapon: number, value: number, flags: number];
+
+/** Return a chunk that has only events. */
+function chunkOf(...events: Event[]): Chunk {
+  const names = ["tick", "kind", "who", "whom", "weapon", "value", "flags"] as const;
+  const columns = names.map((name, k) => [name, Float64Array.from(events, (event) => event[k])]);
+  return { events: { ...Object.fromEntries(columns), count: events.length } } as Chunk;
+}
+
+const hit = (tick: number, who: number, whom: number, weapon: number, value: number, flags = 0): Event =>
+  [tick, EventKind.HIT, who, whom, weapon, value, flags]; // prettier-ignore
+const kill = (tick: number, who: number, whom: number): Event => [tick, EventKind.KILL, who, whom, -1, 0, 0];
+
+describe("KillFacts", () => {
+  test("adds up the killer's damage of ten seconds, from chunks in any order", () => {
+    const facts = new KillFacts();
+    const last = [hit(250, 0, 5, 1, 30), hit(250, 0, 5, 3, 50, HitFlag.REAR), hit(250, 1, 5, 1, 9)];
+    facts.add(6, chunkOf(...last, kill(250, 0, 5)));
+    expect(facts.of(5)).toEqual({ weapon: 3, rear: true, damage: 80 });
+    facts.add(2, chunkOf(hit(90, 0, 5, 1, 7)));
+    facts.add(1, chunkOf(hit(50, 0, 5, 1, 1000))); // too long ago
+    facts.add(2, chunkOf(hit(90, 0, 5, 1, 7))); // known already
+    expect(facts.of(5)?.damage).toBe(87);
+    expect([facts.of(4), facts.version]).toEqual([null, 1]);
+  });
+
+  test("knows no weapon of a hazard", () => {
+    const facts = new KillFacts();
+    facts.add(0, chunkOf(kill(3, -1, 2)));
+    expect(facts.of(2)).toEqual({ weapon: -1, rear: false, damage: 0 });
+    expect(killText({ weapons: [] } as unknown as Header, facts.of(2))).toBe("");
+  });
+
+  test("names the weapon of every kill of a golden match", () => {
+    const { header, chunks } = replayOf("edits.ecr");
+    const facts = new KillFacts();
+    chunks.forEach((chunk, number) => facts.add(number, chunk));
+    const victims = chunks.flatMap(({ events }) =>
+      [...events.whom].filter((_, row) => events.kind[row] === EventKind.KILL && events.who[row] >= 0),
+    );
+    expect(victims.length).toBeGreaterThan(0);
+    for (const victim of victims) expect(killText(header, facts.of(victim))).toMatch(/^[a-z]+ [1-9]\d*(, rear)?$/);
+  });
+});
+
+const SERIES: Series = { second: [0, 1], score: [[0, 1], [0, 0]], alive: [[5, 5], [5, 4]], hp: [[9, 9], [9, 5]],
+  damage: [[0, 4], [0, 1]] }; // prettier-ignore
+
+describe("curves", () => {
+  const final = { score: [1.4, 0.2], alive: [5, 3], hp: [9, 4] } as const;
+
+  test("end at the last frame with the result", () => {
+    expect(curveValues(SERIES, "alive", 1.5, { ...final } as never)).toEqual([
+      [0, 1, 1.5],
+      [5, 5, 5],
+      [5, 4, 3],
+    ]);
+    const ends = curveValues(SERIES, "score", 1.5, { ...final } as never).map((line) => line.at(-1));
+    expect(ends).toEqual([1.5, 1.4, 0.2]);
+  });
+
+  test("end at the last frame without a result, and damage adds up", () => {
+    expect(curveValues(SERIES, "damage", 1.5, null)).toEqual([
+      [0, 1, 1.5],
+      [0, 4, 4],
+      [0, 1, 1],
+    ]);
+    expect(curveValues(SERIES, "hp", 1, null)[0]).toEqual([0, 1]);
+  });
+});
+
+test("scripted levels are named as bots in lists", () => {
+  const names = { blue: "run-1", red: "medium", levels: ["", "medium"] } as MatchSummary;
+  expect(sideNames(names)).toEqual(["run-1", "bot: medium"]);
+  expect(sideNames({ blue: "run-1", red: "" } as MatchSummary)).toEqual(["run-1", "Red"]);
+  expect([entryName("heuristic:hard", "hard"), entryName("a1", "Anvil")]).toEqual(["bot: hard", "Anvil"]);
+});
