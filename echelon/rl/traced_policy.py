@@ -4,12 +4,17 @@ A policy that acts for a few mechs spends most of its time between operations, a
 wait for the interpreter lock. A traced policy needs neither: it runs the same operations in the same order on the same
 parameters, also after those have changed in place. Policies are traced on a CPU only; elsewhere ``policy.act`` is used.
 
+PyTorch never frees a trace, so policies of one architecture share one: their parameters are its arguments. A league
+that meets thousands of snapshots of one architecture keeps one trace (about 6 MB).
+
 Shapes: ``B row, D column, A action, H recurrent state, W noise``.
 """
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,35 +33,24 @@ TRACEABLE_CORES = (ActorCriticLSTM, CombatSuiteActorCritic)
 """Networks without a branch on data; a user's own network may have one, so it is not traced."""
 EXAMPLE_ROWS = 8
 """Rows of the example inputs; the trace accepts any number."""
+_MODULE_ATTRIBUTES = vars(nn.Module()).keys() - {"training"}
+"""Attributes that every module has: its tensors, its parts and its hooks."""
 
 
-class _Step(nn.Module):
-    """``FlatPolicy.act`` with tensors as its only arguments, as a trace needs it; the state is ``h`` and ``c``."""
-
-    def __init__(self, policy: FlatPolicy) -> None:
-        super().__init__()
-        self.policy = policy
-
-    def forward(
-        self, obs: Tensor, h: Tensor, c: Tensor, done: Tensor, noise: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return actions ``[B, A]`` and both parts of the next state ``[1, B, H]``."""
-        action, state = self.policy.act(obs, LSTMState(h, c), done, noise)
-        return action, state.h, state.c
+_traces: dict[Hashable, Any] = {}
+"""Traces by what they depend on; the entries are as few as architectures met."""
 
 
 class TracedPolicy:
-    """The traced operations of one policy; an ``Actor``."""
+    """The trace of a policy's architecture with the parameters of the policy; an ``Actor``."""
 
     def __init__(self, policy: FlatPolicy, *, stochastic: bool) -> None:
         """``policy`` must be in evaluation mode; ``stochastic`` says whether ``act`` is called with noise."""
-        state = policy.initial_state(EXAMPLE_ROWS)
-        example = [torch.zeros(EXAMPLE_ROWS, policy.obs_dim), state.h, state.c, torch.ones(EXAMPLE_ROWS)]
-        if stochastic:
-            example.append(torch.zeros(EXAMPLE_ROWS, policy.noise_dim))
-        with torch.inference_mode(), packing_traces(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # shapes become constants, as intended
-            self._step: Any = torch.jit.trace(_Step(policy), tuple(example), check_trace=False)
+        key = (architecture(policy), stochastic)
+        if key not in _traces:
+            _traces[key] = _trace(policy, stochastic=stochastic)
+        self._step: Any = _traces[key]
+        self._tensors = tuple(_tensors(policy).values())
 
     def act(
         self, observations: Tensor, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
@@ -64,8 +58,82 @@ class TracedPolicy:
         """Return actions ``[B, A]`` and the next state ``[1, B, H]``, as ``Actor.act`` does."""
         done = observations.new_zeros(len(observations)) if done is None else done
         optional = () if noise is None else (noise,)
-        action, h, c = self._step(observations, state.h, state.c, done, *optional)
+        action, h, c = self._step(self._tensors, observations, state.h, state.c, done, *optional)
         return action, LSTMState(h, c)
+
+
+def architecture(policy: nn.Module) -> Hashable:
+    """Return all that a trace of ``policy`` depends on except the values of its parameters and buffers.
+
+    That is each module's class and plain attributes, and each tensor's shape and type. A list of the policy's own
+    parameters counts by their names. A policy with an attribute whose value cannot be compared, such as another
+    tensor, equals no other policy.
+    """
+    tensors = _tensors(policy)
+    names = {id(tensor): name for name, tensor in tensors.items()}
+    modules = tuple((name, type(m), _attributes(m, names)) for name, m in policy.named_modules())
+    return modules, tuple((name, tuple(t.shape), t.dtype) for name, t in tensors.items())
+
+
+def _attributes(module: nn.Module, names: dict[int, str]) -> Hashable:
+    if type(module).__module__.startswith("torch.nn"):
+        return module.extra_repr(), module.training
+    own = {name: value for name, value in vars(module).items() if name not in _MODULE_ATTRIBUTES}
+    return tuple((name, _described(value, names)) for name, value in sorted(own.items()))
+
+
+def _described(value: Any, names: dict[int, str]) -> Hashable:
+    if _holds_own_tensors(value, names):
+        return tuple(names[id(part)] for part in value)
+    if isinstance(value, Tensor):
+        return object()
+    try:
+        hash(value)
+    except TypeError:
+        described = repr(value)
+        by_value = "tensor(" not in described and " at 0x" not in described
+        return described if by_value else object()
+    return value
+
+
+def _holds_own_tensors(value: Any, names: Mapping[int, Any]) -> bool:
+    return isinstance(value, list) and bool(value) and all(id(part) in names for part in value)
+
+
+def _tensors(policy: nn.Module) -> dict[str, Tensor]:
+    """Return parameters and buffers by their names in ``policy``."""
+    return {**dict(policy.named_parameters()), **dict(policy.named_buffers())}
+
+
+def _trace(policy: FlatPolicy, *, stochastic: bool) -> Any:
+    """Return ``FlatPolicy.act`` as a function of the tensors of a policy and of plain tensors, the state as two."""
+    arguments = [*policy.initial_state(EXAMPLE_ROWS), torch.ones(EXAMPLE_ROWS)]
+    if stochastic:
+        arguments.append(torch.zeros(EXAMPLE_ROWS, policy.noise_dim))
+
+    def step(
+        tensors: Sequence[Tensor], obs: Tensor, h: Tensor, c: Tensor, done: Tensor, noise: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        own = copy.deepcopy(policy)  # its tensors become arguments of the trace
+        _replace_tensors(own, tensors)
+        action, state = own.act(obs, LSTMState(h, c), done, noise)
+        return action, state.h, state.c
+
+    with torch.inference_mode(), packing_traces(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # shapes become constants, as intended
+        example = (tuple(_tensors(policy).values()), torch.zeros(EXAMPLE_ROWS, policy.obs_dim), *arguments)
+        return torch.jit.trace(step, example, check_trace=False)
+
+
+def _replace_tensors(policy: nn.Module, tensors: Sequence[Tensor]) -> None:
+    """Put ``tensors``, in the order of ``_tensors``, in the place of the policy's, also in lists of them."""
+    new = {id(old): tensor for old, tensor in zip(_tensors(policy).values(), tensors, strict=True)}
+    for module in policy.modules():
+        lists = [name for name, value in vars(module).items() if _holds_own_tensors(value, new)]
+        for name in lists:
+            vars(module)[name] = [new[id(old)] for old in vars(module)[name]]
+        for stored in (module._parameters, module._buffers):
+            stored.update({name: new[id(old)] for name, old in stored.items() if old is not None})
 
 
 class TracedPolicies:

@@ -10,8 +10,9 @@ import torch
 
 from echelon.config import ModelConfig
 from echelon.env.layout import FLAT_OBS_DIM, flat_offsets
+from echelon.rl import traced_policy
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.traced_policy import TracedPolicies, trace_act
+from echelon.rl.traced_policy import TracedPolicies, architecture, trace_act
 
 ROWS, ACTIONS, COMMS = 24, 18, 40
 MODELS = {
@@ -100,3 +101,46 @@ def test_untraceable_policy_is_used_directly():
     assert trace_act(policy, stochastic=False) == policy.act
     elsewhere = fresh(MODELS["suite"]).to("meta")
     assert trace_act(elsewhere, stochastic=False) == elsewhere.act
+
+
+@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_policies_of_one_architecture_share_a_trace_with_their_own_weights(name, stochastic, monkeypatch):
+    traces: dict = {}
+    monkeypatch.setattr(traced_policy, "_traces", traces)
+    policies = [fresh(MODELS[name]) for _ in range(3)]
+    for number, policy in enumerate(policies):
+        for parameter in policy.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1 * number)
+        for buffer in policy.buffers():
+            if buffer.is_floating_point():
+                buffer.mul_(1.0 + 0.01 * number)
+    acts = [trace_act(policy, stochastic=stochastic) for policy in policies]
+    assert len(traces) == 1
+    obs, done = observations(0.4), torch.zeros(ROWS)
+    got = []
+    with torch.inference_mode():
+        for policy, act in zip(policies, acts, strict=True):
+            state = policy.initial_state(ROWS)
+            noise = torch.randn(ROWS, policy.noise_dim) if stochastic else None
+            got.append(act(obs, state, done, noise)[0])
+            assert torch.equal(got[-1], policy.act(obs, state, done, noise)[0])
+    assert not torch.equal(got[0], got[1]) and not torch.equal(got[1], got[2])
+
+
+def test_architectures_differ_by_structure_and_not_by_weights():
+    keys = {name: architecture(fresh(model)) for name, model in MODELS.items()}
+    assert len(set(keys.values())) == len(MODELS)
+    assert all(architecture(fresh(model)) == keys[name] for name, model in MODELS.items())
+    wider = ModelConfig(hidden_dim=32, lstm_hidden_dim=32)
+    assert architecture(fresh(wider)) != keys["suite"]
+    training = fresh(MODELS["suite"]).train()
+    assert architecture(training) != keys["suite"]
+
+
+@pytest.mark.parametrize("make", [lambda: torch.zeros(2), lambda: [torch.zeros(2)], lambda: [lambda: 0]])
+def test_policy_with_an_attribute_of_unknown_value_shares_no_trace(make):
+    first, second = fresh(MODELS["suite"]), fresh(MODELS["suite"])
+    first.core.extra = make()
+    second.core.extra = make()
+    assert architecture(first) != architecture(second)
