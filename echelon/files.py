@@ -30,6 +30,7 @@ IRREGULAR_ERRORS = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR, errno.
 ADVICE = {
     errno.ENOENT: "create it, or name another one",
     errno.ENOTDIR: "a part of its path is a file; name another one",
+    errno.EISDIR: "name a file in it",
     errno.EEXIST: "delete it, or name another one",
     errno.EACCES: "change its permissions, or name another one",
     errno.EPERM: "change its permissions, or name another one",

@@ -6,6 +6,7 @@ login. What comes down is data only: weights as safetensors, JSON, text and repl
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,13 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from echelon.files import error_text
+from echelon.files import error_text, reason_of
 
 README, REPLAY, PAGE = "README.md", "match.ecr", "match.html"
 """Files of a repository besides those of the policy: model card, a match, and the match as a page with the viewer."""
 POLICY = ("manifest.json", "model.safetensors")
 FETCHED = (*POLICY, README, REPLAY, PAGE)
 """Files that ``download`` takes; others in a repository are left there."""
+NAME = re.compile(r"[\w.-]+/[\w.-]+")
+"""Name of a repository."""
+ERRNO = re.compile(r"\[Errno -?\d+\] ")
+"""Number of a system's error in the message of a transport."""
 MAX_BYTES = 2 << 30
 """Sum of the sizes of these files above which a repository is not downloaded."""
 
@@ -43,14 +48,25 @@ def _one_line_errors(action: str) -> Iterator[None]:
 
     try:
         yield
-    except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
-        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ValueError(f"{action} failed: {first}") from None
     except Exception as error:
         # clients of different versions raise their transport's own errors
-        if not type(error).__module__.startswith("http"):
+        expected = (HfHubHTTPError, HFValidationError, OSError, ValueError)
+        if not isinstance(error, expected) and not type(error).__module__.startswith("http"):
             raise
-        raise ValueError(f"{action} failed: {error}; try HF_ENDPOINT or another network") from None
+        cause: BaseException = error
+        while cause.__cause__ is not None and not isinstance(cause, HfHubHTTPError):
+            cause = cause.__cause__
+        first = next(iter(ERRNO.sub("", reason_of(cause)).strip().splitlines()), type(cause).__name__)
+        has_number = isinstance(cause, OSError) and cause.errno is not None
+        advice = "; try HF_ENDPOINT or another network" if has_number or not isinstance(cause, expected) else ""
+        raise ValueError(f"{action} failed: {first}{advice}") from None
+
+
+def require_name(repo: str) -> str:
+    """Return the name of a repository; ``ValueError`` unless it is ``OWNER/NAME``."""
+    if not NAME.fullmatch(repo):
+        raise ValueError(f"repository {repo!r} is no OWNER/NAME; try someone/keen-fox")
+    return repo
 
 
 def upload(folder: Path, repo: str, *, private: bool = False, message: str = "Upload policy") -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from echelon_cli import output, queue_job
+from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
     from echelon.arena.store import Store
@@ -71,7 +72,8 @@ def start(
         raise ConfigError(str(error)) from None
     env = prepare(store, game)
     spec = new_spec("arena", {"preset": "arena", "arena": config.as_dict(), "env": env, "nproc": processes}, {})
-    observers = requested(notify)
+    with usage_errors():
+        observers = requested(notify)
     paths = create_run("arena")
     write_observers(paths, observers)
     if queue:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echelon_cli import output, queue_job
+from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
     from echelon.config import Fairness
@@ -79,10 +80,12 @@ def start(
     from echelon.training.runtime.devices import resolve_device
     from echelon.training.weights import load_policy
 
-    observers = requested(notify)
+    with usage_errors():
+        observers = requested(notify)
     loaded = None if isinstance(target, str) else load_policy(target)
     meta = scripted_meta() if loaded is None else loaded.meta
-    env = environment_of(meta, options.size, options.maps)
+    with usage_errors():
+        env = environment_of(meta, options.size, options.maps)
     opponent = next((opponent for opponent in opponents if opponent.path), None)
     other = load_policy(opponent.path) if opponent and opponent.path else None
     if opponent is not None and other is not None and loaded is not None:

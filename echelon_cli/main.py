@@ -24,6 +24,8 @@ from echelon_cli.usage import usage_text
 DEBUG_FLAG = "--debug"
 HELP_ALL = "--help-all"
 """Shows the help of a command with all of its options and older spellings."""
+HELP_ERROR = "NoArgsIsHelpError"
+"""Name of the parser's error for a group without a command, whose message is the help; its class is private."""
 COLLECT_EVERY = 50_000
 """Allocations between two collections of garbage."""
 COMPLETION = "_ECHELON_COMPLETE"
@@ -164,7 +166,10 @@ def run(argv: Sequence[str]) -> int:
             return command.main(asked, prog_name="echelon", standalone_mode=False) or output.DONE
         return narrowed(words or completed_words())(words, prog_name="echelon", standalone_mode=False) or output.DONE
     except typer.TyperException as error:
-        output.show_error(usage_text(error.format_message(), words), code=output.USAGE, as_json=as_json)
+        if type(error).__name__ == HELP_ERROR:
+            print(error.format_message(), file=sys.stderr, flush=True)
+            return error.exit_code
+        output.show_error(usage_text(error.format_message(), words, _called(error)), code=output.USAGE, as_json=as_json)
         return error.exit_code
     except typer.Abort as error:
         failure, code = error, output.FAILED
@@ -182,6 +187,12 @@ def run(argv: Sequence[str]) -> int:
         return code
     output.show_error(message or error_text(failure) or "aborted", code=code, as_json=as_json)
     return code
+
+
+def _called(error: typer.TyperException) -> str:
+    """Return the command that a wrong command line calls, empty where the parser does not name it."""
+    context = getattr(error, "ctx", None)
+    return "" if context is None else context.command_path
 
 
 def _code_of(failure: Exception) -> int:

@@ -6,6 +6,7 @@ An invalid value raises ``ValueError`` with the field, the value and the valid r
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -16,6 +17,8 @@ from echelon.config.seeds import EVAL_SEED_BASE
 
 SCRIPTED_TEACHER, POLICY_TEACHER = "heuristic", "policy"
 """Kinds of teachers: scripted levels, and policies from files."""
+DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
+"""Names of devices."""
 REMOVED_FIELDS = frozenset({"model.target_temperature"})
 """Fields that older runs and checkpoints contain and that are ignored: they never had an effect."""
 
@@ -248,7 +251,7 @@ class RunConfig:
     bank_refresh_every: int = 0
     """Updates between replacements of the oldest maps, prefetched in the background; 0 keeps the same maps."""
     bank_refresh_maps: int = 8
-    """Maps replaced each time."""
+    """Maps replaced per refresh."""
     total_steps: int = 2_000_000
     """Planned training length [learner agent-steps]; schedules follow the nearest of this and the other limits."""
     max_minutes: float = 0.0
@@ -285,6 +288,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         require_ranges(self, "", RUN_RANGES)
+        require(bool(DEVICE.fullmatch(self.device)), "device", self.device, "auto, cpu, cuda or cuda:N")
         replaced, expected = self.bank_refresh_maps, f"1 to bank_maps, {self.bank_maps}"
         valid = self.bank_refresh_every == 0 or 1 <= replaced <= self.bank_maps
         require(valid, "bank_refresh_maps", replaced, expected)

@@ -17,6 +17,8 @@ STRICT: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
 
 SHOWN_CHARS = 80
 """Characters of an invalid value in a message."""
+LARGE = 1e6
+"""Limit from which all of its digits are written."""
 
 
 def require(ok: bool, name: str, value: object, expected: str) -> None:
@@ -81,7 +83,12 @@ def require_ranges(config: object, prefix: str, ranges: Mapping[str, tuple[float
     require_types(config, prefix)
     for name, (low, high) in ranges.items():
         value = getattr(config, name)
-        require(low <= value <= high, f"{prefix}.{name}".lstrip("."), value, f"{low:g} to {high:g}")
+        require(low <= value <= high, f"{prefix}.{name}".lstrip("."), value, f"{_bound(low)} to {_bound(high)}")
+
+
+def _bound(limit: float) -> str:
+    """Return an end of a range as text, a large one with all of its digits."""
+    return f"{limit:,.0f}" if limit >= LARGE else f"{limit:g}"
 
 
 def require_span(span: object, name: str, least: int, most: int) -> None:

@@ -87,6 +87,8 @@ def _read(path: Path, load: Callable[[], T]) -> T:
             "plain values; nothing was run, do not open it with other programs"
         ) from None
     except INVALID as error:
+        if isinstance(error, zipfile.BadZipFile):
+            raise ValueError(f"file {path.name!r} is damaged, expected what torch.save writes") from None
         reason = (str(error).splitlines() or [""])[0][:REASON_CHARS]
         raise ValueError(f"file {path.name!r} is damaged: {reason or type(error).__name__}") from None
 

@@ -12,6 +12,7 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.options import JsonFlag, complete_runs
+from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths
@@ -57,7 +58,8 @@ def dash(
         return _dash(run, once, width, as_json)
     from echelon_cli import hosts
 
-    home, mirrors = hosts.mirrors(host)
+    with usage_errors():
+        home, mirrors = hosts.mirrors(host)
     for mirror in mirrors:
         mirror.start()
     try:

@@ -9,6 +9,7 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.options import JsonFlag, PolicyArgument
+from echelon_cli.usage import usage_errors
 
 RepoArgument = Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Model repository on the Hub.")]
 
@@ -35,6 +36,8 @@ def push(
     from echelon import hub
     from echelon.arena.lookup import policy_path
 
+    with usage_errors():
+        hub.require_name(repo)
     if dry_run is not None and dry_run.exists():
         raise ValueError(f"folder {str(dry_run)!r} already exists; try another --dry-run")
     source = policy_path(policy)
@@ -71,6 +74,8 @@ def pull(
     from echelon.runs import command
     from echelon.training.policy_readme import local_name
 
+    with usage_errors():
+        hub.require_name(repo)
     target = out or Path(local_name(repo))
     with output.waiting(f"downloading {repo}", quiet=as_json):
         hub.download(repo, target, revision=revision)

@@ -11,6 +11,7 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.options import JsonFlag, complete_launchers
+from echelon_cli.usage import usage_errors
 
 app = typer.Typer(
     help="The queue: runs that start when their device is free. Add one with --queue of train, eval or arena run.",
@@ -249,7 +250,7 @@ def launcher(
     as_json: JsonFlag = False,
 ) -> int:
     """Show or set the cluster on whose hosts queued runs start. The default is this machine."""
-    from echelon.jobs.launchers import ENGINES, open_engine
+    from echelon.jobs.launchers import ENGINES, open_engine, parse_launcher
     from echelon.jobs.queue_launcher import QueueLauncher, read_launcher, write_launcher
     from echelon.runs import runs_home
 
@@ -258,6 +259,8 @@ def launcher(
     if text is None and at_once is not None and found is None:
         raise typer.BadParameter("--at-once sets how many runs a launcher gets, expected one; try: queue slots cpu=2")
     if text is not None and text != LOCAL:
+        with usage_errors():
+            parse_launcher(text)
         open_engine(text)
         found = QueueLauncher(text=text, at_once=at_once or 1)
     elif found is not None and at_once is not None:

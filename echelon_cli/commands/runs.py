@@ -168,7 +168,11 @@ def _columns(rows: Sequence[Any], names: Sequence[str]) -> dict[str, list[str]]:
             found[name] = [str(config_of(row.root).get(name, "-")) for row in rows]
         else:
             hint = did_you_mean(name, (*LABEL_COLUMNS, "variant", *default_values()))
-            raise ConfigError(f"--columns {name!r} does not exist{hint}")
+            expected = ", ".join((*LABEL_COLUMNS, "variant"))
+            raise ConfigError(
+                f"--columns is {name!r}, expected {expected} or a field of the configuration{hint}; "
+                "see: echelon config schema"
+            )
     return found
 
 

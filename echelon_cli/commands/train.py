@@ -29,6 +29,7 @@ from echelon_cli.options import (
     one_of,
 )
 from echelon_cli.spellings import SWITCHES
+from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
     from echelon.jobs.config_layers import ResolvedConfig
@@ -237,13 +238,14 @@ def train(
         overrides["profile_updates"] = PROFILED_UPDATES
     overrides |= dict(parse_assignment(text) for text in assignments or [])
     if overrides.get("start_from"):
-        overrides["start_from"] = str(policy_file(str(overrides["start_from"])))
+        overrides["start_from"] = str(readable_policy(str(overrides["start_from"])))
     if overrides.get("teacher.policy"):
         overrides["teacher.policy"] = teacher_reference(str(overrides["teacher.policy"]))
     file = Path(config) if config else None
     if resume and preset:
         raise ConfigError("--resume and --preset exclude each other: a resumed run keeps its configuration")
-    observers = requested(notify or (), mirror or ())
+    with usage_errors():
+        observers = requested(notify or (), mirror or ())
     request = _request(preset, file, overrides, resume)
 
     def prepare() -> None:
@@ -280,6 +282,15 @@ def teacher_reference(name: str) -> str:
     if name.startswith(f"{SCRIPTED_TEACHER}:"):
         return name
     return f"{POLICY_TEACHER}:{policy_file(name.removeprefix(f'{POLICY_TEACHER}:'), 'teacher.policy')}"
+
+
+def readable_policy(name: str) -> Path:
+    """Return the path of the policy with the initial weights; ``ValueError`` where it cannot be read."""
+    from echelon.rl.weights import load_policy
+
+    path = policy_file(name)
+    load_policy(path)
+    return path
 
 
 def policy_file(name: str, what: str = "start_from") -> Path:

@@ -82,11 +82,48 @@ def test_wrong_usage_returns_usage_code(echelon, ended_run, tmp_path):
         (("runs", "heat", "fox", "--kind", "x"), "--kind is 'x', expected one of movement, damage, deaths"),
         (("runs", "export", "fox"), "nothing to export, expected one of --csv, --tensorboard, --wandb"),
         (("world", "make", "x"), "SEED expects an integer"),
+        (("runs", "lits"), "command 'lits' does not exist, did you mean 'list'?"),
+        (("queue", "nosuch"), "command 'nosuch' does not exist; see: echelon queue --help"),
+        (("train", "--qqq"), "option '--qqq' does not exist; see: echelon train --help"),
+        (
+            ("world", "show", "1", "--heigth"),
+            "option '--heigth' does not exist, did you mean '--height' or '--heights' or '--width'?",
+        ),
+        (("runs", "compare"), "argument RUN is missing; see: echelon runs compare --help"),
+        (("arena", "matches", "a b", "c"), "argument 'a b c' is not expected; see: echelon arena matches --help"),
+        (("runs", "list", "--filter"), "option '--filter' has no value, expected one"),
+        (("train", "--detach=3"), "option '--detach' has a value, expected none"),
+        (("train", "--envs", "0"), "num_envs is 0, expected 1 to 1,000,000,000"),
+        (("train", "--device", "tpu"), "device is 'tpu', expected auto, cpu, cuda or cuda:N"),
+        (
+            ("train", "--mirror", "nosuch"),
+            "mirror 'nosuch' does not exist, expected one of: tensorboard, wandb, trackio",
+        ),
+        (("queue", "launcher", "pbs"), "launcher 'pbs' does not exist, expected one of: ray, slurm"),
+        (("dash", "--host", "gpu1"), "host 'gpu1' is no ssh:NAME:/path; try ssh:gpu1:/srv/runs"),
+        (("eval", "heuristic:easy", "--size", "3"), "world.size_x is 3, expected 20 to 400"),
+        (("policy", "pull", "policy"), "repository 'policy' is no OWNER/NAME; try someone/keen-fox"),
     ],
 )
 def test_unreadable_command_line_is_worded_without_the_parsers_words(echelon, words, message):
     code, _, err = echelon(*words)
     assert (code, err) == (2, f"error: {message}\n")
+
+
+@pytest.mark.parametrize("words", [(), ("runs",)])
+def test_group_without_command_prints_its_help(echelon, words):
+    code, out, err = echelon(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"Usage: {' '.join(('echelon', *words))} [OPTIONS] COMMAND") and err.count("\n") > 20
+
+
+def test_policy_to_start_from_that_cannot_be_read_leaves_no_run(echelon, tmp_path):
+    (tmp_path / "noise.pt").write_bytes(b"noise" * 30)
+    code, _, err = echelon("train", "--start-from", str(tmp_path / "noise.pt"))
+    assert code == 1 and err.endswith(
+        "is not an exported policy: file 'noise.pt' is damaged, expected what torch.save writes\n"
+    )
+    assert not runs_home().exists()
 
 
 def test_unknown_level_suggests_nearest(echelon):

@@ -122,3 +122,18 @@ def test_pushed_policy_comes_back_from_the_hub(run, tmp_path, monkeypatch):
         with pytest.raises(ValueError, match="its policy has [0-9,]+ bytes, expected at most 1,000"):
             hub.download("someone/keen-fox", tmp_path / "other")
         assert not list(tmp_path.glob(".pull-*"))
+
+
+def test_unreachable_hub_is_one_line_without_number_of_the_system(echelon, tmp_path, monkeypatch):
+    library = pytest.importorskip("huggingface_hub")
+
+    def unreachable(*_: object, **__: object) -> None:
+        try:
+            raise type("ConnectError", (Exception,), {"__module__": "httpx"})("[Errno -2] Name or service not known")
+        except Exception as error:
+            raise library.errors.LocalEntryNotFoundError("Dry run cannot be performed") from error
+
+    monkeypatch.setattr(library, "snapshot_download", unreachable)
+    code, _, err = echelon("policy", "pull", "a/b", "--out", str(tmp_path / "policy"))
+    assert code == 1
+    assert err == ("error: download of 'a/b' failed: Name or service not known; try HF_ENDPOINT or another network\n")

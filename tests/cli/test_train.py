@@ -170,7 +170,7 @@ def test_train_interrupt_detaches_and_prints_commands(shell):
 
 def test_train_unknown_device_is_one_line_error(shell):
     code, _, err = shell.run(*tiny(device="tpu"))
-    assert code == 1
+    assert code == 2
     assert "tpu" in err and err.count("\n") == 1
 
 

@@ -186,7 +186,7 @@ MISTAKES = {
     "seed large": (("show", "99999999999"), 2, "map seed is 99999999999, expected a whole number from 0 to 4294967295"),
     "seed below": (("show", "-3"), 2, "map seed is -3, expected a whole number from 0"),
     "seed part": (("show", "1.5"), 2, "map seed is 1.5, expected a whole number from 0"),
-    "no option": (("show", "1", "--heigth"), 2, "No such option: --heigth"),
+    "no option": (("show", "1", "--heigth"), 2, "option '--heigth' does not exist, did you mean"),
     "nothing": (("show", "nobody"), 3, "run 'nobody' does not exist"),
 }
 

@@ -105,7 +105,7 @@ def test_none_unsets_optional_value():
         ("env.map_size_range", [40, 500], "env.map_size_range is (40, 500), expected 20 to 60, the capacity"),
         ("env.map_size_range", 40, "env.map_size_range is 40"),
         ("env.packs_per_team_range", [1, 2], "env.packs_per_team_range is (1, 2), expected 1 to 1, the capacity"),
-        ("bank_refresh_every", -1, "bank_refresh_every is -1, expected 0 to 1e+09"),
+        ("bank_refresh_every", -1, "bank_refresh_every is -1, expected 0 to 1,000,000,000"),
         ("", 1, "'' (from --set) does not exist"),
         ("opponents.mix", {"past": 0.3}, "opponents.mix is {'past': 0.3} (from --set), expected one of"),
         ("env.reward", [1], "env.reward is [1] (from --set), expected one of"),
