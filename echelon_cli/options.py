@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal, get_args
 
 import typer
+
+from echelon_cli.foreign_text import visible
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "chart": ("wins", "return", "speed", "gradient", "losses", "kl", "entropy", "explained", "imitation"),
@@ -29,12 +31,21 @@ MapKind = Literal["any", "path"]
 """The same of ``echelon.config.Fairness``."""
 
 
+UNSAFE = frozenset("`$\\\"'!;&|<>()[]{}*?~#")
+"""Characters with which a shell would do something; names with them come from elsewhere and are not offered."""
+
+
+def completable(names: Iterable[str]) -> list[str]:
+    """Return the names that a shell may insert as they are: one printable line without quotes and operators."""
+    return [name for name in names if name and name == visible(name) and not UNSAFE & set(name)]
+
+
 def complete_runs(incomplete: str) -> list[str]:
     """Return the run ids, and the short ids, that start with ``incomplete``."""
     from echelon.runs import list_runs
     from echelon_cli.tui.format import short_run_id
 
-    ids = [run.id for run in list_runs() if run.id.isprintable()]
+    ids = completable(run.id for run in list_runs())
     return [name for name in (*ids, *(map(short_run_id, ids) if incomplete else ())) if name.startswith(incomplete)]
 
 

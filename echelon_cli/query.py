@@ -12,7 +12,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +26,10 @@ Test = Callable[[RunRow, float], bool]
 
 MAX_DEPTH = 32
 """Greatest nesting of brackets."""
+MAX_CHARS = 4096
+"""Characters of a query that are read: each term takes memory and time."""
+SHOWN_CHARS = 200
+"""Characters of a query in a message."""
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -187,6 +191,8 @@ class Query:
 
 def parse(text: str) -> Query:
     """Return the readable part of a query and its first problem."""
+    if len(text) > MAX_CHARS:
+        return replace(parse(text[:MAX_CHARS]), problem=f"{len(text)} characters, expected at most {MAX_CHARS}")
     parser = _Parser(text)
     test = _all_of(parser.tests())
     fallback = _all_of(_Parser(text, keep_ambiguous=False).tests()) if parser.hints else None
@@ -201,7 +207,7 @@ def read_query(text: str) -> Query:
     text = expanded(text, runs_home())
     query = parse(text)
     if query.problem:
-        raise QueryError(f"query {' '.join(text.split())!r}: {query.problem}")
+        raise QueryError(f"query {' '.join(text.split())[:SHOWN_CHARS]!r}: {query.problem}")
     return query
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from echelon.jobs.labels import Labels, read_labels, saved_filters
 from echelon.runs import list_runs, runs_home
+from echelon_cli.options import completable
 from echelon_cli.output import STATE_STYLES
 from echelon_cli.query import FIELD_ALIASES, FIELDS, SAVED, TextField
 
@@ -21,7 +22,8 @@ def complete_term(term: str, *, is_first: bool) -> list[str]:
         ending = {field: ":" if isinstance(queried, TextField) else ">" for field, queried in FIELDS.items()}
         found = [f"{field}{sign}" for field, sign in ending.items() if field.startswith(name)]
         if is_first and not before:
-            found += [text for saved in saved_filters(runs_home()) if (text := f"{SAVED}{saved}").startswith(name)]
+            saved = (SAVED + filter_name for filter_name in completable(saved_filters(runs_home())))
+            found += [text for text in saved if text.startswith(name)]
     return [before + text for text in found]
 
 
@@ -37,7 +39,7 @@ def _presets() -> Iterable[str]:
 
 def _labels(read: Callable[[Labels], Iterable[str]]) -> set[str]:
     """Return a label of every run that has one; what is not printable is left out."""
-    return {text for run in list_runs() for text in read(read_labels(run)) if text and text.isprintable()}
+    return {text for run in list_runs() for text in completable(read(read_labels(run)))}
 
 
 FIELD_VALUES: dict[str, Callable[[], Iterable[str]]] = {

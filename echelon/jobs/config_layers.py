@@ -249,7 +249,9 @@ def _defaults_of(cls: type, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _from_preset(name: str) -> tuple[dict[str, Any], dict[str, str]]:
+def _from_preset(name: object) -> tuple[dict[str, Any], dict[str, str]]:
+    if not isinstance(name, str):
+        raise ConfigError(f"preset is {name!r:.80}, expected a name, such as {DEFAULT_PRESET!r}")
     try:
         config = get_preset(name)
     except ValueError as error:

@@ -48,6 +48,12 @@ def _short(value: Any, limit: int) -> str:
     return value[:limit] if isinstance(value, str) else ""
 
 
+def require_label(tag: str) -> None:
+    """Raise ``ValueError`` for a group or tag that is too long or no single word."""
+    if len(tag) > MAX_CHARS or not tag.isprintable() or " " in tag or not tag:
+        raise ValueError(f"label {tag[:200]!r} is no word of at most {MAX_CHARS} characters; try {tag[:20].strip()!r}")
+
+
 def change_labels(
     paths: RunPaths,
     *,
@@ -58,8 +64,7 @@ def change_labels(
 ) -> Labels:
     """Change labels of a run and return them; ``ValueError`` for one that is too long or no single word."""
     for tag in (*add, *remove, *([group] if group else ())):
-        if len(tag) > MAX_CHARS or not tag.isprintable() or " " in tag or not tag:
-            raise ValueError(f"label {tag!r} is no word of at most {MAX_CHARS} characters; try {tag[:20].strip()!r}")
+        require_label(tag)
     if notes is not None and len(notes) > MAX_NOTES_CHARS:
         raise ValueError(f"notes have {len(notes)} characters, expected at most {MAX_NOTES_CHARS}")
     before = read_labels(paths)

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from echelon.files import fsync, make_folder, reason_of
 from echelon.jobs.launch import has_orphan, remove
@@ -25,13 +26,21 @@ FOLDER, SUFFIX = "archive", ".tar.gz"
 COMPRESSION = 1
 """Level of gzip: weights hardly become smaller with a higher one."""
 READ_BYTES = 1 << 20
-DAMAGES = (tarfile.TarError, zlib.error, EOFError, OSError)
+DAMAGES = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError)
 """Errors of reading a damaged archive."""
+MAX_SHOWN = 80
+"""Characters of a damaged name in a message."""
 BLOCK_BYTES = 512
 """Unit of ``st_blocks``."""
 REPLAY_SUFFIX = ".ecr"
 UNNUMBERED: dict[str, int | None] = {"best": 1, "latest": 1, "replays": None}
 """Numbers of the words of a rule that name none; None for all."""
+MAX_HEADER_BYTES = 1 << 20
+"""Bytes that the headers of one member may have; tarfile keeps them in memory."""
+MAX_MEMBERS = 200_000
+"""Files and folders of an archive; a run of 100 million steps has some thousands."""
+MAX_PARTS, MAX_TIME = 32, float(2**40)
+"""Parts of a name within an archive, and largest time of a file [s since the epoch]."""
 TRANSIENT = ("supervisor.lock", "launch.lock", "control", "channel")
 """Files of a running job, which no archive contains."""
 
@@ -160,31 +169,78 @@ def _write(target: Path, paths: RunPaths, left_out: set[str]) -> dict[str, int]:
     def choose(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         if member.name.partition("/")[2] in left_out:
             return None
+        if member.islnk():
+            member.type, member.size = tarfile.REGTYPE, os.lstat(paths.root / member.name.partition("/")[2]).st_size
         if member.isfile():
             names[member.name] = member.size
         return member
 
-    with tarfile.open(target, "w:gz", compresslevel=COMPRESSION) as file:
+    # a file with several names is stored as often: archives contain no links
+    with contextlib.suppress(FileNotFoundError):
+        target.unlink()
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    with os.fdopen(handle, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz", compresslevel=COMPRESSION) as file:
         file.add(paths.root, paths.id, filter=choose)
     return names
 
 
+class _Bounded:
+    """A file of which no more than ``budget`` bytes are read until it is set again; None sets no limit."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self.budget: int | None = None
+
+    def read(self, size: int) -> bytes:
+        if self.budget is not None:
+            self.budget -= size
+            if self.budget < 0:
+                raise tarfile.TarError(f"a header has more than {MAX_HEADER_BYTES} bytes")
+        return self._raw.read(size)
+
+    def seek(self, position: int) -> int:
+        return self._raw.seek(position)
+
+    def tell(self) -> int:
+        return self._raw.tell()
+
+
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[tarfile.TarFile]:
+def _reading(path: Path) -> Iterator[Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]]:
     """Open an archive, and check its sum at the end of the block, which tarfile does not read."""
     with gzip.open(path) as raw:
-        with tarfile.open(fileobj=raw) as file:
-            yield file
+        bounded = _Bounded(raw)
+        bounded.budget = MAX_HEADER_BYTES
+        with tarfile.open(fileobj=bounded, mode="r:") as file:  # pyright: ignore[reportArgumentType,reportCallIssue]
+            yield _members(file, bounded)
         while raw.read(READ_BYTES):
             pass
+
+
+def _members(file: tarfile.TarFile, bounded: _Bounded) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """Yield the files and folders of an archive; ``TarError`` for other members, or more than any run has."""
+    for _ in range(MAX_MEMBERS):
+        bounded.budget = MAX_HEADER_BYTES
+        member = file.next()
+        if member is None:
+            return
+        # a list of all of them would grow with the archive
+        file.members = []
+        if not (member.isfile() or member.isdir()) or member.issparse():
+            raise tarfile.TarError(f"{member.name[:MAX_SHOWN]!r} is neither a file nor a folder")
+        if member.name.count("/") >= MAX_PARTS or not 0 <= member.mtime <= MAX_TIME:
+            raise tarfile.TarError(f"{member.name[:MAX_SHOWN]!r} is nested too deeply, or has no valid time")
+        bounded.budget = None
+        yield file, member
+    raise tarfile.TarError(f"it has more than {MAX_MEMBERS} members")
 
 
 def _verify(path: Path, names: dict[str, int]) -> None:
     """Read an archive to its end; ``ValueError`` where a file is missing or damaged."""
     found: dict[str, int] = {}
     try:
-        with _reading(path) as file:
-            for member in file:
+        with _reading(path) as members:
+            for file, member in members:
                 if (content := file.extractfile(member)) is not None:
                     size = 0
                     while block := content.read(READ_BYTES):
@@ -208,10 +264,13 @@ def restore(path: Path, home: Path | None = None) -> RunPaths:
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir()
     try:
-        with _reading(path) as file:
-            file.extractall(building, filter="data")
-        if [entry.name for entry in building.iterdir()] != [name] or not RunPaths(building / name).spec.is_file():
-            raise ValueError(f"archive {str(path)!r} contains no run {name!r}")
+        with _reading(path) as members:
+            for file, member in members:
+                if member.name.partition("/")[0] != name:
+                    raise tarfile.TarError(f"{member.name[:MAX_SHOWN]!r} is no file of run {name!r}")
+                file.extract(member, building, filter="data")
+        if not RunPaths(building / name).spec.is_file():
+            raise tarfile.TarError(f"it contains no run {name!r}")
         os.rename(building / name, target)
         fsync(root)
     except DAMAGES as error:

@@ -23,6 +23,7 @@ from echelon_cli.options import (
     QueueFlag,
     SetOption,
     ThreadsOption,
+    completable,
     complete_presets,
     complete_runs,
     one_of,
@@ -45,7 +46,7 @@ def complete_entries(incomplete: str) -> list[str]:
 
     try:
         with open_league(read_only=True) as store:
-            return [name for name in entry_names(store).values() if name.startswith(incomplete)]
+            return [name for name in completable(entry_names(store).values()) if name.startswith(incomplete)]
     except StoreError:
         return []
 

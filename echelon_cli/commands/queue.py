@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, complete_launchers
+from echelon_cli.options import JsonFlag, completable, complete_launchers
 from echelon_cli.usage import usage_errors
 
 app = typer.Typer(
@@ -31,7 +31,8 @@ def complete_queued(incomplete: str) -> list[str]:
 
     try:
         with QueueStore(queue_path(), read_only=True, busy_s=0.1) as store:
-            return [entry.run for entry in store.entries((WAITING,)) if entry.run.startswith(incomplete)]
+            names = completable(entry.run for entry in store.entries((WAITING,)))
+            return [name for name in names if name.startswith(incomplete)]
     except (StoreError, OSError):
         return []
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import FilterOption, JsonFlag, complete_runs, one_of
+from echelon_cli.options import FilterOption, JsonFlag, completable, complete_runs, one_of
 
 if TYPE_CHECKING:
     from echelon.jobs.retention import Keep
@@ -137,7 +137,8 @@ def complete_archives(incomplete: str) -> list[str]:
     """Return the archives that start with ``incomplete``."""
     from echelon.jobs.retention import SUFFIX, archives
 
-    return [name for path in archives() if (name := path.name.removesuffix(SUFFIX)).startswith(incomplete)]
+    names = completable(path.name.removesuffix(SUFFIX) for path in archives())
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def restore(

@@ -9,7 +9,15 @@ import typer
 from typer.core import TyperGroup
 
 from echelon_cli import output
-from echelon_cli.options import CHOICES, JsonFlag, LauncherOption, SetOption, TrainedPresetOption, one_of
+from echelon_cli.options import (
+    CHOICES,
+    JsonFlag,
+    LauncherOption,
+    SetOption,
+    TrainedPresetOption,
+    completable,
+    one_of,
+)
 
 START = "start"
 
@@ -36,7 +44,7 @@ def complete_sweeps(incomplete: str) -> list[str]:
     from echelon.runs import list_runs
     from echelon_cli.tui.format import short_run_id
 
-    ids = [run.id for run in list_runs() if "-sweep-" in run.id and run.id.isprintable()]
+    ids = completable(run.id for run in list_runs() if "-sweep-" in run.id)
     return [name for name in (*ids, *(map(short_run_id, ids) if incomplete else ())) if name.startswith(incomplete)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,10 +21,12 @@ from echelon.runs import runs_home
 from echelon.server.security import Access
 from echelon.telemetry.events import EVENTS
 from echelon_cli import output
+from echelon_cli.commands.retention import complete_archives
+from echelon_cli.commands.sweep import complete_sweeps
 from echelon_cli.follow import Follower, show_summary
 from echelon_cli.foreign_text import visible
 from echelon_cli.main import app
-from echelon_cli.options import complete_runs
+from echelon_cli.options import complete_filter, complete_labels, complete_runs
 from tests.cli.hostile_home import HOSTILE, NAME, SHOWN, control_characters, event_of, files_of, make_home, make_run
 
 WORDS: dict[str, tuple[str, ...]] = {
@@ -221,6 +224,26 @@ def test_completion_offers_no_unprintable_name():
     make_run(runs_home())
     make_run(runs_home(), "20260104-000000-quickstart-calm-elk")
     assert complete_runs("2026") == ["20260104-000000-quickstart-calm-elk"]
+
+
+ACTIVE = ("2026\x1b]0;x\x07", "2026\nx", "2026\u202e", "2026$(x)", "2026`x`", "2026;x", "2026\\x", "2026'x", "2026|x")
+"""Names that a terminal or a shell would obey."""
+
+
+def test_completion_offers_only_names_that_a_shell_takes_as_they_are():
+    home = runs_home()
+    for name in (*ACTIVE, "2026-sweep-calm-elk", *(f"2026-sweep-{name}" for name in ACTIVE)):
+        paths = make_run(home, name)
+        paths.labels.write_text(json.dumps({"group": name, "tags": [name]}))
+    (home / "archive").mkdir()
+    for name in (*ACTIVE, "2026-sweep-calm-elk"):
+        (home / "archive" / f"{name}.tar.gz").touch()
+    (home / "filters.json").write_text(json.dumps(dict.fromkeys((*ACTIVE, "2026-sweep-calm-elk"), "x")))
+    plain = ["2026-sweep-calm-elk"]
+    assert complete_runs("2026") == complete_sweeps("2026") == complete_archives("2026") == plain
+    assert complete_filter("@2026") == ["@2026-sweep-calm-elk"]
+    assert complete_labels("group")("2026") == complete_labels("tag")("2026") == plain
+    assert complete_filter("tag:2026") == ["tag:2026-sweep-calm-elk"]
 
 
 @pytest.mark.parametrize("char", "\x00\n\x1b\x7f\x9b\u034f\u200d\u202e\u2066\u3164\ufe0f\ufeff\udcff")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from echelon_cli import query
 from echelon_cli.listing import RunRow
 from echelon_cli.query import FIELD_ALIASES, FIELDS, MAX_DEPTH, SAVED, Query, QueryError, parse, read_query
 from echelon_cli.tui.widgets.run_table import COLUMNS
@@ -299,3 +300,26 @@ def test_runs_of_a_group_are_named_by_what_differs(echelon, ended_run):
     assert echelon("runs", "list", "--filter", "@other")[0] == 2
     assert echelon("runs", "list", "--columns", "ppo.lrr")[0] == 2
     assert "rates" in echelon("runs", "show", "owl")[1]
+
+
+def test_query_of_a_damaged_filter_is_read_up_to_a_bound(monkeypatch):
+    seen = []
+    monkeypatch.setattr(query, "TOKEN", Counted(query.TOKEN, seen))
+    for text in ("<", "a ", "()", "age<1"):
+        seen.clear()
+        found = query.parse(text * 100_000)
+        assert "expected at most 4096" in found.problem and 0 < max(seen) <= 4096
+        with pytest.raises(query.QueryError) as error:
+            query.read_query(text * 100_000)
+        assert len(str(error.value)) < 500
+
+
+class Counted:
+    """A pattern that notes the lengths of the texts that it is applied to."""
+
+    def __init__(self, pattern, seen):
+        self._pattern, self._seen = pattern, seen
+
+    def finditer(self, text):
+        self._seen.append(len(text))
+        return self._pattern.finditer(text)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import tarfile
+import tracemalloc
 
 import pytest
 
@@ -141,3 +143,75 @@ def test_archive_that_leads_elsewhere_is_refused(run, tmp_path):
     with pytest.raises(ValueError, match="cannot be restored"):
         restore(path)
     assert list_runs() == [] and not (tmp_path / "escaped").exists()
+
+
+def member(name: str, size: int = 0, kind: bytes = tarfile.REGTYPE, **facts: object) -> bytes:
+    """Return a header of a member of an archive."""
+    info = tarfile.TarInfo(name)
+    info.size, info.type = size, kind
+    for fact, value in facts.items():
+        setattr(info, fact, value)
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def extended(text: str) -> bytes:
+    """Return an extended header with one record."""
+    record = f"{len(text) + 4:3d} {text}\n".lstrip().encode()
+    return member("x", len(record), tarfile.XHDTYPE) + record.ljust(512, b"\0")
+
+
+MEBI = 1 << 20
+HOSTILE = {
+    "extended header of 64 MiB": [member("x", 64 * MEBI, tarfile.XHDTYPE), *[bytes(MEBI)] * 64],
+    "name of 64 MiB": [member("x", 64 * MEBI, tarfile.GNUTYPE_LONGNAME), *[b"a" * MEBI] * 64],
+    "time of no platform": [extended("mtime=1e400"), member("RUN/a")],
+    "deep name": [extended("path=RUN" + 400 * "/a"), member("RUN/a")],
+    "link elsewhere": [member("RUN/a", 0, tarfile.SYMTYPE, linkname="/etc/passwd")],
+    "link within": [member("RUN/a", 0, tarfile.LNKTYPE, linkname="RUN/spec.json")],
+    "pipe": [member("RUN/a", 0, tarfile.FIFOTYPE)],
+    "another folder": [member("other/a")],
+    "map of holes": [extended("GNU.sparse.map=a,b"), member("RUN/a")],
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_archive_is_refused_in_one_line_and_little_memory(case, tmp_path):
+    path, home = tmp_path / "RUN.tar.gz", tmp_path / "home"
+    home.mkdir()
+    with gzip.open(path, "wb", 1) as file:
+        file.write(member("RUN/spec.json", 2, mode=0o644) + b"{}".ljust(512, b"\0"))
+        for block in (*HOSTILE[case], bytes(1024)):
+            file.write(block)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="cannot be restored") as error:
+            restore(path, home)
+        assert tracemalloc.get_traced_memory()[1] < 16 * MEBI
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(error.value) and len(str(error.value)) < 500
+    assert list(home.iterdir()) == []
+
+
+def test_archive_has_no_more_members_than_a_run(run, monkeypatch):
+    monkeypatch.setattr(retention, "MAX_MEMBERS", 5)
+    with pytest.raises(ValueError, match="more than 5 members"):
+        archive(run, Keep())
+    assert run.root.is_dir() and archives() == []
+
+
+def test_archive_writes_through_no_link_of_its_folder(run, tmp_path):
+    other, folder = tmp_path / "other", run.root.parent / "archive"
+    other.write_text("text")
+    folder.mkdir()
+    (folder / f".{run.id}.tar.gz.tmp").symlink_to(other)
+    archive(run, Keep())
+    assert other.read_text() == "text" and len(archives()) == 1
+
+
+def test_file_with_several_names_is_archived_with_each(run):
+    weights = run.checkpoints / "step-1" / "state.pt"
+    os.link(weights, weights.with_name("copy.pt"))
+    content = weights.read_bytes()
+    folder = restore(archive(run, Keep())).checkpoints / "step-1"
+    assert [(folder / name).read_bytes() for name in ("state.pt", "copy.pt")] == [content, content]

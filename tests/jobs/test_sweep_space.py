@@ -51,6 +51,26 @@ def test_invalid_dimension_is_refused_in_one_line(text, message):
     assert "\n" not in str(error.value)
 
 
+TABLES = {
+    "bounds without end": {"low": 1, "high": 10**400},
+    "step is text": {"low": 1e-5, "high": 1e-3, "step": "x"},
+    "step is no number": {"low": 1e-5, "high": 1e-3, "step": math.nan},
+    "step is infinite": {"low": 1e-5, "high": 1e-3, "step": math.inf},
+    "step is tiny": {"low": 1e-5, "high": 1e-3, "step": 5e-324},
+    "points are text": {"low": 1e-5, "high": 1e-3, "points": "x"},
+    "points are no whole number": {"low": 1e-5, "high": 1e-3, "points": 2.5},
+    "log is text": {"low": 1e-5, "high": 1e-3, "log": "x"},
+    "choices without end": [number / 1e6 for number in range(1, 1002)],
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_dimension_of_wrong_types_is_refused_in_one_line(case):
+    with pytest.raises(ConfigError, match="ppo.lr") as error:
+        dimensions_of({"ppo.lr": TABLES[case]})
+    assert "\n" not in str(error.value) and len(str(error.value)) < 300
+
+
 def test_grid_has_the_values_of_its_dimensions():
     assert parse_dimension("ppo.rollout_steps=128..512:step=128").grid() == (128, 256, 384, 512)
     low, middle, high = parse_dimension("ppo.lr=1e-5..1e-3:log:points=3").grid()
@@ -153,8 +173,21 @@ def test_plan_of_a_file_and_options_that_precede_it(tmp_path):
         ({}, (), "varies nothing"),
         ({}, ("ppo.gamma=0.9..1.5",), "ppo.gamma is 1.5"),
         ({"minutes": 5.0, "pruning": "asha"}, VARY, "limited in minutes"),
+        ({"launcher": 5}, VARY, "launcher is 5, expected text"),
+        ({"launcher": ["ray"]}, VARY, "launcher is .*, expected text"),
+        ({"group": 5}, VARY, "group is 5, expected text"),
+        ({"group": "two words"}, VARY, "is no word"),
+        ({}, ("seed=0..999", "threads=0..999", "ppo.lr=0.1,0.2"), "grid has 2000000 trials, expected at most 2000"),
     ],
 )
 def test_invalid_plan_is_refused_before_anything_starts(fields, vary, message):
     with pytest.raises(ConfigError, match=message):
         plan_of(None, SweepOptions(preset="quickstart", overrides={}, vary=vary, fields={"sampler": "grid", **fields}))
+
+
+@pytest.mark.parametrize("preset", [5, ["quickstart"]])
+def test_preset_of_a_file_is_a_name(tmp_path, preset):
+    file = tmp_path / "sweep.toml"
+    file.write_text(f"[vary]\nppo.lr = [1e-4, 1e-3]\n[config]\npreset = {preset!r}\n")
+    with pytest.raises(ConfigError, match="preset is .*, expected a name"):
+        plan_of(file, SweepOptions(overrides={}, fields={}))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from echelon.jobs.config_layers import NONE_WORDS, ConfigError, ResolvedConfig, flatten, resolve
-from echelon.jobs.labels import variant_names
+from echelon.jobs.labels import require_label, variant_names
 from echelon.jobs.launchers import parse_launcher
 from echelon.jobs.sweeps.space import Dimension
 from echelon.validation import validated
@@ -87,11 +88,17 @@ class SweepPlan:
             value = getattr(self, name)
             if type(value) is not int or not low <= value <= high:
                 raise ConfigError(f"{name} is {value!r}, expected {low} to {high}")
-        if self.launcher:
-            try:
+        for name in ("preset", "group", "launcher"):
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise ConfigError(f"{name} is {value!r:.80}, expected text")
+        try:
+            if self.group:
+                require_label(self.group)
+            if self.launcher:
                 parse_launcher(self.launcher)
-            except ValueError as error:
-                raise ConfigError(str(error)) from None
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
         if not (self.dimensions or self.variants):
             raise ConfigError("sweep varies nothing, expected at least one option; try --vary ppo.lr=1e-5..1e-3:log")
         if len({d.key for d in self.dimensions}) < len(self.dimensions):
@@ -154,8 +161,10 @@ class SweepPlan:
         """Return the trials of a list or a grid, in order; none of a sampler that draws."""
         if self.variants or self.sampler != "grid":
             return self.variants
-        seed = int(self.base["seed"])
-        values = itertools.product(*(d.grid() for d in self.dimensions))
+        seed, grids = int(self.base["seed"]), [d.grid() for d in self.dimensions]
+        if (count := math.prod(map(len, grids))) > MAX_TRIALS:
+            raise ConfigError(f"grid has {count} trials, expected at most {MAX_TRIALS}; try fewer options or values")
+        values = itertools.product(*grids)
         return tuple(Variant(changes=dict(zip(self.keys, point, strict=True)), seed=seed) for point in values)
 
     def as_dict(self) -> dict[str, Any]:

@@ -14,7 +14,11 @@ RANGE = ".."
 LOG = "log"
 EXAMPLES = "1e-5..1e-3:log, 128..512:step=128, or lstm,mingru"
 MAX_GRID_POINTS = 1000
-"""Most values of one dimension of a grid."""
+"""Most values of one dimension of a grid, and most choices."""
+MAX_NUMBER = 2**63
+"""Largest whole number of a range."""
+MAX_STEPS = 1e9
+"""Most values of a range with a step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +39,8 @@ class Dimension:
 
     def __post_init__(self) -> None:
         if self.choices:
+            if len(self.choices) > MAX_GRID_POINTS:
+                raise ConfigError(f"{self.key} has {len(self.choices)} choices, expected at most {MAX_GRID_POINTS}")
             if len(set(map(repr, self.choices))) < len(self.choices):
                 raise ConfigError(f"{self.key} has the choices {list(self.choices)}, expected different ones")
             return
@@ -42,8 +48,10 @@ class Dimension:
             raise ConfigError(f"{self.key} varies from {self.low:g} to {self.high:g}, expected the lower bound first")
         if self.log and self.low <= 0:
             raise ConfigError(f"{self.key} varies from {self.low:g} on a log scale, expected more than 0")
-        if self.step < 0 or (self.step and self.log):
+        if not 0 <= self.step < math.inf or (self.step and self.log):
             raise ConfigError(f"{self.key} has step {self.step:g}, expected more than 0, and none on a log scale")
+        if self.high - self.low > MAX_STEPS * self.step > 0:
+            raise ConfigError(f"{self.key} has step {self.step:g}, expected at most {MAX_STEPS:g} of them in the range")
         if self.integer and not all(float(x).is_integer() for x in (self.low, self.high, self.step)):
             raise ConfigError(f"{self.key} is a whole number, expected whole bounds and steps")
         if not 0 <= self.points <= MAX_GRID_POINTS:
@@ -147,9 +155,13 @@ def dimension(key: str, values: Any) -> Dimension:
     kinds = types.get(key, ())
     if not {int, float} & set(kinds):
         raise ConfigError(f"{key} is no number, expected a list of choices, such as {key}=A,B")
-    for name in ("low", "high"):
-        if isinstance(values.get(name), bool) or not isinstance(values.get(name), (int, float)):
-            raise ConfigError(f"range of {key} has {name} {values.get(name)!r}, expected a number")
+    for name in ("low", "high", *(name for name in ("step", "points") if name in values)):
+        value, expected = values.get(name), "a whole number" if name == "points" else "a number"
+        fits = isinstance(value, int if name == "points" else (int, float)) and not isinstance(value, bool)
+        if not fits or (isinstance(value, int) and abs(value) > MAX_NUMBER):
+            raise ConfigError(f"range of {key} has {name} {value!r:.80}, expected {expected}")
+    if not isinstance(values.get("log", False), bool):
+        raise ConfigError(f"range of {key} has log {values['log']!r:.80}, expected true or false")
     return Dimension(key=key, integer=float not in kinds, **{k: v for k, v in values.items() if k in OPTIONS})
 
 
