@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
@@ -30,6 +31,8 @@ BUILDERS = ("mkdocs", "material", "mkdocstrings_handlers")
 """Modules of the extra that builds a site."""
 STAMP = ".built-from"
 """File of a built site with the fingerprint of its sources; a folder with it may be replaced."""
+MAX_CLIENTS = 64
+"""Most clients at a time; further ones are disconnected."""
 CACHED_SITES = 2
 """Most built sites in the cache."""
 POLICY = (
@@ -122,6 +125,9 @@ def trim_cache(newest: Path) -> None:
 class DocsHandler(SimpleHTTPRequestHandler):
     """Serves the files of a site to requests that name this host, and lists no folder."""
 
+    timeout = 30.0
+    """Time after which a client that sends or reads nothing is disconnected [s]."""
+
     def __init__(self, *arguments: Any, access: Access, folder: Path) -> None:
         self._access = access
         super().__init__(*arguments, directory=str(folder))
@@ -129,6 +135,9 @@ class DocsHandler(SimpleHTTPRequestHandler):
     def send_head(self) -> Any:
         if not self._access.host_allowed(self.headers.get("Host", "")):
             self.send_error(HTTPStatus.FORBIDDEN)
+            return None
+        if "\0" in self.translate_path(self.path):
+            self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return super().send_head()
 
@@ -144,12 +153,32 @@ class DocsHandler(SimpleHTTPRequestHandler):
         """Print nothing."""
 
 
+class DocsServer(ThreadingHTTPServer):
+    """A thread for each of at most ``MAX_CLIENTS`` clients; one that leaves within an answer is no error."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._places = threading.BoundedSemaphore(MAX_CLIENTS)
+        super().__init__(*arguments, **options)
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        return self._places.acquire(blocking=False)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing."""
+
+
 def serve_site(folder: Path, *, port: int | None = None, ready: Callable[[str], None] = lambda url: None) -> None:
     """Serve a built site on loopback until interrupted; ``ready`` is called with its address."""
     bound = open_socket(LOCAL_HOST, port)
     access = Access(LOCAL_HOST, bound.getsockname()[1])
     handler = partial(DocsHandler, access=access, folder=folder)
-    with ThreadingHTTPServer((LOCAL_HOST, access.port), handler, bind_and_activate=False) as server:
+    with DocsServer((LOCAL_HOST, access.port), handler, bind_and_activate=False) as server:
         server.socket.close()
         server.socket = bound
         previous = signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -22,6 +22,7 @@ from typing import Any
 
 from echelon.files import LOG_FLAGS, atomic_write, error_text, make_folder, open_own
 from echelon.jobs.remote import FILE, SEPARATOR
+from echelon.state_files import parse_json, read_bounded
 from echelon_cli import host_script
 
 SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15")
@@ -42,6 +43,12 @@ the ``recent`` newest and of the running ones, and of the others."""
 MAX_LINE, MAX_BODY = 1 << 16, 8 << 20
 MAX_FILE_BYTES = 1 << 30
 """Sizes above which a frame or a mirrored file is refused."""
+MAX_LIST = 1 << 20
+"""Size above which a list of runs is refused; its values take thirty times as much memory."""
+MAX_MIRROR_BYTES = 16 << 30
+"""Size of a mirror above which further data is refused."""
+END_S = 5.0
+"""Time in which ssh ends after its output [s]."""
 SAVE_S = 20.0
 """Time between two notes of what a mirror has [s]."""
 STATE = ".state.json"
@@ -86,6 +93,14 @@ def _names(found: object) -> set[str]:
     return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
 
 
+def _bytes(path: Path) -> int:
+    """Return the size of a file; 0 without one."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def parse_host(text: str) -> Host:
     """Return the host of ``ssh:NAME:/path``; ``HostError`` for other text."""
     found = HOST.fullmatch(text)
@@ -115,6 +130,7 @@ class HostMirror(threading.Thread):
         self._saved_at = 0.0
         self._state_path = self.home / f"{STATE}.{self.host.label}"
         self._have: dict[str, dict[str, list[int]]] = self._read_state()
+        self._bytes = sum(self._size(run) for run in self._have)
 
     def stop(self) -> None:
         """End the connection."""
@@ -170,13 +186,17 @@ class HostMirror(threading.Thread):
             if time.monotonic() - self._saved_at > SAVE_S:
                 self._write_state()
         self._write_state()
-        process.wait()
+        # a host may write to stderr for ever, and then ssh does not end
         lines = process.stderr.read(MAX_LINE).decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"ssh ended with {process.returncode}"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(END_S)
+        return lines[-1][:MAX_TEXT] if lines else f"ssh ended with {process.returncode}"
 
     def _apply(self, row: dict[str, Any], data: bytes) -> None:
         """Write one frame into the mirror."""
         if row.get("op") == "runs":
+            if len(data) > MAX_LIST:
+                raise HostError(DAMAGED)
             found = _object(data)
             self._drop_others(_names(found.get("runs")))
             self.problem = str(found.get("problem") or "")[:MAX_TEXT]
@@ -195,10 +215,15 @@ class HostMirror(threading.Thread):
             raise HostError(f"sent more than {2 * self.limits['runs']} runs")
         target = self._folder(run) / name
         files = self._have.setdefault(run, {})
+        if op != "append":
+            self._bytes -= _bytes(target)
         if op == "delete":
             target.unlink(missing_ok=True)
             files.pop(name, None)
             return
+        self._bytes += len(data)
+        if self._bytes > MAX_MIRROR_BYTES:
+            raise HostError(f"sent more than {MAX_MIRROR_BYTES} bytes")
         make_folder(target.parent)
         if op == "whole":
             atomic_write(target, data, durable=False)
@@ -220,16 +245,21 @@ class HostMirror(threading.Thread):
     def _folder(self, run: str) -> Path:
         return self.home / f"{run}{SEPARATOR}{self.host.label}"
 
+    def _size(self, run: str) -> int:
+        """Return the bytes of the mirror of a run."""
+        return sum(_bytes(self._folder(run) / name) for name in (*host_script.WHOLE, *host_script.APPENDED))
+
     def _drop_others(self, runs: set[str]) -> None:
         """Delete the mirrors of runs that the host no longer has."""
         for run in self._have.keys() - runs:
+            self._bytes -= self._size(run)
             shutil.rmtree(self._folder(run), ignore_errors=True)
             del self._have[run]
 
     def _read_state(self) -> dict[str, dict[str, list[int]]]:
         """Return what the mirror has of the host's files; files that changed since they were noted are read again."""
         try:
-            stored = json.loads(self._state_path.read_bytes())
+            stored = parse_json(read_bounded(self._state_path, MAX_BODY))
             return {
                 run: {
                     name: state

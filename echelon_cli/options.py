@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Literal, get_args
 
 import typer
 
-from echelon_cli.foreign_text import visible
+from echelon_cli.foreign_text import completable
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "chart": ("wins", "return", "speed", "gradient", "losses", "kl", "entropy", "explained", "imitation"),
@@ -29,15 +29,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 MapKind = Literal["any", "path"]
 """The same of ``echelon.config.Fairness``."""
-
-
-UNSAFE = frozenset("`$\\\"'!;&|<>()[]{}*?~#")
-"""Characters with which a shell would do something; names with them come from elsewhere and are not offered."""
-
-
-def completable(names: Iterable[str]) -> list[str]:
-    """Return the names that a shell may insert as they are: one printable line without quotes and operators."""
-    return [name for name in names if name and name == visible(name) and not UNSAFE & set(name)]
 
 
 def complete_runs(incomplete: str) -> list[str]:

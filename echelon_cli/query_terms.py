@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from echelon.jobs.labels import Labels, read_labels, saved_filters
 from echelon.runs import list_runs, runs_home
-from echelon_cli.options import completable
+from echelon_cli.foreign_text import completable
 from echelon_cli.output import STATE_STYLES
 from echelon_cli.query import FIELD_ALIASES, FIELDS, SAVED, TextField
 

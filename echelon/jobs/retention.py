@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from echelon.files import fsync, make_folder, reason_of
 from echelon.jobs.launch import has_orphan, remove
@@ -184,43 +183,35 @@ def _write(target: Path, paths: RunPaths, left_out: set[str]) -> dict[str, int]:
     return names
 
 
-class _Bounded:
-    """A file of which no more than ``budget`` bytes are read until it is set again; None sets no limit."""
+class _Bounded(gzip.GzipFile):
+    """A compressed file of which no more than ``budget`` bytes are read until it is set again; None sets no limit."""
 
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
-        self.budget: int | None = None
+    budget: int | None = None
 
-    def read(self, size: int) -> bytes:
-        if self.budget is not None:
+    def read(self, size: int | None = -1) -> bytes:
+        if self.budget is not None and size is not None:
             self.budget -= size
             if self.budget < 0:
                 raise tarfile.TarError(f"a header has more than {MAX_HEADER_BYTES} bytes")
-        return self._raw.read(size)
-
-    def seek(self, position: int) -> int:
-        return self._raw.seek(position)
-
-    def tell(self) -> int:
-        return self._raw.tell()
+        return super().read(size)
 
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]]:
     """Open an archive, and check its sum at the end of the block, which tarfile does not read."""
-    with gzip.open(path) as raw:
-        bounded = _Bounded(raw)
-        bounded.budget = MAX_HEADER_BYTES
-        with tarfile.open(fileobj=bounded, mode="r:") as file:  # pyright: ignore[reportArgumentType,reportCallIssue]
-            yield _members(file, bounded)
+    with _Bounded(path) as raw:
+        raw.budget = MAX_HEADER_BYTES
+        with tarfile.open(fileobj=raw, mode="r:") as file:
+            yield _members(file, raw)
+        raw.budget = None
         while raw.read(READ_BYTES):
             pass
 
 
-def _members(file: tarfile.TarFile, bounded: _Bounded) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+def _members(file: tarfile.TarFile, raw: _Bounded) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
     """Yield the files and folders of an archive; ``TarError`` for other members, or more than any run has."""
     for _ in range(MAX_MEMBERS):
-        bounded.budget = MAX_HEADER_BYTES
+        raw.budget = MAX_HEADER_BYTES
         member = file.next()
         if member is None:
             return
@@ -230,7 +221,7 @@ def _members(file: tarfile.TarFile, bounded: _Bounded) -> Iterator[tuple[tarfile
             raise tarfile.TarError(f"{member.name[:MAX_SHOWN]!r} is neither a file nor a folder")
         if member.name.count("/") >= MAX_PARTS or not 0 <= member.mtime <= MAX_TIME:
             raise tarfile.TarError(f"{member.name[:MAX_SHOWN]!r} is nested too deeply, or has no valid time")
-        bounded.budget = None
+        raw.budget = None
         yield file, member
     raise tarfile.TarError(f"it has more than {MAX_MEMBERS} members")
 

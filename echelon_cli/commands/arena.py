@@ -14,6 +14,7 @@ import typer
 from echelon_cli import arena_job, output
 from echelon_cli.arena_job import find_entry_id, open_league
 from echelon_cli.devices import require_device
+from echelon_cli.foreign_text import completable
 from echelon_cli.options import (
     CHOICES,
     DeviceOption,
@@ -23,7 +24,6 @@ from echelon_cli.options import (
     QueueFlag,
     SetOption,
     ThreadsOption,
-    completable,
     complete_presets,
     complete_runs,
     one_of,

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, completable, complete_launchers
+from echelon_cli.foreign_text import completable
+from echelon_cli.options import JsonFlag, complete_launchers
 from echelon_cli.usage import usage_errors
 
 app = typer.Typer(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import FilterOption, JsonFlag, completable, complete_runs, one_of
+from echelon_cli.foreign_text import completable
+from echelon_cli.options import FilterOption, JsonFlag, complete_runs, one_of
 
 if TYPE_CHECKING:
     from echelon.jobs.retention import Keep

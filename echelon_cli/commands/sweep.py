@@ -9,13 +9,13 @@ import typer
 from typer.core import TyperGroup
 
 from echelon_cli import output
+from echelon_cli.foreign_text import completable
 from echelon_cli.options import (
     CHOICES,
     JsonFlag,
     LauncherOption,
     SetOption,
     TrainedPresetOption,
-    completable,
     one_of,
 )
 

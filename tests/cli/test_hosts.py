@@ -266,3 +266,85 @@ def test_command_shows_runs_of_a_host_once(remote, repository, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "calm-fox@gpu1" in done.stdout
+
+
+HOSTILE = """
+import json, os, sys, zlib
+def frame(row, data):
+    body = zlib.compress(data)
+    sys.stdout.buffer.write(json.dumps({**row, "size": len(body)}).encode() + b"\\n" + body)
+    sys.stdout.flush()
+"""
+"""Program of a hostile host; more follows."""
+
+
+@pytest.fixture
+def hostile(remote, monkeypatch):
+    """Make the host run a program in place of ours."""
+
+    def start(program: str) -> HostMirror:
+        ssh = next(Path(folder) / "ssh" for folder in os.environ["PATH"].split(":") if (Path(folder) / "ssh").exists())
+        ssh.with_name("hostile.py").write_text(HOSTILE + program)
+        ssh.write_text(f"#!/bin/sh\nexec {sys.executable} {ssh.with_name('hostile.py')}\n")
+        _, (mirror,) = mirrors([f"ssh:me@gpu1:{remote}"])
+        return mirror
+
+    return start
+
+
+PROBLEMS = {
+    "list that takes much memory": (
+        """frame({"op": "runs"}, b'{"runs":[' + b'{"":0},' * 200_000 + b"0]}")""", "damaged frame",
+    ),
+    "text of 50 kB": ("""sys.stderr.write("z" * 50_000)""", "zzz"),
+    "errors for ever": (
+        """
+os.close(1)
+while True:
+    sys.stderr.write("z" * 65536)
+""",
+        "zzz",
+    ),
+    "files without end": (
+        """
+for number in range(100):
+    frame({"op": "whole", "run": f"r{number}", "file": "spec.json", "state": [1, 2]}, b" " * 1000)
+""",
+        "sent more than 10000 bytes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_hostile_host_costs_its_mirror_only(hostile, monkeypatch, case):
+    program, problem = PROBLEMS[case]
+    monkeypatch.setattr(hosts, "MAX_MIRROR_BYTES", 10_000, raising=False)
+    monkeypatch.setattr(hosts, "END_S", 0.1, raising=False)
+    mirror = hostile(program)
+    mirror.start()
+    try:
+        until(lambda: problem in mirror.problem)
+        assert len(mirror.problem) <= hosts.MAX_TEXT
+        assert sum(file.stat().st_size for file in mirror.home.rglob("spec.json")) <= 10_000
+    finally:
+        end(mirror)
+
+
+def test_files_that_are_replaced_count_once(hostile, monkeypatch):
+    monkeypatch.setattr(hosts, "MAX_MIRROR_BYTES", 3_000)
+    mirror = hostile("")
+    for op in ("whole", "start", "delete") * 5:
+        for name in ("metrics.jsonl", "evals.jsonl"):
+            mirror._apply({"op": op, "run": "r", "file": name, "state": [1, 2]}, bytes(1000))
+    mirror._apply({"op": "whole", "run": "r", "file": "spec.json", "state": [1, 2]}, bytes(3000))
+    with pytest.raises(HostError, match="more than 3000 bytes"):
+        mirror._apply({"op": "append", "run": "r", "file": "metrics.jsonl", "state": [1, 2]}, bytes(1))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": {"spec.json": 5}}', "\\xff", "{"])
+def test_damaged_note_of_a_mirror_begins_it_again(remote, text):
+    home, (mirror,) = mirrors([f"ssh:me@gpu1:{remote}"])
+    mirror._state_path.write_text(text)
+    (home / "run@gpu1").mkdir()
+    home, (mirror,) = mirrors([f"ssh:me@gpu1:{remote}"])
+    assert mirror._have == {} and not (home / "run@gpu1").exists()

@@ -6,10 +6,15 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
+from functools import partial
 from html.parser import HTMLParser
 from http.client import HTTPConnection
 from importlib.util import find_spec
@@ -146,3 +151,55 @@ def test_cache_keeps_the_newest_sites(tmp_path):
     (tmp_path / "other").mkdir()
     docs_site.trim_cache(tmp_path / "c")
     assert {path.name for path in tmp_path.iterdir()} == {"b", "c", "other"}
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A server of a folder with one large page, and its port."""
+    (tmp_path / "index.html").write_bytes(bytes(16 << 20))
+    bound = docs_site.open_socket(docs_site.LOCAL_HOST, None)
+    access = docs_site.Access(docs_site.LOCAL_HOST, bound.getsockname()[1])
+    handler = partial(docs_site.DocsHandler, access=access, folder=tmp_path)
+    with docs_site.DocsServer((docs_site.LOCAL_HOST, access.port), handler, bind_and_activate=False) as server:
+        server.socket.close()
+        server.socket = bound
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield server, access.port
+        server.shutdown()
+        thread.join(10)
+
+
+def send(port: int, text: bytes) -> socket.socket:
+    """Send bytes and return the connection."""
+    connection = socket.create_connection((docs_site.LOCAL_HOST, port), timeout=10)
+    connection.sendall(text.replace(b"HERE", f"127.0.0.1:{port}".encode()))
+    return connection
+
+
+def test_docs_server_prints_nothing_of_bad_requests_and_lost_clients(served, capfd):
+    server, port = served
+    with send(port, b"GET /%00 HTTP/1.0\r\nHost: HERE\r\n\r\n") as connection:
+        assert connection.recv(64).startswith(b"HTTP/1.0 404")
+    for text in (b"GET / HTTP/1.0\r\nHost: HERE\r\n\r\n", b"GET /"):
+        connection = send(port, text)
+        # closing with a reset while the server writes or reads
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+    while server._places._value < docs_site.MAX_CLIENTS:
+        time.sleep(0.01)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_docs_server_has_a_bounded_number_of_clients(served, monkeypatch):
+    server, port = served
+    idle = [send(port, b"") for _ in range(docs_site.MAX_CLIENTS)]
+    while server._places._value:
+        time.sleep(0.01)
+    with send(port, b"") as further:
+        assert further.recv(64) == b"", "disconnected"
+    for connection in idle:
+        connection.close()
+    while server._places._value < docs_site.MAX_CLIENTS:
+        time.sleep(0.01)
+    assert docs_site.DocsHandler.timeout, "and idle ones are disconnected in time"
