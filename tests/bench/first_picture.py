@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.bench.viewer_speed import WINDOW, browsing, median
 from tests.browser.conftest import TIMEOUT_MS
-from tests.browser.player import LOADED, count_transfers
+from tests.browser.player import FIRST_PICTURE, count_transfers
 
 VISITS = 5
 
@@ -33,10 +33,10 @@ def visit(browser: Any, address: str, match: str) -> tuple[Counter[str], float]:
     page.set_default_timeout(TIMEOUT_MS)
     count = count_transfers(page)
     page.goto(f"{address}/#match={match}")
-    page.wait_for_function(f"() => ({LOADED})() && echelon.cost().firstFrameMs > 0")
+    page.wait_for_function("() => window.echelon && echelon.cost().firstFrameMs > 0")
     milliseconds = page.evaluate("() => echelon.cost().firstFrameMs")
     sizes: Counter[str] = Counter()
-    for url, size in count().items():
+    for url, size in count(page.evaluate(FIRST_PICTURE)).items():
         sizes[kind_of(url)] += size
     context.close()
     return sizes, round(milliseconds)

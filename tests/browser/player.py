@@ -6,6 +6,7 @@ and the server have to be awaited.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ RESTING_FRAMES = 20
 TOUCH_S = 5.0
 """Interval at which a live match's file is touched [s]; the server treats it as ended after 30 s."""
 LOADED = "() => echelon.state.match !== null && echelon.complete()"
+FIRST_PICTURE = "() => echelon.cost().firstFrameMs && performance.timeOrigin + echelon.cost().firstFrameMs"
+"""Time of the first complete picture [ms since 1970], 0 before it."""
 PAUSED = "() => echelon.state.match !== null && !(echelon.state.playing = false)"
 """Pauses as soon as there is a match: it plays in real time however slowly a machine draws."""
 SETTLED = "() => echelon.settled()"
@@ -121,14 +124,20 @@ def pass_frames(page: Any, frames: int = RESTING_FRAMES) -> None:
     page.evaluate(FRAMES, frames)
 
 
-def count_transfers(page: Any) -> Callable[[], dict[str, int]]:
-    """Return a function that returns the bytes of each response since now by address, headers included."""
+def count_transfers(page: Any) -> Callable[..., dict[str, int]]:
+    """Return a function that returns the bytes of each response since now by address, headers included; with `until`
+    [ms since 1970] only of requests sent before. The browser reports no body of a worker's script, its header does.
+    """
     requests: list[Any] = []
     page.on("requestfinished", lambda request: requests.append(request))
 
-    def count() -> dict[str, int]:
-        sizes = {request.url: request.sizes() for request in list(requests)}
-        return {url: size["responseBodySize"] + size["responseHeadersSize"] for url, size in sizes.items()}
+    def size(request: Any) -> int:
+        sizes = request.sizes()
+        announced = int(request.response().headers.get("content-length", 0))
+        return max(sizes["responseBodySize"], announced) + sizes["responseHeadersSize"]
+
+    def count(until: float = math.inf) -> dict[str, int]:
+        return {request.url: size(request) for request in list(requests) if request.timing["startTime"] <= until}
 
     return count
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import ExitStack
 from typing import Any
@@ -50,6 +51,18 @@ def test_truncated_file_is_named_while_it_is_open(page, address):
     page.wait_for_function("() => !echelon.state.playing")
     pass_frames(page)
     assert text in page.locator(NOTICE).inner_text()
+
+
+def test_list_shows_no_figures_of_a_match_without_a_result(page, address, home, tmp_path):
+    incomplete = tmp_path / "incomplete.ecr"
+    incomplete.write_bytes(GOLDEN.read_bytes()[: chunk_ends()[2] + 20])
+    with served_match(home, incomplete) as path:
+        os.utime(path, (1, 1))  # an unfinished file that was just written is live
+        page.goto(address)
+        card = page.locator(".card", has_text="incomplete")
+        card.wait_for()
+        assert card.locator(".card-alive").all_inner_texts() == ["", ""]
+        assert card.locator(".card-team b").all_inner_texts() == ["", ""]
 
 
 @pytest.mark.parametrize("how", ["dropped", "served"])

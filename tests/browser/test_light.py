@@ -8,7 +8,7 @@ import pytest
 
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import GOLDEN, RUN, TIMEOUT_MS
-from tests.browser.player import LOADED, SETTLED, count_transfers, open_match, open_paused, pause, state
+from tests.browser.player import FIRST_PICTURE, LOADED, SETTLED, count_transfers, open_match, open_paused, pause, state
 from tests.browser.test_recovery import DROP
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
@@ -41,10 +41,23 @@ def test_first_picture_of_ten_mechs_stays_within_its_bytes(wire, address):
     page, count = wire
     page.goto(f"{address}/?quality=lowest#match={MATCH}")
     page.wait_for_function(LOADED)
-    sizes = count()
+    sizes = count(page.evaluate(FIRST_PICTURE))
     workers = {url.rsplit("/", 1)[1].partition(".")[0] for url in sizes if ".worker-" in url}
     assert workers == {"decode", "mesh"}, "the bytes of workers count too"
+    assert all(size > 2000 for url, size in sizes.items() if ".worker-" in url), "with their bodies"
     assert sum(sizes.values()) < BUDGET_BYTES, sizes
+
+
+def test_first_picture_needs_one_chunk_and_everything_else_waits_for_it(wire, address):
+    page, count = wire
+    page.goto(f"{address}/?quality=lowest#match={MATCH}")
+    page.wait_for_function("() => echelon.state.match?.prefetcher.done === echelon.state.match?.index.chunks.length")
+    page.wait_for_function("() => echelon.state.match.moments.length > 0")
+    first = count(page.evaluate(FIRST_PICTURE))
+    after = set(count()) - set(first)
+    assert [url.rpartition("/")[2][0] for url in first if "/chunks/" in url] == ["0"]
+    assert not [url for url in first if url.endswith(("/moments", "/runs")) or "/matches?" in url]
+    assert [url for url in after if url.endswith("/moments")] and len([u for u in after if "/chunks/" in u]) == 4
 
 
 @pytest.mark.long

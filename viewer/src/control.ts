@@ -271,13 +271,13 @@ export function updateCursor(state: ViewerState): void {
   const match = state.match;
   if (!match || match.index.chunks.length === 0) return;
   const number = chunkAt(match.index.chunks, state.tick);
-  match.store.request(number, match.index.chunks.length, state.speed < 0 ? -1 : 1);
+  match.store.request(number, match.index.chunks.length, state.speed < 0 ? -1 : 1, state.awaitsPicture);
   match.chunk = match.store.get(number) ?? null;
   match.chunkNumber = number;
-  match.prefetcher.request(match.index, match.store.isWaiting);
+  if (!state.awaitsPicture) match.prefetcher.request(match.index, match.store.isWaiting);
   if (isBlank(match)) match.poses.tick = NaN;
   if (!match.chunk) return;
-  match.win.request(match.index);
+  if (!state.awaitsPicture) match.win.request(match.index);
   const { poses, header } = match;
   samplePoses(match.chunk, state.tick, header.tick_hz, poses);
   fillVisibility(match, state.fog, state.selected, state.tick, match.shown);

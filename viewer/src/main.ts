@@ -208,6 +208,8 @@ function frame(now: number): void {
   if (!league.root.hidden) league.update(state.league);
   screen.setQuality(quality());
   screen.draw(state, elapsed);
+  const drawn = screen.hasDrawn(state.match) || screen.problem !== "" || message !== "";
+  if (state.awaitsPicture && (drawn || (state.match && control.isBlank(state.match)))) session.endFirstPicture();
   soundscape.update(state);
   settings.save(state);
   hud.root.hidden = state.flying;

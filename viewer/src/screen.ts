@@ -114,6 +114,11 @@ export class Screen {
     return this.view !== null && this.view.missing().length === 0 && (this.tileState !== "no" || !this.needsTiles);
   }
 
+  /** Return whether a complete picture of a match has been drawn; its tiles may be coarse. */
+  hasDrawn(match: MatchState | null): boolean {
+    return this.hasShown && this.shown === match;
+  }
+
   private get needsTiles(): boolean {
     return !TIERS[this.stats.tier].patterns;
   }

@@ -104,9 +104,8 @@ export class Session {
     this.league = new LeagueSession(state, api);
   }
 
-  /** Load the list and open the live channel. */
+  /** Open the live channel. */
   start(): void {
-    void this.reload();
     this.channel = new LiveChannel(
       this.api.liveUrl(),
       (notice) => this.handleNotice(notice),
@@ -169,6 +168,7 @@ export class Session {
   async openNewest(run: string): Promise<void> {
     this.state.followNewest = true;
     this.awaitedRun = run;
+    if (this.state.page === "list") void this.reload();
     const request = this.openRequests;
     const page = await this.api.matches(run, PAGE, 0).catch(() => null);
     // the user has navigated elsewhere meanwhile
@@ -229,17 +229,18 @@ export class Session {
       if (request !== this.openRequests) return (source.close(), false);
       state.match?.scan.stop();
       state.match?.source.close();
+      state.awaitsPicture = true;
       control.openMatch(state, makeMatch(id, source, opened, title));
       // with reduced motion a match waits for the user
       const still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches ?? false;
       if (still) state.playing = state.following = false;
       void this.loadWorld(source);
-      void this.loadMoments(id, source);
       return true;
     } catch (error) {
       source.close();
       if (request !== this.openRequests) return false;
       if (!state.match) state.page = from;
+      if (state.page === "list") void this.reload();
       state.problem = `Cannot open ${title || "the match"}: ${errorText(error)}`;
       if (error instanceof ApiError && error.status === 0 && id !== "file") void this.findOutWhetherLost();
       return false;
@@ -254,6 +255,13 @@ export class Session {
     const chunk = await source.chunk(0).catch(() => null);
     const { match } = this.state;
     if (chunk && match?.source === source) match.axis = teamAxis(header, chunk);
+  }
+
+  /** Fetch what the first picture did not need, once it is drawn or cannot be. */
+  endFirstPicture(): void {
+    const { match } = this.state;
+    this.state.awaitsPicture = false;
+    if (match && match.moments.length === 0) void this.loadMoments(match.id, match.source);
   }
 
   /** Load the turning points of a match that has ended. */

@@ -113,6 +113,7 @@ export interface ViewerState {
   league: LeagueState;
   match: MatchState | null; // null on other pages and while opening
   tick: number; // position of the cursor, fractional
+  awaitsPicture: boolean; // whether the match's first picture is incomplete: what it does not need is not fetched yet
   playing: boolean; // whether playback runs
   speed: number; // match seconds per second; negative is backward
   paced: boolean; // whether the director adapts the normal speed to what happens
@@ -157,6 +158,7 @@ export function defaults(): ViewerState {
     league: { view: null, pairs: null, filter: ALL_MATCHES, matches: [], total: null, ended: false, loading: true },
     match: null,
     tick: 0,
+    awaitsPicture: false,
     playing: true,
     speed: 1,
     paced: true,

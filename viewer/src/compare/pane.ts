@@ -86,7 +86,10 @@ export class Pane {
   seek(seconds: number): void {
     const { state, match } = this;
     state.window = [this.canvas.clientWidth, this.canvas.clientHeight];
-    state.insets = { left: 0, top: this.bar.offsetHeight, right: 0, bottom: 0 };
+    const { offsetLeft: left, offsetTop: top, offsetWidth, offsetHeight } = this.bar;
+    state.insets = { left: 0, top: offsetHeight, right: 0, bottom: 0 };
+    const box = { left, top, right: left + offsetWidth, bottom: top + offsetHeight };
+    if (state.covered[0]?.right !== box.right || state.covered[0].bottom !== box.bottom) state.covered = [box];
     const tick = seconds * match.header.tick_hz;
     state.tick = Math.max(firstTick(match), Math.min(control.lastTick(match), tick));
     control.updateCursor(state);

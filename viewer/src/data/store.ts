@@ -19,6 +19,13 @@ export function prefetchOrder(here: number, count: number, direction: 1 | -1): n
   return order.filter((number) => number >= 0 && number < count);
 }
 
+/** Return the chunks of the picture at chunk `here` in the order of need: earlier ones have effects that still show. */
+function pictureChunks(here: number): number[] {
+  const order = [];
+  for (let step = 0; step <= Math.min(BEHIND, here); step++) order.push(here - step);
+  return order;
+}
+
 /** Return the number of the chunk that holds `tick`; at a border the earlier one. */
 export function chunkAt(ticks: readonly (readonly number[])[], tick: number): number {
   let [low, high] = [0, ticks.length - 1];
@@ -86,10 +93,10 @@ export class ChunkStore {
     return [...this.chunks.keys()];
   }
 
-  /** Request the chunks needed by a cursor at chunk `here`. */
-  request(here: number, count: number, direction: 1 | -1): void {
+  /** Request the chunks needed by a cursor at chunk `here`; with `alone` those of its picture only. */
+  request(here: number, count: number, direction: 1 | -1, alone = false): void {
     this.here = here;
-    this.requested = this.affordable(prefetchOrder(here, count, direction));
+    this.requested = this.affordable(alone ? pictureChunks(here) : prefetchOrder(here, count, direction));
     for (const number of this.requested) {
       if (this.pending.size >= MAX_REQUESTS) return;
       if (this.chunks.has(number) || this.pending.has(number) || this.inBackoff(number)) continue;

@@ -131,8 +131,9 @@ class Card {
     if (this.canvas.classList.contains("missing")) this.thumbnails.watch(this.canvas, match.id);
     this.teams.forEach(({ row, alive, score }, team) => {
       row.classList.toggle("won", match.winner === team);
-      setText(alive, `${match.alive?.[team] ?? 0}`);
-      setText(score, pointsText(match.score?.[team] ?? 0));
+      // of a match without a result neither is known
+      setText(alive, match.complete ? `${match.alive[team]}` : "");
+      setText(score, match.complete ? pointsText(match.score[team]) : "");
     });
     const result = match.live
       ? "live"
