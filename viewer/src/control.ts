@@ -277,7 +277,8 @@ export function updateCursor(state: ViewerState): void {
   if (!state.awaitsPicture) match.prefetcher.request(match.index, match.store.isWaiting);
   if (isBlank(match)) match.poses.tick = NaN;
   if (!match.chunk) return;
-  if (!state.awaitsPicture) match.win.request(match.index);
+  // the cursor's chunks come first
+  if (!state.awaitsPicture && !match.store.isWaiting) match.win.request(match.index);
   const { poses, header } = match;
   samplePoses(match.chunk, state.tick, header.tick_hz, poses);
   fillVisibility(match, state.fog, state.selected, state.tick, match.shown);
