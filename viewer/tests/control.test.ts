@@ -1,6 +1,6 @@
 // Player and camera rules of control.ts, timeline helpers, chunk cache and addresses.
 
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import * as control from "../src/control";
 import { HeldKeys } from "../src/input";
 import type { ReplaySource } from "../src/data/source";
@@ -352,20 +352,6 @@ describe("ChunkStore", () => {
     expect(prefetchOrder(5, 20, 1)).toEqual([5, 6, 4, 7, 3, 8, 9]);
     expect(prefetchOrder(5, 20, -1)).toEqual([5, 4, 6, 3, 7, 2, 1]);
     expect(prefetchOrder(0, 2, 1)).toEqual([0, 1]);
-  });
-
-  test("requests only the chunks of the first picture before it is drawn", () => {
-    const requested: number[] = [];
-    const store = new ChunkStore((number) => (requested.push(number), new Promise(() => undefined)));
-    const match = { ...state.match!, store, index: { ...state.match!.index, chunks: [...state.match!.index.chunks] } };
-    const prefetch = vi.spyOn(match.prefetcher, "request");
-    Object.assign(state, { match, awaitsPicture: true, tick: match.index.chunks[2][1] });
-    control.updateCursor(state);
-    expect(requested).toEqual([2, 1, 0]);
-    expect(prefetch).not.toHaveBeenCalled();
-    state.awaitsPicture = false;
-    control.updateCursor(state);
-    expect(prefetch).toHaveBeenCalled();
   });
 
   test("chunkAt finds chunks by tick", () => {

@@ -43,3 +43,11 @@ test("large chunks are dropped down to the current one and its neighbours", asyn
   }
   expect(fetched.length, "what was dropped is not fetched again and again").toBeLessThan(50);
 });
+
+test("ChunkStore requests only the chunks of the first picture before it is drawn", () => {
+  const requested: number[] = [];
+  const store = new ChunkStore((number) => (requested.push(number), new Promise(() => undefined)));
+  store.request(5, 20, 1, true);
+  store.request(5, 20, 1, true);
+  expect(requested).toEqual([5, 4, 3]);
+});
