@@ -167,7 +167,7 @@ def run(argv: Sequence[str]) -> int:
         return narrowed(words or completed_words())(words, prog_name="echelon", standalone_mode=False) or output.DONE
     except typer.TyperException as error:
         if type(error).__name__ == HELP_ERROR:
-            print(error.format_message(), file=sys.stderr, flush=True)
+            output.show_lines(error.format_message())
             return error.exit_code
         output.show_error(usage_text(error.format_message(), words, _called(error)), code=output.USAGE, as_json=as_json)
         return error.exit_code

@@ -230,8 +230,13 @@ def notify(title: str, message: str) -> None:
 def show_traceback(failure: BaseException) -> None:
     """Print the traceback of a failure on standard error."""
     for part in traceback.format_exception(failure):
-        for line in part.rstrip("\n").split("\n"):
-            print(visible(line), file=sys.stderr)
+        show_lines(part.rstrip("\n"))
+
+
+def show_lines(text: str) -> None:
+    """Print several lines on standard error; control characters in them are shown as escapes."""
+    for line in text.split("\n"):
+        print(visible(line), file=sys.stderr, flush=True)
 
 
 def confirm(question: str) -> None:
