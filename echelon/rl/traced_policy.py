@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -37,6 +39,9 @@ _MODULE_ATTRIBUTES = vars(nn.Module()).keys() - {"training"}
 """Attributes that every module has: its tensors, its parts and its hooks."""
 
 
+Sample = Callable[[Tensor, LSTMState, Tensor, Tensor], tuple[Tensor, Tensor, Tensor, LSTMState]]
+"""``FlatPolicy.sample`` of observations ``[B, D]``, state ``[1, B, H]``, ``done [B]`` and noise ``[B, W]``."""
+
 _traces: dict[Hashable, Any] = {}
 """Traces by what they depend on; the entries are as few as architectures met."""
 
@@ -46,11 +51,7 @@ class TracedPolicy:
 
     def __init__(self, policy: FlatPolicy, *, stochastic: bool) -> None:
         """``policy`` must be in evaluation mode; ``stochastic`` says whether ``act`` is called with noise."""
-        key = (architecture(policy), stochastic)
-        if key not in _traces:
-            _traces[key] = _trace(policy, stochastic=stochastic)
-        self._step: Any = _traces[key]
-        self._tensors = tuple(_tensors(policy).values())
+        self._step = _traced(policy, _act, policy.obs_dim, with_noise=stochastic)
 
     def act(
         self, observations: Tensor, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
@@ -58,8 +59,23 @@ class TracedPolicy:
         """Return actions ``[B, A]`` and the next state ``[1, B, H]``, as ``Actor.act`` does."""
         done = observations.new_zeros(len(observations)) if done is None else done
         optional = () if noise is None else (noise,)
-        action, h, c = self._step(self._tensors, observations, state.h, state.c, done, *optional)
+        action, h, c = self._step(observations, state.h, state.c, done, *optional)
         return action, LSTMState(h, c)
+
+
+class TracedSampler:
+    """The trace of what a learner does in a rollout, in its precision and with the parameters of ``policy``."""
+
+    def __init__(self, policy: FlatPolicy, dtype: torch.dtype | None) -> None:
+        """``dtype`` is the lower precision of matrix products, None for float32."""
+        self._step = _traced(policy, _sample, policy.obs_dim + policy.central_dim, with_noise=True, dtype=dtype)
+
+    def sample(
+        self, observations: Tensor, state: LSTMState, done: Tensor, noise: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
+        """Return actions ``[B, A]``, log-probability and value ``[B]``, and the next state ``[1, B, H]``."""
+        action, logprob, value, h, c = self._step(observations, state.h, state.c, done, noise)
+        return action, logprob, value, LSTMState(h, c)
 
 
 def architecture(policy: nn.Module) -> Hashable:
@@ -105,24 +121,64 @@ def _tensors(policy: nn.Module) -> dict[str, Tensor]:
     return {**dict(policy.named_parameters()), **dict(policy.named_buffers())}
 
 
-def _trace(policy: FlatPolicy, *, stochastic: bool) -> Any:
-    """Return ``FlatPolicy.act`` as a function of the tensors of a policy and of plain tensors, the state as two."""
-    arguments = [*policy.initial_state(EXAMPLE_ROWS), torch.ones(EXAMPLE_ROWS)]
-    if stochastic:
-        arguments.append(torch.zeros(EXAMPLE_ROWS, policy.noise_dim))
+def _act(policy: FlatPolicy, obs: Tensor, state: LSTMState, *arguments: Tensor) -> tuple[Tensor, ...]:
+    action, after = policy.act(obs, state, *arguments)
+    return action, *after
 
-    def step(
-        tensors: Sequence[Tensor], obs: Tensor, h: Tensor, c: Tensor, done: Tensor, noise: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+
+def _sample(policy: FlatPolicy, obs: Tensor, state: LSTMState, *arguments: Tensor) -> tuple[Tensor, ...]:
+    action, logprob, value, after = policy.sample(obs, state, *arguments)
+    return action, logprob, value, *after
+
+
+def _traced(
+    policy: FlatPolicy,
+    call: Callable[..., tuple[Tensor, ...]],
+    width: int,
+    *,
+    with_noise: bool,
+    dtype: torch.dtype | None = None,
+) -> Callable[..., tuple[Tensor, ...]]:
+    """Return ``call`` of ``policy`` as a function of observations ``[B, width]``, both parts of the state and the rest.
+
+    It is the trace of the policy's architecture under autocast to ``dtype``, with the tensors of the policy.
+    """
+    key = (architecture(policy), call.__name__, with_noise, dtype)
+    if key not in _traces:
+        arguments = [torch.ones(EXAMPLE_ROWS)]
+        if with_noise:
+            arguments.append(torch.zeros(EXAMPLE_ROWS, policy.noise_dim))
+        _traces[key] = _trace(policy, call, (torch.zeros(EXAMPLE_ROWS, width), *arguments), dtype)
+    return partial(_traces[key], tuple(_tensors(policy).values()))
+
+
+def _trace(
+    policy: FlatPolicy, call: Callable[..., tuple[Tensor, ...]], example: Sequence[Tensor], dtype: torch.dtype | None
+) -> Any:
+    """Return ``call`` as a function of the tensors of a policy and of plain tensors, the state as two."""
+
+    def step(tensors: Sequence[Tensor], obs: Tensor, h: Tensor, c: Tensor, *arguments: Tensor) -> tuple[Tensor, ...]:
         own = copy.deepcopy(policy)  # its tensors become arguments of the trace
         _replace_tensors(own, tensors)
-        action, state = own.act(obs, LSTMState(h, c), done, noise)
-        return action, state.h, state.c
+        return call(own, obs, LSTMState(h, c), *arguments)
 
-    with torch.inference_mode(), packing_traces(), warnings.catch_warnings():
+    obs, *arguments = example
+    state = policy.initial_state(EXAMPLE_ROWS)
+    with torch.inference_mode(), packing_traces(), _casts_recorded(dtype), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # shapes become constants, as intended
-        example = (tuple(_tensors(policy).values()), torch.zeros(EXAMPLE_ROWS, policy.obs_dim), *arguments)
-        return torch.jit.trace(step, example, check_trace=False)
+        inputs = (tuple(_tensors(policy).values()), obs, *state, *arguments)
+        return torch.jit.trace(step, inputs, check_trace=False)
+
+
+@contextmanager
+def _casts_recorded(dtype: torch.dtype | None) -> Iterator[None]:
+    """Let a trace made inside contain the casts of autocast to ``dtype``, if any, as operations of its own."""
+    before = torch._C._jit_set_autocast_mode(False)
+    try:
+        with torch.autocast("cpu", dtype or torch.bfloat16, enabled=dtype is not None, cache_enabled=False):
+            yield
+    finally:
+        torch._C._jit_set_autocast_mode(before)
 
 
 def _replace_tensors(policy: nn.Module, tensors: Sequence[Tensor]) -> None:
@@ -160,3 +216,21 @@ def is_traceable(policy: FlatPolicy) -> bool:
 def trace_act(policy: FlatPolicy, *, stochastic: bool) -> Act:
     """Return the ``act`` of ``policy``, traced if possible; ``stochastic`` if it is called with noise."""
     return TracedPolicy(policy, stochastic=stochastic).act if is_traceable(policy) else policy.act
+
+
+def trace_sample(policy: FlatPolicy, dtype: torch.dtype | None) -> Sample:
+    """Return the ``sample`` of ``policy`` with matrix products in ``dtype``, None for float32; traced if possible.
+
+    An LSTM's kernel casts the weights itself, which no trace contains.
+    """
+    if is_traceable(policy) and (dtype is None or policy.core.mingru is not None):
+        return TracedSampler(policy, dtype).sample
+    device = policy.obs_normalizer.scale.device.type
+
+    def sample(
+        observations: Tensor, state: LSTMState, done: Tensor, noise: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
+        with torch.autocast(device, dtype or torch.bfloat16, enabled=dtype is not None):
+            return policy.sample(observations, state, done, noise)
+
+    return sample

@@ -24,6 +24,7 @@ from echelon.replay.embed import embed_world
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
+from echelon.rl.traced_policy import trace_act
 from echelon.rl.weights import version_of
 from echelon.statistics import wilson_interval as wilson_interval
 from echelon.telemetry.events import EventEval
@@ -130,13 +131,14 @@ def play_episodes(
     device = env.obs.device
     generators = [] if deterministic else _generators(env, noise_seed)
     state, done = policy.initial_state(env.rows, device), torch.ones(env.rows, device=device)
+    act = trace_act(policy, stochastic=not deterministic)
     flat_actions, records = env.actions.view(-1, env.action_dim), []
     for _ in range(max_steps):
         on_step()
         noise = _noise(env, policy.noise_dim, generators) if generators else None
         for observer in active:
             observer.before_step(functools.partial(_value_estimates, policy, env, state, done))
-        action, state = policy.act(env.obs[0], state, done, noise)
+        action, state = act(env.obs[0], state, done, noise)
         flat_actions.index_copy_(0, env.agent_of_row, action)
         if opponents is not None:
             opponents.act()

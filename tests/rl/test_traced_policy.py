@@ -12,7 +12,7 @@ from echelon.config import ModelConfig
 from echelon.env.layout import FLAT_OBS_DIM, flat_offsets
 from echelon.rl import traced_policy
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.traced_policy import TracedPolicies, architecture, trace_act
+from echelon.rl.traced_policy import TracedPolicies, architecture, trace_act, trace_sample
 
 ROWS, ACTIONS, COMMS = 24, 18, 40
 MODELS = {
@@ -59,6 +59,38 @@ def test_traced_policy_matches_policy_bit_for_bit(name, stochastic):
             got, traced_state = act(obs, traced_state, done, noise)
             assert torch.equal(got, expected), f"decision {step}, {share:.0%} of the slots filled"
             assert torch.equal(traced_state.h, state.h) and torch.equal(traced_state.c, state.c)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+@pytest.mark.parametrize("central_dim", [0, 12])
+@pytest.mark.parametrize("name", MODELS)
+def test_traced_sample_matches_policy_bit_for_bit_in_every_precision(name, central_dim, dtype):
+    policy = learner(MODELS[name], central_dim)
+    sample, state, traced_state = trace_sample(policy, dtype), policy.initial_state(ROWS), policy.initial_state(ROWS)
+    torch.manual_seed(4)
+    for step, share in enumerate((0.3, 0.0, 1.0, 0.6)):
+        obs = torch.cat([observations(share), torch.randn(ROWS, central_dim)], -1)
+        done, noise = (torch.rand(ROWS) < 0.3).float(), torch.randn(ROWS, policy.noise_dim)
+        with torch.inference_mode():
+            with torch.autocast("cpu", torch.bfloat16, enabled=dtype is not None):
+                *expected, state = policy.sample(obs, state, done, noise)
+            *got, traced_state = sample(obs, traced_state, done, noise)
+        for value, other in zip((*got, *traced_state), (*expected, *state), strict=True):
+            assert torch.equal(value, other), f"step {step}, {share:.0%} of the slots filled"
+        with torch.no_grad():
+            for parameter in policy.parameters():
+                parameter.add_(0.01)
+
+
+def test_tracing_keeps_autocast_of_other_traces():
+    assert torch._C._jit_set_autocast_mode(True)
+    trace_sample(learner(MODELS["suite"], 0), torch.bfloat16)
+    assert torch._C._jit_set_autocast_mode(True)
+
+
+def learner(model: ModelConfig, central_dim: int) -> FlatPolicy:
+    torch.manual_seed(3)
+    return build_model(model, FLAT_OBS_DIM + COMMS, ACTIONS, COMMS, central_dim=central_dim).train()
 
 
 def test_traced_policy_follows_in_place_weight_changes():

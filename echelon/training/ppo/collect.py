@@ -19,6 +19,7 @@ from torch import Tensor
 from echelon.rl.build import FlatPolicy
 from echelon.rl.host_reads import reads_are_free
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.traced_policy import trace_sample
 from echelon.training.ppo.device_rollout import (
     DeviceSteps,
     LateTruncations,
@@ -30,7 +31,7 @@ from echelon.training.ppo.device_rollout import (
 from echelon.training.ppo.protocols import BatchedEnv, DeviceEnv, Opponents
 from echelon.training.ppo.teacher import Teacher, Teaching, flown_by_learner
 from echelon.training.rollout import MAX_MICRO_BATCHES, ChunkStates, RolloutBuffer, Truncation, chunk_spans
-from echelon.training.runtime.precision import mixed_precision
+from echelon.training.runtime.precision import low_precision, mixed_precision
 from echelon.training.runtime.thread_pool import ThreadPool
 
 FORWARD_ROWS = 512
@@ -95,6 +96,7 @@ class Collector:
         self.truncation_bootstraps = truncation_bootstraps
         self.amp, self.amp_dtype = amp, amp_dtype
         self.device = buffer.actions.device
+        self._sample = trace_sample(policy, low_precision(self.device, amp_dtype) if amp else None)
         self._pool = pool or ThreadPool(1)
         self._row_slices = forward_slices(env.rows, self.device)
         self._noise = torch.zeros(env.rows, policy.noise_dim, device=self.device)
@@ -223,10 +225,9 @@ class Collector:
     def _act(self, t: Row, rows: slice) -> None:
         """Sample the actions of a range of rows at step t; write them, log-probabilities and values."""
         buffer, state = self.buffer, LSTMState(self.state.h[:, rows], self.state.c[:, rows])
-        with mixed_precision(self.device, self.amp, self.amp_dtype):
-            action, logprob, value, next_state = self.policy.sample(
-                take_row(buffer.obs_rows, t, rows), state, self.next_done[rows], self._noise[rows]
-            )
+        action, logprob, value, next_state = self._sample(
+            take_row(buffer.obs_rows, t, rows), state, self.next_done[rows], self._noise[rows]
+        )
         _copy_state(state, next_state)
         put_row(buffer.actions, t, action, rows)
         put_row(buffer.logprobs, t, logprob, rows)
