@@ -209,8 +209,8 @@ class TracedPolicies:
 
 def is_traceable(policy: FlatPolicy) -> bool:
     """Return whether a policy can be traced: on a CPU, and a network known to have no branch on data."""
-    on_cpu = reads_are_free(policy.obs_normalizer.scale.device)
-    return on_cpu and type(policy) is FlatPolicy and type(policy.core) in TRACEABLE_CORES
+    known = type(policy) is FlatPolicy and type(policy.core) in TRACEABLE_CORES
+    return known and reads_are_free(policy.obs_normalizer.scale.device)
 
 
 def trace_act(policy: FlatPolicy, *, stochastic: bool) -> Act:
@@ -225,7 +225,7 @@ def trace_sample(policy: FlatPolicy, dtype: torch.dtype | None) -> Sample:
     """
     if is_traceable(policy) and (dtype is None or policy.core.mingru is not None):
         return TracedSampler(policy, dtype).sample
-    device = policy.obs_normalizer.scale.device.type
+    device = next(policy.parameters()).device.type
 
     def sample(
         observations: Tensor, state: LSTMState, done: Tensor, noise: Tensor
