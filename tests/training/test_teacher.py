@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from echelon.training.checkpoint import open_checkpoint
 from echelon.training.ppo import losses
 from echelon.training.ppo.losses import LossInputs
 from echelon.training.ppo.teacher import Teaching, flown_by_learner, teaching_at
+from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from echelon_cli.main import run as echelon
 from tests.training.fakes import FakeEnv
@@ -182,6 +184,30 @@ def test_learner_imitates_teacher_of_tiny_task(small_run):
     assert first.episodes > 0 and math.isnan(first.win_rate), "the teacher's matches are not the learner's"
     assert math.isfinite(last.win_rate)
     assert result.evaluation is not None and result.evaluation.win_rate > 0.8, "judged without the teacher"
+
+
+def test_statistics_have_only_episodes_that_the_learner_began(small_run):
+    with Session(small_run(), None, FakeEnv) as session:
+        collector, envs = session.collector, session.env.num_envs
+        ended = [SimpleNamespace(env=e) for e in range(envs)]
+
+        def counted() -> list[int]:
+            collector._add_episodes(ended, [""] * envs)
+            taken = collector.take_episodes()
+            assert taken.count == envs and len(taken.opponents) == len(taken.records)
+            return [record.env for record in taken.records]
+
+        half = flown_by_learner(envs, 0, 0.5).nonzero().flatten().tolist()
+        assert 0 < len(half) < envs
+        collector.set_teaching(Teaching(flown=0.5))
+        collector.reset()
+        assert counted() == half
+        collector.set_teaching(Teaching())
+        carry = collector.carry()
+        assert counted() == half, "a teacher acted in the others"
+        assert counted() == list(range(envs))
+        collector.load_carry(carry)
+        assert counted() == half
 
 
 @pytest.fixture

@@ -36,16 +36,18 @@ from echelon.training.runtime.thread_pool import ThreadPool
 
 FORWARD_ROWS = 512
 """Smallest number of learner rows for a separate forward pass."""
+LEARNER_BEGAN = "learner_began"
+"""Key of the environments in a checkpoint whose running episode is the learner's from its first step."""
 
 
 @dataclass
 class EndedEpisodes:
-    """Episodes that ended; results of those that a teacher controlled at their end say nothing about the learner."""
+    """Episodes that ended; results of those in which a teacher acted say nothing about the learner."""
 
     count: int = 0
     """All of them."""
     records: list[Any] = field(default_factory=list)
-    """Those of environments in which the learner acts."""
+    """Those in which the learner acted from the first step."""
     opponents: list[str] = field(default_factory=list)
     """The opponent of each record."""
 
@@ -109,6 +111,8 @@ class Collector:
         self.next_done = torch.ones(env.rows, device=self.device)
         """1 where the next step starts an episode [N]."""
         self._flown = [True] * env.num_envs
+        self._learner_began = [True] * env.num_envs
+        """Whether the learner has acted in the running episode of each environment from its first step."""
         self._ended = EndedEpisodes()
         self._continues = False
         self._row_flags = torch.zeros(env.rows, dtype=torch.bool, device=self.device)
@@ -134,6 +138,7 @@ class Collector:
         self.teaching = teaching
         flown = flown_by_learner(self.env.num_envs, self.first_env, teaching.flown)
         self._flown = flown.tolist()
+        self._learner_began = [began and flies for began, flies in zip(self._learner_began, self._flown, strict=True)]
         self._flies.copy_(flown.to(self.device)[self.env.env_of_row].unsqueeze(-1))
 
     @property
@@ -151,6 +156,7 @@ class Collector:
         for part in self.state:
             part.zero_()
         self.buffer.start_age.zero_()
+        self._learner_began = list(self._flown)
         self._continues = False
 
     @torch.inference_mode()
@@ -260,6 +266,7 @@ class Collector:
             "next_done": self.next_done.clone(),
             "h": self.state.h.clone(),
             "c": self.state.c.clone(),
+            LEARNER_BEGAN: torch.tensor(self._learner_began),
             **(self.teacher.carry() if self.teacher is not None else {}),
         }
 
@@ -280,6 +287,8 @@ class Collector:
             target.copy_(carry[name])
         if self.teacher is not None:
             self.teacher.load_carry(carry)
+        if LEARNER_BEGAN in carry:  # earlier versions did not store it
+            self._learner_began = carry[LEARNER_BEGAN].tolist()
         self._continues = False
 
     def _store_result(self, t: Row) -> None:
@@ -304,8 +313,12 @@ class Collector:
             self.opponents.after_step(over, any_over)
 
     def _add_episodes(self, ended: Sequence[Any], opponents: Sequence[str]) -> None:
-        """Add records of ended episodes, and the opponent of each, where the learner acts."""
-        own = [i for i, record in enumerate(ended) if self._flown[record.env]]
+        """Add records of ended episodes, in order of time, and the opponent of each, where the learner acted throughout."""
+        own = []
+        for i, record in enumerate(ended):
+            if self._learner_began[record.env]:
+                own.append(i)
+            self._learner_began[record.env] = self._flown[record.env]
         self._ended.count += len(ended)
         self._ended.records += [ended[i] for i in own]
         self._ended.opponents += [opponents[i] for i in own]
