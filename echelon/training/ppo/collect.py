@@ -313,7 +313,7 @@ class Collector:
             self.opponents.after_step(over, any_over)
 
     def _add_episodes(self, ended: Sequence[Any], opponents: Sequence[str]) -> None:
-        """Add records of ended episodes, in order of time, and the opponent of each, where the learner acted throughout."""
+        """Add records of ended episodes, in order of time, where the learner acted throughout, and their opponents."""
         own = []
         for i, record in enumerate(ended):
             if self._learner_began[record.env]:
