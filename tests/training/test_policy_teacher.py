@@ -10,6 +10,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from echelon import champion
+from echelon.arena.store import Store, league_path
+from echelon.arena.submit import submit
 from echelon.config import EnvConfig, RunConfig, TeacherConfig, WorldConfig
 from echelon.env import layout
 from echelon.rl.weights import LoadedPolicy, load_policy
@@ -19,6 +22,7 @@ from echelon.training.checkpoint import open_checkpoint
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.session import Session
 from echelon.training.teachers import PolicyTeacher, load_teacher, teacher_policy
+from echelon_cli.commands.demos import player
 from echelon_cli.commands.train import teacher_reference
 from tests.training.conftest import make_small_run
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
@@ -207,3 +211,11 @@ def test_teacher_reference_resolves_levels_paths_and_runs(teacher_dir, monkeypat
     for name in (str(teacher_dir), f"policy:{teacher_dir}", "teacher", "policy:teacher"):
         assert teacher_reference(name) == f"policy:{teacher_dir}"
     assert replace(TeacherConfig(), policy=teacher_reference("teacher")).path == str(teacher_dir)
+
+
+def test_league_entries_are_teachers_and_pilots_of_demonstrations(tmp_path, monkeypatch):
+    monkeypatch.setenv("ECHELON_HOME", str(tmp_path))
+    with Store(league_path()) as store:
+        stored = Path(submit(store, champion.FOLDER, label="boss").ckpt_path)
+    assert teacher_reference("boss") == f"policy:{stored}"
+    assert player("boss", "cpu").loaded.meta["id"] == load_policy(stored).meta["id"]
