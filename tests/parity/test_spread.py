@@ -8,11 +8,9 @@ import numpy as np
 import warp as wp
 
 from echelon.env.engine import Engine
-from echelon.sim import step
 from echelon.sim.state import Paths
 from echelon.sim.structs import fields_of
-from tests.parity.scenes import many_lanes
-from tests.parity.thread_orders import CASES, battle, engine_of
+from tests.parity.thread_orders import CASES, battle, engine_of, spread_over_threads
 
 RECORDED = 1
 
@@ -54,12 +52,11 @@ def differing(found: list[dict[str, str]], expected: list[dict[str, str]]) -> li
     return []
 
 
-def test_battle_spread_over_threads_or_launched_one_by_one_is_equal(monkeypatch):
+def test_battle_spread_over_threads_or_launched_one_by_one_is_equal():
     fought: Counter[str] = Counter()
     hashes, edits = played(fought)
     assert fought["shots"] and fought["dead"] and len(edits), "no battle was fought"
-    monkeypatch.setitem(step.MOVES, False, step.MOVES[True])
-    with many_lanes():
+    with spread_over_threads():
         spread_hashes, spread_edits = played(Counter(), eager=True)
     assert differing(spread_hashes, hashes) == []
     np.testing.assert_array_equal(spread_edits, edits)
