@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.bench import Setting, dashboard, scaling, scenes, startup
+from echelon.bench import Setting, dashboard, league, learner, scaling, scenes, startup
 from echelon.bench.phases import rows, sums_by_prefix
 
 
@@ -31,6 +31,8 @@ def test_every_scene_has_a_docstring():
 
 MEASURED = ("sim-blind", "observation", "reset", "maps", "league-opponents")
 MEASURED_LONG = ("rays", "league-history")
+LONG_SETTINGS = (("chunk", 4), ("league-20", 2))
+"""Scenes and their numbers of environments."""
 
 
 @pytest.mark.parametrize("name", [*MEASURED, *(pytest.param(name, marks=pytest.mark.long) for name in MEASURED_LONG)])
@@ -58,6 +60,21 @@ def test_settings_are_those_of_the_device():
     assert scenes.settings_of("sim-5v5", "cuda:0") == [Setting("cuda:0", 4096), Setting("cuda:0", 16384)]
     assert scenes.settings_of("train", "cpu", [8]) == [Setting("cpu", 8)] and scenes.settings_of("maps", "cpu")
     assert {"sim-5v5", "train", "league-4"} <= set(scenes.scenes_on("cuda:0")) < set(scenes.scenes_on("cpu"))
+
+
+@pytest.mark.parametrize("name", ["chunk", "league-20", "league-opponents"])
+def test_scene_of_policies_runs_on_cuda_too(name):
+    assert [setting.device for setting in scenes.settings_of(name, "cuda:0")] == ["cuda:0"] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "envs"), [("league-opponents", 2), *(pytest.param(*row, marks=pytest.mark.long) for row in LONG_SETTINGS)]
+)
+def test_scene_of_policies_takes_a_number_of_environments(name, envs, monkeypatch):
+    monkeypatch.setattr(learner, "CHUNK_REPEATS", 1)
+    monkeypatch.setattr(league, "MATCHES", 128)
+    (result,) = scenes.run_scenes([name], repeats=1, envs=[envs])
+    assert result["envs"] == envs and result["median_per_s"] > 0
 
 
 @pytest.mark.parametrize(("device", "envs", "option"), [("cuda:0", (), "device 'cuda:0'"), ("cpu", (8,), "envs")])
