@@ -102,7 +102,7 @@ def test_device_rollout_places_waiting_maps_without_another_read():
 
 
 @pytest.mark.parametrize("change", ["place_maps", "reset", "load_state_dict"])
-def test_slots_in_use_are_read_again_once_episodes_may_have_begun(change):
+def test_slots_in_use_are_read_again_after_a_change(change):
     with device_rules(), session() as s:
         s.begin()
         s.set_progress()
