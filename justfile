@@ -114,7 +114,7 @@ league *ARGS:
 cuda-cache FOLDER:
     WARP_CACHE_PATH={{FOLDER}} {{python}} -m echelon.bench.cuda_kernels
 
-# on a machine with a GPU: parity with the CPU, speeds, MINUTES of training, stopped half way and resumed (10 minutes in all)
+# on a machine with a GPU: parity with the CPU, MINUTES of training, stopped half way and resumed, speeds; a file per step in FOLDER
 gpu MINUTES="2" FOLDER="gpu-results" DEVICE="cuda" PRESET="gpu":
     #!/usr/bin/env bash
     set -uo pipefail
@@ -126,22 +126,26 @@ gpu MINUTES="2" FOLDER="gpu-results" DEVICE="cuda" PRESET="gpu":
         "$@" 2>&1 | tee "{{FOLDER}}/$name.txt" || failed+=("$name")
     }
     echelon() { {{python}} -m echelon_cli.main "$@"; }
+    # a chain, since `set -e` has no effect in a function whose status is tested
     train() {
-        set -e
         local run
         run=$(echelon train --detach --json --preset {{PRESET}} --minutes {{MINUTES}} | tail -n 1 |
-            {{python}} -c 'import json, sys; print(json.load(sys.stdin)["id"])')
-        sleep $(({{MINUTES}} * 30))
-        echelon runs stop "$run"
-        echelon train --resume "$run"
-        echelon runs show "$run"
+            {{python}} -c 'import json, sys; print(json.load(sys.stdin)["id"])') &&
+            sleep $(({{MINUTES}} * 30)) &&
+            echelon runs stop "$run" &&
+            echelon train --resume "$run" &&
+            echelon runs show "$run"
     }
     step kernels {{python}} -m echelon.bench.cuda_kernels
-    step parity {{python}} -m pytest -q -p no:cacheprovider tests/parity/test_cuda.py tests/training/test_hardware.py
+    step parity {{python}} -m pytest -q -p no:cacheprovider -m gpu tests
     step doctor {{python}} -m echelon_cli.main doctor --speed
-    step simulator {{python}} -m echelon_cli.main bench --device {{DEVICE}} --repeats 3 sim-5v5 sim-10v10 observation rays reset
-    step learner {{python}} -m echelon_cli.main bench --device {{DEVICE}} --repeats 1 train league-scripted league-4
     step training train
+    scenes=$({{python}} -c 'from echelon.bench.scenes import CUDA_ENVS; print(*CUDA_ENVS)') || failed+=(scenes)
+    for scene in $scenes; do
+        repeats=3
+        [[ $scene =~ ^(train|update|league-) ]] && repeats=1
+        step "bench-$scene" {{python}} -m echelon_cli.main bench --device {{DEVICE}} --repeats $repeats "$scene"
+    done
     echo "failed: ${failed[*]:-nothing}"
     [ ${#failed[@]} -eq 0 ]
 

@@ -12,7 +12,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from echelon.bench.cuda_kernels import KernelResources, compile_all
 from echelon.bench.kernel_traffic import traffic
 from echelon.bench.league import fresh_policy
 from echelon.bench.scenes import battle
-from echelon.config import PACK_SIZE
+from echelon.config import PACK_SIZE, RunConfig
 from echelon.config.presets import get_preset
 from echelon.env import layout
 from echelon.sim import step
@@ -29,10 +29,13 @@ from echelon.sim.backend import BLOCK, Launch, Program, in_phase
 from echelon.sim.kernels import motion
 from echelon.sim.state import lanes
 from echelon.sim.structs import OUT
+from echelon.training.ppo.device_rollout import episode_slots
 from echelon.training.vec_env import VectorEnv
 
 MEASURED_ENVS, SAMPLES, STEPS_PER_SAMPLE = 64, 24, 10
 """Environments and launches-timed steps of the measurement, and the steps from one to the next: an episode in all."""
+UNMASKED_SAMPLES = 4
+"""Measurements, over another episode, of launches that run only where an episode ended, as if all had."""
 ENVS = (4096, 16384)
 PACKS = (1, 2)
 SM_THREADS = 2048
@@ -100,6 +103,8 @@ class LaunchCost:
     """Fraction of the device's warps that can be resident."""
     block: int = BLOCK
     """Threads of a block."""
+    share: float = 1.0
+    """Fraction of the environments in which the launch does anything; bytes and time are means over all."""
 
     def seconds(self, gpu: Gpu, envs: int, given: Assumptions) -> tuple[float, str]:
         """Return the time of the launch [s] and what bounds it: bytes, work, thread or launch."""
@@ -108,10 +113,12 @@ class LaunchCost:
         busy = min(1.0, blocks / gpu.multiprocessors)
         waves = max(1.0, grid / (gpu.multiprocessors * SM_THREADS * self.occupancy))
         rate = gpu.multiprocessors * gpu.lanes * gpu.clock * given.lane_share * busy
+        # an environment that takes part, if one is expected to; else as often as one does
+        longest = self.core_s / max(self.share, 1 / envs) / self.threads
         bounds = {
             "bytes": self.bytes * envs / (gpu.bandwidth * given.bandwidth_share),
             "work": self.core_s * CORE_RATE * envs / rate,
-            "thread": self.core_s / self.threads * given.thread_slowdown * (waves - 1 + given.imbalance),
+            "thread": longest * given.thread_slowdown * (waves - 1 + given.imbalance),
         }
         bound = max(bounds, key=lambda name: bounds[name])
         return given.launch_s + bounds[bound], bound if bounds[bound] >= given.launch_s else "launch"
@@ -174,36 +181,42 @@ def measure(num_packs: int, resources: Iterable[KernelResources]) -> StepCost:
         lengths = {**batch.lengths, **lanes(DEVICE, env.mechs)}
         seconds: defaultdict[int, list[float]] = defaultdict(list)
         alive, rays, cells = [], [], []
+        ended: dict[str, list[float]] = {mask: [] for mask in MASKS}
         ticks = engine.cfg.decision_repeat
         for _ in range(SAMPLES):
             for _ in range(STEPS_PER_SAMPLE - 1):
                 env.step()
+                _note_ends(env, ended)
             living = batch.numpy("alive").sum(1)
             flying = np.count_nonzero(batch.numpy("round_weapon") >= 0) / envs
             alive.append(living.mean() / env.mechs)
             rays.append((living * (living - 1) / 2).mean() + ticks * flying)
             cells.append(ray_cells(env))
-            for i, launch in enumerate(program):
-                one: dict[str, float] = {}
-                batch.backend.timed([launch], one, time.thread_time)
-                seconds[i].append(sum(one.values()))
+            _add_times(enumerate(program), env, seconds)
+            _note_ends(env, ended)
+        idle = min(map(statistics.mean, seconds.values()))  # of a launch that does next to nothing: not on the device
+        for i, _ in unmasked(program):
+            seconds[i].clear()
+        for _ in range(UNMASKED_SAMPLES):
+            for _ in range(SAMPLES * STEPS_PER_SAMPLE // UNMASKED_SAMPLES):
+                env.step()
+            _add_times(unmasked(program), env, seconds)
         writers = [launch for launch in program if "obs" in _parameters(launch)]
         row_bytes = 4 * engine.obs_dim * env.mechs / sum(launch.given.get("fresh") == "every" for launch in writers)
-        means = [statistics.mean(times) for times in seconds.values()]
-        idle = min(means)  # of a launch that does next to nothing: what a launch costs here, not on the device
         launches = []
-        for launch, mean in zip(program, means, strict=True):
+        for i, launch in enumerate(program):
             moved = traffic(launch, batch.backend, envs)
-            share = 1 / engine.cfg.max_steps if launch.given.get("fresh") in MASKS else 1.0
+            share = statistics.mean(ended.get(str(launch.given.get("fresh")), [1.0]))
             launches.append(
                 LaunchCost(
                     name=launch.kernel.key,
                     phase=launch.phase,
                     threads=int(np.prod([lengths[letter] for letter in launch.dims if letter != "E"])),
                     bytes=share * (moved.read + moved.written + row_bytes * (launch in writers)),
-                    core_s=(mean - idle) / envs,
+                    core_s=share * (statistics.mean(seconds[i]) - idle) / envs,
                     occupancy=rows[launch.kernel.key].occupancy(),
                     block=launch.block_on(DEVICE),
+                    share=share,
                 )
             )
         arrays = batch.backend.arrays
@@ -216,6 +229,29 @@ def measure(num_packs: int, resources: Iterable[KernelResources]) -> StepCost:
             ray_cells=float(np.mean(cells)),
             state_bytes=state,
         )
+
+
+def _note_ends(env: VectorEnv, ended: Mapping[str, list[float]]) -> None:
+    """Append the fraction of environments that each mask marked in the last step."""
+    for mask, shares in ended.items():
+        shares.append(float(np.mean(env.engine.batch.numpy(mask) != 0)))
+
+
+def _add_times(program: Iterable[tuple[int, Launch]], env: VectorEnv, seconds: Mapping[int, list[float]]) -> None:
+    """Run the launches of a program by index; append the CPU time of each [s]."""
+    for i, launch in program:
+        one: dict[str, float] = {}
+        env.engine.batch.backend.timed([launch], one, time.thread_time)
+        seconds[i].append(sum(one.values()))
+
+
+def unmasked(program: Program) -> list[tuple[int, Launch]]:
+    """Return the launches of a program that ``MASKS`` restrict, with their index, over all environments."""
+    return [
+        (i, replace(launch, given={**launch.given, "fresh": "every"}))
+        for i, launch in enumerate(program)
+        if launch.given.get("fresh") in MASKS
+    ]
 
 
 def _parameters(launch: Launch) -> set[str]:
@@ -239,8 +275,21 @@ class Learner:
     """Times that an update reads or writes an observation row: gathered, normalised, multiplied, and its gradient."""
 
 
+def snapshots_s(config: RunConfig, rows: float, weights: int, learner: Learner) -> float:
+    """Return the time by which the snapshots of a full pool act in a step [s], for ``rows`` opponents in all.
+
+    Each runs a forward pass of its own outside the graph, for the rows of all environments that have it in the running
+    or in a scheduled episode of the rollout.
+    """
+    mix, count = config.opponents.mix, config.opponents.past_keep
+    drawn = mix.past / sum(vars(mix).values()) / count
+    episodes = 1 + episode_slots(config.ppo.rollout_steps)
+    own = rows * (1 - (1 - drawn) ** episodes)
+    return count * (drawn > 0) * (learner.operations * learner.eager_s + own * 2 * weights / learner.flops)
+
+
 def end_to_end(cost: StepCost, gpu: Gpu, envs: int, given: Assumptions, learner: Learner) -> float:
-    """Return learner agent-steps per second of training with preset ``gpu`` against scripted pilots."""
+    """Return learner agent-steps per second of training with preset ``gpu``, its pool of snapshots full."""
     preset = get_preset("gpu")
     env, ppo = replace(preset.env, num_packs=cost.mechs // (2 * PACK_SIZE)), preset.ppo
     weights = sum(weight.numel() for weight in fresh_policy(0, env, preset.model).policy.parameters())
@@ -248,7 +297,8 @@ def end_to_end(cost: StepCost, gpu: Gpu, envs: int, given: Assumptions, learner:
     forward_s = learner.operations * learner.eager_s + rows * 2 * weights / learner.flops
     moved = learner.row_reads * row_bytes + learner.activations
     row_s = 6 * weights / learner.flops + moved / (gpu.bandwidth * given.bandwidth_share)
-    rollout_s = ppo.rollout_steps * (cost.seconds(gpu, envs, given) + forward_s)
+    opponents_s = snapshots_s(preset, rows, weights, learner)
+    rollout_s = ppo.rollout_steps * (cost.seconds(gpu, envs, given) + forward_s + opponents_s)
     update_s = ppo.update_epochs * ppo.rollout_steps * rows * row_s
     return ppo.rollout_steps * rows * cost.alive / (rollout_s + update_s)
 

@@ -25,6 +25,7 @@ from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchP
 from echelon.arena.standings import standings
 from echelon.arena.store import MatchRecord, Store
 from echelon.bench import ON_CPU, Measure, Setting
+from echelon.bench.stopwatch import Stopwatch
 from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
 from echelon.env import layout
 from echelon.env.layout import FLAT_OBS_DIM
@@ -39,8 +40,6 @@ MATCHES = 192
 MAPS = 4
 MANY = 8
 """Number of distinct opponents that is compared with one."""
-ROWS = 320
-"""Mechs of one team in 64 environments."""
 STEPS = 20
 STORED = 10_000
 ENTRIES = 20
@@ -97,22 +96,25 @@ def four(setting: Setting = ON_CPU) -> Iterator[Measure]:
 
 
 @contextmanager
-def twenty() -> Iterator[Measure]:
+def twenty(setting: Setting = ON_CPU) -> Iterator[Measure]:
     """64 parallel matches between 20 policies, 5v5, 100x100x20."""
-    yield _matches([Pilot(id=str(n), label=str(n)) for n in range(20)])
+    yield _matches([Pilot(id=str(n), label=str(n)) for n in range(20)], setting)
 
 
 @contextmanager
-def opponents() -> Iterator[Measure]:
-    """Actions of 320 mechs by 8 opponents; ``ratio`` is the cost relative to one opponent."""
+def opponents(setting: Setting = ON_CPU) -> Iterator[Measure]:
+    """Actions of one team in 64 environments by 8 opponents; ``ratio`` is the cost relative to one opponent."""
     env = EnvConfig()
-    policies = [fresh_policy(seed, env).policy for seed in range(MANY)]
-    obs = torch.randn(ROWS, layout.obs_dim(env))
+    rows = env.team_size * (setting.envs or ENVS)
+    policies = [fresh_policy(seed, env).policy.to(setting.device) for seed in range(MANY)]
+    obs = torch.randn(rows, layout.obs_dim(env)).to(setting.device)
     groups = []
     for count in (1, MANY):
-        grouped = GroupedPolicies(ROWS, action_dim(env.comm_dim), threads=default_threads())
+        grouped = GroupedPolicies(
+            rows, action_dim(env.comm_dim), threads=default_threads(), device=torch.device(setting.device)
+        )
         for n in range(count):
-            grouped.assign(range(n * ROWS // count, (n + 1) * ROWS // count), policies[n])
+            grouped.assign(range(n * rows // count, (n + 1) * rows // count), policies[n])
         grouped.act(obs)
         groups.append(grouped)
 
@@ -120,10 +122,11 @@ def opponents() -> Iterator[Measure]:
         spent = [0.0, 0.0]
         for _ in range(STEPS):
             for i, grouped in enumerate(groups):
-                began = time.perf_counter()
+                stopwatch = Stopwatch(setting.device)
+                stopwatch.start()
                 grouped.act(obs)
-                spent[i] += time.perf_counter() - began
-        return {"per_s": STEPS * ROWS / spent[1], "unit": "actions", "ratio": spent[1] / spent[0]}
+                spent[i] += stopwatch.stop()
+        return {"per_s": STEPS * rows / spent[1], "unit": "actions", "ratio": spent[1] / spent[0]}
 
     yield measure
     for grouped in groups:

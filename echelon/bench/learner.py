@@ -26,7 +26,7 @@ from echelon.training.session import Session
 WARM_UPDATES = 3
 MEASURED_UPDATES = 6
 CHUNK_ROWS = 20
-"""Sequences in parallel, as in a micro-batch of the preset quickstart."""
+"""Sequences in parallel on a CPU, as in a micro-batch of the preset quickstart; on CUDA the rows of a minibatch."""
 CHUNK_REPEATS = 8
 BUSY_LOOP = "while True: pass"
 
@@ -102,21 +102,22 @@ def update(setting: Setting = ON_CPU) -> Iterator[Measure]:
 
 
 @contextmanager
-def chunk() -> Iterator[Measure]:
+def chunk(setting: Setting = ON_CPU) -> Iterator[Measure]:
     """Evaluation of a 32-step chunk with gradients, and its speedup over step-by-step evaluation."""
-    with start_session(threads=1) as session:
+    with start_session(threads=1, setting=setting) as session:
         learn(session, 1)
-        policy, buffer = session.policy, session.buffer
-        length, rows = chunk_length(buffer.num_steps, session.config.ppo.tbptt_chunk_length, 1), CHUNK_ROWS
+        policy, buffer, device = session.policy, session.buffer, session.device
+        length = chunk_length(buffer.num_steps, session.config.ppo.tbptt_chunk_length, 1)
+        rows = CHUNK_ROWS if setting.on_cpu else session.env.rows // session.config.ppo.num_minibatches
         obs, actions = buffer.obs[:length, :rows], buffer.actions[:length, :rows]
-        dones, start = torch.zeros(length, rows), policy.initial_state(rows)
+        dones, start = torch.zeros(length, rows, device=device), policy.initial_state(rows, device)
 
         def whole() -> None:
             scores = policy.score_sequence(obs, actions, dones, start)
             (scores.logprobs.mean() + scores.values.mean()).backward()
 
         def stepwise() -> None:
-            state, total = start, torch.zeros(())
+            state, total = start, torch.zeros((), device=device)
             for t in range(length):
                 _, logprob, _, value, state = policy.get_action_and_value(obs[t], state, dones[t], actions[t])
                 total = total + logprob.mean() + value.mean()
@@ -126,9 +127,10 @@ def chunk() -> Iterator[Measure]:
             seconds = {whole: 0.0, stepwise: 0.0}
             for _ in range(CHUNK_REPEATS):
                 for function in seconds:
-                    began = time.perf_counter()
+                    stopwatch = Stopwatch(setting.device)
+                    stopwatch.start()
                     function()
-                    seconds[function] += time.perf_counter() - began
+                    seconds[function] += stopwatch.stop()
             policy.zero_grad(set_to_none=True)
             per_s = CHUNK_REPEATS * length * rows / seconds[whole]
             return {"per_s": per_s, "unit": "agent-steps scored", "speedup": seconds[stepwise] / seconds[whole]}

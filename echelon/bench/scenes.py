@@ -182,8 +182,8 @@ CUDA_ENVS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("sim-5v5", "sim-10v10", "sim-blind", "rays", "observation", "reset"), (4096, 16384)),
     "sim-20v20": (1024, 4096),
     "sim-100v100": (256, 1024),
-    **dict.fromkeys(("train", "update"), (2048, 4096)),
-    **dict.fromkeys(("league-scripted", "league-4"), (1024, 4096)),
+    **dict.fromkeys(("train", "update", "chunk"), (2048, 4096)),
+    **dict.fromkeys(("league-scripted", "league-4", "league-20", "league-opponents"), (1024, 4096)),
 }
 """Scenes that run on CUDA, and their numbers of environments there."""
 LADDER = {"cpu": (16, 64, 256), "cuda": (1024, 4096, 16384)}

@@ -68,7 +68,7 @@ def tick(*, recorded: bool = False, landing: bool = False, spread: bool = False)
         Launch(fire.choose_targets, MECH),
         Launch(fire.triggers, MECH),
     ]
-    wrecks = [Launch(terrain.stamp_wrecks, COLUMNS)]
+    wrecks = [Launch(terrain.stamp_wrecks, COLUMNS), Launch(terrain.clear_dying, MECH)]
     falls = [Launch(motion.land, MECH), *recording(journal.record_deaths), *wrecks] if landing else []
     return in_phase(
         "tick",

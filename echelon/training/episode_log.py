@@ -27,6 +27,8 @@ class LoggedEpisodes(NamedTuple):
     """How many episodes had ended before in the same environment, per record."""
     counts: NDArray[np.int32]
     """Episodes that ended [E], also those without a record."""
+    map_slots: NDArray[np.int32]
+    """Slot of the map bank that each environment plays on now [E]."""
 
 
 class EpisodeLog:
@@ -37,11 +39,12 @@ class EpisodeLog:
         views = {name: wp.to_torch(batch[f"done_{name}"]).view(envs, -1).view(torch.int32) for name in COLUMNS}
         self._views = views
         self._layouts = {name: numpy_layout(batch[f"done_{name}"]) for name in COLUMNS}
-        self._over = wp.to_torch(batch["over"])
+        self._over, self._map_slot = wp.to_torch(batch["over"]), wp.to_torch(batch["map_slot"])
         width = 1 + sum(view.shape[1] for view in views.values())
         device = self._over.device
-        self._data = torch.zeros(envs * (1 + slots * width), dtype=torch.int32, device=device)
-        self._counts, self._rows = self._data[:envs], self._data[envs:].view(slots * envs, width)
+        self._data = torch.zeros(envs * (2 + slots * width), dtype=torch.int32, device=device)
+        self._counts, self._map_slots, rows = self._data.split((envs, envs, slots * envs * width))
+        self._rows = rows.view(slots * envs, width)
         self._envs = torch.arange(envs, device=device)
 
     def store(self, step: Tensor) -> None:
@@ -55,14 +58,15 @@ class EpisodeLog:
 
     def drain(self) -> LoggedEpisodes:
         """Return what was stored since the last call, in one read."""
+        self._map_slots.copy_(self._map_slot)
         data, envs = read(self._data), len(self._envs)
         self._counts.zero_()
-        counts, rows = data[:envs], data[envs:].reshape(self.slots, envs, -1)
+        counts, map_slots, rows = data[:envs], data[envs : 2 * envs], data[2 * envs :].reshape(self.slots, envs, -1)
         slot, env = np.nonzero(np.arange(self.slots)[:, None] < counts)
         order = np.lexsort((env, rows[slot, env, 0]))
         slot, env = slot[order], env[order]
         return LoggedEpisodes(
-            episode_records(self._columns(rows[slot, env, 1:]), env, self._team), slot.tolist(), counts
+            episode_records(self._columns(rows[slot, env, 1:]), env, self._team), slot.tolist(), counts, map_slots
         )
 
     def _columns(self, rows: NDArray[np.int32]) -> dict[str, NDArray[Any]]:

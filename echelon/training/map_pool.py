@@ -66,6 +66,8 @@ class MapPool:
         """Map of each slot; None for an empty slot or a map of a given bank."""
         self.live = list(range(self.count))
         """Slots that resets draw from, oldest first."""
+        self.known_in_use: set[int] | None = None
+        """Slots that running episodes use, where the caller has read them and no episode has begun since."""
         self._pending: list[tuple[MapSpec, GeneratedMap]] = []
         self._replace_all = False
 
@@ -129,6 +131,8 @@ class MapPool:
         self._batch.draw_maps_from(self.live)
 
     def _slots_in_use(self) -> set[int]:
+        if self.known_in_use is not None:
+            return set(self.known_in_use)
         started = self._batch.numpy("episode") > 0
         return set(self._batch.numpy("map_slot")[started].tolist())
 
@@ -160,6 +164,7 @@ class MapPool:
         """
         if f"{PREFIX}places" not in state:
             return
+        self.known_in_use = None
         rows = state[f"{PREFIX}places"].tolist()
         if len(rows) != len(self.specs):
             raise ValueError(f"checkpoint has a bank of {len(rows)} map slots, this run has {len(self.specs)}")

@@ -270,6 +270,7 @@ class VectorEnv:
         """Start an episode in every environment; observations go to ``obs[row]``."""
         if self.map_pool is not None:
             self.map_pool.place_pending(all_reset=True)
+            self.map_pool.known_in_use = None
         self.engine.clear()
         self.engine.reset(row)
 
@@ -287,9 +288,15 @@ class VectorEnv:
         self._pilots_have_acted = False
 
     def place_maps(self) -> None:
-        """Put new maps that wait for a slot into slots that no episode uses."""
-        if self.map_pool is not None and self.map_pool.has_pending:
+        """Put new maps that wait for a slot into slots that no episode uses.
+
+        Before a step: after ``drain_log`` the slots in use are known, without a read of the device, until this call.
+        """
+        if self.map_pool is None:
+            return
+        if self.map_pool.has_pending:
             self.map_pool.place_pending()
+        self.map_pool.known_in_use = None
 
     @property
     def truncation_interval(self) -> int:
@@ -310,6 +317,8 @@ class VectorEnv:
         assert self._log is not None, "log_episodes comes first"
         logged = self._log.drain()
         self._done_count = self._done_count + logged.counts
+        if self.map_pool is not None:
+            self.map_pool.known_in_use = set(logged.map_slots.tolist())
         return logged
 
     def pop_episodes(self) -> list[EpisodeRecord]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.bench import Setting, dashboard, scaling, scenes, startup
+from echelon.bench import Setting, dashboard, league, learner, scaling, scenes, startup
 from echelon.bench.phases import rows, sums_by_prefix
 
 
@@ -31,6 +31,8 @@ def test_every_scene_has_a_docstring():
 
 MEASURED = ("sim-blind", "observation", "reset", "maps", "league-opponents")
 MEASURED_LONG = ("rays", "league-history")
+LONG_SETTINGS = (("chunk", 4), ("league-20", 2))
+"""Scenes and their numbers of environments."""
 
 
 @pytest.mark.parametrize("name", [*MEASURED, *(pytest.param(name, marks=pytest.mark.long) for name in MEASURED_LONG)])
@@ -60,6 +62,21 @@ def test_settings_are_those_of_the_device():
     assert {"sim-5v5", "train", "league-4"} <= set(scenes.scenes_on("cuda:0")) < set(scenes.scenes_on("cpu"))
 
 
+@pytest.mark.parametrize("name", ["chunk", "league-20", "league-opponents"])
+def test_scene_of_policies_runs_on_cuda_too(name):
+    assert [setting.device for setting in scenes.settings_of(name, "cuda:0")] == ["cuda:0"] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "envs"), [("league-opponents", 2), *(pytest.param(*row, marks=pytest.mark.long) for row in LONG_SETTINGS)]
+)
+def test_scene_of_policies_takes_a_number_of_environments(name, envs, monkeypatch):
+    monkeypatch.setattr(learner, "CHUNK_REPEATS", 1)
+    monkeypatch.setattr(league, "MATCHES", 128)
+    (result,) = scenes.run_scenes([name], repeats=1, envs=[envs])
+    assert result["envs"] == envs and result["median_per_s"] > 0
+
+
 @pytest.mark.parametrize(("device", "envs", "option"), [("cuda:0", (), "device 'cuda:0'"), ("cpu", (8,), "envs")])
 def test_scene_that_runs_on_the_cpu_alone_refuses_other_settings(device, envs, option):
     with pytest.raises(ValueError, match=f"scene 'maps' takes no {option}, expected one of: sim-5v5"):
@@ -75,6 +92,15 @@ def test_scaling_scene_measures_pinned_processes(monkeypatch, repository):
     monkeypatch.setenv("PYTHONPATH", str(repository))
     (result,) = scenes.run_scenes(["scaling"], repeats=1)
     assert result["processes_1"] > 0 and 0 < result["efficiency"] and result["unit"] == "agent-steps"
+
+
+@pytest.mark.long
+def test_scaling_train_scene_measures_ranks_of_one_training(monkeypatch, repository):
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    (result,) = scenes.run_scenes(["scaling-train"], repeats=1)
+    by_count = [result[f"processes_{count}"] for count in scaling.counts(len(scaling.cores()))]
+    assert min(by_count) > 0 and result["median_per_s"] == by_count[-1] and result["unit"] == "learner agent-steps"
+    assert result["efficiency"] == pytest.approx(by_count[-1] / (len(scaling.cores()) * by_count[0]))
 
 
 def test_warm_up_reports_kernel_compilation():

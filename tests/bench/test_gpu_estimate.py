@@ -18,8 +18,11 @@ from echelon.bench.gpu_estimate import (
     describe,
     end_to_end,
     on_cuda,
+    snapshots_s,
+    unmasked,
 )
 from echelon.bench.kernel_traffic import WHOLE, Traffic, arrays_of, touched, traffic
+from echelon.config.presets import get_preset
 from echelon.sim import step
 from echelon.sim.backend import Launch
 from echelon.sim.kernels import sensing
@@ -90,6 +93,22 @@ def test_small_grid_leaves_multiprocessors_idle():
     assert few == (pytest.approx(many[0]), "work")
 
 
+def test_thread_of_a_masked_launch_is_that_of_an_environment_that_takes_part():
+    """At 4,096 environments some environment resets in every step, and the launch waits for its threads."""
+    mean, masked = (cost(core_s=1e-7, share=share).seconds(H100, 4096, LIKELY) for share in (1.0, 0.004))
+    assert mean[1] == "launch" and masked[1] == "thread"
+    assert masked[0] - LIKELY.launch_s == pytest.approx(1e-7 / 0.004 / 10 * 40.0 * 4.0)
+    assert cost(core_s=1e-7, share=1e-9).seconds(H100, 4, LIKELY) == cost(core_s=1e-7, share=0.25).seconds(
+        H100, 4, LIKELY
+    )
+
+
+def test_launches_of_ended_episodes_are_measured_over_all_environments():
+    program = [Launch(warm, "EM", {"fresh": mask, "obs": "final_obs"}) for mask in ("every", "over", "cut")]
+    expected = {"fresh": "every", "obs": "final_obs"}
+    assert [(i, launch.given) for i, launch in unmasked(program)] == [(1, expected), (2, expected)]
+
+
 STEP = StepCost((cost(core_s=1e-5), cost(bytes=4e4)), 10, alive=0.6, rays=28.0, ray_cells=49.0, state_bytes=8.7e5)
 
 
@@ -104,6 +123,25 @@ def test_training_is_slower_than_half_of_the_simulator():
     rate = end_to_end(STEP, H100, 4096, LIKELY, Learner())
     assert 0 < rate < STEP.rate(H100, 4096, LIKELY) / 2
     assert "4096 environments" in describe(STEP, H100, 4096)
+
+
+def test_each_snapshot_of_the_pool_acts_outside_the_graph():
+    learner, config = Learner(), get_preset("gpu")
+    pool = replace(config, opponents=replace(config.opponents, past_keep=4))
+    assert snapshots_s(config, 0, 10**6, learner) == pytest.approx(8 * 80 * 6e-6)
+    assert snapshots_s(pool, 0, 10**6, learner) == pytest.approx(4 * 80 * 6e-6)
+    none = replace(config, opponents=replace(config.opponents, mix=replace(config.opponents.mix, past=0.0)))
+    assert snapshots_s(none, 10**4, 10**6, learner) == 0.0
+    forward_s = 8 * 10**4 * (1 - (1 - 0.25 / 8) ** 4) * 2 * 10**6 / learner.flops
+    assert snapshots_s(config, 10**4, 10**6, learner) == pytest.approx(8 * 80 * 6e-6 + forward_s)
+
+
+def test_snapshots_slow_training_down(monkeypatch):
+    config = get_preset("gpu")
+    none = replace(config, opponents=replace(config.opponents, mix=replace(config.opponents.mix, past=0.0)))
+    with_snapshots = end_to_end(STEP, H100, 4096, LIKELY, Learner())
+    monkeypatch.setattr("echelon.bench.gpu_estimate.get_preset", lambda name: none)
+    assert with_snapshots < end_to_end(STEP, H100, 4096, LIKELY, Learner())
 
 
 def test_program_on_cuda_moves_mechs_by_four_launches():

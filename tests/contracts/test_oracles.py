@@ -72,7 +72,8 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["finish_frame", "record_clouds", "record_condition", "record_motion"], FRAMES),
     **dict.fromkeys(["clear_decision", "read_choices", "read_motion"], CONTROLS),
     **dict.fromkeys(
-        ["choose_targets", "triggers", "apply_hits", "resolve_deaths", "credit_hits", "stamp_wrecks"], SHOTS
+        ["choose_targets", "triggers", "apply_hits", "resolve_deaths", "credit_hits", "stamp_wrecks", "clear_dying"],
+        SHOTS,
     ),
     **dict.fromkeys(["fly", "guide", "defend", "burst_smoke", "damage_terrain", "compute_splash"], ROUNDS),
     **dict.fromkeys(["move", "accelerate", "find_near", "move_apart", "move_near"], MOVES),

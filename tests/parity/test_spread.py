@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 import warp as wp
 
 from echelon.env.engine import Engine
-from echelon.sim import step
 from echelon.sim.state import Paths
 from echelon.sim.structs import fields_of
-from tests.parity.scenes import many_lanes
-from tests.parity.thread_orders import CASES, battle, engine_of
+from tests.parity.thread_orders import CASES, battle, engine_of, spread_over_threads
 
 RECORDED = 1
 
@@ -54,12 +53,12 @@ def differing(found: list[dict[str, str]], expected: list[dict[str, str]]) -> li
     return []
 
 
-def test_battle_spread_over_threads_or_launched_one_by_one_is_equal(monkeypatch):
+@pytest.mark.parametrize("case", ["quick", pytest.param("two-hundred", marks=pytest.mark.long)])
+def test_battle_spread_over_threads_or_launched_one_by_one_is_equal(case):
     fought: Counter[str] = Counter()
-    hashes, edits = played(fought)
+    hashes, edits = played(fought, case=case)
     assert fought["shots"] and fought["dead"] and len(edits), "no battle was fought"
-    monkeypatch.setitem(step.MOVES, False, step.MOVES[True])
-    with many_lanes():
-        spread_hashes, spread_edits = played(Counter(), eager=True)
+    with spread_over_threads():
+        spread_hashes, spread_edits = played(Counter(), case=case, eager=True)
     assert differing(spread_hashes, hashes) == []
     np.testing.assert_array_equal(spread_edits, edits)

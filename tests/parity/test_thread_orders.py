@@ -6,14 +6,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 
-from tests.parity.thread_orders import CASES
+from echelon.config import EnvConfig
+from tests.parity.thread_orders import CASES, LAYOUTS
 
-QUICK = ("quick", "quick-classic", "fault")
+EQUAL = tuple(name for name in CASES if name.startswith("quick"))
+QUICK = (*EQUAL, "fault")
 LONG = tuple(name for name in CASES if name not in (*QUICK, "two-hundred"))
 
 
@@ -33,9 +36,16 @@ def quick() -> dict[str, Any]:
     return first_differences(QUICK)
 
 
-@pytest.mark.parametrize("name", ["quick", "quick-classic"])
+@pytest.mark.parametrize("name", EQUAL)
 def test_small_battle_is_equal_in_every_thread_order(name):
     assert quick()[name] is None
+
+
+def test_small_battles_have_every_layout():
+    usual = EnvConfig()
+    small = {"world": usual.world, "max_episode_seconds": usual.max_episode_seconds}
+    layouts = [replace(CASES[name].cfg, **small) for name in EQUAL]
+    assert [name for name, row in LAYOUTS.items() if EnvConfig(**row) not in layouts] == []
 
 
 def test_kernel_that_depends_on_thread_order_is_found():

@@ -14,9 +14,11 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import warp as wp
@@ -29,8 +31,10 @@ from echelon.env.engine import Engine
 from echelon.env.layout import OPTIONAL_BLOCKS
 from echelon.gen.bank import stack_maps
 from echelon.gen.generate import generate
+from echelon.sim import step
 from echelon.sim.backend import Launch, start_warp
 from echelon.sim.state import Mechs
+from tests.parity.scenes import many_lanes
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -75,6 +79,8 @@ class Case:
     envs: int = 2
     faults: tuple[Any, ...] = field(default=())
     """Kernels over mechs that are launched after the pilots."""
+    spread: bool = False
+    """Whether tasks are shared among as many threads as on CUDA, and mechs move by the launches for CUDA."""
 
 
 def _cfg(edge: int, seconds: float, **changes: Any) -> EnvConfig:
@@ -92,8 +98,12 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 """Layouts, with every optional block, navigation assist and hard landings in one."""
 QUICK = _cfg(28, 6.0, **LAYOUTS["suite-blocks"])
+SHORT_LAYOUTS = ("suite-1", "suite-2", "suite-full", "suite-fill")
+"""Layouts that no other quick case has."""
 CASES: dict[str, Case] = {
     "quick": Case(QUICK),
+    "quick-spread": Case(QUICK, spread=True),
+    **{f"quick-{name}": Case(_cfg(28, 4.0, **LAYOUTS[name]), decisions=24, envs=1) for name in SHORT_LAYOUTS},
     "quick-classic": Case(_cfg(28, 6.0, **LAYOUTS["classic"]), pilots=("expert", "legacy", "hard"), envs=1),
     "fault": Case(QUICK, decisions=3, envs=1, faults=(share_heat,)),
     **{f"layout-{name}": Case(_cfg(40, 12.0, num_packs=2, **row), decisions=60) for name, row in LAYOUTS.items()},
@@ -167,6 +177,13 @@ def engine_of(case: Case, device: str = "cpu") -> Engine:
     return engine
 
 
+@contextmanager
+def spread_over_threads() -> Iterator[None]:
+    """Let engines that are made and used meanwhile share tasks and move mechs as on CUDA."""
+    with mock.patch.dict(step.MOVES, {False: step.MOVES[True]}), many_lanes():
+        yield
+
+
 def first_difference(case: Case, fought: Counter[str]) -> dict[str, Any] | None:
     """Return the order, the comparison and the arrays that first differ from the forward order, None if none does."""
     engine = engine_of(case)
@@ -188,8 +205,9 @@ def main(names: Sequence[str]) -> None:
     """Print the first difference of each named case, and how much was fought in it."""
     order_threads()
     for name in names:
-        fought: Counter[str] = Counter()
-        difference = first_difference(CASES[name], fought)
+        case, fought = CASES[name], Counter[str]()
+        with spread_over_threads() if case.spread else nullcontext():
+            difference = first_difference(case, fought)
         print(json.dumps({"case": name, "difference": difference, **fought}), flush=True)
 
 

@@ -14,6 +14,7 @@ from echelon.training.episode_log import EpisodeLog
 from echelon.training.opponents.schedule import OpponentSchedule
 from echelon.training.ppo.cuda_graph import WARM_UP
 from echelon.training.ppo.device_rollout import DeviceSteps, episode_slots, put_row, take_row
+from echelon.training.ppo.teacher import Teaching
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from tests.training.conftest import GAMMA, make_small_run
@@ -80,6 +81,43 @@ def test_device_rollout_reads_the_device_once(teacher):
             s.collector.collect()
         assert transfers.faults == [] and transfers.reads == 1
         assert s.collector.take_episodes().count > 0
+
+
+def test_device_rollout_places_waiting_maps_without_another_read():
+    """What is left besides the one read are uploads of maps and of the list of those in use."""
+    with device_rules(), session() as s:
+        s.begin()
+        s.collector._revalues = False
+        pool, batch = s.env.map_pool, s.env.engine.batch
+        s.set_progress()
+        s.collector.collect()
+        assert pool.known_in_use == set(batch.numpy("map_slot").tolist())
+        with counting() as transfers:
+            s.env.refresh_maps(2)
+            waiting = pool.has_pending
+            s.collector.collect()
+        assert waiting and transfers.reads == 1
+        assert {fault.partition(":")[0] for fault in transfers.faults} == {"assign at batch.py"}
+        assert pool.known_in_use == set(batch.numpy("map_slot").tolist())
+
+
+@pytest.mark.parametrize("change", ["place_maps", "reset", "load_state_dict"])
+def test_slots_in_use_are_read_again_after_a_change(change):
+    with device_rules(), session() as s:
+        s.begin()
+        s.set_progress()
+        s.collector.collect()
+        assert s.env.map_pool.known_in_use
+        getattr(s.env, change)(*([s.env.state_dict()] if change == "load_state_dict" else []))
+        assert s.env.map_pool.known_in_use is None
+
+
+def test_share_of_rows_that_the_learner_controls_is_not_read_from_the_device():
+    with device_rules(), session() as s:
+        s.collector.set_teaching(Teaching(has_labels=False, flown=0.5))
+        with counting() as transfers:
+            share = s.collector.flown_share
+        assert transfers.faults == [] and share == float(s.collector._flies.float().mean()) < 1.0
 
 
 def test_transfer_counter_finds_a_read_in_a_step():

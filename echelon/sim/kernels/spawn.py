@@ -70,11 +70,48 @@ def begin_episode(
 
 
 COPY_PART = """
-    const size_t size = target.strides[0], first = size * part / parts, end = size * (part + 1) / parts;
+    const size_t size = target.strides[0];
     const char* from = reinterpret_cast<const char*>(source.data) + slot * size;
-    memcpy(reinterpret_cast<char*>(target.data) + e * size + first, from + first, end - first);
+    char* to = reinterpret_cast<char*>(target.data) + e * size;
+    #ifdef __CUDA_ARCH__
+    const bool aligned = ((reinterpret_cast<size_t>(from) | reinterpret_cast<size_t>(to)) & 7) == 0;
+    const size_t words = aligned ? size / 8 : 0;
+    for (size_t i = part; i < words; i += parts)
+        reinterpret_cast<wp::uint64*>(to)[i] = reinterpret_cast<const wp::uint64*>(from)[i];
+    for (size_t i = words * 8 + part; i < size; i += parts)
+        to[i] = from[i];
+    #else
+    const size_t first = size * part / parts, end = size * (part + 1) / parts;
+    memcpy(to + first, from + first, end - first);
+    #endif
 """
-"""Copies part ``part`` of ``parts`` of a map of the bank; native, since Warp does not know that maps are contiguous."""
+"""Copies part ``part`` of ``parts`` of a map of the bank; native, since Warp does not know that maps are contiguous.
+
+On CUDA a part is every ``parts``-th word, so that neighbouring threads use neighbouring words; on a CPU it is a range.
+"""
+FILL_PART = """
+    const size_t size = cells.strides[0];
+    const wp::uint8* cell = cells.data + slot * size;
+    wp::uint16* left = hp.data + e * size;
+    #ifdef __CUDA_ARCH__
+    const bool aligned = (reinterpret_cast<size_t>(cell) & 3) == 0 && (reinterpret_cast<size_t>(left) & 7) == 0;
+    const size_t words = aligned ? size / 4 : 0;
+    for (size_t i = part; i < words; i += parts) {
+        const wp::uint32 four = reinterpret_cast<const wp::uint32*>(cell)[i];
+        wp::uint64 word = 0;
+        for (int k = 0; k < 4; ++k)
+            word |= wp::uint64(wp::uint16(materials.data[four >> (8 * k) & 255].hp)) << (16 * k);
+        reinterpret_cast<wp::uint64*>(left)[i] = word;
+    }
+    for (size_t i = words * 4 + part; i < size; i += parts)
+        left[i] = wp::uint16(materials.data[cell[i]].hp);
+    #else
+    const size_t first = size * part / parts, end = size * (part + 1) / parts;
+    for (size_t i = first; i < end; ++i)
+        left[i] = wp::uint16(materials.data[cell[i]].hp);
+    #endif
+"""
+"""Sets the hit points of a part of the cells; on CUDA a part is every ``parts``-th word of four of them."""
 
 
 @wp.func_native(COPY_PART)
@@ -98,24 +135,17 @@ def copy_part(  # noqa: F811
     ...
 
 
-@wp.func_native(
-    """
-    const size_t size = material.strides[0], first = size * part / parts, end = size * (part + 1) / parts;
-    const wp::uint8* cell = material.data + e * size;
-    wp::uint16* left = hp.data + e * size;
-    for (size_t i = first; i < end; ++i)
-        left[i] = wp::uint16(materials.data[cell[i]].hp);
-    """
-)
+@wp.func_native(FILL_PART)
 def fill_hp(
     hp: wp.array4d(dtype=wp.uint16),
     e: int,
-    material: wp.array4d(dtype=wp.uint8),
+    cells: wp.array4d(dtype=wp.uint8),
+    slot: int,
     materials: wp.array(dtype=MaterialRow),
     part: int,
     parts: int,
 ):
-    """Set the cells of a part of environment e to the full hit points of their materials."""
+    """Set a part of environment e to the full hit points of the materials ``slot`` of the bank."""
     ...
 
 
@@ -131,7 +161,7 @@ def load_map(rules: Rules, world: World, bank: MapBank, fresh: wp.array(dtype=wp
     copy_part(world_out.sight_plane, e, bank.bank_sight, slot, y, parts)
     copy_part(world_out.shot_plane, e, bank.bank_shot, slot, y, parts)
     copy_part(world_out.material, e, bank.bank_material, slot, y, parts)
-    fill_hp(world_out.voxel_hp, e, world_out.material, rules.materials, y, parts)
+    fill_hp(world_out.voxel_hp, e, bank.bank_material, slot, rules.materials, y, parts)
 
 
 @wp.kernel

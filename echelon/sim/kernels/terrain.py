@@ -11,7 +11,7 @@ import warp as wp
 from echelon.sim.geometry import boxes_overlap
 from echelon.sim.kernels.motion import last_cell
 from echelon.sim.rng import mix
-from echelon.sim.state import ROUNDS_PER_MECH, Blasts, Episode, Events, Journal, Mechs, World
+from echelon.sim.state import ROUNDS_PER_MECH, Blasts, Episode, Journal, Mechs, World
 from echelon.sim.tables import Rules
 from echelon.sim.world import Material
 
@@ -25,18 +25,6 @@ UNRECORDED = wp.constant(-1)
 """Journal page of an environment that is not recorded."""
 ROW_SHIFT = wp.constant(8)
 """Lanes between the columns of an x in neighbouring rows, so that a box eight columns wide falls on many lanes."""
-
-
-@wp.func_native(
-    """
-#if defined(__CUDA_ARCH__)
-    __syncwarp();
-#endif
-"""
-)
-def wait_for_lanes():
-    """Wait until every lane of the warp is here; on a CPU an environment has one lane."""
-    ...
 
 
 @wp.func
@@ -236,20 +224,17 @@ def stamp_wrecks(
     mechs: Mechs,
     episode: Episode,
     journal: Journal,
+    dying: wp.array2d(dtype=wp.int32),
     lanes: int,
     world_out: World,
-    events_out: Events,
     journal_out: Journal,
 ):
     """Turn the mechs that died in this phase into debris, in the columns of a lane."""
     e, lane = wp.tid()
     size = world.size[e]
     for m in range(mechs.alive.shape[1]):
-        if events_out.dying[e, m] == 0:
+        if dying[e, m] == 0:
             continue
-        wait_for_lanes()
-        if lane == lanes - 1:
-            events_out.dying[e, m] = 0
         page = page_of(journal, e)
         sharing = lanes_of(page, lanes)
         p = mechs.pos[e, m]
@@ -265,3 +250,10 @@ def stamp_wrecks(
                     old = int(world.material[e, z, y, x])
                     if (old == AIR or old == DIRT) and not overlaps_mech(rules, mechs, e, x, y, z):
                         set_cell(rules, e, wp.vec3i(x, y, z), kind, page, episode.tick[e], world_out, journal_out)
+
+
+@wp.kernel
+def clear_dying(dying_out: wp.array2d(dtype=wp.int32)):
+    """Clear the marks of the mechs that died in this phase, which every lane of ``stamp_wrecks`` has read by now."""
+    e, m = wp.tid()
+    dying_out[e, m] = 0

@@ -33,6 +33,7 @@ from echelon.training.ppo.teacher import Teacher, Teaching, flown_by_learner
 from echelon.training.rollout import MAX_MICRO_BATCHES, ChunkStates, RolloutBuffer, Truncation, chunk_spans
 from echelon.training.runtime.precision import low_precision, mixed_precision
 from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.transfers import upload
 
 FORWARD_ROWS = 512
 """Smallest number of learner rows for a separate forward pass."""
@@ -110,9 +111,11 @@ class Collector:
         """Recurrent state now, [1, N, H]."""
         self.next_done = torch.ones(env.rows, device=self.device)
         """1 where the next step starts an episode [N]."""
-        self._flown = [True] * env.num_envs
+        self._flown, self._env_of_row = [True] * env.num_envs, env.env_of_row.cpu()
         self._learner_began = [True] * env.num_envs
         """Whether the learner has acted in the running episode of each environment from its first step."""
+        self.flown_share = 1.0
+        """Share of learner rows that the learner controls; the teacher controls the others."""
         self._ended = EndedEpisodes()
         self._continues = False
         self._row_flags = torch.zeros(env.rows, dtype=torch.bool, device=self.device)
@@ -139,12 +142,9 @@ class Collector:
         flown = flown_by_learner(self.env.num_envs, self.first_env, teaching.flown)
         self._flown = flown.tolist()
         self._learner_began = [began and flies for began, flies in zip(self._learner_began, self._flown, strict=True)]
-        self._flies.copy_(flown.to(self.device)[self.env.env_of_row].unsqueeze(-1))
-
-    @property
-    def flown_share(self) -> float:
-        """Return the share of learner rows that the learner controls; the teacher controls the others."""
-        return float(self._flies.float().mean())
+        rows = flown[self._env_of_row]
+        self.flown_share = float(rows.float().mean())
+        self._flies.copy_(upload(rows, self.device).unsqueeze(-1))
 
     def reset(self) -> None:
         """Start an episode in every environment; observations go to row 0."""
@@ -363,7 +363,7 @@ class Collector:
         if self._steps is None:
             return
         self._resolve_truncations()
-        records, slots, counts = self._device_env.drain_log()
+        records, slots, counts, _ = self._device_env.drain_log()
         names = [""] * len(records)
         if self.opponents is not None:
             names = [self.opponents.scheduled(r.env, slot) for r, slot in zip(records, slots, strict=True)]
