@@ -216,7 +216,7 @@ def _members(file: tarfile.TarFile, raw: _Bounded) -> Iterator[tuple[tarfile.Tar
         if member is None:
             return
         # a list of all of them would grow with the archive
-        file.members = []
+        file.members = []  # pyright: ignore[reportAttributeAccessIssue]
         if not (member.isfile() or member.isdir()) or member.issparse():
             raise tarfile.TarError(f"{member.name[:MAX_SHOWN]!r} is neither a file nor a folder")
         if member.name.count("/") >= MAX_PARTS or not 0 <= member.mtime <= MAX_TIME:

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -188,7 +188,7 @@ def _replace_tensors(policy: nn.Module, tensors: Sequence[Tensor]) -> None:
         lists = [name for name, value in vars(module).items() if _holds_own_tensors(value, new)]
         for name in lists:
             vars(module)[name] = [new[id(old)] for old in vars(module)[name]]
-        for stored in (module._parameters, module._buffers):
+        for stored in cast(tuple[dict[str, Any], ...], (module._parameters, module._buffers)):
             stored.update({name: new[id(old)] for name, old in stored.items() if old is not None})
 
 

@@ -314,7 +314,7 @@ class Collector:
 
     def _add_episodes(self, ended: Sequence[Any], opponents: Sequence[str]) -> None:
         """Add records of ended episodes, in order of time, where the learner acted throughout, and their opponents."""
-        own = []
+        own: list[int] = []
         for i, record in enumerate(ended):
             if self._learner_began[record.env]:
                 own.append(i)
