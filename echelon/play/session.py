@@ -21,12 +21,12 @@ import numpy as np
 
 from echelon import play_protocol as protocol
 from echelon.arena.contest import pilot_names
-from echelon.arena.named_pilots import mechs_by_name
+from echelon.arena.header_pilots import STILL, mechs_by_name
 from echelon.files import error_text
 from echelon.play import what_if
 from echelon.play.catalogue import Catalogue
 from echelon.play.clients import Client, Refused, Seat
-from echelon.play.config import RATED, STILL, PlayConfig
+from echelon.play.config import RATED, PlayConfig
 from echelon.play.loading import first_match, moment_of
 from echelon.play.match import PlayedMatch, seat_header
 from echelon.play_channel import ChannelError, listening_socket, read_packet
@@ -425,7 +425,7 @@ class Session:
         try:
             if not message.source.file and self._match is not None:
                 for name in message.pilots.values():
-                    self.catalogue.pilot(name)
+                    self.catalogue.named(name)
                 self._close_match()
             source = message.source if message.source.file else self._last
             path = self.paths.playing / self._next_name()

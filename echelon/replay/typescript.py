@@ -84,7 +84,7 @@ export interface SensingSpec {
   quality: [number, number]; // minimum and maximum; a shut-down mech has the minimum
 }
 /** Scripted pilot of each mech (0 none), and the probability that their triggers take effect. */
-export interface PilotsSpec { script: number[]; weapon_prob: number }
+export interface PilotsSpec { script: number[]; weapon_prob: number; names?: string[]; checkpoints?: string[] }
 /** The replay that a branch continues from a tick, and what was changed. */
 export interface ParentSpec {
   file: string; sha256: string; tick: number;

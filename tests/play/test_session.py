@@ -230,7 +230,9 @@ def test_tutorial_has_a_match_in_which_no_other_mech_moves(tmp_path):
             assert begin["tutorial"]
             client.push()
             await client.wait_for("ended")
-        (path,) = session.paths.replays.glob("*.ecr")
+            client.send(play.Start(tick=0, seat="B1"))
+            assert (await client.wait_for("begin"))["tick"] == 0
+        path = session.paths.replays / "played-001.ecr"
         with Replay(path) as replay:
             columns = replay.chunk(len(replay.chunks) - 1).frames
             moved = [
