@@ -290,12 +290,12 @@ export class Cockpit {
     if (phase === "lost")
       [title, text] = ["Connection lost", "The mech holds still. The seat is reserved for a minute; connecting again…"];
     else if (phase === "closed") [title, text] = ["The session has ended", play.problem];
+    else if (play.progress !== "") [title, text] = [play.progress, ""];
     else if (ended) {
       const { reason, winner } = ended;
       const score = live.match.chunk?.score.slice(-2) ?? [];
       [title, text] = [resultLine(winner, reason), `${Array.from(score, pointsText).join(" : ")} zone points`];
     } else if (play.seatLost !== "") [title, text] = ["The seat is lost", play.seatLost];
-    else if (play.progress !== "") [title, text] = [play.progress, ""];
     else if (session?.paused) [title, text] = ["Paused", `${this.keyOf("pause")} goes on.`];
     else if (!play.alive && live.match.chunk)
       [title, text] = ["Your mech is destroyed", "The match goes on without it."];
@@ -303,7 +303,7 @@ export class Cockpit {
     setText(this.cardTitle, title);
     setText(this.cardText, text);
     this.cardButtons.watch.hidden = play.recording === null;
-    this.cardButtons.again.hidden = !ended || !play.open;
+    this.cardButtons.again.hidden = !ended || !play.open || play.progress !== "";
     this.cardButtons.leave.hidden = session?.paused === true && !ended && phase === "flying";
     if (!this.card.hidden && ended) this.input().release();
   }

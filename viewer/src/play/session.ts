@@ -202,7 +202,6 @@ export class PlaySession {
   /** Start a match or take one over; the answer is `begin` or a problem. */
   start(request: Omit<PlayStart, "t">): void {
     this.problem = "";
-    this.ended = null;
     this.progress = "Preparing the match";
     if (!this.send({ t: "start", ...request })) this.problem = "The play session does not respond.";
   }
