@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-LEVEL_PREFIX = "heuristic:"
-"""Prefix of the names of scripted levels in headers."""
+from echelon.replay.match_text import HUMAN, JOINT
+
 SIDES = {"blue": 0, "red": 1}
 STILL = "still"
 """Pilot that does nothing."""
-HUMAN = "human"
-"""Name of the pilot of a seat in a recording's teams."""
-JOINT = " and "
-"""Between the names of a team's pilots."""
 
 
 def mechs_by_name(header: Mapping[str, Any]) -> dict[str, int]:

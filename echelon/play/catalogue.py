@@ -13,7 +13,7 @@ from typing import Any
 
 from echelon import champion
 from echelon.arena.contest import pilot_names
-from echelon.arena.header_pilots import LEVEL_PREFIX, STILL
+from echelon.arena.header_pilots import STILL
 from echelon.arena.named_pilots import FlownBy, choose_pilots, level_pilot, policy_pilot, still_pilot
 from echelon.arena.policy_runner import Pilot
 from echelon.arena.standings import entry_names
@@ -21,6 +21,7 @@ from echelon.arena.store import Store, StoreError, league_path
 from echelon.files import reason_of
 from echelon.play.match import Cast
 from echelon.play_protocol import Source
+from echelon.replay.match_text import LEVEL_PREFIX
 from echelon.replay.reader import Replay
 from echelon.replay.schema import SUFFIX
 from echelon.rl.weights import LoadedPolicy

@@ -234,7 +234,10 @@ describe("tree of branches", () => {
   const match = (file: string, more: Partial<MatchSummary> = {}) =>
     ({ id: file, run: "r", file, map_seed: 1, created: 0, winner: 1, reason: "elimination", ...more }) as MatchSummary;
   const branch = (file: string, parent: string, tick: number, more: Partial<MatchSummary> = {}) =>
-    match(file, { parent: { file: parent, tick, set: { B2: "expert" }, changes: [] }, ...more });
+    match(file, {
+      parent: { file: parent, match: parent, tick, set: { B2: "expert" }, changes: [], still: [] },
+      ...more,
+    });
   const outline = (tree: readonly Branch[]): unknown[] => tree.map((node) => [node.match.file, outline(node.children)]);
 
   test("has branches below their parent by time, and branches of lost files at its top", () => {
@@ -245,7 +248,6 @@ describe("tree of branches", () => {
       match("a"),
       match("alone"),
       branch("orphan", "gone", 10),
-      branch("other", "a", 5, { map_seed: 2 }),
     ];
     const expected = [
       [
@@ -256,10 +258,17 @@ describe("tree of branches", () => {
         ],
       ],
       ["orphan", []],
-      ["other", []],
     ];
     expect(outline(branchTree(matches))).toEqual(expected);
     expect(branchText(matches[0])).toBe("0:20 · B2 expert · Red: elimination");
+  });
+
+  test("are below the match that the server names, of several files with one name", () => {
+    const played = (run: string, more: Partial<MatchSummary> = {}) => match("played-001.ecr", { id: run, run, ...more });
+    const parent = { file: "played-001.ecr", match: "first", tick: 1, set: {}, changes: [], still: ["B3"] };
+    const matches = [played("second"), played("first"), match("played-002.ecr", { run: "second", parent })];
+    expect(branchTree(matches).map(({ match: root, children }) => [root.run, children.length])).toEqual([["first", 1]]);
+    expect(branchText(matches[2])).toBe("0:00 · without B3 · Red: elimination");
   });
 
   test("ends for branches that name each other", () => {
