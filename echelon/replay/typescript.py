@@ -135,7 +135,7 @@ export interface MatchSummary {
   ticks: number; bytes: number; winner: number; reason: string; score: [number, number]; alive: [number, number];
   parent?: BranchSummary | null; // of a branch
 }
-/** The file and tick that a branch continues, and what was changed; `match` is the id of that file, "" if not listed. */
+/** The file and tick that a branch continues, and what was changed; `match` is its id, "" if not listed. */
 export interface BranchSummary {
   file: string; match: string; tick: number; set: Record<string, string>; changes: string[]; still: string[];
 }

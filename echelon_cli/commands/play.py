@@ -109,11 +109,20 @@ def play(
 
 
 def _config(**options: object) -> PlayConfig:
-    """Return the options of the session; ``ValueError`` for one out of range."""
+    """Return the options of the session; ``ConfigError`` for an unknown class or preset, or a value out of range."""
+    from echelon.config.presets import PRESETS
+    from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.play.config import PlayConfig, league_opponent
     from echelon.runs import runs_home
 
-    config = PlayConfig.from_dict(options)
+    try:
+        config = PlayConfig.from_dict(options)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    for option, name, names in (("class", config.chassis, CHOICES["class"]), ("preset", config.preset, PRESETS)):
+        if name and name not in names:
+            near = did_you_mean(name, names)
+            raise ConfigError(f"{option} {name!r} does not exist{near} (have: {', '.join(names)})")
     if config.league:
         league_opponent(config, runs_home())
     return config

@@ -34,8 +34,8 @@ class TestSocket {
 const STATE = { t: "state", phase: "ended", paused: false, speed: 1, seats: [], clients: 1, tick: 0, note: "" };
 const ENDED = { t: "ended", winner: "blue", reason: "zone_control", tick: 40, source: {} } satisfies PlayMessage;
 
-function connected(): PlaySession {
-  const session = new PlaySession({ problem: "" } as ViewerState, "ws://host/play");
+function connected(state = { problem: "" } as ViewerState): PlaySession {
+  const session = new PlaySession(state, "ws://host/play");
   session.connect("token", false);
   TestSocket.last.answer({ t: "welcome", levels: [], policies: [], parameters: [] });
   return session;
@@ -48,6 +48,19 @@ beforeEach(() => {
 afterEach(() => vi.unstubAllGlobals());
 
 describe("a play session", () => {
+  test("reports on the page why it has no match", () => {
+    const state = { problem: "" } as ViewerState;
+    connected(state);
+    TestSocket.last.answer({ ...STATE, phase: "idle", note: "" });
+    expect(state.problem).toBe("");
+    const note = "the match cannot be played: class 'scout' has no mech in team blue";
+    TestSocket.last.answer({ ...STATE, phase: "idle", note });
+    expect(state.problem).toBe("The match cannot be played: class 'scout' has no mech in team blue");
+    state.problem = "";
+    TestSocket.last.answer({ ...STATE, phase: "idle", note, clients: 2 });
+    expect(state.problem).toBe("");
+  });
+
   test("keeps how the match ended until another one begins", () => {
     const session = connected();
     for (const message of [ENDED, STATE]) TestSocket.last.answer(message);

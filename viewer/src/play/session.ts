@@ -2,6 +2,7 @@
 // state once per frame; nothing here touches the DOM.
 
 import * as control from "../control";
+import { errorText } from "../hud/text";
 import { frameAt } from "../interpolate";
 import type {
   PlayEnded,
@@ -120,6 +121,9 @@ export class PlaySession {
         this.waits ||= this.key !== "";
         return;
       case "state":
+        // why there is no match
+        if (message.phase === "idle" && message.note !== "" && message.note !== this.session?.note)
+          this.state.problem = errorText(message.note);
         this.session = message;
         if (this.waits && message.phase === "playing") {
           this.waits = false;
