@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { COMMANDS, bindButton, bindKey, defaultBindings, keyLabel, parseBindings } from "../src/play/bindings";
 import { type Branch, branchText, branchTree } from "../src/play/branch_tree";
 import { Controls, stick } from "../src/play/controls";
-import { hitDirection, resultLine, warnings, weapons } from "../src/play/gauges";
+import { hitDirection, resultLine, waitLine, warnings, weapons } from "../src/play/gauges";
 import { floats, rowsOf } from "../src/play/live_match";
 import { parseChanges } from "../src/play/pilots_form";
 import { parseMessage } from "../src/play/socket";
@@ -17,6 +17,7 @@ import {
   MechFlag,
   PLAY_MAX_CLIENT_BYTES,
   PLAY_SENSE_COLUMNS,
+  type PlaySessionState,
   type PlayWhatIfResult,
 } from "../src/protocol.gen";
 import type { MatchState } from "../src/state";
@@ -173,6 +174,18 @@ describe("cockpit", () => {
     expect(hitDirection(senses)).toBeNull();
     expect(hitDirection({ ...senses, hit_left: 1 })).toBeCloseTo(-Math.PI / 2);
     expect(hitDirection({ ...senses, hit_ahead: -1 })).toBeCloseTo(-Math.PI);
+  });
+
+  test("says what a match waits for", () => {
+    const state = (note: string, taken: number) =>
+      ({ phase: "playing", note, seats: Array(taken).fill({}) }) as unknown as PlaySessionState;
+    expect(waitLine(state("", 1), 2)).toBeNull();
+    expect(waitLine(state("waiting for pilots", 1), 2)).toEqual({
+      title: "Waiting for the other pilot",
+      text: "1 of 2 seats are taken; the match begins when all are.",
+    });
+    expect(waitLine(state("waiting for pilots", 1), 4)?.title).toBe("Waiting for 3 pilots");
+    expect(waitLine(state("waiting for the first picture", 1), 1)?.title).toBe("Waiting for the first picture");
   });
 
   test("names results", () => {

@@ -7,7 +7,7 @@ import { EventKind } from "../protocol.gen";
 import type { ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { type Command, buttonLabel, keyLabel } from "./bindings";
-import { bearing, gauges, hitDirection, knownName, readings, resultLine, warnings, weapons } from "./gauges";
+import { bearing, gauges, hitDirection, knownName, readings, resultLine, waitLine, warnings, weapons } from "./gauges";
 import type { PilotInput } from "./input";
 import type { LiveMatch } from "./live_match";
 import type { PlaySession } from "./session";
@@ -163,7 +163,8 @@ export class Cockpit {
       if (!tile) return;
       setShare(tile.fill, share);
       setText(tile.left, left > 0.05 ? left.toFixed(1) : "");
-      tile.root.classList.toggle("ready", share >= 1);
+      tile.root.classList.toggle("ready", share >= 1 && play.alive);
+      tile.root.classList.toggle("gone", !play.alive);
     });
     const [x, y] = live.match.header.zone;
     const way = bearing(live, x, y);
@@ -287,6 +288,7 @@ export class Cockpit {
     const { play } = this;
     const { ended, session, phase } = play;
     let [title, text] = ["", ""];
+    const wait = session ? waitLine(session, play.seats) : null;
     if (phase === "lost")
       [title, text] = ["Connection lost", "The mech holds still. The seat is reserved for a minute; connecting again…"];
     else if (phase === "closed") [title, text] = ["The session has ended", play.problem];
@@ -296,6 +298,7 @@ export class Cockpit {
       const score = live.match.chunk?.score.slice(-2) ?? [];
       [title, text] = [resultLine(winner, reason), `${Array.from(score, pointsText).join(" : ")} zone points`];
     } else if (play.seatLost !== "") [title, text] = ["The seat is lost", play.seatLost];
+    else if (wait) ({ title, text } = wait);
     else if (session?.paused) [title, text] = ["Paused", `${this.keyOf("pause")} goes on.`];
     else if (!play.alive && live.match.chunk)
       [title, text] = ["Your mech is destroyed", "The match goes on without it."];

@@ -107,6 +107,11 @@ export class PlaySession {
     return this.phase === "ready" || this.phase === "flying";
   }
 
+  /** Number of seats of the match that is flown: those of the session, one where it was taken over. */
+  get seats(): number {
+    return this.live?.match.header.parent ? 1 : (this.welcome?.seats ?? 1);
+  }
+
   /** Whether this client may pause and change the pace. */
   get alone(): boolean {
     return (this.session?.seats.length ?? 0) <= 1;
