@@ -100,10 +100,10 @@ def play(
         league=league,
     )
     opened = browser_here() if open_browser is None else open_browser
-    with play_session(config.as_dict(), quiet=as_json) as session:
-        fragment = fragment_of_session(session)
+    with play_session(config.as_dict(), quiet=as_json) as job:
+        fragment = fragment_of_session(job.paths)
         run_server(
-            None, host=host, port=port, play=session, ready=lambda access: announce(access, fragment, opened, as_json)
+            None, host=host, port=port, play=job.paths, ready=lambda access: announce(access, fragment, opened, as_json)
         )
     return output.DONE
 
