@@ -98,6 +98,18 @@ def test_verify_compares_states(played, tmp_path):
     assert first is not None and (first.tick, first.field) == (200, "state.heat")
 
 
+def test_moment_of_a_match_with_another_state_or_condition_is_refused(played, tmp_path):
+    def hotter(arrays):
+        arrays["heat"] = arrays["heat"] + np.float32(20.0)
+
+    with opened(with_state(played[0].path, tmp_path, hotter)) as (match, _):
+        with pytest.raises(ValueError, match="at tick 200: heat is not that of its state; verify it") as passed:
+            match.go_to(305, from_start=True)
+        with pytest.raises(ValueError, match="at tick 205: heat is not that of its frame; verify it"):
+            match.go_to(205)
+    assert "\n" not in str(passed.value)
+
+
 def with_state(path: Path, folder: Path, change, version: int | None = None) -> Path:
     """Return a copy of a replay whose first STATE was changed by ``change(arrays)``."""
     shutil.copytree(path.parent / "worlds", folder / "worlds", dirs_exist_ok=True)
