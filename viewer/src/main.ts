@@ -215,7 +215,7 @@ function frame(now: number): void {
   hud.root.hidden = state.flying;
   if (state.match && !state.flying) hud.update(state.match, screen.ready);
   else hud.leave();
-  play.update(now);
+  play.update(now, drawn);
   document.title = state.match
     ? `${state.match.title} · Echelon`
     : onMatch || state.page === "list"

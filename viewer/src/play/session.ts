@@ -73,6 +73,7 @@ export class PlaySession {
   private moved = false; // whether the last frame of the page moved the picture
   private pictureMs = 0; // time that such a frame takes, smoothed
   private advancedAt = 0; // time of the last one [ms]
+  private pictured = false; // whether a complete picture of the match has been drawn
 
   constructor(
     private readonly state: ViewerState,
@@ -182,6 +183,7 @@ export class PlaySession {
     this.tutorial = message.tutorial;
     this.target = -1;
     this.pending = null;
+    this.pictured = false;
     this.sent = new Uint8Array();
     this.phase = "flying";
     const { match } = this.live;
@@ -290,6 +292,8 @@ export class PlaySession {
   steer(controls: Controls, now: number): void {
     const { live } = this;
     if (!live || this.ended || this.key === "") return;
+    // the first input starts the clock of a match that waits for the picture
+    if (!this.pictured && this.session?.note !== "") return;
     if (now - this.sentAt < INPUT_MS) {
       this.timer ||= setTimeout(() => {
         this.timer = 0;
@@ -310,8 +314,9 @@ export class PlaySession {
 
   private shownNext = 0; // time of the input whose frame has arrived and is drawn next, 0 for none
 
-  /** A picture with the newest frame has been drawn. */
-  drawn(now: number): void {
+  /** A picture with the newest frame has been drawn; `complete` is one with the map. */
+  drawn(now: number, complete: boolean): void {
+    this.pictured ||= complete;
     if (this.shownNext === 0) return;
     const taken = now - this.shownNext;
     this.latency = this.latencies.length === 0 ? taken : this.latency + (taken - this.latency) * SMOOTHED;
