@@ -163,6 +163,8 @@ def test_reloaded_page_takes_its_seat_again_and_another_tab_does_not(page, tmp_p
         other.goto(address)
         other.wait_for_function("() => /No seat: .* not free/.test(echelon.state.problem)")
         assert page.evaluate("() => echelon.play.phase") == "flying"
+        page.get_by_role("button", name="Leave the match").click()
+        page.wait_for_function("() => echelon.state.page === 'list' && echelon.state.match === null")
 
 
 @pytest.mark.long

@@ -76,7 +76,10 @@ useEmbeddedWorkers();
 let known = location.hash; // the address last followed or written
 let left = ""; // address of the page from which a match was opened
 const showList = () => {
-  if (!embedded) location.hash = left;
+  if (embedded) return;
+  // a match that was flown from the list has the list's address
+  if (location.hash === left) followAddress();
+  else location.hash = left;
 };
 const play = new Play(state, api, (hash) => (location.hash = hash), showList);
 const keys = keyTable({

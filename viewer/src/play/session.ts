@@ -309,7 +309,7 @@ export class PlaySession {
     if (action.every((value, i) => value === this.sent[i])) return;
     if (!this.send({ t: "input", seq: ++this.seq, action })) return;
     [this.sent, this.sentAt] = [action, now];
-    this.pending ??= { seq: this.seq, at: now };
+    if (this.session?.note === "") this.pending ??= { seq: this.seq, at: now };
   }
 
   private shownNext = 0; // time of the input whose frame has arrived and is drawn next, 0 for none
