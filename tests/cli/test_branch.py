@@ -14,7 +14,7 @@ from echelon.replay.reader import Replay
 from echelon_cli import output
 from tests.arena.policy_files import save
 from tests.arena.recorded_matches import record_matches, small_game
-from tests.replay.golden import SMALL
+from tests.replay.golden import SMALL, STATES
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +108,16 @@ def test_branch_of_mixed_pilots_is_continued_with_them(echelon, played, tmp_path
         pilots = one.header["pilots"]
         assert pilots["names"][:3] == ["heuristic:expert", policy, "heuristic:expert"] and pilots["checkpoints"][1]
         assert pilots == two.header["pilots"]
+
+
+def test_turning_point_is_measured_by_its_mech_and_time(echelon):
+    code, out, error = echelon("replay", "moments", str(STATES), "--confirm", "2", "--json")
+    assert code == output.DONE, error
+    found = json.loads(out)
+    assert found["effect"]["of"].startswith("B4@") and found["effect"]["side"] == "blue"
+    assert (found["parent"]["still"], found["parent"]["window"]) == (["B4"], 8)
+    for rank in ("1", "9"):
+        code, _, error = echelon("replay", "moments", str(STATES), "--confirm", rank)
+        assert (
+            code != output.DONE and f"confirm is {rank}, expected the rank of a turning point with a mech: 2" in error
+        )

@@ -302,7 +302,7 @@ describe("tree of branches", () => {
   });
 
   test("are below the match that the server names, of several files with one name", () => {
-    const played = (run: string, more: Partial<MatchSummary> = {}) => match("played-001.ecr", { id: run, run, ...more });
+    const played = (run: string) => match("played-001.ecr", { id: run, run });
     const parent = { file: "played-001.ecr", match: "first", tick: 1, set: {}, changes: [], still: ["B3"] };
     const matches = [played("second"), played("first"), match("played-002.ecr", { run: "second", parent })];
     expect(branchTree(matches).map(({ match: root, children }) => [root.run, children.length])).toEqual([["first", 1]]);

@@ -63,7 +63,9 @@ describe("a play session", () => {
 
   test("keeps how the match ended until another one begins", () => {
     const session = connected();
-    for (const message of [ENDED, STATE]) TestSocket.last.answer(message);
+    const late = { t: "error", code: "seat", text: "you have no seat", re: "input", id: -1 };
+    for (const message of [ENDED, STATE, late]) TestSocket.last.answer(message);
+    expect(session.problem).toBe("");
     session.restart();
     expect(TestSocket.last.sent.at(-1)).toMatchObject({ t: "start", tick: 0 });
     expect([session.ended?.winner, session.progress]).toEqual(["blue", "Preparing the match"]);

@@ -1,4 +1,4 @@
-// Mouse and sticks: how far the mouse turns, and which axis of a gamepad does what. They are remembered as the keys are.
+// Settings of mouse and sticks: how far the mouse turns, and which axis of a gamepad does what.
 
 /** What the axes of a gamepad do, with the axis of the standard mapping. */
 export const STICKS = [

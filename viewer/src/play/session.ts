@@ -162,6 +162,8 @@ export class PlaySession {
         this.ended = message;
         return;
       case "error":
+        // controls that were on their way when the match ended
+        if (this.ended && message.re === "input") return;
         if (this.whatIf && message.id === this.whatIf.request.id) this.whatIf.problem = message.text;
         else this.problem = message.text;
         if (message.re === "start") this.progress = "";
