@@ -19,6 +19,7 @@ MAX_FILE_BYTES = 2**30
 """Size above which a file is not hashed."""
 SCAN_BYTES = 2**27
 """Bytes that are hashed per scan, besides the rest of the last file."""
+BLOCK_BYTES = 2**20
 Stamp = tuple[int, int, int]
 
 
@@ -114,9 +115,11 @@ class Parents:
     def _hash_of(self, match: Listed) -> str:
         """Return the SHA-256 of a file, "" for one that cannot be read or has grown since it was listed."""
         try:
+            digest = hashlib.sha256()
             with self._open_file(match) as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+                while block := file.read(BLOCK_BYTES):
+                    digest.update(block)
                 status = os.fstat(file.fileno())
         except (OSError, ValueError):
             return ""
-        return found if (status.st_ino, status.st_size, status.st_mtime_ns) == match.stamp else ""
+        return digest.hexdigest() if (status.st_ino, status.st_size, status.st_mtime_ns) == match.stamp else ""
