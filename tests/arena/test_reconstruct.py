@@ -165,6 +165,17 @@ def test_impossible_state_costs_only_itself(played, again, tmp_path, fault):
     assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
+def test_state_may_have_a_round_that_left_the_map_but_none_that_flies_there(played, again):
+    match, engine = played[0], again[0].engine
+    with Replay(match.path) as replay:
+        arrays = {name: values.copy() for name, values in read_state(replay, state_heads(replay)[0]).arrays.items()}
+    arrays["round_weapon"][0, 0], arrays["round_pos"][0, 0] = -1, -1.5
+    load_match_state(engine, arrays)
+    arrays["round_weapon"][0, 0] = int(Weapon.LASER)
+    with pytest.raises(EngineStateMismatch, match="impossible values in array 'round_pos'"):
+        load_match_state(engine, arrays)
+
+
 @pytest.mark.long
 def test_random_states_are_refused_in_one_line_or_played_on(played, again):
     """Kernels index arrays by a state: what is accepted is played for three environment steps."""
