@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from echelon_cli import output
@@ -18,39 +18,79 @@ READY_TIMEOUT_S = 120.0
 POLL_S = 0.1
 
 
+class PlayJob:
+    """The session of a server: ``paths`` is its run; a crashed one may be replaced."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = dict(options)
+        self._is_stopped = False
+        self.paths = self._launch()
+        self.announce: Callable[[str], object] = lambda fragment: None
+        """Called with the fragment of the address of a session that takes the place of a crashed one."""
+
+    def _launch(self) -> RunPaths:
+        from echelon.jobs.kinds import KINDS
+        from echelon.jobs.launch import launch
+        from echelon.jobs.spec import new_spec
+        from echelon.runs import create_run
+
+        paths = create_run("play")
+        try:
+            launch(paths, new_spec("play", {"preset": "play", "play": self._options}, {}), KINDS["play"])
+        except ValueError:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(paths.root)
+            raise
+        return paths
+
+    def wait(self) -> None:
+        """Wait until the session listens; ``ValueError`` in one line where it does not start."""
+        from echelon.jobs.status import job_status
+
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not self.paths.play_socket.exists():
+            status = job_status(self.paths)
+            if not status.is_alive or time.monotonic() > deadline:
+                raise ValueError(f"session {self.paths.id!r} did not start: {status.reason or 'it does not answer'}")
+            time.sleep(POLL_S)
+
+    def revive(self, paths: RunPaths) -> RunPaths | None:
+        """Start another session in place of a crashed one and return its run, None where it did not crash."""
+        from echelon.jobs.status import job_status
+
+        if self._is_stopped or job_status(paths).state not in ("crashed", "failed"):
+            return None
+        with contextlib.suppress(OSError):
+            paths.play_socket.unlink()
+        self.paths = self._launch()
+        self.wait()
+        self.announce(fragment_of_session(self.paths))
+        return self.paths
+
+    def stop(self) -> None:
+        """Ask the session to stop."""
+        from echelon.jobs import control
+        from echelon.jobs.status import job_status
+
+        self._is_stopped = True
+        with contextlib.suppress(OSError, ValueError):
+            if job_status(self.paths).is_alive:
+                control.request_stop(self.paths)
+
+
 @contextlib.contextmanager
-def play_session(options: Mapping[str, Any], *, quiet: bool) -> Iterator[RunPaths]:
-    """Start a session and yield its run once it listens; it is stopped at the end.
+def play_session(options: Mapping[str, Any], *, quiet: bool) -> Iterator[PlayJob]:
+    """Start a session and yield it once it listens; it is stopped at the end.
 
     ``ValueError`` in one line where it does not start.
     """
-    from echelon.jobs import control
-    from echelon.jobs.kinds import KINDS
-    from echelon.jobs.launch import launch
-    from echelon.jobs.spec import new_spec
-    from echelon.jobs.status import job_status
-    from echelon.runs import create_run
-
-    paths = create_run("play")
-    try:
-        launch(paths, new_spec("play", {"preset": "play", "play": dict(options)}, {}), KINDS["play"])
-    except ValueError:
-        with contextlib.suppress(OSError):
-            shutil.rmtree(paths.root)
-        raise
+    job = PlayJob(options)
     try:
         with output.waiting("starting the session", quiet=quiet):
-            deadline = time.monotonic() + READY_TIMEOUT_S
-            while not paths.play_socket.exists():
-                status = job_status(paths)
-                if not status.is_alive or time.monotonic() > deadline:
-                    raise ValueError(f"session {paths.id!r} did not start: {status.reason or 'it does not answer'}")
-                time.sleep(POLL_S)
-        yield paths
+            job.wait()
+        yield job
     finally:
-        with contextlib.suppress(OSError, ValueError):
-            if job_status(paths).is_alive:
-                control.request_stop(paths)
+        job.stop()
 
 
 def fragment_of_session(paths: RunPaths) -> str:

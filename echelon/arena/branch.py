@@ -21,6 +21,7 @@ import numpy as np
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
 from echelon.arena.contest import BLUE, DRAW, RED
+from echelon.arena.named_pilots import flown_in, teams_of
 from echelon.arena.policy_runner import Pilot
 from echelon.arena.reconstruct import (
     Moment,
@@ -59,6 +60,8 @@ class BranchPlan:
     """Seed of the continuations' seeds."""
     pilots: Mapping[int, Pilot] = field(default_factory=dict)
     """Pilots by mech; a mech without one keeps its recorded scripted pilot."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Pilots that were chosen, by mech or team, for the recording's parent."""
     changes: Mapping[str, float] = field(default_factory=dict)
     """Parameter overrides besides those of the match."""
     still: frozenset[int] = frozenset()
@@ -196,6 +199,7 @@ class Brancher:
                 teams=self.teams(),
                 map_seed=int(self.recorded.header["map_seed"]),
                 about=about,
+                flown=flown_in(self.recorded.header["mechs"], self.plan.pilots, self.recorded.header),
             )
             for number in numbers
         ]
@@ -215,7 +219,7 @@ class Brancher:
             "file": self.recorded.path.name,
             "sha256": self._sha256,
             "tick": self.start.moment.tick,
-            "set": {names[mech]: pilot.label for mech, pilot in sorted(self.plan.pilots.items())},
+            "set": dict(self.plan.labels),
             "changes": dict(self.plan.changes),
             "still": sorted(names[mech] for mech in self.plan.still) if still else [],
             "window": self.plan.window,
@@ -224,14 +228,7 @@ class Brancher:
 
     def teams(self) -> tuple[TeamInfo, TeamInfo]:
         """Return the teams of a branch: the recorded ones, named after their pilots where these were changed."""
-        roster, found = self.recorded.header["roster"], []
-        for side, team in enumerate(self.recorded.header["teams"]):
-            own = [mech for mech, row in enumerate(roster) if row["team"] == side]
-            labels = {self.plan.pilots[mech].label for mech in own if mech in self.plan.pilots}
-            unchanged = {team["name"]} if any(mech not in self.plan.pilots for mech in own) else set()
-            names = sorted(labels | unchanged)
-            found.append(TeamInfo(**team) if names == [team["name"]] else TeamInfo(name=" and ".join(names)))
-        return found[BLUE], found[RED]
+        return teams_of(self.recorded.header["roster"], self.plan.pilots, recorded=self.recorded.header)
 
 
 def _play_on(

@@ -1,42 +1,46 @@
-"""Pilots of a match that is played on, by name: scripted levels, policies, and the policy that flew a recorded team."""
+"""Pilots of a match that is played on, by name: scripted levels, policies, and those that flew a recorded match."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from echelon import champion
-from echelon.arena.contest import PILOT_ALIASES, pilot_names
+from echelon.agents.heuristic import SKILLS
+from echelon.arena.contest import BLUE, PILOT_ALIASES, RED, pilot_names
+from echelon.arena.header_pilots import SIDES, STILL, mechs_by_name, names_by_mech, team_pilot
 from echelon.arena.policy_runner import Pilot
+from echelon.arena.reconstruct import recorded_inputs, recorded_pilots, require_playable
+from echelon.replay.header import TeamInfo
+from echelon.replay.match_text import HUMAN, JOINT, LEVEL_PREFIX
+from echelon.replay.reader import Replay
 from echelon.rl.weights import LoadedPolicy, load_policy
 
-LEVEL_PREFIX = "heuristic:"
-SIDES = {"blue": 0, "red": 1}
 
+class FlownBy(NamedTuple):
+    """Pilot of a mech of a recording."""
 
-def mechs_by_name(header: Mapping[str, Any]) -> dict[str, int]:
-    """Return the mechs of a replay header by name."""
-    return {str(row["name"]): mech for mech, row in enumerate(header["roster"]) if row["present"]}
+    name: str
+    """A level with its prefix, ``still``, or the name of a policy."""
+    checkpoint: str = ""
+    """Id of the policy, "" unknown or none."""
 
+    @property
+    def label(self) -> str:
+        """Return the name without the prefix of levels."""
+        return self.name.removeprefix(LEVEL_PREFIX)
 
-def names_by_mech(header: Mapping[str, Any], chosen: Mapping[str, str], option: str) -> dict[int, str]:
-    """Return the names of pilots by mech; ``chosen`` has them by mech or team, and a mech goes before its team.
-
-    ``ValueError`` names an ``option`` with a mech that does not exist.
-    """
-    mechs, named = mechs_by_name(header), {}
-    for target in sorted(chosen, key=lambda target: target not in SIDES):
-        if target in SIDES:
-            named |= {m: chosen[target] for m in mechs.values() if header["roster"][m]["team"] == SIDES[target]}
-        elif target in mechs:
-            named[mechs[target]] = chosen[target]
-        else:
-            raise ValueError(f"{option} has mech {target!r:.80}, expected blue, red or one of: {', '.join(mechs)}")
-    return named
+    @property
+    def team(self) -> TeamInfo:
+        """Return the header's description of a team that this pilot flies."""
+        if self.name == STILL or self.name.startswith(LEVEL_PREFIX):
+            return TeamInfo(name=self.label, level="" if self.name == STILL else self.name)
+        return TeamInfo(name=self.name, policy=self.name, checkpoint=self.checkpoint)
 
 
 def level_pilot(name: str) -> Pilot | None:
@@ -47,20 +51,169 @@ def level_pilot(name: str) -> Pilot | None:
     return Pilot(id=name, label=level, level=PILOT_ALIASES.get(level, level))
 
 
+def still_pilot() -> Pilot:
+    """Return the pilot that does nothing."""
+    return Pilot(id=STILL, label=STILL)
+
+
 def policy_pilot(label: str, path: Path, device: torch.device | str = "cpu") -> tuple[Pilot, LoadedPolicy]:
     """Return the pilot and the policy of a checkpoint, run or exported policy."""
     loaded = load_policy(path, device)
     return Pilot(id=label, label=label, path=str(path), checkpoint=str(loaded.meta.get("id", ""))), loaded
 
 
-def policy_that_flew(
-    team: Mapping[str, Any], paths: Iterable[Path], load: Callable[[Path], tuple[Pilot, LoadedPolicy]]
-) -> tuple[Pilot, LoadedPolicy] | None:
-    """Return the first policy of ``paths``, else the champion, that is the one which flew a recorded team; or None."""
-    checkpoint = team.get("checkpoint")
-    for path in [*paths, champion.FOLDER] if checkpoint else paths:
+def flown_by(header: Mapping[str, Any], mech: int) -> FlownBy:
+    """Return the pilot that flew a mech in a recording; that of its team without the humans where it has no own."""
+    pilots, mechs = header.get("pilots") or {}, header["mechs"]
+    script = pilots.get("script", ())
+    if mech < len(script) and 0 < script[mech] <= len(SKILLS):
+        return FlownBy(f"{LEVEL_PREFIX}{SKILLS[script[mech] - 1]}")
+    names, checkpoints = pilots.get("names", ()), pilots.get("checkpoints", ())
+    if len(names) == len(checkpoints) == mechs and names[mech]:
+        return FlownBy(names[mech], checkpoints[mech])
+    team = header["teams"][header["roster"][mech]["team"]]
+    return FlownBy(team_pilot(team), str(team.get("checkpoint", "")))
+
+
+def flown_in(
+    mechs: int, pilots: Mapping[int, Pilot], recorded: Mapping[str, Any] | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Return name and checkpoint of each mech's pilot for a header; those without one are as in the header given."""
+    found = []
+    for mech in range(mechs):
+        pilot = pilots.get(mech)
+        known = _flown(pilot) if pilot else flown_by(recorded, mech) if recorded else FlownBy("")
+        found.append((known.name, known.checkpoint))
+    return tuple(found)
+
+
+def _flown(pilot: Pilot) -> FlownBy:
+    return FlownBy(f"{LEVEL_PREFIX}{pilot.level}" if pilot.level else pilot.label, pilot.checkpoint)
+
+
+def teams_of(
+    roster: Sequence[Mapping[str, Any]],
+    pilots: Mapping[int, Pilot],
+    seats: Sequence[int] = (),
+    recorded: Mapping[str, Any] | None = None,
+) -> tuple[TeamInfo, TeamInfo]:
+    """Return both teams, named after their pilots; mechs without one are flown as in the ``recorded`` header, if any.
+
+    A team has policy, checkpoint and level where one pilot flies all its mechs but the seats.
+    """
+    found = []
+    for side in (BLUE, RED):
+        own = [mech for mech, row in enumerate(roster) if row["team"] == side and row["present"]]
+        others = [mech for mech in own if mech not in seats]
+        teams = {_flown(pilots[mech]).team for mech in others if mech in pilots}
+        if recorded:
+            teams |= {flown_by(recorded, mech).team for mech in others if mech not in pilots}
+        names = {team.name for team in teams} | {HUMAN for mech in own if mech in seats}
+        only = next(iter(teams)) if len(teams) == 1 else TeamInfo(name="")
+        name = JOINT.join(sorted(names)) or STILL
+        found.append(_recorded_team(recorded, own, pilots, seats) or replace(only, name=name))
+    return found[BLUE], found[RED]
+
+
+def _recorded_team(
+    recorded: Mapping[str, Any] | None, own: Sequence[int], pilots: Mapping[int, Pilot], seats: Sequence[int]
+) -> TeamInfo | None:
+    """Return the recorded team of these mechs where the same pilots fly it, without humans; else None."""
+    if not recorded or not own:
+        return None
+    team = recorded["teams"][recorded["roster"][own[0]]["team"]]
+    if HUMAN in str(team["name"]).split(JOINT):
+        return None
+    for mech in own:
+        before = flown_by(recorded, mech)
+        now = _flown(pilots[mech]) if mech in pilots else before
+        if mech in seats or now.name != before.name or before.checkpoint not in ("", now.checkpoint):
+            return None
+    return TeamInfo(**{key: str(team.get(key, "")) for key in ("name", "policy", "checkpoint", "level")})
+
+
+class Finder(Protocol):
+    """Where the policies of a match that is played on are looked up."""
+
+    option: str
+    """Name of the option that chooses pilots, for errors."""
+    remedy: str
+    """What to do about a team, ``{}``, whose policy is not found."""
+
+    def named(self, name: str) -> tuple[Pilot, LoadedPolicy | None]:
+        """Return the pilot of a chosen name, and its policy; ``ValueError`` for a name that is none."""
+        ...
+
+    def paths(self, header: Mapping[str, Any], flown: FlownBy) -> Iterable[Path]:
+        """Return where the policy that flew a mech of a recording may be."""
+        ...
+
+    def load(self, label: str, path: Path) -> tuple[Pilot, LoadedPolicy]:
+        """Return the pilot and the policy of a file; ``ValueError`` or ``OSError`` for one that is none."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenPilots:
+    """Pilots of a match that is played on."""
+
+    pilots: Mapping[int, Pilot]
+    """By mech; a mech without one keeps its recorded scripted pilot."""
+    policies: Mapping[str, LoadedPolicy]
+    """By path of the pilot."""
+    labels: Mapping[str, str]
+    """Those that were chosen, by mech or team."""
+
+
+def choose_pilots(
+    recorded: Replay, chosen: Mapping[str, str], finder: Finder, seats: Sequence[int] = ()
+) -> ChosenPilots:
+    """Return who plays a recorded match on: ``chosen`` names pilots by mech or team, others are as recorded.
+
+    Mechs that humans flew have the pilot of their team, and hold still where it has none. ``ValueError`` for a match
+    that cannot be played, a name that is no pilot, and a policy that is not found.
+    """
+    require_playable(recorded)
+    header = recorded.header
+    named = names_by_mech(header, chosen, finder.option)
+    script = recorded_pilots(recorded)[0]
+    humans = {mech for flown, _ in recorded_inputs(recorded).values() for mech in flown}
+    pilots: dict[int, Pilot] = {}
+    policies: dict[str, LoadedPolicy] = {}
+    known: dict[Any, tuple[Pilot, LoadedPolicy | None]] = {}
+    for mech in mechs_by_name(header).values():
+        if mech in seats or (mech not in named and script[mech]):
+            continue
+        key = named.get(mech) or (flown_by(header, mech), header["roster"][mech]["team"], mech in humans)
+        if key not in known:
+            is_human = mech in humans
+            known[key] = finder.named(named[mech]) if mech in named else _recorded(header, mech, is_human, finder)
+        pilots[mech], policy = known[key]
+        if policy is not None:
+            policies[pilots[mech].path] = policy
+    labels = {target: name.removeprefix(LEVEL_PREFIX) for target, name in chosen.items()}
+    return ChosenPilots(pilots=pilots, policies=policies, labels=labels)
+
+
+def _recorded(
+    header: Mapping[str, Any], mech: int, is_human: bool, finder: Finder
+) -> tuple[Pilot, LoadedPolicy | None]:
+    """Return the pilot that flew a mech without a scripted one, and its policy."""
+    flown = flown_by(header, mech)
+    if flown.name == STILL and not flown.checkpoint:
+        return still_pilot(), None
+    # a seat may have had no input yet
+    team = header["teams"][header["roster"][mech]["team"]]
+    may_be_seat = is_human or header.get("pilots", {}).get("names") or HUMAN in str(team["name"]).split(JOINT)
+    if may_be_seat and flown.name.startswith(LEVEL_PREFIX) and (level := level_pilot(flown.name)) is not None:
+        return level, None
+    paths = [*finder.paths(header, flown), champion.FOLDER] if flown.checkpoint else finder.paths(header, flown)
+    for path in paths:
         with contextlib.suppress(ValueError, OSError):
-            pilot, loaded = load(path)
-            if not checkpoint or pilot.checkpoint == checkpoint:
+            pilot, loaded = finder.load(flown.label, path)
+            if not flown.checkpoint or pilot.checkpoint == flown.checkpoint:
                 return pilot, loaded
-    return None
+    if is_human:
+        return still_pilot(), None
+    side = tuple(SIDES)[header["roster"][mech]["team"]]
+    raise ValueError(f"{side} was flown by {flown.label!r}, whose policy is not found; {finder.remedy.format(side)}")

@@ -19,15 +19,17 @@ from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.engine import Engine
 from echelon.env.engine_state import EngineStateMismatch
-from echelon.env.match_state import load_match_state
+from echelon.env.match_state import load_match_state, save_match_state
 from echelon.env.seats import Seats
 from echelon.gen.bank import build_bank
-from echelon.replay.codec import ReplayError, world_hash
+from echelon.replay.codec import RecordHead, ReplayError, world_hash
 from echelon.replay.extra_records import read_seats, read_state, state_heads
 from echelon.replay.reader import Replay
 from echelon.replay.schema import MechFlag
 from echelon.replay.writer import world_payload
 from echelon.sim.arsenal import mechanics_of
+from echelon.sim.hashing import CLOUD_FIELDS, NOT_STATE, ROUND_FIELDS
+from echelon.sim.state import STATE, WORLD
 from echelon.version import SIM_VERSION
 
 ACTION = "action"
@@ -36,6 +38,10 @@ MAX_SEEDS = {"seed": 2**31 - 1, "map_seed": 2**63 - 1}
 """Largest seed of an episode and of a map."""
 POSITION_STEPS = 16.0
 """Quantisation steps of a recorded position per voxel."""
+CONDITION = ("hp", "leg_hp", "heat", "stability")
+"""Recorded condition of a mech, in whole units."""
+COMPARED = frozenset((*WORLD, *STATE)) - NOT_STATE - frozenset((*ROUND_FIELDS, *CLOUD_FIELDS))
+"""Arrays that are compared with those of a STATE."""
 
 
 class Moment(NamedTuple):
@@ -285,9 +291,13 @@ class ReplayedMatch:
         self.engine.reset()
         state_tick = max(moment - seen_ticks, self.recorded.chunks[0].tick0) if self.recorded.chunks else 0
         from_tick, notes = load_nearest_state(self.recorded, self.engine, state_tick, earliest=from_start)
-        for step in recorded_steps(self.recorded, from_tick, moment):
+        states = {head.tick0: head for head in state_heads(self.recorded) if from_tick < head.tick0 <= moment}
+        repeat = int(self.recorded.header["frame_ticks"])
+        for number, step in enumerate(recorded_steps(self.recorded, from_tick, moment), start=1):
             before_step(self.engine)
             play_step(self.engine, step)
+            if head := states.get(from_tick + number * repeat):
+                check_state(self.recorded, self.engine, head)
         check_frame(self.recorded, self.engine, moment)
         return Moment(moment, from_tick, tuple(notes))
 
@@ -302,22 +312,47 @@ class ReplayedMatch:
         self.close()
 
 
+def check_state(recorded: Replay, engine: Engine, head: RecordHead) -> None:
+    """Raise ``ValueError`` unless the match that is played has the state of a STATE record, bit for bit.
+
+    A record that is damaged or of another version is no measure.
+    """
+    try:
+        state = read_state(recorded, head)
+    except ReplayError:
+        return
+    if state.sim_version != SIM_VERSION:
+        return
+    played = save_match_state(engine, 0)
+    for name in sorted(COMPARED & state.arrays.keys() & played.keys()):
+        if not np.array_equal(state.arrays[name], played[name]):
+            raise _another_match(recorded, head.tick0, f": {name} is not that of its state")
+
+
 def check_frame(recorded: Replay, engine: Engine, tick: int) -> None:
-    """Raise ``ValueError`` unless every mech lives where the recording has it at ``tick``."""
+    """Raise ``ValueError`` unless every mech lives where and as the recording has it at ``tick``."""
     number = next((n for n, ref in enumerate(recorded.chunks) if ref.tick0 <= tick <= ref.tick1), None)
     if number is None:
         return
     chunk = recorded.chunk(number)
     frame = int(np.searchsorted(chunk.ticks, tick))
-    batch, name = engine.batch, recorded.path.name
+    batch = engine.batch
     alive = batch.numpy("alive")[0] == 1
     position = np.rint(batch.numpy("pos")[0] * batch.numpy("present")[0][:, None] * POSITION_STEPS)
     found = np.stack([chunk.frames[axis][frame] for axis in "xyz"], axis=1)
     living = (chunk.frames["flags"][frame] & MechFlag.ALIVE) != 0
     if int(chunk.ticks[frame]) != tick or (living != alive).any() or (np.abs(position - found) > 0).any():
-        raise ValueError(
-            f"replay {name!r} plays another match from its actions at tick {tick}; verify it with: replay verify"
-        )
+        raise _another_match(recorded, tick)
+    for name in CONDITION:
+        if (np.abs(batch.numpy(name)[0] * alive - chunk.frames[name][frame]) > 1.0).any():
+            raise _another_match(recorded, tick, f": {name} is not that of its frame")
+
+
+def _another_match(recorded: Replay, tick: int, how: str = "") -> ValueError:
+    return ValueError(
+        f"replay {recorded.path.name!r} plays another match from its actions at tick {tick}{how}; "
+        "verify it with: replay verify"
+    )
 
 
 def _check_start(recorded: Replay, engine: Engine) -> None:

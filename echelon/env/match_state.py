@@ -173,8 +173,12 @@ def _check_arrays(engine: StatefulEngine, state: State) -> None:
             engine.batch.require_layout(name, values)
         except ValueError as error:
             raise EngineStateMismatch(f"match state does not fit: {error}") from error
+    for name, values in state.items():
         low, high = _bounds(engine, name, values, size)
-        if values.size and not ((values >= low) & (values <= high)).all():
+        possible = (values >= low) & (values <= high)
+        if name == "round_pos":  # a slot without a round keeps where the last one left the map
+            possible |= (state["round_weapon"] < 0)[..., None] & (np.abs(values) <= VALUE_LIMIT)
+        if values.size and not possible.all():
             raise EngineStateMismatch(f"match state has impossible values in array {name!r}")
     weapon, target = state["round_weapon"], state["round_target"]
     if (np.array([*HOMING, False])[weapon] & (target < 0)).any():

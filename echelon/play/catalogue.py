@@ -13,23 +13,15 @@ from typing import Any
 
 from echelon import champion
 from echelon.arena.contest import pilot_names
-from echelon.arena.named_pilots import (
-    LEVEL_PREFIX,
-    SIDES,
-    level_pilot,
-    mechs_by_name,
-    names_by_mech,
-    policy_pilot,
-    policy_that_flew,
-)
+from echelon.arena.header_pilots import STILL
+from echelon.arena.named_pilots import FlownBy, choose_pilots, level_pilot, policy_pilot, still_pilot
 from echelon.arena.policy_runner import Pilot
-from echelon.arena.reconstruct import recorded_inputs, recorded_pilots, require_playable
 from echelon.arena.standings import entry_names
 from echelon.arena.store import Store, StoreError, league_path
 from echelon.files import reason_of
-from echelon.play.config import STILL
-from echelon.play.match import Cast, pilot_label
+from echelon.play.match import Cast
 from echelon.play_protocol import Source
+from echelon.replay.match_text import LEVEL_PREFIX
 from echelon.replay.reader import Replay
 from echelon.replay.schema import SUFFIX
 from echelon.rl.weights import LoadedPolicy
@@ -40,7 +32,9 @@ MAX_LISTED = 200
 
 
 class Catalogue:
-    """Policies and recordings of a runs folder; loaded policies stay in memory."""
+    """Policies and recordings of a runs folder; loaded policies stay in memory. A ``Finder`` of pilots."""
+
+    option, remedy = "pilots", "choose a pilot for {}"
 
     def __init__(self, home: Path | None = None) -> None:
         self.home = runs_home(home)
@@ -65,10 +59,10 @@ class Catalogue:
                     found |= {names.get(ident, ident): Path(entry.ckpt_path), ident: Path(entry.ckpt_path)}
         return found
 
-    def pilot(self, name: str) -> tuple[Pilot, LoadedPolicy | None]:
+    def named(self, name: str) -> tuple[Pilot, LoadedPolicy | None]:
         """Return the pilot of a name, and its policy; ``ValueError`` for a name that is none."""
         if name.removeprefix(LEVEL_PREFIX) == STILL:
-            return Pilot(id=STILL, label=STILL), None
+            return still_pilot(), None
         if (level := level_pilot(name)) is not None:
             return level, None
         if name not in self._loaded:
@@ -104,45 +98,19 @@ class Catalogue:
 
     def cast(self, recorded: Replay, chosen: Mapping[str, str], seats: tuple[int, ...]) -> Cast:
         """Return who plays a recorded match on: ``chosen`` names pilots by mech or team, others are as recorded."""
-        require_playable(recorded)
-        header, mechs = recorded.header, mechs_by_name(recorded.header)
-        named = names_by_mech(header, chosen, "pilots")
-        pilots: dict[int, Pilot] = {}
-        policies: dict[str, LoadedPolicy] = {}
-        script = recorded_pilots(recorded)[0]
-        humans = {mech for flown, _ in recorded_inputs(recorded).values() for mech in flown}
-        for mech in mechs.values():
-            if mech in seats or (mech not in named and script[mech]):
-                continue
-            pilot, policy = self.pilot(named[mech]) if mech in named else self._recorded(header, mech, mech in humans)
-            pilots[mech] = pilot
-            if policy is not None:
-                policies[pilot.path] = policy
-        return Cast(seats=seats, pilots=pilots, policies=policies)
+        found = choose_pilots(recorded, chosen, self, seats)
+        return Cast(seats=seats, pilots=found.pilots, policies=found.policies, labels=found.labels)
 
-    def _recorded(self, header: Mapping[str, Any], mech: int, is_human: bool) -> tuple[Pilot, LoadedPolicy | None]:
-        """Return the pilot that flew a mech in the recording, that of its team for a human one, which may be none.
-
-        ``ValueError`` where its policy is not found.
-        """
-        side = int(header["roster"][mech]["team"])
-        team = header["teams"][side]
+    def paths(self, header: Mapping[str, Any], flown: FlownBy) -> list[Path]:
+        """Return where the policy that flew a mech may be: checkpoint of the match's run, league entry, name."""
         run = next((run for run in list_runs(self.home) if run.id == header.get("run")), None)
         step = [] if run is None else [run.checkpoints / f"step-{header.get('global_step')}"]
-        label = pilot_label(team)
-        if team.get("level") or (label == STILL and not team.get("checkpoint")):
-            return self.pilot(label)
-        names = [name for name in (team.get("checkpoint"), label) if name]
-        paths = [path for name in names if (path := self._entries().get(name)) is not None]
-        found = [*step, *paths, *(path for path in (self._known_path(name) for name in names) if path)]
-        if flew := policy_that_flew(team, found, lambda path: self._known(label, path)):
-            return flew
-        if is_human:
-            return self.pilot(STILL)
-        name = tuple(SIDES)[side]
-        raise ValueError(f"{name} was flown by {label!r}, whose policy is not found; choose a pilot for {name}")
+        names = [name for name in (flown.checkpoint, flown.name) if name]
+        entries = [path for name in names if (path := self._entries().get(name)) is not None]
+        return [*step, *entries, *(path for path in (self._known_path(name) for name in names) if path)]
 
-    def _known(self, label: str, path: Path) -> tuple[Pilot, LoadedPolicy]:
+    def load(self, label: str, path: Path) -> tuple[Pilot, LoadedPolicy]:
+        """Return the pilot and the policy of a file; ``ValueError`` for one that is none."""
         if str(path) not in self._loaded:
             self._loaded[str(path)] = self._load(label, path)
         return self._loaded[str(path)]

@@ -16,8 +16,6 @@ from echelon.validation import validated
 
 DEFAULT_LEVEL = "medium"
 """Opponent where no run has a checkpoint."""
-STILL = "still"
-"""Pilot that does nothing."""
 RATED = "rated"
 """Value of ``league`` that lets a match count for ratings."""
 TUTORIAL_S = 60.0

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from echelon.arena.named_pilots import mechs_by_name
+from echelon.arena.header_pilots import SIDES, STILL, mechs_by_name
 from echelon.arena.reconstruct import require_playable
 from echelon.config import EnvConfig
 from echelon.config.presets import PRESETS
-from echelon.play.catalogue import SIDES, Catalogue
-from echelon.play.config import DEFAULT_LEVEL, RATED, STILL, TUTORIAL_S, PlayConfig
+from echelon.play.catalogue import Catalogue
+from echelon.play.config import DEFAULT_LEVEL, RATED, TUTORIAL_S, PlayConfig
 from echelon.play.human_league import league_game
 from echelon.play.match import NewMatch, PlayedMatch, TakeOver, begin_match, take_over
 from echelon.play_protocol import Source, Start
@@ -24,7 +24,7 @@ from echelon.validation import validated
 def first_match(config: PlayConfig, catalogue: Catalogue, path: Path, about: Mapping[str, Any]) -> PlayedMatch:
     """Return the match of a session's options; ``ValueError`` for pilots or a game that do not exist."""
     opponent = config.opponent or (STILL if config.tutorial else catalogue.newest_run() or DEFAULT_LEVEL)
-    hostiles, mates = (catalogue.pilot(name) for name in (opponent, config.mates or opponent))
+    hostiles, mates = (catalogue.named(name) for name in (opponent, config.mates or opponent))
     loaded = [policy for _, policy in (hostiles, mates) if policy is not None]
     return begin_match(
         NewMatch(
@@ -75,7 +75,6 @@ def moment_of(
         plan = TakeOver(
             tick=tick,
             cast=catalogue.cast(recorded, request.pilots, (mechs[seat],)),
-            labels=request.pilots,
             changes=request.changes,
             seed=request.seed,
         )

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
 from echelon.arena.contest import BLUE, RED
+from echelon.arena.named_pilots import flown_in, teams_of
 from echelon.arena.policy_runner import Pilot
 from echelon.arena.reconstruct import ReplayedMatch, open_match, recorded_pilots
 from echelon.config import EnvConfig
@@ -31,7 +32,7 @@ from echelon.env.seats import Inputs, Seats
 from echelon.files import reason_of
 from echelon.gen.bank import build_bank
 from echelon.play.perception import Perception
-from echelon.replay.header import TeamInfo
+from echelon.replay.match_text import HUMAN
 from echelon.replay.moment_text import clock
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
@@ -44,8 +45,6 @@ SEEN_S = 5.0
 """Time before the moment that policies see, so that their recurrent state fits the match [s]."""
 STEP_PROGRAMS = ("pilots", "begin_step", "tick", "end_step")
 """Programs of the engine that a match runs."""
-HUMAN = "human"
-"""Name of the pilot of a seat in a recording's teams."""
 CLASSES = tuple(spec.chassis.name.lower() for spec in CHASSIS)
 
 
@@ -58,6 +57,8 @@ class Cast:
     """By mech; a mech without one keeps its recorded scripted pilot, or holds still."""
     policies: Mapping[str, LoadedPolicy] = field(default_factory=dict)
     """By path of the pilot."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Pilots that were chosen, by mech or team."""
 
     def flown(self) -> dict[int, LoadedPolicy]:
         """Return the policy of each mech that one flies."""
@@ -70,37 +71,6 @@ class Cast:
             script[mech] = heuristic.script_of(pilot.level) if pilot.level else 0
         script[list(self.seats)] = 0
         return script
-
-    def teams(
-        self, roster: Sequence[Mapping[str, Any]], recorded: Sequence[Mapping[str, Any]] = ()
-    ) -> tuple[TeamInfo, TeamInfo]:
-        """Return both teams, named after their pilots; mechs without one are flown as in the ``recorded`` teams.
-
-        A team has policy, checkpoint and level where one pilot flies all its mechs but the seats.
-        """
-        found = []
-        for side in (BLUE, RED):
-            own = [mech for mech, row in enumerate(roster) if row["team"] == side and row["present"]]
-            others = [self.pilots.get(mech) for mech in own if mech not in self.seats]
-            teams = {pilot and team_of(pilot) for pilot in others}
-            if None in teams:
-                teams.remove(None)
-                teams |= {TeamInfo(**{**recorded[side], "name": pilot_label(recorded[side])})} if recorded else set()
-            names = {team.name for team in teams if team} | {HUMAN for mech in own if mech in self.seats}
-            only = next(iter(teams)) if len(teams) == 1 else None
-            found.append(replace(only or TeamInfo(name=""), name=" and ".join(sorted(names)) or "still"))
-        return found[BLUE], found[RED]
-
-
-def team_of(pilot: Pilot) -> TeamInfo:
-    """Return the team of a pilot, with the name by which the catalogue finds its policy."""
-    level, policy = f"heuristic:{pilot.level}" if pilot.level else "", pilot.label if pilot.path else ""
-    return TeamInfo(name=pilot.label, policy=policy, checkpoint=pilot.checkpoint, level=level)
-
-
-def pilot_label(team: Mapping[str, Any]) -> str:
-    """Return the name of the pilot that flew a recorded team's mechs, without that of its humans."""
-    return str(team.get("policy") or team.get("level", "").removeprefix("heuristic:") or team["name"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +224,13 @@ def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedM
         engine.reset()
         pilots.warm_up()
         pilots.start({}, [plan.seed])
-        match = MatchInfo(name=path.stem, teams=cast.teams(roster), map_seed=plan.seed, about=about)
+        match = MatchInfo(
+            name=path.stem,
+            teams=teams_of(roster, cast.pilots, cast.seats),
+            map_seed=plan.seed,
+            about=about,
+            flown=flown_in(engine.num_mechs, cast.pilots),
+        )
         return PlayedMatch(engine, pilots, cast.seats, path, match)
     except BaseException:
         if pilots is not None:
@@ -290,8 +266,6 @@ class TakeOver:
 
     tick: int
     cast: Cast
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Pilots that were chosen, by mech or team, for the recording's parent."""
     changes: Mapping[str, float] = field(default_factory=dict)
     seed: int | None = None
 
@@ -337,15 +311,16 @@ def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, 
             "file": recorded.path.name,
             "sha256": sha256,
             "tick": moment.tick,
-            "set": {**plan.labels, **{names[mech]: HUMAN for mech in plan.cast.seats}},
+            "set": {**plan.cast.labels, **{names[mech]: HUMAN for mech in plan.cast.seats}},
             "changes": dict(plan.changes),
             **({} if plan.seed is None else {"seed": plan.seed}),
         }
         info = MatchInfo(
             name=path.stem,
-            teams=plan.cast.teams(recorded.header["roster"], recorded.header["teams"]),
+            teams=teams_of(recorded.header["roster"], plan.cast.pilots, plan.cast.seats, recorded.header),
             map_seed=int(recorded.header["map_seed"]),
             about={**about, "parent": parent},
+            flown=flown_in(recorded.header["mechs"], plan.cast.pilots, recorded.header),
         )
         return PlayedMatch(engine, pilots, plan.cast.seats, path, info)
     except BaseException:

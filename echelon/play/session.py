@@ -13,7 +13,6 @@ import secrets
 import zlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -21,14 +20,15 @@ import numpy as np
 
 from echelon import play_protocol as protocol
 from echelon.arena.contest import pilot_names
-from echelon.arena.named_pilots import mechs_by_name
+from echelon.arena.header_pilots import STILL, mechs_by_name
 from echelon.files import error_text
 from echelon.play import what_if
 from echelon.play.catalogue import Catalogue
 from echelon.play.clients import Client, Refused, Seat
-from echelon.play.config import RATED, STILL, PlayConfig
+from echelon.play.config import RATED, PlayConfig
 from echelon.play.loading import first_match, moment_of
 from echelon.play.match import PlayedMatch, seat_header
+from echelon.play.pace import Pace
 from echelon.play_channel import ChannelError, listening_socket, read_packet
 from echelon.replay.schema import SUFFIX
 from echelon.replay.writer import world_payload
@@ -43,21 +43,12 @@ POLL_S = 0.05
 """Time between checks while no match is played [s]."""
 CHECK_S = 0.5
 """Time between checks of stop requests and of lost seats [s]."""
-BEHIND_S = 0.25
-"""Delay above which ticks are not caught up with [s]."""
-WAITING = "waiting for pilots"
-"""Note of a match that begins when every seat is taken."""
+PICTURE_S = 10.0
+"""Longest time that a match waits for the first picture of its pilots [s]."""
+WAITING, DRAWING = "waiting for pilots", "waiting for the first picture"
+"""Notes of a match whose clock stands until every seat is taken, and until every pilot has sent an input."""
 WORLD_LEVEL = 1
 """Compression level of the map at the beginning of a match, which the pilot waits for."""
-
-
-@dataclass
-class Pace:
-    """When the next tick is due."""
-
-    paused: bool = False
-    speed: float = 1.0
-    due: float = field(default=0.0)
 
 
 class Session:
@@ -72,11 +63,13 @@ class Session:
         on_match: Callable[[PlayedMatch, protocol.Ended], object] = lambda match, ended: None,
         idle_s: float = IDLE_S,
         hold_s: float = protocol.SEAT_HOLD_S,
+        picture_s: float = PICTURE_S,
     ) -> None:
         self.paths, self.config = paths, config
         self.catalogue = Catalogue(paths.root.parent)
         self._should_stop, self._on_match = should_stop, on_match
-        self._idle_s, self._hold_s = idle_s, hold_s
+        self._idle_s, self._hold_s, self._picture_s = idle_s, hold_s, picture_s
+        self._seated_at = 0.0  # time at which the last seat of the match was taken
         self._clients: set[Client] = set()
         self._seats: dict[int, Seat] = {}
         self._match: PlayedMatch | None = None
@@ -123,6 +116,7 @@ class Session:
                     self._tick()
                 else:
                     await asyncio.sleep(POLL_S)
+                    self._start_clock()
         finally:
             server.close()
             self._cancelled.add(-1 if self._what_if is None else self._what_if)
@@ -270,7 +264,7 @@ class Session:
             )
         )
         if self._note == WAITING and all(seat.key for seat in self._seats.values()):
-            self._note = ""
+            self._note, self._seated_at = DRAWING, self._clock()
         self._send_state()
         self._send_frame(client, even_if_sent=True)
 
@@ -302,6 +296,7 @@ class Session:
             raise Refused("message", f"action has {len(message.action)} entries, expected {len(seat.action)}")
         seat.action[:] = np.frombuffer(message.action, np.int8)
         seat.seq = message.seq
+        self._start_clock()
 
     def _require_alone(self, client: Client) -> None:
         others = [seat for seat in self._seats.values() if seat.key and seat.client is not client]
@@ -320,14 +315,19 @@ class Session:
     def _is_running(self) -> bool:
         return self._match is not None and not self._pace.paused and self._phase == "playing" and self._note == ""
 
+    def _start_clock(self) -> None:
+        """Start the clock of a match once every pilot has its picture and has sent an input, or had time for both."""
+        if self._note != DRAWING:
+            return
+        drawn = all(seat.seq >= 0 or seat.client is None for seat in self._seats.values())
+        if drawn or self._clock() - self._seated_at > self._picture_s:
+            self._note = ""
+            self._send_state()
+
     async def _wait_for_tick(self) -> None:
-        """Wait until the next tick is due; time that was lost is not caught up with beyond ``BEHIND_S``."""
+        """Wait until the next tick is due; other tasks run once in any case."""
         assert self._match is not None
-        pace, now = self._pace, self._clock()
-        step = self._match.engine.cfg.dt_sim / pace.speed
-        pace.due = pace.due + step if now - pace.due < BEHIND_S else now
-        # other tasks run once in any case
-        await asyncio.sleep(max(0.0, min(pace.due, now + step) - now))
+        await asyncio.sleep(self._pace.delay(self._clock(), self._match.engine.cfg.dt_sim))
 
     def _tick(self) -> None:
         match = self._match
@@ -425,7 +425,7 @@ class Session:
         try:
             if not message.source.file and self._match is not None:
                 for name in message.pilots.values():
-                    self.catalogue.pilot(name)
+                    self.catalogue.named(name)
                 self._close_match()
             source = message.source if message.source.file else self._last
             path = self.paths.playing / self._next_name()
@@ -445,7 +445,7 @@ class Session:
 
     async def _ask_what_if(self, client: Client, message: protocol.WhatIf) -> None:
         self._require_free()
-        if self._is_running():
+        if self._match is not None and not self._pace.paused:
             raise Refused("busy", "a match is played, expected it paused or ended")
         if self._match is not None and not message.source.file:
             raise Refused("match", "the match is not recorded to its end, expected a recorded one")

@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 
 from echelon.arena.branch import Brancher, BranchPlan, Continuation, effect, summarise
-from echelon.arena.named_pilots import mechs_by_name
+from echelon.arena.header_pilots import mechs_by_name
 from echelon.play.catalogue import Catalogue
 from echelon.play_protocol import Effect, Side, Source, WhatIf, WhatIfResult
 from echelon.replay.reader import Replay
@@ -62,6 +62,7 @@ def continuations(
             runs=request.runs,
             seed=request.seed,
             pilots=cast.pilots,
+            labels=cast.labels,
             changes=request.changes,
             still=still,
             window=max(1, round(request.window_s / step_s)) if still else 0,

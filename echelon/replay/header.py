@@ -47,10 +47,12 @@ def build_header(
     map_seed: int,
     about: Mapping[str, Any],
     policy_columns: PolicyColumns | None = None,
+    flown: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
     """Return the header, without the world, of the episode that environment ``env`` is about to play.
 
-    ``map_seed`` -1 uses the episode's seed. ``about`` adds or replaces entries.
+    ``map_seed`` -1 uses the episode's seed. ``about`` adds or replaces entries. ``flown`` has name and checkpoint of
+    each mech's pilot, where a team may have several.
     """
     cfg = batch.cfg
     tables = batch.tables(env)
@@ -79,7 +81,7 @@ def build_header(
         "sensing": _sensing(batch, tables.physics),
         "without": mechanic_names(Mechanic(int(_row(batch, "withheld", env)))),
         "changes": batch.changes[env],
-        **_pilots(batch, env),
+        **_pilots(batch, env, flown),
         "roster": _roster(batch, env),
         **header_tables(tables),
         **_policy_columns(batch.num_mechs, policy_columns),
@@ -155,12 +157,16 @@ def _policy_columns(mechs: int, policy_columns: PolicyColumns | None) -> dict[st
     return {"columns": columns, **policy_columns.to_header()}
 
 
-def _pilots(batch: Batch, env: int) -> dict[str, Any]:
-    """Return the scripted pilot of each mech, 0 none, and the probability of their triggers; empty without any."""
+def _pilots(batch: Batch, env: int, flown: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the scripted pilot of each mech, 0 none, the probability of their triggers, and names if there are any.
+
+    Empty without scripted pilots.
+    """
     if "script" not in batch.fields:
         return {}
     script, probability = _row(batch, "script", env), _row(batch, "weapon_prob", env)
-    return {"pilots": {"script": script.tolist(), "weapon_prob": float(probability)}}
+    named = {"names": [name for name, _ in flown], "checkpoints": [ident for _, ident in flown]} if flown else {}
+    return {"pilots": {"script": script.tolist(), "weapon_prob": float(probability), **named}}
 
 
 def _roster(batch: Batch, env: int) -> list[dict[str, Any]]:

@@ -9,6 +9,10 @@ from echelon.replay.moment_text import TEAMS, clock
 
 LEVEL_PREFIX = "heuristic:"
 """Of scripted levels in files."""
+HUMAN = "human"
+"""Name of the pilot of a seat in a recording's teams."""
+JOINT = " and "
+"""Between the names of a team's pilots."""
 MAX_TEAM_NAME = 48
 """Characters of a team's name."""
 ENDINGS = {"zone_control": " by holding the zone", "elimination": " by elimination", "time_up": " at the time limit"}
@@ -18,7 +22,11 @@ def team_name(header: Mapping[str, Any], team: int) -> str:
     """Return the name of a team, "bot: medium" for a scripted level, else its colour; printable characters only."""
     entry = header["teams"][team]
     level = str(entry.get("level") or "")
-    name = f"bot: {level.removeprefix(LEVEL_PREFIX)}" if level else str(entry.get("name") or TEAMS[team])
+    name = str(entry.get("name") or TEAMS[team])
+    if level:
+        pilots = name.split(JOINT)
+        bot = f"bot: {level.removeprefix(LEVEL_PREFIX)}"
+        name = JOINT.join(p if p == HUMAN else f"bot: {p}" for p in pilots) if HUMAN in pilots else bot
     return "".join(char if char.isprintable() else "?" for char in name[:MAX_TEAM_NAME])
 
 

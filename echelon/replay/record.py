@@ -84,6 +84,8 @@ class MatchInfo:
     """Seed of the map; -1 uses the episode's seed."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of the header, such as run, update and global_step."""
+    flown: tuple[tuple[str, str], ...] = ()
+    """Name and checkpoint of each mech's pilot, where a team may have several."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,9 @@ class Recorder:
             tick = int(self._row("tick", env))
             world = self.engine.batch.row("bank_material", int(self._row("map_slot", env)))[:z, :y, :x]
             cells = cells_in_order(self._row("material", env)[:z, :y, :x])
-            header = build_header(self.engine.batch, env, match.teams, match.map_seed, match.about, self.policy_columns)
+            header = build_header(
+                self.engine.batch, env, match.teams, match.map_seed, match.about, self.policy_columns, match.flown
+            )
             path.unlink(missing_ok=True)
             writer = MatchWriter(path, header, world_payload(world), worlds=worlds, lossy=self._lossy)
             self._writers.append(writer)

@@ -84,11 +84,11 @@ export interface SensingSpec {
   quality: [number, number]; // minimum and maximum; a shut-down mech has the minimum
 }
 /** Scripted pilot of each mech (0 none), and the probability that their triggers take effect. */
-export interface PilotsSpec { script: number[]; weapon_prob: number }
+export interface PilotsSpec { script: number[]; weapon_prob: number; names?: string[]; checkpoints?: string[] }
 /** The replay that a branch continues from a tick, and what was changed. */
 export interface ParentSpec {
   file: string; sha256: string; tick: number;
-  set?: Record<string, string>; changes?: Record<string, number>; seed?: number;
+  set?: Record<string, string>; changes?: Record<string, number>; still?: string[]; seed?: number;
 }
 /** The HEADER record. */
 export interface Header {
@@ -135,8 +135,10 @@ export interface MatchSummary {
   ticks: number; bytes: number; winner: number; reason: string; score: [number, number]; alive: [number, number];
   parent?: BranchSummary | null; // of a branch
 }
-/** The file and tick that a branch continues, and what was changed. */
-export interface BranchSummary { file: string; tick: number; set: Record<string, string>; changes: string[] }
+/** The file and tick that a branch continues, and what was changed; `match` is its id, "" if not listed. */
+export interface BranchSummary {
+  file: string; match: string; tick: number; set: Record<string, string>; changes: string[]; still: string[];
+}
 /** GET /api/v1/league; `match` of a recorded match is its id in the catalogue. */
 export interface LeagueView { standings: Standing[]; unfinished: Round[]; total: number; matches: LeagueMatch[] }
 export interface Standing {

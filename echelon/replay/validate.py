@@ -165,6 +165,8 @@ class _Insight(_Part):
 class _Pilots(_Part):
     script: Annotated[list[Count], Field(max_length=MAX_MECHS), FailFast()]
     weapon_prob: Annotated[float, Field(ge=0, le=1)]
+    names: Annotated[list[Text], Field(max_length=MAX_MECHS), FailFast()] = []
+    checkpoints: Annotated[list[Text], Field(max_length=MAX_MECHS), FailFast()] = []
 
 
 class _Parent(_Part):

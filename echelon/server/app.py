@@ -36,7 +36,7 @@ from echelon.server.connections import (
 )
 from echelon.server.listing import LISTING, Listing
 from echelon.server.live import NoticeHub
-from echelon.server.play import PlayGate
+from echelon.server.play import PlayGate, Revive
 from echelon.server.pools import add_pools
 from echelon.server.response_cache import ResponseCache
 from echelon.server.responses import CATALOGUE, LEAGUE, RESPONSE_CACHE
@@ -65,11 +65,17 @@ class PortTakenError(ValueError):
 
 
 def make_app(
-    home: Path | str | None, access: Access, league: Path | None = None, *, play: RunPaths | None = None
+    home: Path | str | None,
+    access: Access,
+    league: Path | None = None,
+    *,
+    play: RunPaths | None = None,
+    revive: Revive = lambda paths: None,
 ) -> web.Application:
     """Return the application over the runs of ``home`` and their league, or over the league at ``league``.
 
-    With ``play``, a session that it keeps company, browsers may join the play sessions of ``home``.
+    With ``play``, a session that it keeps company, browsers may join the play sessions of ``home``; ``revive`` may
+    start another one in its place.
     """
     app = web.Application(middlewares=[rate_limited, access_middleware(access)], client_max_size=1)
     app[CATALOGUE] = ReplayCatalogue(home)
@@ -81,7 +87,7 @@ def make_app(
     add_pools(app)
     if play is not None:
         app[routes.PLAY] = PlayGate(runs_home(home))
-        app.on_startup.append(lambda app: _keep_session(app, play))
+        app.on_startup.append(lambda app: _keep_session(app, play, revive))
     for path, handler in routes.ROUTES:
         app.router.add_get(path, handler)
     app.router.add_get("/", routes.page)
@@ -90,8 +96,8 @@ def make_app(
     return app
 
 
-async def _keep_session(app: web.Application, play: RunPaths) -> None:
-    app[routes.PLAY].keep(play)
+async def _keep_session(app: web.Application, play: RunPaths, revive: Revive) -> None:
+    app[routes.PLAY].keep(play, revive)
 
 
 async def _shutdown(app: web.Application) -> None:
@@ -164,16 +170,18 @@ def serve(
     allowed_hosts: tuple[str, ...] = (),
     league: Path | None = None,
     play: RunPaths | None = None,
+    revive: Revive = lambda paths: None,
     ready: Callable[[Access], None] = lambda access: None,
 ) -> None:
     """Serve until interrupted; ``ready`` is called with the access rules once the port is open.
 
     ``allowed_hosts`` are further names of this server in Host and Origin headers, such as that of a proxy. With
-    ``play``, a session, browsers may join play sessions; without, the server only reads.
+    ``play``, a session, browsers may join play sessions, and ``revive`` may start another one in its place; without,
+    the server only reads.
     """
     bound = open_socket(host, port)
     access = Access.create(host, bound.getsockname()[1], embed_origin=embed_origin, extra_hosts=allowed_hosts)
-    asyncio.run(_serve(make_app(home, access, league, play=play), bound, access, runs_home(home), ready))
+    asyncio.run(_serve(make_app(home, access, league, play=play, revive=revive), bound, access, runs_home(home), ready))
 
 
 async def _serve(

@@ -16,15 +16,17 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from echelon.replay.codec import pack_map
+from echelon.replay.match_text import HUMAN, JOINT, LEVEL_PREFIX
 from echelon.replay.reader import Replay, ReplayError
 from echelon.runs import ID_DIGITS, RunPaths, list_runs, runs_home
 from echelon.runs import match_id as match_id
+from echelon.server.branches import Parents, branch_of
 from echelon.server.open_files import open_beneath
 
 SUFFIX = ".ecr"
@@ -60,6 +62,8 @@ class Match:
     summary: dict[str, Any]
     world: str
     """SHA-256 of its world."""
+    origin: str = ""
+    """SHA-256 of the file that it continues, "" for a match that is no branch."""
 
     @property
     def file(self) -> tuple[Any, ...]:
@@ -163,6 +167,7 @@ class ReplayCatalogue:
         self._matches: dict[str, Match] = {}
         """Replaced as a whole by each scan, by the first one after each run."""
         self._damaged: dict[Path, tuple[int, int, int]] = {}
+        self._parents = Parents(self.open_file)
         self._open: OrderedDict[tuple[Any, ...], OpenReplay] = OrderedDict()
         """By ``Match.file``; least recently read first."""
         self._scanned, self._listed = -SCAN_INTERVAL_S, False
@@ -267,7 +272,7 @@ class ReplayCatalogue:
                 found |= self._load_run(run)
                 if not self._listed:
                     self._matches = dict(found)
-            self._matches, self._listed = found, True
+            self._matches, self._listed = self._with_parents(found), True
             with self._lock:
                 for gone in set(self._open) - {match.file for match in found.values()}:
                     self._drop(gone, gone=True)
@@ -276,6 +281,16 @@ class ReplayCatalogue:
         finally:
             self._scanning.release()
         return True
+
+    def _with_parents(self, matches: dict[str, Match]) -> dict[str, Match]:
+        """Return the matches by id, branches with the id of the match that they continue."""
+        found = self._parents.find(matches.values())
+        for ident, parent in found.items():
+            summary = matches[ident].summary
+            if summary["parent"]["match"] != parent:
+                summary = {**summary, "parent": {**summary["parent"], "match": parent}}
+                matches[ident] = replace(matches[ident], summary=summary)
+        return matches
 
     def _load_run(self, run: RunPaths) -> dict[str, Match]:
         """Return the matches of a run by id; those of the last scan where the system cannot list its files."""
@@ -300,7 +315,8 @@ class ReplayCatalogue:
                 if replay.status().st_ino != stamp[0]:
                     return known  # replaced since it was listed: the next scan reads it again
                 summary = summarize(match_id(run, path.name), run, path, replay, live)
-                return Match(summary["id"], run, path, stamp, summary, replay.header["world"]["sha256"])
+                origin = (replay.header.get("parent") or {}).get("sha256", "")
+                return Match(summary["id"], run, path, stamp, summary, replay.header["world"]["sha256"], origin)
         except OSError as error:
             if is_exhausted(error):
                 raise
@@ -351,16 +367,16 @@ def replay_files(run: RunPaths) -> list[tuple[Path, tuple[int, int, int]]]:
     return found
 
 
-MAX_CHANGED, MAX_TEXT = 256, 200
-"""Changes of a branch that are listed, and the length of a text."""
-LEVEL_PREFIX = "heuristic:"
-"""Prefix of the names of scripted levels in headers."""
+def _team_name(team: Mapping[str, Any]) -> str:
+    """Return the policy of a team, its whole name where humans fly in it."""
+    name = str(team.get("name") or "")
+    return name if HUMAN in name.split(JOINT) else str(team.get("policy") or name)
 
 
 def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> dict[str, Any]:
     """Return a match's row for the match list; ``fresh`` tells that its file was written recently."""
     header = replay.header
-    teams = [str(team.get("policy") or team.get("name") or "") for team in header["teams"]]
+    teams = [_team_name(team) for team in header["teams"]]
     outcome: dict[str, Any] = replay.outcome or {}
     return {
         "id": ident,
@@ -386,18 +402,4 @@ def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> 
         "score": list(outcome.get("score", [0.0, 0.0])),
         "alive": list(outcome.get("alive", [0, 0])),
         "parent": branch_of(header),
-    }
-
-
-def branch_of(header: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the file and tick that a match continues, and what was changed; None for a match that is no branch."""
-    parent = header.get("parent")
-    if parent is None:
-        return None
-    pilots, changes = ({} if not isinstance(parent.get(key), dict) else parent[key] for key in ("set", "changes"))
-    return {
-        "file": parent["file"],
-        "tick": parent["tick"],
-        "set": {str(mech): str(pilot)[:MAX_TEXT] for mech, pilot in list(pilots.items())[:MAX_CHANGED]},
-        "changes": [f"{name}={value}"[:MAX_TEXT] for name, value in list(changes.items())[:MAX_CHANGED]],
     }

@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from echelon import play_protocol as protocol
+from echelon.files import error_text
 from echelon.play_channel import ChannelError, connect, packet, read_packet, read_token
 from echelon.runs import RunPaths, list_runs
 from echelon.server.connections import Connection
@@ -32,6 +35,12 @@ MAX_REFUSED = 600
 """Messages above the rate within ten seconds that close the channel."""
 REFUSED_S = 10.0
 RETRY_S = 1.0
+REVIVE_S, MOST_REVIVE_S = 30.0, 3600.0
+"""Least time between two starts of a session [s], which doubles up to the second until one lives for ``STEADY_S``."""
+STEADY_S = 300.0
+LOG = logging.getLogger(__name__)
+Revive = Callable[[RunPaths], RunPaths | None]
+"""Starts another session in place of one that has crashed; returns None for one that lives or was stopped."""
 KEY = re.compile("[A-Za-z0-9+/]{22}==")
 CLOSE_TOKEN, CLOSE_SESSION, CLOSE_FLOOD = 4401, 4404, 4429
 
@@ -75,9 +84,12 @@ class PlayGate:
         self._clients: set[web.WebSocketResponse] = set()
         self._keeper: asyncio.Task[None] | None = None
 
-    def keep(self, paths: RunPaths) -> None:
-        """Hold a connection to a session while the server runs, so that it waits for its first client."""
-        self._keeper = asyncio.get_running_loop().create_task(_keep(paths))
+    def keep(self, paths: RunPaths, revive: Revive = lambda paths: None) -> None:
+        """Hold a connection to a session while the server runs, so that it waits for its first client.
+
+        Where it cannot be reached, ``revive`` may start another one; it returns None to let it be.
+        """
+        self._keeper = asyncio.get_running_loop().create_task(_keep(paths, revive))
 
     async def stop(self) -> None:
         """Close every channel."""
@@ -114,10 +126,15 @@ class PlayGate:
         if first is None:
             return
         hello, data = first
-        paths = await asyncio.to_thread(self._session, hello.token or _cookie(request))
-        if paths is None:
+        running = await asyncio.to_thread(self._sessions)
+        paths = await asyncio.to_thread(_session, running, hello.token or _cookie(request))
+        if running and paths is None:
             await _refuse(socket, "token", "the token fits no session; open the address that it printed", "hello")
             await socket.close(code=CLOSE_TOKEN)
+            return
+        if paths is None:
+            await _refuse(socket, "session", "no play session runs; start one: echelon play", "hello")
+            await socket.close(code=CLOSE_SESSION)
             return
         try:
             reader, writer = await connect(paths)
@@ -160,17 +177,24 @@ class PlayGate:
             return hello, protocol.pack(hello.model_copy(update={"token": ""}))
         return None
 
-    def _session(self, token: str) -> RunPaths | None:
-        """Return the session of a token, compared in constant time; None without one."""
-        running = [run for run in list_runs(self._home) if run.play_socket.exists()]
-        given = token.encode(errors="surrogateescape")
-        fits = [run for run in running if hmac.compare_digest(given, (read_token(run) or "\0").encode())]
-        return fits[0] if token and fits else None
+    def _sessions(self) -> list[RunPaths]:
+        """Return the sessions that listen, or did before they were killed."""
+        return [run for run in list_runs(self._home) if run.play_socket.exists()]
 
 
-async def _keep(paths: RunPaths) -> None:
-    """Stay connected to a session, without a request."""
+def _session(running: list[RunPaths], token: str) -> RunPaths | None:
+    """Return the session of a token, compared in constant time; None without one."""
+    given = token.encode(errors="surrogateescape")
+    fits = [run for run in running if hmac.compare_digest(given, (read_token(run) or "\0").encode())]
+    return fits[0] if token and fits else None
+
+
+async def _keep(paths: RunPaths, revive: Revive) -> None:
+    """Stay connected to a session, without a request, and to the one that takes its place."""
+    clock = asyncio.get_running_loop().time
+    tried, pause = -REVIVE_S, REVIVE_S
     while True:
+        since = clock()
         with contextlib.suppress(ChannelError, OSError):
             reader, writer = await connect(paths)
             try:
@@ -178,6 +202,17 @@ async def _keep(paths: RunPaths) -> None:
             finally:
                 writer.close()
         await asyncio.sleep(RETRY_S)
+        if clock() - since > STEADY_S:
+            pause = REVIVE_S
+        if clock() - tried < pause:
+            continue
+        try:
+            other = await asyncio.to_thread(revive, paths)
+        except (OSError, ValueError) as error:
+            LOG.warning("no other play session was started: %s", error_text(error))
+            other = paths
+        if other is not None:
+            paths, tried, pause = other, clock(), min(2.0 * pause, MOST_REVIVE_S)
 
 
 async def _pass_in(socket: web.WebSocketResponse, writer: asyncio.StreamWriter) -> None:

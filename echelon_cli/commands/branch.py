@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from echelon.arena.branch import Brancher, BranchPlan, Continuation
+    from echelon.arena.named_pilots import FlownBy
     from echelon.arena.policy_runner import Pilot
     from echelon.replay.reader import Replay
     from echelon.rl.weights import LoadedPolicy
@@ -110,7 +111,8 @@ def make_plan(
 ) -> tuple[BranchPlan, Mapping[str, LoadedPolicy]]:
     """Return the plan of the options, and the policies by file; ``ValueError`` names an impossible option."""
     from echelon.arena.branch import BranchPlan
-    from echelon.arena.named_pilots import mechs_by_name
+    from echelon.arena.header_pilots import mechs_by_name
+    from echelon.arena.named_pilots import choose_pilots
     from echelon.arena.reconstruct import require_playable
 
     require_playable(recorded)
@@ -127,18 +129,20 @@ def make_plan(
     if not at:
         raise ValueError("the moment is missing, expected --at M:SS or --without MECH@M:SS")
     tick, overrides = round(_seconds("at", at) * hz), dict(_change(text) for text in changes)
-    pilots, policies = _pilots(recorded, chosen, mechs, device)
+    words = [text.partition("=") for text in chosen]
+    cast = choose_pilots(recorded, {target: name for target, _, name in words}, _Finder(device))
     plan = BranchPlan(
         tick=tick,
         runs=runs,
         seed=seed,
-        pilots=pilots,
+        pilots=cast.pilots,
+        labels=cast.labels,
         changes=overrides,
         still=still,
         window=max(1, round(window * hz / header["frame_ticks"])) if still else 0,
         mean_actions=mean,
     )
-    return plan, policies
+    return plan, cast.policies
 
 
 def _continue(brancher: Brancher, record: Path | None, without: str | None, show: Any) -> dict[str, Any]:
@@ -200,81 +204,54 @@ def _change(text: str) -> tuple[str, float]:
     raise ValueError(f"changes has {text!r}, expected NAME=NUMBER, such as laser.damage=28")
 
 
-def _pilots(
-    recorded: Replay, chosen: Sequence[str], mechs: Mapping[str, int], device: str
-) -> tuple[dict[int, Pilot], dict[str, LoadedPolicy]]:
-    """Return the pilots of mechs that do not keep a recorded scripted pilot, and the policies by file."""
-    from echelon.arena.named_pilots import names_by_mech
-    from echelon.arena.reconstruct import recorded_pilots
+class _Finder:
+    """Pilots by the names of the commands; a ``Finder`` of ``choose_pilots``."""
 
-    roster = recorded.header["roster"]
-    words = [text.partition("=") for text in chosen]
-    named = names_by_mech(recorded.header, {target: name for target, _, name in words}, "set")
-    pilots, policies = {}, {}
-    by_name: dict[str, Pilot] = {}
-    script = recorded_pilots(recorded)[0]
-    for mech in mechs.values():
-        if mech not in named and script[mech]:
-            continue
-        key = named.get(mech, f"\0{roster[mech]['team']}")
-        if key not in by_name:
-            by_name[key], loaded = _pilot(named[mech], device) if mech in named else _flown(recorded, mech, device)
-            if loaded is not None:
-                policies[by_name[key].path] = loaded
-        pilots[mech] = by_name[key]
-    return pilots, policies
+    option, remedy = "set", "name a pilot with --set {}=PILOT"
 
+    def __init__(self, device: str) -> None:
+        from echelon.training.runtime.devices import resolve_device
 
-def _pilot(name: str, device: str) -> tuple[Pilot, LoadedPolicy | None]:
-    """Return the pilot of a name in ``--set``, and its policy."""
-    from echelon.arena.contest import pilot_names
-    from echelon.arena.named_pilots import level_pilot, policy_pilot
-    from echelon.runs import RunNotFoundError
-    from echelon.training.runtime.devices import resolve_device
-    from echelon_cli.commands.train import policy_file
+        self._device = resolve_device(device)
 
-    if (level := level_pilot(name)) is not None:
-        return level, None
-    try:
-        path = policy_file(name, "pilot")
-    except RunNotFoundError as error:
-        raise ValueError(f"set has pilot {name!r}, expected a level ({', '.join(pilot_names())}) or: {error}") from None
-    return policy_pilot(name, path, resolve_device(device))
+    def named(self, name: str) -> tuple[Pilot, LoadedPolicy | None]:
+        from echelon.arena.contest import pilot_names
+        from echelon.arena.header_pilots import STILL
+        from echelon.arena.named_pilots import level_pilot, still_pilot
+        from echelon.runs import RunNotFoundError
+        from echelon_cli.commands.train import policy_file
 
+        if name == STILL:
+            return still_pilot(), None
+        if (level := level_pilot(name)) is not None:
+            return level, None
+        try:
+            path = policy_file(name, "pilot")
+        except RunNotFoundError as error:
+            levels = ", ".join((*pilot_names(), STILL))
+            raise ValueError(f"set has pilot {name!r}, expected a level ({levels}) or: {error}") from None
+        return self.load(name, path)
 
-def _flown(recorded: Replay, mech: int, device: str) -> tuple[Pilot, LoadedPolicy]:
-    """Return the policy that flew a mech in the recording; ``ValueError`` where it is not found."""
-    from echelon.arena.named_pilots import SIDES, policy_pilot, policy_that_flew
-    from echelon.training.runtime.devices import resolve_device
+    def paths(self, header: Mapping[str, Any], flown: FlownBy) -> list[Path]:
+        from echelon.arena.store import Store, StoreError, league_path
+        from echelon.runs import RunNotFoundError, find_run
+        from echelon_cli.commands.train import policy_file
 
-    header = recorded.header
-    number = int(header["roster"][mech]["team"])
-    team, side, chosen = header["teams"][number], tuple(SIDES)[number], resolve_device(device)
-    name = str(team["name"])
-    flew = policy_that_flew(team, _candidates(header, team), lambda path: policy_pilot(name, path, chosen))
-    if flew is None:
-        raise ValueError(
-            f"{side} was flown by {name!r}, whose policy is not found; name a pilot with --set {side}=PILOT"
-        )
-    return flew
+        found: list[Path] = []
+        if flown.checkpoint:
+            with contextlib.suppress(StoreError, KeyError), Store(league_path(), read_only=True) as store:
+                entry = store.league().entry(flown.checkpoint)
+                found += [Path(entry.ckpt_path)] if entry.ckpt_path else []
+        with contextlib.suppress(RunNotFoundError):
+            found.append(find_run(header["run"]).checkpoints / f"step-{header['global_step']}")
+        with contextlib.suppress(RunNotFoundError):
+            found.append(policy_file(flown.name, "pilot"))
+        return found
 
+    def load(self, label: str, path: Path) -> tuple[Pilot, LoadedPolicy]:
+        from echelon.arena.named_pilots import policy_pilot
 
-def _candidates(header: Mapping[str, Any], team: Mapping[str, Any]) -> list[Path]:
-    """Return where the policy of a team may be: league entry, checkpoint of its run, name."""
-    from echelon.arena.store import Store, StoreError, league_path
-    from echelon.runs import RunNotFoundError, find_run
-    from echelon_cli.commands.train import policy_file
-
-    found: list[Path] = []
-    if team["checkpoint"]:
-        with contextlib.suppress(StoreError, KeyError), Store(league_path(), read_only=True) as store:
-            entry = store.league().entry(team["checkpoint"])
-            found += [Path(entry.ckpt_path)] if entry.ckpt_path else []
-    with contextlib.suppress(RunNotFoundError):
-        found.append(find_run(header["run"]).checkpoints / f"step-{header['global_step']}")
-    with contextlib.suppress(RunNotFoundError):
-        found.append(policy_file(str(team.get("policy") or team["name"]), "pilot"))
-    return found
+        return policy_pilot(label, path, self._device)
 
 
 def _show(found: Mapping[str, Any]) -> None:

@@ -14,15 +14,28 @@ from echelon_cli.options import JsonFlag
 
 def moments(
     match: MatchArgument,
+    confirm: Annotated[
+        int | None,
+        typer.Option(
+            "--confirm", min=1, metavar="RANK", help="Measure what the actions behind this turning point achieved."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Show a match's turning points and win probability. Rank 1 is the most important."""
     from echelon.replay.moments import find_moments
     from echelon.replay.reader import Replay
+    from echelon_cli.commands.branch import branch
 
     path = find_replay(match)
     with Replay(path) as replay:
         found = find_moments(replay)
+    if confirm is not None:
+        without, window = _actions_behind(found["moments"], confirm)
+        if not as_json:
+            command = f"echelon replay branch {path} --without {without} --for {window:g}"
+            output.print_line(f"as: {command}", style="dim")
+        return branch(str(path), without=without, window=window, as_json=as_json)
     if as_json:
         output.show_json({"file": str(path), **found})
         return output.DONE
@@ -32,6 +45,18 @@ def moments(
     rows = [(row["rank"], row["kind"].replace("_", " "), row["caption"]) for row in found["moments"]]
     output.show_table(("rank", "kind", "moment"), rows, right=("rank",))
     return output.DONE
+
+
+def _actions_behind(found: list[dict[str, Any]], rank: int) -> tuple[str, float]:
+    """Return mech and time of the actions that led to a turning point, as ``--without`` has them, and their length [s].
+
+    ``ValueError`` for a rank that does not exist and a turning point without a mech that acts.
+    """
+    row = next((row for row in found if row["rank"] == rank and row["mechs"]), None)
+    if row is None:
+        ranks = ", ".join(str(row["rank"]) for row in sorted(found, key=lambda row: row["rank"]) if row["mechs"])
+        raise ValueError(f"confirm is {rank}, expected the rank of a turning point with a mech: {ranks or 'none'}")
+    return f"{row['mechs'][0]}@{row['from']:g}", max(MIN_WINDOW_S, row["second"] - row["from"])
 
 
 def fit_winprob(
@@ -84,6 +109,8 @@ def fit_winprob(
     return output.DONE
 
 
+MIN_WINDOW_S = 0.25
+"""Shortest actions that are measured: an environment step [s]."""
 PROGRESS = 50
 """Matches between two reports of progress."""
 LABELS = {"matches": "new maps", "pilots": "new pilots", "both": "both"}

@@ -100,20 +100,29 @@ def play(
         league=league,
     )
     opened = browser_here() if open_browser is None else open_browser
-    with play_session(config.as_dict(), quiet=as_json) as session:
-        fragment = fragment_of_session(session)
+    with play_session(config.as_dict(), quiet=as_json) as job:
+        fragment = fragment_of_session(job.paths)
         run_server(
-            None, host=host, port=port, play=session, ready=lambda access: announce(access, fragment, opened, as_json)
+            None, host=host, port=port, play=job.paths, ready=lambda access: announce(access, fragment, opened, as_json)
         )
     return output.DONE
 
 
 def _config(**options: object) -> PlayConfig:
-    """Return the options of the session; ``ValueError`` for one out of range."""
+    """Return the options of the session; ``ConfigError`` for an unknown class or preset, or a value out of range."""
+    from echelon.config.presets import PRESETS
+    from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.play.config import PlayConfig, league_opponent
     from echelon.runs import runs_home
 
-    config = PlayConfig.from_dict(options)
+    try:
+        config = PlayConfig.from_dict(options)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    for option, name, names in (("class", config.chassis, CHOICES["class"]), ("preset", config.preset, PRESETS)):
+        if name and name not in names:
+            near = did_you_mean(name, names)
+            raise ConfigError(f"{option} {name!r} does not exist{near} (have: {', '.join(names)})")
     if config.league:
         league_opponent(config, runs_home())
     return config
@@ -122,14 +131,13 @@ def _config(**options: object) -> PlayConfig:
 def _name(pilot: str) -> str:
     """Return the full name of a pilot: a run may be given by a part of its id; ``ConfigError`` for an unknown one."""
     from echelon import champion
-    from echelon.arena.contest import pilot_names
+    from echelon.arena.header_pilots import STILL
     from echelon.arena.standings import find_entry
     from echelon.arena.store import Store, StoreError, league_path
     from echelon.jobs.config_layers import ConfigError, did_you_mean
-    from echelon.play.config import STILL
     from echelon.runs import RunNotFoundError, find_run
 
-    levels = (*pilot_names(), STILL, champion.NAME)
+    levels = (*CHOICES["pilot"], STILL, champion.NAME)
     if not pilot or pilot.removeprefix("heuristic:") in levels:
         return pilot
     with contextlib.suppress(RunNotFoundError):

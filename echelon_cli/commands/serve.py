@@ -70,8 +70,14 @@ def serve(
 
     league_file = find_league(league)
     with ExitStack() as stack:
-        session = stack.enter_context(play_session({"idle": True}, quiet=as_json)) if play else None
-        fragment = fragment_of_session(session) if session else ""
+        job = stack.enter_context(play_session({"idle": True}, quiet=as_json)) if play else None
+        fragment = fragment_of_session(job.paths) if job else ""
+
+        def ready(access: Access) -> None:
+            announce(access, fragment, open_browser, as_json)
+            if job:
+                job.announce = lambda fragment: announce_again(access, fragment, as_json)
+
         run_server(
             None,
             host=host,
@@ -79,8 +85,9 @@ def serve(
             embed_origin=embed_origin,
             allowed_hosts=tuple(allow_host or ()),
             league=league_file,
-            play=session,
-            ready=lambda access: announce(access, fragment, open_browser, as_json),
+            play=job.paths if job else None,
+            revive=job.revive if job else lambda paths: None,
+            ready=ready,
         )
     return output.DONE
 
@@ -202,6 +209,17 @@ def announce(access: Access, fragment: str, opened: bool, as_json: bool) -> None
     show_address(address(access, fragment), opened, as_json)
     if not as_json:
         output.print_line("Ctrl-C stops the server.", style="dim")
+
+
+def announce_again(access: Access, fragment: str, as_json: bool) -> None:
+    """Print the address that joins the session which took the place of a crashed one, in one line."""
+    from echelon.server.app import address
+
+    url = address(access, fragment)
+    if as_json:
+        output.show_json({"url": url}, indent=None)
+    else:
+        output.print_line(f"the play session has crashed, another one was started: {url}")
 
 
 def show_address(url: str, opened: bool, as_json: bool) -> None:

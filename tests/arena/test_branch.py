@@ -74,7 +74,8 @@ def test_recorded_continuation_is_a_replay_that_verifies(brancher, rows, recorde
 
 def test_pilots_and_parameters_are_changed(recorded, tmp_path):
     pilots = {mech: Pilot(id="expert", label="expert", level="expert") for mech in range(5)}
-    plan = BranchPlan(tick=AT, runs=1, pilots=pilots, changes={"laser.damage": 400.0})
+    changes = {"laser.damage": 400.0}
+    plan = BranchPlan(tick=AT, runs=1, pilots=pilots, labels={"blue": "expert"}, changes=changes)
     with Replay(recorded) as replay:
         brancher = Brancher(replay, plan)
         brancher.play(folder=tmp_path)
@@ -83,7 +84,7 @@ def test_pilots_and_parameters_are_changed(recorded, tmp_path):
     assert verify(path).ok
     with Replay(path) as branch:
         assert branch.header["changes"] == {"laser.damage": 400.0}
-        assert len(set(branch.header["pilots"]["script"])) == 2 and branch.header["parent"]["set"]["B1"] == "expert"
+        assert len(set(branch.header["pilots"]["script"])) == 2 and branch.header["parent"]["set"] == {"blue": "expert"}
 
 
 def test_window_repeats_the_recording_without_the_mechs_that_stand_still(recorded, tmp_path):

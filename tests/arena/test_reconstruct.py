@@ -98,6 +98,18 @@ def test_verify_compares_states(played, tmp_path):
     assert first is not None and (first.tick, first.field) == (200, "state.heat")
 
 
+def test_moment_of_a_match_with_another_state_or_condition_is_refused(played, tmp_path):
+    def hotter(arrays):
+        arrays["heat"] = arrays["heat"] + np.float32(20.0)
+
+    with opened(with_state(played[0].path, tmp_path, hotter)) as (match, _):
+        with pytest.raises(ValueError, match="at tick 200: heat is not that of its state; verify it") as passed:
+            match.go_to(305, from_start=True)
+        with pytest.raises(ValueError, match="at tick 205: heat is not that of its frame; verify it"):
+            match.go_to(205)
+    assert "\n" not in str(passed.value)
+
+
 def with_state(path: Path, folder: Path, change, version: int | None = None) -> Path:
     """Return a copy of a replay whose first STATE was changed by ``change(arrays)``."""
     shutil.copytree(path.parent / "worlds", folder / "worlds", dirs_exist_ok=True)
@@ -151,6 +163,17 @@ def test_impossible_state_costs_only_itself(played, again, tmp_path, fault):
     assert tick == 0 and len(notes) == 1 and "\n" not in notes[0]
     after = save_match_state(again[0].engine, 0)
     assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_state_may_have_a_round_that_left_the_map_but_none_that_flies_there(played, again):
+    match, engine = played[0], again[0].engine
+    with Replay(match.path) as replay:
+        arrays = {name: values.copy() for name, values in read_state(replay, state_heads(replay)[0]).arrays.items()}
+    arrays["round_weapon"][0, 0], arrays["round_pos"][0, 0] = -1, -1.5
+    load_match_state(engine, arrays)
+    arrays["round_weapon"][0, 0] = int(Weapon.LASER)
+    with pytest.raises(EngineStateMismatch, match="impossible values in array 'round_pos'"):
+        load_match_state(engine, arrays)
 
 
 @pytest.mark.long

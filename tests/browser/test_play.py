@@ -21,6 +21,7 @@ from tests.browser.player import LOADED, state
 from tests.play.clients import running_session
 
 WAIT_S = 60
+PICTURE_S = 10.0
 FLYING = "() => echelon.state.flying && echelon.play.live.match.chunk !== null"
 PACED = "(paused) => echelon.play.session.paused === paused"
 RECORDING = "(file) => echelon.state.match?.file === file && echelon.complete()"
@@ -86,7 +87,7 @@ def served_session(home: Path, options: Mapping[str, Any]) -> Iterator[str]:
 
     async def serve() -> None:
         nonlocal address
-        async with running_session(home, dict(options)) as session:
+        async with running_session(home, dict(options), picture_s=PICTURE_S) as session:
             app = make_app(home, Access("127.0.0.1", port), play=session.paths)
             runner = web.AppRunner(app, access_log=None)
             await runner.setup()
@@ -162,6 +163,8 @@ def test_reloaded_page_takes_its_seat_again_and_another_tab_does_not(page, tmp_p
         other.goto(address)
         other.wait_for_function("() => /No seat: .* not free/.test(echelon.state.problem)")
         assert page.evaluate("() => echelon.play.phase") == "flying"
+        page.get_by_role("button", name="Leave the match").click()
+        page.wait_for_function("() => echelon.state.page === 'list' && echelon.state.match === null")
 
 
 @pytest.mark.long

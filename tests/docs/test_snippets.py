@@ -163,3 +163,14 @@ def test_cheap_commands_run(echelon, monkeypatch):
                 assert code == 0 and out.strip(), f"{block}: {line}: {err}"
                 ran += 1
     assert ran >= 5
+
+
+@pytest.mark.long
+def test_replay_commands_of_the_tour_run(echelon, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    lines = [words for block in BLOCKS if block.page == "docs/tour.md" for words in command_lines(block.text)]
+    commands = [words[1:] for words in lines if words[:2] == ["echelon", "replay"]]
+    assert [words[1] for words in commands] == ["moments", "branch"]
+    for words in commands:
+        code, out, err = echelon(*words)
+        assert code == 0 and out.strip(), f"{' '.join(words)}: {err}"

@@ -68,14 +68,17 @@ class SocketClient:
 
 @contextlib.asynccontextmanager
 async def running_session(home: Path, options: dict[str, Any] | None = None, **limits: Any) -> AsyncIterator[Session]:
-    """Yield a session that listens in a run folder of ``home``; it is stopped at the end."""
+    """Yield a session that listens in a run folder of ``home``; it is stopped at the end.
+
+    Its matches do not wait for a first picture by default.
+    """
     paths = RunPaths(home / "20260101-000000-play-test-session")
     for folder in (paths.root, paths.replays):
         folder.mkdir(parents=True, exist_ok=True)
     paths.spec.write_text(json.dumps({"kind": "play", "config": {}}))
     stop = False
     config = PlayConfig.from_dict({**SMALL, **(options or {})})
-    session = Session(paths, config, should_stop=lambda: stop, **limits)
+    session = Session(paths, config, should_stop=lambda: stop, **{"picture_s": 0.0, **limits})
     ready = asyncio.Event()
     task = asyncio.create_task(session.run(ready.set))
     await ready.wait()

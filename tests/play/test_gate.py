@@ -30,11 +30,13 @@ class EchoSession:
         self.paths.root.mkdir(parents=True)
         self.paths.spec.write_text('{"kind": "play"}')
         self.token, self.received, self.asked = write_token(self.paths), [], 0
+        self.joined = 0
 
     async def start(self) -> None:
         self._server = await asyncio.start_unix_server(self._serve, sock=listening_socket(self.paths))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.joined += 1
         with contextlib.suppress(ChannelError):
             while True:
                 if data := await read_packet(reader):
@@ -194,6 +196,47 @@ def test_session_that_is_gone_is_named(tmp_path):
             assert (await socket.receive()).type is WSMsgType.CLOSE and socket.close_code == gate.CLOSE_SESSION
 
     with_gate(tmp_path, work)
+
+
+def test_no_session_is_named_apart_from_a_wrong_token(tmp_path):
+    async def work(client: TestClient, session: EchoSession, origin: str) -> None:
+        session._server.close()
+        session.paths.play_socket.unlink()
+        async with join(client, origin) as socket:
+            await socket.send_bytes(hello(session.token))
+            assert "no play session runs" in (await receive(socket))["text"]
+            assert (await socket.receive()).type is WSMsgType.CLOSE and socket.close_code == gate.CLOSE_SESSION
+
+    with_gate(tmp_path, work)
+
+
+def test_crashed_session_is_replaced_at_a_bounded_rate(tmp_path, monkeypatch):
+    for name, value in (("RETRY_S", 0.01), ("REVIVE_S", 0.1)):
+        monkeypatch.setattr(gate, name, value)
+    asked: list[float] = []
+
+    async def go() -> RunPaths:
+        session = EchoSession(tmp_path / "second")
+        await session.start()
+        gone, clock = RunPaths(tmp_path / "first"), asyncio.get_running_loop().time
+
+        def revive(paths: RunPaths) -> RunPaths | None:
+            assert paths.root == gone.root
+            asked.append(clock())
+            if len(asked) < 3:
+                raise ValueError("2 play sessions run already")
+            return session.paths
+
+        keeper = gate.PlayGate(tmp_path)
+        keeper.keep(gone, revive)
+        while not session.joined:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
+        await keeper.stop()
+        return session.paths
+
+    asyncio.run(asyncio.wait_for(go(), WAIT_S))
+    assert len(asked) == 3 and asked[1] - asked[0] >= 0.2 and asked[2] - asked[1] >= 0.4
 
 
 def test_socket_and_token_are_private_in_a_deep_folder(tmp_path):

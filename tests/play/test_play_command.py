@@ -23,6 +23,7 @@ import pytest
 from echelon import play_protocol as play
 from echelon.arena.verify import verify
 from echelon.jobs.launch import wait_until
+from echelon.jobs.play_worker import session_slot
 from echelon.replay.reader import Replay
 from echelon.runs import RunPaths, list_runs, read_json
 
@@ -107,3 +108,28 @@ def test_seat_survives_the_server_and_the_recording_survives_the_session(tmp_pat
         ended = wait_until(run, lambda status: not status.is_alive, timeout_s=WAIT_S)
         assert ended is not None and (run == session or ended.state in ("stopped", "completed"))
     assert isinstance(session, RunPaths)
+
+
+@pytest.mark.long
+def test_server_replaces_a_killed_session_and_prints_its_address(tmp_path):
+    with server(tmp_path, "serve", "--play") as (process, url):
+        (session,) = list_runs(tmp_path)
+        worker = (read_json(session.processes) or {})["trainer"]["pid"]
+        psutil.Process(worker).kill()
+        assert process.stdout is not None
+        other = json.loads(process.stdout.readline())["url"]
+        assert other.split("#")[0] == url.split("#")[0] and other != url
+        (second,) = (run for run in list_runs(tmp_path) if run.id != session.id)
+        assert second.play_socket.exists() and not session.play_socket.exists()
+    ended = wait_until(second, lambda status: not status.is_alive, timeout_s=WAIT_S)
+    assert ended is not None and ended.state in ("stopped", "completed")
+
+
+def test_two_sessions_run_at_a_time(tmp_path):
+    paths = [RunPaths(tmp_path / f"20260101-00000{n}-play-some-session") for n in range(3)]
+    with session_slot(paths[0]):
+        with session_slot(paths[1]), pytest.raises(ValueError, match="2 play sessions run already, expected fewer"):
+            with session_slot(paths[2]):
+                pytest.fail("a third session runs")
+        with session_slot(paths[2]):
+            pass  # a place is free again

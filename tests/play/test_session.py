@@ -146,8 +146,8 @@ def test_seat_has_one_pilot_and_a_lost_one_returns_with_its_key(tmp_path):
             tab.push(seq=4)
             await tab.wait_for("frame", seq=4)
             tab.writer.close()
-            state = await other.wait_for("state", clients=2)
-            assert [seat["state"] for seat in state["seats"]] == ["lost"]
+            while [seat["state"] for seat in (await other.wait_for("state"))["seats"]] != ["lost"]:
+                pass
             assert not session._seats[0].action.any()  # the mech holds still
             assert (await other.answer(play.Take()))["code"] == "seat"  # reserved
             again = await join(session)
@@ -158,6 +158,27 @@ def test_seat_has_one_pilot_and_a_lost_one_returns_with_its_key(tmp_path):
             assert (await other.answer(play.Take(key=begin["key"])))["code"] == "seat"
             other.send(play.Take(mech="B1"))
             await other.wait_for("begin")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("picture_s", [60.0, 0.5], ids=["inputs", "time"])
+def test_clock_starts_with_the_first_input_of_every_pilot_or_after_a_time(tmp_path, picture_s):
+    async def run() -> None:
+        async with running_session(tmp_path, {"seats": 2}, picture_s=picture_s) as session:
+            one, _ = await seated(session, "B1")
+            two, begin = await seated(session, "R1")
+            assert begin["tick"] == 0
+            await two.wait_for("state", note="waiting for the first picture")
+            if picture_s > 1.0:
+                one.push()
+                await asyncio.sleep(0.3)
+                two.send(play.Ping(n=1))
+                assert (await two.wait_for("pong"))["tick"] == 0
+                two.push()
+            await two.wait_for("state", note="")
+            while (await two.wait_for("frame"))["tick"] < 10:
+                pass
 
     asyncio.run(run())
 
@@ -230,7 +251,9 @@ def test_tutorial_has_a_match_in_which_no_other_mech_moves(tmp_path):
             assert begin["tutorial"]
             client.push()
             await client.wait_for("ended")
-        (path,) = session.paths.replays.glob("*.ecr")
+            client.send(play.Start(tick=0, seat="B1"))
+            assert (await client.wait_for("begin"))["tick"] == 0
+        path = session.paths.replays / "played-001.ecr"
         with Replay(path) as replay:
             columns = replay.chunk(len(replay.chunks) - 1).frames
             moved = [

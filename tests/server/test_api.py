@@ -14,7 +14,7 @@ from echelon.replay.codec import world_hash
 from echelon.replay.moments import find_moments
 from echelon.replay.reader import Replay
 from echelon.replay.schema import WORLDS_FOLDER
-from echelon.server.catalogue import branch_of, match_id, version_of
+from echelon.server.catalogue import match_id, version_of
 from tests.replay.synthetic import write_match
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
 
@@ -243,19 +243,3 @@ def test_moments_of_a_truncated_match_are_read_in_steps(ask, home, monkeypatch):
     os.utime(path, (1, 1))
     status, found = get_json(ask, f"/api/v1/matches/{match_id(RUN, 'cut.ecr')}/moments")
     assert status == 200 and found["curve"]["second"]
-
-
-def test_branch_of_lists_what_was_changed_whatever_the_header_holds():
-    assert branch_of({}) is None
-    parent = {
-        "file": "a.ecr",
-        "tick": 100,
-        "sha256": "0" * 64,
-        "set": {"B2": "expert"},
-        "changes": {"laser.damage": 28},
-    }
-    assert branch_of({"parent": parent}) == {
-        "file": "a.ecr", "tick": 100, "set": {"B2": "expert"}, "changes": ["laser.damage=28"],
-    }  # fmt: skip
-    odd = branch_of({"parent": {**parent, "set": 5, "changes": {"x" * 999: [1]}}})
-    assert odd is not None and odd["set"] == {} and len(odd["changes"][0]) == 200

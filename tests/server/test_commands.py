@@ -142,9 +142,14 @@ def test_show_address_prints_ssh_tunnel(monkeypatch, capsys):
     assert serve.tunnel_to("http://127.0.0.1:8401/") == ""
 
 
-def test_server_import_loads_neither_torch_nor_warp():
-    code = (
-        "import sys, echelon.server.app, echelon_cli.commands.serve; "
-        "sys.exit(any(m in sys.modules for m in ('torch', 'warp')))"
-    )
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import echelon_cli.commands.serve",
+        "from echelon_cli.commands import play; play._config(opponent=play._name('expert'), preset='duel')",
+    ],
+    ids=["serve", "play"],
+)
+def test_server_processes_load_neither_torch_nor_warp(code):
+    code = f"import sys, echelon.server.app; {code}; sys.exit(any(m in sys.modules for m in ('torch', 'warp')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -76,7 +76,10 @@ useEmbeddedWorkers();
 let known = location.hash; // the address last followed or written
 let left = ""; // address of the page from which a match was opened
 const showList = () => {
-  if (!embedded) location.hash = left;
+  if (embedded) return;
+  // a match that was flown from the list has the list's address
+  if (location.hash === left) followAddress();
+  else location.hash = left;
 };
 const play = new Play(state, api, (hash) => (location.hash = hash), showList);
 const keys = keyTable({
@@ -215,7 +218,7 @@ function frame(now: number): void {
   hud.root.hidden = state.flying;
   if (state.match && !state.flying) hud.update(state.match, screen.ready);
   else hud.leave();
-  play.update(now);
+  play.update(now, drawn);
   document.title = state.match
     ? `${state.match.title} · Echelon`
     : onMatch || state.page === "list"

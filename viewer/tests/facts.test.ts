@@ -83,5 +83,7 @@ test("scripted levels are named as bots in lists", () => {
   const names = { blue: "run-1", red: "medium", levels: ["", "medium"] } as MatchSummary;
   expect(sideNames(names)).toEqual(["run-1", "bot: medium"]);
   expect(sideNames({ blue: "run-1", red: "" } as MatchSummary)).toEqual(["run-1", "Red"]);
+  const flown = { blue: "expert and human", red: "champion and human", levels: ["expert", ""] } as MatchSummary;
+  expect(sideNames(flown)).toEqual(["bot: expert and human", "champion and human"]);
   expect([entryName("heuristic:hard", "hard"), entryName("a1", "Anvil")]).toEqual(["bot: hard", "Anvil"]);
 });

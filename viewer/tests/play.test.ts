@@ -1,10 +1,11 @@
 // Playing: bindings and controls, messages, instruments, why a match is refused, results, and trees of branches.
 
 import { describe, expect, test } from "vitest";
+import { defaultAxes, parseAxes } from "../src/play/axes";
 import { COMMANDS, bindButton, bindKey, defaultBindings, keyLabel, parseBindings } from "../src/play/bindings";
 import { type Branch, branchText, branchTree } from "../src/play/branch_tree";
 import { Controls, stick } from "../src/play/controls";
-import { hitDirection, resultLine, warnings, weapons } from "../src/play/gauges";
+import { hitDirection, resultLine, waitLine, warnings, weapons } from "../src/play/gauges";
 import { floats, rowsOf } from "../src/play/live_match";
 import { parseChanges } from "../src/play/pilots_form";
 import { parseMessage } from "../src/play/socket";
@@ -17,6 +18,7 @@ import {
   MechFlag,
   PLAY_MAX_CLIENT_BYTES,
   PLAY_SENSE_COLUMNS,
+  type PlaySessionState,
   type PlayWhatIfResult,
 } from "../src/protocol.gen";
 import type { MatchState } from "../src/state";
@@ -112,6 +114,30 @@ describe("controls", () => {
     expect([stick(0.1), stick(NaN), stick(2)]).toEqual([0, 0, 1]);
   });
 
+  test("turn the mouse by its sensitivity, and read the axes that are set", () => {
+    const [slow, fast] = [1, 2].map((sensitivity) => {
+      const controls = new Controls(defaultBindings(), { ...defaultAxes(), sensitivity, inverted: sensitivity > 1 });
+      controls.turnBy(-100, 40, 0);
+      return controls;
+    });
+    expect(fast.aim).toBeCloseTo(2 * slow.aim!);
+    expect(fast.pitch).toBeCloseTo(-2 * slow.pitch);
+    const { sticks } = defaultAxes();
+    const swapped = { ...sticks, walk: { axis: 3, inverted: true }, turn: { axis: 0, inverted: false } };
+    const controls = new Controls(defaultBindings(), { ...defaultAxes(), sticks: swapped });
+    controls.readPad({ axes: [1, 0, 0, 1], buttons: [] }, 0.1);
+    const action = named(controls.action(COCKPIT));
+    expect([action.forward, action.yaw_rate]).toEqual([127, -127]);
+  });
+
+  test("have settings that are read again as they were written, and wrong ones are the defaults", () => {
+    const { sticks } = defaultAxes();
+    const set = { sensitivity: 0.5, inverted: true, sticks: { ...sticks, tilt: { axis: 1, inverted: true } } };
+    expect(parseAxes(JSON.stringify(set))).toEqual(set);
+    for (const text of [null, "", "5", "[]", '{"sensitivity": 99, "inverted": 1, "sticks": {"walk": {"axis": -1}}}'])
+      expect(parseAxes(text)).toEqual(defaultAxes());
+  });
+
   test("use a scout's secondary trigger as ECM and ECCM, and choose the target's slot", () => {
     const controls = made();
     controls.press("Mouse2");
@@ -175,6 +201,18 @@ describe("cockpit", () => {
     expect(hitDirection({ ...senses, hit_ahead: -1 })).toBeCloseTo(-Math.PI);
   });
 
+  test("says what a match waits for", () => {
+    const state = (note: string, taken: number) =>
+      ({ phase: "playing", note, seats: Array(taken).fill({}) }) as unknown as PlaySessionState;
+    expect(waitLine(state("", 1), 2)).toBeNull();
+    expect(waitLine(state("waiting for pilots", 1), 2)).toEqual({
+      title: "Waiting for the other pilot",
+      text: "1 of 2 seats are taken; the match begins when all are.",
+    });
+    expect(waitLine(state("waiting for pilots", 1), 4)?.title).toBe("Waiting for 3 pilots");
+    expect(waitLine(state("waiting for the first picture", 1), 1)?.title).toBe("Waiting for the first picture");
+  });
+
   test("names results", () => {
     expect(resultLine("blue", "zone_control")).toBe("Blue wins: zone held");
     expect(resultLine("draw", "time_up")).toBe("Draw: time up");
@@ -234,7 +272,10 @@ describe("tree of branches", () => {
   const match = (file: string, more: Partial<MatchSummary> = {}) =>
     ({ id: file, run: "r", file, map_seed: 1, created: 0, winner: 1, reason: "elimination", ...more }) as MatchSummary;
   const branch = (file: string, parent: string, tick: number, more: Partial<MatchSummary> = {}) =>
-    match(file, { parent: { file: parent, tick, set: { B2: "expert" }, changes: [] }, ...more });
+    match(file, {
+      parent: { file: parent, match: parent, tick, set: { B2: "expert" }, changes: [], still: [] },
+      ...more,
+    });
   const outline = (tree: readonly Branch[]): unknown[] => tree.map((node) => [node.match.file, outline(node.children)]);
 
   test("has branches below their parent by time, and branches of lost files at its top", () => {
@@ -245,7 +286,6 @@ describe("tree of branches", () => {
       match("a"),
       match("alone"),
       branch("orphan", "gone", 10),
-      branch("other", "a", 5, { map_seed: 2 }),
     ];
     const expected = [
       [
@@ -256,10 +296,17 @@ describe("tree of branches", () => {
         ],
       ],
       ["orphan", []],
-      ["other", []],
     ];
     expect(outline(branchTree(matches))).toEqual(expected);
     expect(branchText(matches[0])).toBe("0:20 · B2 expert · Red: elimination");
+  });
+
+  test("are below the match that the server names, of several files with one name", () => {
+    const played = (run: string) => match("played-001.ecr", { id: run, run });
+    const parent = { file: "played-001.ecr", match: "first", tick: 1, set: {}, changes: [], still: ["B3"] };
+    const matches = [played("second"), played("first"), match("played-002.ecr", { run: "second", parent })];
+    expect(branchTree(matches).map(({ match: root, children }) => [root.run, children.length])).toEqual([["first", 1]]);
+    expect(branchText(matches[2])).toBe("0:00 · without B3 · Red: elimination");
   });
 
   test("ends for branches that name each other", () => {

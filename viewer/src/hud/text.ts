@@ -15,11 +15,21 @@ export function mechName(header: Header, mech: number): string {
 
 export const SIDES = ["Blue", "Red"] as const;
 const LEVEL_PREFIX = "heuristic:"; // of scripted levels in files
+const HUMAN = "human"; // name of the pilots of seats
+const JOINT = " and "; // between the names of a team's pilots
 
 /** Return the name of a team from the header, "bot: medium" for a scripted level, else its colour. */
 export function teamName({ teams }: Header, team: number): string {
   const { name = "", level = "" } = teams[team] ?? {};
-  return level ? botName(level) : name || SIDES[team];
+  return nameOf(name, level, team);
+}
+
+/** Return the name of a team; one with a level names its humans too. */
+function nameOf(name: string, level: string, team: number): string {
+  const pilots = name.split(JOINT);
+  if (!level) return name || SIDES[team];
+  if (!pilots.includes(HUMAN)) return botName(level);
+  return pilots.map((pilot) => (pilot === HUMAN ? HUMAN : botName(pilot))).join(JOINT);
 }
 
 /** Return the name of a scripted level, e.g. "bot: medium". */
@@ -34,7 +44,7 @@ export function entryName(id: string, name: string): string {
 
 /** Return the names of both sides of a listed match. */
 export function sideNames({ blue, red, levels = ["", ""] }: MatchSummary): [string, string] {
-  const [first, second] = [blue, red].map((name, side) => (levels[side] ? botName(levels[side]) : name || SIDES[side]));
+  const [first, second] = [blue, red].map((name, side) => nameOf(name, levels[side], side));
   return [first, second];
 }
 

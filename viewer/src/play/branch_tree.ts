@@ -19,8 +19,9 @@ export interface Branch {
 export function branchTree(matches: readonly MatchSummary[]): Branch[] {
   const children = new Map<MatchSummary, MatchSummary[]>();
   const roots: MatchSummary[] = [];
+  const byId = new Map(matches.map((match) => [match.id, match]));
   for (const match of matches) {
-    const parent = match.parent ? parentOf(match, matches) : null;
+    const parent = match.parent ? parentOf(match, byId) : null;
     if (!parent) roots.push(match);
     else children.set(parent, [...(children.get(parent) ?? []), match]);
   }
@@ -36,18 +37,18 @@ export function branchTree(matches: readonly MatchSummary[]): Branch[] {
   return roots.map(grow).filter((branch) => branch.children.length > 0 || branch.match.parent);
 }
 
-/** Return the match that a branch continues: the file of its name, of its run first, that is no branch of it. */
-function parentOf(match: MatchSummary, matches: readonly MatchSummary[]): MatchSummary | null {
-  const named = matches.filter(({ file, map_seed }) => file === match.parent?.file && map_seed === match.map_seed);
-  const found = named.find(({ run }) => run === match.run) ?? named[0] ?? null;
+/** Return the match that a branch continues, null for one that is not loaded. */
+function parentOf(match: MatchSummary, matches: ReadonlyMap<string, MatchSummary>): MatchSummary | null {
+  const found = matches.get(match.parent?.match ?? "") ?? null;
   return found === match ? null : found;
 }
 
-/** Return how a branch differs and ended, e.g. "0:21 · no. 7 · B2 expert · Red: elimination". */
+/** Return how a branch differs and ended, e.g. "0:21 · no. 7 · B2 expert · without B3 · Red: elimination". */
 export function branchText(match: MatchSummary): string {
   const { parent } = match;
   const set = Object.entries(parent?.set ?? {}).map(([mech, pilot]) => `${mech} ${pilot}`);
-  const named = set.length > MOST_NAMED ? [`${set.length} pilots set`] : set;
+  const named = set.length > MOST_NAMED ? [`${set.length} pilots set`] : [...set];
+  if (parent?.still.length) named.push(`without ${parent.still.join(", ")}`);
   const number = /-b(\d+)(?:-with)?\.ecr$/.exec(match.file);
   if (number) named.unshift(`no. ${Number(number[1])}`);
   const winner = match.winner === 2 ? "Draw" : SIDES[match.winner];

@@ -7,7 +7,7 @@ import { EventKind } from "../protocol.gen";
 import type { ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { type Command, buttonLabel, keyLabel } from "./bindings";
-import { bearing, gauges, hitDirection, knownName, readings, resultLine, warnings, weapons } from "./gauges";
+import { bearing, gauges, hitDirection, knownName, readings, resultLine, waitLine, warnings, weapons } from "./gauges";
 import type { PilotInput } from "./input";
 import type { LiveMatch } from "./live_match";
 import type { PlaySession } from "./session";
@@ -17,6 +17,7 @@ const HITS = 5; // arcs of damage directions
 const HIT_S = 2.5; // time for which one is shown [s]
 const FEED = 4; // lines of the feed
 const FEED_S = 8; // time for which a line is shown [s]
+const WAIT_MS = 600; // time after which a match that waits is reported
 const SLOW_MS = 90; // update interval of what need not be smooth
 const ARC = "M -42 -112 A 120 120 0 0 1 42 -112 L 36 -96 A 103 103 0 0 0 -36 -96 Z";
 
@@ -68,6 +69,7 @@ export class Cockpit {
   private hits: { angle: number; at: number }[] = [];
   private heard = -1; // tick of the last event shown
   private shown: LiveMatch | null = null;
+  private openedAt = 0; // time at which the match began for this page [ms]
   private slowAt = 0;
   private step = 0; // of the tutorial
   private stepFrom = { x: 0, y: 0, yaw: 0, at: 0 };
@@ -148,7 +150,7 @@ export class Cockpit {
     const { live } = play;
     this.root.hidden = !state.flying || !live;
     if (this.root.hidden || !live) return;
-    if (this.shown !== live) this.open(live);
+    if (this.shown !== live) this.open(live, now);
     this.showEvents(live, now);
     this.showHits(now);
     for (const { name, text, share, grave } of gauges(live)) {
@@ -163,7 +165,8 @@ export class Cockpit {
       if (!tile) return;
       setShare(tile.fill, share);
       setText(tile.left, left > 0.05 ? left.toFixed(1) : "");
-      tile.root.classList.toggle("ready", share >= 1);
+      tile.root.classList.toggle("ready", share >= 1 && play.alive);
+      tile.root.classList.toggle("gone", !play.alive);
     });
     const [x, y] = live.match.header.zone;
     const way = bearing(live, x, y);
@@ -172,12 +175,13 @@ export class Cockpit {
     this.slowAt = now;
     this.showWords(live, way.distance);
     this.showTarget(live);
-    this.showCard(live);
+    this.showCard(live, now);
     this.showLesson(live, now);
   }
 
-  private open(live: LiveMatch): void {
+  private open(live: LiveMatch, now: number): void {
     this.shown = live;
+    this.openedAt = now;
     this.hits = [];
     this.heard = live.tick;
     this.step = 0;
@@ -283,19 +287,21 @@ export class Cockpit {
   }
 
   /** Show what stops the pilot: no connection, loading, pause, the end of the mech or of the match. */
-  private showCard(live: LiveMatch): void {
+  private showCard(live: LiveMatch, now: number): void {
     const { play } = this;
     const { ended, session, phase } = play;
     let [title, text] = ["", ""];
+    const wait = session && now - this.openedAt > WAIT_MS ? waitLine(session, play.seats) : null;
     if (phase === "lost")
       [title, text] = ["Connection lost", "The mech holds still. The seat is reserved for a minute; connecting again…"];
     else if (phase === "closed") [title, text] = ["The session has ended", play.problem];
+    else if (play.progress !== "") [title, text] = [play.progress, ""];
     else if (ended) {
       const { reason, winner } = ended;
       const score = live.match.chunk?.score.slice(-2) ?? [];
       [title, text] = [resultLine(winner, reason), `${Array.from(score, pointsText).join(" : ")} zone points`];
     } else if (play.seatLost !== "") [title, text] = ["The seat is lost", play.seatLost];
-    else if (play.progress !== "") [title, text] = [play.progress, ""];
+    else if (wait) ({ title, text } = wait);
     else if (session?.paused) [title, text] = ["Paused", `${this.keyOf("pause")} goes on.`];
     else if (!play.alive && live.match.chunk)
       [title, text] = ["Your mech is destroyed", "The match goes on without it."];
@@ -303,7 +309,7 @@ export class Cockpit {
     setText(this.cardTitle, title);
     setText(this.cardText, text);
     this.cardButtons.watch.hidden = play.recording === null;
-    this.cardButtons.again.hidden = !ended || !play.open;
+    this.cardButtons.again.hidden = !ended || !play.open || play.progress !== "";
     this.cardButtons.leave.hidden = session?.paused === true && !ended && phase === "flying";
     if (!this.card.hidden && ended) this.input().release();
   }

@@ -3,6 +3,7 @@
 
 import { wrapAngle } from "../spaces";
 import { ACTION_NAMES } from "../protocol.gen";
+import { type Axes, type Stick, defaultAxes } from "./axes";
 import type { Bindings, Command } from "./bindings";
 
 const LEVELS = 127; // steps of an action entry
@@ -51,7 +52,10 @@ export class Controls {
   private readonly padHeld = new Set<number>(); // gamepad buttons
   private axes: readonly number[] = [];
 
-  constructor(public bindings: Bindings) {}
+  constructor(
+    public bindings: Bindings,
+    public settings: Axes = defaultAxes(),
+  ) {}
 
   /** Press a key or mouse button; returns the command that it begins, null for none or a repeated one. */
   press(code: string): Command | null {
@@ -74,9 +78,11 @@ export class Controls {
   /** Move the aim by the mouse [CSS px]. */
   turnBy(dx: number, dy: number, heading: number): void {
     const from = wrapAngle((this.aim ?? heading) - heading);
-    const offset = Math.max(-WIDEST, Math.min(WIDEST, from - dx * TURN_PER_PIXEL));
+    const { sensitivity, inverted } = this.settings;
+    const turn = TURN_PER_PIXEL * sensitivity;
+    const offset = Math.max(-WIDEST, Math.min(WIDEST, from - dx * turn));
     this.aim = wrapAngle(heading + offset);
-    this.tilt(-dy * TURN_PER_PIXEL);
+    this.tilt((inverted ? dy : -dy) * turn);
   }
 
   /** Read a gamepad after `elapsed` seconds, null without one; returns the commands that its buttons begin. */
@@ -91,7 +97,7 @@ export class Controls {
       if (command) started.push(command);
     });
     if (!pad) this.padHeld.clear();
-    this.tilt(-stick(this.axes[3] ?? 0) * STICK_PITCH * elapsed);
+    this.tilt(-this.level("tilt") * STICK_PITCH * elapsed);
     return started;
   }
 
@@ -113,11 +119,10 @@ export class Controls {
     const put = (name: keyof typeof AT, value: number) => {
       action[AT[name]] = Math.round(Math.max(-1, Math.min(1, value)) * LEVELS);
     };
-    const [across, along, turning] = [0, 1, 2].map((at) => stick(this.axes[at] ?? 0));
-    put("forward", axis("forward", "back") - along);
-    put("strafe", axis("left", "right") - across);
+    put("forward", axis("forward", "back") - this.level("walk"));
+    put("strafe", axis("left", "right") - this.level("aside"));
     put("vertical", this.isHeld("jets") ? 1 : 0);
-    put("yaw_rate", this.turn(axis("turn_left", "turn_right") - turning, heading));
+    put("yaw_rate", this.turn(axis("turn_left", "turn_right") - this.level("turn"), heading));
     for (const name of ["primary", "secondary", "tertiary", "special", "vent"] as const)
       put(name, this.isHeld(name) ? 1 : -1);
     if (scout && this.isHeld("secondary")) action[AT.secondary] = ECM;
@@ -134,6 +139,13 @@ export class Controls {
     if (this.aim === null) return direct;
     const offset = wrapAngle(this.aim - heading);
     return Math.abs(offset) < AIMED ? 0 : offset * TURN_GAIN;
+  }
+
+  /** Return the value of the axis that does something. */
+  private level(what: Stick): number {
+    const { axis, inverted } = this.settings.sticks[what];
+    const value = stick(this.axes[axis] ?? 0);
+    return inverted ? -value : value;
   }
 
   private tilt(angle: number): void {

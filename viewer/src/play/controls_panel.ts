@@ -1,6 +1,7 @@
 // The dialog of the controls: what every key and button does, and their assignment.
 
 import { ICONS, button, el, icon, setText } from "../hud/dom";
+import { AXIS_LABELS, type Axes, SENSITIVITIES, STICKS } from "./axes";
 import { COMMANDS, type Command, bindButton, bindKey, buttonLabel, keyLabel } from "./bindings";
 import type { PilotInput } from "./input";
 
@@ -11,6 +12,9 @@ export class ControlsPanel {
   readonly root: HTMLElement;
   private readonly keys = new Map<Command, HTMLButtonElement>();
   private readonly buttons = new Map<Command, HTMLButtonElement>();
+  private readonly mouse = el("select");
+  private readonly mouseInverted = el("input", { attributes: { type: "checkbox" } });
+  private readonly sticks = STICKS.map(() => el("select"));
   private readonly note = el("p", { class: "key-note", attributes: { role: "status" } });
 
   constructor(private readonly input: PilotInput) {
@@ -40,16 +44,16 @@ export class ControlsPanel {
         ]),
       );
     }
+    body.append(this.axesGroup());
     const defaults = () => {
       this.input.setBindings(null);
+      this.input.setAxes(null);
       this.show("The defaults are set.");
     };
     body.append(
       el("p", {
         class: "key-note",
-        text:
-          "The mouse aims after a click into the picture. Gamepad: the left stick walks, the right one turns and " +
-          "tilts. Touch has no controls.",
+        text: "The mouse aims after a click into the picture. Touch has no controls.",
       }),
       this.note,
       el("button", {
@@ -71,6 +75,40 @@ export class ControlsPanel {
       ],
     );
     this.root.hidden = true;
+  }
+
+  /** Return the settings of mouse and sticks. */
+  private axesGroup(): HTMLElement {
+    const options = (labels: readonly string[], values: readonly string[]) =>
+      labels.map((text, i) => el("option", { text, attributes: { value: values[i] } }));
+    const signs = AXIS_LABELS.flatMap((label, axis) => [
+      [label, `${axis}`],
+      [`${label} inverted`, `${axis}!`],
+    ]);
+    const change = () => {
+      const sticks = STICKS.map(({ stick }, i) => {
+        const chosen = this.sticks[i].value;
+        return [stick, { axis: Number.parseInt(chosen, 10), inverted: chosen.endsWith("!") }];
+      });
+      this.input.setAxes({
+        sensitivity: Number(this.mouse.value),
+        inverted: this.mouseInverted.checked,
+        sticks: Object.fromEntries(sticks) as Axes["sticks"],
+      });
+    };
+    const fields = [this.mouse, this.mouseInverted, ...this.sticks];
+    for (const input of fields) input.addEventListener("change", change);
+    this.mouse.append(...options(SENSITIVITIES.map((value) => `${value}×`), SENSITIVITIES.map(String)));
+    for (const select of this.sticks)
+      select.append(...options(signs.map(([label]) => label), signs.map(([, value]) => value)));
+    const field = (label: string, input: HTMLElement) =>
+      el("label", { class: "setting" }, [el("span", { text: label }), input]);
+    return el("div", { class: "key-group" }, [
+      el("h3", { text: "Mouse and sticks" }),
+      field("Mouse sensitivity", this.mouse),
+      field("Mouse up tilts the view down", this.mouseInverted),
+      ...STICKS.map(({ label }, i) => field(`Gamepad: ${label.toLowerCase()}`, this.sticks[i])),
+    ]);
   }
 
   open(): void {
@@ -103,6 +141,12 @@ export class ControlsPanel {
       if (key) setText(key, keys.map(keyLabel).join("  ") || "–");
       if (pad) setText(pad, buttons.map(buttonLabel).join("  ") || "–");
     }
+    const { sensitivity, inverted, sticks } = this.input.controls.settings;
+    this.mouse.value = String(sensitivity);
+    this.mouseInverted.checked = inverted;
+    STICKS.forEach(({ stick }, i) => {
+      this.sticks[i].value = `${sticks[stick].axis}${sticks[stick].inverted ? "!" : ""}`;
+    });
     setText(this.note, note);
   }
 }

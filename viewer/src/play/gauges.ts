@@ -1,9 +1,9 @@
 // What the cockpit shows of the mech, in numbers and words. Pure.
 
 import type { ContactRow, LiveMatch, Senses } from "./live_match";
-import { type ChassisName, CHASSIS_NAMES, type Header, MechFlag, SUITES } from "../protocol.gen";
+import { type ChassisName, CHASSIS_NAMES, type Header, MechFlag, type PlaySessionState, SUITES } from "../protocol.gen";
 import type { Command } from "./bindings";
-import { mechName } from "../hud/text";
+import { errorText, mechName } from "../hud/text";
 
 const MAX_STABILITY = 100;
 
@@ -123,4 +123,19 @@ export function resultLine(winner: string, reason: string): string {
 /** Return the name of a mech, "unknown" for one that the pilot does not know of. */
 export function knownName(header: Header, mech: number): string {
   return mech < 0 ? "unknown" : mechName(header, mech);
+}
+
+/** What stops the pilot. */
+export interface Halt {
+  readonly title: string;
+  readonly text: string;
+}
+
+/** Return what a match waits for, before its clock runs; null for one that runs. */
+export function waitLine({ note, seats, phase }: PlaySessionState, count: number): Halt | null {
+  if (note === "" || phase !== "playing") return null;
+  const taken = seats.length;
+  if (taken >= count) return { title: errorText(note), text: "" };
+  const title = count - taken === 1 ? "Waiting for the other pilot" : `Waiting for ${count - taken} pilots`;
+  return { title, text: `${taken} of ${count} seats are taken; the match begins when all are.` };
 }

@@ -1,11 +1,13 @@
 // Keyboard, mouse and gamepad of the cockpit. While a dialog is open they do nothing but hold the mech still; the mouse
 // aims once the page has captured it.
 
+import { type Axes, defaultAxes, parseAxes } from "./axes";
 import type { Command } from "./bindings";
 import { Controls, type PadState, stick } from "./controls";
 import { defaultBindings, parseBindings, type Bindings } from "./bindings";
 
-const KEY = "echelon.controls"; // in the browser's storage
+const KEY = "echelon.controls"; // of keys and buttons in the browser's storage
+const AXES_KEY = "echelon.axes"; // of mouse and sticks
 
 /** What the input needs of the cockpit. */
 export interface InputHost {
@@ -35,7 +37,7 @@ export class PilotInput {
   capture: ((key: string | null, button: number | null) => void) | null = null;
 
   constructor(private readonly host: InputHost) {
-    this.controls = new Controls(readBindings());
+    this.controls = new Controls(parseBindings(stored(KEY)), parseAxes(stored(AXES_KEY)));
     const { surface } = host;
     window.addEventListener("keydown", (event) => this.keyDown(event));
     window.addEventListener("keyup", (event) => this.up(event.code));
@@ -63,15 +65,16 @@ export class PilotInput {
     this.controls.aim = null;
   }
 
-  /** Assign keys and buttons, and remember them. */
+  /** Assign keys and buttons, and remember them; null sets the defaults. */
   setBindings(bindings: Bindings | null): void {
     this.controls.bindings = bindings ?? defaultBindings();
-    try {
-      if (bindings) localStorage.setItem(KEY, JSON.stringify(bindings));
-      else localStorage.removeItem(KEY);
-    } catch {
-      // without storage they last until the page is left
-    }
+    store(KEY, bindings);
+  }
+
+  /** Set mouse and sticks, and remember them; null sets the defaults. */
+  setAxes(axes: Axes | null): void {
+    this.controls.settings = axes ?? defaultAxes();
+    store(AXES_KEY, axes);
   }
 
   /** Read the gamepad; called every frame. */
@@ -132,10 +135,21 @@ export class PilotInput {
   }
 }
 
-function readBindings(): Bindings {
+/** Return a text in the browser's storage, null without one. */
+function stored(key: string): string | null {
   try {
-    return parseBindings(localStorage.getItem(KEY));
+    return localStorage.getItem(key);
   } catch {
-    return defaultBindings();
+    return null;
+  }
+}
+
+/** Store a value as text, null for none; without storage it lasts until the page is left. */
+function store(key: string, value: object | null): void {
+  try {
+    if (value) localStorage.setItem(key, JSON.stringify(value));
+    else localStorage.removeItem(key);
+  } catch {
+    // the page goes on without
   }
 }

@@ -123,9 +123,9 @@ export class Play {
     session.fly(input.controls, now);
   }
 
-  /** Update instruments and dialogs; called after the picture has been drawn. */
-  update(now: number): void {
-    this.session.drawn(now);
+  /** Update instruments and dialogs; called after the picture has been drawn, which is `complete` with the map. */
+  update(now: number, complete: boolean): void {
+    this.session.drawn(now, complete);
     this.cockpit.update(now);
     this.takeOver.update();
     this.whatIf.update();

@@ -2,6 +2,7 @@
 // state once per frame; nothing here touches the DOM.
 
 import * as control from "../control";
+import { errorText } from "../hud/text";
 import { frameAt } from "../interpolate";
 import type {
   PlayEnded,
@@ -72,6 +73,7 @@ export class PlaySession {
   private moved = false; // whether the last frame of the page moved the picture
   private pictureMs = 0; // time that such a frame takes, smoothed
   private advancedAt = 0; // time of the last one [ms]
+  private pictured = false; // whether a complete picture of the match has been drawn
 
   constructor(
     private readonly state: ViewerState,
@@ -106,6 +108,11 @@ export class PlaySession {
     return this.phase === "ready" || this.phase === "flying";
   }
 
+  /** Number of seats of the match that is flown: those of the session, one where it was taken over. */
+  get seats(): number {
+    return this.live?.match.header.parent ? 1 : (this.welcome?.seats ?? 1);
+  }
+
   /** Whether this client may pause and change the pace. */
   get alone(): boolean {
     return (this.session?.seats.length ?? 0) <= 1;
@@ -120,6 +127,9 @@ export class PlaySession {
         this.waits ||= this.key !== "";
         return;
       case "state":
+        // why there is no match
+        if (message.phase === "idle" && message.note !== "" && message.note !== this.session?.note)
+          this.state.problem = errorText(message.note);
         this.session = message;
         if (this.waits && message.phase === "playing") {
           this.waits = false;
@@ -152,6 +162,8 @@ export class PlaySession {
         this.ended = message;
         return;
       case "error":
+        // controls that were on their way when the match ended
+        if (this.ended && message.re === "input") return;
         if (this.whatIf && message.id === this.whatIf.request.id) this.whatIf.problem = message.text;
         else this.problem = message.text;
         if (message.re === "start") this.progress = "";
@@ -173,6 +185,7 @@ export class PlaySession {
     this.tutorial = message.tutorial;
     this.target = -1;
     this.pending = null;
+    this.pictured = false;
     this.sent = new Uint8Array();
     this.phase = "flying";
     const { match } = this.live;
@@ -202,7 +215,6 @@ export class PlaySession {
   /** Start a match or take one over; the answer is `begin` or a problem. */
   start(request: Omit<PlayStart, "t">): void {
     this.problem = "";
-    this.ended = null;
     this.progress = "Preparing the match";
     if (!this.send({ t: "start", ...request })) this.problem = "The play session does not respond.";
   }
@@ -282,6 +294,8 @@ export class PlaySession {
   steer(controls: Controls, now: number): void {
     const { live } = this;
     if (!live || this.ended || this.key === "") return;
+    // the first input starts the clock of a match that waits for the picture
+    if (!this.pictured && this.session?.note !== "") return;
     if (now - this.sentAt < INPUT_MS) {
       this.timer ||= setTimeout(() => {
         this.timer = 0;
@@ -297,13 +311,14 @@ export class PlaySession {
     if (action.every((value, i) => value === this.sent[i])) return;
     if (!this.send({ t: "input", seq: ++this.seq, action })) return;
     [this.sent, this.sentAt] = [action, now];
-    this.pending ??= { seq: this.seq, at: now };
+    if (this.session?.note === "") this.pending ??= { seq: this.seq, at: now };
   }
 
   private shownNext = 0; // time of the input whose frame has arrived and is drawn next, 0 for none
 
-  /** A picture with the newest frame has been drawn. */
-  drawn(now: number): void {
+  /** A picture with the newest frame has been drawn; `complete` is one with the map. */
+  drawn(now: number, complete: boolean): void {
+    this.pictured ||= complete;
     if (this.shownNext === 0) return;
     const taken = now - this.shownNext;
     this.latency = this.latencies.length === 0 ? taken : this.latency + (taken - this.latency) * SMOOTHED;

@@ -10,7 +10,7 @@ const NAME = "human";
 /** Why the server closes a connection for good, in one line. */
 const ENDS: Record<number, string> = {
   1001: "The play session has ended.",
-  4401: "The play session refused the token; open the address that `echelon play` printed.",
+  4401: "The token fits no play session that runs now; open the address that the server printed last.",
   4404: "This server has no play session; start it with `echelon play` or `echelon serve --play`.",
 };
 

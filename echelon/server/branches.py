@@ -1,0 +1,125 @@
+"""Branches in the catalogue: what their headers say of the match that they continue, and which listed match that is.
+
+A branch names its parent by the file's name and SHA-256; equal names occur in several runs, so only the hash decides.
+Files are hashed only where a branch gives their name, once per content, and a part of them per scan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, BinaryIO, Protocol
+
+MAX_CHANGED, MAX_TEXT = 256, 200
+"""Changes of a branch that are listed, and the length of a text."""
+MAX_HASHES = 4096
+"""Most files whose hash is known; branches of further ones have no parent."""
+MAX_FILE_BYTES = 2**30
+"""Size above which a file is not hashed."""
+SCAN_BYTES = 2**27
+"""Bytes that are hashed per scan, besides the rest of the last file."""
+BLOCK_BYTES = 2**20
+Stamp = tuple[int, int, int]
+
+
+class Listed(Protocol):
+    """A match of the catalogue."""
+
+    @property
+    def id(self) -> str:
+        """Id of the match."""
+        ...
+
+    @property
+    def run(self) -> str:
+        """Run of the match."""
+        ...
+
+    @property
+    def stamp(self) -> Stamp:
+        """Inode, size and modification time of its file."""
+        ...
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Row of the match list."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """SHA-256 of the file that it continues, "" for a match that is no branch."""
+        ...
+
+
+def branch_of(header: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the file and tick that a match continues, and what was changed; None for a match that is no branch.
+
+    ``match``, the id of the match that it continues, is found by ``Parents``.
+    """
+    parent = header.get("parent")
+    if parent is None:
+        return None
+    pilots, changes = ({} if not isinstance(parent.get(key), dict) else parent[key] for key in ("set", "changes"))
+    still = parent["still"] if isinstance(parent.get("still"), list) else []
+    return {
+        "file": parent["file"],
+        "match": "",
+        "tick": parent["tick"],
+        "set": {str(mech)[:MAX_TEXT]: str(pilot)[:MAX_TEXT] for mech, pilot in list(pilots.items())[:MAX_CHANGED]},
+        "changes": [f"{name}={value}"[:MAX_TEXT] for name, value in list(changes.items())[:MAX_CHANGED]],
+        "still": [str(mech)[:MAX_TEXT] for mech in still[:MAX_CHANGED]],
+    }
+
+
+class Parents:
+    """Finds the matches that branches continue; ``open_file`` opens the file of a match. Used by one thread at a time.
+
+    Hashes are kept by inode, size and modification time.
+    """
+
+    def __init__(self, open_file: Callable[[Any], BinaryIO]) -> None:
+        self._open_file = open_file
+        self._hashes: dict[Stamp, str] = {}
+
+    def find(self, matches: Iterable[Listed]) -> dict[str, str]:
+        """Return the id of each branch's parent by the id of the branch, "" for one that is not listed."""
+        matches = list(matches)
+        branches = [match for match in matches if match.origin]
+        names = {match.summary["parent"]["file"] for match in branches}
+        named = sorted((m for m in matches if m.summary["file"] in names and m.summary["complete"]), key=lambda m: m.id)
+        self._hash(named)
+        by_hash: dict[str, list[Listed]] = {}
+        for match in named:
+            by_hash.setdefault(self._hashes.get(match.stamp, ""), []).append(match)
+        found = {}
+        for branch in branches:
+            same = [match for match in by_hash.get(branch.origin, []) if match.id != branch.id]
+            same.sort(key=lambda match: match.run != branch.run)
+            found[branch.id] = same[0].id if same else ""
+        return found
+
+    def _hash(self, matches: list[Listed]) -> None:
+        """Hash files that are not known yet, as many as a scan may, and forget those that are gone."""
+        stamps = {match.stamp for match in matches}
+        self._hashes = {stamp: value for stamp, value in self._hashes.items() if stamp in stamps}
+        left = SCAN_BYTES
+        for match in matches:
+            if match.stamp in self._hashes or match.stamp[1] > MAX_FILE_BYTES:
+                continue
+            if left <= 0 or len(self._hashes) >= MAX_HASHES:
+                return
+            left -= match.stamp[1]
+            self._hashes[match.stamp] = self._hash_of(match)
+
+    def _hash_of(self, match: Listed) -> str:
+        """Return the SHA-256 of a file, "" for one that cannot be read or has grown since it was listed."""
+        try:
+            digest = hashlib.sha256()
+            with self._open_file(match) as file:
+                while block := file.read(BLOCK_BYTES):
+                    digest.update(block)
+                status = os.fstat(file.fileno())
+        except (OSError, ValueError):
+            return ""
+        return digest.hexdigest() if (status.st_ino, status.st_size, status.st_mtime_ns) == match.stamp else ""

@@ -1,0 +1,67 @@
+"""Pilots of recorded matches by mech: stored names, scripted levels, and the names of teams in older files."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.agents.heuristic import script_of
+from echelon.arena.named_pilots import FlownBy, flown_by, flown_in, level_pilot, still_pilot, teams_of
+from echelon.arena.policy_runner import Pilot
+from echelon.replay.codec import ReplayError
+from echelon.replay.header import TeamInfo
+from echelon.replay.reader import Replay
+from echelon.replay.validate import parse_header
+from tests.replay.golden import SMALL
+
+ROSTER = [{"team": mech // 2, "name": f"{'BR'[mech // 2]}{mech % 2 + 1}", "present": True} for mech in range(4)]
+EXPERT, CHAMPION = level_pilot("expert"), Pilot(id="champion", label="champion", path="c", checkpoint="c0ffee")
+
+
+def header(blue: dict[str, str], *, script: tuple[int, ...] = (0, 0, 0, 0), **pilots: list[str]) -> dict[str, object]:
+    return {
+        "mechs": 4,
+        "roster": ROSTER,
+        "teams": [blue, {"name": "medium", "level": "heuristic:medium"}],
+        "pilots": {"script": list(script), "weapon_prob": 1.0, **pilots},
+    }
+
+
+@pytest.mark.parametrize(
+    ("team", "name"),
+    [
+        ({"name": "human and still"}, "still"),
+        ({"name": "human"}, "still"),
+        ({"name": "expert and human", "level": "heuristic:expert"}, "heuristic:expert"),
+        ({"name": "human and otter", "policy": "otter"}, "otter"),
+    ],
+)
+def test_pilot_of_a_human_mech_is_that_of_its_team_in_older_files(team, name):
+    assert flown_by(header(team), 0) == FlownBy(name)
+
+
+def test_pilots_of_mixed_teams_are_stored_by_mech_and_read_first():
+    names, checkpoints = zip(*flown_in(4, {0: CHAMPION, 1: EXPERT, 2: still_pilot()}), strict=True)
+    assert (names, checkpoints) == (("champion", "heuristic:expert", "still", ""), ("c0ffee", "", "", ""))
+    blue = {"name": "champion and expert"}
+    found = header(blue, script=(0, script_of("expert"), 0, 0), names=list(names), checkpoints=list(checkpoints))
+    expected = [("champion", "c0ffee"), ("heuristic:expert", ""), ("still", ""), ("heuristic:medium", "")]
+    assert [tuple(flown_by(found, mech)) for mech in range(4)] == expected
+    assert flown_in(4, {}, found) == tuple(expected)
+    assert flown_by(header(blue, names=["otter"], checkpoints=["1"]), 0) == FlownBy("champion and expert")
+
+
+def test_teams_are_named_after_pilots_and_humans():
+    recorded = header({"name": "expert and human", "level": "heuristic:expert"}, script=(0, script_of("expert"), 0, 0))
+    blue, red = teams_of(ROSTER, {0: EXPERT}, recorded=recorded)
+    assert blue == TeamInfo(name="expert", level="heuristic:expert")
+    assert red == TeamInfo(name="medium", level="heuristic:medium")
+    blue, red = teams_of(ROSTER, {1: CHAMPION}, (0, 3), recorded)
+    assert (blue.name, blue.checkpoint, red.name) == ("champion and human", "c0ffee", "human and medium")
+
+
+@pytest.mark.parametrize("names", ["x", [3], ["a" * 5000]])
+def test_malformed_names_are_refused(names):
+    with Replay(SMALL) as replay:
+        damaged = {**replay.header, "pilots": {"script": [], "weapon_prob": 1.0, "names": names}}
+    with pytest.raises(ReplayError):
+        parse_header(damaged, SMALL.name)
