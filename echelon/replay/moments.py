@@ -31,6 +31,10 @@ CLUSTER_S = 3.0
 """Kills of a team this close together are one moment [s]."""
 SWING_S, MIN_SWING = 4.0, 0.1
 """Time in which the win probability changes by at least this much without a kill for a moment [s]."""
+REVERSAL = 0.25
+"""Change in the other direction that ends a swing, as a share of the change in ``SWING_S``."""
+FLAT = 0.05
+"""Share of a swing's change before its start and after its end."""
 HOLD_S, FEW, ODDS = 4.0, 3, 2
 """A hold: time [s], most living mechs of the team, least ratio of the living hostiles."""
 COMEBACK, COMEBACK_FROM_S = 0.25, 3.0
@@ -70,6 +74,8 @@ class Moment:
     after: float
     text: str
     """Caption without time."""
+    end: int = 0
+    """Tick of the last event, if it is after ``tick``."""
 
     @property
     def score(self) -> float:
@@ -222,7 +228,7 @@ class MomentScan:
             "tick": moment.tick,
             "second": round(moment.tick / self._hz, 2),
             "from": round(max(0.0, moment.tick / self._hz - LEAD_IN_S), 2),
-            "to": round(min(last / self._hz, moment.tick / self._hz + LEAD_OUT_S), 2),
+            "to": round(min(last / self._hz, max(moment.tick, moment.end) / self._hz + LEAD_OUT_S), 2),
             "kind": moment.kind,
             "rank": rank,
             "score": round(moment.score, 3),
@@ -304,7 +310,7 @@ class _Finder:
             mechs = tuple(dict.fromkeys(m for kill in kills for m in (kill.killer, kill.victim) if m >= 0))
             acts = self._team[first.killer] if first.killer >= 0 else -1
             text += f": {moment_text.change(victim_team, before, after)}"
-            moments.append(Moment(first.tick, kind, acts, mechs, before, after, text))
+            moments.append(Moment(first.tick, kind, acts, mechs, before, after, text, last.tick))
         return moments
 
     def _lost(self, team: int, first: float, last: float) -> list[str]:
@@ -328,16 +334,46 @@ class _Finder:
         taken = np.zeros(len(c.tick), bool)
         taken[-1] = ended
         for kill in kills:
-            taken |= (c.tick > kill.tick - BEFORE_S * self._hz) & (c.tick < kill.tick + span)
+            taken |= (c.tick > kill.tick - BEFORE_S * self._hz) & (c.tick < kill.end + span)
         moments = []
         for at in np.argsort(-np.abs(change), kind="stable")[: MAX_MOMENTS * SWING_CANDIDATES].tolist():
             if abs(change[at]) < MIN_SWING or len(moments) == MAX_MOMENTS:
                 break
             if taken[at]:
                 continue
+            first, last = self._trimmed(int(before[at]), at)
+            if abs(c.p[last] - c.p[first]) < MIN_SWING:
+                continue
             taken |= np.abs(c.tick - c.tick[at]) < span
-            moments.append(self._swing(int(before[at]), at))
+            moments.append(self._swing(first, last))
         return moments
+
+    def _trimmed(self, first: int, last: int) -> tuple[int, int]:
+        """Return the samples at which the change between two samples starts and ends.
+
+        Around its steepest step it goes on until the probability moves back by ``REVERSAL`` of it.
+        """
+        p = self._c.p[first : last + 1] * (1 if self._c.p[last] > self._c.p[first] else -1)
+        most = REVERSAL * (p[-1] - p[0])
+        end = int(np.argmax(np.diff(p))) + 1
+        start = end - 1
+        for at in range(start - 1, -1, -1):
+            if p[at] < p[start]:
+                start = at
+            elif p[at] - p[start] > most:
+                break
+        for at in range(end + 1, len(p)):
+            if p[at] > p[end]:
+                end = at
+            elif p[end] - p[at] > most:
+                break
+        flat = FLAT * (p[end] - p[start])
+        low, high = p[start] + flat, p[end] - flat
+        while p[start + 1] <= low:
+            start += 1
+        while p[end - 1] >= high:
+            end -= 1
+        return first + start, first + end
 
     def _swing(self, first: int, last: int) -> Moment:
         c = self._c
@@ -348,7 +384,7 @@ class _Finder:
         text = moment_text.swing_text(GROUPS[int(np.argmax(moved))], team, lost.tolist(), scored.tolist(), seconds)
         before, after = float(c.p[first]), float(c.p[last])
         text += f": {moment_text.change(team, before, after)}"
-        return Moment(int(c.tick[first]), "swing", team, (), before, after, text)
+        return Moment(int(c.tick[first]), "swing", team, (), before, after, text, int(c.tick[last]))
 
     def _holds(self) -> list[Moment]:
         """Return the times in which few mechs of a team keep the zone from many."""

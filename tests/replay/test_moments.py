@@ -17,7 +17,8 @@ from echelon.replay.reader import Chunk, Replay
 from echelon.replay.schema import EVENTS, EventKind, HitFlag, MechFlag
 from echelon.replay.validate import ChunkRef
 from echelon.replay.winprob import FEATURES, WinModel
-from tests.replay.golden import GOLDEN, SMOKE
+from tests.golden import FOLDER, assert_golden_json
+from tests.replay.golden import EDITS, GOLDEN, SMALL, SMOKE
 from tests.replay.hostile import hostile_replay
 from tests.replay.synthetic import FRAME_TICKS, HZ, header
 
@@ -27,6 +28,9 @@ SIZE = 4
 WEIGHTS = {"alive": 4.0, "lead": 3.0}
 HOSTILE_FILES = 80
 GAUSS, MISSILE = 3, 2
+VALUES = FOLDER / "moments.json"
+LEAGUE = "docs/replays/league-exploiter.ecr"
+"""A match with swings, a comeback and kills, beside the golden ones."""
 
 
 def model(weights: Mapping[str, float] = WEIGHTS) -> WinModel:
@@ -189,7 +193,59 @@ def test_winner_far_behind_is_a_comeback():
 def test_change_without_kill_is_a_swing_with_its_cause():
     match = Match()
     match.score[match.at(12) :, 1] = 160
-    assert match.captions() == ["0:08 Red scores 8.0 zone points to 0.0 within 4 s: red 50 % → 69 %"]
+    assert match.captions() == ["0:11 Red scores 8.0 zone points to 0.0 within 1 s: red 50 % → 69 %"]
+
+
+def test_swing_starts_just_before_its_change_and_is_shown_to_its_end():
+    match = Match()
+    drift = match.at(9), match.at(12)
+    match.score[slice(*drift), 1] = np.linspace(0, 4, drift[1] - drift[0])
+    match.score[match.at(12) : match.at(14), 1] = np.linspace(8, 160, match.at(14) - match.at(12))
+    match.score[match.at(14) :, 1] = 160
+    (row,) = match.scan()["moments"]
+    assert row["second"] == pytest.approx(12.0, abs=0.3) and row["to"] == pytest.approx(14.0 + 1.5, abs=0.3)
+    assert row["caption"].startswith("0:12 Red scores 7.") and row["after"] < 0.32
+
+
+def test_swing_goes_on_over_small_reversals_and_ends_at_large_ones():
+    match = Match()
+    for second, score in ((10.0, 60), (10.5, 52), (11.0, 160), (12.0, 20)):
+        match.score[match.at(second) :, 1] = score
+    first, second = sorted(match.scan()["moments"], key=lambda row: row["tick"])[:2]
+    assert (first["second"], first["to"]) == (9.75, 12.5) and first["before"] == 0.5
+    assert second["team"] == 0 and second["second"] == pytest.approx(11.75, abs=0.3)
+
+
+def test_league_match_has_its_swing_where_the_curve_falls(repository):
+    with Replay(repository / LEAGUE) as replay:
+        found = find_moments(replay)
+    curve = dict(zip(found["curve"]["second"], found["curve"]["blue"], strict=True))
+    (row,) = (row for row in found["moments"] if row["kind"] == "swing" and row["second"] > 20)
+    assert curve[31.0] > 0.9 and curve[32.0] < 0.4
+    assert 31.0 <= row["second"] < 32.0 <= row["to"] and row["before"] > 0.9 and row["after"] < 0.4
+
+
+def test_moment_of_several_kills_is_shown_to_the_last():
+    match = Match()
+    match.kill(10.0, 0, 4)
+    match.kill(12.5, 0, 5)
+    (row,) = match.scan()["moments"]
+    assert (row["from"], row["to"]) == (8.0, 14.0)
+
+
+@pytest.mark.golden
+def test_golden_moments(repository):
+    """The viewer's test finds the same moments in the same files."""
+    golden = {}
+    for path in (SMALL, EDITS, SMOKE, repository / LEAGUE):
+        with Replay(path) as replay:
+            name = path.relative_to(repository).as_posix()
+            golden[name] = {
+                "outcome": replay.outcome,
+                "ticks": replay.ticks,
+                "moments": find_moments(replay)["moments"],
+            }
+    assert_golden_json(VALUES, golden)
 
 
 def test_quiet_match_has_a_curve_and_no_moments():

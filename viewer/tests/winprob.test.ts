@@ -2,12 +2,13 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { findMoments } from "../src/data/find_moments";
 import { type Moment, momentAt, nextMoment, topMoment } from "../src/data/moments";
 import { WinScan } from "../src/data/win_scan";
 import { EVEN, FEATURES, GROUPS, causesOf, featuresOf, sigmoid, winPoint } from "../src/data/winprob";
 import { percentText } from "../src/hud/text";
 import { basisText, leaderText, startText } from "../src/hud/win_text";
-import type { Header, IndexView } from "../src/protocol.gen";
+import type { Header, IndexView, Outcome } from "../src/protocol.gen";
 import model from "../src/winprob.json";
 import { replayOf } from "./fixtures";
 
@@ -19,6 +20,11 @@ interface Golden {
 const file = new URL("../../tests/golden/winprob.json", import.meta.url);
 const golden = JSON.parse(readFileSync(file, "utf8")) as Golden;
 const { header, chunks } = replayOf(golden.replay);
+/** Moments as Python finds them, by path in the repository. */
+const found = JSON.parse(readFileSync(new URL("../../tests/golden/moments.json", import.meta.url), "utf8")) as Record<
+  string,
+  { outcome: Outcome; ticks: number; moments: Moment[] }
+>;
 
 describe("win probability", () => {
   it("equals the values of the Python side", () => {
@@ -116,5 +122,17 @@ describe("turning points", () => {
     expect(momentAt(moments, 385, 20)).toBeNull();
     expect(topMoment(moments)?.tick).toBe(300);
     expect(topMoment([])).toBeNull();
+  });
+
+  it.each(Object.entries(found))("equal those of the Python side: %s", (path, { outcome, ticks, moments }) => {
+    const { header, chunks } = replayOf(`../../../${path}`);
+    const own = findMoments(header, chunks, ticks, outcome);
+    expect(own.map(({ caption, kind, rank, team, tick }) => ({ caption, kind, rank, team, tick }))).toEqual(
+      moments.map(({ caption, kind, rank, team, tick }) => ({ caption, kind, rank, team, tick })),
+    );
+    own.forEach((moment, i) => {
+      for (const name of ["second", "from", "to"] as const) expect(moment[name]).toBeCloseTo(moments[i][name], 2);
+      for (const name of ["before", "after"] as const) expect(moment[name]).toBeCloseTo(moments[i][name], 3);
+    });
   });
 });
