@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from echelon.replay.moment_text import TEAMS, clock
+from echelon.replay.moment_text import TEAMS, clock, points
 
 LEVEL_PREFIX = "heuristic:"
 """Of scripted levels in files."""
@@ -20,11 +20,6 @@ def team_name(header: Mapping[str, Any], team: int) -> str:
     level = str(entry.get("level") or "")
     name = f"bot: {level.removeprefix(LEVEL_PREFIX)}" if level else str(entry.get("name") or TEAMS[team])
     return "".join(char if char.isprintable() else "?" for char in name[:MAX_TEAM_NAME])
-
-
-def points(score: float) -> str:
-    """Return zone points with one decimal, rounded down, so that a team never seems to have won before it has."""
-    return f"{int(score * 10 + 1e-3) / 10:.1f}"
 
 
 def result_text(header: Mapping[str, Any], outcome: Mapping[str, Any]) -> tuple[str, str]:

@@ -2,9 +2,10 @@
 
 import { describe, expect, test } from "vitest";
 import type { Chunk } from "../src/data/replay";
-import { aliveText, goalText, leadOf, pointsText, resultText, shortGoalText, zoneText } from "../src/hud/score_text";
+import { aliveText, goalText, leadOf, resultText, shortGoalText, zoneText } from "../src/hud/score_text";
 import { teamName } from "../src/hud/text";
 import type { Header, Outcome } from "../src/protocol.gen";
+import { pointsText } from "../src/timeline";
 
 const header = { tick_hz: 20, score_to_win: 30, duration_s: 60 } as Header;
 

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { findMoments } from "../src/data/find_moments";
+import { comebackText, swingText } from "../src/data/moment_text";
 import { type Moment, momentAt, nextMoment, topMoment } from "../src/data/moments";
 import { WinScan } from "../src/data/win_scan";
 import { EVEN, FEATURES, GROUPS, causesOf, featuresOf, sigmoid, winPoint } from "../src/data/winprob";
@@ -122,6 +123,12 @@ describe("turning points", () => {
     expect(momentAt(moments, 385, 20)).toBeNull();
     expect(topMoment(moments)?.tick).toBe(300);
     expect(topMoment([])).toBeNull();
+  });
+
+  it("have points rounded down in their captions", () => {
+    expect(comebackText(0, 0.1, [2, 3], [7.35, 9.99])).toMatch(/7\.3 to 9\.9 zone points$/);
+    const swing = swingText("zone points", 1, [0, 0], [1.26, 7.35], 4);
+    expect(swing).toBe("Red scores 7.3 zone points to 1.2 within 4 s");
   });
 
   it.each(Object.entries(found))("equal those of the Python side: %s", (path, { outcome, ticks, moments }) => {

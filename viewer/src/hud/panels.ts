@@ -101,7 +101,7 @@ export class ChartPanel {
       if (this.state.match) control.seek(this.state, seconds * this.state.match.header.tick_hz);
     };
     for (const [name, title] of [
-      ["score", "Zone score [s]"],
+      ["score", "Zone points"],
       ["hp", "Hit points"],
       ["damage", "Damage dealt"],
       ["alive", "Alive"],

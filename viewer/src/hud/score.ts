@@ -4,11 +4,11 @@
 import { scoreAt } from "../interpolate";
 import { MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
-import { clockText } from "../timeline";
+import { clockText, pointsText } from "../timeline";
 import { damageText } from "../data/damage";
 import { rateText } from "../render/frame_meter";
 import { el, setShare, setText } from "./dom";
-import { aliveText, goalText, holdAt, isOver, leadOf, pointsText, shortGoalText, zoneText } from "./score_text";
+import { aliveText, goalText, holdAt, isOver, leadOf, shortGoalText, zoneText } from "./score_text";
 import { percentText, sideName, teamName } from "./text";
 import { basisText } from "./win_text";
 

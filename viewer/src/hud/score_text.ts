@@ -5,7 +5,7 @@ import { frameAt, scoreAt } from "../interpolate";
 import type { Chunk } from "../data/replay";
 import type { Header, Outcome } from "../protocol.gen";
 import type { MatchState } from "../state";
-import { clockText } from "../timeline";
+import { clockText, pointsText } from "../timeline";
 import { SIDES } from "./text";
 
 /** Who is in the zone: no mech, one team, or both. */
@@ -13,12 +13,6 @@ export type Hold = "none" | "blue" | "red" | "both";
 
 const HOLDS: readonly Hold[] = ["none", "blue", "red", "both"];
 const PER_SECOND = 1; // points of a team that is alone in the zone
-
-/** Return zone points as text. */
-export function pointsText(points: number): string {
-  // rounded down, so that a team never seems to have won before it has
-  return (Math.floor(points * 10 + 1e-3) / 10).toFixed(1);
-}
 
 /** Return a number without a needless fraction. */
 function plainNumber(value: number): string {
