@@ -1,4 +1,7 @@
-"""Turning points of a match: kills, swings of the win probability, holds against odds, comebacks; ranked and captioned.
+"""Turning points of a match: kills, exploits, swings of the win probability, holds, comebacks; ranked and captioned.
+
+An exploit is a kill of a hostile that could not fight back: shut down by heat, hit from behind, or knocked down. The
+caption names which; one that changes nothing is no moment.
 
 ``MomentScan`` reads a match chunk by chunk, so that a server can interrupt it. Its size is bounded by ``MAX_SAMPLES``
 and the number of mechs, whatever the file contains. It reads replays of every schema.
@@ -49,7 +52,7 @@ BONUS = {
     "hold": 0.2,
     "multi_kill": 0.15,
     "first_blood": 0.1,
-    "heat": 0.1,
+    "exploit": 0.02,
     "friendly_fire": 0.1,
     "hazard": 0.05,
     "kill": 0.0,
@@ -324,7 +327,7 @@ class _Finder:
             return "hazard"
         if self._team[kill.killer] == self._team[kill.victim]:
             return "friendly_fire"
-        return "heat" if kill.shutdown else "kill"
+        return "exploit" if kill.shutdown or kill.rear or kill.fallen else "kill"
 
     def _swings(self, kills: Sequence[Moment], ended: bool) -> list[Moment]:
         """Return the largest changes that are apart from each other, from kills and from the result."""

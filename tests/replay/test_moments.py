@@ -13,7 +13,7 @@ import pytest
 from echelon.replay import moment_text
 from echelon.replay import moments as module
 from echelon.replay.codec import ReplayError
-from echelon.replay.moments import AGAINST, BONUS, MAX_MOMENTS, MAX_SAMPLES, Moment, MomentScan, find_moments
+from echelon.replay.moments import AGAINST, BONUS, MAX_MOMENTS, MAX_SAMPLES, MIN_SCORE, Moment, MomentScan, find_moments
 from echelon.replay.reader import Chunk, Replay
 from echelon.replay.schema import EVENTS, EventKind, HitFlag, MechFlag
 from echelon.replay.validate import ChunkRef
@@ -111,9 +111,9 @@ def test_kill_caption_has_weapon_side_and_change_of_probability():
         "0:15 first blood: B2's gauss round kills R1 from behind: red 50 % → 36 %"
     ]
     (row,) = found
-    assert row["kind"] == "first_blood" and row["rank"] == 1 and row["team"] == 0 and row["mechs"] == ["B2", "R1"]
+    assert row["kind"] == "exploit" and row["rank"] == 1 and row["team"] == 0 and row["mechs"] == ["B2", "R1"]
     assert (row["tick"], row["from"], row["to"]) == (300, 13.0, 16.5) and row["before"] == 0.5 < row["after"]
-    assert row["score"] == pytest.approx(row["after"] - row["before"] + BONUS["first_blood"], abs=0.002)
+    assert row["score"] == pytest.approx(row["after"] - row["before"] + BONUS["exploit"], abs=0.002)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,19 @@ def test_kill_caption_has_the_state_of_the_target(flag, marks, words):
     match.kill(10.0, 0, 5, MISSILE, marks)
     found = match.scan()["moments"][0]
     assert found["caption"] == f"0:10 first blood: B1's missile kills R2{words}: red 50 % → 36 %"
-    assert found["kind"] == ("heat" if flag == MechFlag.SHUTDOWN else "first_blood")
+    assert found["kind"] == ("first_blood" if flag == MechFlag.PAINTED else "exploit")
+
+
+def test_only_a_hostile_that_cannot_fight_back_is_exploited():
+    match = Match()
+    match.kill(5.0, 0, 4)
+    match.mark(1, 9.0, MechFlag.SHUTDOWN)
+    match.mark(5, 19.0, MechFlag.FALLEN)
+    for second, killer, victim, marks in ((10.0, 0, 1, 0), (20.0, 2, 5, 0), (28.0, 6, 3, HitFlag.REAR)):
+        match.kill(second, killer, victim, GAUSS, marks)
+    kinds = {row["second"]: row["kind"] for row in match.scan()["moments"]}
+    assert BONUS["exploit"] < MIN_SCORE  # one that changes nothing is no moment
+    assert kinds == {5.0: "first_blood", 10.0: "friendly_fire", 20.0: "exploit", 28.0: "exploit"}
 
 
 def test_kills_within_seconds_are_one_moment_with_own_losses():

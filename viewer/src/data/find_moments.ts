@@ -36,7 +36,7 @@ const BONUS: Record<string, number> = {
   hold: 0.2,
   multi_kill: 0.15,
   first_blood: 0.1,
-  heat: 0.1,
+  exploit: 0.02, // kill of a hostile that is shut down, hit from behind or knocked down
   friendly_fire: 0.1,
   hazard: 0.05,
   kill: 0,
@@ -230,7 +230,7 @@ class Finder {
   private kindOf(kill: Kill): string {
     if (kill.killer < 0) return "hazard";
     if (this.teams[kill.killer] === this.teams[kill.victim]) return "friendly_fire";
-    return kill.shutdown ? "heat" : "kill";
+    return kill.shutdown || kill.rear || kill.fallen ? "exploit" : "kill";
   }
 
   /** Return the largest changes that are apart from each other, from kills and from the result. */
