@@ -32,7 +32,7 @@ def test_link_opens_paused_and_page_is_saved_with_moments(page, address, tmp_pat
     assert state(page, "playing") is False and state(page, "tick") == 60
     page.wait_for_function(MOMENTS)
     page.keyboard.press("q")
-    file = saved(page, "Save as one HTML page", tmp_path / "page.html")
+    file = saved(page, "Export as one HTML file", tmp_path / "page.html")
     assert 0 < file.stat().st_size < 3_000_000
     page.goto(f"file://{file}?quality=lowest")
     page.wait_for_function(LOADED)

@@ -8,7 +8,7 @@ import { type Moment, momentAt, nextMoment, topMoment } from "../src/data/moment
 import { WinScan } from "../src/data/win_scan";
 import { EVEN, FEATURES, GROUPS, causesOf, featuresOf, sigmoid, winPoint } from "../src/data/winprob";
 import { percentText } from "../src/hud/text";
-import { basisText, leaderText, startText } from "../src/hud/win_text";
+import { aheadText, basisText, leaderText, startText } from "../src/hud/win_text";
 import type { Header, IndexView, Outcome } from "../src/protocol.gen";
 import model from "../src/winprob.json";
 import { replayOf } from "./fixtures";
@@ -74,6 +74,26 @@ describe("win probability", () => {
     expect([startText(point, 10), startText(EVEN, 10), startText(null, 0)]).toEqual(["", "", ""]);
     expect(startText({ ...EVEN, p: 0.53 }, 2)).toBe("Even at the start: Blue 53 %, Red 47 % to win");
     expect(basisText(EVEN, 10)).toContain("from the state of the match: both teams are even");
+  });
+});
+
+describe("aheadText", () => {
+  /** Return a point at which red is the favourite by a group. */
+  const redBy = (group: string) => {
+    const parts = GROUPS.map((name) => (name === group ? -0.9 : 0));
+    return { ...EVEN, logit: -0.9, p: sigmoid(-0.9), parts };
+  };
+
+  it("names what a favourite is ahead in that does not lead in points", () => {
+    expect(aheadText(redBy("hit points"), 0)).toEqual({ team: 1, text: "Red ahead in hit points" });
+    expect(aheadText(redBy("mechs alive"), -1)?.text).toBe("Red ahead in mechs alive");
+    expect(aheadText(redBy("distance to the zone"), 0)?.text).toBe("Red closer to the zone");
+    for (const group of GROUPS) expect(aheadText(redBy(group), 0)?.text).toMatch(/^Red (ahead in|closer|with) /);
+  });
+
+  it("is silent if points and probability agree or the match is even", () => {
+    expect(aheadText(redBy("hit points"), 1)).toBeNull();
+    expect(aheadText({ ...EVEN, p: 0.53 }, 1)).toBeNull();
   });
 });
 
