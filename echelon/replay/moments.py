@@ -43,7 +43,7 @@ HOLD_S, FEW, ODDS = 4.0, 3, 2
 COMEBACK, COMEBACK_FROM_S = 0.25, 3.0
 """Highest win probability from which winning is a comeback, and the time from which it counts [s]."""
 MERGE_S = 1.5
-"""A moment this close to a higher ranked one is omitted [s]."""
+"""A moment closer than this to a higher ranked one is omitted [s]."""
 MIN_SCORE = 0.03
 LEAD_IN_S, LEAD_OUT_S = 2.0, 1.5
 """Time that is shown before and after a moment [s]."""
@@ -221,7 +221,7 @@ class MomentScan:
         """Return the best moments, best first, without those beside better ones."""
         best: list[Moment] = []
         for moment in sorted(moments, key=lambda m: (-m.score, m.tick)):
-            apart = all(abs(moment.tick - other.tick) > MERGE_S * self._hz for other in best)
+            apart = all(abs(moment.tick - other.tick) >= MERGE_S * self._hz for other in best)
             if apart and moment.score >= MIN_SCORE and len(best) < MAX_MOMENTS:
                 best.append(moment)
         return best

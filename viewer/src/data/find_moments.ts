@@ -28,7 +28,7 @@ const REVERSAL = 0.25; // change in the other direction that ends a swing, as a 
 const FLAT = 0.05; // share of a swing's change before its start and after its end
 const [HOLD_S, FEW, ODDS] = [4, 3, 2];
 const [COMEBACK, COMEBACK_FROM_S] = [0.25, 3];
-const MERGE_S = 1.5; // a moment this close to a higher ranked one is omitted [s]
+const MERGE_S = 1.5; // a moment closer than this to a higher ranked one is omitted [s]
 const MIN_SCORE = 0.03;
 /** Added to the change of the win probability for the rank of a moment, by kind. */
 const BONUS: Record<string, number> = {
@@ -145,7 +145,7 @@ function scoreOf({ before, after, kind, team }: Found): number {
 function rank(all: readonly Found[], hz: number): Found[] {
   const best: Found[] = [];
   for (const found of [...all].sort((a, b) => scoreOf(b) - scoreOf(a) || a.tick - b.tick)) {
-    const apart = best.every(({ tick }) => Math.abs(found.tick - tick) > MERGE_S * hz);
+    const apart = best.every(({ tick }) => Math.abs(found.tick - tick) >= MERGE_S * hz);
     if (apart && scoreOf(found) >= MIN_SCORE && best.length < MAX_MOMENTS) best.push(found);
   }
   return best;
