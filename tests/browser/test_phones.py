@@ -143,7 +143,7 @@ def test_phone_analysis_leaves_no_strip_of_the_sheet(phone):
     assert box is None or box["y"] >= below or box["y"] + box["height"] <= below
 
 
-def test_tap_tells_what_the_win_probability_rests_on(browser, address):
+def test_tap_shows_what_the_win_probability_rests_on(browser, address):
     context = browser.new_context(viewport=PHONES["portrait"], has_touch=True, is_mobile=True)
     context.add_init_script(VISITED)
     try:

@@ -140,11 +140,11 @@ def test_video_of_the_viewer_has_the_frames_of_its_part(tmp_path):
     part = ["--from", "3", "--to", "4", "--size", "320x192", "--fps", "4", "--out", str(file), "--json"]
     done = subprocess.run([*command, *part], capture_output=True, text=True, env={**os.environ, "CHROMIUM": chromium()})
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["parts"] == [{"from": 3.0, "to": 4.0}]
+    result = json.loads(done.stdout)
+    assert result["parts"] == [{"from": 3.0, "to": 4.0}]
     with av.open(str(file)) as shown:
         frames = [frame.to_image() for frame in shown.decode(shown.streams.video[0])]
-    assert len(frames) == told["frames"] >= 4 and {frame.size for frame in frames} == {(320, 192)}
+    assert len(frames) == result["frames"] >= 4 and {frame.size for frame in frames} == {(320, 192)}
     assert len({frame.tobytes() for frame in frames}) > 2
     assert len(frames[0].crop((0, 40, 320, 150)).getcolors(maxcolors=100_000)) > 200  # the map, not an empty page
 

@@ -90,9 +90,10 @@ export function swingText(group: string, team: number, lost: Pair, scored: Pair,
   const within = `within ${rounded(seconds)} s`;
   if (group === "zone points" && scored[team] <= scored[1 - team]) return `time runs out for ${loses.toLowerCase()}`;
   const mine = `${gains.toLowerCase()}'s ${rounded(lost[team])}`;
+  const [most, least] = [pointsText(scored[team]), pointsText(scored[1 - team])];
   const texts: Record<string, string> = {
     "hit points": `${loses} loses ${rounded(lost[1 - team])} hit points to ${mine} ${within}`,
-    "zone points": `${gains} scores ${pointsText(scored[team])} zone points to ${pointsText(scored[1 - team])} ${within}`,
+    "zone points": `${gains} scores ${most} zone points to ${least} ${within}`,
     "zone control": `${gains} gains control of the zone`,
     "distance to the zone": `${gains} gets closer to the zone`,
     "knocked down": `${loses} has more mechs down or shut down`,
