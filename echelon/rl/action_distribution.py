@@ -220,8 +220,11 @@ class ActionDistribution(nn.Module):
 
         A switch counts as on if its column is above 0, or its selector chooses anything but off.
         """
-        location, log_std, logits = (None if x is None else squash.full_precision(x) for x in parameters)
-        shares = {s.name: logits[..., i, :].softmax(-1) for i, s in enumerate(self.layout.selectors)}
+        location, log_std = squash.full_precision(parameters.location), squash.full_precision(parameters.log_std)
+        shares: dict[str, Tensor] = {}
+        if parameters.logits is not None:
+            share = squash.full_precision(parameters.logits).softmax(-1)
+            shares = {selector.name: share[..., i, :] for i, selector in enumerate(self.layout.selectors)}
         target = shares.get(TARGET.name, location.new_zeros(TARGET_DIM + 1))[..., : TARGET_DIM + 1]
         parts = list(target.expand(*location.shape[:-1], TARGET_DIM + 1).unbind(-1))
         for column in TRIGGER_COLUMNS:
