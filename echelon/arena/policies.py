@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from echelon.actions import CHANCES
 from echelon.config import require
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
@@ -120,6 +121,8 @@ class GroupedPolicies:
         self._states: dict[torch.device, LSTMState] = {}
         self._fresh = torch.ones(rows, device=self.device)
         """1 where an episode starts."""
+        self.chances: Tensor | None = None
+        """Probabilities of ``CHANCES`` at the last step ``[N, C]``, 0 without a policy; None if not reported."""
         self._blocks: dict[bool, list[_Block]] = {}
         """By whether actions are sampled."""
         self._traced = TracedPolicies()
@@ -132,6 +135,8 @@ class GroupedPolicies:
             raise ValueError(f"policy has {policy.action_dim} action columns, expected {self.action_dim}")
         for row in chosen:
             self._policy_of[row] = policy
+        if self.chances is not None:
+            self.chances[chosen] = 0.0
         self._blocks.clear()
         self.reset(chosen)
 
@@ -143,6 +148,11 @@ class GroupedPolicies:
         for device, state in self._states.items():
             for part in state:
                 part[:, chosen.to(device)] = 0.0
+
+    def report_chances(self) -> None:
+        """Compute ``chances`` from now on, which takes a second pass of every policy."""
+        if self.chances is None:
+            self.chances = torch.zeros(len(self._policy_of), len(CHANCES), device=self.device)
 
     def state_of(self, row: int) -> LSTMState:
         """Return a copy of the recurrent state ``[1, 1, H]`` of an assigned row."""
@@ -233,6 +243,9 @@ class GroupedPolicies:
         fresh = self._fresh.index_select(0, rows).to(block.device)
         action, after = block.act(block_obs, before, fresh, draw)
         valid, action = rows[: block.count], action[: block.count].to(self.device)
+        if self.chances is not None:
+            chances = block.policy.estimate(block_obs, before, fresh)[1]
+            self.chances[valid] = chances[: block.count].float().to(self.device)
         finite = torch.isfinite(action).all(1)
         self.nonfinite[valid] = ~finite
         self.actions[valid] = torch.where(finite.unsqueeze(1), action, 0.0)

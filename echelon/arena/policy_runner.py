@@ -89,6 +89,8 @@ class GroupedPolicyRunner:
     deterministic: bool = True
     """Whether policies use their mean action instead of a sample."""
     threads: int = 1
+    chances: bool = False
+    """Whether matches record the probabilities of the policies' choices."""
     forfeits: dict[int, frozenset[int]] = field(default_factory=dict)
     """Sides that forfeited in the running matches, by environment."""
 
@@ -148,6 +150,8 @@ class GroupedPolicyRunner:
         if self._grouped is not None:
             self._grouped.close()
         self._grouped = GroupedPolicies(rows, engine.action_dim, device=device, threads=self.threads)
+        if self.chances:
+            self._grouped.report_chances()
         self._actions = wp.to_torch(engine.batch["actions"]).view(rows, engine.action_dim)
         self._generators = [torch.Generator() for _ in range(engine.num_envs)]
         self._num_drawn = [0] * engine.num_envs
@@ -157,12 +161,15 @@ class GroupedPolicyRunner:
 
     def act(self) -> None:
         """Write the actions of every policy; sides with actions that are not finite forfeit."""
-        if not len(self._rows):
+        engine = self._engine
+        if engine is None or not len(self._rows):
             return
         grouped = self._policies()
         actions = grouped.act(self._obs[0], self._noise())
         rows = self._rows.to(actions.device)
         self._actions.index_copy_(0, rows, actions.index_select(0, rows))
+        if grouped.chances is not None and "chances" in engine.batch.fields:
+            wp.to_torch(engine.batch["chances"]).flatten(0, 1).copy_(grouped.chances)
         if bool(grouped.nonfinite.any()):
             self._forfeit(grouped.nonfinite.nonzero().flatten().tolist())
 

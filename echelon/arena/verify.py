@@ -32,7 +32,7 @@ DATED_EDITS = [2, 1]
 """First schema version whose edits contain their tick."""
 STATE = "state"
 """Field of a differing STATE record."""
-NOT_SIMULATED = ("value",)
+NOT_SIMULATED = ("value", "chance")
 """Columns that are not computed by the simulator."""
 
 

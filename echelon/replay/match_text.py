@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from echelon.replay.moment_text import TEAMS, clock
+from echelon.replay.moment_text import TEAMS, clock, points
 
 LEVEL_PREFIX = "heuristic:"
 """Of scripted levels in files."""
@@ -28,11 +28,6 @@ def team_name(header: Mapping[str, Any], team: int) -> str:
         bot = f"bot: {level.removeprefix(LEVEL_PREFIX)}"
         name = JOINT.join(p if p == HUMAN else f"bot: {p}" for p in pilots) if HUMAN in pilots else bot
     return "".join(char if char.isprintable() else "?" for char in name[:MAX_TEAM_NAME])
-
-
-def points(score: float) -> str:
-    """Return zone points with one decimal, rounded down, so that a team never seems to have won before it has."""
-    return f"{int(score * 10 + 1e-3) / 10:.1f}"
 
 
 def result_text(header: Mapping[str, Any], outcome: Mapping[str, Any]) -> tuple[str, str]:

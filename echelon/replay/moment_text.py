@@ -38,6 +38,11 @@ def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
+def points(score: float) -> str:
+    """Return zone points with one decimal, rounded down, so that a team never seems to have won before it has."""
+    return f"{int(score * 10 + 1e-3) / 10:.1f}"
+
+
 def percent(p: float) -> str:
     """Return a probability in whole percent; 0 and 100 only if it is certain."""
     shown = round(100 * p)
@@ -102,8 +107,8 @@ def hold_text(team: int, sole: str, alive: Sequence[int], seconds: float) -> str
 def comeback_text(team: int, p: float, alive: Sequence[int], score: Sequence[float]) -> str:
     """Return the lowest point of the winner as a clause; ``p`` is its win probability there."""
     mechs = f"{alive[team]} against {alive[1 - team]} mechs"
-    points = f"{score[team]:.1f} to {score[1 - team]:.1f} zone points"
-    return f"{TEAMS[team]} comes back from {percent(p)}: {mechs}, {points}"
+    scores = f"{points(score[team])} to {points(score[1 - team])} zone points"
+    return f"{TEAMS[team]} comes back from {percent(p)}: {mechs}, {scores}"
 
 
 def swing_text(group: str, team: int, lost: Sequence[float], scored: Sequence[float], seconds: float) -> str:
@@ -118,7 +123,7 @@ def swing_text(group: str, team: int, lost: Sequence[float], scored: Sequence[fl
         return f"time runs out for {loses.lower()}"
     return {
         "hit points": f"{loses} loses {lost[1 - team]:.0f} hit points to {gains.lower()}'s {lost[team]:.0f} {within}",
-        "zone points": f"{gains} scores {scored[team]:.1f} zone points to {scored[1 - team]:.1f} {within}",
+        "zone points": f"{gains} scores {points(scored[team])} zone points to {points(scored[1 - team])} {within}",
         "zone control": f"{gains} gains control of the zone",
         "distance to the zone": f"{gains} gets closer to the zone",
         "knocked down": f"{loses} has more mechs down or shut down",

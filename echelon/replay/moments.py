@@ -1,4 +1,7 @@
-"""Turning points of a match: kills, swings of the win probability, holds against odds, comebacks; ranked and captioned.
+"""Turning points of a match: kills, exploits, swings of the win probability, holds, comebacks; ranked and captioned.
+
+An exploit is a kill of a hostile that could not fight back: shut down by heat, hit from behind, or knocked down. The
+caption names which; one that changes nothing is no moment.
 
 ``MomentScan`` reads a match chunk by chunk, so that a server can interrupt it. Its size is bounded by ``MAX_SAMPLES``
 and the number of mechs, whatever the file contains. It reads replays of every schema.
@@ -31,12 +34,16 @@ CLUSTER_S = 3.0
 """Kills of a team this close together are one moment [s]."""
 SWING_S, MIN_SWING = 4.0, 0.1
 """Time in which the win probability changes by at least this much without a kill for a moment [s]."""
+REVERSAL = 0.25
+"""Change in the other direction that ends a swing, as a share of the change in ``SWING_S``."""
+FLAT = 0.05
+"""Share of a swing's change before its start and after its end."""
 HOLD_S, FEW, ODDS = 4.0, 3, 2
 """A hold: time [s], most living mechs of the team, least ratio of the living hostiles."""
 COMEBACK, COMEBACK_FROM_S = 0.25, 3.0
 """Highest win probability from which winning is a comeback, and the time from which it counts [s]."""
 MERGE_S = 1.5
-"""A moment this close to a higher ranked one is omitted [s]."""
+"""A moment closer than this to a higher ranked one is omitted [s]."""
 MIN_SCORE = 0.03
 LEAD_IN_S, LEAD_OUT_S = 2.0, 1.5
 """Time that is shown before and after a moment [s]."""
@@ -45,7 +52,7 @@ BONUS = {
     "hold": 0.2,
     "multi_kill": 0.15,
     "first_blood": 0.1,
-    "heat": 0.1,
+    "exploit": 0.02,
     "friendly_fire": 0.1,
     "hazard": 0.05,
     "kill": 0.0,
@@ -70,6 +77,8 @@ class Moment:
     after: float
     text: str
     """Caption without time."""
+    end: int = 0
+    """Tick of the last event, if it is after ``tick``."""
 
     @property
     def score(self) -> float:
@@ -212,7 +221,7 @@ class MomentScan:
         """Return the best moments, best first, without those beside better ones."""
         best: list[Moment] = []
         for moment in sorted(moments, key=lambda m: (-m.score, m.tick)):
-            apart = all(abs(moment.tick - other.tick) > MERGE_S * self._hz for other in best)
+            apart = all(abs(moment.tick - other.tick) >= MERGE_S * self._hz for other in best)
             if apart and moment.score >= MIN_SCORE and len(best) < MAX_MOMENTS:
                 best.append(moment)
         return best
@@ -222,7 +231,7 @@ class MomentScan:
             "tick": moment.tick,
             "second": round(moment.tick / self._hz, 2),
             "from": round(max(0.0, moment.tick / self._hz - LEAD_IN_S), 2),
-            "to": round(min(last / self._hz, moment.tick / self._hz + LEAD_OUT_S), 2),
+            "to": round(min(last / self._hz, max(moment.tick, moment.end) / self._hz + LEAD_OUT_S), 2),
             "kind": moment.kind,
             "rank": rank,
             "score": round(moment.score, 3),
@@ -304,7 +313,7 @@ class _Finder:
             mechs = tuple(dict.fromkeys(m for kill in kills for m in (kill.killer, kill.victim) if m >= 0))
             acts = self._team[first.killer] if first.killer >= 0 else -1
             text += f": {moment_text.change(victim_team, before, after)}"
-            moments.append(Moment(first.tick, kind, acts, mechs, before, after, text))
+            moments.append(Moment(first.tick, kind, acts, mechs, before, after, text, last.tick))
         return moments
 
     def _lost(self, team: int, first: float, last: float) -> list[str]:
@@ -318,7 +327,7 @@ class _Finder:
             return "hazard"
         if self._team[kill.killer] == self._team[kill.victim]:
             return "friendly_fire"
-        return "heat" if kill.shutdown else "kill"
+        return "exploit" if kill.shutdown or kill.rear or kill.fallen else "kill"
 
     def _swings(self, kills: Sequence[Moment], ended: bool) -> list[Moment]:
         """Return the largest changes that are apart from each other, from kills and from the result."""
@@ -328,16 +337,46 @@ class _Finder:
         taken = np.zeros(len(c.tick), bool)
         taken[-1] = ended
         for kill in kills:
-            taken |= (c.tick > kill.tick - BEFORE_S * self._hz) & (c.tick < kill.tick + span)
+            taken |= (c.tick > kill.tick - BEFORE_S * self._hz) & (c.tick < kill.end + span)
         moments = []
         for at in np.argsort(-np.abs(change), kind="stable")[: MAX_MOMENTS * SWING_CANDIDATES].tolist():
             if abs(change[at]) < MIN_SWING or len(moments) == MAX_MOMENTS:
                 break
             if taken[at]:
                 continue
+            first, last = self._trimmed(int(before[at]), at)
+            if abs(c.p[last] - c.p[first]) < MIN_SWING:
+                continue
             taken |= np.abs(c.tick - c.tick[at]) < span
-            moments.append(self._swing(int(before[at]), at))
+            moments.append(self._swing(first, last))
         return moments
+
+    def _trimmed(self, first: int, last: int) -> tuple[int, int]:
+        """Return the samples at which the change between two samples starts and ends.
+
+        Around its steepest step it goes on until the probability moves back by ``REVERSAL`` of it.
+        """
+        p = self._c.p[first : last + 1] * (1 if self._c.p[last] > self._c.p[first] else -1)
+        most = REVERSAL * (p[-1] - p[0])
+        end = int(np.argmax(np.diff(p))) + 1
+        start = end - 1
+        for at in range(start - 1, -1, -1):
+            if p[at] < p[start]:
+                start = at
+            elif p[at] - p[start] > most:
+                break
+        for at in range(end + 1, len(p)):
+            if p[at] > p[end]:
+                end = at
+            elif p[end] - p[at] > most:
+                break
+        flat = FLAT * (p[end] - p[start])
+        low, high = p[start] + flat, p[end] - flat
+        while p[start + 1] <= low:
+            start += 1
+        while p[end - 1] >= high:
+            end -= 1
+        return first + start, first + end
 
     def _swing(self, first: int, last: int) -> Moment:
         c = self._c
@@ -348,7 +387,7 @@ class _Finder:
         text = moment_text.swing_text(GROUPS[int(np.argmax(moved))], team, lost.tolist(), scored.tolist(), seconds)
         before, after = float(c.p[first]), float(c.p[last])
         text += f": {moment_text.change(team, before, after)}"
-        return Moment(int(c.tick[first]), "swing", team, (), before, after, text)
+        return Moment(int(c.tick[first]), "swing", team, (), before, after, text, int(c.tick[last]))
 
     def _holds(self) -> list[Moment]:
         """Return the times in which few mechs of a team keep the zone from many."""

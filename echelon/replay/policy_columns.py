@@ -1,8 +1,8 @@
-"""Device code of the policy columns: contacts, actions, value estimates and rewards of each mech.
+"""Device code of the policy columns: contacts, actions, their probabilities, value estimates and rewards of each mech.
 
 Arena, evaluations and sim record actions by default, the others on request. A frame shows the end of an environment
 step; its policy columns belong to that step: the contacts when it began, the action as it was applied, its value
-estimate and its reward terms.
+estimate, the probabilities of its choices and its reward terms. A mech without a policy has probabilities of 0.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from echelon.actions import CHANCES
 from echelon.replay.columns import bounds
 from echelon.replay.frames import FRAME_HEAD, Recording, quantized
 from echelon.replay.schema import COLUMNS, FrameColumn
@@ -26,7 +27,7 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 WORD = wp.constant(8)
 """Mechs per entry of the bit mask column ``sees``."""
-ACTION, VALUE, REWARD, CONTACT, SEES = (wp.constant(i) for i in range(5))
+ACTION, VALUE, REWARD, CONTACT, SEES, CHANCE = (wp.constant(i) for i in range(6))
 """Indices of the policy columns."""
 MECH_WIDTH = sum(column.k for column in COLUMNS if column.per == "mech")
 """Values per mech in the columns that every match has."""
@@ -44,6 +45,8 @@ class PolicyColumns:
     """Contact slots of a mech."""
     estimates: bool = False
     """Whether value estimates are recorded."""
+    chances: Sequence[str] = ()
+    """Name of each choice whose probability is recorded."""
     only_actions: bool = False
     """Whether actions are the only column."""
 
@@ -51,7 +54,9 @@ class PolicyColumns:
         """Return the entries of a header: ``insight``, or ``actions`` where they are the only column."""
         if self.only_actions:
             return {"actions": list(self.actions)}
-        insight = {"contacts": self.contacts, "estimates": self.estimates}
+        insight: dict[str, Any] = {"contacts": self.contacts, "estimates": self.estimates}
+        if self.chances:
+            insight["chances"] = list(self.chances)
         return {"insight": {"actions": list(self.actions), "terms": list(self.terms), **insight}}
 
     def columns(self, mechs: int) -> tuple[FrameColumn, ...]:
@@ -59,13 +64,19 @@ class PolicyColumns:
         action = FrameColumn(name="action", dtype="i8", scale=1 / 127, k=len(self.actions))
         if self.only_actions:
             return (action,)
+        chance = FrameColumn(name="chance", dtype="u8", scale=0.01, predict=1, k=len(self.chances))
         return (
             action,
             FrameColumn(name="value", dtype="i16", scale=0.01, predict=1),
             FrameColumn(name="reward", dtype="i16", scale=0.001, k=len(self.terms)),
             FrameColumn(name="contact", dtype="i16", predict=1, k=self.contacts),
             FrameColumn(name="sees", dtype="u8", k=-(-mechs // int(WORD))),
+            *((chance,) if self.chances else ()),
         )
+
+
+FIELDS = {"chances": Field(wp.float32, "EMC", "probabilities of choices, 0 without a policy")}
+"""Arrays that only recordings of policy columns have."""
 
 
 @array_struct
@@ -113,6 +124,7 @@ def record_policy(
     actions: wp.array3d(dtype=float),
     value: wp.array2d(dtype=float),
     terms: wp.array3d(dtype=float),
+    chances: wp.array3d(dtype=float),
     recording: Recording,
     recording_out: Recording,
 ):
@@ -146,12 +158,19 @@ def record_policy(
         recording_out.frames[page, row, offset] = controls.contact[e, m, k]
     for k in range(layout.insight_width[SEES]):
         recording_out.frames[page, row, policy_offset(layout, SEES, m, k, count)] = visible_bits(senses, e, m, k)
+    for k in range(layout.insight_width[CHANCE]):
+        p = float(0.0)
+        if wp.isfinite(chances[e, m, k]):
+            p = chances[e, m, k] * acted
+        recording_out.frames[page, row, policy_offset(layout, CHANCE, m, k, count)] = policy_value(layout, CHANCE, p)
 
 
 def add_constants(batch: Batch, policy_columns: PolicyColumns) -> None:
-    """Put position, width and quantisation of each policy column on the device."""
+    """Put position, width and quantisation of each policy column on the device, and add ``FIELDS``."""
+    batch.lengths["C"] = len(CHANCES)
+    batch.add_fields(FIELDS)
     recorded = policy_columns.columns(batch.num_mechs)
-    columns = replace(policy_columns, only_actions=False).columns(batch.num_mechs)
+    columns = replace(policy_columns, only_actions=False, chances=CHANCES).columns(batch.num_mechs)
     widths = [column.k if i < len(recorded) else 0 for i, column in enumerate(columns)]
     limits = np.array([bounds(column.dtype) for column in columns], np.int32)
     batch.add_constant("insight_start", np.cumsum([MECH_WIDTH, *widths[:-1]]).astype(np.int32), wp.int32)

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.actions import CHANCES
 from echelon.replay import frames, policy_columns
 from echelon.replay.columns import Ints, Layout
 from echelon.replay.extra_records import pack_seat, pack_state
@@ -381,6 +382,7 @@ def _policy_columns(engine: RecordedEngine, policy: PolicyColumnMode) -> policy_
         terms=engine.term_names,
         contacts=engine.batch["contact"].shape[2],
         estimates=policy == "values",
+        chances=CHANCES,
         only_actions=policy == "actions",
     )
 

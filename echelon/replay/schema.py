@@ -23,9 +23,10 @@ MAGIC = b"\x89ECR\r\n\x1a\n"
 """First bytes of a replay; a transfer in text mode changes them, which is then detected."""
 END_MAGIC = b"ECREND\r\n"
 """Last bytes of the TRAILER's payload."""
-SCHEMA_MAJOR, SCHEMA_MINOR = 2, 3
+SCHEMA_MAJOR, SCHEMA_MINOR = 2, 4
 """2.1 stores the tick in which each edit was made; before, some edits had the tick of the fetch. 2.2 adds ``sensing``
-to the header. 2.3 adds STATE and SEAT records, and ``actions``, ``pilots`` and ``parent`` to the header."""
+to the header. 2.3 adds STATE and SEAT records, and ``actions``, ``pilots`` and ``parent`` to the header.
+2.4 adds the column ``chance`` and its names, ``chances`` of ``insight``, to the header."""
 OLDEST_MAJOR = 1
 """Oldest major version that can be read; 2 added prediction by a rate column."""
 SUFFIX = ".ecr"

@@ -74,7 +74,10 @@ export interface WeaponSpec {
 }
 export interface TeamHeader { name: string; policy: string; checkpoint: string; level: string }
 /** Contents of the policy columns. */
-export interface InsightSpec { actions: string[]; terms: string[]; contacts: number; estimates: boolean }
+export interface InsightSpec {
+  actions: string[]; terms: string[]; contacts: number; estimates: boolean;
+  chances?: string[]; // since 2.4: choices whose probabilities are recorded
+}
 /** Sensor ranges, and weights and range of electronic warfare. */
 export interface SensingSpec {
   radar: number[]; // radar range of each class at quality 1 [vox]

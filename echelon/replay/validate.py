@@ -160,6 +160,7 @@ class _Insight(_Part):
     terms: Texts
     contacts: Annotated[int, Field(ge=0, le=MAX_NAMES)]
     estimates: bool = False
+    chances: Texts = []
 
 
 class _Pilots(_Part):

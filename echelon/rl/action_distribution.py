@@ -27,6 +27,7 @@ from echelon.actions import (
     QUANTISATION_LEVELS,
     TARGET_DIM,
     TARGET_START,
+    TRIGGER_COLUMNS,
     ActionIndex,
     action_names,
 )
@@ -213,6 +214,27 @@ class ActionDistribution(nn.Module):
         values = squash.squash(take(parameters.location, self._gaussian))
         on = take(parameters.location, self._switches) > 0 if self._switches else None
         return self._write(values, on, parameters.logits)
+
+    def chances(self, parameters: ActionParameters) -> Tensor:
+        """Return the probabilities ``[..., C]`` of ``CHANCES``; those of targets are 0 in a layout without a selector.
+
+        A switch counts as on if its column is above 0, or its selector chooses anything but off.
+        """
+        location, log_std = squash.full_precision(parameters.location), squash.full_precision(parameters.log_std)
+        shares: dict[str, Tensor] = {}
+        if parameters.logits is not None:
+            share = squash.full_precision(parameters.logits).softmax(-1)
+            shares = {selector.name: share[..., i, :] for i, selector in enumerate(self.layout.selectors)}
+        target = shares.get(TARGET.name, location.new_zeros(TARGET_DIM + 1))[..., : TARGET_DIM + 1]
+        parts = list(target.expand(*location.shape[:-1], TARGET_DIM + 1).unbind(-1))
+        for column in TRIGGER_COLUMNS:
+            if column in self.layout.switches:
+                parts.append(torch.sigmoid(location[..., column]))
+            elif column == SECONDARY.start and SECONDARY.name in shares:
+                parts.append(1.0 - shares[SECONDARY.name][..., 0])
+            else:
+                parts.append(torch.special.ndtr(location[..., column] * torch.exp(-log_std[..., column])))
+        return torch.stack(parts, -1)
 
     def log_prob(self, parameters: ActionParameters, action: Tensor) -> Tensor:
         """Return the log-probability ``[...]`` of ``action [..., A]``: a density in its Gaussian columns."""

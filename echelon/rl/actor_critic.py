@@ -210,6 +210,12 @@ class ActorCritic(nn.Module):
         return self.distribution.sample(out.action, noise), state
 
     @torch.no_grad()
+    def estimate(self, obs: Any, lstm_state: LSTMState, done: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the value ``[B]`` and the probabilities of ``CHANCES`` ``[B, C]``, without gradient."""
+        out, _ = self._step(obs, lstm_state, done)
+        return out.value, self.distribution.chances(out.action)
+
+    @torch.no_grad()
     def get_value(self, obs: Any, lstm_state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
         """Return the value ``[B]`` and the next state ``[1, B, H]``, without gradient; ``done [B]`` resets it first."""
         features, state = self._recur_once(self.encode(obs), lstm_state, done)

@@ -121,6 +121,12 @@ class FlatPolicy(nn.Module):
             value, state = self.core.get_value(self._unpack(obs), lstm_state, done)
             return self._value(obs, value), state
 
+    def estimate(self, obs: Tensor, lstm_state: LSTMState, done: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the value ``[B]`` and the probabilities of ``CHANCES`` ``[B, C]``, without gradient."""
+        with torch.no_grad():
+            value, chances = self.core.estimate(self._unpack(obs), lstm_state, done)
+            return self._value(obs, value), chances
+
     def evaluate_actions_sequence(
         self, obs_seq: Tensor, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:

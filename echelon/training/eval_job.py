@@ -356,8 +356,8 @@ class _FinishedMatches:
         self._over = torch.zeros(self._env.num_envs, dtype=torch.bool, device=self._env.actions.device)
         self.count = 0
 
-    def before_step(self, estimate: Callable[[], torch.Tensor]) -> None:
-        """Do nothing; ``estimate`` would return value estimates ``[N]``."""
+    def before_step(self, estimate: Callable[[], object]) -> None:
+        """Do nothing; ``estimate`` would return the policy's estimates."""
 
     def after_step(self) -> None:
         self._over |= self._env.episode_over

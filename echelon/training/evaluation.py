@@ -34,7 +34,7 @@ from echelon.training.opponents.champion import load_champion
 from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.ppo.collect import BatchedEnv, Opponents
-from echelon.training.recording import Recording, RecordingPlan
+from echelon.training.recording import Estimates, Recording, RecordingPlan
 from echelon.training.records import ActionCounter, RowLayout
 
 MakeEnv = Callable[..., BatchedEnv]
@@ -53,8 +53,8 @@ class EpisodeObserver(Protocol):
         """Called after the reset of all environments."""
         ...
 
-    def before_step(self, estimate: Callable[[], torch.Tensor]) -> None:
-        """Called before each step; ``estimate`` computes the policy's value estimates ``[N]``."""
+    def before_step(self, estimate: Callable[[], Estimates]) -> None:
+        """Called before each step; ``estimate`` computes what the policy expects and how likely its choices are."""
         ...
 
     def after_step(self) -> None:
@@ -137,7 +137,7 @@ def play_episodes(
         on_step()
         noise = _noise(env, policy.noise_dim, generators) if generators else None
         for observer in active:
-            observer.before_step(functools.partial(_value_estimates, policy, env, state, done))
+            observer.before_step(functools.partial(_estimates, policy, env, state, done))
         action, state = act(env.obs[0], state, done, noise)
         flat_actions.index_copy_(0, env.agent_of_row, action)
         if opponents is not None:
@@ -155,9 +155,9 @@ def play_episodes(
     return records
 
 
-def _value_estimates(policy: FlatPolicy, env: BatchedEnv, state: Any, done: torch.Tensor) -> torch.Tensor:
-    """Return the value estimate of every row ``[N]``."""
-    return policy.get_value(env.obs[0], state, done)[0]
+def _estimates(policy: FlatPolicy, env: BatchedEnv, state: Any, done: torch.Tensor) -> Estimates:
+    """Return the estimates of every row."""
+    return Estimates(*policy.estimate(env.obs[0], state, done))
 
 
 def summarize(

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import warp as wp
 from torch import Tensor
@@ -29,6 +29,15 @@ TRAINING_PREFIX = "u"
 """Prefix of the replays that training writes and prunes."""
 UNUSED_S = 600.0
 """Age from which an unreferenced world file is deleted [s]; a younger one may belong to a match about to start."""
+
+
+class Estimates(NamedTuple):
+    """What a policy expects before a step, per row."""
+
+    value: Tensor
+    """Value ``[N]``."""
+    chances: Tensor
+    """Probabilities of ``echelon.actions.CHANCES`` ``[N, C]``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +67,7 @@ class RecordingPlan:
     about: dict[str, Any] = field(default_factory=dict)
     """Further entries of the headers."""
     policy_columns: bool = True
-    """Whether value estimates, reward terms and observed contacts are recorded besides actions."""
+    """Whether values, probabilities of choices, reward terms and observed contacts are recorded besides actions."""
 
     def matches(self) -> dict[int, MatchInfo]:
         """Return the recorded matches by environment index."""
@@ -91,11 +100,12 @@ class Recording:
         """Record the first frame, after the reset."""
         self._guarded(self._recorder.begin)
 
-    def before_step(self, estimate: Callable[[], Tensor]) -> None:
-        """Store the value estimates ``[N]`` of the coming step, if policy columns are recorded."""
+    def before_step(self, estimate: Callable[[], Estimates]) -> None:
+        """Store the estimates of the coming step, if policy columns are recorded."""
         if self._recorder.policy_columns is not None and not self.fault:
-            value = wp.to_torch(self._env.engine.batch["value"]).view(-1)
-            value.index_copy_(0, self._env.agent_of_row, estimate().float())
+            batch, rows, estimates = self._env.engine.batch, self._env.agent_of_row, estimate()
+            wp.to_torch(batch["value"]).view(-1).index_copy_(0, rows, estimates.value.float())
+            wp.to_torch(batch["chances"]).flatten(0, 1).index_copy_(0, rows, estimates.chances.float())
 
     def after_step(self) -> None:
         """Record the step just played."""

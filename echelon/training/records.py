@@ -156,8 +156,8 @@ class ActionCounter:
         self._used = torch.zeros(env.rows, len(RATED_CONTROLS), device=env.actions.device)
         self._living = torch.zeros(env.rows, device=env.actions.device)
 
-    def before_step(self, estimate: Callable[[], torch.Tensor]) -> None:
-        """Do nothing; ``estimate`` would return value estimates ``[N]``."""
+    def before_step(self, estimate: Callable[[], object]) -> None:
+        """Do nothing; ``estimate`` would return the policy's estimates."""
 
     def after_step(self) -> None:
         """Count the step just played."""

@@ -101,7 +101,7 @@ def sim(
         ),
     ] = RECORD_NONE,
     insight: Annotated[
-        bool, typer.Option("--insight", help="Add contacts and rewards to replays, which have actions.")
+        bool, typer.Option("--insight", help="Add contacts, rewards and policies' probabilities to replays.")
     ] = False,
     envs: Annotated[int | None, typer.Option("--envs", min=1, help="Matches played in parallel; default: 64.")] = None,
     device: DeviceOption = "cpu",
@@ -123,7 +123,7 @@ def sim(
     env = _environment(loaded, packs, size, height, seconds, maps, fair)
     contest, note = _contest(env, (blue, red), loaded, matches, seed, weapon_prob, swap)
     require_device(device)
-    with _policy_runner(contest, loaded, paths, threads) as policy_runner:
+    with _policy_runner(contest, loaded, paths, threads, insight) as policy_runner:
         found = _play(
             contest,
             policy_runner,
@@ -189,7 +189,7 @@ def _load_policies(paths: dict[str, Path], device: str) -> dict[str, LoadedPolic
 
 @contextmanager
 def _policy_runner(
-    contest: Contest, loaded: dict[str, LoadedPolicy], paths: dict[str, Path], threads: int
+    contest: Contest, loaded: dict[str, LoadedPolicy], paths: dict[str, Path], threads: int, insight: bool
 ) -> Iterator[GroupedPolicyRunner | None]:
     """Yield what controls the policies' mechs, None without policies."""
     if not loaded:
@@ -207,7 +207,11 @@ def _policy_runner(
     }
     plan = PolicyMatchPlan(env=contest.env, pilots=pilots, seats={})
     with GroupedPolicyRunner(
-        plan=plan, load=lambda pilot: loaded[pilot.id], deterministic=False, threads=resolve_threads(threads)
+        plan=plan,
+        load=lambda pilot: loaded[pilot.id],
+        deterministic=False,
+        threads=resolve_threads(threads),
+        chances=insight,
     ) as runner:
         yield runner
 

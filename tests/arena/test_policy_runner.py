@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from echelon.actions import TARGET_DIM
 from echelon.arena import match
 from echelon.arena.contest import BLUE, DRAW, FORFEIT, RED, MatchSession, Pairing
 from echelon.arena.match import play_match
@@ -28,7 +29,7 @@ PILOTS["easy"] = Pilot(id="easy", label="easy", level="easy")
 SEATS = [("one", "two"), ("two", "one"), ("easy", "one"), ("two", "easy"), ("one", "one"), ("easy", "easy")]
 
 
-def played(seats, *, deterministic=True, cache=None, first=0, **session):
+def played(seats, *, deterministic=True, cache=None, first=0, chances=False, **session):
     plan = PolicyMatchPlan(env=SMALL, pilots=PILOTS, seats={first + n: pair for n, pair in enumerate(seats)})
     loads = []
 
@@ -36,13 +37,33 @@ def played(seats, *, deterministic=True, cache=None, first=0, **session):
         loads.append(pilot.id)
         return POLICIES[pilot.path]
 
+    cache = LRUPolicyCache() if cache is None else cache
     with GroupedPolicyRunner(
-        plan=plan, load=load, deterministic=deterministic, cache=LRUPolicyCache() if cache is None else cache
+        plan=plan, load=load, deterministic=deterministic, cache=cache, chances=chances
     ) as policy_runner:
         session = MatchSession(policy_runner=policy_runner, **session)
         pairings = [Pairing(number, 50 + number // 2, False) for number in plan.seats]
         results = sorted(play(plan, pairings, session), key=lambda result: result.pairing.number)
     return results, session, loads
+
+
+def test_recorded_probabilities_of_policies_add_up_and_change_no_match(tmp_path):
+    seats = [("easy", "two"), ("two", "two")]
+    plain, _, _ = played(seats, deterministic=False)
+    results, session, _ = played(
+        seats, deterministic=False, chances=True, policy_columns=True, folder=tmp_path, record=frozenset(range(2))
+    )
+    assert all(equal(a, b) for a, b in zip(plain, results, strict=True))
+    for number, path in session.replays.items():
+        with Replay(path) as replay:
+            names, frames = replay.header["insight"]["chances"], replay.chunk(0).frames
+        chance = frames["chance"].reshape(len(frames["chance"]), -1, len(names)) * 0.01
+        sides = np.array_split(chance[1:], 2, axis=1)
+        assert names.index("no_target") == TARGET_DIM
+        for side, name in zip(sides, seats[number], strict=True):
+            total = side[..., : TARGET_DIM + 1].sum(-1)
+            assert (abs(total - (name != "easy")) < 0.04).all()
+            assert side[..., TARGET_DIM + 1 :].any() == (name != "easy")
 
 
 def equal(a, b):

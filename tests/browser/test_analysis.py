@@ -101,7 +101,7 @@ def test_ground_overlays_have_scales_and_teams(page, address, insight):
     titles = {
         "presence": "Time spent within 1 voxel",
         "damage": "Damage taken within 1 voxel",
-        "ways": "Distance to the",
+        "ways": "Distance to zone (5-voxel bands)",
     }
     for layer in titles:
         page.keyboard.press("h")

@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from echelon.arena.branch import Brancher, BranchPlan
+from echelon.replay.reader import Replay
 from echelon.server.catalogue import match_id
-from tests.browser.conftest import GOLDEN, RUN, SMOKE
+from tests.arena.recorded_matches import record_matches, small_game
+from tests.browser.conftest import GOLDEN, RUN, SMOKE, served
 
 PAIR = match_id(RUN, "u000001-blue.ecr"), match_id(RUN, "u000002-blue.ecr")
+AT = 120
+"""Tick at which the branch leaves its original."""
 OPENED = "() => echelon.compare.panes !== null && echelon.compare.panes.every((pane) => pane.complete)"
 READ = "() => echelon.compare.scan.read === 1"
 
@@ -51,6 +56,27 @@ def test_link_of_two_matches_opens_paused(page, address, second):
     page.goto(f"{address}/?quality=lowest#a={PAIR[0]}&b={PAIR[1]}&t=2.0")
     page.wait_for_function(OPENED)
     assert page.evaluate("() => [echelon.compare.seconds, echelon.compare.playing]") == [2, False]
+
+
+@pytest.mark.long
+def test_branch_is_compared_with_its_original_from_the_moment_it_leaves_it(page, tmp_path):
+    source = record_matches(tmp_path / "made", small_game(seconds=16.0), random_mech=False)[0].path
+    folder = tmp_path / "home" / RUN / "replays"
+    folder.mkdir(parents=True)
+    (folder.parent / "spec.json").write_text("{}")
+    shutil.copy(source, folder)
+    with Replay(source) as replay:
+        Brancher(replay, BranchPlan(tick=AT, runs=1)).play([0], folder=folder)
+    with served(tmp_path / "home") as address:
+        page.goto(f"{address}/?quality=lowest")
+        page.locator(".branch-tree summary").click()
+        page.locator(".branch-compare").click()
+        page.wait_for_function(OPENED)
+        page.wait_for_function(READ)
+        assert page.evaluate("() => [echelon.compare.seconds, echelon.compare.playing]") == [AT / 20, False]
+        assert page.locator(".compare-shared").inner_text().startswith("Same map")
+        page.locator(".compare-first", has_text="First difference at 0:0").wait_for()
+        assert page.evaluate("() => echelon.compare.scan.difference.tick") >= AT
 
 
 @pytest.mark.long

@@ -13,11 +13,23 @@ import pytest
 from echelon.replay.schema import EventKind
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import RUN, TIMEOUT_MS, served_match
-from tests.browser.player import open_match, open_paused, pass_frames, press_and_wait, seek, settled_picture, state
+from tests.browser.player import (
+    SETTLED,
+    open_match,
+    open_paused,
+    pass_frames,
+    press_and_wait,
+    seek,
+    settled_picture,
+    state,
+)
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
 SPREAD = Path(__file__).parents[2] / "docs" / "replays" / "champion-beats-expert-by-elimination.ecr"
 """A match whose teams start far apart, on a map of 100 voxels."""
+LEAGUE = SPREAD.with_name("league-exploiter.ecr")
+DISAGREES = 460
+"""A tick of that match at which blue leads in points and red is the favourite."""
 LEAST_TEXT_PX = 11
 AFTER_OPENING = 100
 """A tick after the opening shot, which has the normal speed."""
@@ -38,7 +50,7 @@ LABELS = """() => new Promise((done) => requestAnimationFrame(() => {
     return roundRect.call(this, x, y, width, height, ...more);
   };
   brush.fillText = function (text, ...more) {
-    words.push([text, Number(/([\\d.]+)px/.exec(this.font)[1])]);
+    words.push([text, Number(/([\\d.]+)px/.exec(this.font)[1]), ...more]);
     return fillText.call(this, text, ...more);
   };
   echelon.redraw();
@@ -46,7 +58,7 @@ LABELS = """() => new Promise((done) => requestAnimationFrame(() => {
   delete brush.fillText;
   done([boxes, words]);
 }))"""
-"""Boxes of the frames of labels, and their texts with the height of the font."""
+"""Boxes of the frames of labels, and their texts and numbers with the height of the font and place."""
 LOST_ROWS = "() => [...document.querySelectorAll('.roster-list')].map((e) => e.scrollHeight - e.clientHeight)"
 
 
@@ -92,6 +104,43 @@ def test_result_is_a_sentence(page, address):
     page.locator(".banner").wait_for(state="visible")
     assert SENTENCE.fullmatch(page.locator(".banner strong").inner_text())
     assert page.locator(".banner span").inner_text().startswith("zone ")
+    result = page.locator(".banner strong").inner_text().rpartition(" at ")[0]
+    page.wait_for_function("() => document.querySelector('.win-now').classList.contains('over')")
+    assert page.locator(".zone-hold").inner_text() == result  # who leads and holds the zone is over
+    assert result.startswith(page.locator(".win-now").inner_text())
+    assert page.locator(".score-chance").all_inner_texts() == ["", ""]
+
+
+@pytest.mark.long
+def test_reason_is_in_words_where_points_and_probability_disagree(page, address, home):
+    with served_match(home, LEAGUE):
+        open_paused(page, address, match_id(RUN, LEAGUE.name), DISAGREES, quality="lowest")
+        page.wait_for_function("() => echelon.state.match.win.at(echelon.state.tick) !== null")
+        page.locator(".why", has_text="Red ahead in hit points").wait_for(state="visible")
+    assert page.locator(".zone-hold").inner_text().startswith("Blue leads by 2.7 points")
+    assert page.locator(".rule").inner_text() == "first to 30 zone points"
+
+
+@pytest.mark.long
+def test_damage_numbers_keep_off_labels_and_captions(page, address, home):
+    page.set_viewport_size({"width": 1280, "height": 720})
+    drawn = 0
+    with served_match(home, LEAGUE):
+        open_paused(page, address, match_id(RUN, LEAGUE.name), DISAGREES, quality="lowest")
+        for tick in range(DISAGREES - 20, DISAGREES + 60, 8):
+            seek(page, tick)
+            page.evaluate(SETTLED)
+            boxes, words = page.evaluate(LABELS)
+            covered = state(page, "covered.map(({ left, top, right, bottom }) => [left, top, right, bottom])")
+            for text, pixels, x, y in words:
+                if not text.isdigit():
+                    continue
+                drawn += 1
+                half = pixels * 0.6 * len(text) / 2, pixels * 0.45
+                for left, top, right, bottom in [*boxes, *covered]:
+                    apart = x - half[0] >= right or x + half[0] <= left
+                    assert apart or y - half[1] >= bottom or y + half[1] <= top, f"{text} at {tick}"
+    assert drawn > 5
 
 
 @pytest.mark.long
@@ -138,8 +187,8 @@ def test_opening_names_every_mech_in_the_free_part_of_the_picture(first_visit, a
     first_visit.evaluate("() => echelon.settled()")
     boxes, words = first_visit.evaluate(LABELS)
     names = {mech["name"] for mech in state(first_visit, "match.header.roster")}
-    assert names <= {text for text, _ in words}
-    assert min(pixels for _, pixels in words) >= LEAST_TEXT_PX
+    assert names <= {text for text, *_ in words}
+    assert min(pixels for _, pixels, *_ in words) >= LEAST_TEXT_PX
     edges = state(first_visit, "insets")
     for left, top, right, bottom in boxes:
         assert left >= edges["left"] and right <= width - edges["right"]

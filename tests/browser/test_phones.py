@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from echelon.server.catalogue import match_id
-from tests.browser.conftest import RUN, TIMEOUT_MS
-from tests.browser.player import open_match, open_paused, pass_frames, state
+from tests.browser.conftest import RUN, TIMEOUT_MS, VISITED
+from tests.browser.player import SETTLED, open_match, open_paused, pass_frames, seek, state
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
 pytestmark = pytest.mark.long
@@ -35,6 +35,27 @@ TARGETS = """() => [".mech-row", ".controls .button", ".tools .button", ".back"]
   return Math.min(width, height);
 }).filter((size) => size > 0)"""
 HELP = ".help:not(.pilot-controls)"
+COLUMNS = {"portrait": (1, 4, 5, 6, 7, 8), "landscape": range(1, 10)}
+"""Columns of the table of all mechs that are shown; in portrait names have the colour of the team."""
+COLOUR = "(element) => getComputedStyle(element).color"
+INSTRUMENTS = """() => new Promise((done) => requestAnimationFrame(() => {
+  const brush = document.querySelector("canvas.picture-overlay").getContext("2d");
+  const { arc, fillText } = brush, boxes = [];
+  const add = (x, y, wide, high) => boxes.push([x - wide, y - high, x + wide, y + high]);
+  brush.arc = function (x, y, radius, ...more) {
+    if (radius === 15) add(x, y, 22, 22);  // the reticle, with its strokes
+    return arc.call(this, x, y, radius, ...more);
+  };
+  brush.fillText = function (text, x, y, ...more) {
+    if (/^(radar|[0-9.]+ vox$)/.test(text)) add(x, y, this.measureText(text).width / 2, 6);  // the scope's range
+    return fillText.call(this, text, x, y, ...more);
+  };
+  echelon.redraw();
+  delete brush.arc;
+  delete brush.fillText;
+  done(boxes);
+}))"""
+"""Boxes of the reticle and of the scope's range on the overlay."""
 FOCUSED = "(name) => document.querySelector(name).contains(document.activeElement)"
 
 
@@ -77,6 +98,67 @@ def test_phone_dialogs_lie_inside_the_window(phone):
         assert box["y"] >= 0 and box["y"] + box["height"] <= size["height"], flag
         phone.evaluate(f"() => {{ echelon.state.{flag} = false; }}")
         dialog.wait_for(state="hidden")
+
+
+def test_phone_table_shows_all_its_values(phone):
+    phone.keyboard.press("m")
+    phone.locator(".table").wait_for(state="visible")
+    columns = COLUMNS["portrait" if phone.viewport_size["width"] < 500 else "landscape"]
+    assert phone.evaluate(CUT, [f".table tr > :nth-child({number})" for number in columns]) == []
+    body = phone.locator(".table .overlay-body")
+    assert body.evaluate("(element) => element.scrollWidth - element.clientWidth") <= 0
+    assert phone.evaluate(SMALL, LEAST_TEXT_PX) == []
+    blue, red = (phone.locator(f".table tr.{team} td").first for team in ("blue", "red"))
+    assert blue.evaluate(COLOUR) != red.evaluate(COLOUR)
+
+
+def test_phone_note_and_caption_leave_the_instruments_of_the_first_person_free(phone):
+    phone.wait_for_function("() => echelon.state.match.moments.length > 1")
+    seek(phone, state(phone, "match.moments[1].tick"))
+    phone.evaluate("() => echelon.control.select(echelon.state, 2, true)")
+    phone.keyboard.press("v")
+    phone.locator(".mode").wait_for(state="visible")
+    phone.evaluate(SETTLED)
+    boxes = phone.evaluate(INSTRUMENTS)
+    assert len(boxes) == 2
+    for name in (".mode", ".win-caption.shown", ".inspector", ".score"):
+        if not phone.locator(name).is_visible():
+            continue
+        box = phone.locator(name).bounding_box()
+        for left, top, right, bottom in boxes:
+            apart = box["x"] >= right or box["x"] + box["width"] <= left
+            assert apart or box["y"] >= bottom or box["y"] + box["height"] <= top, name
+
+
+def test_phone_analysis_leaves_no_strip_of_the_sheet(phone):
+    phone.evaluate("() => echelon.control.select(echelon.state, 2, false)")
+    phone.locator(".inspector").wait_for(state="visible")
+    phone.keyboard.press("u")
+    panel = phone.locator(".pilot")
+    panel.wait_for(state="visible")
+    pass_frames(phone)
+    sheet = phone.locator(".inspector")
+    box = sheet.bounding_box() if sheet.is_visible() else None
+    below = panel.bounding_box()["y"] + panel.bounding_box()["height"]
+    assert box is None or box["y"] >= below or box["y"] + box["height"] <= below
+
+
+def test_tap_shows_what_the_win_probability_rests_on(browser, address):
+    context = browser.new_context(viewport=PHONES["portrait"], has_touch=True, is_mobile=True)
+    context.add_init_script(VISITED)
+    try:
+        made = context.new_page()
+        made.set_default_timeout(TIMEOUT_MS)
+        open_paused(made, address, MATCH, 60, "", "lowest")
+        made.wait_for_function("() => echelon.state.match.win.at(echelon.state.tick) !== null")
+        for name in (".score-chance", ".win-now"):
+            made.locator(name).first.tap()
+            made.locator(".tooltip", has_text="Win probability, estimated").wait_for(state="visible")
+            assert made.locator(name).first.get_attribute("tabindex") == "0"
+            made.locator(".clock").tap()
+            made.locator(".tooltip").wait_for(state="hidden")
+    finally:
+        context.close()
 
 
 @pytest.mark.parametrize("width", [960, 1440])

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ import pytest
 
 from echelon.server.catalogue import match_id
 from echelon.server.notebook import show
-from tests.browser.conftest import GOLDEN, RUN
+from tests.browser.conftest import GOLDEN, RUN, chromium
 from tests.browser.player import LOADED, open_match, pass_frames, state
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
@@ -32,7 +36,7 @@ def test_link_opens_paused_and_page_is_saved_with_moments(page, address, tmp_pat
     assert state(page, "playing") is False and state(page, "tick") == 60
     page.wait_for_function(MOMENTS)
     page.keyboard.press("q")
-    file = saved(page, "Save as one HTML page", tmp_path / "page.html")
+    file = saved(page, "Export as one HTML file", tmp_path / "page.html")
     assert 0 < file.stat().st_size < 3_000_000
     page.goto(f"file://{file}?quality=lowest")
     page.wait_for_function(LOADED)
@@ -91,6 +95,58 @@ def test_highlights_of_the_share_menu_show_progress_and_leave_the_cursor(page, a
     page.get_by_role("status").filter(has_text="Cancelled.").wait_for()
     page.get_by_text("Highlights as a video, 20 s").wait_for(state="visible")
     assert page.evaluate(PLACE) == before
+
+
+@pytest.mark.long
+def test_recorded_clip_carries_names_score_and_time(page, address, tmp_path):
+    av = pytest.importorskip("av")
+    open_match(page, address, MATCH, "&t=3", "lowest")
+    page.keyboard.press("q")
+    page.get_by_text("Record a clip").click()
+    page.keyboard.press("k")
+    page.get_by_text(re.compile(r"Stop and save the clip \([1-9]")).wait_for()
+    with page.expect_download() as download:
+        page.get_by_text("Stop and save the clip").click()
+    clip = tmp_path / download.value.suggested_filename
+    download.value.save_as(clip)
+    with av.open(str(clip)) as shown:
+        *_, frame = shown.decode(shown.streams.video[0])
+    picture = frame.to_image().convert("RGB")
+    assert picture.size == (960, 600)
+    assert all(max(picture.getpixel((8, y))) < 90 for y in (8, 590))  # the dark bars at top and bottom
+    top = picture.crop((0, 0, 960, 42)).convert("L").getextrema()
+    assert top[1] - top[0] > 120  # with text in it
+
+
+@pytest.mark.long
+def test_embedded_match_has_picture_score_and_player_alone(page, address):
+    page.goto(f"{address}/?embed=1&quality=lowest#match={MATCH}&t=3")
+    page.wait_for_function(LOADED)
+    assert state(page, "tick") == 60 and state(page, "playing") is False
+    for name, shown in ((".score", True), (".timeline", True), (".roster.blue", False), (".tools", False)):
+        assert page.locator(name).is_visible() is shown, name
+    assert not page.locator(".back").is_visible()
+    before = page.url
+    page.keyboard.press("End")
+    page.wait_for_function(LOADED)
+    assert state(page, "tick") > 60 and page.url == before  # the page around it keeps its address
+
+
+@pytest.mark.long
+def test_video_of_the_viewer_has_the_frames_of_its_part(tmp_path):
+    av = pytest.importorskip("av")
+    file = tmp_path / "viewer.mp4"
+    command = [sys.executable, "-m", "echelon_cli.main", "replay", "video", str(GOLDEN), "--view", "viewer"]
+    part = ["--from", "3", "--to", "4", "--size", "320x192", "--fps", "4", "--out", str(file), "--json"]
+    done = subprocess.run([*command, *part], capture_output=True, text=True, env={**os.environ, "CHROMIUM": chromium()})
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["parts"] == [{"from": 3.0, "to": 4.0}]
+    with av.open(str(file)) as shown:
+        frames = [frame.to_image() for frame in shown.decode(shown.streams.video[0])]
+    assert len(frames) == result["frames"] >= 4 and {frame.size for frame in frames} == {(320, 192)}
+    assert len({frame.tobytes() for frame in frames}) > 2
+    assert len(frames[0].crop((0, 40, 320, 150)).getcolors(maxcolors=100_000)) > 200  # the map, not an empty page
 
 
 @pytest.mark.long

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from echelon.replay import moment_text
 from echelon.replay import moments as module
 from echelon.replay.codec import ReplayError
-from echelon.replay.moments import AGAINST, BONUS, MAX_MOMENTS, MAX_SAMPLES, Moment, MomentScan, find_moments
+from echelon.replay.moments import AGAINST, BONUS, MAX_MOMENTS, MAX_SAMPLES, MIN_SCORE, Moment, MomentScan, find_moments
 from echelon.replay.reader import Chunk, Replay
 from echelon.replay.schema import EVENTS, EventKind, HitFlag, MechFlag
 from echelon.replay.validate import ChunkRef
 from echelon.replay.winprob import FEATURES, WinModel
-from tests.replay.golden import GOLDEN, SMOKE
+from tests.golden import FOLDER, assert_golden_json
+from tests.replay.golden import EDITS, GOLDEN, SMALL, SMOKE
 from tests.replay.hostile import hostile_replay
 from tests.replay.synthetic import FRAME_TICKS, HZ, header
 
@@ -27,6 +29,9 @@ SIZE = 4
 WEIGHTS = {"alive": 4.0, "lead": 3.0}
 HOSTILE_FILES = 80
 GAUSS, MISSILE = 3, 2
+VALUES = FOLDER / "moments.json"
+LEAGUE = "docs/replays/league-exploiter.ecr"
+"""A match with swings, a comeback and kills, beside the golden ones."""
 
 
 def model(weights: Mapping[str, float] = WEIGHTS) -> WinModel:
@@ -106,9 +111,9 @@ def test_kill_caption_has_weapon_side_and_change_of_probability():
         "0:15 first blood: B2's gauss round kills R1 from behind: red 50 % → 36 %"
     ]
     (row,) = found
-    assert row["kind"] == "first_blood" and row["rank"] == 1 and row["team"] == 0 and row["mechs"] == ["B2", "R1"]
+    assert row["kind"] == "exploit" and row["rank"] == 1 and row["team"] == 0 and row["mechs"] == ["B2", "R1"]
     assert (row["tick"], row["from"], row["to"]) == (300, 13.0, 16.5) and row["before"] == 0.5 < row["after"]
-    assert row["score"] == pytest.approx(row["after"] - row["before"] + BONUS["first_blood"], abs=0.002)
+    assert row["score"] == pytest.approx(row["after"] - row["before"] + BONUS["exploit"], abs=0.002)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,19 @@ def test_kill_caption_has_the_state_of_the_target(flag, marks, words):
     match.kill(10.0, 0, 5, MISSILE, marks)
     found = match.scan()["moments"][0]
     assert found["caption"] == f"0:10 first blood: B1's missile kills R2{words}: red 50 % → 36 %"
-    assert found["kind"] == ("heat" if flag == MechFlag.SHUTDOWN else "first_blood")
+    assert found["kind"] == ("first_blood" if flag == MechFlag.PAINTED else "exploit")
+
+
+def test_only_a_hostile_that_cannot_fight_back_is_exploited():
+    match = Match()
+    match.kill(5.0, 0, 4)
+    match.mark(1, 9.0, MechFlag.SHUTDOWN)
+    match.mark(5, 19.0, MechFlag.FALLEN)
+    for second, killer, victim, marks in ((10.0, 0, 1, 0), (20.0, 2, 5, 0), (28.0, 6, 3, HitFlag.REAR)):
+        match.kill(second, killer, victim, GAUSS, marks)
+    kinds = {row["second"]: row["kind"] for row in match.scan()["moments"]}
+    assert BONUS["exploit"] < MIN_SCORE  # one that changes nothing is no moment
+    assert kinds == {5.0: "first_blood", 10.0: "friendly_fire", 20.0: "exploit", 28.0: "exploit"}
 
 
 def test_kills_within_seconds_are_one_moment_with_own_losses():
@@ -189,7 +206,66 @@ def test_winner_far_behind_is_a_comeback():
 def test_change_without_kill_is_a_swing_with_its_cause():
     match = Match()
     match.score[match.at(12) :, 1] = 160
-    assert match.captions() == ["0:08 Red scores 8.0 zone points to 0.0 within 4 s: red 50 % → 69 %"]
+    assert match.captions() == ["0:11 Red scores 8.0 zone points to 0.0 within 1 s: red 50 % → 69 %"]
+
+
+def test_swing_starts_just_before_its_change_and_is_shown_to_its_end():
+    match = Match()
+    drift = match.at(9), match.at(12)
+    match.score[slice(*drift), 1] = np.linspace(0, 4, drift[1] - drift[0])
+    match.score[match.at(12) : match.at(14), 1] = np.linspace(8, 160, match.at(14) - match.at(12))
+    match.score[match.at(14) :, 1] = 160
+    (row,) = match.scan()["moments"]
+    assert row["second"] == pytest.approx(12.0, abs=0.3) and row["to"] == pytest.approx(14.0 + 1.5, abs=0.3)
+    assert row["caption"].startswith("0:12 Red scores 7.") and row["after"] < 0.32
+
+
+def test_swing_goes_on_over_small_reversals_and_ends_at_large_ones():
+    match = Match()
+    for second, score in ((10.0, 60), (10.5, 52), (11.0, 160), (12.0, 20)):
+        match.score[match.at(second) :, 1] = score
+    first, second = sorted(match.scan()["moments"], key=lambda row: row["tick"])[:2]
+    assert (first["second"], first["to"]) == (9.75, 12.5) and first["before"] == 0.5
+    assert second["team"] == 0 and second["second"] == pytest.approx(11.75, abs=0.3)
+
+
+def test_league_match_has_its_swing_where_the_curve_falls(repository):
+    with Replay(repository / LEAGUE) as replay:
+        found = find_moments(replay)
+    curve = dict(zip(found["curve"]["second"], found["curve"]["blue"], strict=True))
+    (row,) = (row for row in found["moments"] if row["kind"] == "swing" and row["second"] > 20)
+    assert curve[31.0] > 0.9 and curve[32.0] < 0.4
+    assert 31.0 <= row["second"] < 32.0 <= row["to"] and row["before"] > 0.9 and row["after"] < 0.4
+
+
+def test_moment_of_several_kills_is_shown_to_the_last():
+    match = Match()
+    match.kill(10.0, 0, 4)
+    match.kill(12.5, 0, 5)
+    (row,) = match.scan()["moments"]
+    assert (row["from"], row["to"]) == (8.0, 14.0)
+
+
+@pytest.mark.golden
+def test_golden_moments(repository):
+    """The viewer's test finds the same moments in the same files."""
+    golden = {}
+    for path in (SMALL, EDITS, SMOKE, repository / LEAGUE):
+        with Replay(path) as replay:
+            name = path.relative_to(repository).as_posix()
+            golden[name] = {
+                "outcome": replay.outcome,
+                "ticks": replay.ticks,
+                "moments": find_moments(replay)["moments"],
+            }
+    assert_golden_json(VALUES, golden)
+
+
+def test_points_in_captions_are_rounded_down():
+    assert moment_text.comeback_text(0, 0.1, (2, 3), (7.35, 9.99)).endswith("7.3 to 9.9 zone points")
+    assert moment_text.swing_text("zone points", 1, (0, 0), (1.26, 7.35), 4) == (
+        "Red scores 7.3 zone points to 1.2 within 4 s"
+    )
 
 
 def test_quiet_match_has_a_curve_and_no_moments():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from echelon.actions import CHANCES
 from echelon.config import EVAL_SEED_BASE
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
@@ -18,7 +19,7 @@ from tests.replay.golden import INSIGHT, INSIGHT_EXPECTED, insight_contents
 from tests.replay.test_record import all_frames, config
 
 SECONDS = 12.0
-NAMES = ("visible", "contact", "actions", "terms", "acting", "value", "alive")
+NAMES = ("visible", "contact", "actions", "terms", "acting", "value", "alive", "chances")
 
 
 @dataclass
@@ -41,6 +42,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Replay, Played, 
         recorder.begin()
         while not recorder.outcomes:
             batch.set("value", rng.uniform(-3, 3, (1, env.mechs)).astype(np.float32))
+            batch.set("chances", rng.uniform(0, 1, (1, env.mechs, len(CHANCES))).astype(np.float32))
             played.before.append({name: batch.numpy(name)[0].copy() for name in NAMES})
             env.step()
             played.after.append({name: batch.numpy(name)[0].copy() for name in NAMES})
@@ -66,6 +68,7 @@ def test_header_describes_policy_columns(recorded):
     assert insight["actions"][:4] == ["forward", "strafe", "vertical", "yaw_rate"]
     assert len(insight["actions"]) == played.before[0]["actions"].shape[1]
     assert insight["terms"][-1] == "terminal" and insight["estimates"] is True
+    assert insight["chances"] == list(CHANCES) and replay.header["schema"] >= [2, 4]
 
 
 def test_action_column_matches_applied_actions(recorded):
@@ -85,6 +88,14 @@ def test_value_and_reward_columns_match_the_step(recorded):
         np.testing.assert_allclose(value[f], before["value"] * after["acting"], atol=0.0051)
         np.testing.assert_allclose(reward[f], np.clip(after["terms"], -32.768, 32.767), atol=0.00051)
     assert np.abs(reward).max() > 0
+
+
+def test_chance_column_matches_the_step(recorded):
+    replay, played, _ = recorded
+    chance = column(replay, "chance")
+    assert chance.shape[2] == len(CHANCES) and not chance[0].any()
+    for f, (before, after) in enumerate(zip(played.before, played.after, strict=True), start=1):
+        np.testing.assert_allclose(chance[f], before["chances"] * after["acting"][:, None], atol=0.0051)
 
 
 def test_contact_and_sees_columns_match_start_of_step(recorded):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.actions import TARGET_DIM, TARGET_START, ActionIndex
+from echelon.actions import CHANCES, TARGET_DIM, TARGET_START, TRIGGER_NAMES, ActionIndex
 from echelon.rl import squash
 from echelon.rl.action_distribution import (
     GAUSSIAN,
@@ -48,6 +48,25 @@ def certain(switches: tuple[int, ...], choices: tuple[int, ...]) -> ActionParame
 
 def concatenated(items: list[ActionParameters]) -> ActionParameters:
     return ActionParameters(*(torch.cat(parts) for parts in zip(*items, strict=True)))
+
+
+@pytest.mark.parametrize("layout", [HYBRID, GUMBEL_TARGET, GAUSSIAN], ids=["hybrid", "target", "gaussian"])
+def test_chances_are_the_frequencies_of_what_the_simulator_reads_in_samples(layout):
+    torch.manual_seed(1)
+    own = parameters(1)
+    logits = layout.stack([torch.randn(1, len(s.codes)) for s in layout.selectors]) if layout.selectors else None
+    own = own._replace(logits=logits)
+    distribution, draws = ActionDistribution(A, layout), 40_000
+    many = ActionParameters(*(None if x is None else x.expand(draws, *x.shape[1:]) for x in own))
+    sampled = distribution.sample(many, torch.randn(draws, distribution.noise_dim))
+    chances = dict(zip(CHANCES, distribution.chances(own)[0].tolist(), strict=True))
+    read = quantised(sampled)
+    for name, column in zip(TRIGGER_NAMES, (ActionIndex[name.upper()] for name in TRIGGER_NAMES), strict=True):
+        assert chances[name] == pytest.approx((read[:, column] > 0).float().mean().item(), abs=0.012), name
+    target = discrete_choices(sampled)["target"]
+    for choice, name in enumerate(CHANCES[: TARGET_DIM + 1]):
+        expected = (target == choice).float().mean().item() if layout.selectors else 0.0
+        assert chances[name] == pytest.approx(expected, abs=0.012), name
 
 
 def test_every_discrete_combination_is_read_by_the_simulator_as_sampled():

@@ -8,8 +8,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from echelon.actions import CHANCES
 from echelon.config import EVAL_SEED_BASE, EnvConfig, EvalConfig
 from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
@@ -124,10 +126,10 @@ class Idle:
 
         return torch.zeros(len(obs), 26), state
 
-    def get_value(self, obs, state, done):
+    def estimate(self, obs, state, done):
         import torch
 
-        return torch.full((len(obs),), EXPECTED), state
+        return torch.full((len(obs),), EXPECTED), torch.full((len(obs), len(CHANCES)), 0.5)
 
 
 def test_evaluation_records_planned_matches(tmp_path):
@@ -161,6 +163,8 @@ def test_evaluation_records_planned_matches(tmp_path):
     for number, match in enumerate(matches):
         with Replay(match.path) as replay:
             value = replay.chunk(0).frames["value"][1] / 100
+            chance = replay.chunk(0).frames["chance"][1].reshape(len(value), len(CHANCES)) / 100
+        assert (chance == np.where(value > 0, 0.5, 0.0)[:, None]).all()
         policy_values = value[: len(value) // 2] if number < len(seeds) else value[len(value) // 2 :]
         assert policy_values.tolist() == [EXPECTED] * len(policy_values) and value.sum() == EXPECTED * len(
             policy_values

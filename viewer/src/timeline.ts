@@ -1,4 +1,4 @@
-// Match time: clock text, advancing the cursor, speeds, and navigation between markers. Pure.
+// Match time and points: clock and points as text, advancing the cursor, speeds, and navigation between markers. Pure.
 
 import type { EventKind } from "./protocol.gen";
 
@@ -19,6 +19,12 @@ export interface Marker {
 export function clockText(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds + 1e-6));
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+}
+
+/** Return zone points with one decimal. */
+export function pointsText(points: number): string {
+  // rounded down, so that a team never seems to have won before it has
+  return (Math.floor(points * 10 + 1e-3) / 10).toFixed(1);
 }
 
 /** Return the cursor after `elapsed` seconds at `speed`, limited to [0, last], and whether it reached an end. */

@@ -1,10 +1,19 @@
 // Recent choices of a mech and the names of its weapons.
 
 import { describe, expect, test } from "vitest";
-import { WINDOW_S, controlLabel, controlText, recentChoices, suiteOf, timerLabel } from "../src/data/choices";
+import {
+  WINDOW_S,
+  choiceProbabilities,
+  controlLabel,
+  controlText,
+  recentChoices,
+  suiteOf,
+  timerLabel,
+} from "../src/data/choices";
 import { COLOURS } from "../src/hud/mech_charts";
 import { TEAMS } from "../src/palette";
 import { COOLDOWN_NAMES, SUITES } from "../src/protocol.gen";
+import { frameAt } from "../src/interpolate";
 import { replayOf } from "./fixtures";
 
 describe("labels", () => {
@@ -62,6 +71,48 @@ describe("recentChoices", () => {
     const plain = replayOf("reach.ecr");
     const { targets, triggers } = recentChoices(plain.header, [plain.chunks[0]], 30, 0);
     expect([targets.length > 0, triggers.length]).toEqual([true, 0]);
+  });
+});
+
+describe("choiceProbabilities", () => {
+  const { header, chunks } = replayOf("insight.ecr");
+  const [chunk, tick, mech] = [chunks[1], 57, 2];
+
+  /** Return header and chunk with the same probabilities for every decision. */
+  const withChances = (chances: Record<string, number>) => {
+    const names = Object.keys(chances);
+    const chance = Float32Array.from(
+      { length: chunk.frames * chunk.mechs * names.length },
+      (_, i) => chances[names[i % names.length]],
+    );
+    return [
+      { ...header, insight: { ...header.insight!, chances: names } },
+      { ...chunk, insight: { ...chunk.insight!, chance } },
+    ] as const;
+  };
+
+  test("names targets by contact and triggers by weapon, the likeliest target first", () => {
+    const [own, with_] = withChances({ target_0: 0.25, target_1: 0.05, no_target: 0.7, primary: 0.4, vent: 0.1 });
+    const { targets, triggers } = choiceProbabilities(own, with_, tick, mech);
+    const slots = chunk.insight!.contact.length / (chunk.frames * chunk.mechs);
+    const at = (frameAt(chunk, tick).next * chunk.mechs + mech) * slots;
+    const expected = new Map([[-1, 0.7]]);
+    for (const [slot, share] of [0.25, 0.05].entries()) {
+      const choice = chunk.insight!.contact[at + slot];
+      expected.set(choice, (expected.get(choice) ?? 0) + share);
+    }
+    expect(targets[0].choice).toBe(-1);
+    for (const { choice, share } of targets) expect(share).toBeCloseTo(expected.get(choice) ?? NaN, 6);
+    expect(targets.length).toBe(expected.size);
+    expect(triggers.map(({ choice }) => choice)).toEqual([controlLabel(suiteOf(header, mech), "primary"), "vent"]);
+    expect(triggers[0].share).toBeCloseTo(0.4, 6);
+  });
+
+  test("are none without a policy, of older replays, and where nothing is loaded", () => {
+    const none = { targets: [], triggers: [] };
+    expect(choiceProbabilities(header, chunk, tick, mech)).toEqual(none);
+    expect(choiceProbabilities(header, null, tick, mech)).toEqual(none);
+    expect(choiceProbabilities(...withChances({ target_0: 0, no_target: 0, primary: 0 }), tick, mech)).toEqual(none);
   });
 });
 

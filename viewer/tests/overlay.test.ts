@@ -5,7 +5,15 @@ import { byInterest, packsOf, recentDamage } from "../src/data/packs";
 import type { Chunk } from "../src/data/replay";
 import { EventKind, type Header, MechFlag } from "../src/protocol.gen";
 import { linksOf } from "../src/render/links";
-import { type Box, type Label, leaderStart, mostPlates, overlap, placeLabels } from "../src/render/overlay/layout";
+import {
+  type Box,
+  type Label,
+  leaderStart,
+  liftOff,
+  mostPlates,
+  overlap,
+  placeLabels,
+} from "../src/render/overlay/layout";
 import { nameHeight } from "../src/render/overlay/plates";
 import type { MatchState } from "../src/state";
 
@@ -60,6 +68,22 @@ describe("placeLabels", () => {
 
   test("drops labels of mechs under the panels", () => {
     expect(placeLabels([{ x: 90, y: 300, width: 60, height: 18 }], AREA)).toEqual([null]);
+  });
+});
+
+describe("liftOff", () => {
+  const box: Box = { left: 100, top: 100, right: 140, bottom: 120 };
+  const other = (top: number, left = 120): Box => ({ left, top, right: left + 60, bottom: top + 18 });
+
+  test("returns how far a box moves up off all others", () => {
+    expect(liftOff(box, [other(200), other(100, 300)], 30)).toBe(0);
+    expect(liftOff(box, [other(110)], 30)).toBeCloseTo(12, 1);
+    expect(liftOff(box, [other(110), other(85)], 50)).toBeCloseTo(37, 1);
+  });
+
+  test("returns null without room", () => {
+    expect(liftOff(box, [other(100)], 10)).toBeNull();
+    expect(liftOff(box, [other(110), other(85)], 30)).toBeNull();
   });
 });
 

@@ -2,9 +2,19 @@
 
 import { describe, expect, test } from "vitest";
 import type { Chunk } from "../src/data/replay";
-import { aliveText, goalText, leadOf, pointsText, resultText, shortGoalText, zoneText } from "../src/hud/score_text";
+import {
+  aliveText,
+  goalText,
+  leadOf,
+  outcomeText,
+  resultText,
+  shortGoalText,
+  winnerText,
+  zoneText,
+} from "../src/hud/score_text";
 import { teamName } from "../src/hud/text";
 import type { Header, Outcome } from "../src/protocol.gen";
+import { pointsText } from "../src/timeline";
 
 const header = { tick_hz: 20, score_to_win: 30, duration_s: 60 } as Header;
 
@@ -46,6 +56,13 @@ test("pointsText has one decimal and never shows a goal that is not reached", ()
 
 test("aliveText names the size of large teams", () => {
   expect([aliveText(4, 5), aliveText(87, 100)]).toEqual(["4 alive", "87 of 100 alive"]);
+});
+
+test("outcomeText names winner and ending, winnerText the winner", () => {
+  const outcome = { winner: 0, reason: "elimination" } as Outcome;
+  expect(outcomeText(outcome)).toBe("Blue wins by elimination");
+  expect(outcomeText({ ...outcome, winner: -1 })).toBe("Undecided");
+  expect([0, 1, 2, -1].map(winnerText)).toEqual(["Blue wins", "Red wins", "Draw", "Undecided"]);
 });
 
 describe("resultText", () => {

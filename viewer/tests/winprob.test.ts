@@ -2,12 +2,14 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { findMoments } from "../src/data/find_moments";
+import { comebackText, swingText } from "../src/data/moment_text";
 import { type Moment, momentAt, nextMoment, topMoment } from "../src/data/moments";
 import { WinScan } from "../src/data/win_scan";
 import { EVEN, FEATURES, GROUPS, causesOf, featuresOf, sigmoid, winPoint } from "../src/data/winprob";
 import { percentText } from "../src/hud/text";
-import { basisText, leaderText, startText } from "../src/hud/win_text";
-import type { Header, IndexView } from "../src/protocol.gen";
+import { aheadText, basisText, leaderText, startText } from "../src/hud/win_text";
+import type { Header, IndexView, Outcome } from "../src/protocol.gen";
 import model from "../src/winprob.json";
 import { replayOf } from "./fixtures";
 
@@ -19,6 +21,11 @@ interface Golden {
 const file = new URL("../../tests/golden/winprob.json", import.meta.url);
 const golden = JSON.parse(readFileSync(file, "utf8")) as Golden;
 const { header, chunks } = replayOf(golden.replay);
+/** Moments as Python finds them, by path in the repository. */
+const found = JSON.parse(readFileSync(new URL("../../tests/golden/moments.json", import.meta.url), "utf8")) as Record<
+  string,
+  { outcome: Outcome; ticks: number; moments: Moment[] }
+>;
 
 describe("win probability", () => {
   it("equals the values of the Python side", () => {
@@ -70,6 +77,26 @@ describe("win probability", () => {
   });
 });
 
+describe("aheadText", () => {
+  /** Return a point at which red is the favourite by a group. */
+  const redBy = (group: string) => {
+    const parts = GROUPS.map((name) => (name === group ? -0.9 : 0));
+    return { ...EVEN, logit: -0.9, p: sigmoid(-0.9), parts };
+  };
+
+  it("names what a favourite is ahead in that does not lead in points", () => {
+    expect(aheadText(redBy("hit points"), 0)).toEqual({ team: 1, text: "Red ahead in hit points" });
+    expect(aheadText(redBy("mechs alive"), -1)?.text).toBe("Red ahead in mechs alive");
+    expect(aheadText(redBy("distance to the zone"), 0)?.text).toBe("Red closer to the zone");
+    for (const group of GROUPS) expect(aheadText(redBy(group), 0)?.text).toMatch(/^Red (ahead in|closer|with) /);
+  });
+
+  it("is silent if points and probability agree or the match is even", () => {
+    expect(aheadText(redBy("hit points"), 1)).toBeNull();
+    expect(aheadText({ ...EVEN, p: 0.53 }, 1)).toBeNull();
+  });
+});
+
 describe("curve of the win probability", () => {
   it("covers the match in order and ends with the result", async () => {
     const scan = new WinScan(header, (number) => Promise.resolve(chunks[number]));
@@ -116,5 +143,23 @@ describe("turning points", () => {
     expect(momentAt(moments, 385, 20)).toBeNull();
     expect(topMoment(moments)?.tick).toBe(300);
     expect(topMoment([])).toBeNull();
+  });
+
+  it("have points rounded down in their captions", () => {
+    expect(comebackText(0, 0.1, [2, 3], [7.35, 9.99])).toMatch(/7\.3 to 9\.9 zone points$/);
+    const swing = swingText("zone points", 1, [0, 0], [1.26, 7.35], 4);
+    expect(swing).toBe("Red scores 7.3 zone points to 1.2 within 4 s");
+  });
+
+  it.each(Object.entries(found))("equal those of the Python side: %s", (path, { outcome, ticks, moments }) => {
+    const { header, chunks } = replayOf(`../../../${path}`);
+    const own = findMoments(header, chunks, ticks, outcome);
+    expect(own.map(({ caption, kind, rank, team, tick }) => ({ caption, kind, rank, team, tick }))).toEqual(
+      moments.map(({ caption, kind, rank, team, tick }) => ({ caption, kind, rank, team, tick })),
+    );
+    own.forEach((moment, i) => {
+      for (const name of ["second", "from", "to"] as const) expect(moment[name]).toBeCloseTo(moments[i][name], 2);
+      for (const name of ["before", "after"] as const) expect(moment[name]).toBeCloseTo(moments[i][name], 3);
+    });
   });
 });

@@ -2,13 +2,14 @@
 
 import * as control from "../control";
 import { el, setText } from "../hud/dom";
-import { aliveText, isOver, pointsText, resultText, zoneText } from "../hud/score_text";
+import { aliveText, isOver, resultText, zoneText } from "../hud/score_text";
 import { sideName } from "../hud/text";
 import { scoreAt } from "../interpolate";
 import { MechFlag } from "../protocol.gen";
 import type { TierName } from "../render/quality";
 import { Screen } from "../screen";
 import { type MatchState, type ViewerState, defaults, firstTick } from "../state";
+import { pointsText } from "../timeline";
 
 /** Return how many present mechs of each team live. */
 export function aliveOf({ header, poses }: MatchState): [number, number] {

@@ -1,12 +1,12 @@
-// What a mech chose lately: its targets and the triggers it held, as shares of its recent decisions; and the names of
-// its weapons. Replays record choices, not the probabilities they were drawn with, so that shares stand in for them.
-// Pure.
+// What a mech chose lately: its targets and the triggers it held, as shares of its recent decisions; the probabilities
+// with which its policy chose, where they are recorded; and the names of its weapons. Pure.
 
 import { type ChassisName, ECCM_ABOVE, type Header, SUITES, type Suite } from "../protocol.gen";
 import { frameAt } from "../interpolate";
 import type { Chunk } from "./replay";
 
 export const WINDOW_S = 5; // time whose decisions count [s]
+const NO_TARGET = "no_target";
 const TRIGGERS = ["primary", "secondary", "tertiary", "special"] as const;
 
 /** A choice and its share of the recent decisions. */
@@ -15,9 +15,9 @@ export interface Share<Choice> {
   readonly share: number;
 }
 
-/** Recent choices of a mech; triggers are empty without policy columns. */
-export interface RecentChoices {
-  readonly targets: readonly Share<number>[]; // mechs, -1 for none, the most frequent first
+/** Choices of a mech; triggers are empty without policy columns. */
+export interface Choices {
+  readonly targets: readonly Share<number>[]; // mechs, -1 for none, the largest share first
   readonly triggers: readonly Share<string>[]; // weapons and systems in the order of their controls
 }
 
@@ -58,12 +58,46 @@ export function controlText(suite: Suite | null, control: string, value: number)
   return `${value > 0.005 ? "+" : value < -0.005 ? "−" : ""}${Math.abs(value).toFixed(2)}`;
 }
 
+/** Return those of the named controls that do something in a mech of a class. */
+function controlsOf(suite: Suite | null, names: readonly string[]): string[] {
+  return [...TRIGGERS, "vent"].filter((name) => names.includes(name) && controlLabel(suite, name) !== "");
+}
+
+/**
+ * Return the probabilities of a mech's decision that led to the frame after a tick: of each target and of each trigger
+ * being held. Both are empty for a mech without a policy, and where they are not recorded.
+ */
+export function choiceProbabilities(header: Header, chunk: Chunk | null, tick: number, mech: number): Choices {
+  const names = header.insight?.chances ?? [];
+  const insight = chunk?.insight;
+  if (!chunk || !insight || names.length === 0) return { targets: [], triggers: [] };
+  const at = frameAt(chunk, tick).next * chunk.mechs + mech;
+  const slots = insight.contact.length / (chunk.frames * chunk.mechs);
+  const chance = (name: string) => insight.chance[at * names.length + names.indexOf(name)] ?? 0;
+  const targets = new Map<number, number>();
+  for (const name of names) {
+    const slot = /^target_(\d+)$/.exec(name)?.[1];
+    if (slot === undefined && name !== NO_TARGET) continue;
+    const choice = slot === undefined ? -1 : (insight.contact[at * slots + Number(slot)] ?? -1);
+    targets.set(choice, (targets.get(choice) ?? 0) + chance(name)); // an empty slot is no target
+  }
+  const suite = suiteOf(header, mech);
+  const triggers = controlsOf(suite, names).map((name) => ({ choice: controlLabel(suite, name), share: chance(name) }));
+  return {
+    targets: [...targets]
+      .filter(([, share]) => share > 0)
+      .map(([choice, share]) => ({ choice, share }))
+      .sort((a, b) => b.share - a.share || a.choice - b.choice),
+    triggers: triggers.some(({ share }) => share > 0) ? triggers : [],
+  };
+}
+
 /** Return the recent choices of a mech from the chunk at the cursor and those before it, the latest first. */
-export function recentChoices(header: Header, chunks: readonly Chunk[], tick: number, mech: number): RecentChoices {
+export function recentChoices(header: Header, chunks: readonly Chunk[], tick: number, mech: number): Choices {
   const oldest = tick - WINDOW_S * header.tick_hz;
   const suite = suiteOf(header, mech);
   const actions = header.insight?.actions ?? [];
-  const controls = [...TRIGGERS, "vent"].filter((name) => actions.includes(name) && controlLabel(suite, name) !== "");
+  const controls = controlsOf(suite, actions);
   const aimed = new Map<number, number>();
   const held = new Map<string, number>(controls.map((name) => [name, 0]));
   let decisions = 0;

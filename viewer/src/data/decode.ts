@@ -216,7 +216,9 @@ const seesWidth = ({ mechs }: Header) => Math.ceil(mechs / 8);
 /** Return the number of policy values per mech and frame. */
 function insightWidth(header: Header): number {
   const { insight } = header;
-  return insight ? insight.actions.length + 1 + insight.terms.length + insight.contacts + seesWidth(header) : 0;
+  if (!insight) return 0;
+  const named = insight.actions.length + insight.terms.length + (insight.chances?.length ?? 0);
+  return named + 1 + insight.contacts + seesWidth(header);
 }
 
 /** Return the policy columns of a chunk, or null without them. */
@@ -234,6 +236,7 @@ function insightOf(
     reward: column("reward", insight.terms.length),
     contact: column("contact", insight.contacts),
     sees: Uint8Array.from(column("sees", seesWidth(header))),
+    chance: column("chance", insight.chances?.length ?? 0),
   };
 }
 

@@ -24,9 +24,11 @@ const MAX_MOMENTS = 24;
 const [BEFORE_S, AFTER_S] = [1, 0.5]; // time around an event in which the win probability changes because of it [s]
 const CLUSTER_S = 3; // kills of a team this close together are one moment [s]
 const [SWING_S, MIN_SWING, SWING_CANDIDATES] = [4, 0.1, 64];
+const REVERSAL = 0.25; // change in the other direction that ends a swing, as a share of the change in SWING_S
+const FLAT = 0.05; // share of a swing's change before its start and after its end
 const [HOLD_S, FEW, ODDS] = [4, 3, 2];
 const [COMEBACK, COMEBACK_FROM_S] = [0.25, 3];
-const MERGE_S = 1.5; // a moment this close to a higher ranked one is omitted [s]
+const MERGE_S = 1.5; // a moment closer than this to a higher ranked one is omitted [s]
 const MIN_SCORE = 0.03;
 /** Added to the change of the win probability for the rank of a moment, by kind. */
 const BONUS: Record<string, number> = {
@@ -34,7 +36,7 @@ const BONUS: Record<string, number> = {
   hold: 0.2,
   multi_kill: 0.15,
   first_blood: 0.1,
-  heat: 0.1,
+  exploit: 0.02, // kill of a hostile that is shut down, hit from behind or knocked down
   friendly_fire: 0.1,
   hazard: 0.05,
   kill: 0,
@@ -55,6 +57,7 @@ interface Sample extends WinPoint {
 /** A candidate. */
 interface Found {
   readonly tick: number;
+  readonly end: number; // tick of the last event
   readonly kind: string;
   readonly team: number;
   readonly before: number;
@@ -124,9 +127,9 @@ export function findMoments(
   const finder = new Finder(header, samples, [...kills.values()].sort(inOrder));
   const hz = header.tick_hz;
   return rank(finder.find(decided), hz)
-    .map(({ tick, kind, team, before, after, text }, at): Moment => {
+    .map(({ tick, end, kind, team, before, after, text }, at): Moment => {
       const second = tick / hz;
-      const [from, to] = [Math.max(0, second - LEAD_IN_S), Math.min(last.tick / hz, second + LEAD_OUT_S)];
+      const [from, to] = [Math.max(0, second - LEAD_IN_S), Math.min(last.tick / hz, end / hz + LEAD_OUT_S)];
       return { tick, second, from, to, kind, rank: at + 1, team, before, after, caption: caption(second, text) };
     })
     .sort((a, b) => a.tick - b.tick);
@@ -142,7 +145,7 @@ function scoreOf({ before, after, kind, team }: Found): number {
 function rank(all: readonly Found[], hz: number): Found[] {
   const best: Found[] = [];
   for (const found of [...all].sort((a, b) => scoreOf(b) - scoreOf(a) || a.tick - b.tick)) {
-    const apart = best.every(({ tick }) => Math.abs(found.tick - tick) > MERGE_S * hz);
+    const apart = best.every(({ tick }) => Math.abs(found.tick - tick) >= MERGE_S * hz);
     if (apart && scoreOf(found) >= MIN_SCORE && best.length < MAX_MOMENTS) best.push(found);
   }
   return best;
@@ -220,14 +223,14 @@ class Finder {
       );
       const acts = first.killer >= 0 ? teams[first.killer] : -1;
       text += `: ${change(victims, before, after)}`;
-      return { tick: first.tick, kind, team: acts, before, after, text };
+      return { tick: first.tick, end: last.tick, kind, team: acts, before, after, text };
     });
   }
 
   private kindOf(kill: Kill): string {
     if (kill.killer < 0) return "hazard";
     if (this.teams[kill.killer] === this.teams[kill.victim]) return "friendly_fire";
-    return kill.shutdown ? "heat" : "kill";
+    return kill.shutdown || kill.rear || kill.fallen ? "exploit" : "kill";
   }
 
   /** Return the largest changes that are apart from each other, from kills and from the result. */
@@ -237,7 +240,7 @@ class Finder {
     const before = samples.map(({ tick }) => Math.max(0, this.count(tick - span, true) - 1));
     const moved = samples.map(({ p }, at) => p - samples[before[at]].p);
     const taken = samples.map(({ tick }, at) => {
-      const beside = kills.some((kill) => tick > kill.tick - BEFORE_S * hz && tick < kill.tick + span);
+      const beside = kills.some((kill) => tick > kill.tick - BEFORE_S * hz && tick < kill.end + span);
       return beside || (ended && at === samples.length - 1);
     });
     const order = samples.map((_, at) => at).sort((a, b) => Math.abs(moved[b]) - Math.abs(moved[a]) || a - b);
@@ -245,12 +248,41 @@ class Finder {
     for (const at of order.slice(0, MAX_MOMENTS * SWING_CANDIDATES)) {
       if (Math.abs(moved[at]) < MIN_SWING || found.length === MAX_MOMENTS) break;
       if (taken[at]) continue;
+      const [first, last] = this.trimmed(before[at], at);
+      if (Math.abs(last.p - first.p) < MIN_SWING) continue;
       samples.forEach(({ tick }, other) => {
         if (Math.abs(tick - samples[at].tick) < span) taken[other] = true;
       });
-      found.push(this.swing(samples[before[at]], samples[at]));
+      found.push(this.swing(first, last));
     }
     return found;
+  }
+
+  /**
+   * Return the samples at which the change between two samples starts and ends. Around its steepest step it goes on
+   * until the probability moves back by `REVERSAL` of it.
+   */
+  private trimmed(first: number, last: number): [Sample, Sample] {
+    const samples = this.samples.slice(first, last + 1);
+    const sign = this.samples[last].p > this.samples[first].p ? 1 : -1;
+    const p = samples.map((sample) => sample.p * sign);
+    const most = REVERSAL * (p[p.length - 1] - p[0]);
+    let end = 1;
+    for (let at = 2; at < p.length; at++) if (p[at] - p[at - 1] > p[end] - p[end - 1]) end = at;
+    let start = end - 1;
+    for (let at = start - 1; at >= 0; at--) {
+      if (p[at] < p[start]) start = at;
+      else if (p[at] - p[start] > most) break;
+    }
+    for (let at = end + 1; at < p.length; at++) {
+      if (p[at] > p[end]) end = at;
+      else if (p[end] - p[at] > most) break;
+    }
+    const flat = FLAT * (p[end] - p[start]);
+    const [low, high] = [p[start] + flat, p[end] - flat];
+    while (p[start + 1] <= low) start++;
+    while (p[end - 1] >= high) end--;
+    return [samples[start], samples[end]];
   }
 
   private swing(first: Sample, last: Sample): Found {
@@ -261,7 +293,7 @@ class Finder {
     const scored = [last.score[0] - first.score[0], last.score[1] - first.score[1]] as const;
     const seconds = Math.max(1, (last.tick - first.tick) / this.hz);
     const text = `${swingText(group, team, lost, scored, seconds)}: ${change(team, first.p, last.p)}`;
-    return { tick: first.tick, kind: "swing", team, before: first.p, after: last.p, text };
+    return { tick: first.tick, end: last.tick, kind: "swing", team, before: first.p, after: last.p, text };
   }
 
   /** Return the times in which few mechs of a team keep the zone from many. */
@@ -283,7 +315,7 @@ class Finder {
         if (seconds < HOLD_S || last.score[team] <= first.score[team]) continue;
         const hold = holdText(team, this.names[first.sole[team]], first.alive, seconds);
         const text = `${hold}: ${change(team, first.p, last.p)}`;
-        found.push({ tick: first.tick, kind: "hold", team, before: first.p, after: last.p, text });
+        found.push({ tick: first.tick, end: first.tick, kind: "hold", team, before: first.p, after: last.p, text });
       }
     }
     return found;
@@ -298,6 +330,6 @@ class Finder {
       if (sample.tick >= COMEBACK_FROM_S * this.hz && (!low || own(sample) < own(low))) low = sample;
     if (!low || own(low) > COMEBACK) return [];
     const text = comebackText(team, own(low), low.alive, low.score);
-    return [{ tick: low.tick, kind: "comeback", team, before: low.p, after: decided, text }];
+    return [{ tick: low.tick, end: low.tick, kind: "comeback", team, before: low.p, after: decided, text }];
   }
 }

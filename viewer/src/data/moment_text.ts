@@ -1,6 +1,6 @@
 // Captions of moments: the counterpart of echelon/replay/moment_text.py. Pure.
 
-import { clockText } from "../timeline";
+import { clockText, pointsText } from "../timeline";
 
 const TEAMS = ["Blue", "Red"] as const;
 const MAX_LISTED = 4; // victims that a caption lists by name
@@ -80,7 +80,7 @@ export function holdText(team: number, sole: string, alive: Pair, seconds: numbe
 /** Return the lowest point of the winner as a clause; `p` is its win probability there. */
 export function comebackText(team: number, p: number, alive: Pair, score: Pair): string {
   const mechs = `${alive[team]} against ${alive[1 - team]} mechs`;
-  const points = `${score[team].toFixed(1)} to ${score[1 - team].toFixed(1)} zone points`;
+  const points = `${pointsText(score[team])} to ${pointsText(score[1 - team])} zone points`;
   return `${TEAMS[team]} comes back from ${percent(p)}: ${mechs}, ${points}`;
 }
 
@@ -90,9 +90,10 @@ export function swingText(group: string, team: number, lost: Pair, scored: Pair,
   const within = `within ${rounded(seconds)} s`;
   if (group === "zone points" && scored[team] <= scored[1 - team]) return `time runs out for ${loses.toLowerCase()}`;
   const mine = `${gains.toLowerCase()}'s ${rounded(lost[team])}`;
+  const [most, least] = [pointsText(scored[team]), pointsText(scored[1 - team])];
   const texts: Record<string, string> = {
     "hit points": `${loses} loses ${rounded(lost[1 - team])} hit points to ${mine} ${within}`,
-    "zone points": `${gains} scores ${scored[team].toFixed(1)} zone points to ${scored[1 - team].toFixed(1)} ${within}`,
+    "zone points": `${gains} scores ${most} zone points to ${least} ${within}`,
     "zone control": `${gains} gains control of the zone`,
     "distance to the zone": `${gains} gets closer to the zone`,
     "knocked down": `${loses} has more mechs down or shut down`,

@@ -23,6 +23,7 @@ export interface Insight {
   readonly value: Float32Array; // predicted value (return), shape [F, M]
   readonly reward: Float32Array; // weighted reward terms, shape [F, M, K]
   readonly contact: Float32Array; // mech in each contact slot, -1 if empty, shape [F, M, K]
+  readonly chance: Float32Array; // probabilities of the policy's choices, 0 without a policy, shape [F, M, K]
   readonly sees: Uint8Array; // bit j % 8 of byte j / 8: has detected mech j, shape [F, M, K]
 }
 

@@ -1,6 +1,7 @@
-// What the selected mech chose in the last seconds: shares of its targets, and of the triggers it held.
+// What the selected mech chooses: the probabilities of its policy's last decision, where they are recorded, and what it
+// chose in the last seconds, as shares of its targets and of the triggers it held.
 
-import { type Share, WINDOW_S, recentChoices } from "../data/choices";
+import { type Choices, type Share, WINDOW_S, choiceProbabilities, recentChoices } from "../data/choices";
 import { recentChunks } from "../data/perception";
 import type { Header } from "../protocol.gen";
 import type { MatchState } from "../state";
@@ -53,18 +54,22 @@ function targetName(header: Header, mech: number): string {
 
 /** The view. */
 export class ChoicesView {
+  private readonly likely = [new Bars("Target probability"), new Bars("Trigger probability")] as const;
   private readonly targets = new Bars(`Target, last ${WINDOW_S} s`);
   private readonly triggers = new Bars(`Triggers held, last ${WINDOW_S} s`);
-  readonly root = el("div", { class: "choices", aria: { label: "Recent choices" } }, [
+  readonly root = el("div", { class: "choices", aria: { label: "Choices" } }, [
+    ...this.likely.map(({ root }) => root),
     this.targets.root,
     this.triggers.root,
   ]);
 
   update(match: MatchState, tick: number, mech: number): void {
-    const { targets, triggers } = recentChoices(match.header, recentChunks(match), tick, mech);
-    this.targets.show(
-      targets.slice(0, MOST).map(({ choice, share }) => ({ choice: targetName(match.header, choice), share })),
-    );
-    this.triggers.show(triggers);
+    const { header, chunk } = match;
+    const show = ({ targets, triggers }: Choices, [first, second]: readonly [Bars, Bars]) => {
+      first.show(targets.slice(0, MOST).map(({ choice, share }) => ({ choice: targetName(header, choice), share })));
+      second.show(triggers);
+    };
+    show(choiceProbabilities(header, chunk, tick, mech), this.likely);
+    show(recentChoices(header, recentChunks(match), tick, mech), [this.targets, this.triggers]);
   }
 }

@@ -51,6 +51,14 @@ export function setLabel(button: HTMLElement, label: string): void {
   button.setAttribute("aria-label", label);
 }
 
+/** Explain an element by a tooltip, which also the keyboard and screen readers reach; "" for none. */
+export function describe(element: HTMLElement, tip: string): void {
+  if (element.dataset.tip === tip) return;
+  element.dataset.tip = tip;
+  element.tabIndex = tip === "" ? -1 : 0;
+  element.setAttribute("aria-description", tip);
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Create an icon from a stroked path in a 24 by 24 box. */

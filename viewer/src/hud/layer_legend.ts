@@ -22,7 +22,7 @@ import { el, setText } from "./dom";
 const LAYERS: Record<Exclude<Layer, "none">, { title: string; unit: string }> = {
   presence: { title: "Time spent within 1 voxel", unit: "s" },
   damage: { title: "Damage taken within 1 voxel", unit: "hp" },
-  ways: { title: `Distance to the zone, bands of ${BAND} voxels`, unit: "vox" },
+  ways: { title: `Distance to zone (${BAND}-voxel bands)`, unit: "vox" },
 };
 const SIDE_LABELS: Record<HeatSide, string> = { teams: "By team", both: "Sum", blue: "Blue", red: "Red" };
 const TICKS = [0, 0.5, 1]; // positions on the scale that are named

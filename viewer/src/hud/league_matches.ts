@@ -5,9 +5,8 @@ import { type OutcomeFilter, type LeagueFilter, outcomeOptions, sameFilter } fro
 import type { LeagueMatch, Standing } from "../protocol.gen";
 import { leagueHash } from "../routes";
 import type { LeagueState } from "../state";
-import { clockText } from "../timeline";
+import { clockText, pointsText } from "../timeline";
 import { el, setText } from "./dom";
-import { pointsText } from "./score_text";
 import { END_LABELS, entryName } from "./text";
 
 const pointsOf = (points: number | null | undefined) => (typeof points === "number" ? pointsText(points) : "");
@@ -198,7 +197,7 @@ function matchRow(match: LeagueMatch, entry: string): HTMLElement {
         title: match[team],
         attributes: { href: leagueHash({ entry: match[team] }) },
       }),
-      el("b", { text: pointsOf(match[`score_${team}`]), title: "zone score" }),
+      el("b", { text: pointsOf(match[`score_${team}`]), title: "zone points" }),
     ]);
   const end = match.winner === "draw" ? `draw, ${matchEndText(match)}` : matchEndText(match);
   return el("li", { class: "match-row" }, [

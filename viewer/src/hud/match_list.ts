@@ -4,13 +4,12 @@
 import type { MatchSummary } from "../protocol.gen";
 import { compareHash } from "../routes";
 import { type ListState, type ViewerState, defaults } from "../state";
-import { clockText } from "../timeline";
+import { clockText, pointsText } from "../timeline";
 import { fill, replaceChanged } from "./league_matches";
 import { ICONS, el, icon, setText } from "./dom";
 import { brand, pageLinks } from "./page_header";
 import { BranchTree } from "../play/branch_tree";
 import type { Thumbnails } from "./thumbnails";
-import { pointsText } from "./score_text";
 import { END_LABELS, runLabel, sideNames } from "./text";
 
 const TICK_HZ = 20; // tick rate of summaries, which do not carry it
@@ -86,7 +85,7 @@ class Card {
       const side = ["blue", "red"][team];
       const [alive, score] = [
         el("span", { class: "card-alive", title: "mechs alive" }),
-        el("b", { title: "zone score" }),
+        el("b", { title: "zone points" }),
       ];
       const row = el("div", { class: `card-team ${side}` }, [
         el("i", { class: "team-sign" }),

@@ -101,7 +101,7 @@ export class ChartPanel {
       if (this.state.match) control.seek(this.state, seconds * this.state.match.header.tick_hz);
     };
     for (const [name, title] of [
-      ["score", "Zone score [s]"],
+      ["score", "Zone points"],
       ["hp", "Hit points"],
       ["damage", "Damage dealt"],
       ["alive", "Alive"],
@@ -157,7 +157,9 @@ export class TablePanel {
         ),
       );
     present.forEach((mech, i) => {
-      tableRow(match, mech).forEach((text, k) => setText(this.rows.children[i].children[k], text));
+      const row = this.rows.children[i];
+      row.className = header.roster[mech].team === 0 ? "blue" : "red";
+      tableRow(match, mech).forEach((text, k) => setText(row.children[k], text));
     });
   }
 }

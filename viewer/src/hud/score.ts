@@ -2,15 +2,15 @@
 // below in words who leads, who holds the zone, and how the match is won.
 
 import { scoreAt } from "../interpolate";
-import { MechFlag } from "../protocol.gen";
+import { type Header, MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
-import { clockText } from "../timeline";
+import { clockText, pointsText } from "../timeline";
 import { damageText } from "../data/damage";
 import { rateText } from "../render/frame_meter";
-import { el, setShare, setText } from "./dom";
-import { aliveText, goalText, holdAt, isOver, leadOf, pointsText, shortGoalText, zoneText } from "./score_text";
+import { describe, el, setShare, setText } from "./dom";
+import { aliveText, goalText, holdAt, isOver, leadOf, outcomeText, shortGoalText, zoneText } from "./score_text";
 import { percentText, sideName, teamName } from "./text";
-import { basisText } from "./win_text";
+import { aheadText, basisText } from "./win_text";
 
 const MOST_PIPS = 10; // largest team with a pip per mech
 
@@ -32,7 +32,7 @@ function makeHalf(side: "blue" | "red"): Half {
   const fill = el("div", { class: "score-fill" });
   const pips = el("div", { class: "score-pips" });
   const alive = el("span", { class: "score-alive" });
-  const chance = el("span", { class: "score-chance", data: { tip: "" } });
+  const chance = el("span", { class: "score-chance" });
   const root = el("div", { class: `score-half ${side}` }, [
     el("div", { class: "score-line" }, [el("span", { class: "team-sign" }), name, points]),
     el("div", { class: "score-track" }, [fill]),
@@ -47,7 +47,9 @@ export class ScoreBar {
   private readonly clock = el("div", { class: "clock" });
   private readonly total = el("div", { class: "clock-total" });
   private readonly shortGoal = el("div", { class: "clock-goal" });
-  private readonly goal = el("p", { class: "goal" });
+  private readonly why = el("span", { class: "why" }); // what the favourite is ahead in while it is behind in points
+  private readonly rule = el("span", { class: "rule" });
+  private readonly goal = el("p", { class: "goal" }, [this.why, this.rule]);
   private readonly lead = el("span");
   private readonly hold = el("span");
   private readonly zone = el("p", { class: "zone-hold" }, [this.lead, this.hold]);
@@ -75,9 +77,16 @@ export class ScoreBar {
       const pips = members.length <= MOST_PIPS ? members : [];
       half.pips.replaceChildren(...pips.map(() => el("i", { class: "pip" })));
     });
-    setText(this.goal, goalText(header));
     setText(this.shortGoal, shortGoalText(header));
     for (const words of [this.lead, this.hold]) setText(words, "");
+    this.explain(header, "", -1);
+  }
+
+  /** Show why a team is the favourite before the goal, which is shortened for it. */
+  private explain(header: Header, why: string, team: number): void {
+    this.why.className = `why ${["blue", "red"][team] ?? ""}`;
+    setText(this.why, why);
+    setText(this.rule, why === "" ? goalText(header) : `${shortGoalText(header)} zone points`);
   }
 
   /** Show no figures: those of the moment are unknown. */
@@ -90,6 +99,7 @@ export class ScoreBar {
       half.root.setAttribute("aria-label", `${sideName(header, team)}: unknown`);
     });
     for (const words of [this.lead, this.hold]) setText(words, "");
+    this.explain(header, "", -1);
   }
 
   update(state: ViewerState, match: MatchState): void {
@@ -113,7 +123,7 @@ export class ScoreBar {
       setText(half.alive, living);
       const chance = point && (team === 0 ? point.p : 1 - point.p);
       setText(half.chance, chance === null ? "" : `${percentText(chance)} to win`);
-      half.chance.dataset.tip = point ? basisText(point, state.tick / header.tick_hz) : "";
+      describe(half.chance, point ? basisText(point, state.tick / header.tick_hz) : "");
       half.chance.classList.toggle("favoured", chance !== null && Math.round(chance * 100) > 50);
       [...half.pips.children].forEach((pip, i) => pip.classList.toggle("gone", i >= alive));
       half.root.setAttribute(
@@ -122,9 +132,12 @@ export class ScoreBar {
       );
     });
     const lead = leadOf(score);
-    this.lead.className = ["blue", "red"][lead.team] ?? "";
-    setText(this.lead, `${lead.text} · `);
+    const result = over ? match.index.outcome : null;
+    this.lead.className = ["blue", "red"][result ? result.winner : lead.team] ?? "";
+    setText(this.lead, result ? outcomeText(result) : `${lead.text} · `);
     this.hold.dataset.hold = holdAt(chunk, state.tick);
-    setText(this.hold, zoneText(header, chunk, state.tick, over));
+    setText(this.hold, result ? "" : zoneText(header, chunk, state.tick));
+    const ahead = point && aheadText(point, lead.team);
+    this.explain(header, ahead ? ahead.text : "", ahead ? ahead.team : -1);
   }
 }

@@ -5,7 +5,7 @@ import { frameAt, scoreAt } from "../interpolate";
 import type { Chunk } from "../data/replay";
 import type { Header, Outcome } from "../protocol.gen";
 import type { MatchState } from "../state";
-import { clockText } from "../timeline";
+import { clockText, pointsText } from "../timeline";
 import { SIDES } from "./text";
 
 /** Who is in the zone: no mech, one team, or both. */
@@ -13,12 +13,6 @@ export type Hold = "none" | "blue" | "red" | "both";
 
 const HOLDS: readonly Hold[] = ["none", "blue", "red", "both"];
 const PER_SECOND = 1; // points of a team that is alone in the zone
-
-/** Return zone points as text. */
-export function pointsText(points: number): string {
-  // rounded down, so that a team never seems to have won before it has
-  return (Math.floor(points * 10 + 1e-3) / 10).toFixed(1);
-}
 
 /** Return a number without a needless fraction. */
 function plainNumber(value: number): string {
@@ -78,17 +72,27 @@ const ENDINGS: Record<string, string> = {
   time_up: "at the time limit",
 };
 
+const UNDECIDED = "Undecided";
+
+/** Return who wins and how, e.g. "Red wins by elimination". */
+export function outcomeText({ winner, reason }: Outcome): string {
+  const text = winnerText(winner);
+  return ENDINGS[reason] && text !== UNDECIDED ? `${text} ${ENDINGS[reason]}` : text;
+}
+
+/** Return who wins. */
+export function winnerText(winner: number): string {
+  return winner === 2 ? "Draw" : SIDES[winner] ? `${SIDES[winner]} wins` : UNDECIDED;
+}
+
 /** Return a result as headline and explanation, e.g. "Red wins by elimination at 0:34" and "zone 5.4 to 9.8, …". */
 export function resultText({ tick_hz }: Header, outcome: Outcome): { headline: string; details: string } {
   const { winner, reason, ticks, score, alive, hp } = outcome;
-  const decided = winner === 0 || winner === 1;
-  const ending = ENDINGS[reason] ? ` ${ENDINGS[reason]}` : "";
-  const headline = decided ? `${SIDES[winner]} wins${ending}` : winner === 2 ? `Draw${ending}` : "Undecided";
-  const byHealth = reason === "time_up" && decided && pointsText(score[0]) === pointsText(score[1]);
+  const byHealth = reason === "time_up" && SIDES[winner] !== undefined && pointsText(score[0]) === pointsText(score[1]);
   const parts = [
     `zone ${pointsText(score[0])} to ${pointsText(score[1])}`,
     ...(byHealth ? [`health ${Math.round(hp[0])} to ${Math.round(hp[1])}`] : []),
     `${alive[0]} to ${alive[1]} alive`,
   ];
-  return { headline: `${headline} at ${clockText(ticks / tick_hz)}`, details: parts.join(", ") };
+  return { headline: `${outcomeText(outcome)} at ${clockText(ticks / tick_hz)}`, details: parts.join(", ") };
 }

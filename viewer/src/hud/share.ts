@@ -148,7 +148,7 @@ export class SharePanel {
       this.filmText,
       button("Cancel", "Cancel", () => this.film?.cancel(), "button film-cancel"),
     );
-    const page = row(ICONS.page, el("span", { text: "Save as one HTML page" }), () => void this.savePage());
+    const page = row(ICONS.page, el("span", { text: "Export as one HTML file" }), () => void this.savePage());
     page.classList.add("share-export");
     this.root = el(
       "section",

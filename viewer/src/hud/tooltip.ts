@@ -1,8 +1,10 @@
-// Visible tooltips of everything with a `data-tip`: on hover after a moment, and at once on keyboard focus.
+// Visible tooltips of everything with a `data-tip`: on hover after a moment, and at once on keyboard focus, or on a tap
+// of what does nothing else.
 
 import { el, setText } from "./dom";
 
 const DELAY_MS = 350; // from the pointer's arrival to the tooltip
+const ACTIVE = "a, button, input, select, summary"; // elements that a tap activates
 const GAP = 8; // between tooltip and element, and to the window's edge [CSS px]
 
 /** The one tooltip of the page. */
@@ -10,6 +12,7 @@ export class Tooltip {
   readonly root = el("div", { class: "tooltip", attributes: { role: "tooltip" } });
   private owner: Element | null = null;
   private timer = 0;
+  private mouse = true; // whether the last pointer was one
 
   constructor() {
     this.root.hidden = true;
@@ -25,6 +28,11 @@ export class Tooltip {
     document.addEventListener("focusin", (event) => {
       const owner = ownerOf(event);
       if (owner?.matches(":focus-visible")) this.show(owner);
+    });
+    document.addEventListener("pointerdown", (event) => (this.mouse = event.pointerType === "mouse"));
+    document.addEventListener("click", (event) => {
+      const owner = ownerOf(event);
+      if (!this.mouse && owner && !owner.closest(ACTIVE)) this.show(owner);
     });
     for (const name of ["pointerdown", "focusout", "keydown"]) document.addEventListener(name, () => this.hide());
   }

@@ -7,7 +7,8 @@ import { EVEN, type WinPoint } from "../data/winprob";
 import { TEAMS } from "../palette";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
-import { el, setText } from "./dom";
+import { describe, el, setText } from "./dom";
+import { isOver, winnerText } from "./score_text";
 import { percentText } from "./text";
 import { basisText, causeText, isEven, leaderText, startText } from "./win_text";
 
@@ -30,7 +31,7 @@ export class WinLane {
   private readonly canvas = el("canvas", { class: "win-curve", aria: { hidden: "true" } });
   private readonly marks = el("div", { class: "win-marks", aria: { hidden: "true" } });
   private readonly head = el("div", { class: "win-head", aria: { hidden: "true" } });
-  private readonly now = el("output", { class: "win-now", data: { tip: "" } });
+  private readonly now = el("output", { class: "win-now" });
   private readonly caption = el("div", { class: "win-caption", attributes: { role: "status" } });
   private readonly tip = el("div", { class: "tip win-tip", aria: { hidden: "true" } });
   private readonly track = el("div", { class: "win-track" }, [
@@ -104,10 +105,12 @@ export class WinLane {
     const share = `${((tick / last) * 100).toFixed(3)}%`;
     if (this.head.style.left !== share) this.head.style.left = share;
     const point = control.isBlank(match) ? null : match.win.at(tick); // the moment has not arrived
-    setText(this.now, point ? leaderText(point) : "");
+    const result = isOver(match, tick) ? match.index.outcome : null;
+    setText(this.now, result ? winnerText(result.winner) : point ? leaderText(point) : "");
+    this.now.classList.toggle("over", result !== null);
     this.now.dataset.team = point && !isEven(point) ? (point.p > 0.5 ? "blue" : "red") : "none";
     const seconds = tick / match.header.tick_hz;
-    this.now.dataset.tip = point ? basisText(point, seconds) : "";
+    describe(this.now, point && !result ? basisText(point, seconds) : "");
     const caption = momentAt(match.moments, tick, match.header.tick_hz)?.caption ?? startText(point, seconds);
     setText(this.caption, caption);
     this.caption.classList.toggle("shown", caption !== "");

@@ -33,6 +33,23 @@ export function basisText(point: WinPoint, seconds: number): string {
   return `Win probability, estimated ${from}: ${causeText(EVEN, point) || "both teams are even"}`;
 }
 
+/** Advantages by group of features, where the group's name alone does not read as one. */
+const ADVANTAGES: Record<string, string> = {
+  "zone control": "ahead in the zone",
+  "distance to the zone": "closer to the zone",
+  "knocked down": "with fewer mechs down",
+  "leg damage": "with less leg damage",
+  painted: "with fewer mechs painted",
+};
+
+/** Return the favourite that does not lead in points, with what it is ahead in; null if the leader is the favourite. */
+export function aheadText(point: WinPoint, leader: number): { team: 0 | 1; text: string } | null {
+  const team = point.p > 0.5 ? 0 : 1;
+  if (team === leader || Math.abs(point.p - 0.5) < EVEN_SHARE) return null;
+  const cause = causesOf(EVEN, point).find(({ share }) => share > 0 === (team === 0));
+  return cause ? { team, text: `${SIDES[team]} ${ADVANTAGES[cause.group] ?? `ahead in ${cause.group}`}` } : null;
+}
+
 /** Return who is the favourite at the start and why, or that there is none; "" later. */
 export function startText(point: WinPoint | null, seconds: number): string {
   if (!point || seconds > START_S) return "";

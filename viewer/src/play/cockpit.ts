@@ -2,10 +2,9 @@
 // session: pause, lost connection, end. Reticle, contact boxes and radar scope are those of the picture's overlay.
 
 import { ICONS, button, el, icon, setShare, setText } from "../hud/dom";
-import { pointsText } from "../hud/score_text";
 import { EventKind } from "../protocol.gen";
 import type { ViewerState } from "../state";
-import { clockText } from "../timeline";
+import { clockText, pointsText } from "../timeline";
 import { type Command, buttonLabel, keyLabel } from "./bindings";
 import { bearing, gauges, hitDirection, knownName, readings, resultLine, waitLine, warnings, weapons } from "./gauges";
 import type { PilotInput } from "./input";

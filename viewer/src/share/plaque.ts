@@ -2,12 +2,12 @@
 // what is shared says by itself which match it shows.
 
 import { momentAt } from "../data/moments";
-import { isOver, pointsText, resultText, zoneText } from "../hud/score_text";
+import { isOver, resultText, zoneText } from "../hud/score_text";
 import { teamName } from "../hud/text";
 import { scoreAt } from "../interpolate";
 import { TEAMS } from "../palette";
 import type { MatchState } from "../state";
-import { clockText } from "../timeline";
+import { clockText, pointsText } from "../timeline";
 
 const BAR = 44; // height of a bar, at `WIDE` [px]
 const WIDE = 1000; // width for which sizes are stated [px]

@@ -73,9 +73,10 @@ export class Annotations {
     drawPath(overlay, moment.path, moment.heights);
     // from within a mech the signs at its feet would fill the picture
     if (pilot < 0) drawSigns(overlay, moment.camera, match, this.mechs, living, selected, (mech) => hidden.has(mech));
-    this.numbers.draw(overlay);
-    const boxes = moment.contacts ? this.drawInstruments(state, moment, moment.contacts) : [];
-    if (state.showBars) this.drawLabels(state, moment, living, hidden, boxes);
+    const boxes = [...state.covered];
+    if (moment.contacts) boxes.push(...this.drawInstruments(state, moment, moment.contacts));
+    if (state.showBars) boxes.push(...this.drawLabels(state, moment, living, hidden, boxes));
+    this.numbers.draw(overlay, boxes);
   }
 
   /** Draw what the pilot of the first-person view perceives; returns the boxes that labels keep off. */
@@ -128,13 +129,14 @@ export class Annotations {
     );
   }
 
+  /** Draw the labels off the boxes taken; returns their boxes. */
   private drawLabels(
     state: ViewerState,
     moment: AnnotationMoment,
     living: readonly number[],
     hidden: ReadonlySet<number>,
     taken: readonly Box[],
-  ): void {
+  ): Box[] {
     const { width, height, brush } = this.overlay;
     const { left, top, right, bottom } = state.insets;
     const area: Box = { left: left + 4, top: top + 4, right: width - right - 4, bottom: height - bottom - 4 };
@@ -154,13 +156,14 @@ export class Annotations {
     ];
     const named = !isCrowd(living.length);
     const labels = candidates.map((label) => ({ ...label, anywhere: named && label.painter.leader !== undefined }));
-    const boxes = placeLabels(labels, area, [...taken, ...state.covered]);
+    const boxes = placeLabels(labels, area, taken);
     candidates.forEach((candidate, i) => drawLeader(brush, candidate, boxes[i]));
     // the most important on top
     for (let i = candidates.length - 1; i >= 0; i--) {
       const box = boxes[i];
       if (box) candidates[i].painter.paint(brush, box);
     }
+    return boxes.filter((box) => box !== null);
   }
 
   private selectedPlate(

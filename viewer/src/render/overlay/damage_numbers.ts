@@ -3,7 +3,7 @@
 import { type HitGroup, type HitGroupState, LIFE_S, type NumberBox, separate } from "../../data/hit_groups";
 import { smooth } from "../../interpolate";
 import type { Overlay } from "./canvas";
-import { isBattle } from "./layout";
+import { type Box, isBattle, liftOff } from "./layout";
 
 const VIEW = 900; // height of the view in which sizes are given [CSS px]
 const SMALLEST = 0.8; // least scale of lower views
@@ -21,6 +21,7 @@ const PIXELS_PER_POINT = 0.5;
 const LEAST = 1; // least damage that shows a number
 const LEAST_IN_BATTLE = 12; // least damage in large battles
 const MOST = 28; // most numbers at a time
+const MOST_LIFT = 1.5; // most a number is moved up off a label, in its heights; without room it is not drawn
 const FONT = '"Inter Variable", system-ui, sans-serif';
 const COLOURS = ["#fff2d9", "#ff9e33"] as const; // of normal and of mostly critical damage
 
@@ -74,8 +75,8 @@ export class DamageNumbers {
     });
   }
 
-  /** Draw the numbers apart from each other, the largest if there are many. */
-  draw(overlay: Overlay): void {
+  /** Draw the numbers apart from each other and off the boxes taken, the largest if there are many. */
+  draw(overlay: Overlay, taken: readonly Box[]): void {
     const { brush } = overlay;
     const share = Math.min(1.2, overlay.height / VIEW);
     const scale = Math.max(SMALLEST, share);
@@ -98,7 +99,11 @@ export class DamageNumbers {
     brush.lineJoin = "round";
     brush.strokeStyle = "#000";
     placed.forEach(({ number, size, box }, i) => {
-      const y = -box.y - lifts[i];
+      const [middle, half] = [-box.y - lifts[i], box.high / 2];
+      const [left, right] = [box.x - box.wide / 2, box.x + box.wide / 2];
+      const lift = liftOff({ left, top: middle - half, right, bottom: middle + half }, taken, MOST_LIFT * box.high);
+      if (lift === null) return;
+      const y = middle - lift;
       brush.globalAlpha = number.alpha;
       brush.font = `800 ${size}px ${FONT}`;
       brush.lineWidth = Math.max(3, size * 0.16);

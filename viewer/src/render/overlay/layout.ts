@@ -18,6 +18,7 @@ export interface Label {
 }
 
 const GAP = 2; // least gap between labels [CSS px]
+const ROUNDING = 1e-3; // added to the gap, so that rounding closes none [CSS px]
 /** Places tried: offsets from the anchor in widths to the right and heights upward. */
 const PLACES = [
   [0, 0],
@@ -96,6 +97,18 @@ export function placeLabels(labels: readonly Label[], area: Box, taken: readonly
     }
     return null;
   });
+}
+
+/** Return how far up a box moves to be off the boxes taken, null if that is more than `most` [CSS px]. */
+export function liftOff(box: Box, taken: readonly Box[], most: number): number | null {
+  let lift = 0;
+  while (lift <= most) {
+    const moved = { ...box, top: box.top - lift, bottom: box.bottom - lift };
+    const other = taken.find((each) => overlap(each, moved));
+    if (!other) return lift;
+    lift = box.bottom + GAP - other.top + ROUNDING;
+  }
+  return null;
 }
 
 /** Return where the line from a label to its anchor begins, null for a label that is near it. */

@@ -22,7 +22,8 @@ const LEAST_BOX = 14; // least side of a box [CSS px]
 const SCOPE = [46, 78] as const; // least and largest radius of the radar scope [CSS px]
 const SCOPE_SHARE = 0.09; // its radius, as a share of the free part's sides together
 /** Distances of the scope from rosters and player: beside the feed and above the caption; a cockpit has neither. */
-const SCOPE_MARGINS = { wide: [72, 64], narrow: [14, 56], low: [14, 28], cockpit: [8, -24] } as const; // [CSS px]
+const SCOPE_MARGINS = { wide: [72, 64], narrow: [14, 76], low: [14, 28], cockpit: [8, -24] } as const; // [CSS px]
+const LEAST_SCOPE = 34; // radius of the scope where a sheet leaves little height [CSS px]
 const LOW = 300; // height of the free part of the picture below which it is low [CSS px]
 const SCOPE_RANGE = 1.5; // range of the scope, in radar ranges of the class
 const ANY_RANGE = 30; // range of the scope without sensor parameters [vox]
@@ -136,8 +137,9 @@ export function scopePlace({ window: [width, height], insets, flying }: ViewerSt
   const free = height - insets.top - insets.bottom;
   const sides = width - insets.left - insets.right + free;
   const shape = insets.left === 0 ? "narrow" : free < LOW ? "low" : "wide";
-  const radius = shape === "wide" ? Math.max(SCOPE[0], Math.min(SCOPE[1], sides * SCOPE_SHARE)) : SCOPE[0];
   const [right, up] = SCOPE_MARGINS[flying ? "cockpit" : shape];
+  const most = shape === "wide" ? Math.max(SCOPE[0], Math.min(SCOPE[1], sides * SCOPE_SHARE)) : SCOPE[0];
+  const radius = shape === "narrow" ? Math.max(LEAST_SCOPE, Math.min(most, (free - up) / 2 - 4)) : most;
   return { x: insets.left + radius + right, y: height - insets.bottom - radius - up, radius };
 }
 
