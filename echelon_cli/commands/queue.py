@@ -67,8 +67,10 @@ def list_entries(
     """List queued runs in the order of their start. Those that run have their devices."""
     from echelon.jobs import queue
     from echelon.jobs.queue_store import OPEN, queue_path
+    from echelon.runs import require_home
 
     if not queue_path().is_file():
+        require_home()
         state: dict[str, Any] = {"running": False, "paused": False, "entries": []}
     else:
         with _open() as store:

@@ -231,9 +231,11 @@ def save_filter(
 ) -> int:
     """Save a filter under a name, or list the saved ones."""
     from echelon.jobs import labels
-    from echelon.runs import runs_home
+    from echelon.runs import require_home, runs_home
     from echelon_cli.query import read_query
 
+    if query is None:
+        require_home()
     home = runs_home()
     if name is not None and query is not None:
         if not name.isidentifier():

@@ -366,7 +366,8 @@ def test_error_of_linked_values_names_the_given_one(echelon):
 
 def test_wrong_home_is_an_error_and_no_empty_list(echelon, monkeypatch, tmp_path):
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "rnus"))
-    for words in (("runs", "jobs"), ("runs", "list"), ("dash", "--once")):
+    lists = (("runs", "jobs"), ("runs", "list"), ("runs", "filter"), ("queue", "list"), ("replay", "list"))
+    for words in (*lists, ("dash", "--once")):
         code, _, err = echelon(*words)
         assert code == 3 and "rnus" in err and "ECHELON_HOME" in err
 

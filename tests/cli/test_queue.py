@@ -8,7 +8,7 @@ import pytest
 
 from echelon.jobs import queue
 from echelon.jobs.queue_store import WAITING, open_queue
-from echelon.runs import RunPaths, list_runs
+from echelon.runs import RunPaths, list_runs, runs_home
 from tests.cli.conftest import parsed
 
 
@@ -74,6 +74,7 @@ def test_mistake_is_one_line(echelon, waiting, words, code, names):
 
 
 def test_empty_queue_names_the_command_that_adds_a_run(echelon):
+    runs_home().mkdir()
     assert echelon("queue", "list")[1] == "the queue is empty; add a run with: echelon train --queue\n"
 
 
