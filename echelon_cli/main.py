@@ -162,7 +162,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         if HELP_ALL in words:
             command, asked = get_command(narrowed(words)), [word if word != HELP_ALL else "--help" for word in words]
-            describe_all(command)
+            describe_all(command, words)
             return command.main(asked, prog_name="echelon", standalone_mode=False) or output.DONE
         return narrowed(words or completed_words())(words, prog_name="echelon", standalone_mode=False) or output.DONE
     except typer.TyperException as error:

@@ -15,6 +15,7 @@ import typer
 
 from echelon import __version__
 from echelon.config import RunConfig
+from echelon.config.presets import PRESETS
 from echelon.files import atomic_write
 from echelon.jobs.process import identify, is_alive
 from echelon.runs import runs_home
@@ -411,6 +412,21 @@ def test_help_all_gives_type_and_default_of_every_option(echelon):
     text = " ".join(out.split())
     assert code == 0 and all(f"--{flag}" in out for flag in ALIASES)
     assert "<float>" in out and "[--set ppo.clip_coef; default:" in text
+
+
+@pytest.mark.parametrize("words", [("--preset", "duel"), ("--preset=duel",), ()], ids=str)
+def test_help_all_gives_the_defaults_of_the_preset(echelon, words, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    name = "duel" if words else "quickstart"
+    preset, text = PRESETS[name](), " ".join(echelon("train", *words, "--help-all")[1].split())
+    assert f"[--set ppo.lr; default: {preset.ppo.lr} ({name})]" in text
+    assert f"[--set ppo.rollout_steps; default: {preset.ppo.rollout_steps} ({name})]" in text
+    assert f"default: {preset.env.world.size_x} ({name})]" in text
+
+
+def test_help_all_of_an_unknown_preset_is_an_error(echelon):
+    code, _, err = echelon("train", "--preset", "quikstart", "--help-all")
+    assert code == 2 and "quikstart" in err
 
 
 def test_every_option_of_the_readme_exists(repository):
