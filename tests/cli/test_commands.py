@@ -18,11 +18,12 @@ from echelon.config import RunConfig
 from echelon.config.presets import PRESETS
 from echelon.files import atomic_write
 from echelon.jobs.process import identify, is_alive
+from echelon.jobs.status import JobStatus
 from echelon.runs import runs_home
-from echelon.telemetry.events import EventRound
+from echelon.telemetry.events import EventCheckpoint, EventRound
 from echelon.telemetry.log import EventLog
 from echelon_cli import output
-from echelon_cli.commands import doctor, logs
+from echelon_cli.commands import doctor, logs, stop
 from echelon_cli.commands.train import ALIASES
 from echelon_cli.main import HELP_ALL, app
 from echelon_cli.tui import actions
@@ -165,6 +166,20 @@ def test_stop_waits_for_orphaned_trainer(echelon, ended_run):
         (row,) = parsed(out)
         assert code == 0 and row["orphan"] and row["was"] == "crashed" and not is_alive(trainer)
     assert "was not running" in echelon("runs", "stop", "fox")[1]
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "text"),
+    [("step-7", ", newest checkpoint step-7"), ("step-9", ", saved step-9"), ("", "")],
+)
+def test_stop_names_what_it_has_saved(ended_run, checkpoint, text):
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    assert stop._newest_checkpoint(paths) == ""
+    with EventLog(paths.metrics) as log:
+        log.append(EventCheckpoint(update=7, global_step=700, path="step-7"))
+    before = JobStatus(id="fox", kind="train", state="running", update=7)
+    ended = replace(before, state="stopped", checkpoint=checkpoint)
+    assert stop._line(before, ended, stop._newest_checkpoint(paths)) == f"fox stopped at update 7{text}"
 
 
 def test_stop_names_a_foreign_process_and_leaves_it_alone(echelon, ended_run):
