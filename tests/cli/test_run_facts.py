@@ -36,3 +36,13 @@ def test_values_without_a_measurement_are_omitted(echelon, ended_run):
     ended_run("20260101-000000-quickstart-idle-otter").metrics.write_text("")
     out = echelon("runs", "show", "otter")[1]
     assert not any(label in out for label in (*RATES, "evaluated at step", "episodes", "unreadable lines"))
+
+
+def test_evaluations_in_training_name_their_purpose(echelon, ended_run):
+    paths = beaten(ended_run, "20260101-000000-quickstart-idle-otter")
+    with EventLog(paths.metrics) as log:
+        log.append(EventEval(update=5, global_step=500, opponent="easy", episodes=8, win_rate=0.5, purpose="report"))
+    out = echelon("runs", "show", "otter")[1]
+    lines = out.splitlines()
+    at = next(number for number, line in enumerate(lines) if "in training against" in line)
+    assert "purpose" in lines[at] and "report" in lines[at + 1] and "selection" in lines[at + 2]
