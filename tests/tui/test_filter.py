@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from echelon.jobs.labels import change_labels
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon_cli.listing import RunRow
@@ -115,7 +117,8 @@ def test_help_lists_every_query_field_and_fits_smallest_terminal():
     assert all(len(line) <= 60 for line in lines) and len(PLACEHOLDER) < 60
 
 
-def test_filter_that_leaves_one_group_shows_what_differs(watch, home):
+@pytest.mark.parametrize("size", [(160, 48), (80, 24)], ids=str)
+def test_filter_that_leaves_one_group_shows_what_differs(watch, home, size):
     for number, lr in enumerate((0.001, 0.0003)):
         paths = make_run(home, f"20260101-12000{number}-quickstart-iron-fox{number}", updates=8, ended="stopped")
         write_spec(paths, JobSpec(kind="train", config={"preset": "quickstart", "seed": number, "ppo": {"lr": lr}}))
@@ -128,7 +131,7 @@ def test_filter_that_leaves_one_group_shows_what_differs(watch, home):
         await user.press("slash", *"group:rates")
         await user.until("2 of 3", "lr=0.001 · seed=0", "lr=0.0003 · seed=1")
 
-    watch(scene, size=(160, 48))
+    watch(scene, size=size)
 
 
 def test_status_names_the_opponent_only_where_no_column_does():

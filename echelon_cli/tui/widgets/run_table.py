@@ -159,6 +159,12 @@ COLUMNS: tuple[Column, ...] = (
     ),
 )
 
+VARIANT_COLUMNS: tuple[Column, ...] = (
+    *(column for column in COLUMNS if column.name != "status"),
+    *(replace(column, width=18, rank=1) for column in COLUMNS if column.name == "status"),
+)
+"""The same for a group that is shown alone: what differs among its runs precedes speed and progress."""
+
 COLUMNS_BY_NAME = {column.name: column for column in COLUMNS}
 
 SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "eval", "ladder", "training", "return", "run")
@@ -191,7 +197,7 @@ def draw_table(
 ) -> Grid:
     """Return the heading and the rows from ``top`` on, with the cursor and the numbers of marked runs."""
     grid = Grid(*size)
-    columns = visible_columns(grid.width)
+    columns = visible_columns(grid.width, VARIANT_COLUMNS if any(row.variant for row in rows) else COLUMNS)
     spare = grid.width - 3 - sum(c.width + 2 for c in columns)
     has_status = any(column.name == "status" for column in columns)
     extra = {"run": min(spare, NAME_CELLS - COLUMNS_BY_NAME["run"].width) if has_status else spare}
