@@ -321,8 +321,9 @@ def test_evaluation_job_shows_running_win_rates_then_results():
 def test_evaluations_panel_tells_selection_from_report():
     chosen = EventEval(update=5, global_step=500, opponent="heuristic:easy", episodes=8, win_rate=0.5)
     rows = [row_of(event) for event in (replace(chosen, purpose="report"), chosen)]
-    lines = draw_evaluations(rows, 60, 9, THEME).text().splitlines()
-    assert "purpose" in lines[0] and "report" in lines[1] and "selection" in lines[2]
+    for width in (60, 36):
+        lines = draw_evaluations(rows, width, 9, THEME).text().splitlines()
+        assert "purpose" in lines[0] and "report" in lines[1] and "selection" in lines[2]
     assert "purpose" not in draw_evaluations(rows[:1], 60, 9, THEME).text()
 
 

@@ -80,10 +80,18 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 
+SAMPLED_COLUMNS = COLUMNS[3:5]
+
+
 def visible_columns(width: int, rows: Sequence[EvaluationRow]) -> list[Column]:
-    """Return the columns that fit beside a name; without evaluations that select checkpoints all are reports."""
+    """Return the columns that fit beside a name.
+
+    Without evaluations that select checkpoints all are reports; those in training may have no sampled actions.
+    """
     has_purposes = any(row.purpose == PURPOSES["choice"] for row in rows)
     visible = [column for column in COLUMNS if has_purposes or column.name != "purpose"]
+    if has_purposes and not any(row.sampled for row in rows):
+        visible = [column for column in visible if column not in SAMPLED_COLUMNS]
     while len(visible) > 1 and NAME_CELLS + sum(c.width + 1 for c in visible) > width:
         visible.remove(max(visible, key=lambda column: column.rank))
     return visible
