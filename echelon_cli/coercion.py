@@ -10,6 +10,8 @@ from typing import Any
 
 from typer import core
 
+CONVERTER = "build_runtime_param"
+"""Name in ``typer.core`` of what makes the converter of a parameter."""
 PLAIN = (str, int, float, bool)
 
 
@@ -37,5 +39,5 @@ class LazyCoercion:
 
 def install() -> None:
     """Let Typer convert values through ``LazyCoercion``; one that builds its converters elsewhere stays as it is."""
-    if hasattr(core, "build_runtime_param"):
-        core.build_runtime_param = LazyCoercion
+    if hasattr(core, CONVERTER):
+        vars(core)[CONVERTER] = LazyCoercion
