@@ -108,12 +108,14 @@ def _resumed(name: str, at_once: int | None, as_json: bool, *, quiet: bool) -> t
     """Resume a sweep of listed variants; ``ConfigError`` for another one."""
     from echelon.jobs.config_layers import ConfigError
     from echelon.jobs.sweeps.plan import SweepPlan
+    from echelon.runs import command
     from echelon_cli import sweep_job
 
     paths, spec = sweep_job.find_sweep(name)
     listed = SweepPlan.from_dict(spec.config.get("sweep"))
     if not listed.variants:
-        raise ConfigError(f"sweep {paths.id!r} lists no variants; try: echelon sweep --resume {paths.id}")
+        again = command("sweep", "--resume", paths.id)
+        raise ConfigError(f"sweep {paths.id!r} lists no variants; try: {again}")
     return sweep_job.resume(paths.id, as_json=as_json, quiet=quiet, at_once=at_once), listed
 
 

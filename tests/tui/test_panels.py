@@ -318,7 +318,7 @@ def test_evaluation_job_shows_running_win_rates_then_results():
     assert unneeded_panels(builder.snapshot()) == PANELS.keys() - {"evaluations", "log"}
 
 
-def test_evaluations_panel_tells_selection_from_report():
+def test_evaluations_panel_names_selection_and_report():
     chosen = EventEval(update=5, global_step=500, opponent="heuristic:easy", episodes=8, win_rate=0.5)
     rows = [row_of(event) for event in (replace(chosen, purpose="report"), chosen)]
     for width in (60, 36):
