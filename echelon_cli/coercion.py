@@ -40,4 +40,4 @@ class LazyCoercion:
 def install() -> None:
     """Let Typer convert values through ``LazyCoercion``; one that builds its converters elsewhere stays as it is."""
     if hasattr(core, CONVERTER):
-        vars(core)[CONVERTER] = LazyCoercion
+        core.__dict__[CONVERTER] = LazyCoercion
