@@ -1,11 +1,12 @@
 """Echelon: multi-agent reinforcement learning for mech combat in a destructible voxel world.
 
 The names below are the public API; ``dir(echelon)`` lists them. Importing the package loads nothing heavy: each name is
-loaded on first use.
+loaded on first use. Where Gymnasium is imported already, the benchmark tasks are registered with it.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -76,3 +77,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
+
+
+if "gymnasium.envs.registration" in sys.modules:
+    # importing the module registers its tasks
+    import_module("echelon.tasks")

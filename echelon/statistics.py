@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -128,12 +129,16 @@ def paired_improvement(
 ) -> Estimate:
     """Return the probability that ``x [N, K]`` beats ``y [N, K]`` with the same seed on a task, with its interval.
 
-    Row n of both was trained with the same seed; ties count one half. A bootstrap sample draws pairs.
+    Row n of both was trained with the same seed; ties count one half. A bootstrap sample draws pairs. Where all pairs
+    agree every sample is the same, so the interval is Wilson's, of N pairs.
     """
     a, b = _scores("x", x), _scores("y", y)
     _require_equal("tasks", a.shape[1], b.shape[1])
     _require_equal("seeds", a.shape[0], b.shape[0])
     outcomes = _wins(a, b)
+    if len(a) > 1 and (outcomes == outcomes[0, 0]).all():
+        value, z = float(outcomes[0, 0]), NormalDist().inv_cdf((1.0 + level) / 2.0)
+        return Estimate(value, *wilson_interval(value * len(a), len(a), z))
     return _estimate(lambda draw: float(draw(outcomes).mean()), [outcomes], resamples, level, seed)
 
 

@@ -1,7 +1,8 @@
 """Benchmark tasks: names that fix game, maps and opponent, registered with Gymnasium (docs/tasks.md).
 
-Importing this module registers them; Gymnasium does so itself for ``echelon.tasks:echelon/5v5-easy-v1`` (since its
-version 1.0 it reads no entry points). A published task never changes: another game is another version.
+Importing this module registers them, and so does ``import echelon`` after ``import gymnasium``; Gymnasium imports it
+itself for ``echelon.tasks:echelon/5v5-easy-v1`` (since its version 1.0 it reads no entry points). A published task
+never changes: another game is another version.
 """
 
 from __future__ import annotations

@@ -107,12 +107,14 @@ def opponent_name(name: str) -> str:
 
 def show_training_evaluations(rows: Sequence[EvaluationRow]) -> None:
     """Print the evaluations during training, newest first."""
+    right = ("update", "steps", "wins", "95 % interval", "draws", "matches")
     output.show_table(
-        ("update", "steps", "in training against", "wins", "95 % interval", "draws", "matches", "best so far"),
+        (*right[:2], "purpose", "in training against", *right[2:], "best so far"),
         [
             (
                 row.update,
                 output.count(row.global_step),
+                row.purpose or "-",
                 opponent_name(row.opponent),
                 *rate_cells(row.mean or row.sampled),
                 output.percent(row.draw_rate),
@@ -121,7 +123,8 @@ def show_training_evaluations(rows: Sequence[EvaluationRow]) -> None:
             )
             for row in rows
         ],
-        right=("update", "steps", "wins", "95 % interval", "draws", "matches"),
+        right=right,
+        unwrapped=("purpose",),
         optional=("draws", "matches", "update", "best so far"),
     )
 

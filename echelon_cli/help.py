@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from typer.core import TyperGroup
@@ -37,8 +38,11 @@ class Sections(TyperGroup):
                 formatter.write_dl(rows)
 
 
-def describe_all(command: Any, path: tuple[str, ...] = ()) -> None:
-    """Show in the help of a command, and of those below it, every option, its type, unit, default and older names."""
+def describe_all(command: Any, words: Sequence[str] = (), path: tuple[str, ...] = ()) -> None:
+    """Show in the help of a command, and of those below it, every option, its type, unit, default and older names.
+
+    Defaults are those of the preset that the command line names in ``words``, else of the default one.
+    """
     if command.hidden:
         command.hidden, command.rich_help_panel = False, OLDER
     for option in command.params:
@@ -46,8 +50,18 @@ def describe_all(command: Any, path: tuple[str, ...] = ()) -> None:
     if path == ("train",):
         from echelon_cli.commands.train import describe_fields
 
-        describe_fields(command.params)
+        describe_fields(command.params, _value_of("--preset", words))
     if older := spellings.older(path):
         command.epilog = f"{OLDER}: {', '.join(older)}."
     for name, below in getattr(command, "commands", {}).items():
-        describe_all(below, (*path, name))
+        describe_all(below, words, (*path, name))
+
+
+def _value_of(option: str, words: Sequence[str]) -> str | None:
+    """Return the value of an option in a command line; None where it has none."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == option and following and not following.startswith("-"):
+            return following
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return None

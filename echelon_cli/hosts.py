@@ -119,6 +119,8 @@ class HostMirror(threading.Thread):
     limits: dict[str, float] = field(default_factory=lambda: dict(LIMITS))
     synced: threading.Event = field(default_factory=threading.Event)
     """Set after the first complete look at the host."""
+    tried: threading.Event = field(default_factory=threading.Event)
+    """Set after the first complete look, or after the first connection that ended without one."""
     received: int = 0
     """Compressed bytes so far."""
     problem: str = "connecting"
@@ -149,6 +151,7 @@ class HostMirror(threading.Thread):
             if self._process is not None:
                 self._process.kill()
                 self._process.wait()
+            self.tried.set()
             attempt = 0 if self.received > before else attempt + 1
             self.state.set(self.host.label, problem=f"no connection to {self.host.label}: {self.problem}")
             self._stopping.wait(PAUSES_S[min(attempt, len(PAUSES_S) - 1)])
@@ -203,6 +206,7 @@ class HostMirror(threading.Thread):
             self.state.set(self.host.label, running=sorted(_names(found.get("running"))), problem=self.problem)
             self._write_state()
             self.synced.set()
+            self.tried.set()
             return
         run, name, op = row.get("run"), row.get("file"), row.get("op")
         known = (*host_script.WHOLE, *host_script.APPENDED)
@@ -326,8 +330,14 @@ def mirrors(texts: list[str], cache: Path | None = None) -> tuple[Path, list[Hos
 
 
 def wait_until_synced(found: list[HostMirror], limit_s: float) -> list[str]:
-    """Wait for the first look at every host and return a line for each that did not answer."""
+    """Wait for the first look at every host and return a line for each without one.
+
+    A host whose first connection fails is not waited for. ``HostError`` where no host was looked at.
+    """
     deadline = time.monotonic() + limit_s
     for mirror in found:
-        mirror.synced.wait(max(0.0, deadline - time.monotonic()))
-    return [f"{each.host.label}: {each.problem or 'no answer'}" for each in found if not each.synced.is_set()]
+        mirror.tried.wait(max(0.0, deadline - time.monotonic()))
+    problems = [f"{each.host.label}: {each.problem or 'no answer'}" for each in found if not each.synced.is_set()]
+    if len(problems) == len(found):
+        raise HostError(f"no connection to {'; '.join(problems)}")
+    return problems

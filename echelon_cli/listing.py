@@ -29,6 +29,9 @@ FULL_ID_COLUMNS = 100
 ALERT_LIFETIME_S = 3600.0
 """Time for which an alert is shown in lists of runs [s]."""
 
+SCRIPTED = "heuristic:"
+"""Prefix of the scripted levels, which lists leave out."""
+
 TAIL_BYTES = 64 << 10
 """End of the results of evaluation jobs that a list of runs reads, some twenty results."""
 
@@ -72,6 +75,8 @@ class RunRow:
     tags: tuple[str, ...] = ()
     notes: str = ""
     """What the user has written about the run."""
+    variant: str = ""
+    """What differs from the other runs of a list that shows one group; empty elsewhere."""
     alert: str = ""
     """Newest alert of a running run, while it is recent."""
 
@@ -81,14 +86,20 @@ class RunRow:
 
     @property
     def status(self) -> str:
-        """Text of the status column: why the run ended, its newest alert, its labels, or its opponent."""
+        """Text of the status column: why the run ended, its newest alert, variant, labels, or opponent.
+
+        A run with an evaluation has its opponent beside it.
+        """
         labels = " ".join([self.group, *(f"#{tag}" for tag in self.tags), self.notes.partition("\n")[0]]).strip()
-        return self.reason or self.alert or labels or (f"against {self.opponent}" if self.opponent else "")
+        found = self.reason or self.alert or self.variant or labels
+        is_named = self.opponent and not math.isfinite(self.eval_rate)
+        return found or (f"against {self.opponent.removeprefix(SCRIPTED)}" if is_named else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain values under the JSON keys that all commands use."""
         row = asdict(self)
         where = {"folder": str(row.pop("root"))}
+        row.pop("variant")
         measured = {"last_win_rate": row.pop("eval_rate"), "last_win_low": row.pop("eval_low")}
         measured["last_win_high"] = row.pop("eval_high")
         return {"id": row.pop("id"), **where, "global_step": row.pop("steps"), **measured, **row}

@@ -17,7 +17,7 @@ import typer
 from typer.main import get_command
 
 from echelon.files import error_text
-from echelon_cli import output, spellings
+from echelon_cli import coercion, output, spellings
 from echelon_cli.help import Sections, describe_all
 from echelon_cli.usage import usage_text
 
@@ -155,6 +155,7 @@ def completed_words() -> list[str]:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code; print a failure as one line."""
+    coercion.install()
     words, notices = spellings.current([word for word in argv if word != DEBUG_FLAG])
     as_json, debug, message = "--json" in words, DEBUG_FLAG in argv, ""
     for notice in [] if as_json else notices:
@@ -162,7 +163,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         if HELP_ALL in words:
             command, asked = get_command(narrowed(words)), [word if word != HELP_ALL else "--help" for word in words]
-            describe_all(command)
+            describe_all(command, words)
             return command.main(asked, prog_name="echelon", standalone_mode=False) or output.DONE
         return narrowed(words or completed_words())(words, prog_name="echelon", standalone_mode=False) or output.DONE
     except typer.TyperException as error:

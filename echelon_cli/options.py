@@ -220,7 +220,7 @@ FilterOption = Annotated[
     typer.Option(
         "--filter",
         metavar="QUERY",
-        help="Only runs that match, such as 'state:running wins>50% or age<2h'; default: all.",
+        help="Only runs that match, such as 'state:running eval>50% or age<2h'; default: all.",
         autocompletion=complete_filter,
     ),
 ]

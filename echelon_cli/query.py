@@ -106,14 +106,14 @@ FIELDS: dict[str, TextField | NumberField] = {
     "tag": TextField(text=lambda row: " ".join(row.tags), example="tag:paper"),
     "notes": TextField(text=lambda row: row.notes, example="notes:diverged"),
     "status": TextField(text=lambda row: row.status, example="status:disk"),
-    "wins": NumberField(
-        value=lambda row, now: row.win_rate, read=read_fraction, expected="a fraction", example="wins>50%"
-    ),
     "eval": NumberField(
         value=lambda row, now: row.eval_rate, read=read_fraction, expected="a fraction", example="eval>=60%"
     ),
     "ladder": NumberField(
         value=lambda row, now: row.ladder, read=read_fraction, expected="a fraction", example="ladder>70%"
+    ),
+    "wins": NumberField(
+        value=lambda row, now: row.win_rate, read=read_fraction, expected="a fraction", example="wins>50%"
     ),
     "progress": NumberField(
         value=lambda row, now: row.progress, read=read_fraction, expected="a fraction", example="progress<90%"
@@ -352,7 +352,7 @@ class _Parser:
             text = self._unquoted(token[0])
             return _contains(text) if text else None
         if kind == "stray":
-            self.problems.append(f"{token[0]!r} has no field before it; try wins>50%")
+            self.problems.append(f"{token[0]!r} has no field before it; try eval>50%")
             return None
         return self._word(token)
 

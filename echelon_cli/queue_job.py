@@ -60,7 +60,7 @@ def start(paths: RunPaths) -> str:
 
 
 def warn_of_contention(spec: JobSpec) -> None:
-    """Print a notice where a job that does not wait shares its device with runs of the queue."""
+    """Print a notice where a job that does not wait shares its device with running jobs."""
     from echelon.jobs import queue
 
     with contextlib.suppress(queue.StoreError, OSError):

@@ -15,7 +15,13 @@ MOVED: dict[str, tuple[str, str]] = {
 """Commands that belong to a group now."""
 
 RENAMED: dict[tuple[str, ...], dict[str, str]] = {
-    ("train",): {"--num-envs": "--envs", "--packs-per-team": "--packs", "--init-from": "--start-from"},
+    ("train",): {
+        "--num-envs": "--envs",
+        "--packs-per-team": "--packs",
+        "--init-from": "--start-from",
+        "--total-steps": "--steps",
+    },
+    ("ablate",): {"--runs": "--seeds"},
     ("arena", "run"): {"--opponents": "--opponents-per-entry", "--record": "--record-share"},
     ("replay", "branch"): {"--record": "--out"},
     ("sim",): {"--fair": "--max-distance-ratio"},

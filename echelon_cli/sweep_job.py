@@ -14,6 +14,7 @@ from echelon_cli import output
 
 if TYPE_CHECKING:
     from echelon.jobs.launchers import Launcher
+    from echelon.jobs.observers import Observers
     from echelon.jobs.status import JobStatus
     from echelon.jobs.sweeps.plan import SweepPlan
     from echelon.runs import RunPaths
@@ -132,10 +133,16 @@ def threads_each(threads: int, at_once: int) -> int:
     return max(1, default_threads() // at_once)
 
 
-def start(plan: SweepPlan, *, as_json: bool = False, quiet: bool = False) -> Follower:
-    """Start a sweep and return its follower; its runs are grouped under its name unless the plan names a group."""
+def start(
+    plan: SweepPlan, observers: Observers | None = None, *, as_json: bool = False, quiet: bool = False
+) -> Follower:
+    """Start a sweep and return its follower; its runs are grouped under its name unless the plan names a group.
+
+    Notifications report the sweep, mirrors the curves of its trials.
+    """
     from echelon.jobs.kinds import KINDS
     from echelon.jobs.launch import launch
+    from echelon.jobs.observers import write_observers
     from echelon.jobs.spec import new_spec
     from echelon.jobs.sweeps.worker import PRESET
     from echelon.runs import create_run
@@ -146,6 +153,8 @@ def start(plan: SweepPlan, *, as_json: bool = False, quiet: bool = False) -> Fol
     plan = replace(plan, group=plan.group or short_run_id(paths.id))
     follower = Follower(paths, as_json=as_json, quiet=quiet, live=True)
     try:
+        if observers is not None:
+            write_observers(paths, observers)
         launch(paths, new_spec("sweep", {"preset": PRESET, "sweep": plan.as_dict()}, {}), KINDS["sweep"])
     except ValueError:
         if not paths.metrics.exists():
@@ -155,10 +164,18 @@ def start(plan: SweepPlan, *, as_json: bool = False, quiet: bool = False) -> Fol
     return follower
 
 
-def resume(name: str, *, as_json: bool = False, at_once: int | None = None) -> Follower:
+def resume(
+    name: str,
+    observers: Observers | None = None,
+    *,
+    as_json: bool = False,
+    quiet: bool = False,
+    at_once: int | None = None,
+) -> Follower:
     """Resume a sweep that was stopped or killed; ``at_once`` changes how many trials run at the same time."""
     from echelon.jobs.kinds import KINDS
     from echelon.jobs.launch import launch
+    from echelon.jobs.observers import write_observers
     from echelon.jobs.spec import new_spec
     from echelon.jobs.sweeps.plan import SweepPlan
     from echelon_cli.follow import Follower
@@ -168,7 +185,9 @@ def resume(name: str, *, as_json: bool = False, at_once: int | None = None) -> F
     if at_once is not None:
         plan = replace(SweepPlan.from_dict(config.get("sweep")), at_once=at_once)
         config = {**config, "sweep": plan.as_dict()}
-    follower = Follower(paths, as_json=as_json, live=True)
+    follower = Follower(paths, as_json=as_json, quiet=quiet, live=True)
+    if observers is not None:
+        write_observers(paths, observers)
     launch(paths, new_spec("sweep", config, spec.provenance), KINDS["sweep"])
     return follower
 

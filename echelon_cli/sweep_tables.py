@@ -109,18 +109,33 @@ def _show_finalists(results: SweepResults) -> None:
     right = ("seeds", metric, "95 % interval", "better", "its 95 % interval")
     rows = [
         (
-            "unchanged" if finalist.trial < 0 else f"trial {finalist.trial}",
+            finalist_name(results, finalist),
             f"{len(finalist.scores)} of {finalist.planned}",
             *_estimate_cells(metric, finalist.score),
             *_estimate_cells("win_rate", finalist.improvement),
         )
         for finalist in results.finalists
     ]
+    is_list = bool(results.plan.variants)
     output.print_line()
-    output.show_table(("finalist", *right), rows, right=right, optional=("its 95 % interval", "seeds"))
+    kind = "variant" if is_list else "finalist"
+    output.show_table((kind, *right), rows, right=right, optional=("its 95 % interval", "seeds"))
+    show_estimation(metric, results.plan.unchanged, "" if is_list else " that the search did not use")
+
+
+def finalist_name(results: SweepResults, finalist: Finalist) -> str:
+    """Return a finalist as tables name it: a variant by its name, a trial of the search by its number."""
+    if results.plan.variants or finalist.trial < 0:
+        return finalist.name
+    return f"trial {finalist.trial}"
+
+
+def show_estimation(metric: str, reference: str, which_seeds: str = "") -> None:
+    """Print how statistics over training seeds are estimated."""
+    better = f"; better: probability that a seed is better than the same seed of {reference}" if reference else ""
     output.print_line(
-        f"{metric}: interquartile mean over training seeds that the search did not use; better: probability that a "
-        "seed is better than the same seed of the unchanged configuration; intervals by stratified bootstrap",
+        f"{metric}: interquartile mean over training seeds{which_seeds}{better}; intervals by stratified bootstrap, "
+        "Wilson's where all seeds agree",
         style="dim",
     )
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -124,3 +127,18 @@ def test_parse_json_reads_names_back():
     ]
     with pytest.raises(ValueError):
         parse_json(rb'["\udce9"' + b",[" * 100_000 + b"]" * 100_001, names=True)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import echelon.state_files, sys; assert 'pydantic_core' not in sys.modules",
+        "import echelon.state_files, pydantic; assert pydantic.TypeAdapter(int).validate_python('3') == 3",
+        "import pydantic, echelon.state_files",
+        "import sys; sys.modules['pydantic_core._pydantic_core'] = None; import json, types\n"
+        "sys.modules['pydantic_core'] = types.SimpleNamespace(from_json=json.loads); import echelon.state_files",
+    ],
+)
+def test_parser_of_json_is_loaded_without_its_package(code):
+    check = "; from echelon.state_files import parse_json; assert parse_json('[1, {}]') == [1, {}]"
+    subprocess.run([sys.executable, "-c", code + check], check=True, cwd=Path(__file__).resolve().parents[1])

@@ -100,8 +100,21 @@ def test_paired_improvement_compares_equal_seeds_only():
     x, y = [[0.2, 0.9], [0.5, 0.9], [0.8, 0.4]], [[0.1, 0.9], [0.4, 0.8], [0.7, 0.6]]
     assert paired_improvement(x, y).value == pytest.approx((3 + 1.5) / 6)
     better = paired_improvement([0.2, 0.5, 0.8], [0.1, 0.4, 0.7])
-    assert better == (1.0, 1.0, 1.0), "every seed gained, though the seeds differ more than the algorithms"
+    assert better.value == 1.0, "every seed gained, though the seeds differ more than the algorithms"
     assert probability_of_improvement([0.2, 0.5, 0.8], [0.1, 0.4, 0.7]).value == pytest.approx(6 / 9)
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [([0.2, 0.5, 0.8], (1.0, 0.438503, 1.0)), ([0.0, 0.0, 0.0], (0.0, 0.0, 0.561497)),
+     ([0.1, 0.4, 0.7], (0.5, 0.125334, 0.874666)), ([0.2], (1.0, math.nan, math.nan))],
+)  # fmt: skip
+def test_paired_improvement_of_equal_outcomes_has_the_wilson_interval(x, expected):
+    found = paired_improvement(x, [0.1, 0.4, 0.7][: len(x)])
+    assert found == pytest.approx(expected, abs=1e-6, nan_ok=True)
+    if len(x) > 1:
+        low, high = scipy.stats.binomtest(3, 3).proportion_ci(0.9, method="wilson")
+        assert paired_improvement([1.0] * 3, [0.0] * 3, level=0.9)[1:] == pytest.approx((low, high))
 
 
 def test_performance_profile_counts_scores_above_each_threshold():

@@ -67,6 +67,8 @@ def submit(
         raise ValueError(f"checkpoint {str(path)!r} has weights that are not finite: {', '.join(nonfinite[:3])}")
     signature = signature_of(loaded.meta)
     meta = {"label": label or display_name(path, loaded.meta), "checkpoint": str(loaded.meta.get("id", ""))}
+    if (run := run_folder(path)) is not None:
+        meta |= {"run": run.name, "update": int(loaded.meta.get("update", 0))}
     meta |= facts or {}
     if target:
         meta["target"] = target
@@ -89,9 +91,14 @@ def league_env_of(env: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+def run_folder(path: Path) -> Path | None:
+    """Return the run folder that contains a checkpoint; None outside of one."""
+    return next((p for p in path.parents if (p / "spec.json").is_file()), None)
+
+
 def display_name(path: Path, meta: dict[str, Any]) -> str:
     """Return a short name: the two words of its run id and its update."""
-    run = next((p for p in path.parents if (p / "spec.json").is_file()), None)
+    run = run_folder(path)
     words = "-".join(run.name.split("-")[-2:]) if run is not None else path.stem
     return f"{words} u{int(meta.get('update', 0))}"
 

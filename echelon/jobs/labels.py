@@ -92,17 +92,24 @@ def save_filter(home: Path, name: str, text: str) -> None:
     atomic_write(home / FILTERS, json.dumps(dict(sorted(others.items())), ensure_ascii=False, indent=1) + "\n")
 
 
+NO_DIFFERENCE = "-"
+"""Name of a variant that differs in nothing."""
+PROGRESS_KEYS = frozenset({"pause_steps"})
+"""Fields that tell how far a sweep has taken a trial, not what it trains."""
+
+
 def variant_names(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a name per configuration, of flat values, from what differs among them: ``lr=0.0003 · seed=2``.
 
-    A key is shortened to its last part where no other differing key ends like it.
+    A key is shortened to its last part where no other differing key ends like it. ``NO_DIFFERENCE`` where nothing does.
     """
-    keys = sorted({key for config in configs for key in config})
+    keys = sorted({key for config in configs for key in config if key not in PROGRESS_KEYS})
     differing = [key for key in keys if len({repr(config.get(key)) for config in configs}) > 1]
     last = [key.rpartition(".")[2] for key in differing]
     shown = [name if last.count(name) == 1 else key for key, name in zip(differing, last, strict=True)]
     return [
-        " · ".join(f"{name}={_value(config.get(key))}" for key, name in zip(differing, shown, strict=True)) or "-"
+        " · ".join(f"{name}={_value(config.get(key))}" for key, name in zip(differing, shown, strict=True))
+        or NO_DIFFERENCE
         for config in configs
     ]
 

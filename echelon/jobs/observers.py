@@ -102,6 +102,16 @@ def write_private(path: Path, text: str) -> None:
     fsync(path.parent)
 
 
+def mirrors_of_trial(sweep: RunPaths, run: str) -> Observers:
+    """Return the observers of a trial's run: the mirrors of its sweep, a folder of which has one for each run."""
+    found = []
+    for text in read_observers(sweep).mirrors:
+        name, equals, target = text.partition("=")
+        is_folder = bool(target) and name in MIRRORS and MIRRORS[name].target == "folder"
+        found.append(f"{name}{equals}{os.path.join(target, run) if is_folder else target}")
+    return Observers(mirrors=tuple(found))
+
+
 def read_observers(paths: RunPaths) -> Observers:
     """Return the observers of a run; none where the file is another user's or of another folder of that name."""
     path = observers_path(paths)

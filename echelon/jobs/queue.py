@@ -13,6 +13,7 @@ from pathlib import Path
 
 from echelon.files import make_folder
 from echelon.jobs import lock
+from echelon.jobs.devices_in_use import COORDINATORS, outside_jobs
 from echelon.jobs.kinds import KINDS, JobKind
 from echelon.jobs.launch import POLL_S, LaunchError, launch, require_own_league
 from echelon.jobs.queue_launcher import read_launcher
@@ -115,23 +116,25 @@ def remove_entry(store: QueueStore, entry: Entry) -> bool:
 
 
 def contention(kind: str, config: dict[str, object], home: str | Path | None = None) -> str:
-    """Return one line about the runs of the queue that share a device with a run started outside; empty without any."""
-    path = queue_path(home)
-    if not path.is_file() or not is_started(home):
-        return ""
-    with QueueStore(path, read_only=True, busy_s=1.0) as store:
-        entries = store.entries()
-    taken = [entry for entry in entries if entry.devices]
+    """Return one line about the running jobs that share a device with one that starts now; empty without any."""
+    path, demand = queue_path(home), demand_of(kind, config)
+    entries: list[Entry] = []
+    if path.is_file() and is_started(home):
+        with QueueStore(path, read_only=True, busy_s=1.0) as store:
+            entries = store.entries()
     waiting = sum(entry.state in (WAITING, STARTING) for entry in entries)
-    shared = {name for entry in taken for name in shared_devices(demand_of(kind, config), entry.devices)}
-    if not shared:
+    queued = [found for entry in entries if (found := shared_devices(demand, entry.devices))]
+    others = outside_jobs(runs_home(home), {entry.run for entry in entries})
+    outside = [
+        found for name, devices in others if name not in COORDINATORS if (found := shared_devices(demand, devices))
+    ]
+    if not queued and not outside:
         return ""
-    runs = sum(bool(shared.intersection(entry.devices)) for entry in taken)
-    more = f", {waiting} more wait" if waiting else ""
-    return (
-        f"{runs} queued run{'s' * (runs > 1)} on {', '.join(sorted(shared))}{more}: this one shares the device; "
-        "with --queue it would wait"
-    )
+    counts = ((len(queued), "queued run"), (len(outside), "other run" if queued else "run"))
+    runs = " and ".join(f"{count} {noun}{'s' * (count > 1)}" for count, noun in counts if count)
+    devices = ", ".join(sorted({name for found in (*queued, *outside) for name in found}))
+    more = f", {waiting} more wait" if queued and waiting else ""
+    return f"{runs} on {devices}{more}: this one shares the device; with --queue it would wait"
 
 
 __all__ = ["StoreError", "contention", "enqueue", "ensure_started", "find_entry", "is_started", "queue_job"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -18,19 +17,19 @@ from pathlib import Path
 
 from echelon.files import error_text
 from echelon.jobs import control, lock, placement, worker
+from echelon.jobs.devices_in_use import devices_in_use, outside_devices
 from echelon.jobs.exits import session_end
 from echelon.jobs.kinds import KINDS, JobKind
 from echelon.jobs.launch import LEAGUE_KEY, StartError, has_orphan, launch
-from echelon.jobs.process import identity_from
 from echelon.jobs.queue_launcher import read_launcher
 from echelon.jobs.queue_marker import remove_marker, session_id
 from echelon.jobs.queue_store import RUNNING, STARTING, WAITING, Entry, QueueStore, StoreError, open_queue
-from echelon.jobs.slots import CPU, Demand, demand_of, devices_of, free_slots, machine_slots, shared_devices
+from echelon.jobs.slots import CPU, devices_of, free_slots, machine_slots, shared_devices
 from echelon.jobs.spec import read_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.usage import VISIBLE_VARIABLE, disk_free_mb, visible_gpu
 from echelon.jobs.worker import RunLink
-from echelon.runs import RunPaths, list_runs, read_json
+from echelon.runs import RunPaths, read_json
 from echelon.telemetry.events import Event, EventAlert, EventEnd, EventStart
 
 POLL_S = 1.0
@@ -102,7 +101,7 @@ class Dispatcher:
             self.notices.append(f"{entry.run} {found.state}" + (f": {found.reason}" if found.reason else ""))
         elif found == RUNNING and entry.state != RUNNING:
             if not entry.devices:  # a user has started it, or the file was built again
-                store.claim(entry, _devices_in_use(entry.demand))
+                store.claim(entry, devices_in_use(entry.demand))
             store.set_running(entry)
         elif isinstance(found, Interrupted) and entry.state != WAITING:
             if found.dropped:
@@ -206,29 +205,6 @@ def _ended(paths: RunPaths, entry: Entry, status: JobStatus) -> Ended | Interrup
     if entry.state != WAITING and entry.crashes >= MAX_CRASHES and status.global_step <= entry.crashed_at_step:
         return Ended("crashed", status.reason)
     return Interrupted(status.reason, crashed=True, step=status.global_step)
-
-
-def outside_devices(home: Path, queued: set[str]) -> list[str]:
-    """Return the devices of the running jobs that are not of the queue, one for each slot that they take."""
-    found = []
-    for paths in list_runs(home):
-        if paths.id not in queued and lock.is_held(paths.lock) and not _is_elsewhere(paths):
-            spec = read_json(paths.spec) or {}
-            config = spec.get("config")
-            demand = demand_of(str(spec.get("kind", "")), config if isinstance(config, dict) else {})
-            found += _devices_in_use(demand)
-    return found
-
-
-def _is_elsewhere(paths: RunPaths) -> bool:
-    """Whether the supervisor of a run works on another host."""
-    supervisor = identity_from((read_json(paths.processes) or {}).get("supervisor"))
-    return supervisor is not None and supervisor.host != socket.gethostname()
-
-
-def _devices_in_use(demand: Demand) -> tuple[str, ...]:
-    """Return the devices that a running job uses: the first ones of its kind."""
-    return devices_of(demand, dict.fromkeys(machine_slots({}), 1)) or (CPU,)
 
 
 def _visible(devices: tuple[str, ...]) -> dict[str, str]:

@@ -20,6 +20,10 @@ MAX_EVALUATIONS = 1000
 """Newest results that are read."""
 
 
+PURPOSES = {"choice": "selection", "report": "report"}
+"""Purposes of ``EventEval`` as tables name them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class WinRate:
     """A win rate with its 95 % confidence interval."""
@@ -50,6 +54,8 @@ class EvaluationRow:
     """Kind and size of the maps; empty where unknown."""
     job: str = ""
     """Job that played it; empty for an evaluation during training."""
+    purpose: str = ""
+    """selection where it decides which checkpoint is the best, report where it decides nothing; empty where unknown."""
     chosen: bool = False
     """Whether it chose its checkpoint as the best so far."""
     global_step: int = 0
@@ -112,6 +118,7 @@ def row_of(event: EventEval) -> EvaluationRow:
         first_seed=event.seeds[0] if event.seeds else -1,
         maps=f"{event.maps} {size}".strip(),
         job=event.job,
+        purpose=PURPOSES.get(event.purpose, ""),
         chosen=event.is_best and event.purpose == "choice",
         global_step=event.global_step,
         draw_rate=event.draw_rate,

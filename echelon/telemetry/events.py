@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, ClassVar
 
-from echelon.telemetry.event import Event
+from echelon.telemetry.event import Event, record
 from echelon.telemetry.sweep_events import EventRung, EventTrial
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventStart(Event):
     """A trainer is ready for its first step of the run, or after a resume."""
 
@@ -54,7 +54,7 @@ class EventStart(Event):
     """The resolved configuration."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventUpdate(Event):
     """One rollout and its policy update."""
 
@@ -149,7 +149,7 @@ class EventUpdate(Event):
     """Elo rating of the newest rated snapshot, 0 for the untrained policy; NaN where none is rated."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventEpisodes(Event):
     """The episodes that ended during one update: aggregates and a few samples.
 
@@ -178,7 +178,7 @@ class EventEpisodes(Event):
     """At most 32 episodes: env, seed, return, length, winner, reason, hp, zone_score, opponent."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventEval(Event):
     """An evaluation on held-out seeds, each played from both sides."""
 
@@ -224,7 +224,7 @@ class EventEval(Event):
     """Activation rate per ``role/control``."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventEvalBatch(Event):
     """An evaluation job has played one batch of matches against one opponent."""
 
@@ -260,7 +260,7 @@ class EventEvalBatch(Event):
         return min(1.0, self.played / self.matches) if self.matches > 0 else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventRating(Event):
     """A policy snapshot was rated against older snapshots."""
 
@@ -278,7 +278,7 @@ class EventRating(Event):
     duration_s: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventLeague(Event):
     """A policy snapshot joined the league and was rated."""
 
@@ -313,7 +313,7 @@ class EventLeague(Event):
     duration_s: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventCheckpoint(Event):
     """A checkpoint is complete on disk."""
 
@@ -330,7 +330,7 @@ class EventCheckpoint(Event):
     size_mb: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventMatch(Event):
     """A recorded match is complete on disk."""
 
@@ -345,7 +345,7 @@ class EventMatch(Event):
     seed: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventShardMatch(Event):
     """A host has played or recorded a match of an arena job; in ``matches.jsonl`` of its shard only."""
 
@@ -358,7 +358,7 @@ class EventShardMatch(Event):
     """File in the replays of the arena job."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventRound(Event):
     """Progress of a round of an arena job, and its changes once it is rated."""
 
@@ -386,7 +386,7 @@ class EventRound(Event):
         return min(1.0, (self.round - 1 + of_round) / self.rounds) if self.rounds else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventCurriculum(Event):
     """Curriculum parameters changed."""
 
@@ -398,7 +398,7 @@ class EventCurriculum(Event):
     reason: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventAlert(Event):
     """A message for the user."""
 
@@ -410,7 +410,7 @@ class EventAlert(Event):
     global_step: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventResume(Event):
     """Training resumed from a checkpoint; earlier records of later updates are superseded."""
 
@@ -425,7 +425,7 @@ class EventResume(Event):
     """Damaged checkpoints that were skipped, if any."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventEnd(Event):
     """Training has ended and the last checkpoint is written."""
 

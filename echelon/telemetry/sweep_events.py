@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
-from echelon.telemetry.event import Event
+from echelon.telemetry.event import Event, record
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventTrial(Event):
     """A sweep has chosen the options of a trial; written before the trial's run exists."""
 
@@ -30,7 +30,7 @@ class EventTrial(Event):
     """Name of its variant; empty where the options name it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class EventRung(Event):
     """A trial of a sweep has started towards a rung, or has reached it."""
 

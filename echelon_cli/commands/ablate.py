@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
+from echelon_cli.commands.sweep import complete_sweeps
 from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_keys
 
 if TYPE_CHECKING:
     from echelon.jobs.config_layers import ResolvedConfig
     from echelon.jobs.sweeps.plan import SweepPlan
     from echelon.runs import RunPaths
+    from echelon_cli.follow import Follower
 
-MINUTES = 10.0
 WHOLE = "whole"
 """Name of the unchanged run."""
 
@@ -54,42 +55,94 @@ def ablate(
             "--vary", metavar="KEY=VALUE[,...]", help="Another variant; may be repeated.", autocompletion=complete_keys
         ),
     ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", min=1, help="Length of each run [learner agent-steps]; default: the preset's."),
+    ] = None,
     minutes: Annotated[
-        float, typer.Option("--minutes", min=0.0, help="Wall time of each run [min]; 0 uses the configuration's.")
-    ] = MINUTES,
-    runs: Annotated[
-        int, typer.Option("--runs", min=1, help="Training seeds per variant, counted up from the configuration's.")
-    ] = 1,
+        float | None,
+        typer.Option("--minutes", min=0.0, help="Limit each run by wall time too [min], 0: none; default: none."),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds", min=1, help="Training seeds per variant, counted up from the configuration's; default: 1."
+        ),
+    ] = None,
     at_once: Annotated[
-        int, typer.Option("--at-once", min=1, help="Runs trained at the same time; they share the cores.")
-    ] = 1,
+        int | None,
+        typer.Option("--at-once", min=1, help="Runs trained at the same time; they share the cores; default: 1."),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume", metavar="SWEEP", help="Continue one that was stopped.", autocompletion=complete_sweeps
+        ),
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return when the sweep of the runs has started.")] = False,
     list_them: Annotated[bool, typer.Option("--list", help="List the variants without training them.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Train variants without one component each, or baselines. Compares their last evaluations."""
-    from echelon.jobs.config_layers import parse_assignment
+    from echelon.jobs.config_layers import ConfigError, parse_assignment
+    from echelon_cli import sweep_job
 
-    overrides: dict[str, Any] = {"max_minutes": minutes} if minutes else {}
+    if resume:
+        if any((names, preset, config, assignments, baselines, vary, steps, minutes, seeds, list_them)):
+            raise ConfigError("--resume continues a sweep as it was planned, expected no plan; try only --at-once")
+        return _follow(*_resumed(resume, at_once, as_json, quiet=not detach), detach, as_json)
+    overrides: dict[str, Any] = {"max_minutes": minutes or 0.0}
+    if steps is not None:
+        overrides["total_steps"] = steps
     overrides |= dict(parse_assignment(text) for text in assignments or [])
     plan = variants(preset, Path(config) if config else None, overrides, names, vary or [], baselines=baselines)
-    found = []
     if list_them:
         found = [{"variant": name, "changes": changes} for name, (_, changes) in plan.items()]
         output.show_json(found) if as_json else _show_plan(plan)
         return output.DONE
+    listed = sweep_plan(plan, seeds or 1, at_once or 1)
+    return _follow(sweep_job.start(listed, as_json=as_json, quiet=not detach), listed, detach, as_json)
+
+
+def _resumed(name: str, at_once: int | None, as_json: bool, *, quiet: bool) -> tuple[Follower, SweepPlan]:
+    """Resume a sweep of listed variants; ``ConfigError`` for another one."""
+    from echelon.jobs.config_layers import ConfigError
+    from echelon.jobs.sweeps.plan import SweepPlan
+    from echelon.runs import command
+    from echelon_cli import sweep_job
+
+    paths, spec = sweep_job.find_sweep(name)
+    listed = SweepPlan.from_dict(spec.config.get("sweep"))
+    if not listed.variants:
+        again = command("sweep", "--resume", paths.id)
+        raise ConfigError(f"sweep {paths.id!r} lists no variants; try: {again}")
+    return sweep_job.resume(paths.id, as_json=as_json, quiet=quiet, at_once=at_once), listed
+
+
+def _follow(follower: Follower, listed: SweepPlan, detach: bool, as_json: bool) -> int:
+    """Follow a sweep of listed variants, print its results, and return the exit code."""
+    from echelon.runs import command
+    from echelon_cli import sweep_job
+
+    if detach:
+        return sweep_job.follow(follower, detach=True)
+    found: list[dict[str, Any]] = []
     try:
-        for result in train_all(plan, runs, at_once, as_json):
+        for result in results_of(follower.paths, listed, as_json):
             found.append(result)
     except KeyboardInterrupt:
         if not as_json:
             output.print_line()
-            output.print_line("stopped; finished variants:")
-    statistics = across_seeds(found) if runs > 1 else {}
+            output.print_line(f"stopped; continue with: {command('ablate', '--resume', follower.paths.id)}")
+            output.print_line("finished variants:")
+    statistics = across_seeds(found) if listed.has_seeds else {}
     if as_json:
         output.show_json([{**result, "across_seeds": statistics.get(result["variant"])} for result in found])
     else:
         show(found)
         show_statistics(statistics)
+        if found and not listed.has_seeds:
+            output.print_line("one training seed each: the intervals are of its evaluation; try --seeds 3", style="dim")
     return output.DONE if all(result["last_win_rate"] is not None for result in found) else output.FAILED
 
 
@@ -138,8 +191,8 @@ def _differing(changes: Mapping[str, Any], values: Mapping[str, Any]) -> dict[st
     return {key: "none" if value is None else value for key, value in effective.items()}
 
 
-def train_all(plan: Variants, runs: int, at_once: int, as_json: bool) -> Iterator[dict[str, Any]]:
-    """Train every variant on every seed as one sweep, ``at_once`` at a time, and yield their results in order.
+def results_of(paths: RunPaths, listed: SweepPlan, as_json: bool) -> Iterator[dict[str, Any]]:
+    """Yield the results of the trials of a running sweep of listed variants in order.
 
     An interrupt of the caller stops the running ones and starts no others.
     """
@@ -147,10 +200,7 @@ def train_all(plan: Variants, runs: int, at_once: int, as_json: bool) -> Iterato
     from echelon.jobs.sweeps.schedule import Journal
     from echelon.runs import RunPaths
     from echelon.telemetry.log import EventFollower
-    from echelon_cli import sweep_job
 
-    listed = sweep_plan(plan, runs, at_once)
-    paths = sweep_job.start(listed, quiet=True).paths
     journal, follower = Journal(), EventFollower(paths.trials)
     try:
         for number, variant in enumerate(listed.variants):
@@ -166,14 +216,14 @@ def train_all(plan: Variants, runs: int, at_once: int, as_json: bool) -> Iterato
                     status = launch.job_status(paths)
                     raise ValueError(f"sweep {paths.id!r} {status.state}: {status.reason}")
                 time.sleep(launch.POLL_S)
-            row = {"variant": variant.name, "changes": plan[variant.name][1], "seed": variant.seed}
+            row = {"variant": variant.name, "changes": variant.changes, "seed": variant.seed}
             yield row | result_of(RunPaths(paths.root.parent / journal.trials[number].choice.run))
     finally:
         if launch.job_status(paths).is_alive:
             launch.stop(paths)
 
 
-def sweep_plan(plan: Variants, runs: int, at_once: int) -> SweepPlan:
+def sweep_plan(plan: Variants, seeds: int, at_once: int) -> SweepPlan:
     """Return the sweep that trains every variant on every seed completely."""
     from echelon.jobs.sweeps.plan import LISTED, SweepPlan, Variant
     from echelon_cli.sweep_job import threads_each
@@ -182,7 +232,7 @@ def sweep_plan(plan: Variants, runs: int, at_once: int) -> SweepPlan:
     variants = tuple(
         Variant(name=name, changes=changes, seed=resolved.config.seed + number)
         for name, (resolved, changes) in plan.items()
-        for number in range(runs)
+        for number in range(seeds)
     )
     return SweepPlan(
         base={**whole.nested(), "threads": threads_each(whole.config.threads, at_once)},
@@ -230,22 +280,17 @@ def across_seeds(found: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]
     ``improvement`` is the probability that a seed of the variant wins more than the same seed of the unchanged run,
     None for that run itself and without a common seed.
     """
-    from echelon.statistics import aggregate, paired_improvement
+    from echelon.jobs.sweeps import results
 
     rates: dict[str, dict[int, float]] = {}
     for result in found:
         if result["last_win_rate"] is not None:
             rates.setdefault(result["variant"], {})[result["seed"]] = result["last_win_rate"]
     statistics = {}
-    for variant, by_seed in rates.items():
-        common = [] if variant == WHOLE else [seed for seed in by_seed if seed in rates.get(WHOLE, {})]
-        better = (
-            paired_improvement([by_seed[seed] for seed in common], [rates[WHOLE][seed] for seed in common])._asdict()
-            if common
-            else None
-        )
-        estimate = aggregate(list(by_seed.values()))._asdict()
-        statistics[variant] = {"seeds": len(by_seed), "win_rate": estimate, "improvement": better}
+    for variant, (score, better) in results.across_seeds(rates, WHOLE).items():
+        estimates = {"win_rate": score, "improvement": better}
+        row = {name: None if estimate is None else estimate._asdict() for name, estimate in estimates.items()}
+        statistics[variant] = {"seeds": len(rates[variant]), **row}
     return statistics
 
 
@@ -253,6 +298,8 @@ def show_statistics(statistics: Mapping[str, Mapping[str, Any]]) -> None:
     """Print a line per variant with its statistics over the training seeds; nothing without any."""
     if not statistics:
         return
+    from echelon_cli.sweep_tables import show_estimation
+
     right = ("seeds", "wins", "95 % interval", f"better than {WHOLE}", "95 % interval of that")
     rows = [
         (variant, str(row["seeds"]), *_estimate_cells(row["win_rate"]), *_estimate_cells(row["improvement"]))
@@ -260,10 +307,7 @@ def show_statistics(statistics: Mapping[str, Mapping[str, Any]]) -> None:
     ]
     output.print_line()
     output.show_table(("variant", *right), rows, right=right)
-    output.print_line(
-        "wins: interquartile mean over training seeds; better: probability that a seed wins more than the same seed "
-        f"of {WHOLE}; intervals by bootstrap"
-    )
+    show_estimation("wins", WHOLE)
 
 
 def _estimate_cells(estimate: Mapping[str, float] | None) -> tuple[str, str]:

@@ -38,6 +38,13 @@ def complete_queued(incomplete: str) -> list[str]:
         return []
 
 
+def complete_slots(incomplete: str) -> list[str]:
+    """Return the devices with slots that start with ``incomplete``, each with an equals sign."""
+    from echelon.jobs.slots import machine_slots
+
+    return [f"{device}=" for device in machine_slots({}) if device.startswith(incomplete)]
+
+
 QueuedArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="Id of a run that waits, or part of it.", autocompletion=complete_queued)
 ]
@@ -67,8 +74,10 @@ def list_entries(
     """List queued runs in the order of their start. Those that run have their devices."""
     from echelon.jobs import queue
     from echelon.jobs.queue_store import OPEN, queue_path
+    from echelon.runs import require_home
 
     if not queue_path().is_file():
+        require_home()
         state: dict[str, Any] = {"running": False, "paused": False, "entries": []}
     else:
         with _open() as store:
@@ -198,7 +207,11 @@ def rm(
 def slots(
     numbers: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[DEVICE=NUMBER]...", help="Slots of a device, such as cpu=2 or cuda:0=1."),
+        typer.Argument(
+            metavar="[DEVICE=NUMBER]...",
+            help="Slots of a device, such as cpu=2 or cuda:0=1.",
+            autocompletion=complete_slots,
+        ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:

@@ -40,10 +40,12 @@ def list_matches(
     as_json: JsonFlag = False,
 ) -> int:
     """List recorded matches: live ones first, then newest first."""
-    from echelon.runs import find_run, runs_home
+    from echelon.runs import find_run, require_home, runs_home
     from echelon.server.catalogue import ReplayCatalogue
     from echelon_cli.listing import shown_id
 
+    if not run:
+        require_home()
     run_id = find_run(run).id if run else None
     found = [match.summary for match in ReplayCatalogue(home_of(run or "")).matches() if run_id in (None, match.run)]
     rows = [{**row, "winner": _side(row["winner"])} for row in found]

@@ -32,12 +32,11 @@ from echelon_cli.options import (
     complete_labels,
     one_of,
 )
+from echelon_cli.run_facts import describe, shown_facts
 
 EVALS_SHOWN = 10
 ROWS_SHOWN = 30
 """Results of evaluation jobs that are listed."""
-COMMIT_CHARS = 12
-"""Characters shown of a commit."""
 MAX_ALERT_CHARS = 2_000
 """Characters shown of an alert; a hostile record has a million."""
 
@@ -232,9 +231,11 @@ def save_filter(
 ) -> int:
     """Save a filter under a name, or list the saved ones."""
     from echelon.jobs import labels
-    from echelon.runs import runs_home
+    from echelon.runs import require_home, runs_home
     from echelon_cli.query import read_query
 
+    if query is None:
+        require_home()
     home = runs_home()
     if name is not None and query is not None:
         if not name.isidentifier():
@@ -261,10 +262,11 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
     from echelon.jobs.spec import read_spec
     from echelon.runs import command, find_run
     from echelon.telemetry.evaluations import evaluation_rows, read_evaluations, training_rows
+    from echelon.telemetry.snapshot import read_snapshot
     from echelon_cli.eval_tables import show_evaluations, show_training_evaluations
 
     paths = find_run(run)
-    row, spec, snapshot = describe(paths), read_spec(paths), _snapshot(paths)
+    row, spec, snapshot = describe(paths), read_spec(paths), read_snapshot(paths.metrics)
     evaluations = evaluation_rows(replace(snapshot, reports=read_evaluations(paths.evals)))
     in_training = training_rows(snapshot)
     values = flatten(spec.config)
@@ -275,7 +277,7 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
         more = {"evaluations": found, "training_evaluations": trained}
         output.show_json({**row, **more, "config": spec.config, "provenance": spec.provenance})
         return output.DONE
-    output.show_table(("", ""), [(facts[0], facts[1](row)) for facts in _shown([row])])
+    output.show_table(("", ""), [(facts[0], facts[1](row)) for facts in shown_facts([row])])
     if in_training:
         output.print_line()
         show_training_evaluations(in_training[:EVALS_SHOWN])
@@ -333,7 +335,7 @@ def compare(
         output.print_line()
     names = [shown_id(row["id"]) for row in rows]
     output.show_table(
-        ("", *names), [(label, *map(text, rows)) for label, text in _shown(rows) if label not in ("run", "folder")]
+        ("", *names), [(label, *map(text, rows)) for label, text in shown_facts(rows) if label not in ("run", "folder")]
     )
     output.print_line()
     output.show_table(("config", *names), [(key, *values) for key, values in differing.items()])
@@ -356,127 +358,6 @@ def _draw(chosen: list[Any], name: str) -> None:
     columns = max(plain_text.MIN_WIDTH, shutil.get_terminal_size((CHART_COLUMNS, 0)).columns)
     drawn = plain_text.draw_comparison([plain_text.read_run(paths) for paths in chosen], name, columns, theme)
     plain_text.show(drawn, theme)
-
-
-def describe(paths) -> dict[str, Any]:
-    """Return a run's state and results as plain values."""
-    from echelon.jobs.environment import read_environment
-    from echelon.jobs.labels import read_labels
-    from echelon.jobs.status import job_status
-    from echelon.telemetry.evaluations import read_evaluations
-    from echelon.telemetry.yardstick import ladder_score
-    from echelon_cli.listing import job_json
-
-    status, snapshot = job_status(paths), _snapshot(paths)
-    update, best = snapshot.update, snapshot.best
-    last, ladder = snapshot.evals[-1] if snapshot.evals else None, ladder_score(read_evaluations(paths.evals))
-    nan = float("nan")
-    return {
-        **job_json(paths),
-        **source_facts(read_environment(paths)),
-        **asdict(read_labels(paths)),
-        "state": status.state,
-        "reason": status.reason,
-        "preset": status.preset,
-        "created": status.created,
-        "update": update.update if update else status.update,
-        "global_step": snapshot.global_step,
-        "progress": snapshot.progress,
-        "elapsed_s": update.elapsed_s if update else 0.0,
-        "episodes": snapshot.episodes.count,
-        "steps_per_s": update.steps_per_s if update else nan,
-        "map_stalls": update.map_stalls if update else 0,
-        "avg_return": update.avg_return if update else nan,
-        "win_rate": update.win_rate if update else nan,
-        "imitation_loss": update.imitation_loss if update else nan,
-        "agreement": update.agreement if update else nan,
-        "flown_share": update.flown_share if update else nan,
-        "best_win_rate": best.win_rate if best else nan,
-        "best_win_low": best.win_low if best else nan,
-        "best_win_high": best.win_high if best else nan,
-        "best_step": best.global_step if best else 0,
-        "last_win_rate": last.win_rate if last else nan,
-        "last_win_low": last.win_low if last else nan,
-        "last_win_high": last.win_high if last else nan,
-        "last_step": last.global_step if last else 0,
-        "opponent": last.opponent if last else "",
-        "ladder": ladder.value,
-        "ladder_low": ladder.low,
-        "ladder_high": ladder.high,
-        "checkpoint": snapshot.checkpoints[-1].path if snapshot.checkpoints else "",
-        "unreadable_lines": snapshot.skipped,
-    }
-
-
-def source_facts(environment: dict[str, Any]) -> dict[str, str]:
-    """Return commit, packages and devices of a run as one line each; empty where unknown."""
-    git, installed, devices = (
-        found if isinstance(found := environment.get(name), dict) else {} for name in ("git", "packages", "devices")
-    )
-    commit = str(git.get("commit", ""))[:COMMIT_CHARS]
-    if git.get("dirty"):
-        lines = git.get("diff_bytes")
-        commit += f" with uncommitted changes ({lines} B in source.diff)" if lines else " with uncommitted changes"
-    main = [f"{name} {installed[name]}" for name in ("torch", "warp-lang", "numpy") if name in installed]
-    gpus = ", ".join(names) if isinstance(names := devices.get("gpus"), list) else ""
-    driver = f"{gpus}, driver {devices.get('driver', '-')}" if gpus else "no NVIDIA GPU" if devices else ""
-    machine = f"{devices.get('processor', '-')}, {devices.get('cores', '-')} cores; {driver}" if devices else ""
-    python = [f"python {environment['python']}"] if "python" in environment else []
-    more = [f"{len(installed)} in all"] if installed else []
-    return {"commit": commit, "packages": ", ".join([*python, *main, *more]), "machine": machine}
-
-
-def _snapshot(paths):
-    from echelon.telemetry.snapshot import read_snapshot
-
-    return read_snapshot(paths.metrics)
-
-
-Row = dict[str, Any]
-FACTS: dict[str, tuple[tuple[str, ...], Callable[..., object]]] = {
-    "run": (("id",), str),
-    "folder": (("folder",), str),
-    "state": (("state",), output.state_text),
-    "reason": (("reason",), str),
-    "preset": (("preset",), str),
-    "created": (("created",), output.local_time),
-    "evaluation, 95 % interval": (("last_win_rate", "last_win_low", "last_win_high"), output.rate),
-    "evaluated against": (("opponent",), opponent_name),
-    "evaluated at step": (("last_step",), output.count),
-    "best checkpoint": (("best_win_rate", "best_win_low", "best_win_high"), output.rate),
-    "best at step": (("best_step",), output.count),
-    "ladder score": (("ladder", "ladder_low", "ladder_high"), output.rate),
-    "training win rate (current mix)": (("win_rate",), output.percent),
-    "return": (("avg_return",), output.figure),
-    "updates": (("update",), str),
-    "steps": (("global_step",), output.count),
-    "progress": (("progress",), output.percent),
-    "training time": (("elapsed_s",), output.duration),
-    "episodes": (("episodes",), output.count),
-    "steps/s": (("steps_per_s",), output.count),
-    "waits for maps": (("map_stalls",), output.count),
-    "imitation loss": (("imitation_loss",), output.figure),
-    "agreement with teacher": (("agreement",), output.percent),
-    "learner controls": (("flown_share",), output.percent),
-    "newest checkpoint": (("checkpoint",), str),
-    "group": (("group",), str),
-    "tags": (("tags",), " ".join),
-    "notes": (("notes",), str),
-    "commit": (("commit",), str),
-    "packages": (("packages",), str),
-    "machine": (("machine",), str),
-    "unreadable lines": (("unreadable_lines",), str),
-}
-"""Label of each row of ``runs show`` and ``compare``, the values of ``describe`` in it, and their text."""
-
-
-def _shown(rows: Sequence[Row]) -> list[tuple[str, Callable[[Row], object]]]:
-    """Return label and text of the facts that any of the rows has."""
-    shown: list[tuple[str, Callable[[Row], object]]] = []
-    for label, (keys, text) in FACTS.items():
-        if any(row[keys[0]] not in ("", 0, ()) and row[keys[0]] == row[keys[0]] for row in rows):
-            shown.append((label, lambda row, keys=keys, text=text: text(*(row[key] for key in keys))))
-    return shown
 
 
 app.command("export", rich_help_panel=FIND)(export)

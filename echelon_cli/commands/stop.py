@@ -34,6 +34,7 @@ def stop(
 
     chosen = [find_run(name) for name in runs]
     before = {paths.id: launch.job_status(paths) for paths in chosen}
+    saved = {paths.id: _newest_checkpoint(paths) for paths in chosen}
     orphans = {paths.id for paths in chosen if launch.has_orphan(paths)}
     for paths in chosen:
         launch.stop(paths, now=now)
@@ -50,7 +51,9 @@ def stop(
         foreign = "" if before[paths.id].is_alive or orphan else foreign_process(paths)
         rows.append(job_json(paths, status, was=before[paths.id].state, orphan=orphan, foreign=foreign))
         if not as_json:
-            output.print_line(_orphan_line(status, ended is not None) if orphan else _line(before[paths.id], status))
+            output.print_line(
+                _orphan_line(status, ended is not None) if orphan else _line(before[paths.id], status, saved[paths.id])
+            )
             if foreign:
                 output.print_line(foreign)
     if as_json:
@@ -84,13 +87,24 @@ def _orphan_line(status, ended: bool) -> str:
     return f"{status.id} {status.state}; its orphaned trainer is still ending; try {again}"
 
 
-def _line(before, status) -> str:
+def _newest_checkpoint(paths: RunPaths) -> str:
+    """Return the path of the newest checkpoint of a run in its folder; empty where it has none."""
+    from echelon.telemetry.events import EventCheckpoint
+    from echelon.telemetry.latest import read_latest
+
+    found = read_latest(paths.metrics, until=(EventCheckpoint,)).checkpoint
+    return found.path if found else ""
+
+
+def _line(before, status, checkpoint: str) -> str:
+    """Return how a stop has ended; ``checkpoint`` was the newest one before it."""
     from echelon.runs import command
 
     if not before.is_alive:
         return f"{status.id} was not running ({status.state})"
     if status.is_alive:
         return f"{status.id} still {status.state}: {status.reason}; try {command('runs', 'stop', '--now', status.id)}"
-    saved = f", saved {status.checkpoint}" if status.checkpoint else ""
+    verb = "newest checkpoint" if status.checkpoint == checkpoint else "saved"
+    saved = f", {verb} {status.checkpoint}" if status.checkpoint else ""
     where = f" at update {status.update}" if status.kind in ("", "train") else ""
     return f"{status.id} {status.state}{where}{saved}"

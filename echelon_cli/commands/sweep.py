@@ -14,10 +14,14 @@ from echelon_cli.options import (
     CHOICES,
     JsonFlag,
     LauncherOption,
+    MirrorOption,
+    NotifyOption,
     SetOption,
     TrainedPresetOption,
+    complete_keys,
     one_of,
 )
+from echelon_cli.usage import usage_errors
 
 START = "start"
 
@@ -59,6 +63,7 @@ def start(
             "--vary",
             metavar="KEY=VALUES",
             help="Vary an option: A,B,C or LOW..HIGH, with :log, :step=S or :points=N after it; may be repeated.",
+            autocompletion=complete_keys,
         ),
     ] = None,
     preset: TrainedPresetOption = None,
@@ -121,6 +126,8 @@ def start(
         typer.Option("--group", metavar="NAME", help="Group of the trials' runs; default: the sweep's name."),
     ] = None,
     launcher: LauncherOption = None,
+    notify: NotifyOption = None,
+    mirror: MirrorOption = None,
     resume: Annotated[
         str | None,
         typer.Option("--resume", metavar="SWEEP", help="Continue a sweep.", autocompletion=complete_sweeps),
@@ -131,8 +138,11 @@ def start(
 ) -> int:
     """Start a sweep in the background and follow it; Ctrl-C detaches."""
     from echelon.jobs.config_layers import ConfigError, parse_assignment
+    from echelon.jobs.observers import requested
     from echelon_cli import sweep_job
 
+    with usage_errors():
+        observers = requested(notify or (), mirror or ())
     fields = {
         "sampler": sampler, "trials": trials, "steps": steps, "minutes": minutes, "pruning": pruning, "rungs": rungs,
         "reduction": reduction, "bracket": bracket, "metric": metric, "finalists": finalists,
@@ -143,7 +153,7 @@ def start(
         if given or file or vary or preset or assignments:
             what = given[0] if given else "a plan"
             raise ConfigError(f"--resume continues a sweep as it was planned, expected no {what}; try only --at-once")
-        return sweep_job.follow(sweep_job.resume(resume, as_json=as_json, at_once=at_once), detach=detach)
+        return sweep_job.follow(sweep_job.resume(resume, observers, as_json=as_json, at_once=at_once), detach=detach)
     options = sweep_job.SweepOptions(
         preset=preset,
         overrides=dict(parse_assignment(text) for text in assignments or []),
@@ -156,7 +166,7 @@ def start(
     if not as_json:
         for line in sweep_job.plan_lines(plan):
             output.print_line(line, style="dim")
-    return sweep_job.follow(sweep_job.start(plan, as_json=as_json), detach=detach)
+    return sweep_job.follow(sweep_job.start(plan, observers, as_json=as_json), detach=detach)
 
 
 def _show_plan(plan: Any, as_json: bool) -> int:

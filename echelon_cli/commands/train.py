@@ -48,7 +48,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "nproc": ("nproc",),
     "deterministic": ("deterministic",),
     "minutes": ("max_minutes",),
-    "total-steps": ("total_steps",),
+    "steps": ("total_steps",),
     "updates": ("max_updates",),
     "games": ("max_episodes",),
     "save-every": ("save_every",),
@@ -93,7 +93,7 @@ COMMON = {
     "envs": ("<int>", "Environments per process; default: the preset's."),
     "nproc": ("<int>", "Training processes on this machine; default: 1."),
     "minutes": ("<float>", "Wall-clock limit of training [min], 0: none; default: the preset's."),
-    "total-steps": ("<int>", "Planned length [learner agent-steps]; default: the preset's."),
+    "steps": ("<int>", "Planned length [learner agent-steps]; default: the preset's."),
     "start-from": ("POLICY", "Checkpoint, run, league entry or champion to start from; default: a new network."),
     "lr": ("<float>", "Learning rate; default: the preset's."),
 }
@@ -162,18 +162,26 @@ def _option(flag: str, keys: Sequence[str]) -> OptionInfo:
     )
 
 
-def describe_fields(options: Sequence[Any]) -> None:
-    """Describe the options of single fields: meaning with unit, type, default and key."""
-    from echelon.jobs.config_layers import default_values, field_descriptions
+def describe_fields(options: Sequence[Any], preset: str | None = None) -> None:
+    """Describe the options of single fields: meaning with unit, type, key, and the value of a preset."""
+    from echelon.jobs.config_layers import field_descriptions, resolve
 
-    meaning, defaults = field_descriptions(), default_values()
+    chosen = preset or default_preset(None)
+    meaning, defaults = field_descriptions(), resolve(chosen).values
     for option in options:
         keys = ALIASES.get(option.opts[0].removeprefix("--"))
         if keys is not None:
             default = defaults[keys[0]]
-            option.help = f"{meaning[keys[0]]} [--set {' and '.join(keys)}; default: {default}]"
+            option.help = (
+                f"{meaning[keys[0]]} [--set {' and '.join(keys)}; default: {_shown_default(default)} ({chosen})]"
+            )
             if option.metavar == "VALUE" and default is not None:
                 option.metavar = f"<{type(default).__name__}>"
+
+
+def _shown_default(value: object) -> str:
+    """Return the value of a field as its option takes it."""
+    return "none" if value is None else str(value)
 
 
 @with_aliases

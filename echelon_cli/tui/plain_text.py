@@ -16,8 +16,8 @@ from echelon_cli.tui.charts.viewport import DEFAULT_VIEWPORT
 from echelon_cli.tui.feed.follower import RunFollower, is_long
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.layout import Slot, arrange, is_wide, wide_rows
-from echelon_cli.tui.panels import PAGES, PANELS, chart_of, slots_of
-from echelon_cli.tui.panels.comparison import draw_compare_header, run_traces
+from echelon_cli.tui.panels import PAGES, PANELS, chart_of, compared_title, slots_of
+from echelon_cli.tui.panels.comparison import draw_compare_header, run_marks, run_traces
 from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
 from echelon_cli.tui.theme import Theme, detect_theme, make_theme
 from echelon_cli.tui.widgets.cells import Grid
@@ -83,13 +83,13 @@ def _panels(view: RunView, slots: Sequence[Slot], width: int, page: str, theme: 
 def draw_comparison(views: Sequence[RunView], panel: str, width: int, theme: Theme) -> Grid:
     """Return the comparison header and the chart of a panel with one curve per run."""
     head = draw_compare_header(views, width, len(views) + 1, theme)
-    chart = chart_of(panel)
-    body = draw_overlay(
-        chart, run_traces(chart, views, DEFAULT_VIEWPORT), (width, CHART_ROWS), theme, AxisState(), DEFAULT_VIEWPORT
-    )
-    grid = Grid(width, head.height + 1 + body.height)
+    chart, size = chart_of(panel), (width, CHART_ROWS)
+    traces, marked = run_traces(chart, views, DEFAULT_VIEWPORT), run_marks(chart, views)
+    body = draw_overlay(chart, traces, size, theme, AxisState(), DEFAULT_VIEWPORT, marked)
+    grid = Grid(width, head.height + 2 + body.height)
     grid.paste(0, 0, head)
-    grid.paste(0, head.height + 1, body)
+    grid.put(0, head.height + 1, compared_title(panel), "title")
+    grid.paste(0, head.height + 2, body)
     return grid
 
 

@@ -46,6 +46,19 @@ def rows(store):
     return [tuple(row) for row in store.read(f"SELECT {names} FROM matches ORDER BY period, number")]
 
 
+@pytest.mark.parametrize("how", [{}, {"label": "best"}, {"kind": "commander"}], ids=str)
+def test_submitted_checkpoint_of_a_run_keeps_its_run(tmp_path, how):
+    run = tmp_path / "20260101-000000-quickstart-idle-otter"
+    path = save(run / "checkpoints" / "step-7", 1)
+    (run / "spec.json").write_text("{}")
+    with Store(tmp_path / "league.db") as opened:
+        submit(opened, path, **how)
+        submit(opened, save(tmp_path / "alone", 2))
+        ran, alone = sorted(standings(opened), key=lambda row: row["meta"].get("run", "~"))[:2]
+    assert ran["meta"]["run"] == run.name and isinstance(ran["meta"]["update"], int)
+    assert "run" not in alone["meta"]
+
+
 def test_round_rates_levels_and_policies_of_both_observation_versions(store, tmp_path):
     submit(store, save(tmp_path / "two", 2, env=newest(SMALL)), label="two")
     progress = []

@@ -9,15 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from echelon.config.presets import PRESETS
 from echelon.jobs import launch
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.spec import read_spec
 from echelon.jobs.status import job_status
-from echelon.runs import list_runs
+from echelon.runs import RunPaths, list_runs, runs_home
 from echelon.sim.backend import default_threads
+from echelon_cli import sweep_job
 from echelon_cli.commands import ablate
-from echelon_cli.commands.ablate import WHOLE, train_all, variants
+from echelon_cli.commands.ablate import WHOLE, results_of, sweep_plan, variants
+from echelon_cli.follow import Follower
 from echelon_cli.sweep_job import threads_each
+from tests.jobs.canned_sweep import make_sweep
 from tests.jobs.conftest import LIMIT_S, until
 from tests.jobs.sweep_stand_ins import FAKE_SWEEP, end_all
 
@@ -51,9 +55,15 @@ def plan():
     return variants("quickstart", None, {}, ["lstm", "shaping"], [])
 
 
+def train_all(plan, seeds: int, at_once: int):
+    """Yield the results of a new sweep of the variants."""
+    listed = sweep_plan(plan, seeds, at_once)
+    yield from results_of(sweep_job.start(listed, quiet=True).paths, listed, True)
+
+
 def test_ablate_runs_in_parallel_with_shared_cores(plan):
     with ThreadPoolExecutor(1) as pool:
-        result = pool.submit(lambda: list(train_all(plan, 1, 2, as_json=True)))
+        result = pool.submit(lambda: list(train_all(plan, 1, 2)))
         first = living(2)
         assert len(trained()) == 2, "the third waits"
         share = max(1, default_threads() // 2)
@@ -69,7 +79,7 @@ def test_ablate_runs_in_parallel_with_shared_cores(plan):
 
 @pytest.mark.long
 def test_ablate_interrupt_stops_running_and_starts_no_more(plan):
-    results = train_all(plan, 2, 1, as_json=True)
+    results = train_all(plan, 2, 1)
     with ThreadPoolExecutor(1) as pool:
         row = pool.submit(next, results)
         (first,) = living(1)
@@ -86,7 +96,8 @@ def test_ablate_interrupt_with_json_prints_only_json(echelon, monkeypatch):
     def leave(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ablate, "train_all", leave)
+    monkeypatch.setattr(sweep_job, "start", lambda *_, **how: Follower(RunPaths(runs_home() / "x"), **how))
+    monkeypatch.setattr(ablate, "results_of", leave)
     assert echelon("ablate", "lstm", "--preset", "quickstart", "--json")[:2] == (0, "[]\n")
 
 
@@ -108,16 +119,54 @@ def results(**rates: list[float | None]) -> list[dict]:
 
 def test_ablate_reports_statistics_over_training_seeds(echelon, monkeypatch):
     found = results(whole=[0.5, 0.6, 0.7, 0.9], less=[0.4, 0.6, 0.2, None])
-    monkeypatch.setattr(ablate, "train_all", lambda *_: iter(found))
+    monkeypatch.setattr(sweep_job, "start", lambda *_, **how: Follower(RunPaths(runs_home() / "x"), **how))
+    monkeypatch.setattr(ablate, "results_of", lambda *_: iter(found))
     statistics = ablate.across_seeds(found)
     assert statistics[WHOLE]["win_rate"]["value"] == pytest.approx(0.65) and statistics[WHOLE]["improvement"] is None
     assert 0.5 <= statistics[WHOLE]["win_rate"]["low"] <= 0.65 <= statistics[WHOLE]["win_rate"]["high"] <= 0.9
     assert statistics["less"]["seeds"] == 3 and statistics["less"]["improvement"]["value"] == pytest.approx(0.5 / 3)
-    code, text, _ = echelon("ablate", "lstm", "--preset", "quickstart", "--runs", "4")
+    code, text, _ = echelon("ablate", "lstm", "--preset", "quickstart", "--seeds", "4")
     assert code == 1 and "better than whole" in text and "65%" in text and "17%" in text
     code, text, _ = echelon("ablate", "lstm", "--preset", "quickstart", "--runs", "4", "--json")
     rows = json.loads(text)
     assert len(rows) == 8 and rows[-1]["across_seeds"] == statistics["less"]
+
+
+def test_ablate_detaches_is_limited_in_steps_and_resumes(echelon, monkeypatch):
+    words = ("--preset", "quickstart", "--steps", "300", "--seeds", "2", "--at-once", "4")
+    code, out, _ = echelon("ablate", "lstm", *words, "--detach", "--json")
+    assert code == 0
+    (sweep,) = [paths for paths in list_runs() if job_status(paths).kind == "sweep"]
+    config = read_spec(sweep).config["sweep"]
+    assert (config["base"]["total_steps"], config["base"]["max_minutes"]) == (300, 0.0)
+    code, _, err = echelon("ablate", "--resume", sweep.id, "--seeds", "3")
+    assert code == 2 and "as it was planned" in err
+    until(sweep, "completed")
+    code, out, _ = echelon("ablate", "--resume", sweep.id)
+    assert code == 0 and "no lstm" in out and "better than whole" in out
+    shown = echelon("sweep", "show", sweep.id)[1]
+    assert "whole · seed 0" in shown and "2 of 2" in shown and "same seed of whole" in shown
+
+
+def test_ablate_has_no_limit_in_minutes_unless_asked(echelon, monkeypatch):
+    plans = []
+
+    def keep(listed, **how):
+        plans.append(listed)
+        return Follower(RunPaths(runs_home() / "x"), **how)
+
+    monkeypatch.setattr(sweep_job, "start", keep)
+    monkeypatch.setattr(ablate, "results_of", lambda *_: iter(()))
+    for words in ((), ("--minutes", "0"), ("--minutes", "3")):
+        assert echelon("ablate", "lstm", "--preset", "quickstart", *words)[0] == 0
+    assert [plan.base["max_minutes"] for plan in plans] == [0.0, 0.0, 3.0]
+    assert {plan.base["total_steps"] for plan in plans} == {PRESETS["quickstart"]().total_steps}
+
+
+def test_ablate_resumes_no_sweep_of_dimensions(echelon):
+    make_sweep(runs_home())
+    code, _, err = echelon("ablate", "--resume", "brave-otter")
+    assert code == 2 and "lists no variants; try: echelon sweep --resume" in err
 
 
 def test_ablate_statistics_of_one_seed_have_no_interval():

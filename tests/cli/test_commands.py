@@ -15,13 +15,15 @@ import typer
 
 from echelon import __version__
 from echelon.config import RunConfig
+from echelon.config.presets import PRESETS
 from echelon.files import atomic_write
 from echelon.jobs.process import identify, is_alive
+from echelon.jobs.status import JobStatus
 from echelon.runs import runs_home
-from echelon.telemetry.events import EventRound
+from echelon.telemetry.events import EventCheckpoint, EventRound
 from echelon.telemetry.log import EventLog
 from echelon_cli import output
-from echelon_cli.commands import doctor, logs
+from echelon_cli.commands import doctor, logs, stop
 from echelon_cli.commands.train import ALIASES
 from echelon_cli.main import HELP_ALL, app
 from echelon_cli.tui import actions
@@ -164,6 +166,20 @@ def test_stop_waits_for_orphaned_trainer(echelon, ended_run):
         (row,) = parsed(out)
         assert code == 0 and row["orphan"] and row["was"] == "crashed" and not is_alive(trainer)
     assert "was not running" in echelon("runs", "stop", "fox")[1]
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "text"),
+    [("step-7", ", newest checkpoint step-7"), ("step-9", ", saved step-9"), ("", "")],
+)
+def test_stop_names_what_it_has_saved(ended_run, checkpoint, text):
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    assert stop._newest_checkpoint(paths) == ""
+    with EventLog(paths.metrics) as log:
+        log.append(EventCheckpoint(update=7, global_step=700, path="step-7"))
+    before = JobStatus(id="fox", kind="train", state="running", update=7)
+    ended = replace(before, state="stopped", checkpoint=checkpoint)
+    assert stop._line(before, ended, stop._newest_checkpoint(paths)) == f"fox stopped at update 7{text}"
 
 
 def test_stop_names_a_foreign_process_and_leaves_it_alone(echelon, ended_run):
@@ -366,7 +382,8 @@ def test_error_of_linked_values_names_the_given_one(echelon):
 
 def test_wrong_home_is_an_error_and_no_empty_list(echelon, monkeypatch, tmp_path):
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "rnus"))
-    for words in (("runs", "jobs"), ("runs", "list"), ("dash", "--once")):
+    lists = (("runs", "jobs"), ("runs", "list"), ("runs", "filter"), ("queue", "list"), ("replay", "list"))
+    for words in (*lists, ("dash", "--once")):
         code, _, err = echelon(*words)
         assert code == 3 and "rnus" in err and "ECHELON_HOME" in err
 
@@ -410,6 +427,21 @@ def test_help_all_gives_type_and_default_of_every_option(echelon):
     text = " ".join(out.split())
     assert code == 0 and all(f"--{flag}" in out for flag in ALIASES)
     assert "<float>" in out and "[--set ppo.clip_coef; default:" in text
+
+
+@pytest.mark.parametrize("words", [("--preset", "duel"), ("--preset=duel",), ()], ids=str)
+def test_help_all_gives_the_defaults_of_the_preset(echelon, words, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    name = "duel" if words else "quickstart"
+    preset, text = PRESETS[name](), " ".join(echelon("train", *words, "--help-all")[1].split())
+    assert f"[--set ppo.lr; default: {preset.ppo.lr} ({name})]" in text
+    assert f"[--set ppo.rollout_steps; default: {preset.ppo.rollout_steps} ({name})]" in text
+    assert f"default: {preset.env.world.size_x} ({name})]" in text
+
+
+def test_help_all_of_an_unknown_preset_is_an_error(echelon):
+    code, _, err = echelon("train", "--preset", "quikstart", "--help-all")
+    assert code == 2 and "quikstart" in err
 
 
 def test_every_option_of_the_readme_exists(repository):

@@ -22,6 +22,7 @@ from echelon.telemetry.events import EventStart, EventUpdate
 from echelon.telemetry.log import EventLog, read_events
 from echelon_cli import hosts
 from echelon_cli.hosts import HostError, HostMirror, mirrors, parse_host
+from tests.cli.conftest import parsed
 
 SSH = """#!/bin/sh
 # a stand-in of ssh: options and the name of the host, then a command for a shell
@@ -266,6 +267,25 @@ def test_command_shows_runs_of_a_host_once(remote, repository, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "calm-fox@gpu1" in done.stdout
+
+
+@pytest.mark.parametrize("words", [("--once",), ("--json",), ("calm-fox",)], ids=" ".join)
+def test_command_fails_at_once_where_no_host_answers(remote, echelon, monkeypatch, words):
+    monkeypatch.setattr(hosts, "PAUSES_S", (600.0,))
+    (remote.parent / "tools" / "down").touch()
+    code, out, err = echelon("dash", "--host", f"ssh:gpu1:{remote}", *words)
+    assert code == 1 and "no connection to gpu1: no route to host" in err
+    assert out == "" or parsed(out)["code"] == 1
+
+
+def test_host_that_does_not_answer_is_named_beside_one_that_does(remote, echelon, monkeypatch):
+    add_run(remote)
+    script = (remote.parent / "tools" / "ssh").read_text().replace("[ -e", '[ "$name" = gpu2 ] || [ -e')
+    (remote.parent / "tools" / "ssh").write_text(script.replace("shift 2", "name=$2; shift 2"))
+    (remote.parent / "tools" / "down").unlink(missing_ok=True)
+    hosts_given = ("--host", f"ssh:gpu1:{remote}", "--host", f"ssh:gpu2:{remote}")
+    code, out, err = echelon("dash", *hosts_given, "--once")
+    assert code == 0 and "calm-fox" in out and "gpu2: no route to host" in err
 
 
 HOSTILE = """

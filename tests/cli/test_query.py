@@ -77,7 +77,7 @@ def typed(text: str) -> tuple[list[str], str]:
         ("opponent:medium", ["amber-fox"]),
         ('status:"space left"', ["calm-elk"]),
         ('note:"space left"', ["calm-elk"]),
-        ("status:against", ["amber-fox", "brave-owl"]),
+        ("status:against", []),
         ("run:OWL", ["brave-owl"]),
         ("name: owl", ["brave-owl"]),
     ],

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
-from echelon.jobs import queue
+from echelon.jobs import launch, lock, queue
 from echelon.jobs.queue_store import WAITING, open_queue
-from echelon.runs import RunPaths, list_runs
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.runs import RunPaths, list_runs, runs_home
 from tests.cli.conftest import parsed
 
 
@@ -74,6 +76,7 @@ def test_mistake_is_one_line(echelon, waiting, words, code, names):
 
 
 def test_empty_queue_names_the_command_that_adds_a_run(echelon):
+    runs_home().mkdir()
     assert echelon("queue", "list")[1] == "the queue is empty; add a run with: echelon train --queue\n"
 
 
@@ -94,3 +97,35 @@ def test_run_without_queue_names_the_queued_runs_that_share_its_device(waiting, 
     found = queue.contention("train", {"device": "cpu"})
     assert found == "1 queued run on cpu, 1 more wait: this one shares the device; with --queue it would wait"
     assert queue.contention("train", {"device": "cuda:3"}) == ""
+
+
+def test_run_names_the_running_ones_that_share_its_device_without_a_queue(echelon, ended_run, monkeypatch):
+    """A queue that has never been used is no reason to say nothing."""
+    running = [ended_run(f"20260101-00000{number}-quickstart-calm-fox{number}") for number in range(3)]
+    running[2].spec.unlink()
+    write_spec(running[2], JobSpec(kind="sweep", config={"preset": "sweep"}))
+    assert queue.contention("train", {"device": "cpu"}) == ""
+    held = [lock.acquire(paths.lock) for paths in running]
+    found = queue.contention("train", {"device": "cpu"})
+    assert found == "2 runs on cpu: this one shares the device; with --queue it would wait"
+    assert queue.contention("train", {"device": "cuda:3"}) == ""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ValueError("not started")
+
+    monkeypatch.setattr(launch, "launch", refuse)
+    err = echelon("train", "--preset", "quickstart", "--device", "cpu")[2]
+    assert err.count("notice:") == 1 and f"notice: {found}\n" in err
+    assert "notice:" not in echelon("train", "--preset", "quickstart", "--device", "cpu", "--json")[2]
+    for handle in held:
+        os.close(handle)
+
+
+def test_run_names_queued_and_other_runs_that_share_its_device(waiting, ended_run, monkeypatch):
+    monkeypatch.setattr(queue, "is_started", lambda home=None: True)
+    with open_queue()[0] as store:
+        store.claim(entry := store.entries()[0], ["cpu"])
+        store.set_running(entry)
+    handle = lock.acquire(ended_run("20260101-000000-quickstart-calm-fox").lock)
+    assert queue.contention("train", {"device": "cpu"}).startswith("1 queued run and 1 other run on cpu, 1 more wait:")
+    os.close(handle)

@@ -124,6 +124,8 @@ def test_moved_commands_are_hidden_and_the_same_functions():
         ("stop fox --now", "runs stop fox --now", "'echelon stop' is 'echelon runs stop' now"),
         ("train --num-envs 8", "train --envs 8", "--num-envs is --envs now"),
         ("train --num-envs=8", "train --envs=8", "--num-envs is --envs now"),
+        ("train --total-steps 9", "train --steps 9", "--total-steps is --steps now"),
+        ("ablate lstm --runs=3", "ablate lstm --seeds=3", "--runs is --seeds now"),
         ("train --amp false --lr 1", "train --no-amp --lr 1", "--amp and other switches take no value now: --amp"),
         ("train --amp --detach", "train --amp --detach", ""),
         ("arena run --record 0.1", "arena run --record-share 0.1", "--record is --record-share now"),

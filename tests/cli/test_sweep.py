@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from echelon.runs import runs_home
+from echelon.jobs import launch, observers
+from echelon.jobs.observers import MirrorKind, Observers
+from echelon.jobs.sweeps.trials import TrialRuns
+from echelon.runs import RunPaths, list_runs, runs_home
+from echelon.telemetry.events import EventTrial
+from echelon_cli import sweep_job
 from tests.cli.conftest import parsed
 from tests.cli.hostile_home import HOSTILE, control_characters
-from tests.jobs.canned_sweep import SWEEP, make_sweep
+from tests.jobs.canned_sweep import SWEEP, make_plan, make_sweep, variants_of
 
 
 def test_sweep_show_prints_trials_finalists_importance_and_command(echelon):
@@ -31,6 +37,37 @@ def test_sweep_show_json_has_estimates_and_profiles(echelon):
         "echelon"
     )
     assert set(found["importance"]) == {"ppo.lr", "ppo.gamma", "model.recurrence"}
+
+
+def test_sweep_of_listed_variants_has_statistics_over_seeds(echelon):
+    make_sweep(runs_home(), **variants_of(seeds=3))
+    text = echelon("sweep", "show")[1]
+    assert "variant" in text and "3 of 3" in text and "44% to 100%" in text and "same seed of whole" in text
+    found = parsed(echelon("sweep", "show", "--json")[1])
+    assert [(f["name"], len(f["scores"])) for f in found["finalists"]] == [("high lr", 3), ("whole", 3), ("no lstm", 3)]
+
+
+def test_sweep_notifies_and_its_trials_are_mirrored(echelon, monkeypatch):
+    found = {"tensorboard": MirrorKind(package="json", title="x", extra="x", target="folder")}
+    monkeypatch.setattr(observers, "MIRRORS", {**found, "wandb": replace(found["tensorboard"], target="project")})
+    monkeypatch.setattr(launch, "launch", lambda *_, **__: None)
+    monkeypatch.setattr(sweep_job, "follow", lambda *_, **__: 0)
+    words = ("--vary", "ppo.lr=1e-4,1e-3", "--preset", "quickstart", "--notify", "https://host/x")
+    assert echelon("sweep", *words, "--mirror", "tensorboard=boards", "--mirror", "wandb")[0] == 0
+    (sweep,) = (RunPaths(folder) for folder in runs_home().glob("*-sweep-*"))
+    assert observers.read_observers(sweep).notify == ("https://host/x",)
+    assert observers.mirrors_of_trial(sweep, "calm-fox").mirrors == ("tensorboard=boards/calm-fox", "wandb")
+    assert observers.mirrors_of_trial(sweep, "calm-fox").notify == (), "the sweep reports its end once"
+    monkeypatch.setattr(launch, "launch", lambda paths, *_, **__: started.append(observers.read_observers(paths)))
+    started: list[Observers] = []
+    plan = make_plan()
+    TrialRuns(plan, sweep).start(EventTrial(number=0, run="20260101-000000-quickstart-calm-fox"), plan.last_rung)
+    assert [each.mirrors for each in started] == [("tensorboard=boards/20260101-000000-quickstart-calm-fox", "wandb")]
+
+
+def test_sweep_with_an_unusable_url_starts_nothing(echelon):
+    code, _, err = echelon("sweep", "--vary", "ppo.lr=1e-4,1e-3", "--notify", "ftp://host/T0P")
+    assert code == 2 and "T0P" not in err and list_runs() == []
 
 
 def test_running_sweep_shows_the_states_of_its_trials(echelon):

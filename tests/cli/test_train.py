@@ -187,7 +187,7 @@ def test_two_processes_train_one_policy_that_resumes_and_exports(shell, tmp_path
     )
     trace = json.loads(paths.trace.read_text())
     assert any(event["name"] == "update" for event in trace["traceEvents"])
-    code, out, err = shell.run("train", "--resume", paths.id, "--total-steps", "1200")
+    code, out, err = shell.run("train", "--resume", paths.id, "--steps", "1200")
     assert (code, err) == (0, ""), err
     assert updates(paths)[-1] > first[-1]
     target = tmp_path / "policy.pt"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from echelon.files import atomic_write
 from echelon.jobs.spec import JobSpec, write_spec
-from echelon.jobs.sweeps.plan import BASELINE, SweepPlan
+from echelon.jobs.sweeps.plan import BASELINE, LISTED, SweepPlan, Variant
 from echelon.jobs.sweeps.schedule import Choose, Done, Journal, Repeat, Start, Wait, next_step
 from echelon.jobs.sweeps.space import Dimension
 from echelon.runs import RunPaths
@@ -28,7 +28,7 @@ def make_plan(**fields) -> SweepPlan:
 
     base = resolve("quickstart", None, {"total_steps": 9000, "max_minutes": 0.0}).nested()
     given = {"total_steps": 9000, "max_minutes": 0.0}
-    return SweepPlan(base=base, preset="quickstart", given=given, dimensions=DIMENSIONS, **fields)
+    return SweepPlan(base=base, preset="quickstart", given=given, **{"dimensions": DIMENSIONS, **fields})
 
 
 def params_of(number: int) -> dict:
@@ -46,6 +46,14 @@ def score(params: dict, seed: int, steps: int) -> float:
     return math.exp(-((math.log10(lr) + 3.0) ** 2)) * (1 - math.exp(-steps / 4000)) * (1 - 0.02 * (seed % 3))
 
 
+def variants_of(seeds: int) -> dict:
+    """Return the fields of a plan that lists the unchanged configuration and two others, each with several seeds."""
+    changes = {"whole": {}, "no lstm": {"model.kind": "mlp"}, "high lr": {"ppo.lr": 0.001}}
+    variants = tuple(Variant(name=n, changes=c, seed=seed) for n, c in changes.items() for seed in range(seeds))
+    plan = {"sampler": LISTED, "pruning": "none", "finalists": 0, "trials": len(variants), "dimensions": ()}
+    return {**plan, "variants": variants}
+
+
 def journal_of(plan: SweepPlan, most: int = 10**9) -> list:
     """Return the first records of a sweep's journal."""
     events: list = []
@@ -57,6 +65,10 @@ def journal_of(plan: SweepPlan, most: int = 10**9) -> list:
         match step:
             case Done():
                 break
+            case Choose(bracket) if plan.variants:
+                listed = plan.variants[number]
+                given = {"name": listed.name, "seed": listed.seed, "params": listed.changes}
+                events.append(EventTrial(number=number, bracket=bracket, run=run, **given))
             case Choose(bracket):
                 events.append(EventTrial(number=number, bracket=bracket, params=params_of(number), run=run))
             case Repeat(origin, seed):

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.jobs.labels import MAX_TAGS, Labels, change_labels, read_labels, save_filter, saved_filters, variant_names
+from echelon.jobs.labels import (
+    MAX_TAGS,
+    NO_DIFFERENCE,
+    Labels,
+    change_labels,
+    read_labels,
+    save_filter,
+    saved_filters,
+    variant_names,
+)
 from echelon.runs import RunPaths
 
 
@@ -38,6 +47,10 @@ def test_saved_filters_are_replaced_and_deleted(tmp_path):
     for name, text in (("a", "eval>50%"), ("b", "tag:x"), ("a", "eval>60%"), ("b", "")):
         save_filter(tmp_path, name, text)
     assert saved_filters(tmp_path) == {"a": "eval>60%"}
+
+
+def test_variants_are_not_named_by_the_progress_of_a_sweep():
+    assert variant_names([{"seed": 1, "pause_steps": 0}, {"seed": 1, "pause_steps": 900}]) == [NO_DIFFERENCE] * 2
 
 
 def test_variants_are_named_by_what_differs():

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from echelon.jobs import control, launch, launchers, placement, queue, queue_worker, status
+from echelon.jobs.devices_in_use import outside_devices
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launchers import LauncherError, open_engine, parse_launcher
 from echelon.jobs.queue_launcher import QueueLauncher, read_launcher, write_launcher
@@ -244,9 +245,9 @@ def test_runs_of_other_hosts_take_no_slots_here(cluster, monkeypatch):
     paths = submitted()
     cluster.start("job-0")
     monkeypatch.setattr(queue_worker.lock, "is_held", lambda path: True)
-    assert queue_worker.outside_devices(runs_home(), set()) == ["cpu"]
+    assert outside_devices(runs_home(), set()) == ["cpu"]
     monkeypatch.setattr(socket, "gethostname", lambda: "login")
-    assert queue_worker.outside_devices(runs_home(), set()) == []
+    assert outside_devices(runs_home(), set()) == []
     assert paths.id
 
 

@@ -85,7 +85,7 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
     "seed": ("seed", 3, lambda d, b: not torch.equal(d.first_obs, b.first_obs)),
     "num-envs": ("num_envs", 6, lambda d, b: d.first_obs.shape[0] == 12 and b.first_obs.shape[0] == 8),
     "device": ("device", "cpu", lambda d, b: d.trainer.device.type == "cpu"),
-    "total-steps": ("total_steps", 300, lambda d, b: 300 <= d.result.global_step < b.result.global_step),
+    "steps": ("total_steps", 300, lambda d, b: 300 <= d.result.global_step < b.result.global_step),
     "updates": ("max_updates", 2, lambda d, b: d.result.update == 2 < b.result.update),
     "games": ("max_episodes", 5, lambda d, b: 5 <= d.result.episodes < b.result.episodes),
     "lr": ("ppo.lr", 1e-5, lambda d, b: d.updates[0].lr == 1e-5 != b.updates[0].lr),
@@ -206,7 +206,7 @@ def test_every_flag_and_table_row_is_a_config_key():
     known = default_values()
     assert {key for keys in ALIASES.values() for key in keys} <= known.keys()
     assert {key for key, _, _ in OPTIONS.values()} <= known.keys()
-    flags = {"seed", "device", "envs", "total-steps", "updates", "games", "lr", "lr-schedule", "critic-lr-mult",
+    flags = {"seed", "device", "envs", "steps", "updates", "games", "lr", "lr-schedule", "critic-lr-mult",
              "gamma", "gae-lambda", "clip-coef", "ent-coef-start", "ent-coef-end", "vf-coef", "max-grad-norm",
              "grad-accum-steps", "rollout-steps", "update-epochs", "target-kl", "recompute-advantages", "burn-in",
              "aux-coef", "amp", "compile", "deterministic", "nonfinite-policy", "eval-after-updates", "eval-seeds",

@@ -46,6 +46,24 @@ def play(envs: TaskVectorEnv, steps: int, seed: int = 0):
         yield envs.step(rng.uniform(-1, 1, envs.action_space.shape).astype(np.float32))
 
 
+IMPORTS = {
+    "import gymnasium, echelon": True,
+    "import gymnasium, echelon.config": True,
+    "import echelon": False,
+    "import echelon, gymnasium, echelon.tasks": True,
+}
+"""Imports, and whether they register the tasks."""
+
+
+@pytest.mark.parametrize(("imports", "is_registered"), IMPORTS.items())
+def test_importing_echelon_registers_the_tasks_where_gymnasium_is_imported(imports, is_registered):
+    code = f"""{imports}; import sys
+found = sys.modules.get("gymnasium")
+assert bool(found and "echelon/5v5-easy-v1" in found.registry) is {is_registered}
+assert bool(found) is {is_registered} and "torch" not in sys.modules and "echelon.training" not in sys.modules"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
 def test_gymnasium_makes_registered_tasks():
     tasks.register()
     tasks.register()

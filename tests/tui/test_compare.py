@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from echelon.telemetry.events import EventStart
-from echelon_cli.tui.charts.chart import Chart, Series
+from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_overlay
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import percent
+from echelon_cli.tui.format import LABEL_WIDTH, percent
 from echelon_cli.tui.layout import WIDE_SIZE
+from echelon_cli.tui.panels import chart_of
 from echelon_cli.tui.panels.comparison import (
     FIGURES,
     differences,
@@ -17,8 +21,10 @@ from echelon_cli.tui.panels.comparison import (
     draw_compare_header,
     draw_difference,
     headline_figures,
+    run_marks,
     run_traces,
 )
+from echelon_cli.tui.plain_text import draw_comparison
 from echelon_cli.tui.screens.compare import CONFIG, TITLES, CompareScreen
 from echelon_cli.tui.screens.runs import RunsScreen
 from echelon_cli.tui.theme import RUN_ROLES, make_theme
@@ -85,6 +91,29 @@ def test_compared_counts_are_whole():
     chart = Chart(series=(Series(metric="maps_used", label="maps"),), format_value=percent)
     (trace,) = run_traces(chart, [canned_view(20)], Viewport())
     assert trace.is_count and trace.format_value is not None and trace.format_value(69.0) == "69"
+
+
+def test_compared_win_rate_names_its_measure_and_marks_evaluations():
+    assert TITLES["wins"] == "win rate: training mix"
+    views = [canned_view(20), canned_view(20)]
+    assert all(view.snapshot.evals for view in views)
+    chart = chart_of("wins")
+    for theme, marks in ((THEME, {THEME.symbols.mark}), (make_theme("ascii", "dark", colour=False), {"1", "2"})):
+        traces, marked = run_traces(chart, views, Viewport()), run_marks(chart, views)
+        grid = draw_overlay(chart, traces, (60, 14), theme, AxisState(), Viewport(), marked)
+        plot = "".join(char for row in grid.chars[1:-1] for char in row[LABEL_WIDTH + 1 :])
+        assert marks & set(plot) and "eval" in grid.text().splitlines()[0]
+        found = {grid.roles[y][x] for y in range(1, 13) for x in range(60) if grid.chars[y][x] in marks}
+        assert found & set(RUN_ROLES[:2])
+    assert "win rate: training mix" in draw_comparison(views, "wins", 80, THEME).text()
+
+
+def test_compared_evaluations_are_shown_before_the_first_update():
+    views = [RunView(id="x", snapshot=replace(RunSnapshot(), evals=canned_view(20).snapshot.evals))]
+    chart = chart_of("wins")
+    grid = draw_overlay(chart, run_traces(chart, views, Viewport()), (60, 14), THEME, AxisState(), Viewport(),
+                        run_marks(chart, views))  # fmt: skip
+    assert THEME.symbols.mark in grid.text() and "no update yet" not in grid.text()
 
 
 def test_compare_header_drops_whole_columns():

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from echelon.jobs.labels import change_labels
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon_cli.listing import RunRow
 from echelon_cli.query import FIELDS
 from echelon_cli.tui.screens.base import COMMON_KEYS
 from echelon_cli.tui.screens.help import help_lines
@@ -107,3 +115,26 @@ def test_help_lists_every_query_field_and_fits_smallest_terminal():
     text = " ".join(" ".join(lines).split())
     assert all(name in text for name in FIELDS) and "Run filter" in text
     assert all(len(line) <= 60 for line in lines) and len(PLACEHOLDER) < 60
+
+
+@pytest.mark.parametrize("size", [(160, 48), (80, 24)], ids=str)
+def test_filter_that_leaves_one_group_shows_what_differs(watch, home, size):
+    for number, lr in enumerate((0.001, 0.0003)):
+        paths = make_run(home, f"20260101-12000{number}-quickstart-iron-fox{number}", updates=8, ended="stopped")
+        write_spec(paths, JobSpec(kind="train", config={"preset": "quickstart", "seed": number, "ppo": {"lr": lr}}))
+        change_labels(paths, group="rates")
+    make_run(home, "20260101-120009-quickstart-idle-otter", updates=8, ended="stopped")
+
+    async def scene(user):
+        text = await user.until("fox0", "fox1", "otter")
+        assert "lr=0.001" not in text
+        await user.press("slash", *"group:rates")
+        await user.until("2 of 3", "lr=0.001 · seed=0", "lr=0.0003 · seed=1")
+
+    watch(scene, size=size)
+
+
+def test_status_names_the_opponent_only_where_no_column_does():
+    row = RunRow(id="a", root=Path("a"), state="running", opponent="heuristic:expert")
+    assert row.status == "against expert" and replace(row, eval_rate=0.0).status == ""
+    assert replace(row, group="rates", variant="lr=0.1").status == "lr=0.1" and "variant" not in row.to_dict()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from echelon.telemetry.evaluations import evaluation_rows
-from echelon.telemetry.events import EventAlert, EventResume, EventUpdate
+from echelon.telemetry.evaluations import evaluation_rows, row_of
+from echelon.telemetry.events import EventAlert, EventEval, EventResume, EventUpdate
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotBuilder
 from echelon_cli.tui import panels
 from echelon_cli.tui.charts.chart import Series
@@ -316,6 +316,15 @@ def test_evaluation_job_shows_running_win_rates_then_results():
     assert "/80" not in draw_evaluations(evaluation_rows(builder.snapshot()), 60, 9, THEME).text()
     assert builder.snapshot().progress == 13 / 40 and builder.snapshot().eta_s == pytest.approx(27 * 9.5)
     assert unneeded_panels(builder.snapshot()) == PANELS.keys() - {"evaluations", "log"}
+
+
+def test_evaluations_panel_names_selection_and_report():
+    chosen = EventEval(update=5, global_step=500, opponent="heuristic:easy", episodes=8, win_rate=0.5)
+    rows = [row_of(event) for event in (replace(chosen, purpose="report"), chosen)]
+    for width in (60, 36):
+        lines = draw_evaluations(rows, width, 9, THEME).text().splitlines()
+        assert "purpose" in lines[0] and "report" in lines[1] and "selection" in lines[2]
+    assert "purpose" not in draw_evaluations(rows[:1], 60, 9, THEME).text()
 
 
 def test_evaluations_panel_needs_results():

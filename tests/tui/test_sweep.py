@@ -17,7 +17,7 @@ from echelon_cli.tui.panels.sweep import (
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.sweep import SweepScreen
 from echelon_cli.tui.theme import make_theme
-from tests.jobs.canned_sweep import make_sweep
+from tests.jobs.canned_sweep import make_sweep, variants_of
 from tests.tui.support.canned import make_run
 
 THEME = make_theme()
@@ -27,6 +27,20 @@ SIZES = [(160, 48), (80, 24), (60, 20)]
 @pytest.fixture
 def results(home):
     return read_results(make_sweep(home))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_sweep_of_listed_variants_shows_statistics_over_seeds(home, size):
+    found = read_results(make_sweep(home, **variants_of(seeds=3)))
+    assert [f.name for f in found.finalists] == ["high lr", "whole", "no lstm"], "best first, equal ones as listed"
+    assert {f.planned for f in found.finalists} == {3} and found.finalists[1].improvement is None
+    best = found.finalists[0]
+    assert best.improvement == pytest.approx((1.0, 0.4385, 1.0), abs=1e-4)
+    text = draw_finalists(found, (max(50, size[0] // 3), 8), THEME).text()
+    assert "high lr" in text and "3/3 seeds, better 100% (44-100)" in text and "unchanged" not in text
+    assert "no lstm · seed 2" in draw_trials(found, -1, size, THEME).text()
+    alone = read_results(make_sweep(home, "20260101-140000-sweep-calm-fox", **variants_of(seeds=1)))
+    assert alone.finalists == () and "one seed of each variant" in draw_finalists(alone, (60, 6), THEME).text()
 
 
 @pytest.mark.parametrize("size", [*SIZES[:2], pytest.param(SIZES[2], marks=pytest.mark.long)])

@@ -105,6 +105,19 @@ class SweepPlan:
             raise ConfigError("sweep varies an option twice, expected each once")
 
     @property
+    def has_seeds(self) -> bool:
+        """Whether a listed variant has several training seeds."""
+        names = [variant.name for variant in self.variants if variant.name]
+        return len(set(names)) < len(names)
+
+    @property
+    def unchanged(self) -> str:
+        """Name of the configuration that others are compared with; of a list empty where it has none."""
+        if not self.variants:
+            return BASELINE
+        return next((variant.name for variant in self.variants if not variant.changes), "")
+
+    @property
     def total_steps(self) -> int:
         """Length of a complete trial [learner agent-steps]."""
         return int(self.base["total_steps"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from echelon.jobs.labels import variant_names
 from echelon.jobs.spec import read_spec
@@ -48,10 +48,10 @@ class TrialRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Finalist:
-    """A configuration that was repeated with several training seeds."""
+    """A configuration that was trained with several seeds: a finalist of the search, or a listed variant."""
 
     trial: int
-    """Number of the trial; -1 of the configuration without any varied option."""
+    """Number of the trial, of a variant its first; -1 of the configuration without any varied option."""
     name: str
     params: dict[str, Any]
     planned: int
@@ -79,7 +79,7 @@ class SweepResults:
     ranking: tuple[int, ...] = ()
     """Numbers of the evaluated trials, best first: those trained longest precede the others."""
     finalists: tuple[Finalist, ...] = ()
-    """Best first; the unchanged configuration among them."""
+    """Best first; the unchanged configuration among them. Of a list its variants, where one has several seeds."""
     importance: dict[str, float] = field(default_factory=dict)
     """Fraction of the variance at the first rung that each option explains alone."""
     thresholds: tuple[float, ...] = ()
@@ -119,24 +119,28 @@ def read_results(paths: RunPaths) -> SweepResults:
 def results(name: str, plan: SweepPlan, journal: Journal) -> SweepResults:
     """Return the results of a plan and its journal."""
     search = journal.search
-    names = dict(zip((t.number for t in search), _names(search), strict=True))
+    names = dict(zip((t.number for t in search), _names(plan, search), strict=True))
     is_over = search_step(plan, journal) is None
     rows = tuple(_row(trial, names[trial.number], plan, journal, is_over) for trial in search)
-    thresholds = _thresholds([r.value for trial in journal.finals for r in trial.results.values()])
+    repeated = search if plan.variants else journal.finals
+    thresholds = _thresholds([r.value for trial in repeated for r in trial.results.values()])
+    found = _listed(plan, search, thresholds) if plan.variants else _finalists(plan, journal, names, thresholds)
     return SweepResults(
         id=name,
         plan=plan,
         trials=rows,
         ranking=tuple(trial.number for trial in ranked(search)),
-        finalists=_finalists(plan, journal, names, thresholds),
+        finalists=found,
         importance=_importance(plan, search),
         thresholds=thresholds,
         done=journal.done_steps(plan),
     )
 
 
-def _names(search: Sequence[Trial]) -> list[str]:
-    """Return a name per trial: that of its variant, or what differs among their options."""
+def _names(plan: SweepPlan, search: Sequence[Trial]) -> list[str]:
+    """Return a name per trial: that of its variant, with its seed where there are several, or what differs."""
+    if plan.variants and plan.has_seeds:
+        return [f"{trial.choice.name} · seed {trial.choice.seed}" for trial in search]
     differing = variant_names([{k: _rounded(v) for k, v in trial.choice.params.items()} for trial in search])
     return [trial.choice.name or name for trial, name in zip(search, differing, strict=True)]
 
@@ -184,6 +188,62 @@ def _state(trial: Trial, plan: SweepPlan, journal: Journal, is_over: bool) -> st
     return "pruned" if is_over or (overtaken and overtaken >= plan.promoted(reached)) else "paused"
 
 
+class AcrossSeeds(NamedTuple):
+    """Statistics of a configuration over its training seeds."""
+
+    score: Estimate | None
+    improvement: Estimate | None
+    """None of the reference itself, and without a common seed."""
+
+
+def across_seeds(scores: Mapping[str, Mapping[int, float]], reference: str) -> dict[str, AcrossSeeds]:
+    """Return statistics by name of scores by name and training seed.
+
+    The score is the interquartile mean over seeds, the improvement the probability that a seed is better than the same
+    seed of the configuration named ``reference``.
+    """
+    unchanged = scores.get(reference, {})
+    return {
+        name: AcrossSeeds(
+            aggregate(list(by_seed.values())) if by_seed else None,
+            None if name == reference else _improvement(by_seed, unchanged),
+        )
+        for name, by_seed in scores.items()
+    }
+
+
+def _listed(plan: SweepPlan, search: Sequence[Trial], thresholds: Sequence[float]) -> tuple[Finalist, ...]:
+    """Return the variants of a list with statistics over their seeds, best first; none where each has one seed."""
+    if not plan.has_seeds:
+        return ()
+    by_name: dict[str, list[Trial]] = {}
+    for trial in search:
+        by_name.setdefault(trial.choice.name, []).append(trial)
+    scores = {name: _scores(trials) for name, trials in by_name.items()}
+    statistics = across_seeds(scores, plan.unchanged)
+    found = [
+        Finalist(
+            trial=trials[0].number,
+            name=name,
+            params=trials[0].choice.params,
+            planned=sum(variant.name == name for variant in plan.variants),
+            seeds=tuple(scores[name]),
+            runs=tuple(trial.choice.run for trial in trials),
+            scores=tuple(scores[name].values()),
+            score=statistics[name].score,
+            improvement=statistics[name].improvement,
+            profile=tuple(performance_profile(list(scores[name].values()), thresholds)) if scores[name] else (),
+            command=command(*command_words(plan, trials[0].choice.params, trials[0].choice.seed)),
+        )
+        for name, trials in by_name.items()
+    ]
+    return _best_first(found)
+
+
+def _best_first(found: Sequence[Finalist]) -> tuple[Finalist, ...]:
+    return tuple(sorted(found, key=lambda f: (-(f.score.value if f.score else -math.inf), f.trial)))
+
+
 def _finalists(
     plan: SweepPlan, journal: Journal, names: Mapping[int, str], thresholds: Sequence[float]
 ) -> tuple[Finalist, ...]:
@@ -207,7 +267,7 @@ def _finalists(
         )
         for origin, trials in by_origin.items()
     ]
-    return tuple(sorted(found, key=lambda f: (-(f.score.value if f.score else -math.inf), f.trial)))
+    return _best_first(found)
 
 
 def _scores(trials: Sequence[Trial]) -> dict[int, float]:

@@ -15,6 +15,7 @@ from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.evaluations import admit, admits
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.labels import change_labels, read_labels
+from echelon.jobs.observers import mirrors_of_trial, write_observers
 from echelon.jobs.spec import new_spec, read_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.sweeps.plan import SweepPlan, command_words, configuration
@@ -111,6 +112,8 @@ class TrialRuns:
             spec = new_spec("train", resolved.nested(), earlier.provenance, earlier.argv)
         if plan.group and not read_labels(paths).group:
             change_labels(paths, group=plan.group)
+        if is_new:
+            write_observers(paths, mirrors_of_trial(self._sweep, paths.id))
         self._stopped.pop(trial.number, None)
         try:
             arguments = () if is_new else ("--resume", "latest")

@@ -17,6 +17,7 @@ from echelon_cli.tui.charts.curves import COUNTS, METRICS, Curves, metric_scale,
 from echelon_cli.tui.charts.plot import (
     Mark,
     Plot,
+    RunMarks,
     Trace,
     draw_crosshair,
     draw_marks,
@@ -156,16 +157,29 @@ def draw_overlay(
     theme: Theme,
     axes: AxisState,
     viewport: Viewport = DEFAULT_VIEWPORT,
+    marked: Sequence[RunMarks] = (),
 ) -> Grid:
-    """Return a chart with one trace per run in ``size`` cells; the legend shows the labels of the traces."""
-    grid = Grid(*size)
-    grid.spans(0, 0, legend(chart, traces, (), 0.0, grid.width, viewport))
-    if not any(trace.positions for trace in traces):
+    """Return a chart with one trace per run in ``size`` cells; the legend shows the labels of the traces.
+
+    The marks of each run have its colour, or its label in a theme without colours.
+    """
+    grid, shown = Grid(*size), [run for run in marked if run.marks]
+    spans = legend(chart, traces, (), 0.0, grid.width, viewport)
+    if shown and chart.marks_label:
+        name = f"{theme.symbols.mark if theme.colour else shown[0].label} {chart.marks_label}"
+        spans += [(name, "dim")] if sum(len(text) for text, _ in spans) + len(name) <= grid.width else []
+    grid.spans(0, 0, spans)
+    if not shown and not any(trace.positions for trace in traces):
         return _put_centred(grid, EMPTY_TEXT)
-    _update_axes(chart, traces, 0.0, 0.0, axes, viewport)
+    _update_axes(chart, traces, max((run.end(viewport.x_axis) for run in shown), default=0.0), 0.0, axes, viewport)
     plot = _draw_axes(grid, chart, traces, theme, axes, viewport)
-    if plot is not None:
-        _draw_curves(grid, plot, traces, 0.0, theme, axes, viewport)
+    if plot is None:
+        return grid
+    _draw_curves(grid, plot, traces, 0.0, theme, axes, viewport)
+    for run in shown:
+        symbol = "" if theme.colour else run.label
+        how = {"role": run.role, "symbol": symbol, "runs": len(shown)}
+        draw_marks(grid, plot, run.curves, run.marks, theme, viewport.x_axis, axes.columns[0], **how)
     return grid
 
 

@@ -75,6 +75,21 @@ class Mark:
     high: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunMarks:
+    """The marks of one of several runs in a chart."""
+
+    label: str
+    """Mark of the run in a theme without colour."""
+    role: str
+    curves: Curves
+    marks: Sequence[Mark]
+
+    def end(self, x_axis: XAxis) -> float:
+        """Return the position of the newest mark on the horizontal axis, 0 without marks."""
+        return self.curves.position(self.marks[-1].update, x_axis) if self.marks else 0.0
+
+
 @dataclass(frozen=True)
 class Plot:
     """The mapping of values to dots of a canvas; a logarithmic one has its vertical range in powers of ten."""
@@ -155,14 +170,27 @@ def _columns(positions: Values, window: Range, width: int) -> Columns:
 
 
 def draw_marks(
-    grid: Grid, plot: Plot, curves: Curves, marks: Iterable[Mark], theme: Theme, x_axis: XAxis, left: int
+    grid: Grid,
+    plot: Plot,
+    curves: Curves,
+    marks: Iterable[Mark],
+    theme: Theme,
+    x_axis: XAxis,
+    left: int,
+    *,
+    role: str = "mark",
+    symbol: str = "",
+    runs: int = 1,
 ) -> None:
-    """Draw each mark with its interval as a thin line; where marks are dense, only the newest interval."""
+    """Draw each mark with its interval as a thin line; where marks are dense, only the newest interval.
+
+    ``runs`` is the number of runs whose marks share the plot; ``symbol`` replaces that of the theme.
+    """
     canvas = plot.canvas
     positioned = [(curves.position(mark.update, x_axis), mark) for mark in marks]
     visible = [(left + plot.x(p) // canvas.columns, m) for p, m in positioned if plot.window[0] <= p <= plot.window[1]]
     last = canvas.height // canvas.rows - 1
-    dense = len(visible) * INTERVALS_FROM > canvas.cells_wide
+    dense = len(visible) * runs * INTERVALS_FROM > canvas.cells_wide
     for x, mark in visible[-1:] if dense else visible:
         if math.isfinite(mark.low) and math.isfinite(mark.high):
             top, bottom = (plot.y(edge) // canvas.rows for edge in (mark.high, mark.low))
@@ -172,4 +200,4 @@ def draw_marks(
     for x, mark in visible:
         row = plot.y(mark.value) // canvas.rows
         if 0 <= row <= last:
-            grid.put(x, 1 + row, theme.symbols.mark, "mark")
+            grid.put(x, 1 + row, symbol or theme.symbols.mark, role)

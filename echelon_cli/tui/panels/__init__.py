@@ -244,6 +244,13 @@ def chart_of(name: str) -> Chart:
     return found
 
 
+def compared_title(name: str) -> str:
+    """Return the title of a chart with the first series of several runs; marks are another measure than the series."""
+    found = chart_of(name)
+    title, first = PANELS[name].title, found.series[0].label
+    return f"{title}: {first}" if (len(found.series) > 1 or found.marks) and first != title else title
+
+
 def slots_of(snapshot: RunSnapshot) -> tuple[Slot, ...]:
     """Return the positions of the panels of a run or an evaluation job."""
     return EVALUATION_SLOTS if snapshot.is_evaluation else SLOTS

@@ -12,7 +12,7 @@ from textual.reactive import reactive
 from echelon.telemetry.yardstick import ladder_score
 from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, newest_value, value_format
 from echelon_cli.tui.charts.curves import COUNTS
-from echelon_cli.tui.charts.plot import Trace
+from echelon_cli.tui.charts.plot import RunMarks, Trace
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import brief, count, interval, percent, short_run_id, speed
@@ -127,7 +127,8 @@ class PanelOverlay(PanelChart):
         traces = run_traces(self.chart, self.runs, self.viewport)
         if self.axes.run != (run_ids := " ".join(view.id for view in self.runs)):
             self.axes = AxisState(run=run_ids)
-        return draw_overlay(self.chart, traces, (width, height), self.theme, self.axes, self.viewport)
+        marked = run_marks(self.chart, self.runs)
+        return draw_overlay(self.chart, traces, (width, height), self.theme, self.axes, self.viewport, marked)
 
 
 def run_traces(chart: Chart, runs: Sequence[RunView], viewport: Viewport) -> list[Trace]:
@@ -145,6 +146,18 @@ def run_traces(chart: Chart, runs: Sequence[RunView], viewport: Viewport) -> lis
             signed=series.signed,
             is_count=series.metric in COUNTS,
             newest=newest_value(view.snapshot, series.metric),
+        )
+        for number, view in enumerate(runs, start=1)
+    ]
+
+
+def run_marks(chart: Chart, runs: Sequence[RunView]) -> list[RunMarks]:
+    """Return the marks of a chart for each run; none of a chart without marks."""
+    if chart.marks is None:
+        return []
+    return [
+        RunMarks(
+            label=str(number), role=RUN_ROLES[number - 1], curves=view.curves, marks=tuple(chart.marks(view.snapshot))
         )
         for number, view in enumerate(runs, start=1)
     ]

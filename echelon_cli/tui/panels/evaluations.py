@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from echelon.telemetry.evaluations import EvaluationRow, WinRate, evaluation_rows, training_rows
+from echelon.telemetry.evaluations import PURPOSES, EvaluationRow, WinRate, evaluation_rows, training_rows
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.format import local_time, percent
 from echelon_cli.tui.panels.base import Panel
@@ -70,30 +70,40 @@ def _matches(row: EvaluationRow) -> str:
 COLUMNS: tuple[Column, ...] = (
     Column(name="wins", width=4, text=lambda row: _rate(row.mean), role=lambda row: rate_role(row.mean)),
     Column(name="interval", width=9, text=lambda row: _interval(row.mean), rank=1),
+    Column(name="purpose", width=9, text=lambda row: row.purpose or "-", rank=2),
     Column(name="sampled", width=7, text=lambda row: _rate(row.sampled), role=lambda row: rate_role(row.sampled)),
-    Column(name="interval", width=9, text=lambda row: _interval(row.sampled), rank=2),
-    Column(name="matches", width=9, text=_matches, role=lambda row: "", rank=3),
-    Column(name="update", width=7, text=lambda row: str(row.update or "-"), rank=4),
-    Column(name="when", width=11, text=lambda row: local_time(row.time)[5:16], rank=5),
-    Column(name="maps", width=17, text=lambda row: row.maps or "-", rank=6),
+    Column(name="interval", width=9, text=lambda row: _interval(row.sampled), rank=3),
+    Column(name="matches", width=9, text=_matches, role=lambda row: "", rank=4),
+    Column(name="update", width=7, text=lambda row: str(row.update or "-"), rank=5),
+    Column(name="when", width=11, text=lambda row: local_time(row.time)[5:16], rank=6),
+    Column(name="maps", width=17, text=lambda row: row.maps or "-", rank=7),
 )
 
 
-def visible_columns(width: int) -> list[Column]:
-    """Return the columns that fit beside a name."""
-    visible = list(COLUMNS)
+SAMPLED_COLUMNS = COLUMNS[3:5]
+
+
+def visible_columns(width: int, rows: Sequence[EvaluationRow]) -> list[Column]:
+    """Return the columns that fit beside a name.
+
+    Without evaluations that select checkpoints all are reports; those in training may have no sampled actions.
+    """
+    has_purposes = any(row.purpose == PURPOSES["choice"] for row in rows)
+    visible = [column for column in COLUMNS if has_purposes or column.name != "purpose"]
+    if has_purposes and not any(row.sampled for row in rows):
+        visible = [column for column in visible if column not in SAMPLED_COLUMNS]
     while len(visible) > 1 and NAME_CELLS + sum(c.width + 1 for c in visible) > width:
         visible.remove(max(visible, key=lambda column: column.rank))
     return visible
 
 
 def draw_evaluations(rows: Sequence[EvaluationRow], width: int, height: int, theme: Theme) -> Grid:
-    """Return a row per evaluation: opponent, win rates with intervals, matches, checkpoint, time and maps."""
+    """Return a row per evaluation: opponent, purpose, win rates with intervals, matches, checkpoint, time and maps."""
     grid = Grid(width, height)
     if not rows:
         grid.put(0, 0, truncate("none yet; echelon eval adds them", width, theme.symbols.ellipsis), "dim")
         return grid
-    columns = visible_columns(width)
+    columns = visible_columns(width, rows)
     spare = width - sum(c.width + 1 for c in columns)
     name_width = min(spare, MAX_NAME_CELLS, max(NAME_CELLS, *(len(display_name(row.opponent)) for row in rows)))
     fitting = max(0, height - 1)

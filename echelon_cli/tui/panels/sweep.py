@@ -284,7 +284,9 @@ class PanelFinalists(SweepPanel):
     """Finalists: interquartile mean over training seeds with its interval, and probability of improvement."""
 
     def note(self) -> str:
-        return "better: than unchanged"
+        results = self.sweep.results
+        reference = results.plan.unchanged if results else ""
+        return f"better: than {reference}" if reference else ""
 
     def results_body(self, results: SweepResults, width: int, height: int) -> Grid:
         return draw_finalists(results, (width, height), self.theme)
@@ -296,6 +298,7 @@ def draw_finalists(results: SweepResults, size: tuple[int, int], theme: Theme) -
     if not results.finalists:
         plan = results.plan
         text = f"after the search, {plan.final_seeds} seeds of each" if plan.final_runs else "this sweep has none"
+        text = "one seed of each variant: no statistics over seeds" if plan.variants else text
         return note_grid(text, width, height)
     metric, y = results.plan.metric, 0
     for number, finalist in enumerate(results.finalists):
@@ -303,7 +306,8 @@ def draw_finalists(results: SweepResults, size: tuple[int, int], theme: Theme) -
             break
         role = RUN_ROLES[number % len(RUN_ROLES)]
         value = estimate_text(metric, finalist.score)
-        label = "unchanged" if finalist.trial < 0 else f"{finalist.trial} {finalist.name}"
+        is_named = results.plan.variants or finalist.trial < 0
+        label = finalist.name if is_named else f"{finalist.trial} {finalist.name}"
         grid.put(0, y, theme.symbols.square, role)
         grid.put(2, y, truncate(label, width - 4 - cell_len(value), theme.symbols.ellipsis))
         grid.right(width, y, value, role)

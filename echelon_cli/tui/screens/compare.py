@@ -12,7 +12,7 @@ from textual.widget import Widget
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.layout import COLUMNS, Slot, is_wide
-from echelon_cli.tui.panels import COMPARED, PANELS, chart_of
+from echelon_cli.tui.panels import COMPARED, PANELS, chart_of, compared_title
 from echelon_cli.tui.panels.comparison import (
     NO_DIFFERENCE,
     CompareHeader,
@@ -33,14 +33,7 @@ CONFIG_MARGIN = 3
 CONFIG_TITLE = "configuration"
 
 
-def _title(name: str) -> str:
-    """Return the title of a panel that shows only the first series of its chart."""
-    series = chart_of(name).series
-    title, first = PANELS[name].title, series[0].label
-    return f"{title}: {first}" if len(series) > 1 and first != title else title
-
-
-TITLES = {**{name: _title(name) for name in COMPARED}, CONFIG: CONFIG_TITLE}
+TITLES = {**{name: compared_title(name) for name in COMPARED}, CONFIG: CONFIG_TITLE}
 
 SLOTS: tuple[Slot, ...] = (
     *(Slot(name, PANELS[name].page) for name in COMPARED),

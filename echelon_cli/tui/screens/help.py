@@ -44,7 +44,7 @@ QUERIES: dict[str, str] = {
     '(a or b) "c d"': "brackets group, quotes keep words together",
     "state:running": f"text in {', '.join(name for name, kind in FIELDS.items() if not isinstance(kind, NumberField))}",
     "state=running": "exact match; != excludes",
-    "wins>50%": f"numbers: {', '.join(name for name, kind in FIELDS.items() if isinstance(kind, NumberField))}",
+    "eval>50%": f"numbers: {', '.join(name for name, kind in FIELDS.items() if isinstance(kind, NumberField))}",
     "steps>=1.5M age<2h": "units k, M, G, % and for age s, m, h, d; also for --filter of runs list and jobs",
 }
 """Examples of the query language of the run list."""

@@ -32,7 +32,7 @@ CHART_ROWS = 9
 OTHER_ROWS = 5
 """Rows of the screen besides runs and charts: summary, heading, gaps and key bar."""
 
-PLACEHOLDER = "words or fields: state:running wins>50% or not age>2h"
+PLACEHOLDER = "words or fields: state:running eval>50% or not age>2h"
 
 SETTLE_S = 0.15
 """How long the cursor must stay on a run before its records are read."""
@@ -100,7 +100,7 @@ class RunsScreen(RunActions):
             shown="/",
             action="filter",
             label="filter",
-            help="filter runs: words, state:running, wins>50%",
+            help="filter runs: words, state:running, eval>50%",
             rank=4,
         ),
         Key(keys="o", action="order", label="order", help="sort by the next column", rank=5),

@@ -53,6 +53,9 @@ SLOTS: tuple[Slot, ...] = (
 )
 PAGES: tuple[str, ...] = ("trials", "coordinates", "options", "finalists")
 
+VARIANTS = "variants"
+"""Title of the finalists' panel in a sweep of listed variants."""
+
 FULL_ID_FROM = 110
 """Columns from which the title has the whole id."""
 TITLE_ROWS = 2
@@ -140,6 +143,9 @@ class SweepScreen(ChartScreen):
         title.view = self._view
         with self.app.batch_update():
             title.redraw()
+            results = self._view.results
+            is_list = results is not None and bool(results.plan.variants)
+            self.panels["finalists"].title = VARIANTS if is_list else TITLES["finalists"]
             for panel in self.query(SweepPanel):
                 panel.set_reactive(SweepPanel.selected, self._selected)
                 panel.set_reactive(SweepPanel.sweep, self._view)

@@ -13,8 +13,9 @@ from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 
+from echelon.jobs.labels import NO_DIFFERENCE, variant_names
 from echelon_cli.listing import RunRow
-from echelon_cli.query import Query, QueryError, expanded, parse
+from echelon_cli.query import Query, QueryError, config_of, expanded, parse
 from echelon_cli.tui.feed.messages import RunsView
 from echelon_cli.tui.format import age, count, interval, measured, percent, short_run_id, speed
 from echelon_cli.tui.panels.opponents import display_name
@@ -40,6 +41,9 @@ BAR_CELLS = 8
 
 NAME_CELLS = 41
 """Most columns of a run's name before the status column gets the rest."""
+
+MAX_VARIANTS = 200
+"""Most runs of a group whose configurations are read to name its variants."""
 
 EMPTY_STATE = (
     "no runs yet",
@@ -155,6 +159,12 @@ COLUMNS: tuple[Column, ...] = (
     ),
 )
 
+VARIANT_COLUMNS: tuple[Column, ...] = (
+    *(column for column in COLUMNS if column.name != "status"),
+    *(replace(column, width=18, rank=1) for column in COLUMNS if column.name == "status"),
+)
+"""The same for a group that is shown alone: what differs among its runs precedes speed and progress."""
+
 COLUMNS_BY_NAME = {column.name: column for column in COLUMNS}
 
 SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "eval", "ladder", "training", "return", "run")
@@ -187,7 +197,7 @@ def draw_table(
 ) -> Grid:
     """Return the heading and the rows from ``top`` on, with the cursor and the numbers of marked runs."""
     grid = Grid(*size)
-    columns = visible_columns(grid.width)
+    columns = visible_columns(grid.width, VARIANT_COLUMNS if any(row.variant for row in rows) else COLUMNS)
     spare = grid.width - 3 - sum(c.width + 2 for c in columns)
     has_status = any(column.name == "status" for column in columns)
     extra = {"run": min(spare, NAME_CELLS - COLUMNS_BY_NAME["run"].width) if has_status else spare}
@@ -259,6 +269,8 @@ class RunTable(CellView, can_focus=True):
         """Error message of the query; empty where it is valid."""
         self.marked: list[Path] = []
         """Runs marked for comparison, in the order they were marked."""
+        self._variants: dict[Path, str] = {}
+        """Names of the runs of the group that is shown alone."""
         self._query: Query = parse("")
         self._root: Path | None = None
         self._top = 0
@@ -289,10 +301,22 @@ class RunTable(CellView, can_focus=True):
         self.order = order or self.order
         self.is_reversed = self.is_reversed if is_reversed is None else is_reversed
         rows, self.problem = self._query.filter_rows(self.view.rows, self.view.now)
-        self.rows = sort_rows(rows, self.order, self.is_reversed)
+        self.rows = sort_rows(self._with_variants(rows), self.order, self.is_reversed)
         if not any(row.root == self._root for row in self.rows):
             self._go(min(at, len(self.rows) - 1))
         self.redraw()
+
+    def _with_variants(self, rows: Sequence[RunRow]) -> list[RunRow]:
+        """Return the rows, of a single group with what differs among their configurations."""
+        is_group = 1 < len(rows) <= MAX_VARIANTS and rows[0].group and len({row.group for row in rows}) == 1
+        if not is_group:
+            return list(rows)
+        roots = frozenset(row.root for row in rows)
+        if self._variants.keys() != roots:
+            names = variant_names([config_of(row.root) for row in rows])
+            shown = ["" if name == NO_DIFFERENCE else name for name in names]
+            self._variants = dict(zip((row.root for row in rows), shown, strict=True))
+        return [replace(row, variant=self._variants[row.root]) for row in rows]
 
     def move(self, by: int) -> None:
         """Move the cursor by ``by`` rows."""
