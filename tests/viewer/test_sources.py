@@ -33,11 +33,12 @@ def build_hook(repository: Path) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def npm(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
-    """Return a function that runs npm in a copy of the viewer with its packages and the golden replays."""
+    """Return a function that runs npm in a copy of the viewer with its packages, the golden replays and those of the docs."""
     folder = tmp_path_factory.mktemp("sources")
     ignored = shutil.ignore_patterns("node_modules")
     shutil.copytree(repository / "viewer", folder / "viewer", ignore=ignored)
-    shutil.copytree(repository / "tests" / "golden", folder / "tests" / "golden")
+    for replays in (Path("tests/golden"), Path("docs/replays")):
+        shutil.copytree(repository / replays, folder / replays)
     files = [hostile_replay(random.Random(seed)) for seed in range(HOSTILE_FILES)]
     packed = b"".join(len(data).to_bytes(4, "little") + data for data in files)
     (folder / "tests" / "golden" / "hostile" / "generated.bin").write_bytes(packed)
