@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from echelon.runs import command
 from echelon_cli import output
 from echelon_cli.matches import MatchArgument, find_replay
 from echelon_cli.options import JsonFlag
@@ -33,8 +34,8 @@ def moments(
     if confirm is not None:
         without, window = _actions_behind(found["moments"], confirm)
         if not as_json:
-            command = f"echelon replay branch {path} --without {without} --for {window:g}"
-            output.print_line(f"as: {command}", style="dim")
+            shown = command("replay", "branch", path, "--without", without, "--for", f"{window:g}")
+            output.print_line(f"as: {shown}", style="dim")
         return branch(str(path), without=without, window=window, as_json=as_json)
     if as_json:
         output.show_json({"file": str(path), **found})

@@ -33,7 +33,7 @@ def build_hook(repository: Path) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def npm(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
-    """Return a function that runs npm in a copy of the viewer with its packages, the golden replays and those of the docs."""
+    """Return a function that runs npm in a copy of the viewer with its packages and all replays of the tests."""
     folder = tmp_path_factory.mktemp("sources")
     ignored = shutil.ignore_patterns("node_modules")
     shutil.copytree(repository / "viewer", folder / "viewer", ignore=ignored)
