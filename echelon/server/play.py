@@ -29,6 +29,9 @@ HELLO_TIMEOUT_S = 5.0
 """Time within which a client sends its first message [s]."""
 PING_INTERVAL_S = 20.0
 MAX_CLIENTS = 16
+"""Channels with a token at the same time."""
+MAX_WAITING = 64
+"""Channels that have not sent a token yet. The oldest one is closed for another, so that none keeps a pilot out."""
 MAX_MESSAGE = 1 << 16
 """Longest message that is answered by an error; a longer one closes the channel [bytes]."""
 MAX_REFUSED = 600
@@ -82,6 +85,7 @@ class PlayGate:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._clients: set[web.WebSocketResponse] = set()
+        self._waiting: dict[web.WebSocketResponse, web.Request] = {}
         self._keeper: asyncio.Task[None] | None = None
 
     def keep(self, paths: RunPaths, revive: Revive = lambda paths: None) -> None:
@@ -97,7 +101,7 @@ class PlayGate:
             self._keeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._keeper
-        clients = list(self._clients)
+        clients = [*self._clients, *self._waiting]
         await asyncio.gather(*(s.close(code=WSCloseCode.GOING_AWAY) for s in clients), return_exceptions=True)
 
     async def join(self, request: web.Request) -> web.StreamResponse:
@@ -107,19 +111,35 @@ class PlayGate:
         # browsers always send it, and the middleware has compared it
         if request.headers.get("Origin") is None:
             raise web.HTTPForbidden()
-        if len(self._clients) >= MAX_CLIENTS:
-            raise web.HTTPServiceUnavailable()
+        if len(self._waiting) >= MAX_WAITING:
+            self._close_oldest()
         socket = web.WebSocketResponse(max_msg_size=MAX_MESSAGE, compress=False, heartbeat=PING_INTERVAL_S)
-        self._clients.add(socket)  # before anything is awaited, so that clients who arrive together are counted
+        self._waiting[socket] = request  # before anything is awaited, so that clients who arrive together are counted
         try:
             await socket.prepare(request)
             if isinstance(request.protocol, Connection):
                 request.protocol.channel = True
             await self._serve(request, socket)
         finally:
+            self._waiting.pop(socket, None)
             self._clients.discard(socket)
             await socket.close()
         return socket
+
+    def _close_oldest(self) -> None:
+        """Close the channel that has waited for its token for longest."""
+        oldest = next(iter(self._waiting))
+        transport = self._waiting.pop(oldest).transport
+        if transport is not None:
+            transport.abort()
+
+    def _admit(self, socket: web.WebSocketResponse) -> bool:
+        """Count a channel whose token is right; return whether there is room for it."""
+        self._waiting.pop(socket, None)
+        if len(self._clients) >= MAX_CLIENTS:
+            return False
+        self._clients.add(socket)
+        return True
 
     async def _serve(self, request: web.Request, socket: web.WebSocketResponse) -> None:
         first = await self._hello(request, socket)
@@ -135,6 +155,9 @@ class PlayGate:
         if paths is None:
             await _refuse(socket, "session", "no play session runs; start one: echelon play", "hello")
             await socket.close(code=CLOSE_SESSION)
+            return
+        if not self._admit(socket):
+            await _refuse(socket, "busy", f"the server has {MAX_CLIENTS} channels, expected fewer; try later", "hello")
             return
         try:
             reader, writer = await connect(paths)

@@ -101,6 +101,41 @@ def test_token_in_the_cookie_admits(tmp_path):
     with_gate(tmp_path, work)
 
 
+def test_channels_without_a_token_keep_no_pilot_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate, "MAX_WAITING", 8)
+
+    async def work(client: TestClient, session: EchoSession, origin: str) -> None:
+        async with contextlib.AsyncExitStack() as opened:
+            silent = [await opened.enter_async_context(join(client, origin)) for _ in range(30)]
+            socket = await opened.enter_async_context(join(client, origin))
+            await socket.send_bytes(hello(session.token))
+            assert (await receive(socket))["t"] == "pong"
+            silent += [await opened.enter_async_context(join(client, origin)) for _ in range(30)]
+            await socket.send_bytes(play.pack(play.Ping(n=1)))
+            assert (await receive(socket))["t"] == "pong", "an admitted channel gives way to none"
+            # those that made room have been closed, the newest wait
+            await asyncio.gather(*(each.receive() for each in silent[:-8]))
+            assert [each.closed for each in silent[-8:]] == [False] * 8
+
+    with_gate(tmp_path, work)
+
+
+def test_channels_with_a_token_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate, "MAX_CLIENTS", 2)
+
+    async def work(client: TestClient, session: EchoSession, origin: str) -> None:
+        async with contextlib.AsyncExitStack() as opened:
+            answers = []
+            for _ in range(3):
+                socket = await opened.enter_async_context(join(client, origin))
+                await socket.send_bytes(hello(session.token))
+                answers.append(await receive(socket))
+            assert [answer["t"] for answer in answers] == ["pong", "pong", "error"]
+            assert answers[2]["code"] == "busy"
+
+    with_gate(tmp_path, work)
+
+
 @pytest.mark.parametrize("token", ["", "x", "\0", "é" * 20, "A" * 128])
 def test_wrong_token_closes_the_channel(tmp_path, token):
     async def work(client: TestClient, session: EchoSession, origin: str) -> None:
