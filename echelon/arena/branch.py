@@ -9,6 +9,7 @@ actions.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ from echelon.arena.reconstruct import (
     play_step,
     recorded_pilots,
     recorded_steps,
+    require_playable,
 )
 from echelon.env.engine import Engine
 from echelon.env.match_state import State, load_match_state, save_match_state
@@ -41,9 +43,12 @@ from echelon.replay.record import MatchInfo, Recorder
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.weights import LoadedPolicy
 from echelon.sim.random import StreamId, draw_u32
+from echelon.sim.state import array_bytes
 from echelon.statistics import paired_difference, wilson_interval
 
 Load = Callable[[Pilot], LoadedPolicy]
+WAVE_BYTES = 256 << 20
+"""Simulator arrays of the continuations that are played at the same time, one at least [bytes]."""
 SEED_MASK = 2**31 - 1
 """Seeds of continuations are 31-bit integers, as those of episodes."""
 
@@ -155,11 +160,27 @@ class Brancher:
     ) -> list[Continuation]:
         """Play continuations by number, all by default, and return how they ended, in order.
 
+        They are played in batches of at most ``WAVE_BYTES``, which does not change them.
+
         With ``folder`` they are recorded there. ``still`` False lets all mechs act in the window. ``on_step`` is called
         after every environment step with the number of continuations that go on.
         """
-        plan, numbers = self.plan, list(range(self.plan.runs) if numbers is None else numbers)
-        seeds = self.seeds(numbers)
+        numbers = list(range(self.plan.runs) if numbers is None else numbers)
+        found = list[Continuation]()
+        wave = max(1, WAVE_BYTES // sum(array_bytes(require_playable(self.recorded), 1, 0)))
+        for first in range(0, len(numbers), wave):
+            later = max(0, len(numbers) - first - wave)
+            found += self._play_wave(
+                numbers[first : first + wave], folder, still, lambda running, later=later: on_step(running + later)
+            )
+            gc.collect()  # engines are in cycles of references: their arrays would stay until a later collection
+        return found
+
+    def _play_wave(
+        self, numbers: Sequence[int], folder: Path | None, still: bool, on_step: Callable[[int], object]
+    ) -> list[Continuation]:
+        """Play continuations in one batch and return how they ended, in order."""
+        plan, seeds = self.plan, self.seeds(numbers)
         with BranchPilots(self._policies, self._threads) as pilots:
             engine = open_match(
                 self.recorded, envs=len(numbers), device=self._device, threads=self._threads, changes=plan.changes,

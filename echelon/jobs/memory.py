@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from typing import Any
-
 from echelon.actions import action_dim
 from echelon.config import PACK_SIZE, EnvConfig, RunConfig
 from echelon.jobs.usage import has_gpu, machine_memory
@@ -20,9 +16,10 @@ MAX_GPU_BYTES = 1 << 40
 def bytes_by_option(config: RunConfig) -> dict[str, int]:
     """Return the bytes of one process by the option that they grow with: simulator, map pool and rollout."""
     from echelon.env.layout import obs_dim
+    from echelon.sim.state import array_bytes
 
     env = config.env
-    arrays, maps = _array_bytes(env, config.num_envs, config.bank_maps)
+    arrays, maps = array_bytes(env, config.num_envs, config.bank_maps)
     # one side learns at least
     rows = config.num_envs * env.num_packs * PACK_SIZE
     rollout = config.ppo.rollout_steps * rows * (obs_dim(env) + action_dim(env.comm_dim)) * VALUE_BYTES
@@ -36,20 +33,9 @@ def least_bytes(config: RunConfig) -> int:
 
 def simulator_bytes(env: EnvConfig, num_envs: int, bank_maps: int) -> int:
     """Return the bytes of the simulator's arrays and of the map pool."""
-    return sum(_array_bytes(env, num_envs, bank_maps))
+    from echelon.sim.state import array_bytes
 
-
-def _array_bytes(env: EnvConfig, num_envs: int, bank_maps: int) -> tuple[int, int]:
-    from warp.types import type_size_in_bytes
-
-    from echelon.sim.state import MapBank, all_fields, fields_of, sizes
-
-    lengths = sizes(env, num_envs) | {"B": bank_maps, "1": 1}
-
-    def size(fields: Iterable[Any]) -> int:
-        return sum(math.prod(lengths[c] for c in field.shape) * type_size_in_bytes(field.dtype) for field in fields)
-
-    return size(all_fields().values()), size(fields_of(MapBank).values())
+    return sum(array_bytes(env, num_envs, bank_maps))
 
 
 def require_memory(config: RunConfig) -> None:

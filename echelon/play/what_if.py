@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import asdict
-from math import prod
 from pathlib import Path
 
-from echelon.arena.branch import Brancher, BranchPlan, Continuation, effect, summarise
+from echelon.arena.branch import Brancher, BranchPlan, effect, summarise
 from echelon.arena.header_pilots import mechs_by_name
 from echelon.play.catalogue import Catalogue
 from echelon.play_protocol import Effect, Side, Source, WhatIf, WhatIfResult
@@ -18,22 +17,8 @@ from echelon.replay.schema import SUFFIX, WINNERS
 BLUE, RED = WINNERS[0], WINNERS[1]
 
 
-MAX_VOXELS = 64_000_000
-"""Voxels of the maps of continuations that are played at the same time, some 300 MB."""
-
-
 class Cancelled(Exception):
     """The request was cancelled."""
-
-
-def _in_waves(brancher: Brancher, wave: int, still: bool, on_done: Callable[[int], object]) -> list[Continuation]:
-    """Return all continuations, played ``wave`` at a time, which does not change them."""
-    found: list[Continuation] = []
-    for first in range(0, brancher.plan.runs, wave):
-        numbers = range(first, min(first + wave, brancher.plan.runs))
-        ended = numbers.stop
-        found += brancher.play(numbers, still=still, on_step=lambda left, ended=ended: on_done(ended - left))
-    return found
 
 
 def continuations(
@@ -70,13 +55,11 @@ def continuations(
         total = request.runs * (2 if still else 1)
         on_progress(0, total, "reconstructing the moment")
         brancher = Brancher(recorded, plan, lambda pilot: cast.policies[pilot.path], threads=os.cpu_count() or 1)
-        voxels = prod(recorded.header["world"]["size"])
-        wave = max(1, MAX_VOXELS // voxels)
-        rows = _in_waves(brancher, wave, True, lambda done: on_progress(done, total, "continuations"))
+        rows = brancher.play(on_step=lambda left: on_progress(request.runs - left, total, "continuations"))
         summary, found = summarise(rows), None
         if still:
             text = "continuations with the actions"
-            again = _in_waves(brancher, wave, False, lambda done: on_progress(request.runs + done, total, text))
+            again = brancher.play(still=False, on_step=lambda left: on_progress(total - left, total, text))
             side = int(recorded.header["roster"][next(iter(still))]["team"])
             found = Effect(side=WINNERS[side], **effect(again, rows, side))  # type: ignore[arg-type]
         numbers = sorted(set(summary["typical"].values()))

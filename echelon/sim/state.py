@@ -12,7 +12,11 @@ the letters of ``lanes``. Nothing is allocated after construction, except the jo
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import warp as wp
+from warp.types import type_size_in_bytes
 
 from echelon.config import EnvConfig, require
 from echelon.sim.structs import Field, allocate, array_struct, fields_of
@@ -330,3 +334,13 @@ def sizes(cfg: EnvConfig, num_envs: int) -> dict[str, int]:
         "C": max(1, cfg.comm_dim),
         "N": CONTACT_SLOTS,
     }
+
+
+def array_bytes(cfg: EnvConfig, num_envs: int, bank_maps: int) -> tuple[int, int]:
+    """Return the bytes of the arrays of ``num_envs`` environments, and of a bank of ``bank_maps`` maps."""
+    lengths = sizes(cfg, num_envs) | {"B": bank_maps, "1": 1}
+
+    def size(fields: Iterable[Field]) -> int:
+        return sum(math.prod(lengths[c] for c in field.shape) * type_size_in_bytes(field.dtype) for field in fields)
+
+    return size(all_fields().values()), size(fields_of(MapBank).values())

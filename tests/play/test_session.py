@@ -11,8 +11,8 @@ import msgpack
 import pytest
 
 from echelon import play_protocol as play
+from echelon.arena import branch
 from echelon.arena.verify import verify
-from echelon.play import what_if
 from echelon.play_channel import LENGTH, connect, packet
 from echelon.replay.codec import RecordWriter
 from echelon.replay.reader import Replay
@@ -234,7 +234,7 @@ def test_continuations_report_progress_and_result(tmp_path, monkeypatch):
             client.send(request)
             result = await client.wait_for("what_if", id=5)
             assert sum(result["endings"].values()) == 5 and 0.0 <= result["blue"]["low"] <= result["blue"]["high"]
-            monkeypatch.setattr(what_if, "MAX_VOXELS", 2 * 40 * 40 * 20)  # in waves of two
+            monkeypatch.setattr(branch, "WAVE_BYTES", 1)  # one by one
             client.send(request)
             assert (await client.wait_for("what_if", id=5)) == result
             for found in result["replays"].values():
