@@ -27,6 +27,8 @@ COMPRESSION = 1
 READ_BYTES = 1 << 20
 DAMAGES = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError)
 """Errors of reading a damaged archive."""
+HOME_FILES = ("archive", "filters", "league", "queue", "worlds")
+"""First words of the names that other files and folders of a runs folder have."""
 MAX_SHOWN = 80
 """Characters of a damaged name in a message."""
 BLOCK_BYTES = 512
@@ -247,7 +249,7 @@ def restore(path: Path, home: Path | None = None) -> RunPaths:
     """Unpack an archive into the runs folder and return the run; ``ValueError`` where a run of its name exists."""
     root = runs_home(home)
     name = path.name.removesuffix(SUFFIX)
-    if not name or name.startswith((".", "-")):
+    if not name or name.startswith((".", "-")) or name.partition(".")[0] in HOME_FILES:
         raise ValueError(f"archive {path.name!r} names no run")
     target, building = root / name, root / f".{name}.restored"
     if os.path.lexists(target):

@@ -145,6 +145,19 @@ def test_archive_that_leads_elsewhere_is_refused(run, tmp_path):
     assert list_runs() == [] and not (tmp_path / "escaped").exists()
 
 
+@pytest.mark.parametrize(
+    "name", ["league.db", "league", "league.db-wal", "queue.db", "worlds", "archive", "filters.json"]
+)
+def test_archive_with_the_name_of_another_file_of_the_home_is_refused(run, tmp_path, name):
+    path = tmp_path / f"{name}.tar.gz"
+    with tarfile.open(path, "w:gz") as file:
+        spec = tarfile.TarInfo(f"{name}/spec.json")
+        file.addfile(spec)
+    with pytest.raises(ValueError, match="names no run"):
+        restore(path)
+    assert not (run.root.parent / name).exists()
+
+
 def member(name: str, size: int = 0, kind: bytes = tarfile.REGTYPE, **facts: object) -> bytes:
     """Return a header of a member of an archive."""
     info = tarfile.TarInfo(name)
