@@ -190,7 +190,7 @@ def test_slow_client_gets_the_newest_frame_and_delays_no_other(tmp_path):
             client, _ = await seated(session, "B1")
             slow, _ = await seated(session, "R1")  # from now on it reads nothing
             slow.writer.write(packet(b""))
-            ended = await client.wait_for("ended")
+            await client.wait_for("ended")
             ticks = [message["tick"] for message in client.received if message["t"] == "frame"]
             assert ticks == sorted(ticks)
             assert len(ticks) > 20
