@@ -84,7 +84,7 @@ def test_device_rollout_reads_the_device_once(teacher):
 
 
 def test_device_rollout_places_waiting_maps_without_another_read():
-    """What is left besides the one read are uploads of maps and of the list of those in use."""
+    """Besides the one read there are only uploads of maps and of the list of those in use."""
     with device_rules(), session() as s:
         s.begin()
         s.collector._revalues = False
