@@ -47,6 +47,9 @@ def start_session(threads: int = 0, setting: Setting = ON_CPU) -> Iterator[Sessi
     """Return a new session with reset environments."""
     config = config_of(setting)
     with Session(replace(config, threads=threads)) as session:
+        if config.opponents.mix.past:
+            for update in range(config.opponents.past_keep):  # a full pool, as in all but the beginning of a run
+                session.source.add(session.policy, update)
         session.env.set_curriculum(weapon_prob=config.opponents.weapon_prob_start)
         session.collector.reset()
         yield session

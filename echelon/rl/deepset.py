@@ -111,9 +111,10 @@ class DeepSetEncoder(nn.Module):
         return self.rho(total), keys
 
     def _sum_dense(self, entities: Tensor, keep: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
-        real = entities.masked_fill(keep.unsqueeze(-1) == 0, 0.0)
-        encoded = full_precision(self.phi(real)) * keep.unsqueeze(-1)
-        return encoded.sum(1), self._keys(encoded[:, :slots]) if slots else None
+        encoded = self.phi(entities.masked_fill(keep.unsqueeze(-1) == 0, 0.0))
+        # a product sums in full precision and, unlike a sum of masked rows, stores no row in it
+        total = full_precision(torch.bmm(keep.to(encoded.dtype).unsqueeze(1), encoded).squeeze(1))
+        return total, self._keys(encoded[:, :slots]) * keep[:, :slots].unsqueeze(-1) if slots else None
 
     def _sum_packed(self, entities: Tensor, keep: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
         sets, slot = keep.nonzero(as_tuple=True)

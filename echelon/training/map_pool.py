@@ -25,6 +25,8 @@ PREFIX = "stock_"
 """Prefix of the names of saved arrays."""
 NO_MAP = -1
 """Seed that marks an empty slot in saved arrays."""
+MAPS_PER_WORKER = 64
+"""Maps of the first pool for each process that generates them; fewer take less time than the process to start."""
 REFRESHES_AHEAD = 2
 """Number of refreshes whose maps are prefetched, so that a busy machine causes no wait."""
 
@@ -38,6 +40,7 @@ class MapPool:
     """``count`` maps in use, from the sequence of a run's seed, and ``spare`` slots for new ones.
 
     ``per_refresh`` is the number of maps of a refresh, which are prefetched; ``used`` counts the maps of the sequence.
+    Where maps are prefetched, up to ``workers`` processes generate the first ones of a large pool too.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class MapPool:
         *,
         spare: int = 1,
         per_refresh: int = 0,
+        workers: int = 0,
         prefetcher: MapPrefetcher | None = None,
         bank: MapBank | None = None,
         progress: Callable[[int, int], None] | None = None,
@@ -61,7 +65,9 @@ class MapPool:
         # before the bank is made, so that the worker processes start in the meantime
         self.prefetch()
         specs: list[MapSpec] = [] if bank else self._specs(0, count)
-        self.bank = bank or stack_maps_for(cfg, generate_maps(specs, progress=progress), slots=count + max(1, spare))
+        workers = min(workers, count // MAPS_PER_WORKER) if self.prefetcher.workers else 0
+        maps = [] if bank else generate_maps(specs, workers=workers, progress=progress)
+        self.bank = bank or stack_maps_for(cfg, maps, slots=count + max(1, spare))
         self.specs: list[MapSpec | None] = [*specs, *([None] * (self.bank.count - len(specs)))]
         """Map of each slot; None for an empty slot or a map of a given bank."""
         self.live = list(range(self.count))

@@ -29,6 +29,7 @@ from echelon.gen.bank import MapBank, build_bank_for
 from echelon.gen.map_sampling import MapRanges
 from echelon.gen.prefetch import MapPrefetcher
 from echelon.sim.arsenal import Mechanic, mechanics_of
+from echelon.sim.backend import default_threads
 from echelon.sim.overrides import Overrides
 from echelon.training.central_state import CentralState, central_dim
 from echelon.training.engine_state import load_engine_state, save_engine_state
@@ -84,9 +85,9 @@ class VectorEnv:
 
     With ``seeds`` every environment plays that episode seed on the map of the same seed. Otherwise episode seeds come
     from ``seed`` and maps from a pool of ``bank_maps`` with ``spare_maps`` further slots; ``map_workers`` processes
-    prefetch the ``maps_per_refresh`` maps of a refresh. World size and packs of the configuration are the capacity; its
-    ranges, and later curriculum parameters, limit what is drawn. ``changes`` are parameter overrides per environment,
-    such as ``{"laser.damage": 20}`` (see ``echelon.sim.overrides``).
+    prefetch the ``maps_per_refresh`` maps of a refresh, and up to ``threads`` the maps of a large pool. World size and
+    packs of the configuration are the capacity; its ranges, and later curriculum parameters, limit what is drawn.
+    ``changes`` are parameter overrides per environment, such as ``{"laser.damage": 20}`` (``echelon.sim.overrides``).
 
     The tensors below are views that the next ``step`` overwrites.
     """
@@ -122,8 +123,8 @@ class VectorEnv:
         self.map_pool: MapPool | None = None
         if seeds is None:
             self.map_pool = MapPool(
-                env_cfg, seed, bank_maps, spare=min(spare_maps, bank_maps), per_refresh=maps_per_refresh, bank=bank,
-                prefetcher=MapPrefetcher(map_workers), progress=report,
+                env_cfg, seed, bank_maps, spare=min(spare_maps, bank_maps), per_refresh=maps_per_refresh,
+                workers=threads or default_threads(), prefetcher=MapPrefetcher(map_workers), bank=bank, progress=report,
             )  # fmt: skip
         bank = self.map_pool.bank if self.map_pool is not None else bank
         self.bank = bank or make_bank(env_cfg, sorted(set(seeds or ())), progress=report)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from echelon.bench import Setting, dashboard, league, learner, scaling, scenes, startup
 from echelon.bench.phases import rows, sums_by_prefix
+from echelon.config import WorldConfig
+from echelon.config.presets import gpu
 
 
 def test_sums_by_prefix_add_up_dotted_names():
@@ -54,6 +58,16 @@ def test_simulator_scene_reports_phases(monkeypatch):
         result["phases_ms"]
     )
     assert 0.0 <= result["dead_share"] < 1.0
+
+
+def test_training_scenes_of_a_gpu_play_against_a_full_pool_of_snapshots(monkeypatch):
+    small = gpu()
+    small = replace(small, device="cpu", num_envs=2, bank_maps=2, bank_refresh_maps=1, bank_spare=1)
+    small = replace(small, env=replace(small.env, world=WorldConfig(size_x=40, size_y=40)))
+    monkeypatch.setattr(learner, "config_of", lambda setting: small)
+    with learner.start_session(setting=Setting("cuda:0", 2)) as session:
+        assert len(session.source.snapshots) == small.opponents.past_keep
+        assert session.opponents.names != ["", ""]
 
 
 def test_settings_are_those_of_the_device():

@@ -22,7 +22,7 @@ from echelon.jobs import worker
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.runs import RunPaths
 from echelon.training.vec_env import VectorEnv
-from tests.parity.test_spread import differing, played
+from tests.parity.test_spread import BATTLES, differing, played
 from tests.training.test_many_ranks import trained
 
 pytestmark = [
@@ -30,6 +30,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine"),
 ]
 SMALL = EnvConfig(world=WorldConfig(size_x=48, size_y=48), max_episode_seconds=15.0)
+TOO_LARGE = replace(gpu(), num_envs=10**5, bank_maps=8, bank_refresh_maps=8, bank_spare=8)
 TOLERANCE = 1e-5
 STATE = ("pos", "vel", "yaw", "hp", "leg_hp", "heat", "stability", "cooldown", "alive", "score", "material")
 
@@ -76,7 +77,7 @@ def test_cuda_environment_matches_cpu(extras):
         env.close()
 
 
-@pytest.mark.parametrize("case", ["quick", "quick-classic", "two-hundred"])
+@pytest.mark.parametrize("case", BATTLES)
 def test_cuda_battle_is_equal_to_the_cpu(case):
     """Every array is equal bit for bit after up to 204 decisions from an equal start."""
     expected, edits = played(Counter(), case=case)
@@ -107,7 +108,6 @@ def test_two_processes_on_cuda_have_equal_weights(tmp_path):
 
 def test_run_that_the_gpu_cannot_hold_is_refused_with_the_option_to_lower(tmp_path):
     paths = RunPaths(tmp_path)
-    config = asdict(replace(gpu(), num_envs=10**6, bank_maps=8))
-    write_spec(paths, JobSpec(kind="train", config=config))
-    with pytest.raises(ValueError, match=r"GiB of GPU memory \(.*; try a lower num_envs"):
+    write_spec(paths, JobSpec(kind="train", config=asdict(TOO_LARGE)))
+    with pytest.raises(ValueError, match=r"GiB of GPU memory \(.*; try a lower ppo.rollout_steps"):
         worker.train(paths, None, None)  # type: ignore[arg-type]

@@ -13,7 +13,8 @@ from echelon.sim.state import Paths
 from echelon.sim.structs import fields_of
 from tests.parity.thread_orders import CASES, battle, engine_of, spread_over_threads
 
-RECORDED = 1
+BATTLES = ("quick", "quick-classic", pytest.param("two-hundred", marks=pytest.mark.long))
+"""Cases that are played spread over threads, and on CUDA."""
 
 
 def play_eagerly(engine: Engine) -> None:
@@ -36,7 +37,7 @@ def played(
 ) -> tuple[list[dict[str, str]], np.ndarray]:
     """Return the hashes of a battle's arrays at each comparison, and the edit log of a recorded environment."""
     engine = engine_of(CASES[case], device)
-    engine.record([RECORDED])
+    engine.record([engine.batch.num_envs - 1])
     if eager:
         play_eagerly(engine)
     hashes = list(battle(CASES[case], engine, fought))
@@ -53,7 +54,7 @@ def differing(found: list[dict[str, str]], expected: list[dict[str, str]]) -> li
     return []
 
 
-@pytest.mark.parametrize("case", ["quick", pytest.param("two-hundred", marks=pytest.mark.long)])
+@pytest.mark.parametrize("case", BATTLES)
 def test_battle_spread_over_threads_or_launched_one_by_one_is_equal(case):
     fought: Counter[str] = Counter()
     hashes, edits = played(fought, case=case)

@@ -7,6 +7,8 @@ import os
 import torch
 import warp as wp
 
+from echelon.sim.backend import start_warp
+
 
 def resolve_device(name: str, local_rank: int = 0, local_size: int = 1) -> torch.device:
     """Return the device for ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
@@ -53,6 +55,7 @@ def share_stream(device: torch.device | str) -> None:
     """Let Warp work on torch's current stream of a CUDA ``device``, so that each sees what the other has queued."""
     chosen = torch.device(device if device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu"))
     if chosen.type == "cuda":
+        start_warp()
         stream = wp.stream_from_torch(torch.cuda.current_stream(chosen))
         wp.set_stream(stream, stream.device, sync=True)
 
