@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,3 +77,13 @@ def commander_name(entry_id: str) -> str:
     adjective = ADJECTIVES[seed % len(ADJECTIVES)]
     noun = NOUNS[seed // len(ADJECTIVES) % len(NOUNS)]
     return f"{adjective} {noun} #{seed * TAG_FACTOR % TAG_RANGE:04x}"
+
+
+def entries_called(name: str, names_of: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the ids of the entries that have this id, level or name, and if there is none this part of one.
+
+    ``names_of`` has the names of each entry by id: a promoted one keeps the name that it had before.
+    """
+    exact = [i for i, names in names_of.items() if name in (i, *names) or i == f"heuristic:{name}"]
+    part = name.lower()
+    return exact or [i for i, names in names_of.items() if part and any(part in known.lower() for known in (i, *names))]

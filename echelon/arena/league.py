@@ -54,7 +54,13 @@ class LeagueEntry:
     @property
     def name(self) -> str:
         """Displayed name: commander name, else label, else id."""
-        return self.commander_name or str(self.meta.get("label") or self.entry_id)
+        return self.names[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The displayed name, and behind it the label of an entry that has become a commander."""
+        known = self.commander_name, self.meta.get("label")
+        return tuple(str(name) for name in known if name) or (self.entry_id,)
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "rating": self.rating.as_dict()}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from echelon.arena.entries import KINDS
+from echelon.arena.entries import KINDS, entries_called
 from echelon.arena.glicko2 import DEFAULT, Glicko2Rating, win_probability
 from echelon.arena.league import check_kind
 from echelon.arena.store import Store, StoreError
@@ -298,10 +298,11 @@ def style_sums(store: Store, entry: str) -> dict[str, float]:
 
 
 def find_entry(store: Store, name: str) -> str:
-    """Return the id of an entry by id, name, level, or an unambiguous part of one of them."""
+    """Return the id of an entry by id, name, label, level, or an unambiguous part of one of them."""
     name_of = entry_names(store)
-    exact = [i for i, n in name_of.items() if name in (i, n) or i == f"heuristic:{name}"]
-    found = exact or [i for i, n in name_of.items() if name and (name.lower() in n.lower() or name in i)]
+    rows = store.read("SELECT id, meta FROM entries")
+    labels = {row["id"]: store.entry_meta(row["meta"]).get("label", "") for row in rows}
+    found = entries_called(name, {i: (shown, str(labels[i])) for i, shown in name_of.items()})
     if len(found) == 1:
         return found[0]
     if not found:

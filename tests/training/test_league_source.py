@@ -148,6 +148,14 @@ def test_find_target_accepts_entry_run_or_commander():
         find_target(league(old), "commander", 0)
 
 
+def test_find_target_accepts_the_label_that_a_commander_had_as_a_candidate():
+    boss = entry("champion u9", "commander")
+    boss.commander_name = "Ashen Dagger #94d7"
+    held = league(boss, entry("tidal-owl u5"), levels=("easy",))
+    for name in ("champion u9", "champion", "Ashen Dagger #94d7", "ashen", boss.entry_id):
+        assert find_target(held, name, 0) is boss
+
+
 def test_unloadable_policy_leaves_the_pool_with_notice(opened):
     src = source(league(entry("broken"), entry("whole")))
     assert draws(src, 100).keys() == {"candidate:whole"}

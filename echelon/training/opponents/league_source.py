@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from echelon.arena import matchmaking
+from echelon.arena.entries import entries_called
 from echelon.arena.glicko2 import Glicko2Rating
 from echelon.arena.league import League, LeagueEntry
 from echelon.arena.policies import LRUPolicyCache
@@ -234,8 +235,7 @@ def find_target(league: League, target: str, seed: int) -> LeagueEntry:
             raise ValueError("opponents.league.target is 'commander', but the league has none")
         return random.Random(seed).choice(commanders)
     entries = list(league.entries.values())
-    exact = [e for e in entries if target in (e.entry_id, e.name) or e.entry_id == scripted_name(target)]
-    found = exact or [e for e in entries if target.lower() in e.name.lower()]
+    found = [league.entry(i) for i in entries_called(target, {e.entry_id: e.names for e in entries})]
     runs = {e.meta.get("run") for e in found} | {e.meta["run"] for e in entries if target in e.meta.get("run", "")}
     if len(found) != 1 and len(runs) == 1 and (run := runs.pop()):
         found = [max(run_entries(league, run), key=lambda e: e.meta.get("update", 0))]
