@@ -36,6 +36,11 @@ def _without_curriculum(run: RunConfig) -> dict[str, Any]:
     return changes
 
 
+def _without_columns(names: str) -> Callable[[RunConfig], dict[str, Any]]:
+    """Return changes that hide observation columns of version 2, and none where an observation has none of them."""
+    return lambda run: {"model.hidden_columns": names} if run.env.obs_version >= 2 else {}
+
+
 ABLATIONS: Mapping[str, Ablation] = {
     "lstm": Ablation("recurrent state between environment steps", lambda run: {"model.memory": False}),
     "curriculum": Ablation("curriculum parameters that change during training", _without_curriculum),
@@ -44,6 +49,15 @@ ABLATIONS: Mapping[str, Ablation] = {
     ),
     "shaping": Ablation("reward for approaching the zone (PBRS)", lambda run: {"env.reward.approach_mode": "off"}),
     "local-map": Ablation("local map of an observation", lambda run: {"env.observe_local_map": False}),
+    "aiming": Ablation(
+        "absolute distance and bearing of contacts",
+        _without_columns("aiming.range aiming.near aiming.bearing_* aiming.in_reach"),
+    ),
+    "targets": Ablation(
+        "targets that the mech and its packmates chose", _without_columns("aiming.own_target aiming.pack_targets")
+    ),
+    "zone": Ablation("absolute distance, bearing and radius of the zone", _without_columns("course.zone_*")),
+    "path": Ablation("path to the zone", _without_columns("course.path_*")),
     "comms": Ablation(
         "messages within a pack", lambda run: {"env.enable_comm": False, "env.observe_comms": False}
     ),

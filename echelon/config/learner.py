@@ -45,6 +45,9 @@ class ModelConfig:
     """Distribution from which the five target preferences are sampled where action_head is gaussian."""
     critic: Literal["own", "central"] = "own"
     """Input of the value: what the mech itself observes (own), or the true state of all mechs (central; MAPPO)."""
+    hidden_columns: str = ""
+    """Observation columns that the network reads as 0, to measure what they contribute: names of ``echelon config
+    observation`` without the slot, or whole blocks, separated by spaces; * is a wildcard (course aiming.bearing_*)."""
     film: bool = False
     """Let the suite descriptor scale and shift the encodings (FiLM; suite network only)."""
     init_log_std: float = 0.0

@@ -21,8 +21,10 @@ optional block, add a row to ``OPTIONAL_BLOCKS``, its kernel in ``echelon/env/ob
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from keyword import iskeyword
 from typing import Any, NamedTuple
@@ -32,6 +34,7 @@ from numpy.typing import NDArray
 
 from echelon.actions import TARGET_DIM
 from echelon.config import PACK_SIZE, EnvConfig, RunConfig
+from echelon.config.game import require
 
 MAX_CONTACTS = 20
 """Contact rows of the suite layout."""
@@ -170,6 +173,10 @@ SUITE_CORE: tuple[Block, ...] = (
     Block("panel", 1, PANEL, ("ego.write_descriptor_and_panel", "blocks.write_squad")),
 )
 """Blocks of the suite layout that every configuration has; a mask is 1 for padding and 0 for a filled row."""
+ENTITY_MASKS = frozenset({"contact_mask", "squad_mask"})
+"""Blocks of the core that say which contacts and packmates exist."""
+SLOT = re.compile(r"\[\d+\]")
+"""Slot in the name of a column."""
 
 LOCAL_MAP = Block(
     "local_map",
@@ -397,6 +404,22 @@ def columns(cfg: EnvConfig) -> tuple[Column, ...]:
             for f in block.features:
                 found.append(Column(len(found), f"{prefix}.{f.name}", f.low, f.high, f.normalizable))
     return tuple(found)
+
+
+def hidden_columns(config: RunConfig) -> NDArray[np.bool_]:
+    """Return which columns ``[D] bool`` of an observation ``model.hidden_columns`` hides from the network.
+
+    A pattern that matches no column, or a mask of entities, raises ``ValueError``.
+    """
+    names = np.array([SLOT.sub("", column.name) for column in columns(config.env)])
+    hidden = np.zeros(len(names), bool)
+    for pattern in config.model.hidden_columns.split():
+        found = [fnmatchcase(name, pattern) or fnmatchcase(name.partition(".")[0], pattern) for name in names]
+        require(any(found), "model.hidden_columns", pattern, "a name that 'echelon config observation' lists")
+        hidden |= found
+    for mask in sorted({str(name) for name in names[hidden] if name.partition(".")[0] in ENTITY_MASKS}):
+        require(False, "model.hidden_columns", mask, "columns without masks of contacts and packmates")
+    return hidden
 
 
 def bounds(cfg: EnvConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -79,8 +79,8 @@ class FlatPolicy(nn.Module):
         self.central_dim = central_dim
         self.central = CentralCritic(central_dim) if central_dim else None
 
-    def set_normalizable(self, columns: Tensor) -> None:
-        """Choose the normalized columns ``[D] bool``; entity rows of the suite layout never are.
+    def set_normalizable(self, columns: Tensor, hidden: Tensor | None = None) -> None:
+        """Choose normalized and, if given, hidden columns, each ``[D] bool``; rows of entities are never normalized.
 
         Most entity rows are padding, whose zeros would make a real row an outlier; their features are already scaled.
         """
@@ -88,6 +88,8 @@ class FlatPolicy(nn.Module):
         if isinstance(self.core, CombatSuiteActorCritic):
             columns[: flat_offsets()["squad_mask"][1]] = False
         self.obs_normalizer.set_normalizable(columns)
+        if hidden is not None:
+            self.obs_normalizer.set_hidden(hidden)
 
     def initial_state(self, batch_size: int, device: torch.device | str | None = None) -> LSTMState:
         """Return a zero state ``[1, batch_size, H]``."""

@@ -1,7 +1,8 @@
 """Running observation normalizer, part of a policy; the trainer updates its statistics.
 
-Only normalizable columns are scaled: masks, one-hots, flags and maps pass unchanged. Statistics are buffers of the
-module, so they are saved with the weights and constant outside of training. Shape: ``D column``.
+Only normalizable columns are scaled: masks, one-hots, flags and maps pass unchanged; hidden columns become 0.
+Statistics, scale and shift are buffers of the module, so they are saved with the weights and constant outside of
+training. Shape: ``D column``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class ObsNormalizer(nn.Module):
     var: Tensor
     count: Tensor
     normalizable: Tensor
+    hidden: Tensor
     scale: Tensor
     shift: Tensor
 
@@ -29,6 +31,7 @@ class ObsNormalizer(nn.Module):
         self.register_buffer("var", torch.ones(obs_dim, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("normalizable", torch.zeros(obs_dim, dtype=torch.bool))
+        self.register_buffer("hidden", torch.zeros(obs_dim, dtype=torch.bool), persistent=False)
         self.register_buffer("scale", torch.ones(obs_dim))
         self.register_buffer("shift", torch.zeros(obs_dim))
 
@@ -37,9 +40,15 @@ class ObsNormalizer(nn.Module):
         self.normalizable.copy_(columns)
         self.refresh()
 
+    def set_hidden(self, columns: Tensor) -> None:
+        """Choose the columns ``[D] bool`` that become 0."""
+        self.hidden.copy_(columns)
+        self.refresh()
+
     def refresh(self) -> None:
         """Recompute scale and shift from the statistics; call it after changing them."""
         scale = torch.where(self.normalizable, 1.0 / (self.var.sqrt() + NORM_EPS), 1.0)
+        scale = torch.where(self.hidden, 0.0, scale)
         self.scale.copy_(scale)
         self.shift.copy_(torch.where(self.normalizable, -self.mean * scale, 0.0))
 

@@ -32,6 +32,7 @@ from echelon_cli.spellings import SWITCHES
 from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
+    from echelon.config import RunConfig
     from echelon.jobs.config_layers import ResolvedConfig
     from echelon.jobs.spec import JobSpec
     from echelon.runs import RunPaths
@@ -332,9 +333,19 @@ def _request(preset: str | None, file: Path | None, overrides: dict[str, Any], r
         resolved = resolve(None, file, overrides, base=spec.config, base_provenance=spec.provenance)
     else:
         resolved = resolve(preset, file, overrides, fallback=preset or default_preset(overrides.get("device")))
+        _check_hidden_columns(resolved.config)
         paths, arguments = create_run(resolved.config.preset), []
     spec = new_spec("train", resolved.nested(), resolved.provenance)
     return Request(paths, spec, arguments, resolved, not resume)
+
+
+def _check_hidden_columns(config: RunConfig) -> None:
+    """Raise ``ValueError`` unless observations have the columns that the network shall not read."""
+    if config.model.hidden_columns:
+        from echelon.env.layout import hidden_columns
+
+        with usage_errors():
+            hidden_columns(config)
 
 
 def _begin(request: Request, preset: str | None, prepare: Callable[[], None], as_json: bool) -> Follower:

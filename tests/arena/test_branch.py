@@ -54,7 +54,7 @@ def test_continuations_are_those_of_separate_runs(brancher, rows):
 
 
 @pytest.mark.parametrize(
-    "runs", [8, pytest.param(64, marks=pytest.mark.long), pytest.param(256, marks=pytest.mark.slow)]
+    "runs", [8, pytest.param(24, marks=pytest.mark.long), pytest.param(256, marks=pytest.mark.slow)]
 )
 def test_mean_of_one_batch_equals_mean_of_separate_runs(brancher, runs):
     numbers = list(range(runs))

@@ -108,7 +108,7 @@ def test_scaling_scene_measures_pinned_processes(monkeypatch, repository):
     assert result["processes_1"] > 0 and 0 < result["efficiency"] and result["unit"] == "agent-steps"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_scaling_train_scene_measures_ranks_of_one_training(monkeypatch, repository):
     monkeypatch.setenv("PYTHONPATH", str(repository))
     (result,) = scenes.run_scenes(["scaling-train"], repeats=1)

@@ -24,6 +24,11 @@ MISTAKES = {
     "wrong type": (("train", "--envs", "many"), 2, "num_envs is 'many'"),
     "impossible value": (("train", "--lr", "-1"), 2, "ppo.lr is -1"),
     "impossible map": (("train", "--size", "5"), 2, "size_x is 5, expected 20 to 400"),
+    "hiding no column": (
+        ("train", "--set", "model.hidden_columns=corse"),
+        2,
+        "model.hidden_columns is 'corse', expected",
+    ),
     "missing file": (("train", "--config", "no.toml"), 2, "'no.toml' does not exist"),
     "missing run": (("runs", "wait", "nobody"), 3, "run 'nobody' does not exist"),
     "resuming nothing": (("train", "--resume", "nobody"), 3, "nobody"),

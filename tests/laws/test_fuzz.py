@@ -153,7 +153,7 @@ GAMES = {
 
 
 @pytest.mark.long
-@settings(FUZZ, max_examples=300, derandomize=True)
+@settings(FUZZ, max_examples=150, derandomize=True)
 @given(**GAMES)
 def test_random_games_and_actions_keep_the_invariants(game, map_seed, seed, kinds, close):
     battle(game.cfg, map_seed, seed, kinds, close)

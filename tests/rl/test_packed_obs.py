@@ -19,14 +19,18 @@ MODELS = {
 
 
 def fresh(model: dict[str, object], obs_version: int) -> FlatPolicy:
-    """Return a policy whose normalizer scales columns of every block."""
+    """Return a policy whose normalizer scales and hides columns of every block."""
     torch.manual_seed(1)
     width = FLAT_OBS_DIM + COMMS + sum(block.width for block in version_tail("suite", obs_version))
     config = ModelConfig(hidden_dim=16, lstm_hidden_dim=32, **model)
     policy = build_model(config, width, ACTIONS, COMMS, obs_version=obs_version)
     policy.obs_normalizer.mean.normal_()
     policy.obs_normalizer.var.uniform_(0.5, 2.0)
-    policy.set_normalizable(torch.rand(width) < 0.5)
+    normalizable = torch.rand(width) < 0.5
+    visible = torch.rand(width) < 0.8
+    for name in ("contact_mask", "squad_mask"):
+        visible[slice(*flat_offsets()[name])] = True
+    policy.set_normalizable(normalizable, ~visible)
     return policy
 
 

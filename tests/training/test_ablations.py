@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelon.config.ablations import ABLATIONS, BASELINES
+from echelon.env import layout
 from echelon.jobs.config_layers import ConfigError, resolve
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop
@@ -35,6 +36,10 @@ def unablated():
     return train(resolve("scratch", None, SMALL).config)
 
 
+def hidden(run):
+    return layout.hidden_columns(run).sum()
+
+
 EFFECTS = {
     "lstm": lambda run, parameters: run.model.memory is False,
     "curriculum": lambda run, parameters: (
@@ -43,6 +48,10 @@ EFFECTS = {
     "team-mixing": lambda run, parameters: "team_alpha" not in parameters and run.env.reward.team_alpha == 1.0,
     "shaping": lambda run, parameters: run.env.reward.approach_mode == "off",
     "local-map": lambda run, parameters: not run.env.observe_local_map,
+    "aiming": lambda run, parameters: hidden(run) == 6 * layout.MAX_CONTACTS,
+    "targets": lambda run, parameters: hidden(run) == 2 * layout.MAX_CONTACTS,
+    "zone": lambda run, parameters: hidden(run) == 4,
+    "path": lambda run, parameters: hidden(run) == 3,
     "comms": lambda run, parameters: not (run.env.enable_comm or run.env.observe_comms),
     "obs-norm": lambda run, parameters: not run.ppo.obs_norm,
     "entropy": lambda run, parameters: run.ppo.ent_coef == 0,
@@ -74,6 +83,8 @@ def test_variants_skip_ablations_without_effect_unless_named():
     assert "no team-mixing" not in variants("quickstart", None, {}, None, [])
     with pytest.raises(ConfigError, match="ablation 'team-mixing' changes nothing"):
         variants("quickstart", None, {}, ["team-mixing"], [])
+    with pytest.raises(ConfigError, match="ablation 'path' changes nothing"):
+        variants("quickstart", None, {"env.obs_version": 1}, ["path"], [])
     with pytest.raises(ConfigError, match="ablation 'lst' does not exist, did you mean 'lstm'"):
         variants(None, None, {}, ["lst"], [])
 

@@ -1,0 +1,83 @@
+"""Columns that ``model.hidden_columns`` hides have no influence; all others keep theirs, also in a stored policy."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+
+from echelon.config import EnvConfig, ModelConfig, RunConfig
+from echelon.env import layout
+from echelon.rl.build import build_model
+from echelon.rl.lstm_state import LSTMState
+from echelon.rl.weights import load_policy
+from echelon.training.weights import export_policy_weights
+
+NEW = layout.newest(EnvConfig())
+SMALL = ModelConfig(hidden_dim=16, lstm_hidden_dim=16)
+WIDTHS = {"comm_width": 40, "map_width": 121, "extra_width": 0}
+
+
+def run_of(hidden: str, **model) -> RunConfig:
+    return RunConfig(env=NEW, model=replace(SMALL, hidden_columns=hidden, **model))
+
+
+def policy_of(run: RunConfig):
+    torch.manual_seed(3)
+    policy = build_model(run.model, layout.obs_dim(run.env), 26, *WIDTHS.values(), obs_version=run.env.obs_version)
+    columns = torch.tensor([column.normalizable for column in layout.columns(run.env)])
+    policy.set_normalizable(columns, torch.from_numpy(layout.hidden_columns(run)))
+    policy.obs_normalizer.mean.uniform_(-1, 1)
+    policy.obs_normalizer.refresh()
+    return policy
+
+
+def gradient(policy, obs: torch.Tensor) -> torch.Tensor:
+    """Return which columns ``[D] bool`` of ``obs [B, D]`` move the value or the action's log-probability."""
+    obs = obs.clone().requires_grad_(True)
+    state = LSTMState(*(torch.zeros(1, len(obs), 16) for _ in "hc"))
+    _, logprob, _, value, _ = policy.get_action_and_value(obs, state, torch.zeros(len(obs)), torch.zeros(len(obs), 26))
+    (found,) = torch.autograd.grad((logprob + value).sum(), obs)
+    return found.abs().sum(0) > 0
+
+
+@pytest.mark.parametrize("hidden", ["course", "aiming.bearing_* ego.hull", "local_map", "aiming.range course.path_*"])
+def test_only_hidden_columns_lose_their_influence(hidden):
+    run = run_of(hidden)
+    columns = torch.from_numpy(layout.hidden_columns(run))
+    obs = 0.1 + 0.8 * torch.rand(4, layout.obs_dim(NEW))
+    for mask in layout.ENTITY_MASKS:
+        obs[:, slice(*layout.flat_offsets()[mask])] = 0.0
+    whole, without = gradient(policy_of(run_of("")), obs), gradient(policy_of(run), obs)
+    assert whole[columns].all() and not without[columns].any()
+    assert torch.equal(without[~columns], whole[~columns])
+
+
+def test_stored_policy_keeps_its_hidden_columns(tmp_path):
+    run = run_of("course aiming.own_target")
+    policy = policy_of(run)
+    meta = {
+        "kind": "suite", "obs_dim": layout.obs_dim(NEW), "action_dim": 26, **WIDTHS, "obs_version": NEW.obs_version,
+        "model_cfg": asdict(run.model),
+    }  # fmt: skip
+    export_policy_weights(policy, meta, tmp_path / "policy.pt")
+    loaded = load_policy(tmp_path / "policy.pt").policy
+    obs, done = torch.rand(3, layout.obs_dim(NEW)), torch.zeros(3)
+    changed = obs.clone()
+    changed[:, torch.from_numpy(layout.hidden_columns(run))] += 0.5
+    values = [p.get_value(o, p.initial_state(3), done)[0] for p in (policy, loaded) for o in (obs, changed)]
+    assert all(torch.equal(values[0], value) for value in values[1:])
+
+
+@pytest.mark.parametrize(
+    ("hidden", "message"),
+    [
+        ("course.pat", "model.hidden_columns is 'course.pat', expected a name that 'echelon config observation' lists"),
+        ("contact_mask", "model.hidden_columns is 'contact_mask.padding', expected columns without masks"),
+    ],
+)
+def test_unknown_columns_and_masks_are_refused(hidden, message):
+    with pytest.raises(ValueError) as refused:
+        layout.hidden_columns(run_of(hidden))
+    assert message in str(refused.value)
