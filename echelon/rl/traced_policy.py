@@ -156,9 +156,10 @@ def _trace(
     policy: FlatPolicy, call: Callable[..., tuple[Tensor, ...]], example: Sequence[Tensor], dtype: torch.dtype | None
 ) -> Any:
     """Return ``call`` as a function of the tensors of a policy and of plain tensors, the state as two."""
+    source = [policy]  # PyTorch keeps the function that it traced, which must not keep the policy
 
     def step(tensors: Sequence[Tensor], obs: Tensor, h: Tensor, c: Tensor, *arguments: Tensor) -> tuple[Tensor, ...]:
-        own = copy.deepcopy(policy)  # its tensors become arguments of the trace
+        own = copy.deepcopy(source.pop())  # its tensors become arguments of the trace
         _replace_tensors(own, tensors)
         return call(own, obs, LSTMState(h, c), *arguments)
 
