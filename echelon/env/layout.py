@@ -406,8 +406,8 @@ def columns(cfg: EnvConfig) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def hidden_columns(config: RunConfig) -> NDArray[np.bool_]:
-    """Return which columns ``[D] bool`` of an observation ``model.hidden_columns`` hides from the network.
+def hidden_columns(config: RunConfig) -> list[int]:
+    """Return the columns of an observation that ``model.hidden_columns`` hides from the network.
 
     A pattern that matches no column, or a mask of entities, raises ``ValueError``.
     """
@@ -419,7 +419,7 @@ def hidden_columns(config: RunConfig) -> NDArray[np.bool_]:
         hidden |= found
     for mask in sorted({str(name) for name in names[hidden] if name.partition(".")[0] in ENTITY_MASKS}):
         require(False, "model.hidden_columns", mask, "columns without masks of contacts and packmates")
-    return hidden
+    return np.flatnonzero(hidden).tolist()
 
 
 def bounds(cfg: EnvConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -6,6 +6,7 @@ Nothing here needs an environment. Shapes: ``T step, B row, D column, A action, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -14,11 +15,11 @@ from torch import Tensor, nn
 from echelon.config import ModelConfig
 from echelon.env.layout import CONTACT_DIM, EGO_DIM, FLAT_OBS_DIM, flat_offsets, version_tail
 from echelon.rl.actor_critic import CRITIC_GAIN, ENCODER_GAIN, SequenceScores, init_linear
-from echelon.rl.deepset import packs_rows
+from echelon.rl.deepset import packs_rows, room_for_rows
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.obs_norm import ObsNormalizer
-from echelon.rl.packed_obs import PackedRollout, PackedRows, pack, packing
+from echelon.rl.packed_obs import PackedRollout, PackedRows, count_entities, pack, packing
 from echelon.rl.suite_model import (
     CombatSuiteActorCritic,
     SuiteObservation,
@@ -79,8 +80,8 @@ class FlatPolicy(nn.Module):
         self.central_dim = central_dim
         self.central = CentralCritic(central_dim) if central_dim else None
 
-    def set_normalizable(self, columns: Tensor, hidden: Tensor | None = None) -> None:
-        """Choose normalized and, if given, hidden columns, each ``[D] bool``; rows of entities are never normalized.
+    def set_normalizable(self, columns: Tensor, hidden: Sequence[int] = ()) -> None:
+        """Choose the normalized columns ``[D] bool`` and the hidden ones; rows of entities are never normalized.
 
         Most entity rows are padding, whose zeros would make a real row an outlier; their features are already scaled.
         """
@@ -88,8 +89,7 @@ class FlatPolicy(nn.Module):
         if isinstance(self.core, CombatSuiteActorCritic):
             columns[: flat_offsets()["squad_mask"][1]] = False
         self.obs_normalizer.set_normalizable(columns)
-        if hidden is not None:
-            self.obs_normalizer.set_hidden(hidden)
+        self.obs_normalizer.set_hidden(hidden)
 
     def initial_state(self, batch_size: int, device: torch.device | str | None = None) -> LSTMState:
         """Return a zero state ``[1, batch_size, H]``."""
@@ -178,13 +178,17 @@ class FlatPolicy(nn.Module):
             return None
         return PackedRollout(obs[..., : self.obs_dim], self._packing, self.obs_normalizer)
 
+    def count_entities(self, obs: Tensor) -> dict[str, Tensor]:
+        """Return the entities of each kind in observations ``[..., D]``, each ``[...]`` int64; none if flat."""
+        return {} if self._packing is None else count_entities(obs, self._packing)
+
     def _unpack(self, obs: Tensor | PackedRows) -> Tensor | SuiteObservation:
         return obs.gather() if isinstance(obs, PackedRows) else self._unpack_flat(obs)
 
     def _unpack_flat(self, obs: Tensor) -> Tensor | SuiteObservation:
         if obs.shape[-1] not in (self.obs_dim, self.obs_dim + self.central_dim):
             raise ValueError(f"observation has {obs.shape[-1]} columns, expected {self.obs_dim}")
-        if self._packing is not None and packs_rows(obs):
+        if self._packing is not None and (packs_rows(obs) or room_for_rows() is not None):
             return pack(obs[..., : self.obs_dim], self._packing, self.obs_normalizer)
         obs = self.obs_normalizer(obs[..., : self.obs_dim])
         if self._packing is None:

@@ -1,13 +1,14 @@
 """Permutation-invariant encoder of a padded set of entities (Zaheer et al., 2017).
 
-Padding never reaches the output. On a CPU padded rows are not computed either: in a typical battle most contact slots
-are empty, so real rows are packed before the entity network and summed per set afterwards.
-Shapes: ``B set, N slot, F entity feature, H hidden, O output``.
+Padding never reaches the output, and where possible it is not computed either: in a typical battle most contact slots
+are empty, so real rows are packed before the entity network and summed per set afterwards. On a CPU there are as many
+packed rows as real ones, on a device as many as its caller has made room for (``packing_into``).
+Shapes: ``B set, N slot, F entity feature, H hidden, O output, P packed row``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -23,6 +24,7 @@ MIN_BUCKET = 64
 """Packed lengths are multiples of this."""
 BUCKET_BITS = 4
 """Leading bits of a packed length that are preserved; the others are rounded up."""
+SURPLUS_ROWS = 4096
 NO_SLOT = 1 << 30
 """Slot of a row that is padding."""
 AGGREGATIONS = ("mean", "sum", "max")
@@ -37,6 +39,8 @@ class EntityRows(NamedTuple):
     """Set of each row [P] int64, -1 for padding."""
     slots: Tensor
     """Slot of each row [P] int64, ``NO_SLOT`` for padding."""
+    offsets: Tensor | None = None
+    """First row of each set, then of the padding, then P [B + 2] int64; None where the host made the rows."""
 
     @classmethod
     def padded(cls, features: Tensor, sets: Tensor, slots: Tensor) -> EntityRows:
@@ -50,13 +54,22 @@ class EntityRows(NamedTuple):
 
     def sums(self, values: Tensor, sets: int) -> Tensor:
         """Return the sum of ``values [P, K]`` over each set ``[sets, K]``."""
+        if self.offsets is not None:
+            # sums of a device that adds by index depend on the order of its threads
+            total = torch.segment_reduce(values, "sum", offsets=self.offsets, unsafe=True, initial=0)
+            return total[:sets]
         # padding adds up in one surplus row
         return values.new_zeros(sets + 1, values.shape[1]).index_add(0, self.sets + 1, values)[1:]
 
     def by_slot(self, values: Tensor, sets: int, slots: int) -> Tensor:
         """Return ``values [P, K]`` by set and slot ``[sets, slots, K]``, 0 for an empty slot, without later slots."""
-        row = torch.where(self.slots < slots, self.sets * slots + self.slots + 1, 0)
-        return values.new_zeros(sets * slots + 1, values.shape[1]).index_add(0, row, values)[1:].view(sets, slots, -1)
+        # rows without a place add up in surplus rows: in several on a device, which adds to one row after another
+        surplus, aside = 1, torch.zeros_like(self.slots)
+        if self.offsets is not None:
+            surplus, aside = SURPLUS_ROWS, torch.arange(len(values), device=values.device) % SURPLUS_ROWS
+        row = torch.where(self.slots < slots, self.sets * slots + self.slots + surplus, aside)
+        placed = values.new_zeros(sets * slots + surplus, values.shape[1]).index_add(0, row, values)
+        return placed[surplus:].view(sets, slots, -1)
 
 
 class DeepSetEncoder(nn.Module):
@@ -134,6 +147,54 @@ class DeepSetEncoder(nn.Module):
 
     def _keys(self, encoded: Tensor) -> Tensor:
         return full_precision(self.key(encoded))
+
+
+class Compacted(NamedTuple):
+    """Where real entities of B sets lie, in a fixed number of rows; the same on every device, without a read."""
+
+    sets: Tensor
+    """[P] int64, -1 for padding"""
+    slots: Tensor
+    """[P] int64, ``NO_SLOT`` for padding"""
+    offsets: Tensor
+    """[B + 2] int64"""
+
+    @classmethod
+    def of(cls, real: Tensor, rows: int) -> Compacted:
+        """Return the first ``rows`` of the entities that are ``real [B, N]``, ordered by set and slot."""
+        sets, slots = real.shape
+        before = real.flatten().cumsum(0)
+        place = torch.where(real.flatten(), before - 1, rows).clamp_(max=rows)
+        entity = torch.arange(real.numel(), device=real.device)
+        found = torch.full((rows + 1,), -1, dtype=torch.int64, device=real.device).scatter_(0, place, entity)[:rows]
+        empty = found < 0
+        ends = before.view(sets, slots)[:, -1].clamp(max=rows)
+        return cls(
+            torch.where(empty, -1, found.div(slots, rounding_mode="floor")),
+            torch.where(empty, NO_SLOT, found % slots),
+            torch.cat([ends.new_zeros(1), ends, ends.new_full((1,), rows)]),
+        )
+
+
+_room: ContextVar[Mapping[str, int] | None] = ContextVar("room", default=None)
+
+
+@contextmanager
+def packing_into(room: Mapping[str, int] | None) -> Iterator[None]:
+    """Let forward passes inside pack entities into a number of rows for each kind, where shapes must be fixed.
+
+    More entities than that lose the last ones, so ``room`` must be that of a counted batch. None packs nothing.
+    """
+    token = _room.set(room)
+    try:
+        yield
+    finally:
+        _room.reset(token)
+
+
+def room_for_rows() -> Mapping[str, int] | None:
+    """Return what ``packing_into`` has set."""
+    return _room.get()
 
 
 def bucket(count: int) -> int:

@@ -7,8 +7,11 @@ training. Shape: ``D column``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 NORM_EPS = 1e-8
 OBS_CLIP = 10.0
@@ -40,9 +43,10 @@ class ObsNormalizer(nn.Module):
         self.normalizable.copy_(columns)
         self.refresh()
 
-    def set_hidden(self, columns: Tensor) -> None:
-        """Choose the columns ``[D] bool`` that become 0."""
-        self.hidden.copy_(columns)
+    def set_hidden(self, columns: Sequence[int]) -> None:
+        """Choose the columns that become 0."""
+        self.hidden.zero_()
+        self.hidden[list(columns)] = True
         self.refresh()
 
     def refresh(self) -> None:
@@ -64,4 +68,5 @@ class ObsNormalizer(nn.Module):
 
 def clip_(normalized: Tensor) -> Tensor:
     """Clip normalized columns, of any shape, in place."""
-    return normalized.clamp_(-OBS_CLIP, OBS_CLIP)
+    # unlike clamp_, of the same result, it can be mapped over policies
+    return functional.hardtanh_(normalized, -OBS_CLIP, OBS_CLIP)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from echelon.env.layout import CONTACT_DIM, SQUAD_DIM, flat_offsets, version_tail
-from echelon.rl.deepset import EntityRows
+from echelon.rl.deepset import Compacted, EntityRows, room_for_rows
 from echelon.rl.obs_norm import ObsNormalizer, clip_
 from echelon.rl.suite_model import JOINED_TO, SuiteObservation
 
@@ -71,14 +71,26 @@ def packing(obs_dim: int, obs_version: int) -> Packing:
 
 
 def pack(obs: Tensor, layout: Packing, normalizer: ObsNormalizer) -> SuiteObservation:
-    """Return the normalized blocks of ``obs [..., D]``, entities packed in the order of rows and slots."""
+    """Return the normalized blocks of ``obs [..., D]``, entities packed in the order of rows and slots.
+
+    There are as many rows as entities, or those that ``packing_into`` makes room for.
+    """
     fields: dict[str, Any] = _vectors(obs, layout, normalizer)
-    rows = obs.flatten(0, -2)
+    rows, room = obs.flatten(0, -2), room_for_rows()
     for name in layout.entities:
-        features, sets, slots = _entities(rows, layout, name, normalizer)
         fields[MASKS[name]] = obs[..., slice(*layout.masks[name])]
-        fields[name] = EntityRows.padded(features, sets, slots)
+        if room is None:
+            fields[name] = EntityRows.padded(*_entities(rows, layout, name, normalizer))
+            continue
+        at = Compacted.of(_real(rows, layout, name), room[name])
+        features = _features(rows, layout, name, normalizer, at.sets.clamp_min(0), at.slots % layout.masks[name].width)
+        fields[name] = EntityRows(features, *at)
     return SuiteObservation(**fields)
+
+
+def count_entities(obs: Tensor, layout: Packing) -> dict[str, Tensor]:
+    """Return the entities of each kind in observations ``[..., D]``, each ``[...]`` int64."""
+    return {name: (obs[..., slice(*columns)] < 1.0).sum(-1) for name, columns in layout.masks.items()}
 
 
 class PackedRollout:
@@ -165,12 +177,24 @@ def _vectors(obs: Tensor, layout: Packing, normalizer: ObsNormalizer) -> dict[st
     return fields
 
 
+def _real(rows: Tensor, layout: Packing, name: str) -> Tensor:
+    """Return which slots ``[R, S]`` of ``rows [R, D]`` have an entity."""
+    return rows[:, slice(*layout.masks[name])] < 1.0
+
+
 def _entities(rows: Tensor, layout: Packing, name: str, normalizer: ObsNormalizer) -> tuple[Tensor, Tensor, Tensor]:
     """Return normalized features ``[P, F]``, set and slot ``[P]`` of the entities of ``rows [R, D]``."""
-    sets, slots = (rows[:, slice(*layout.masks[name])] < 1.0).nonzero(as_tuple=True)
+    sets, slots = _real(rows, layout, name).nonzero(as_tuple=True)
+    return _features(rows, layout, name, normalizer, sets, slots), sets, slots
+
+
+def _features(
+    rows: Tensor, layout: Packing, name: str, normalizer: ObsNormalizer, sets: Tensor, slots: Tensor
+) -> Tensor:
+    """Return the normalized features ``[P, F]`` of the ``sets`` and ``slots [P]`` of ``rows [R, D]``."""
     parts = []
     for span, width in layout.entities[name]:
         columns, shape = slice(*span), (-1, width)
         scale, shift = (x[columns].view(shape).index_select(0, slots) for x in (normalizer.scale, normalizer.shift))
         parts.append(torch.addcmul(shift, rows[:, columns].unflatten(-1, shape)[sets, slots], scale))
-    return clip_(torch.cat(parts, -1)), sets, slots
+    return clip_(torch.cat(parts, -1))

@@ -77,7 +77,7 @@ def clone(
     widths = tuple(sizes.values())
     policy = build_model(config.model, dims["obs_dim"], dims["action_dim"], *widths, obs_version=env.obs_version)
     normalizable = torch.tensor([column.normalizable for column in layout.columns(env)])
-    policy.set_normalizable(normalizable & config.ppo.obs_norm, torch.from_numpy(layout.hidden_columns(config)))
+    policy.set_normalizable(normalizable & config.ppo.obs_norm, layout.hidden_columns(config))
     learner = _Learner(policy, config)
     result = Epoch(0, float("nan"), float("nan"))
     for number in range(1, epochs + 1):

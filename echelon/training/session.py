@@ -451,7 +451,7 @@ class Session:
             central = env.central_dim if cfg.model.critic == "central" else 0
             policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, **options, central_dim=central)
         policy = policy.to(self.device)
-        policy.set_normalizable(env.normalizable & cfg.ppo.obs_norm, torch.from_numpy(layout.hidden_columns(cfg)))
+        policy.set_normalizable(env.normalizable & cfg.ppo.obs_norm, layout.hidden_columns(cfg))
         return policy
 
     def _build_opponent_source(self, seed: int) -> OpponentMix:

@@ -27,7 +27,7 @@ def policy_of(run: RunConfig):
     torch.manual_seed(3)
     policy = build_model(run.model, layout.obs_dim(run.env), 26, *WIDTHS.values(), obs_version=run.env.obs_version)
     columns = torch.tensor([column.normalizable for column in layout.columns(run.env)])
-    policy.set_normalizable(columns, torch.from_numpy(layout.hidden_columns(run)))
+    policy.set_normalizable(columns, layout.hidden_columns(run))
     policy.obs_normalizer.mean.uniform_(-1, 1)
     policy.obs_normalizer.refresh()
     return policy
@@ -45,7 +45,8 @@ def gradient(policy, obs: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("hidden", ["course", "aiming.bearing_* ego.hull", "local_map", "aiming.range course.path_*"])
 def test_only_hidden_columns_lose_their_influence(hidden):
     run = run_of(hidden)
-    columns = torch.from_numpy(layout.hidden_columns(run))
+    columns = torch.zeros(layout.obs_dim(NEW), dtype=torch.bool)
+    columns[layout.hidden_columns(run)] = True
     obs = 0.1 + 0.8 * torch.rand(4, layout.obs_dim(NEW))
     for mask in layout.ENTITY_MASKS:
         obs[:, slice(*layout.flat_offsets()[mask])] = 0.0
@@ -65,7 +66,7 @@ def test_stored_policy_keeps_its_hidden_columns(tmp_path):
     loaded = load_policy(tmp_path / "policy.pt").policy
     obs, done = torch.rand(3, layout.obs_dim(NEW)), torch.zeros(3)
     changed = obs.clone()
-    changed[:, torch.from_numpy(layout.hidden_columns(run))] += 0.5
+    changed[:, layout.hidden_columns(run)] += 0.5
     values = [p.get_value(o, p.initial_state(3), done)[0] for p in (policy, loaded) for o in (obs, changed)]
     assert all(torch.equal(values[0], value) for value in values[1:])
 

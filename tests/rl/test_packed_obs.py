@@ -9,6 +9,7 @@ from echelon.config import ModelConfig
 from echelon.env.layout import FLAT_OBS_DIM, flat_offsets, version_tail
 from echelon.rl import build
 from echelon.rl.build import FlatPolicy, build_model
+from echelon.rl.deepset import NO_SLOT, Compacted, packing_into
 from echelon.rl.packed_obs import PackedRows
 
 STEPS, ROWS, ACTIONS, COMMS = 6, 5, 18, 40
@@ -30,7 +31,7 @@ def fresh(model: dict[str, object], obs_version: int) -> FlatPolicy:
     visible = torch.rand(width) < 0.8
     for name in ("contact_mask", "squad_mask"):
         visible[slice(*flat_offsets()[name])] = True
-    policy.set_normalizable(normalizable, ~visible)
+    policy.set_normalizable(normalizable, (~visible).nonzero().flatten().tolist())
     return policy
 
 
@@ -68,6 +69,31 @@ def test_packed_rows_score_as_dense_observations(model, obs_version, share, monk
     expected = scores_and_gradients(policy, obs[1:5, [3, 0, 4]])
     for mine, dense in zip(got, expected, strict=True):
         torch.testing.assert_close(mine, dense, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("model", MODELS)
+def test_rows_of_a_fixed_number_score_as_dense_observations(model, share, monkeypatch):
+    policy = fresh(MODELS[model], 2)
+    obs = rollout(policy, share)
+    monkeypatch.setattr(build, "packs_rows", lambda _: False)
+    expected = scores_and_gradients(policy, obs)
+    room = {name: int(of.sum()) + 7 for name, of in policy.count_entities(obs).items()}
+    with packing_into(room):
+        got = scores_and_gradients(policy, obs)
+    for mine, dense in zip(got, expected, strict=True):
+        torch.testing.assert_close(mine, dense, rtol=1e-4, atol=1e-5)
+
+
+def test_entities_are_compacted_in_order_and_the_last_ones_lost():
+    real = torch.rand(40, 5, generator=torch.Generator().manual_seed(0)) < 0.4
+    sets, slots = real.nonzero(as_tuple=True)
+    for rows in (len(sets) + 3, len(sets), len(sets) - 4):
+        at, count = Compacted.of(real, rows), min(rows, len(sets))
+        assert torch.equal(at.sets[:count], sets[:count]) and torch.equal(at.slots[:count], slots[:count])
+        assert (at.sets[count:] == -1).all() and (at.slots[count:] == NO_SLOT).all()
+        lengths = torch.bincount(sets[:count], minlength=40)
+        assert at.offsets.diff().tolist() == [*lengths.tolist(), rows - count] and at.offsets[-1] == rows
 
 
 def test_packed_rows_are_sliced_as_observations():

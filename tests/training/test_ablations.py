@@ -37,7 +37,7 @@ def unablated():
 
 
 def hidden(run):
-    return layout.hidden_columns(run).sum()
+    return len(layout.hidden_columns(run))
 
 
 EFFECTS = {

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from echelon.config import EnvConfig, MixConfig, OpponentConfig, TeacherConfig, WorldConfig
+from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, TeacherConfig, WorldConfig
+from echelon.rl.build import build_model
 from echelon.rl.host_reads import device_rules
 from echelon.training.episode_log import EpisodeLog
 from echelon.training.opponents.schedule import OpponentSchedule
@@ -50,12 +51,16 @@ def play(rollouts: int, *, on_device: bool, **run):
             found.append((tensors, ended, truncations))
             s.counters.update += 1
             s.snapshot()
-        return found, (s.opponents.names, s.opponents.episodes, s.collector.carry())
+        groups = [len(group.rows) for group in s.opponents._schedules.groups]
+        return found, (s.opponents.names, s.opponents.episodes, s.collector.carry(), groups)
 
 
-def test_device_rollout_equals_cpu_rollout():
-    (cpu, cpu_end), (device, device_end) = (play(2, on_device=on_device) for on_device in (False, True))
+@pytest.mark.parametrize("network", [{}, {"kind": "suite", "action_head": "hybrid", "recurrence": "mingru"}])
+def test_device_rollout_equals_cpu_rollout(network):
+    model = ModelConfig(**{"kind": "classic", "hidden_dim": 16, "lstm_hidden_dim": 16, "init_log_std": -0.5, **network})
+    (cpu, cpu_end), (device, device_end) = (play(3, on_device=on_device, model=model) for on_device in (False, True))
     assert cpu_end[:2] == device_end[:2] and any(name.startswith("past:") for name in cpu_end[0])
+    assert device_end[3] == ([3] if network else [1, 1, 1]), "snapshots of one architecture act together, LSTMs alone"
     for (tensors, ended, truncations), (own, own_ended, own_truncations) in zip(cpu, device, strict=True):
         for name, values in tensors.items():
             torch.testing.assert_close(own[name], values, rtol=1e-4, atol=1e-5, msg=name)
@@ -167,12 +172,13 @@ def test_rows_are_written_alike_by_number_and_by_index():
 
 def test_schedule_stays_at_its_last_opponent():
     schedule = OpponentSchedule(2, torch.device("cpu"))
-    schedule.begin([["a", "b", "c"], ["self"] * 3], {"b": torch.nn.Identity()}.get, torch.tensor([0, 0]).numpy())
+    policy = build_model(ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=16), 8, 26)
+    schedule.begin([["a", "b", "c"], ["self"] * 3], {"b": policy}.get, torch.tensor([0, 0]).numpy())
     over = torch.tensor([True, False])
     for expected in ("b", "c", "c"):
         schedule.advance(over)
         assert schedule.name(0, int(schedule.slot[0])) == expected
-    assert schedule.taken([7, 0]) == [2, 0] and [group.rows.tolist() for group in schedule.groups] == [[0, 1]]
+    assert schedule.taken([7, 0]) == [2, 0] and [group.rows.tolist() for group in schedule.groups] == [[[0, 1]]]
     assert episode_slots(1) == 2 and episode_slots(64) == 3
 
 

@@ -7,13 +7,17 @@ from contextlib import nullcontext
 import pytest
 import torch
 
+from echelon.config import ModelConfig
+from echelon.env.layout import FLAT_OBS_DIM, flat_offsets, version_tail
+from echelon.rl.build import build_model
 from echelon.rl.host_reads import device_rules
 from echelon.training.normalization import RunningMeanStd, update_obs_normalizer
 from echelon.training.ppo import device_update
-from echelon.training.ppo.device_update import DeviceUpdate, read_figures
+from echelon.training.ppo.device_update import DeviceUpdate, EntityCounts, read_figures
 from echelon.training.ppo.losses import largest_advantages
 from echelon.training.ppo.teacher import Teaching
-from tests.training.test_ppo import N, model_of, rollout_of, trainer_of, weights_of
+from echelon.training.rollout import RolloutBuffer, chunk_spans, plan_minibatches
+from tests.training.test_ppo import N, T, model_of, rollout_of, trainer_of, weights_of
 from tests.training.transfer_counter import counting
 
 PLAIN = {"ent_coef": 0.05, "ent_coef_end": 0.0, "lr_schedule": "linear"}
@@ -22,6 +26,30 @@ CASES = {
     "accumulated": {"grad_accum_steps": 2, "draw_members": True},
     "scaled": {"per_role_adv_norm": True, "advantage_share": 0.6, "recompute_advantages": True},
 }
+
+
+SUITE_DIM = FLAT_OBS_DIM + sum(block.width for block in version_tail("suite", 2))
+
+
+def suite_of():
+    torch.manual_seed(0)
+    model = ModelConfig(hidden_dim=8, lstm_hidden_dim=8, action_head="hybrid", recurrence="mingru")
+    return build_model(model, SUITE_DIM, 26, obs_version=2)
+
+
+def suite_rollout_of(model, share: float = 0.3) -> RolloutBuffer:
+    """Return a random rollout in which mechs see a ``share`` of the contacts and packmates that they have slots for."""
+    torch.manual_seed(1)
+    buffer = RolloutBuffer.create(T, N, model.obs_dim, model.action_dim)
+    buffer.obs_rows.uniform_(-1, 1)
+    for name in ("contact_mask", "squad_mask"):
+        columns = buffer.obs_rows[..., slice(*flat_offsets()[name])]
+        columns.copy_((torch.rand(columns.shape) >= share).float())
+    for part in (buffer.rewards, buffer.actions):
+        part.uniform_(-1, 1)
+    buffer.logprobs.fill_(-20.0)
+    buffer.compute_gae(torch.zeros(N), torch.zeros(N), 0.99, 0.95)
+    return buffer
 
 
 def labelled(model):
@@ -78,6 +106,53 @@ def test_captured_device_update_equals_plain_and_is_captured_once_per_shape():
     assert len(captures) == 3, "with an optimizer step, without, and a shorter last chunk"
     for mine, other in zip([*plain[1], *plain[2]], [*captured[1], *captured[2]], strict=True):
         assert torch.equal(mine, other), "a warm-up changes nothing"
+
+
+def test_device_update_of_entities_equals_cpu_update():
+    results, rooms = [], []
+    for on_device in (False, True):
+        with device_rules() if on_device else nullcontext():
+            model = suite_of()
+            trainer = trainer_of(model, draw_members=True)
+            for share in (0.3, 0.3, 0.5, 0.1):
+                buffer = suite_rollout_of(model, share)
+                metrics = trainer.update(buffer, model.initial_state(N))
+                if on_device:
+                    rooms.append(trainer.on_device.room)
+            results.append((metrics, weights_of(model)))
+    assert results[0][0]["grad_norm"] == pytest.approx(results[1][0]["grad_norm"], rel=1e-2)
+    for mine, other in zip(results[0][1], results[1][1], strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-5)
+    slots = T * N / 3 * 20
+    assert rooms[0] is rooms[1], "room that suffices is kept"
+    assert 0.3 * slots < rooms[1]["contacts"] < 0.6 * slots, "empty slots are not computed"
+    assert rooms[3]["contacts"] < rooms[1]["contacts"] < rooms[2]["contacts"]
+
+
+def test_entities_of_the_fullest_minibatch_are_counted():
+    model = suite_of()
+    buffer = suite_rollout_of(model)
+    spans = chunk_spans(T, 8)
+    counts = model.count_entities(buffer.obs)
+    with counting() as transfers:
+        counted = EntityCounts(counts, spans)
+    assert transfers.reads == 1
+    plan = plan_minibatches(T, N, 8, 4, draws_rows=True)
+    most = {
+        name: max(sum(int(of[u.first : u.end, u.rows].sum()) for u in part) for part in plan)
+        for name, of in counts.items()
+    }
+    assert counted.most(plan) == most and most["contacts"] > most["squad"] > 0
+
+
+def test_device_update_of_entities_reads_the_device_twice():
+    with device_rules():
+        model = suite_of()
+        buffer, trainer = suite_rollout_of(model), trainer_of(model)
+        with counting() as transfers:
+            trainer.update(buffer, model.initial_state(N))
+        assert transfers.faults == [] and transfers.reads == 2, "the counts, and the figures"
+        assert transfers.host_work == 2 * trainer.config.update_epochs, "plans, and their fullest minibatches"
 
 
 @pytest.mark.parametrize("case", CASES)

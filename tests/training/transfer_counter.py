@@ -36,7 +36,7 @@ LEAVING = (
 """Functions that copy between torch or Warp and the host, or wait."""
 USERS = (episode_log, rollout, device_rollout, device_update, pool, schedule, vec_env)
 """Modules that have ``read`` or ``upload`` by name."""
-HOST_WORK = ((trainer, "plan_minibatches"),)
+HOST_WORK = ((trainer, "plan_minibatches"), (device_update.EntityCounts, "most"))
 """Functions whose tensors all lie on the host."""
 
 

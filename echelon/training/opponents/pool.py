@@ -26,6 +26,7 @@ from echelon.config import LADDER, OpponentConfig
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.policy import Act
+from echelon.rl.policy_stack import PolicyStack
 from echelon.rl.traced_policy import TracedPolicies
 from echelon.rl.weights import LoadedPolicy, policy_from
 from echelon.sim.random import StreamId, draw_u32
@@ -293,7 +294,7 @@ class OpponentRunner:
         for e in self._opposed:
             names[e][1:] = [next(drawn) for _ in range(slots)]
         self._schedules.begin(names, self._policy_of, self._env_of_row)
-        self._grow_state(max((group.policy.lstm_hidden_dim for group in self._schedules.groups), default=0))
+        self._grow_state(max((group.policies.lstm_hidden_dim for group in self._schedules.groups), default=0))
         env = cast(DeviceEnv, self.env)
         env.schedule_skills([[level_of(name) for name in row] for row in names])
         env.follow_schedule(self._schedules.slot)
@@ -320,7 +321,7 @@ class OpponentRunner:
     def _policy_of(self, name: str) -> FlatPolicy | None:
         return self.source.policy(name) if name not in ("", SELF) and level_of(name) is None else None
 
-    def _noise(self, policies: Sequence[FlatPolicy]) -> Tensor | None:
+    def _noise(self, policies: Sequence[FlatPolicy | PolicyStack]) -> Tensor | None:
         """Return the draw ``[K, W]`` of a step of ``policies``; None where they take the mean."""
         if self.deterministic:
             return None
@@ -450,22 +451,16 @@ class OpponentRunner:
 
     @torch.inference_mode()
     def _act_scheduled(self, schedule: OpponentSchedule) -> None:
-        """Write the actions of all mechs that policies of a schedule control; groups share a stream, not threads."""
-        groups = schedule.groups
-        noise = self._noise([group.policy for group in groups]) if groups else None
-        current, flat = schedule.current(), self.env.actions.view(-1, self.env.action_dim)
-        for policy, number, rows, envs in groups:
-            assert self._state is not None, "begin_schedule makes a state for policies"
-            width, own = policy.lstm_hidden_dim, (current.index_select(0, envs) == number).unsqueeze(1)
-            before = LSTMState(*(part[:, rows, :width] for part in self._state))
-            with mixed_precision(self.device, self.amp):
-                obs = self.env.opponent_obs[:, : policy.obs_dim][rows]
-                draw = None if noise is None else noise[rows, : policy.noise_dim]
-                action, after = policy.act(obs, before, self.done[rows], draw)
-            for part, old, new in zip(self._state, before, after, strict=True):
-                part[:, rows, :width] = torch.where(own, new.float(), old)
-            mechs = self.env.agent_of_opponent_row[rows]
-            flat[mechs] = torch.where(own, action.float(), flat[mechs])
+        """Write the actions of all mechs that policies of a schedule control."""
+        if not schedule.groups:
+            return
+        env, mechs = self.env, self.env.agent_of_opponent_row
+        assert self._state is not None, "begin_schedule makes a state for policies"
+        flat = env.actions.view(-1, env.action_dim)
+        noise = self._noise([group.policies for group in schedule.groups])
+        inputs = (env.opponent_obs, self._state, self.done, noise, flat[mechs], env.env_of_opponent_row)
+        with mixed_precision(self.device, self.amp):
+            flat[mechs] = schedule.act(*inputs)
 
 
 def sample_weighted(weights: Mapping[str, float], at: NDArray[np.float64]) -> list[str]:

@@ -3,11 +3,14 @@
 A minibatch whose loss is not finite adds no gradient, and a gradient whose norm is not finite moves nothing: flags on
 the device do both, through the optimizer's ``found_inf``. So evaluation, gradients, clipping and optimizer step of a
 minibatch can be one captured graph per shape.
+
+Shapes are fixed, but most slots for contacts are empty. So the entities of a rollout are counted before its update, and
+every minibatch packs its own into as many rows as the fullest one needs, and some more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +19,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from echelon.config import PPOConfig
+from echelon.rl.deepset import bucket, packing_into
 from echelon.training.ppo.cuda_graph import WARM_UP, copy_inputs, copy_of
 from echelon.training.ppo.gradients import Gradients
 from echelon.training.ppo.losses import LossTerms
 from echelon.training.ppo.optimizer import Optimizer
-from echelon.training.rollout import Minibatch
+from echelon.training.rollout import Minibatch, Unit
 from echelon.training.runtime.transfers import read
+
+HEADROOM = 1.12
+"""Rows for entities, by those that the fullest minibatch has when they are allotted."""
+MOST_ROOM = 1.6
+"""Rows by those needed above which fewer are allotted."""
 
 Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
 """Captures work without running it and returns a function that replays it."""
@@ -46,6 +55,22 @@ class MinibatchFigures(NamedTuple):
         return cls(LossTerms(*terms), finite > 0, norms, steps)
 
 
+class EntityCounts:
+    """Entities of a rollout by kind, chunk and learner row, in host memory."""
+
+    def __init__(self, counts: dict[str, Tensor], spans: Sequence[tuple[int, int]]) -> None:
+        """``counts`` are those of each kind ``[T, N]``, ``spans`` first step and end of every chunk; reads once."""
+        sums = [torch.stack([of[first:end].sum(0) for first, end in spans]) for of in counts.values()]
+        self._counts = dict(zip(counts, read(torch.stack(sums)), strict=True)) if counts else {}
+
+    def most(self, plan: Sequence[Sequence[Unit]]) -> dict[str, int]:
+        """Return the entities of each kind in the minibatch of ``plan`` that has most of them."""
+        return {
+            name: max(sum(int(of[unit.chunk, unit.rows.numpy()].sum()) for unit in part) for part in plan)
+            for name, of in self._counts.items()
+        }
+
+
 class DeviceUpdate:
     """Trains on minibatches and stores a row of figures of each on the device, in ``rows``."""
 
@@ -60,6 +85,8 @@ class DeviceUpdate:
         self.gradients, self.optimizer, self.config = gradients, optimizer, config
         self.rows: list[Tensor] = []
         self._record = record
+        self.room: dict[str, int] | None = None
+        """Rows of a minibatch for each kind of entity; None where all slots are computed."""
         self._captured: dict[tuple[tuple[int, ...], bool], tuple[Minibatch, Callable[[], Tensor]]] = {}
         device = gradients.device
         self._sums = [torch.zeros_like(p) for p in gradients.parameters]
@@ -74,8 +101,20 @@ class DeviceUpdate:
         """Capture again, where the loss itself has changed."""
         self._captured = {}
 
+    def make_room(self, needed: dict[str, int]) -> None:
+        """Allot rows for the entities of the coming minibatches, of which each has at most ``needed``."""
+        room = self.room or {}
+        if all(name in room and count <= room[name] <= MOST_ROOM * count for name, count in needed.items()):
+            return
+        self.room = {name: bucket(int(HEADROOM * count)) for name, count in needed.items()}
+        self.clear()
+
     def train(self, batch: Minibatch, *, steps: bool) -> None:
         """Add the gradient of a minibatch; with ``steps`` clip and apply the sum since the last step."""
+        with packing_into(self.room):
+            self._train_packed(batch, steps)
+
+    def _train_packed(self, batch: Minibatch, steps: bool) -> None:
         if self._record is None:
             self.rows.append(self._train(batch, steps))
             return

@@ -25,7 +25,7 @@ from echelon.rl.packed_obs import PackedRollout
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.cuda_graph import record_cuda_graph
-from echelon.training.ppo.device_update import DeviceUpdate, read_figures, trains_on_device
+from echelon.training.ppo.device_update import DeviceUpdate, EntityCounts, read_figures, trains_on_device
 from echelon.training.ppo.gradients import Gradients
 from echelon.training.ppo.losses import LossInputs, LossTerms
 from echelon.training.ppo.optimizer import load_moments, make_optimizer, saved_state, set_lr
@@ -139,9 +139,9 @@ class PPOTrainer:
         if self.teaching.has_labels:
             before |= agreement(buffer)
         returns = self._normalize(buffer, update_statistics=True)
-        packed = self._packed(buffer)
+        packed, counts = self._packed(buffer), self._count_entities(buffer, length)
         for epoch in range(cfg.update_epochs):
-            self._run_epoch(buffer, states, returns, length, epoch, stats, packed)
+            self._run_epoch(buffer, states, returns, length, epoch, stats, packed, counts)
             is_last = epoch == cfg.update_epochs - 1
             if not is_last and cfg.target_kl > 0 and not self.teaching.imitates:
                 stats.kl = self._kl(buffer, init_state, length)
@@ -242,7 +242,15 @@ class PPOTrainer:
             return None
         return self.model.packed(buffer.obs)
 
-    def _run_epoch(
+    @torch.no_grad()
+    def _count_entities(self, buffer: RolloutBuffer, length: int) -> EntityCounts | None:
+        """Return the entities of the rollout where minibatches of fixed shapes pack them."""
+        if self.on_device is None or not isinstance(self.model, FlatPolicy):
+            return None
+        counts = self.model.count_entities(buffer.obs[..., : self.model.obs_dim])
+        return EntityCounts(counts, chunk_spans(buffer.num_steps, length)) if counts else None
+
+    def _run_epoch(  # noqa: PLR0913 - a rollout, and what was computed from it before the first epoch
         self,
         buffer: RolloutBuffer,
         states: ChunkStates,
@@ -251,12 +259,15 @@ class PPOTrainer:
         epoch: int,
         stats: UpdateStats,
         packed: PackedRollout | None,
+        counts: EntityCounts | None,
     ) -> None:
         """Train once on every step of the rollout, in shuffled minibatches."""
         cfg = self.config
         plan = plan_minibatches(
             buffer.num_steps, buffer.num_agents, length, cfg.num_minibatches, draws_rows=cfg.draw_members
         )
+        if counts is not None and self.on_device is not None:
+            self.on_device.make_room(counts.most(plan))
         plan = on_device(plan, self.device)
         # a compiled or captured evaluation is made for one shape
         skips_idle = reads_are_free(self.device) and not (cfg.compile or cfg.capture)
