@@ -72,6 +72,20 @@ class EntityRows(NamedTuple):
         return placed[surplus:].view(sets, slots, -1)
 
 
+class LayerNorm(nn.LayerNorm):
+    """A layer norm that returns the precision of its input on a device, where autocast would return float32.
+
+    Statistics are computed in float32 all the same. What follows reads and writes half as many bytes.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.device.type == "cpu" or x.dtype == self.weight.dtype:
+            return super().forward(x)
+        with torch.autocast(x.device.type, enabled=False):
+            weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
+            return functional.layer_norm(x, self.normalized_shape, weight, bias, self.eps)
+
+
 class DeepSetEncoder(nn.Module):
     """Encode ``entities [B, N, F]`` with ``mask [B, N]`` (1 = padding) to ``[B, O]``."""
 
@@ -91,7 +105,7 @@ class DeepSetEncoder(nn.Module):
         self.output_dim, self.key_dim = output_dim, key_dim
         self.phi = nn.Sequential(
             nn.Linear(entity_dim, hidden_dim),
-            nn.LayerNorm(hidden_dim),
+            LayerNorm(hidden_dim),
             nn.ReLU(),
             nn.Linear(hidden_dim, hidden_dim),
             nn.ReLU(),
