@@ -38,8 +38,8 @@ from echelon.rl.action_distribution import quantised
 from echelon.rl.weights import LoadedPolicy, check_readable, version_of
 from echelon.training.evaluation import LEARNERS
 from echelon.training.opponents.outcomes import outcome_of
-from echelon.training.opponents.pool import OpponentRunner
 from echelon.training.opponents.rating import FixedOpponents
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.runtime.system_info import package_versions
 from echelon.training.runtime.thread_pool import ThreadPool

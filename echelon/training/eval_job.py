@@ -26,7 +26,8 @@ from echelon.training.evaluation import MakeEnv, eval_event, make_eval_env, play
 from echelon.training.opponents.champion import interface_of
 from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import team_hit_points
-from echelon.training.opponents.pool import SCRIPTED, OpponentRunner, level_of
+from echelon.training.opponents.pool import SCRIPTED, level_of
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.policy_agent import env_config_of
 from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.recording import Recording, RecordingPlan

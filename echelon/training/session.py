@@ -30,8 +30,9 @@ from echelon.training.opponents.champion import load_champion
 from echelon.training.opponents.league_client import LeagueClient, Submission
 from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.outcomes import team_hit_points
-from echelon.training.opponents.pool import OpponentMix, OpponentRunner, assign_sides
+from echelon.training.opponents.pool import OpponentMix, assign_sides
 from echelon.training.opponents.rating import SnapshotRating
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.average import WeightAverage
 from echelon.training.ppo.collect import BatchedEnv, Collector
 from echelon.training.ppo.teacher import teaching_at
@@ -115,7 +116,7 @@ class Session:
         if not self.group.is_single:
             seed_everything(seed)
         self.source = self._build_opponent_source(seed)
-        self.opponents = OpponentRunner(self.env, self.source, self.pool, seed=seed, amp=ppo.amp)
+        self.opponents = OpponentRunner(self.env, self.source, self.pool, seed=seed, amp=ppo.amp, capture=ppo.capture)
         self.league = self._build_league_client()
         self.evaluator = Evaluator(config, run_dir, self.device, self.pool, make_env)
         shape = (ppo.rollout_steps, self.env.rows, self.env.obs_dim + self.policy.central_dim, self.env.action_dim)
@@ -450,9 +451,8 @@ class Session:
             options = {"obs_version": cfg.env.obs_version, "predict": cfg.ppo.aux_coef > 0}
             central = env.central_dim if cfg.model.critic == "central" else 0
             policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, **options, central_dim=central)
-        policy = policy.to(self.device)
         policy.set_normalizable(env.normalizable & cfg.ppo.obs_norm, layout.hidden_columns(cfg))
-        return policy
+        return policy.to(self.device)
 
     def _build_opponent_source(self, seed: int) -> OpponentMix:
         cfg = self.config.opponents

@@ -114,7 +114,7 @@ def test_device_update_of_entities_equals_cpu_update():
         with device_rules() if on_device else nullcontext():
             model = suite_of()
             trainer = trainer_of(model, draw_members=True)
-            for share in (0.3, 0.3, 0.5, 0.1):
+            for share in (0.3, 0.3, 0.5):
                 buffer = suite_rollout_of(model, share)
                 metrics = trainer.update(buffer, model.initial_state(N))
                 if on_device:
@@ -126,7 +126,19 @@ def test_device_update_of_entities_equals_cpu_update():
     slots = T * N / 3 * 20
     assert rooms[0] is rooms[1], "room that suffices is kept"
     assert 0.3 * slots < rooms[1]["contacts"] < 0.6 * slots, "empty slots are not computed"
-    assert rooms[3]["contacts"] < rooms[1]["contacts"] < rooms[2]["contacts"]
+    assert rooms[1]["contacts"] < rooms[2]["contacts"]
+
+
+def test_room_grows_at_once_and_shrinks_when_it_was_not_needed_for_long():
+    captures = []
+    with device_rules():
+        model = suite_of()
+        update = trainer_of(model).on_device
+    update.clear = lambda: captures.append(update.room)
+    for needed, room in [(1000, 1152), (1100, 1152), (400, 1152), (1200, 1408), *[(500, 1408)] * 7, (500, 576)]:
+        update.make_room({"contacts": needed})
+        assert update.room == {"contacts": room}
+    assert len(captures) == 3
 
 
 def test_entities_of_the_fullest_minibatch_are_counted():

@@ -25,8 +25,9 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.rl.weights import LoadedPolicy
 from echelon.telemetry.events import EventEpisodes, EventRating, EventUpdate
 from echelon.training import loop
-from echelon.training.opponents.pool import SELF, OpponentMix, OpponentRunner, assign_sides, level_of, most_redundant
+from echelon.training.opponents.pool import SELF, OpponentMix, assign_sides, level_of, most_redundant
 from echelon.training.opponents.rating import FixedOpponents
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv

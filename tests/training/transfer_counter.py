@@ -17,7 +17,7 @@ import warp as wp
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon.training import episode_log, rollout, vec_env
-from echelon.training.opponents import pool, schedule
+from echelon.training.opponents import pool, runner, schedule
 from echelon.training.ppo import device_rollout, device_update, trainer
 
 READING = (
@@ -34,7 +34,7 @@ LEAVING = (
     (wp, ("synchronize", "synchronize_device", "synchronize_stream")),
 )
 """Functions that copy between torch or Warp and the host, or wait."""
-USERS = (episode_log, rollout, device_rollout, device_update, pool, schedule, vec_env)
+USERS = (episode_log, rollout, device_rollout, device_update, pool, runner, schedule, vec_env)
 """Modules that have ``read`` or ``upload`` by name."""
 HOST_WORK = ((trainer, "plan_minibatches"), (device_update.EntityCounts, "most"))
 """Functions whose tensors all lie on the host."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from echelon.rl.build import FlatPolicy
-from echelon.training.opponents.pool import OpponentRunner
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.runtime.thread_pool import ThreadPool
 

@@ -29,7 +29,7 @@ from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.telemetry.events import Event, EventAlert, EventLeague
 from echelon.training.opponents.league_source import LeagueSource
-from echelon.training.opponents.pool import OpponentRunner
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.weights import export_policy_weights
 

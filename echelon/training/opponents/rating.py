@@ -19,7 +19,8 @@ from echelon.rl.build import FlatPolicy
 from echelon.training.evaluation import FULL_WEAPON_PROB, MakeEnv, make_eval_env, play_episodes
 from echelon.training.opponents.fixed import FixedOpponents as FixedOpponents
 from echelon.training.opponents.outcomes import SCORES, outcome_of
-from echelon.training.opponents.pool import OpponentMix, OpponentRunner, snapshot_update
+from echelon.training.opponents.pool import OpponentMix, snapshot_update
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.runtime.thread_pool import ThreadPool
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import warp as wp
@@ -37,10 +37,13 @@ def capture_cuda_graph(work: Callable[[], Result]) -> Callable[[], Result]:
     return record_cuda_graph(work)
 
 
-def record_cuda_graph(work: Callable[[], Result]) -> Callable[[], Result]:
-    """Capture ``work`` without running it and return a function that replays it, as ``capture_cuda_graph`` does."""
+def record_cuda_graph(work: Callable[[], Result], memory: Any = None) -> Callable[[], Result]:
+    """Capture ``work`` without running it and return a function that replays it, as ``capture_cuda_graph`` does.
+
+    ``memory`` is a pool that the graph may share with others of which it is the only one that is still replayed.
+    """
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, pool=memory):
         result = work()
 
     def replay() -> Result:
@@ -65,6 +68,34 @@ def capture_environment_step(work: Callable[[], None]) -> Callable[[], None]:
         finally:
             wp.capture_end(stream=warp_stream)
     return graph.replay
+
+
+class Replayed:
+    """Work on fixed tensors: runs ``warm_up`` times, then as a captured graph; without ``record`` it just runs."""
+
+    def __init__(
+        self,
+        work: Callable[[], None],
+        record: Callable[[Callable[[], None]], Callable[[], None]] | None,
+        warm_up: int = WARM_UP,
+    ) -> None:
+        self._work, self._record, self._warm_up = work, record, warm_up
+        self._replay: Callable[[], None] | None = None
+        self._runs, self._is_captured = 0, False
+
+    def clear(self) -> None:
+        """Warm up and capture again, where the work itself has changed; the old graph lends the new one its memory."""
+        self._runs, self._is_captured = 0, False
+
+    def __call__(self) -> None:
+        """Do the work once."""
+        if self._record is None or self._runs < self._warm_up:
+            self._runs += 1
+            self._work()
+            return
+        if self._replay is None or not self._is_captured:
+            self._replay, self._is_captured = self._record(self._work), True
+        self._replay()
 
 
 class CudaGraphCache:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.training.ppo.cuda_graph import WARM_UP, capture_environment_step
+from echelon.training.ppo.cuda_graph import Replayed, capture_environment_step
 from echelon.training.rollout import Truncation
 from echelon.training.runtime.transfers import read, upload
 
@@ -59,9 +59,8 @@ class DeviceSteps:
     ) -> None:
         self.index = torch.zeros(1, dtype=torch.int64, device=device)
         """Row of the coming step [1]."""
-        self._play, self._capture, self._capture_work = play, capture, capture_work
-        self._replay: Callable[[], None] | None = None
-        self._warm_steps = 0
+        self._play = play
+        self._run = Replayed(self._step, capture_work if capture else None)
 
     def begin(self) -> None:
         """Start at row 0."""
@@ -69,17 +68,11 @@ class DeviceSteps:
 
     def clear(self) -> None:
         """Capture again, where the step itself has changed; the next steps warm it up."""
-        self._replay, self._warm_steps = None, 0
+        self._run.clear()
 
     def __call__(self) -> None:
         """Play the step of the index, and advance it."""
-        if not self._capture or self._warm_steps < WARM_UP:
-            self._warm_steps += 1
-            self._step()
-            return
-        if self._replay is None:
-            self._replay = self._capture_work(self._step)
-        self._replay()
+        self._run()
 
     def _step(self) -> None:
         self._play(self.index)

@@ -10,6 +10,7 @@ every minibatch packs its own into as many rows as the fullest one needs, and so
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,8 @@ HEADROOM = 1.12
 """Rows for entities, by those that the fullest minibatch has when they are allotted."""
 MOST_ROOM = 1.6
 """Rows by those needed above which fewer are allotted."""
+REMEMBERED_NEEDS = 8
+"""Epochs whose needs decide: the number of contacts swings while episodes that began at once are alike."""
 
 Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
 """Captures work without running it and returns a function that replays it."""
@@ -87,6 +90,7 @@ class DeviceUpdate:
         self._record = record
         self.room: dict[str, int] | None = None
         """Rows of a minibatch for each kind of entity; None where all slots are computed."""
+        self._needs: deque[dict[str, int]] = deque(maxlen=REMEMBERED_NEEDS)
         self._captured: dict[tuple[tuple[int, ...], bool], tuple[Minibatch, Callable[[], Tensor]]] = {}
         device = gradients.device
         self._sums = [torch.zeros_like(p) for p in gradients.parameters]
@@ -103,10 +107,12 @@ class DeviceUpdate:
 
     def make_room(self, needed: dict[str, int]) -> None:
         """Allot rows for the entities of the coming minibatches, of which each has at most ``needed``."""
-        room = self.room or {}
-        if all(name in room and count <= room[name] <= MOST_ROOM * count for name, count in needed.items()):
+        self._needs.append(needed)
+        most = {name: max(needs[name] for needs in self._needs) for name in needed}
+        room, settled = self.room, len(self._needs) == REMEMBERED_NEEDS
+        if room and all(n <= room[name] and not (settled and room[name] > MOST_ROOM * n) for name, n in most.items()):
             return
-        self.room = {name: bucket(int(HEADROOM * count)) for name, count in needed.items()}
+        self.room = {name: bucket(int(HEADROOM * count)) for name, count in most.items()}
         self.clear()
 
     def train(self, batch: Minibatch, *, steps: bool) -> None:

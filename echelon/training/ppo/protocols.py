@@ -124,7 +124,7 @@ class DeviceEnv(Protocol):
 
 
 class Opponents(Protocol):
-    """The policies of the mechs that do not learn; ``echelon.training.opponents.pool.OpponentRunner`` is one."""
+    """The policies of the mechs that do not learn; ``echelon.training.opponents.runner.OpponentRunner`` is one."""
 
     names: list[str]
     """Opponent of each environment."""
