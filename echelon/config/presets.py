@@ -92,8 +92,8 @@ def gpu() -> RunConfig:
         env=_env(100, num_packs=2),
         teacher=_expert(0.1),
         model=_model(hidden_dim=128, lstm_hidden_dim=256),
-        ppo=_ppo(capture=True),
-        opponents=_levels(easy=1.0, medium=2.0, hard=2.0, expert=1.0, past=2.0, past_every_updates=50),
+        ppo=_ppo(capture=True, num_minibatches=64),
+        opponents=_levels(medium=1.0, hard=1.0, expert=4.0, past=2.0, past_every_updates=50),
         eval=_evals(),
     )
 

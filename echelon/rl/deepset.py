@@ -25,6 +25,8 @@ MIN_BUCKET = 64
 BUCKET_BITS = 4
 """Leading bits of a packed length that are preserved; the others are rounded up."""
 SURPLUS_ROWS = 4096
+PADDING_SET = 32
+"""Rows of padding that count as a set: a device sums the rows of a set one after another."""
 NO_SLOT = 1 << 30
 """Slot of a row that is padding."""
 AGGREGATIONS = ("mean", "sum", "max")
@@ -40,7 +42,7 @@ class EntityRows(NamedTuple):
     slots: Tensor
     """Slot of each row [P] int64, ``NO_SLOT`` for padding."""
     offsets: Tensor | None = None
-    """First row of each set, then of the padding, then P [B + 2] int64; None where the host made the rows."""
+    """First row of each set, then of sets that have the padding, then P int64; None where the host made the rows."""
 
     @classmethod
     def padded(cls, features: Tensor, sets: Tensor, slots: Tensor) -> EntityRows:
@@ -79,6 +81,7 @@ class LayerNorm(nn.LayerNorm):
     """
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return ``x [..., normalized_shape]`` normalized over its last axis."""
         if x.device.type == "cpu" or x.dtype == self.weight.dtype:
             return super().forward(x)
         with torch.autocast(x.device.type, enabled=False):
@@ -171,7 +174,7 @@ class Compacted(NamedTuple):
     slots: Tensor
     """[P] int64, ``NO_SLOT`` for padding"""
     offsets: Tensor
-    """[B + 2] int64"""
+    """First row of each set, then of sets of padding, then P int64."""
 
     @classmethod
     def of(cls, real: Tensor, rows: int) -> Compacted:
@@ -183,10 +186,11 @@ class Compacted(NamedTuple):
         found = torch.full((rows + 1,), -1, dtype=torch.int64, device=real.device).scatter_(0, place, entity)[:rows]
         empty = found < 0
         ends = before.view(sets, slots)[:, -1].clamp(max=rows)
+        padding = torch.arange(PADDING_SET, rows + PADDING_SET, PADDING_SET, device=real.device).add_(ends[-1])
         return cls(
             torch.where(empty, -1, found.div(slots, rounding_mode="floor")),
             torch.where(empty, NO_SLOT, found % slots),
-            torch.cat([ends.new_zeros(1), ends, ends.new_full((1,), rows)]),
+            torch.cat([ends.new_zeros(1), ends, padding.clamp_(max=rows)]),
         )
 
 

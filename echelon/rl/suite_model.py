@@ -27,7 +27,7 @@ from echelon.env.layout import (
     version_tail,
 )
 from echelon.rl.actor_critic import ActorCritic, TargetContacts, init_encoder
-from echelon.rl.deepset import DeepSetEncoder, EntityRows
+from echelon.rl.deepset import DeepSetEncoder, EntityRows, LayerNorm
 
 __all__ = ["FLAT_OBS_DIM", "CombatSuiteActorCritic", "SuiteEncoder", "SuiteObservation", "flat_obs_to_suite_obs"]
 
@@ -133,7 +133,7 @@ class SuiteEncoder(nn.Module):
         self.tail_widths = (comm_width, map_width, extra_width)
         self.contact_encoder = DeepSetEncoder(contact_dim, hidden_dim, hidden_dim, key_dim=key_dim)
         self.squad_encoder = DeepSetEncoder(squad_dim, SQUAD_WIDTH, SQUAD_WIDTH)
-        self.ego_encoder = nn.Sequential(nn.Linear(ego_dim, hidden_dim), nn.LayerNorm(hidden_dim), nn.ReLU())
+        self.ego_encoder = nn.Sequential(nn.Linear(ego_dim, hidden_dim), LayerNorm(hidden_dim), nn.ReLU())
         width = 2 * hidden_dim + SQUAD_WIDTH + SUITE_DESCRIPTOR_DIM + panel_dim
         self.comms_encoder: nn.Sequential | None = None
         self.map_encoder: nn.Sequential | None = None
@@ -151,10 +151,10 @@ class SuiteEncoder(nn.Module):
             width += EXTRAS_WIDTH
         self.fusion = nn.Sequential(
             nn.Linear(width, FUSION_WIDTH),
-            nn.LayerNorm(FUSION_WIDTH),
+            LayerNorm(FUSION_WIDTH),
             nn.ReLU(),
             nn.Linear(FUSION_WIDTH, FUSION_WIDTH),
-            nn.LayerNorm(FUSION_WIDTH),
+            LayerNorm(FUSION_WIDTH),
             nn.ReLU(),
         )
         init_encoder(self)

@@ -9,6 +9,7 @@ from torch import nn
 from echelon.config import ModelConfig
 from echelon.rl.action_distribution import UNAVAILABLE
 from echelon.rl.build import FlatPolicy, build_model
+from echelon.rl.deepset import LayerNorm
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.model import LSTMState as LSTMStateOfModel
@@ -155,7 +156,7 @@ def test_fewer_than_half_of_tanh_outputs_saturate():
 
 def test_suite_fusion_ends_with_norm_and_relu_without_tanh():
     encoder = CombatSuiteActorCritic(A).encoder
-    assert [type(layer) for layer in list(encoder.fusion)[-2:]] == [nn.LayerNorm, nn.ReLU]
+    assert [type(layer) for layer in list(encoder.fusion)[-2:]] == [LayerNorm, nn.ReLU]
     assert not any(isinstance(layer, nn.Tanh) for layer in encoder.modules())
 
 

@@ -9,7 +9,7 @@ from echelon.config import ModelConfig
 from echelon.env.layout import FLAT_OBS_DIM, flat_offsets, version_tail
 from echelon.rl import build
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.deepset import NO_SLOT, Compacted, packing_into
+from echelon.rl.deepset import NO_SLOT, PADDING_SET, Compacted, packing_into
 from echelon.rl.packed_obs import PackedRows
 
 STEPS, ROWS, ACTIONS, COMMS = 6, 5, 18, 40
@@ -88,12 +88,14 @@ def test_rows_of_a_fixed_number_score_as_dense_observations(model, share, monkey
 def test_entities_are_compacted_in_order_and_the_last_ones_lost():
     real = torch.rand(40, 5, generator=torch.Generator().manual_seed(0)) < 0.4
     sets, slots = real.nonzero(as_tuple=True)
-    for rows in (len(sets) + 3, len(sets), len(sets) - 4):
+    for rows in (len(sets) + 3, len(sets) + 200, len(sets), len(sets) - 4):
         at, count = Compacted.of(real, rows), min(rows, len(sets))
         assert torch.equal(at.sets[:count], sets[:count]) and torch.equal(at.slots[:count], slots[:count])
         assert (at.sets[count:] == -1).all() and (at.slots[count:] == NO_SLOT).all()
         lengths = torch.bincount(sets[:count], minlength=40)
-        assert at.offsets.diff().tolist() == [*lengths.tolist(), rows - count] and at.offsets[-1] == rows
+        sizes = at.offsets.diff()
+        assert torch.equal(sizes[:40], lengths) and at.offsets[-1] == rows and sizes[40:].sum() == rows - count
+        assert sizes[40:].max() <= PADDING_SET, "no set of padding is long"
 
 
 def test_packed_rows_are_sliced_as_observations():
