@@ -114,6 +114,16 @@ describe("curve of the win probability", () => {
     expect(scan.at(-1)).toBeNull();
   });
 
+  it("knows nothing of moments that have not been read", async () => {
+    const { tick0, tick1 } = chunks[2];
+    const scan = new WinScan(header, (number) => (number ? new Promise(() => {}) : Promise.resolve(chunks[0])));
+    const spans = chunks.map((chunk) => [chunk.tick0, chunk.tick1, 0] as [number, number, number]);
+    scan.request({ live: false, chunks: spans, markers: [], outcome: null } as unknown as IndexView);
+    await new Promise((done) => setTimeout(done));
+    expect(scan.at(tick0)).not.toBeNull();
+    expect(scan.at((tick0 + tick1) / 2)).toBeNull();
+  });
+
   it("reads a bounded number of chunks and stops after failures", async () => {
     let asked = 0;
     const spans = Array.from({ length: 5000 }, (_, i) => [i, i + 1, 0]);

@@ -17,6 +17,7 @@ export class WinScan {
   /** Points in order of time. */
   points: readonly WinPoint[] = [];
   private readonly read = new Map<number, WinPoint[]>();
+  private readonly reach = new Map<WinPoint, number>(); // last tick that a point stands for
   private readonly pending = new Set<number>();
   private failures = 0;
   private ended = false;
@@ -36,7 +37,7 @@ export class WinScan {
       this.pending.add(number);
       this.fetchChunk(number)
         .then(
-          (chunk) => this.add(number, chunk),
+          (chunk) => this.add(number, chunk, stride),
           // the player reports a failed chunk when it gets there
           (error: Error) => (isDamage(error) ? this.read.set(number, []) : this.failures++),
         )
@@ -50,7 +51,7 @@ export class WinScan {
     this.failures = 0;
   }
 
-  /** Return the point at or before a tick, or null. */
+  /** Return the point at or before a tick; null before the first one, and where the match has not been read yet. */
   at(tick: number): WinPoint | null {
     let [low, high] = [0, this.points.length];
     while (low < high) {
@@ -58,14 +59,18 @@ export class WinScan {
       if (this.points[middle].tick <= tick) low = middle + 1;
       else high = middle;
     }
-    return this.points[low - 1] ?? null;
+    const point = this.points[low - 1];
+    return point && tick <= (this.reach.get(point) ?? Number.POSITIVE_INFINITY) ? point : null;
   }
 
-  private add(number: number, chunk: Chunk): void {
+  private add(number: number, chunk: Chunk, stride: number): void {
     const step = Math.max(1, Math.floor((chunk.frames - 1) / FRAMES));
     const points = [];
     for (let frame = 0; frame < chunk.frames; frame += step) points.push(winPoint(this.header, chunk, frame));
     this.read.set(number, points);
+    // and of the chunk after it, which is on its way while a match is live
+    const end = chunk.tick0 + (stride + 1) * (chunk.tick1 - chunk.tick0);
+    for (const point of points) this.reach.set(point, end);
     const sorted = [...this.read].sort((a, b) => a[0] - b[0]).flatMap(([, part]) => part);
     this.points = sorted.filter(({ tick }, i) => i === sorted.length - 1 || sorted[i + 1].tick > tick);
   }
