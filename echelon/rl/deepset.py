@@ -211,8 +211,8 @@ def packing_into(room: Mapping[str, int] | None) -> Iterator[None]:
 
 
 def room_for_rows() -> Mapping[str, int] | None:
-    """Return what ``packing_into`` has set."""
-    return _room.get()
+    """Return what ``packing_into`` has set; None in a compiled region."""
+    return None if torch.compiler.is_compiling() else _room.get()
 
 
 def bucket(count: int) -> int:
