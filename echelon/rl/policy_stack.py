@@ -63,7 +63,7 @@ class PolicyStack:
         return action, LSTMState(h, c)
 
     def _call(
-        self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], *inputs: Tensor
+        self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], *inputs: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         return functional_call(self._acting, (parameters, buffers), inputs)
 
