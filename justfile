@@ -72,6 +72,10 @@ cuda-kernels *NAMES:
 cuda-estimate *ARGS:
     {{python}} -m echelon.bench.gpu_estimate {{ARGS}}
 
+# product and test lines, fields, commands and words, beside their limits (.ci/weight.toml)
+weight:
+    {{python}} .ci/weight.py
+
 # update all golden files (tests/golden, tests/tui/snapshots, viewer/src/protocol.gen.ts) with the current results
 golden:
     ECHELON_UPDATE_GOLDEN=1 {{python}} -m pytest tests -m golden

@@ -132,8 +132,7 @@ GamePresetOption = Annotated[
 ]
 
 DeviceOption = Annotated[
-    str,
-    typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.", autocompletion=complete_devices),
+    str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.", autocompletion=complete_devices)
 ]
 
 ThreadsOption = Annotated[int, typer.Option("--threads", min=0, help="Threads per process; 0 uses every core.")]

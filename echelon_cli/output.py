@@ -179,10 +179,7 @@ def _print_wrapped(lines: Sequence[Line], fixed: Sequence[int | None], to_right:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
     for width, is_right in zip(fixed, to_right, strict=True):
         table.add_column(
-            justify="right" if is_right else "left",
-            no_wrap=width is not None,
-            overflow="fold",
-            min_width=width,
+            justify="right" if is_right else "left", no_wrap=width is not None, overflow="fold", min_width=width
         )
     for line in lines:
         table.add_row(*(plain(text, style) for text, style in line))

@@ -232,15 +232,7 @@ def distance_lost(memory: wp.vec3, moved_s: float) -> float:
 
 @wp.func
 def escape_direction(
-    rules: Rules,
-    world: World,
-    body: Body,
-    p: wp.vec3,
-    path: wp.vec2,
-    push: wp.vec2,
-    seed: wp.uint32,
-    tick: int,
-    m: int,
+    rules: Rules, world: World, body: Body, p: wp.vec3, path: wp.vec2, push: wp.vec2, seed: wp.uint32, tick: int, m: int
 ) -> wp.vec2:
     """Return the unit vector with most free steps, preferring ``path`` and avoiding ``push``, the direction tried."""
     best = -push

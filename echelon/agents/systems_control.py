@@ -3,15 +3,7 @@
 import warp as wp
 
 from echelon.actions import ActionIndex
-from echelon.agents.legacy import (
-    ECCM_ON,
-    ECM_ON,
-    FILTER_AT,
-    SORT_AT,
-    TARGET_AT,
-    TARGET_SLOTS,
-    TRIGGER_COLUMN,
-)
+from echelon.agents.legacy import ECCM_ON, ECM_ON, FILTER_AT, SORT_AT, TARGET_AT, TARGET_SLOTS, TRIGGER_COLUMN
 from echelon.agents.levels import EwarUse, Skill, SmokeUse
 from echelon.agents.memory import Assignment, Perception, Targets
 from echelon.agents.routes import REACH

@@ -9,14 +9,7 @@ import warp as wp
 from echelon.agents.collision_avoidance import CALM_S
 from echelon.agents.levels import RangePolicy, Retreat, Skill, ZoneTactic
 from echelon.agents.memory import Assignment, Avoidance, MovementPlan, Perception, Targets
-from echelon.agents.routes import (
-    HOLD_SHARE,
-    distance_to_zone,
-    flank_time_left,
-    path_to_zone,
-    patrol,
-    walk,
-)
+from echelon.agents.routes import HOLD_SHARE, distance_to_zone, flank_time_left, path_to_zone, patrol, walk
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import PACK, recall
 from echelon.env.referee import in_zone

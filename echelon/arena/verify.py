@@ -214,11 +214,7 @@ def _table_divergence(number: int, one: Chunk, two: Chunk, name: str) -> Diverge
     ticks = {"tick": lambda t: one.ref.tick0 + t, "frame": lambda f: int(one.ticks[min(f, len(one.ticks) - 1)])}
     tick = next((when(int(shown[at, columns.index(key)])) for key, when in ticks.items() if key in columns), None)
     return Divergence(
-        chunk=number,
-        tick=one.ref.tick0 if tick is None else tick,
-        field=field,
-        recorded=values[0],
-        played=values[1],
+        chunk=number, tick=one.ref.tick0 if tick is None else tick, field=field, recorded=values[0], played=values[1]
     )
 
 

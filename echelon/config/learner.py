@@ -312,12 +312,7 @@ class RunConfig:
         fits = self.model.critic == "own" or not (self.env.truncation_bootstraps or self.ppo.aux_coef)
         expected = "'own' unless env.truncation_bootstraps = false and ppo.aux_coef = 0"
         require(fits, "model.critic", self.model.critic, expected)
-        require(
-            self.env.gamma == self.ppo.gamma,
-            "env.gamma",
-            self.env.gamma,
-            f"ppo.gamma = {self.ppo.gamma}",
-        )
+        require(self.env.gamma == self.ppo.gamma, "env.gamma", self.env.gamma, f"ppo.gamma = {self.ppo.gamma}")
         require(
             self.model.kind == "classic" or self.env.obs_layout == "suite",
             "model.kind",

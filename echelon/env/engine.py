@@ -147,11 +147,7 @@ class Engine:
 
     def begin_step(self) -> list[Launch]:
         """Return the program that begins an environment step, before its ticks, from the actions."""
-        return [
-            *step.read_actions(),
-            *reward.start_launches(),
-            *in_phase("assist", self._navigation_assist()),
-        ]
+        return [*step.read_actions(), *reward.start_launches(), *in_phase("assist", self._navigation_assist())]
 
     def end_step(self) -> list[Launch]:
         """Return the program that ends an environment step, after its ticks."""

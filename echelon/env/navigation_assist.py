@@ -34,12 +34,7 @@ def is_near(point: wp.vec3, p: wp.vec3) -> bool:
 
 @wp.kernel
 def blend_navigation(
-    rules: Rules,
-    flow: FlowFields,
-    world: World,
-    mechs: Mechs,
-    route_share: float,
-    drive_out: wp.array2d(dtype=wp.vec4),
+    rules: Rules, flow: FlowFields, world: World, mechs: Mechs, route_share: float, drive_out: wp.array2d(dtype=wp.vec4)
 ):
     """Blend the direction to a mech's waypoint into its forward and strafe throttles."""
     e, m = wp.tid()

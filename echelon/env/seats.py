@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.actions import (
-    ECCM_ABOVE,
-    QUANTISATION_LEVELS,
-    TARGET_DIM,
-    TARGET_START,
-    ActionIndex,
-)
+from echelon.actions import ECCM_ABOVE, QUANTISATION_LEVELS, TARGET_DIM, TARGET_START, ActionIndex
 from echelon.sim.arsenal import CHASSIS, Mechanic
 
 if TYPE_CHECKING:

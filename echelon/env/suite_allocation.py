@@ -36,7 +36,7 @@ REJECTED = wp.constant(-1.0)
 FIELDS: dict[str, Field] = {
     "known_since": Field(
         wp.int32, "EMM", "step since which mech 1 has known of mech 2 without a gap, -1 if it does not"
-    ),
+    )
 }
 
 

@@ -199,10 +199,7 @@ SUITE_OF_CLASS = {
     "heavy": SuiteType.HEAVY_FIRE_SUPPORT,
 }
 """Suite of each mech class."""
-_SUITE_OF_COMMAND = {
-    "squad_leader": SuiteType.TACTICAL_COMMAND,
-    "pack_leader": SuiteType.PACK_COMMAND,
-}
+_SUITE_OF_COMMAND = {"squad_leader": SuiteType.TACTICAL_COMMAND, "pack_leader": SuiteType.PACK_COMMAND}
 
 
 def get_suite_for_role(mech_class: str, command_role: str | None = None) -> CombatSuiteSpec:

@@ -280,12 +280,7 @@ OBJECTIVE_STEPS: tuple[Callable[[Draft], None], ...] = (
 
 
 def generate(
-    world: WorldConfig,
-    map_seed: int,
-    *,
-    num_packs: int,
-    zone_radius_vox: float,
-    biome: str = "",
+    world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_vox: float, biome: str = ""
 ) -> GeneratedMap:
     """Return the map of a seed (0 to 2**32 - 1); the same arguments give the same bytes on every platform.
 

@@ -31,10 +31,7 @@ ALIVE: tuple[State, ...] = ("starting", "running", "stalled", "stopping")
 EXIT_CODES: dict[State, int] = {"completed": 0, "stopped": 4, "failed": 1, "crashed": 5, "lost": 5}
 """Exit code of a command that waited for a job, by its final state."""
 
-STALL_LIMITS_S: dict[str, float] = {
-    "starting": 600.0,
-    "training": 300.0,
-}
+STALL_LIMITS_S: dict[str, float] = {"starting": 600.0, "training": 300.0}
 """Time without progress after which a trainer counts as stalled, by phase [s].
 
 The phase ``starting`` contains kernel compilation and map generation. In ``training`` progress is written at every

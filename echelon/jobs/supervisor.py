@@ -83,10 +83,7 @@ class Supervisor:
         gate = self._child.stdin
         assert gate is not None, "the pipe was requested"
         trainer, supervisor = identify(self._child.pid), identify(os.getpid())
-        identities = {
-            "supervisor": supervisor and supervisor.to_dict(),
-            "trainer": trainer and trainer.to_dict(),
-        }
+        identities = {"supervisor": supervisor and supervisor.to_dict(), "trainer": trainer and trainer.to_dict()}
         try:
             atomic_write(self.paths.processes, json.dumps(identities, indent=2) + "\n")
         except OSError:

@@ -14,16 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
-from echelon.nav.graph import (
-    CLIMB_COST,
-    DIRECTIONS,
-    RISES,
-    NavGraph,
-    build_graph,
-    snap,
-    standing_plane,
-    unpack,
-)
+from echelon.nav.graph import CLIMB_COST, DIRECTIONS, RISES, NavGraph, build_graph, snap, standing_plane, unpack
 from echelon.sim.world import BLOCKS_MOVE, bit_plane
 
 FLOW_GOAL = len(DIRECTIONS) * len(RISES)

@@ -149,10 +149,7 @@ def main_lane(field: ZoneField, x: float, y: float) -> list[tuple[int, int]]:
 
 LANE_COSTS: dict[
     Lane, Callable[[Grid, ZoneField, tuple[float, float, float], Sequence[Points]], NDArray[np.float64]]
-] = {
-    Lane.COVERED: exposure_costs,
-    Lane.FLANK: lane_proximity_costs,
-}
+] = {Lane.COVERED: exposure_costs, Lane.FLANK: lane_proximity_costs}
 """Function of each lane that returns the cost factors of the nodes, at least 1."""
 
 

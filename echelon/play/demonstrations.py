@@ -108,10 +108,7 @@ def _played(recorded: Replay, number: int, obs_dtype: str) -> tuple[Arrays, Coun
     arrays["outcomes"][:] = [OUTCOMES[outcome] for outcome in outcomes]
     assert (arrays["episodes"] != NO_EPISODE).all()
     return arrays, Counts(
-        episodes=1,
-        steps=len(steps),
-        agent_steps=int(arrays["alive"].sum()),
-        **{COUNTED[outcomes[0]]: 1},
+        episodes=1, steps=len(steps), agent_steps=int(arrays["alive"].sum()), **{COUNTED[outcomes[0]]: 1}
     )
 
 

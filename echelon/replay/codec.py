@@ -47,11 +47,7 @@ CHUNK_MEMORY, CHUNK_STRATEGY = 5, zlib.Z_FILTERED
 """zlib parameters of chunks: short blocks and few short matches make small integers 2 to 3 % smaller."""
 STATE_LEVEL = 4
 """Compression level of states: level 9 takes twice as long for 2 % less."""
-LEVELS: dict[int, int] = {
-    RecordType.CHUNK: CHUNK_LEVEL,
-    RecordType.WORLD: WORLD_LEVEL,
-    RecordType.STATE: STATE_LEVEL,
-}
+LEVELS: dict[int, int] = {RecordType.CHUNK: CHUNK_LEVEL, RecordType.WORLD: WORLD_LEVEL, RecordType.STATE: STATE_LEVEL}
 """Compression level by kind of record; others have ``ZLIB_LEVEL``."""
 TRAILER_BYTES = HEAD.size + TRAILER_PAYLOAD.size
 

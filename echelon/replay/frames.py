@@ -260,12 +260,7 @@ def append_cloud(recording_out: Recording, page: int, burst_tick: int, m: int, p
 
 @wp.kernel
 def record_clouds(
-    rules: Rules,
-    episode: Episode,
-    smoke: Smoke,
-    journal: Journal,
-    recording: Recording,
-    recording_out: Recording,
+    rules: Rules, episode: Episode, smoke: Smoke, journal: Journal, recording: Recording, recording_out: Recording
 ):
     """Log the smoke clouds that burst since the previous frame; at the first frame, all live clouds."""
     i = wp.tid()

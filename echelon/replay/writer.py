@@ -95,13 +95,7 @@ class MatchWriter:
     """
 
     def __init__(
-        self,
-        path: Path,
-        header: Mapping[str, Any],
-        world: bytes,
-        *,
-        worlds: Path | None = None,
-        lossy: bool = False,
+        self, path: Path, header: Mapping[str, Any], world: bytes, *, worlds: Path | None = None, lossy: bool = False
     ) -> None:
         x, y, z, _ = WORLD_HEAD.unpack_from(world)
         self.header = {**header, "world": {"sha256": world_hash(world), "size": [x, y, z]}}

@@ -29,14 +29,7 @@ from echelon.rl.action_distribution import (
 from echelon.rl.host_reads import reads_are_free
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.mingru import MinGRU
-from echelon.rl.recurrent import (
-    lstm_weights,
-    make_lstm,
-    reset_state,
-    run_lstm,
-    run_lstm_cells,
-    run_lstm_unrolled,
-)
+from echelon.rl.recurrent import lstm_weights, make_lstm, reset_state, run_lstm, run_lstm_cells, run_lstm_unrolled
 
 ENCODER_GAIN = math.sqrt(2.0)
 ACTOR_GAIN = 0.01

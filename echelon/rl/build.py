@@ -60,11 +60,7 @@ class FlatPolicy(nn.Module):
     """
 
     def __init__(
-        self,
-        core: ActorCriticLSTM | CombatSuiteActorCritic,
-        obs_dim: int,
-        obs_version: int = 1,
-        central_dim: int = 0,
+        self, core: ActorCriticLSTM | CombatSuiteActorCritic, obs_dim: int, obs_version: int = 1, central_dim: int = 0
     ) -> None:
         super().__init__()
         self.core = core

@@ -93,12 +93,7 @@ class DeepSetEncoder(nn.Module):
     """Encode ``entities [B, N, F]`` with ``mask [B, N]`` (1 = padding) to ``[B, O]``."""
 
     def __init__(
-        self,
-        entity_dim: int,
-        hidden_dim: int = 64,
-        output_dim: int = 64,
-        aggregation: str = "mean",
-        key_dim: int = 0,
+        self, entity_dim: int, hidden_dim: int = 64, output_dim: int = 64, aggregation: str = "mean", key_dim: int = 0
     ) -> None:
         """``key_dim`` is the width of the keys of single entities, 0 if the set has none."""
         super().__init__()

@@ -175,11 +175,7 @@ class SuiteEncoder(nn.Module):
         Raises ``ValueError`` if the tail has another width than built for.
         """
         contacts, keys = self.contact_encoder.encode_with_keys(obs.contacts, obs.contact_mask, slots)
-        parts = [
-            contacts,
-            self.squad_encoder(obs.squad, obs.squad_mask),
-            self.ego_encoder(obs.ego_state),
-        ]
+        parts = [contacts, self.squad_encoder(obs.squad, obs.squad_mask), self.ego_encoder(obs.ego_state)]
         if self.film is not None:
             parts = [self._modulate(torch.cat([part.to(parts[0].dtype) for part in parts], -1), obs.suite_descriptor)]
         parts += [obs.suite_descriptor, obs.panel_stats]

@@ -156,9 +156,7 @@ def to_tensorboard(events: Iterable[Event], folder: Path) -> int:
     try:
         from tensorboard.compat.proto.event_pb2 import Event as Entry  # pyright: ignore[reportMissingImports]
         from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportMissingImports]
-        from tensorboard.summary.writer.event_file_writer import (  # pyright: ignore[reportMissingImports]
-            EventFileWriter,
-        )
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise ValueError("TensorBoard is not installed; try: pip install 'echelon[tensorboard]'") from None
     folder.mkdir(parents=True, exist_ok=True)

@@ -49,15 +49,7 @@ HEADER_START = 10
 """Bytes of magic, version and length before the text of a header."""
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """How ``numpy.savez`` and ``numpy.savez_compressed`` store arrays."""
-ZIP_ERRORS = (
-    OSError,
-    ValueError,
-    EOFError,
-    RuntimeError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+ZIP_ERRORS = (OSError, ValueError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
 """Errors of ``zipfile`` for archives that are damaged, encrypted or of a later version."""
 
 

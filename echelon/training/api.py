@@ -57,11 +57,7 @@ def train(
             hint = f"try {near[0]!r}" if near else f"expected one of {', '.join(known)}"
             raise ValueError(f"field {name!r} is no field of RunConfig; {hint}")
     return run(
-        replace(plan, **fields),
-        emit,
-        should_stop,
-        run_dir=None if run_dir is None else Path(run_dir),
-        resume=resume,
+        replace(plan, **fields), emit, should_stop, run_dir=None if run_dir is None else Path(run_dir), resume=resume
     )
 
 

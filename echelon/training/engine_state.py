@@ -6,23 +6,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from echelon.env.engine_state import (
-    FIRST_TERMS,
-    TERMS,
-    EngineStateMismatch,
-    load_engine_state,
-    save_engine_state,
-)
+from echelon.env.engine_state import FIRST_TERMS, TERMS, EngineStateMismatch, load_engine_state, save_engine_state
 from echelon.training.runtime.process_group import ProcessGroup
 
-__all__ = [
-    "FIRST_TERMS",
-    "TERMS",
-    "EngineStateMismatch",
-    "load_engine_state",
-    "restore_episodes",
-    "save_engine_state",
-]
+__all__ = ["FIRST_TERMS", "TERMS", "EngineStateMismatch", "load_engine_state", "restore_episodes", "save_engine_state"]
 
 
 def restore_episodes(env: Any, state: dict[str, NDArray[Any]], group: ProcessGroup) -> str:

@@ -477,13 +477,7 @@ class Session:
         if not isinstance(self.source, LeagueSource):
             return None
         return LeagueClient(
-            self.config,
-            self.run_dir,
-            self.source,
-            self.opponents,
-            self.group,
-            device=self.device,
-            threads=self.threads,
+            self.config, self.run_dir, self.source, self.opponents, self.group, device=self.device, threads=self.threads
         )
 
     def _state(self) -> dict[str, Any]:

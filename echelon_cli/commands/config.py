@@ -13,9 +13,7 @@ from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption,
 LAYOUTS = ("suite", "classic")
 
 app = typer.Typer(
-    help="Configuration fields, their values and where they come from.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    help="Configuration fields, their values and where they come from.", no_args_is_help=True, rich_markup_mode=None
 )
 
 

@@ -44,8 +44,7 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of t
 def record(
     folder: FolderArgument,
     policy: Annotated[
-        str,
-        typer.Option("--policy", metavar=SIDE_METAVAR, help="Recorded side.", autocompletion=complete_policies),
+        str, typer.Option("--policy", metavar=SIDE_METAVAR, help="Recorded side.", autocompletion=complete_policies)
     ] = DEMONSTRATOR,
     opponent: Annotated[
         str, typer.Option("--opponent", metavar=SIDE_METAVAR, help="Other side.", autocompletion=complete_policies)

@@ -25,17 +25,14 @@ KILLS_SHOWN = 20
 EXPORTS = (".html", ".ecr")
 
 app = typer.Typer(
-    help="List, inspect, export and verify recorded matches.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    help="List, inspect, export and verify recorded matches.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
 @app.command("list")
 def list_matches(
     run: Annotated[
-        str | None,
-        typer.Argument(metavar="[RUN]", help="Only the matches of this run.", autocompletion=complete_runs),
+        str | None, typer.Argument(metavar="[RUN]", help="Only the matches of this run.", autocompletion=complete_runs)
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -79,10 +76,7 @@ def list_matches(
 
 
 @app.command("info")
-def info(
-    match: MatchArgument,
-    as_json: JsonFlag = False,
-) -> int:
+def info(match: MatchArgument, as_json: JsonFlag = False) -> int:
     """Show a replay's teams, result, kills and completeness."""
     from echelon.replay.reader import Replay
 

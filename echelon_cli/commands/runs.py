@@ -100,10 +100,7 @@ LABEL_COLUMNS: dict[str, Callable[[Any], str]] = {
 
 @app.command("list", rich_help_panel=FIND)
 def list_all(
-    filter_query: FilterOption = None,
-    sort: SortOption = None,
-    columns: ColumnsOption = None,
-    as_json: JsonFlag = False,
+    filter_query: FilterOption = None, sort: SortOption = None, columns: ColumnsOption = None, as_json: JsonFlag = False
 ) -> int:
     """List runs, newest first. Runs of one group are named by what differs in their configurations."""
     from echelon.runs import list_runs, require_home, runs_home

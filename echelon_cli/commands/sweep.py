@@ -129,8 +129,7 @@ def start(
     notify: NotifyOption = None,
     mirror: MirrorOption = None,
     resume: Annotated[
-        str | None,
-        typer.Option("--resume", metavar="SWEEP", help="Continue a sweep.", autocompletion=complete_sweeps),
+        str | None, typer.Option("--resume", metavar="SWEEP", help="Continue a sweep.", autocompletion=complete_sweeps)
     ] = None,
     plan_only: Annotated[bool, typer.Option("--plan", help="Show what would be done, and start nothing.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return when the sweep has started.")] = False,

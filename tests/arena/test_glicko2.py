@@ -22,12 +22,7 @@ from echelon.arena.glicko2 import (
     win_probability,
 )
 
-RATINGS = st.builds(
-    Glicko2Rating,
-    rating=st.floats(0, 3000),
-    rd=st.floats(10, 350),
-    vol=st.floats(0.01, 0.2),
-)
+RATINGS = st.builds(Glicko2Rating, rating=st.floats(0, 3000), rd=st.floats(10, 350), vol=st.floats(0.01, 0.2))
 GAMES = st.lists(
     st.builds(GameResult, opponent=RATINGS, score=st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=12
 )

@@ -139,11 +139,7 @@ def measure(window: tuple[int, int], presses: int) -> dict[str, Any]:
     from playwright.sync_api import sync_playwright
 
     watch = Watch()
-    with (
-        TemporaryDirectory() as made,
-        served_session(Path(made), OPTIONS) as address,
-        sync_playwright() as playwright,
-    ):
+    with TemporaryDirectory() as made, served_session(Path(made), OPTIONS) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         page = browser.new_page(viewport={"width": window[0], "height": window[1]})
         page.set_default_timeout(240_000)

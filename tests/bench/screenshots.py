@@ -105,19 +105,13 @@ BLOWS = {"hit": 1.0, "kill": 4.0, "launch": 1.0}
 
 SCENES: dict[str, Scene] = {
     "viewer-forest": Scene(
-        battle=FOREST,
-        moment=Moment(counts=BLOWS, radius=12.0),
-        view=View(side=-2.1, elevation=0.46, distance=27.0),
+        battle=FOREST, moment=Moment(counts=BLOWS, radius=12.0), view=View(side=-2.1, elevation=0.46, distance=27.0)
     ),
     "viewer-city": Scene(
-        battle=TOWERS,
-        moment=Moment(counts=BLOWS, radius=14.0),
-        view=View(side=-2.5, elevation=0.46, distance=36.0),
+        battle=TOWERS, moment=Moment(counts=BLOWS, radius=14.0), view=View(side=-2.5, elevation=0.46, distance=36.0)
     ),
     "viewer-battle": Scene(
-        battle=MASS,
-        moment=Moment(counts=BLOWS, radius=25.0),
-        view=View(side=-0.8, elevation=0.42, distance=62.0),
+        battle=MASS, moment=Moment(counts=BLOWS, radius=25.0), view=View(side=-0.8, elevation=0.42, distance=62.0)
     ),
     "viewer-smoke": Scene(
         battle=CITY,

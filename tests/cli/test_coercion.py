@@ -45,10 +45,7 @@ def test_values_that_need_conversion_are_checked(echelon, ended_run, words, mess
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "a b",
-        "a --count 4 --share 1 --path p --kind y --no-switch --words u --words v --numbers 2 --numbers 3 --none n",
-    ],
+    ["a b", "a --count 4 --share 1 --path p --kind y --no-switch --words u --words v --numbers 2 --numbers 3 --none n"],
 )
 def test_converted_values_are_those_of_typer(monkeypatch, line):
     app, found = typer.Typer(), []

@@ -169,8 +169,7 @@ def test_stop_waits_for_orphaned_trainer(echelon, ended_run):
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "text"),
-    [("step-7", ", newest checkpoint step-7"), ("step-9", ", saved step-9"), ("", "")],
+    ("checkpoint", "text"), [("step-7", ", newest checkpoint step-7"), ("step-9", ", saved step-9"), ("", "")]
 )
 def test_stop_names_what_it_has_saved(ended_run, checkpoint, text):
     paths = ended_run("20260101-000000-quickstart-calm-fox")

@@ -102,8 +102,7 @@ def updates(paths: RunPaths) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["gpu1:/runs", "ssh:gpu1", "ssh:-oProxy=x:/runs", "ssh:a b:/runs", "ssh:$(x):/runs", "ssh::/runs", ""],
+    "text", ["gpu1:/runs", "ssh:gpu1", "ssh:-oProxy=x:/runs", "ssh:a b:/runs", "ssh:$(x):/runs", "ssh::/runs", ""]
 )
 def test_host_that_is_none_is_refused(text):
     with pytest.raises(HostError, match="is no ssh:NAME:/path; try ssh:gpu1:/srv/runs"):

@@ -8,9 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("echelon", "echelon_cli")
 
-LAZY = {
-    ("echelon_cli.tui.app", "screens"): "screens are loaded when first opened; the table of screens is in app",
-}
+LAZY = {("echelon_cli.tui.app", "screens"): "screens are loaded when first opened; the table of screens is in app"}
 """(importing module, part of the imported name) -> why this import does not count: it keeps start-up light."""
 
 

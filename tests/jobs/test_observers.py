@@ -305,10 +305,7 @@ def test_run_ends_on_time_and_is_reported_whatever_the_url_does(server, start, a
 
 def test_observer_process_without_observers_ends(run, repository):
     done = subprocess.run(
-        [sys.executable, "-m", "echelon.jobs.observer", str(run.root)],
-        cwd=repository,
-        capture_output=True,
-        timeout=20,
+        [sys.executable, "-m", "echelon.jobs.observer", str(run.root)], cwd=repository, capture_output=True, timeout=20
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 

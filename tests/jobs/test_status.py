@@ -256,12 +256,7 @@ def test_damaged_spec_of_a_running_job_is_its_reason(paths, held):
 
 @pytest.mark.parametrize(
     ("age_s", "expected"),
-    [
-        (0.0, ("starting", "")),
-        (14.9, ("starting", "")),
-        (15.0, NEVER_STARTED),
-        (-1.0, NEVER_STARTED),
-    ],
+    [(0.0, ("starting", "")), (14.9, ("starting", "")), (15.0, NEVER_STARTED), (-1.0, NEVER_STARTED)],
 )
 def test_requested_job_starts_or_has_crashed_by_its_age(paths, age_s, expected):
     write(paths.spec, {**SPEC, "created": NOW_S - age_s})

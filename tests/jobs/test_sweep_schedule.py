@@ -9,17 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.jobs.sweeps.plan import BASELINE, SweepPlan
-from echelon.jobs.sweeps.schedule import (
-    Choose,
-    Done,
-    Journal,
-    Repeat,
-    Start,
-    Wait,
-    finalists,
-    next_step,
-    search_step,
-)
+from echelon.jobs.sweeps.schedule import Choose, Done, Journal, Repeat, Start, Wait, finalists, next_step, search_step
 from echelon.jobs.sweeps.space import Dimension
 from echelon.telemetry.events import EventRung, EventTrial
 

@@ -8,13 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from echelon.arena.reconstruct import (
-    action_entries,
-    moment_tick,
-    recorded_pilots,
-    recorded_steps,
-    require_playable,
-)
+from echelon.arena.reconstruct import action_entries, moment_tick, recorded_pilots, recorded_steps, require_playable
 from echelon.atlas.film import Film
 from echelon.atlas.scene import scene_from_map, scene_from_replay
 from echelon.atlas.world_file import WorldFileError, load_world

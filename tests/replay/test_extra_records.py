@@ -11,15 +11,7 @@ import pytest
 
 from echelon.replay import codec
 from echelon.replay.codec import ReplayError, pack_map
-from echelon.replay.extra_records import (
-    DTYPES,
-    pack_seat,
-    pack_state,
-    parse_seat,
-    parse_state,
-    read_seats,
-    state_heads,
-)
+from echelon.replay.extra_records import DTYPES, pack_seat, pack_state, parse_seat, parse_state, read_seats, state_heads
 from echelon.replay.reader import Replay
 from echelon.replay.schema import BUDGETS, MAGIC, RecordType
 from tests.replay.hostile import Record, mutate, pack

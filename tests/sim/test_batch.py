@@ -59,8 +59,7 @@ OUTSIDE = {"hp": Field(wp.float32, "EM", "thickness")}
 
 
 @pytest.mark.parametrize(
-    ("fields", "owners"),
-    [(fields_of(Armour), "Armour and Mechs"), (OUTSIDE, "Mechs and a field outside structs")],
+    ("fields", "owners"), [(fields_of(Armour), "Armour and Mechs"), (OUTSIDE, "Mechs and a field outside structs")]
 )
 def test_array_declared_twice_is_refused_unchanged(batch, fields, owners):
     before = batch["hp"]

@@ -11,14 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.telemetry.events import (
-    EventAlert,
-    EventEpisodes,
-    EventEval,
-    EventRating,
-    EventResume,
-    EventUpdate,
-)
+from echelon.telemetry.events import EventAlert, EventEpisodes, EventEval, EventRating, EventResume, EventUpdate
 from echelon.telemetry.export import rows, to_csv, to_tensorboard, to_wandb
 from echelon.telemetry.log import drop_superseded
 

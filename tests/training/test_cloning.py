@@ -26,9 +26,7 @@ ENV = EnvConfig(
 STEPS, ROWS = 40, 12
 PRESET = get_preset("standard")
 CONFIG = replace(
-    PRESET,
-    model=ModelConfig(hidden_dim=16, lstm_hidden_dim=16, action_head="hybrid"),
-    ppo=replace(PRESET.ppo, lr=5e-3),
+    PRESET, model=ModelConfig(hidden_dim=16, lstm_hidden_dim=16, action_head="hybrid"), ppo=replace(PRESET.ppo, lr=5e-3)
 )
 
 

@@ -125,11 +125,7 @@ def test_second_stop_aborts_rollout_without_checkpoint(small_run, tmp_path):
     assert result.reason == "stopped" and result.update == 2
     calls = iter(range(10**6))
     aborted = loop.run(
-        small_run(),
-        events.append,
-        lambda: 2 * (next(calls) > 40),
-        run_dir=tmp_path / "other",
-        make_env=FakeEnv,
+        small_run(), events.append, lambda: 2 * (next(calls) > 40), run_dir=tmp_path / "other", make_env=FakeEnv
     )
     assert aborted.reason == "stopped" and aborted.checkpoint is None and "aborted" in events[-1].message
 

@@ -273,11 +273,7 @@ def test_train_command_rejects_unknown_teacher_in_one_line(capsys, tmp_path, mon
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path))
     for name, code, message in (
         ("heuristic:wizard", 2, "teacher.policy is 'heuristic:wizard', expected heuristic:LEVEL"),
-        (
-            "policy:some-run",
-            3,
-            "teacher.policy is 'some-run', expected a checkpoint, a run or a league entry",
-        ),
+        ("policy:some-run", 3, "teacher.policy is 'some-run', expected a checkpoint, a run or a league entry"),
         ("wizard", 3, "teacher.policy is 'wizard', expected a checkpoint, a run or a league entry"),
     ):
         assert echelon(["train", "--teacher", name, "--detach"]) == code

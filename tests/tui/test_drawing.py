@@ -120,8 +120,7 @@ def test_time_axis_ends_at_minutes_and_days():
 
 
 @pytest.mark.parametrize(
-    ("glyphs", "expected"),
-    [("braille", ["⠀⡠⠊", "⡠⠊⠀"]), ("block", [" ▄▀", "█▀ "]), ("ascii", [' _"', "-'  "])],
+    ("glyphs", "expected"), [("braille", ["⠀⡠⠊", "⡠⠊⠀"]), ("block", [" ▄▀", "█▀ "]), ("ascii", [' _"', "-'  "])]
 )
 def test_canvas_draws_a_line_in_dots(glyphs, expected):
     canvas = Canvas(3, 2, glyphs)

@@ -16,17 +16,7 @@ from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.spec import read_spec
 from echelon.jobs.sweeps.plan import BASELINE, RATES, SweepPlan
 from echelon.jobs.sweeps.samplers import Sampler, sampler_of
-from echelon.jobs.sweeps.schedule import (
-    FAILED,
-    STARTED,
-    Choose,
-    Done,
-    Journal,
-    Repeat,
-    Start,
-    Trial,
-    next_step,
-)
+from echelon.jobs.sweeps.schedule import FAILED, STARTED, Choose, Done, Journal, Repeat, Start, Trial, next_step
 from echelon.jobs.sweeps.trials import Outcome, TrialRuns, Trials
 from echelon.jobs.worker import RunLink
 from echelon.runs import RunPaths, create_run

@@ -105,15 +105,7 @@ def reach_of(size: wp.vec3i, p: wp.vec3, h: wp.vec3, step: wp.vec3) -> wp.vec2:
 
 @wp.func
 def fits(
-    rules: Rules,
-    world: World,
-    mechs: Mechs,
-    e: int,
-    m: int,
-    near: wp.vec2i,
-    old: wp.vec3,
-    c: wp.vec3,
-    h: wp.vec3,
+    rules: Rules, world: World, mechs: Mechs, e: int, m: int, near: wp.vec2i, old: wp.vec3, c: wp.vec3, h: wp.vec3
 ) -> bool:
     """Whether a box can move from ``old`` to ``c`` without hitting the map or a mech of ``near``."""
     if not world_free(world.move_plane, e, world.size[e], c, h):
@@ -181,14 +173,7 @@ def climbs(rules: Rules, vz: float) -> bool:
 
 @wp.func
 def displace(
-    rules: Rules,
-    world: World,
-    mechs: Mechs,
-    e: int,
-    m: int,
-    near: wp.vec2i,
-    v_in: wp.vec3,
-    mechs_out: Mechs,
+    rules: Rules, world: World, mechs: Mechs, e: int, m: int, near: wp.vec2i, v_in: wp.vec3, mechs_out: Mechs
 ) -> float:
     """Move one mech axis by axis with at most one step-up; write position and velocity, return its landing speed."""
     h = rules.chassis[mechs.chassis[e, m]].half

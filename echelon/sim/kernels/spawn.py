@@ -116,12 +116,7 @@ FILL_PART = """
 
 @wp.func_native(COPY_PART)
 def copy_part(
-    target: wp.array3d(dtype=wp.uint64),
-    e: int,
-    source: wp.array3d(dtype=wp.uint64),
-    slot: int,
-    part: int,
-    parts: int,
+    target: wp.array3d(dtype=wp.uint64), e: int, source: wp.array3d(dtype=wp.uint64), slot: int, part: int, parts: int
 ):
     """Copy a part of the bit plane ``slot`` of the bank to environment e."""
     ...

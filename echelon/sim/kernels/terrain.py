@@ -153,13 +153,7 @@ def damage_sphere(
 
 @wp.kernel
 def damage_terrain(
-    rules: Rules,
-    episode: Episode,
-    blasts: Blasts,
-    journal: Journal,
-    lanes: int,
-    world_out: World,
-    journal_out: Journal,
+    rules: Rules, episode: Episode, blasts: Blasts, journal: Journal, lanes: int, world_out: World, journal_out: Journal
 ):
     """Damage the cells that rounds struck and those around explosions, in the columns of a lane."""
     e, lane = wp.tid()

@@ -62,10 +62,7 @@ class OpponentSchedule:
         self._device = device
 
     def begin(
-        self,
-        names: list[list[str]],
-        policy_of: Callable[[str], FlatPolicy | None],
-        env_of_row: NDArray[np.int64],
+        self, names: list[list[str]], policy_of: Callable[[str], FlatPolicy | None], env_of_row: NDArray[np.int64]
     ) -> None:
         """Start with slot 0 of ``names``; ``policy_of`` returns the policy of an opponent, None if it has none.
 
@@ -93,13 +90,7 @@ class OpponentSchedule:
         return self._policies.gather(1, self.slot.unsqueeze(1)).squeeze(1)
 
     def act(
-        self,
-        obs: Tensor,
-        state: LSTMState,
-        done: Tensor,
-        noise: Tensor | None,
-        actions: Tensor,
-        env_of_row: Tensor,
+        self, obs: Tensor, state: LSTMState, done: Tensor, noise: Tensor | None, actions: Tensor, env_of_row: Tensor
     ) -> Tensor:
         """Return the actions ``[K, A]`` of the policies that the rows have now, those given where they have none.
 

@@ -20,14 +20,7 @@ from echelon.rl.build import FlatPolicy
 from echelon.rl.host_reads import reads_are_free
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.traced_policy import trace_sample
-from echelon.training.ppo.device_rollout import (
-    DeviceSteps,
-    LateTruncations,
-    Row,
-    episode_slots,
-    put_row,
-    take_row,
-)
+from echelon.training.ppo.device_rollout import DeviceSteps, LateTruncations, Row, episode_slots, put_row, take_row
 from echelon.training.ppo.protocols import BatchedEnv, DeviceEnv, Opponents
 from echelon.training.ppo.teacher import Teacher, Teaching, flown_by_learner
 from echelon.training.rollout import MAX_MICRO_BATCHES, ChunkStates, RolloutBuffer, Truncation, chunk_spans

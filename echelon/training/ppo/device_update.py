@@ -78,11 +78,7 @@ class DeviceUpdate:
     """Trains on minibatches and stores a row of figures of each on the device, in ``rows``."""
 
     def __init__(
-        self,
-        gradients: Gradients,
-        optimizer: torch.optim.Optimizer,
-        config: PPOConfig,
-        record: Record | None = None,
+        self, gradients: Gradients, optimizer: torch.optim.Optimizer, config: PPOConfig, record: Record | None = None
     ) -> None:
         """``record`` captures a minibatch, None trains without graphs."""
         self.gradients, self.optimizer, self.config = gradients, optimizer, config

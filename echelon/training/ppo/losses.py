@@ -59,11 +59,7 @@ class LossTerms(NamedTuple):
 
 
 def ppo_terms(
-    x: LossInputs,
-    clip_coef: float,
-    ent_coef: float | Tensor,
-    vf_coef: float,
-    imitation_coef: float | Tensor = 0.0,
+    x: LossInputs, clip_coef: float, ent_coef: float | Tensor, vf_coef: float, imitation_coef: float | Tensor = 0.0
 ) -> LossTerms:
     """Return the loss and its parts, inputs ``[L, B]``; diagnostics carry no gradient.
 

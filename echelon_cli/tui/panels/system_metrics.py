@@ -59,7 +59,7 @@ PAIRS: tuple[Chart, ...] = (
         series=(
             memory("memory_free_mb", "RAM free", role="series3"),
             memory("disk_free_mb", "disk free", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
-        ),
+        )
     ),
 )
 """Charts of two metrics each; the first ones are shown where rows are few."""

@@ -13,13 +13,7 @@ from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.layout import COLUMNS, Slot, is_wide
 from echelon_cli.tui.panels import COMPARED, PANELS, chart_of, compared_title
-from echelon_cli.tui.panels.comparison import (
-    NO_DIFFERENCE,
-    CompareHeader,
-    PanelDifference,
-    PanelOverlay,
-    differences,
-)
+from echelon_cli.tui.panels.comparison import NO_DIFFERENCE, CompareHeader, PanelDifference, PanelOverlay, differences
 from echelon_cli.tui.screens.chart_screen import CHART_KEYS, PANEL_KEYS, ChartScreen
 from echelon_cli.tui.widgets.filter import FilterField
 from echelon_cli.tui.widgets.tabs import Tabs
@@ -35,10 +29,7 @@ CONFIG_TITLE = "configuration"
 
 TITLES = {**{name: compared_title(name) for name in COMPARED}, CONFIG: CONFIG_TITLE}
 
-SLOTS: tuple[Slot, ...] = (
-    *(Slot(name, PANELS[name].page) for name in COMPARED),
-    Slot(CONFIG, CONFIG_TITLE, COLUMNS),
-)
+SLOTS: tuple[Slot, ...] = (*(Slot(name, PANELS[name].page) for name in COMPARED), Slot(CONFIG, CONFIG_TITLE, COLUMNS))
 
 PAGES: tuple[str, ...] = tuple(dict.fromkeys(slot.page for slot in SLOTS))
 

@@ -28,12 +28,7 @@ from echelon_cli.tui.screens.matches import AddressBar
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.tabs import Tabs
 
-TITLES: dict[str, str] = {
-    "ratings": "ratings",
-    "entry": "entry",
-    "pairs": "head to head",
-    "matches": "matches",
-}
+TITLES: dict[str, str] = {"ratings": "ratings", "entry": "entry", "pairs": "head to head", "matches": "matches"}
 PANEL_CLASSES: dict[str, type[LeaguePanel]] = {
     "ratings": PanelRatings,
     "entry": PanelEntry,

@@ -1,0 +1,73 @@
+"""Prints the weight of the project beside its limits (weight.toml); exits with 1 above one of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import tomllib
+import typing
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+
+def texts(*patterns: str) -> list[str]:
+    """Return the contents of the tracked or new files that match the patterns."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    paths = [ROOT / name for name in listed if not name.endswith(".gen.ts")]
+    return [path.read_text() for path in paths if path.exists()]
+
+
+def lines(*patterns: str) -> int:
+    return sum(text.count("\n") for text in texts(*patterns))
+
+
+def fields(kind: type) -> int:
+    """Return the number of configuration fields, those of nested groups counted instead of the groups."""
+    hints = typing.get_type_hints(kind)
+    return sum(
+        fields(hints[field.name]) if dataclasses.is_dataclass(hints[field.name]) else 1
+        for field in dataclasses.fields(kind)
+    )
+
+
+def commands() -> int:
+    import click
+    from typer.main import get_command
+
+    from echelon_cli.main import application
+
+    def count(command: click.Command) -> int:
+        children = getattr(command, "commands", {})
+        return sum(count(child) for child in children.values()) if children else 1
+
+    return count(get_command(application()))
+
+
+def main() -> int:
+    from echelon.config import RunConfig
+
+    limits = tomllib.loads((ROOT / ".ci/weight.toml").read_text())
+    weight = {
+        "product_lines": lines("echelon/*.py", "echelon_cli/*.py", "viewer/src/*.ts", "viewer/src/*.css"),
+        "test_lines": lines("tests/*.py", "viewer/tests/*.ts"),
+        "config_fields": fields(RunConfig),
+        "commands": commands(),
+        "docs_words": sum(len(text.split()) for text in texts("docs/*.md")),
+        "readme_lines": lines("README.md"),
+    }
+    for name, value in weight.items():
+        print(f"{name:14} {value:7,} of {limits[name]:7,}{'  above the limit' if value > limits[name] else ''}")
+    return int(any(value > limits[name] for name, value in weight.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
