@@ -76,6 +76,10 @@ cuda-estimate *ARGS:
 weight:
     {{python}} .ci/weight.py
 
+# write the measured figures of docs/results into the documents
+figures *ARGS:
+    {{python}} docs/results/figures.py {{ARGS}}
+
 # update all golden files (tests/golden, tests/tui/snapshots, viewer/src/protocol.gen.ts) with the current results
 golden:
     ECHELON_UPDATE_GOLDEN=1 {{python}} -m pytest tests -m golden
@@ -191,4 +195,4 @@ wheel:
 
 # build the docs site into FOLDER, with warnings as errors
 site FOLDER="build/site":
-    {{python}} -m echelon_cli.main docs --build {{FOLDER}}
+    {{python}} -m mkdocs build --strict --site-dir {{FOLDER}}

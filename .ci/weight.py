@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 import tomllib
@@ -61,7 +62,7 @@ def main() -> int:
         "test_lines": lines("tests/*.py", "viewer/tests/*.ts"),
         "config_fields": fields(RunConfig),
         "commands": commands(),
-        "docs_words": sum(len(text.split()) for text in texts("docs/*.md")),
+        "docs_words": sum(len(re.sub(r"<!--.*?-->", "", text).split()) for text in texts("docs/*.md")),
         "readme_lines": lines("README.md"),
     }
     for name, value in weight.items():

@@ -67,7 +67,6 @@ COMMANDS: dict[str, Command] = {
     "world": Command(SIMULATE, "world"),
     "doctor": Command(MACHINE, "doctor", "doctor"),
     "bench": Command(MACHINE, "bench", "bench"),
-    "docs": Command(MACHINE, "docs", "docs"),
     "jobs": Command("", "jobs", "jobs"),
     "stop": Command("", "stop", "stop"),
     "wait": Command("", "wait", "wait"),

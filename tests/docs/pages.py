@@ -6,12 +6,11 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
-from echelon_cli import docs_pages
-from echelon_cli.main import app
+from echelon_cli.main import application
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
@@ -69,13 +68,17 @@ def command_lines(text: str) -> Iterator[list[str]]:
                 command = []
 
 
+def leaves(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield name and command of everything below a group that does something."""
+    if not hasattr(command, "commands"):
+        yield path.strip(), command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from leaves(child, f"{path} {name}")
+
+
 def leaves_by_name() -> dict[str, set[str]]:
-    """Return the options of every command by its name, without those that are options of another command now."""
-    leaves = docs_pages.leaves(typer.main.get_command(app))
-    shown = {
-        path: [o for o in c.params if path[-1] == "train" or not getattr(o, "hidden", False)] for path, c in leaves
-    }
+    """Return the options of every command by its name."""
     return {
-        " ".join(path[1:]): {flag for option in options for flag in (*option.opts, *option.secondary_opts)}
-        for path, options in shown.items()
+        name: {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
+        for name, command in leaves(typer.main.get_command(application()))
     }

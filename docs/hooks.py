@@ -1,0 +1,117 @@
+"""Pages that mkdocs generates at every build: commands, configuration, Python names, examples, root documents."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from echelon.jobs.config_layers import default_values, field_descriptions
+from echelon_cli.main import application
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+PYTHON = {
+    "Train and evaluate": ("echelon.training.api", "echelon.training.evaluation.evaluate_ladder"),
+    "Environments": (
+        "echelon.training.task_env",
+        "echelon.training.task_parallel.parallel_env",
+        "echelon.env.env.EchelonEnv",
+        "echelon.training.vec_env.VectorEnv",
+    ),
+    "Policies": (
+        "echelon.training.weights.load_policy",
+        "echelon.training.policy_agent.PolicyAgent",
+        "echelon.rl.model.ActorCriticLSTM",
+    ),
+    "Runs and replays": ("echelon.run_data", "echelon.replay.reader.Replay", "echelon.server.notebook.show"),
+    "Statistics": ("echelon.statistics",),
+}
+LANGUAGES = {".py": "python", ".sh": "sh", ".sbatch": "sh"}
+
+
+def leaves(command: Any, path: tuple[str, ...] = ("echelon",)) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield path and command of everything below a group that does something."""
+    if not hasattr(command, "commands"):
+        yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from leaves(child, (*path, name))
+
+
+def command_page() -> str:
+    parts = ["# Commands\n\nEvery command, as `--help` shows it."]
+    for path, command in leaves(typer.main.get_command(application())):
+        context = typer.Context(command, info_name=" ".join(path), max_content_width=100)
+        parts.append(f"## {' '.join(path)}\n\n```text\n{command.get_help(context).strip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def configuration_page() -> str:
+    described, section = field_descriptions(), None
+    lines = ["# Configuration\n\nEvery field, for `--set KEY=VALUE` and TOML files; presets set their own values."]
+    for key, value in sorted(default_values().items(), key=lambda item: item[0].rpartition(".")[0]):
+        if section != (section := key.rpartition(".")[0]):
+            lines.append(f"\n## {section or 'run'}\n\n| Key | Default | Meaning |\n|---|---|---|")
+        lines.append(f"| `{key}` | `{value!r}` | {cell(described[key])} |")
+    return "\n".join(lines) + "\n"
+
+
+def python_page() -> str:
+    parts = ["# Python interface\n\n`import echelon` offers the names that most programs need."]
+    for heading, names in PYTHON.items():
+        parts += [f"## {heading}", *(f"::: {name}" for name in names)]
+    return "\n\n".join(parts) + "\n"
+
+
+def example_pages() -> dict[str, str]:
+    pages, rows = {}, ["# Examples\n\nWhole programs to start from, which tests run.\n\n| Program | Does |\n|---|---|"]
+    for path in sorted((ROOT / "examples").glob("*")):
+        if path.suffix not in LANGUAGES:
+            continue
+        source, page = path.read_text(encoding="utf-8"), f"{path.name.replace('.', '-')}.md"
+        stated = re.search(r"^# (.+)$", source, re.MULTILINE)
+        purpose = ast.get_docstring(ast.parse(source)) if path.suffix == ".py" else stated and stated[1]
+        rows.append(f"| [{path.name}]({page}) | {cell((purpose or '').splitlines()[0])} |")
+        pages[f"examples/{page}"] = f"# {path.name}\n\n```{LANGUAGES[path.suffix]}\n{source.strip()}\n```\n"
+    return {**pages, "examples/index.md": "\n".join(rows) + "\n"}
+
+
+def notebook_page() -> str:
+    cells = json.loads((ROOT / "examples" / "tour.ipynb").read_text(encoding="utf-8"))["cells"]
+    texts = [("".join(c["source"]).strip(), c["cell_type"] == "code") for c in cells]
+    page = "\n\n".join(f"```python\n{text}\n```" if is_code else text for text, is_code in texts)
+    return page.replace("](../docs/", "](") + "\n"
+
+
+def root_page(name: str) -> str:
+    text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+    for document, page in DOCUMENTS.items():
+        text = text.replace(f"]({document}", f"]({page}")
+    return text
+
+
+def cell(text: str) -> str:
+    """Return a text as one cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the generated pages to those of ``docs/``."""
+    from mkdocs.structure.files import File  # pyright: ignore[reportMissingImports]
+
+    pages = {
+        "reference/commands.md": command_page(),
+        "reference/configuration.md": configuration_page(),
+        "reference/python.md": python_page(),
+        "python-tour.md": notebook_page(),
+        **example_pages(),
+        **{page: root_page(name) for name, page in DOCUMENTS.items()},
+    }
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
