@@ -68,10 +68,6 @@ bench *ARGS:
 cuda-kernels *NAMES:
     {{python}} -m echelon.bench.cuda_kernels {{NAMES}}
 
-# predict the speed on H100 and H200, to compare the first run on one with (docs/decisions/0028); --launches lists all
-cuda-estimate *ARGS:
-    {{python}} -m echelon.bench.gpu_estimate {{ARGS}}
-
 # product and test lines, fields, commands and words, beside their limits (.ci/weight.toml)
 weight:
     {{python}} .ci/weight.py
