@@ -1,4 +1,4 @@
-"""A match in words: names, score and result, as the viewer writes them (viewer/src/hud/text.ts, score_text.ts)."""
+"""A match in words: names, score and result, as the viewer writes them (viewer/src/text.ts, score_text.ts)."""
 
 from __future__ import annotations
 

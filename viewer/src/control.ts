@@ -1,6 +1,7 @@
 // All changes of the viewer's state, as plain functions of the state. They touch neither the DOM nor three.js, so that
 // the rules of the player are tested without a browser.
 
+import { FOGS } from "./data/cursor";
 import { fillVisibility } from "./data/fog_of_war";
 import { HEAT_SIDES } from "./data/heat";
 import { type Moment, nextMoment } from "./data/moments";
@@ -10,8 +11,7 @@ import { type Insets, type Point, fitPoints, freeArea, freeTangents } from "./fr
 import { samplePoses } from "./interpolate";
 import { FIELD_OF_VIEW } from "./spaces";
 import { EventKind, type IndexView, MechFlag } from "./protocol.gen";
-import type { CameraMode, CameraState, Fog, Layer, MatchState, ViewerState } from "./state";
-import { firstTick } from "./state";
+import { type CameraMode, type CameraState, LAYERS, type MatchState, type ViewerState, firstTick } from "./state";
 import {
   LIVE_MARGIN_S,
   type Marker,
@@ -39,8 +39,6 @@ export const LEAD_IN_S = 1.5; // match time before a turning point that is playe
 const MOMENT_GRACE_S = 1.5; // while playing, a jump back skips a turning point that began within this time [s]
 const MOMENT_S = 3; // longest turning point of several events [s]
 const SHORTEST_LOOP_S = 0.5;
-const FOGS: readonly Fog[] = ["none", "blue", "red", "mech"];
-const LAYERS: readonly Layer[] = ["none", "presence", "damage", "ways"];
 const FLIGHT_START = 0.35; // share of the orbit distance that the free camera moves ahead when it starts
 const PAST_BORDER = 0.01; // distance from the border of two chunks that belongs to the later one [ticks]
 const FOLLOW_GRACE = 0.5; // distance from the live edge that still follows it [ticks]

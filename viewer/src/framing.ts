@@ -2,6 +2,14 @@
 
 import { FIELD_OF_VIEW } from "./spaces";
 
+/** A box on the screen [CSS px]. */
+export interface Box {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
+}
+
 /** Widths of the picture's edges that panels cover [CSS px]. */
 export interface Insets {
   left: number;

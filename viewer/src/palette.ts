@@ -2,7 +2,6 @@
 // or chassis without a row here does not compile. Colours are sRGB hex. The team colours blue and vermilion are
 // distinct for the common kinds of colour blindness; shapes distinguish the teams as well.
 
-import type { RangeKind } from "./data/sensor_ranges";
 import type { ChassisName, MaterialName, WeaponName } from "./protocol.gen";
 
 /** Appearance of a voxel. Each material has a default one; solid voxels are refined by their surroundings. */
@@ -179,6 +178,9 @@ export interface RangeStyle {
 }
 
 /** Violet, mint and pale yellow are distinct from each other and from the teams; rings differ in dashes as well. */
+/** Kind of a range: an emitter's ECM or ECCM, or the selected mech's radar. */
+export type RangeKind = "ecm" | "eccm" | "radar";
+
 export const RANGE_STYLES: Record<RangeKind, RangeStyle> = {
   ecm: { label: "ECM", colour: 0xa37bff, dash: 3, gap: 0.45 },
   eccm: { label: "ECCM", colour: 0x5fe3b2, dash: 3, gap: 0 },

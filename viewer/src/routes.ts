@@ -1,8 +1,9 @@
 // Addresses of the viewer: page, match and moment in the URL fragment. Values are validated one by one; invalid ones
 // are ignored.
 
+import { FOGS, type Fog } from "./data/cursor";
 import { type OutcomeFilter, ALL_MATCHES, type LeagueFilter, outcomeOptions, normalizeFilter } from "./data/league";
-import type { CameraMode, Fog, Layer } from "./state";
+import { CAMERA_MODES, type CameraMode, LAYERS, type Layer } from "./state";
 
 /** A page with its parameters. */
 export interface Route {
@@ -19,13 +20,15 @@ export interface Route {
   compare?: [string, string]; // catalogue ids of two matches side by side
 }
 
-const FOGS: readonly string[] = ["blue", "red", "mech"] satisfies Fog[];
-const LAYERS: readonly string[] = ["presence", "damage", "ways"] satisfies Layer[];
 const RUN = /^[A-Za-z0-9._-]{0,128}$/;
 const ENTRY = /^[^\p{Cc}]{0,200}$/u; // id of a league entry
 const MOST = 100000; // largest absolute value of a camera coordinate
 const ID = /^[a-z0-9-]{1,64}$/;
-const CAMERAS: readonly string[] = ["orbit", "follow", "first", "top", "free", "director"] satisfies CameraMode[];
+
+/** Return the choice that a text names, or null. */
+function oneOf<Choice extends string>(choices: readonly Choice[], text: string | null): Choice | null {
+  return choices.find((choice) => choice === text) ?? null;
+}
 
 /** Parse the URL fragment. */
 export function parseRoute(hash: string): Route {
@@ -51,8 +54,8 @@ export function parseRoute(hash: string): Route {
   ];
   return {
     view: list("view", 6) as Route["view"],
-    fog: fog !== null && FOGS.includes(fog) ? (fog as Fog) : undefined,
-    layer: layer !== null && LAYERS.includes(layer) ? (layer as Layer) : undefined,
+    fog: oneOf(FOGS, fog) ?? undefined,
+    layer: oneOf(LAYERS, layer) ?? undefined,
     loop: loop && loop[0] >= 0 && loop[1] > loop[0] ? [loop[0], loop[1]] : undefined,
     newest: newest !== null && RUN.test(newest) ? newest : undefined,
     league: league !== null && ENTRY.test(league) ? parseLeagueFilter(league, fields) : undefined,
@@ -60,7 +63,7 @@ export function parseRoute(hash: string): Route {
     match: match !== null && ID.test(match) ? match : null,
     seconds: number("t", 86400),
     mech: mech !== null && Number.isInteger(mech) ? mech : null,
-    camera: camera !== null && CAMERAS.includes(camera) ? (camera as CameraMode) : null,
+    camera: oneOf(CAMERA_MODES, camera),
   };
 }
 

@@ -3,13 +3,13 @@
 
 import { Overlay } from "./render/overlay/canvas";
 import { LETTERS } from "./render/overlay/plates";
-import { Governor, TIERS, type TierName } from "./render/quality";
+import { Governor, TIERS, type TierName } from "./quality";
 import { setTiles } from "./render/plain_shader";
 import type { MeshWorkers } from "./render/terrain";
 import { freeArea } from "./framing";
 import { MatchView, meshWorkers } from "./render/view";
 import { Stage, makeContext } from "./render/stage";
-import { type Plaque, drawPlaque, plaqueOf } from "./share/plaque";
+import { type Plaque, drawPlaque, plaqueOf } from "./render/overlay/plaque";
 import type { MatchState, ViewerState } from "./state";
 
 const COARSE_STEP = 2; // block size of the first, coarse tiles [texels]

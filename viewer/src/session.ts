@@ -14,11 +14,11 @@ import { MatchScan, type ScanContext } from "./data/match_scan";
 import { embeddedMoments } from "./data/moments";
 import { WinScan } from "./data/win_scan";
 import { teamAxis } from "./director";
-import { errorText, teamName } from "./hud/text";
+import { errorText, teamName } from "./text";
 import { makePoses } from "./interpolate";
 import { LeagueSession } from "./league_session";
 import type { Header, Notice } from "./protocol.gen";
-import { embeddedWorld } from "./share/embedded";
+import { embeddedWorld } from "./data/embedded";
 import { type Route, formatRoute } from "./routes";
 import type { MatchState, ViewerState } from "./state";
 

@@ -1,6 +1,6 @@
 // Settings that the browser remembers between visits. Unknown or invalid values are ignored.
 
-import { type TierName, parseTier } from "./render/quality";
+import { type TierName, parseTier } from "./quality";
 import type { ViewerState } from "./state";
 
 const KEY = "echelon.settings"; // in the browser's storage

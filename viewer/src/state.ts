@@ -3,30 +3,27 @@
 
 import type { ReplaySource } from "./data/source";
 import type { ChunkStore } from "./data/store";
-import type { Chunk } from "./data/replay";
 import type { Scenery } from "./data/appearance";
 import type { FileDamage } from "./data/damage";
 import type { Prefetcher } from "./data/prefetch";
 import type { MatchScan } from "./data/match_scan";
 import type { HeatSide } from "./data/heat";
-import type { Contact } from "./data/perception";
+import type { Fog, MatchCursor } from "./data/cursor";
 import type { KillFacts } from "./data/kill_facts";
 import type { Moment } from "./data/moments";
 import type { WinScan } from "./data/win_scan";
 import { ALL_MATCHES, type LeagueFilter } from "./data/league";
 import type { Header, IndexView, LeagueMatch, LeagueView, MatchSummary, PairsView } from "./protocol.gen";
-import type { Insets } from "./framing";
-import type { Poses } from "./interpolate";
-import type { Box } from "./render/overlay/layout";
-import type { TierName } from "./render/quality";
+import type { Box, Insets } from "./framing";
+import type { TierName } from "./quality";
 import type { Marker } from "./timeline";
 
-export type CameraMode = "orbit" | "follow" | "first" | "top" | "free" | "director";
+export const CAMERA_MODES = ["orbit", "follow", "first", "top", "free", "director"] as const;
+export type CameraMode = (typeof CAMERA_MODES)[number];
 
-/** Fog of war: no fog, the knowledge of a team, or of the selected mech. */
-export type Fog = "none" | "blue" | "red" | "mech";
 /** Ground overlay: none, presence, damage taken, or distance to the zone ("ways" in addresses). */
-export type Layer = "none" | "presence" | "damage" | "ways";
+export const LAYERS = ["none", "presence", "damage", "ways"] as const;
+export type Layer = (typeof LAYERS)[number];
 
 /** The camera; positions in voxel space, angles in radians. */
 export interface CameraState {
@@ -38,7 +35,7 @@ export interface CameraState {
 }
 
 /** The open match. */
-export interface MatchState {
+export interface MatchState extends MatchCursor {
   id: string; // catalogue id, "file" for a local file, "page" for the replay of an exported page
   run: string; // run in the server's catalogue, "" for none
   file: string; // name of its file there, "" for none
@@ -46,29 +43,16 @@ export interface MatchState {
   source: ReplaySource; // source of chunks and world
   damage: FileDamage; // what of the file cannot be read, as far as known when it was opened
   prefetcher: Prefetcher; // fetches the rest of a small match
-  header: Header; // roster, rules and column coding
   index: IndexView; // chunks so far, series, markers, outcome; grows while live
   markers: Marker[]; // markers of the index, sorted by tick
   deaths: Float64Array; // tick of each mech's death, Infinity if none so far
   axis: number | null; // direction from blue's to red's mechs at the start [rad], null until loaded
-  store: ChunkStore; // decoded chunks around the cursor
   scenery: Scenery | null; // appearance of the world, null until loaded
-  chunk: Chunk | null; // the chunk at the cursor, null until loaded
-  chunkNumber: number; // its number
-  poses: Poses; // state of all mechs at the cursor
-  shown: Float32Array; // visibility of each mech under the fog, 0 hidden to 1
   kills: KillFacts; // what mechs were destroyed with, as far as read
   scan: MatchScan; // background scan of the whole match
   win: WinScan; // win probability over the match, as far as read
   moments: readonly Moment[]; // turning points in order of time; empty if unknown
-  pilot?: PilotKnowledge; // of a match in progress, of which only one pilot's knowledge is here
   ghosts?: readonly Ghost[]; // other continuations that are drawn over the match
-}
-
-/** What the pilot of a seat knows, as its play session sends it. */
-export interface PilotKnowledge {
-  contacts: readonly Contact[]; // living hostiles, the nearest first
-  readonly known: Float32Array; // visibility of each mech, 0 or 1
 }
 
 /** Another continuation of a match. */

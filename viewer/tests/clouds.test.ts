@@ -7,12 +7,12 @@ import { cloudShape, cloudsAt, inSmoke } from "../src/data/clouds";
 import { payload, scanFile } from "../src/data/container";
 import { decodeChunk, decodeHeader } from "../src/data/decode";
 import { findFlights } from "../src/data/flights";
-import { conditionText } from "../src/hud/text";
+import { conditionText } from "../src/text";
 import { APPEARANCES, Appearance } from "../src/palette";
 import { EventKind, HitFlag, MechFlag } from "../src/protocol.gen";
 import { groundBelow } from "../src/data/voxels";
 import { puffAlpha, puffsOf, revealFactor } from "../src/render/clouds";
-import { TIERS, TIER_NAMES } from "../src/render/quality";
+import { TIERS, TIER_NAMES } from "../src/quality";
 import { smallReplay } from "./fixtures";
 
 const FOLDER = new URL("../../tests/golden/replays/", import.meta.url);

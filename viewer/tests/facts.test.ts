@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { KillFacts } from "../src/data/kill_facts";
 import type { Chunk } from "../src/data/replay";
 import { curveValues } from "../src/hud/charts";
-import { entryName, killText, sideNames } from "../src/hud/text";
+import { entryName, killText, sideNames } from "../src/text";
 import { EventKind, HitFlag, type Header, type MatchSummary, type Series } from "../src/protocol.gen";
 import { replayOf } from "./fixtures";
 

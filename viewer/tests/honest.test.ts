@@ -6,10 +6,10 @@ import { type FileDamage, UNDAMAGED, damageText, spansText } from "../src/data/d
 import { PREFETCH_BYTES, Prefetcher, fitsMemory } from "../src/data/prefetch";
 import { ApiError, DAMAGED } from "../src/data/request";
 import { ChunkStore } from "../src/data/store";
-import { lostText, problemText } from "../src/hud/text";
+import { lostText, problemText } from "../src/text";
 import { makePoses } from "../src/interpolate";
 import type { Header, IndexView, Outcome } from "../src/protocol.gen";
-import { FrameMeter, rateText } from "../src/render/frame_meter";
+import { FrameMeter, rateText } from "../src/quality";
 import { type MatchState, type ViewerState, defaults } from "../src/state";
 import { smallExpected, smallReplay } from "./fixtures";
 

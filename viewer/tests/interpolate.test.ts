@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { findFlights, flightAt } from "../src/data/flights";
 import { frameAt, hermite, makePoses, sampleMech, samplePoses, scoreAt, smooth } from "../src/interpolate";
 import { EventKind, MechFlag } from "../src/protocol.gen";
-import { runLabel } from "../src/hud/text";
+import { runLabel } from "../src/text";
 import { cellCoords, cellIndex, mixAngle, voxelPoint, worldPoint, world_from_voxel, wrapAngle } from "../src/spaces";
 import { Vector3 } from "three";
 import { smallReplay } from "./fixtures";

@@ -11,7 +11,7 @@ import {
   cutChunk,
   cutTints,
   meshChunk,
-} from "../src/render/mesher";
+} from "../src/data/mesher";
 
 const index = (x: number, y: number, z: number) => x + 1 + (y + 1) * PADDED + (z + 1) * PADDED * PADDED;
 const tints = new Uint8Array(PADDED * PADDED);

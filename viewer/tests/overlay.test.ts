@@ -4,9 +4,9 @@ import { describe, expect, test } from "vitest";
 import { byInterest, packsOf, recentDamage } from "../src/data/packs";
 import type { Chunk } from "../src/data/replay";
 import { EventKind, type Header, MechFlag } from "../src/protocol.gen";
+import type { Box } from "../src/framing";
 import { linksOf } from "../src/render/links";
 import {
-  type Box,
   type Label,
   leaderStart,
   liftOff,

@@ -1,8 +1,8 @@
 // What a pilot perceives: contacts with age and range, whom the first-person view shows and marks.
 
 import { describe, expect, test } from "vitest";
+import type { Contact } from "../src/data/cursor";
 import {
-  type Contact,
   contactText,
   isPerceived,
   knowledgeOf,

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { defaultAxes, parseAxes } from "../src/play/axes";
 import { COMMANDS, bindButton, bindKey, defaultBindings, keyLabel, parseBindings } from "../src/play/bindings";
-import { type Branch, branchText, branchTree } from "../src/play/branch_tree";
+import { type Branch, branchText, branchTree } from "../src/hud/branch_tree";
 import { Controls, stick } from "../src/play/controls";
 import { hitDirection, resultLine, waitLine, warnings, weapons } from "../src/play/gauges";
 import { floats, rowsOf } from "../src/play/live_match";

@@ -1,7 +1,7 @@
 // Graphics tiers and the governor that selects them.
 
 import { describe, expect, it } from "vitest";
-import { Governor, TIERS, firstTier, isSoftwareRenderer, qualitySteps, parseTier } from "../src/render/quality";
+import { Governor, TIERS, firstTier, isSoftwareRenderer, qualitySteps, parseTier } from "../src/quality";
 
 /** Feed frames of an interval [ms] for some seconds; returns the step afterwards. */
 function run(governor: Governor, interval: number, seconds: number) {

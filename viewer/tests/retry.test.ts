@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { ChunkStore } from "../src/data/store";
 import { MatchScan } from "../src/data/match_scan";
-import { problemText } from "../src/hud/text";
+import { problemText } from "../src/text";
 import { scanContext } from "../src/session";
 import type { ViewerState } from "../src/state";
 import { smallReplay } from "./fixtures";

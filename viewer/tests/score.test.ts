@@ -11,8 +11,8 @@ import {
   shortGoalText,
   winnerText,
   zoneText,
-} from "../src/hud/score_text";
-import { teamName } from "../src/hud/text";
+} from "../src/score_text";
+import { teamName } from "../src/text";
 import type { Header, Outcome } from "../src/protocol.gen";
 import { pointsText } from "../src/timeline";
 

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { emissionOf, qualityOf, radarOf, sensorRanges } from "../src/data/sensor_ranges";
 import { gaugesOf, mechReport, tableRow } from "../src/hud/mech_report";
-import { conditionText, stateText } from "../src/hud/text";
+import { conditionText, stateText } from "../src/text";
 import { makePoses, samplePoses } from "../src/interpolate";
 import { type Header, MechFlag } from "../src/protocol.gen";
 import type { MatchState } from "../src/state";

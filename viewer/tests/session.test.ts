@@ -5,7 +5,7 @@ import type { Api } from "../src/client";
 import { PromiseCache } from "../src/data/promise_cache";
 import { mergeFirstPage } from "../src/data/matches";
 import { ageText, countText, emptyText } from "../src/hud/match_list";
-import { Clip } from "../src/hud/share";
+import { Clip } from "../src/share/panel";
 import type { IndexView, MatchSummary } from "../src/protocol.gen";
 import { Session } from "../src/session";
 import { type MatchState, type ViewerState, defaults } from "../src/state";

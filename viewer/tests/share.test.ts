@@ -4,10 +4,10 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type Candidate, captionAt, chooseSpans, killMoments } from "../src/data/reel";
 import type { Moment } from "../src/data/moments";
-import { markerText } from "../src/hud/text";
+import { markerText } from "../src/text";
 import { EventKind, type Header } from "../src/protocol.gen";
 import { compareHash, parseRoute, readableWords } from "../src/routes";
-import { plaqueText } from "../src/share/plaque";
+import { plaqueText } from "../src/render/overlay/plaque";
 import { exportPage, toBase64 } from "../src/share/page_export";
 
 interface Golden {

@@ -7,7 +7,7 @@ import { payload } from "../src/data/container";
 import { decodeWorld } from "../src/data/decode";
 import { VoxelField, chunkGrid, chunkOrigin, touchedChunks } from "../src/data/voxels";
 import { Appearance } from "../src/palette";
-import { CHUNK } from "../src/render/mesher";
+import { CHUNK } from "../src/data/mesher";
 import { MATERIAL_NAMES } from "../src/protocol.gen";
 import { cellIndex } from "../src/spaces";
 import { smallReplay } from "./fixtures";

@@ -7,7 +7,7 @@ import { comebackText, swingText } from "../src/data/moment_text";
 import { type Moment, momentAt, nextMoment, topMoment } from "../src/data/moments";
 import { WinScan } from "../src/data/win_scan";
 import { EVEN, FEATURES, GROUPS, causesOf, featuresOf, sigmoid, winPoint } from "../src/data/winprob";
-import { percentText } from "../src/hud/text";
+import { percentText } from "../src/text";
 import { aheadText, basisText, leaderText, startText } from "../src/hud/win_text";
 import type { Header, IndexView, Outcome } from "../src/protocol.gen";
 import model from "../src/winprob.json";

@@ -1,7 +1,7 @@
 // Differences of two matches: where they first differ, and sums of events and positions at a moment. Pure.
 
 import type { Chunk } from "../data/replay";
-import { mechName } from "../hud/text";
+import { mechName } from "../text";
 import { EventKind, type Header, type MechColumn, MechFlag } from "../protocol.gen";
 import { clockText } from "../timeline";
 

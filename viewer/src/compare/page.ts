@@ -4,7 +4,7 @@ import * as control from "../control";
 import { ICONS, button, el, icon, setText } from "../hud/dom";
 import { bindPointer } from "../input";
 import { EventKind } from "../protocol.gen";
-import type { TierName } from "../render/quality";
+import type { TierName } from "../quality";
 import { scoreAt } from "../interpolate";
 import type { CameraMode, MatchState } from "../state";
 import { clockText, pointsText } from "../timeline";

@@ -2,11 +2,11 @@
 
 import * as control from "../control";
 import { el, setText } from "../hud/dom";
-import { aliveText, isOver, resultText, zoneText } from "../hud/score_text";
-import { sideName } from "../hud/text";
+import { aliveText, isOver, resultText, zoneText } from "../score_text";
+import { sideName } from "../text";
 import { scoreAt } from "../interpolate";
 import { MechFlag } from "../protocol.gen";
-import type { TierName } from "../render/quality";
+import type { TierName } from "../quality";
 import { Screen } from "../screen";
 import { type MatchState, type ViewerState, defaults, firstTick } from "../state";
 import { pointsText } from "../timeline";

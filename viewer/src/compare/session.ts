@@ -2,7 +2,7 @@
 
 import type { Api } from "../client";
 import { FileSource, type ReplaySource, ServerSource } from "../data/source";
-import { errorText } from "../hud/text";
+import { errorText } from "../text";
 import { makeMatch } from "../session";
 import type { MatchState, ViewerState } from "../state";
 import type { ComparePage } from "./page";

@@ -3,11 +3,11 @@
 
 import { frameAt } from "../interpolate";
 import { MechFlag } from "../protocol.gen";
-import type { Fog, MatchState } from "../state";
+import type { Fog, MatchCursor } from "./cursor";
 import type { Chunk } from "./replay";
 
 /** Return whether the file records which mechs are known to hostiles (schema 1.2 and later). */
-export function recordsVisibility(match: MatchState): boolean {
+export function recordsVisibility(match: MatchCursor): boolean {
   return match.header.flags.includes("seen");
 }
 
@@ -28,19 +28,19 @@ export function contactsOf(chunk: Chunk, tick: number, mech: number): number[] {
 }
 
 /** Return the team whose knowledge a fog shows, or -1 without fog. */
-export function fogTeam(match: MatchState, fog: Fog, selected: number): number {
+export function fogTeam(match: MatchCursor, fog: Fog, selected: number): number {
   if (fog === "blue" || fog === "red") return fog === "blue" ? 0 : 1;
   return fog === "mech" && selected >= 0 ? match.header.roster[selected].team : -1;
 }
 
 /** Return whether a mech is visible under the current fog of war. */
-export function isShown({ shown }: Pick<MatchState, "shown">, mech: number): boolean {
+export function isShown({ shown }: Pick<MatchCursor, "shown">, mech: number): boolean {
   return shown[mech] >= 0.5;
 }
 
 /** Fill `shown` with the visibility of each mech under a fog, from 0 (hidden) to 1. */
 export function fillVisibility(
-  match: MatchState,
+  match: MatchCursor,
   fog: Fog,
   selected: number,
   tick: number,
@@ -56,7 +56,7 @@ export function fillVisibility(
   return shown;
 }
 
-function visibilityOf(match: MatchState, fog: Fog, selected: number, tick: number, mech: number): number {
+function visibilityOf(match: MatchCursor, fog: Fog, selected: number, tick: number, mech: number): number {
   const detected = fog === "mech" && match.chunk ? hasDetected(match.chunk, tick, selected, mech) : null;
   if (detected !== null) return detected ? 1 : 0;
   // without policy columns friends are known, and hostiles if anyone of the team has detected them
@@ -65,7 +65,7 @@ function visibilityOf(match: MatchState, fog: Fog, selected: number, tick: numbe
 }
 
 /** Return the living mechs whose sight a fog shows. */
-export function observersOf(match: MatchState, fog: Fog, selected: number): number[] {
+export function observersOf(match: MatchCursor, fog: Fog, selected: number): number[] {
   const team = fogTeam(match, fog, selected);
   if (team < 0) return [];
   const mechs =

@@ -3,7 +3,7 @@
 
 import { type Header, MechFlag } from "../protocol.gen";
 import { frameAt } from "../interpolate";
-import type { MatchState } from "../state";
+import type { Contact, MatchCursor } from "./cursor";
 import { contactsOf, recordsVisibility } from "./fog_of_war";
 import type { Chunk } from "./replay";
 
@@ -14,22 +14,8 @@ const BACK = 4; // earlier chunks that are searched for the last detection
 /** Whose knowledge is known: the pilot's, its team's, or none, so that everything counts as detected. */
 export type Knowledge = "pilot" | "team" | "none";
 
-/** A hostile that a pilot knows of. */
-export interface Contact {
-  readonly mech: number;
-  readonly x: number; // centre where it was last detected [vox]
-  readonly y: number;
-  readonly z: number;
-  readonly yaw: number; // heading then [rad]
-  readonly age: number; // time since then, 0 while it is detected [s]
-  readonly range: number; // distance from the pilot [vox]
-  readonly listed: boolean; // whether it is in a contact slot of the pilot's display
-  readonly target: boolean; // whether the pilot aims at it
-  readonly certainty?: number; // of the display, 0 to 1, -1 without a slot; undefined in replays
-}
-
 /** Return whose knowledge a replay records. */
-export function knowledgeOf({ header }: Pick<MatchState, "header">): Knowledge {
+export function knowledgeOf({ header }: Pick<MatchCursor, "header">): Knowledge {
   return header.insight ? "pilot" : header.flags.includes("seen") ? "team" : "none";
 }
 
@@ -40,7 +26,7 @@ export function memoryOf({ config }: Header): number {
 }
 
 /** Return whether a pilot had detected another mech in the environment step that led to a frame. */
-function detectedIn(match: MatchState, chunk: Chunk, frame: number, pilot: number, other: number): boolean {
+function detectedIn(match: MatchCursor, chunk: Chunk, frame: number, pilot: number, other: number): boolean {
   if (chunk.insight) {
     const words = Math.ceil(chunk.mechs / 8);
     return (chunk.insight.sees[(frame * chunk.mechs + pilot) * words + (other >> 3)] & (1 << (other & 7))) !== 0;
@@ -51,7 +37,7 @@ function detectedIn(match: MatchState, chunk: Chunk, frame: number, pilot: numbe
 
 /** Return chunk and frame at which a pilot last detected a mech before a tick, or null if it has forgotten it. */
 function lastDetection(
-  match: MatchState,
+  match: MatchCursor,
   chunks: readonly Chunk[],
   tick: number,
   pilot: number,
@@ -70,7 +56,7 @@ function lastDetection(
 }
 
 /** Return the chunk at the cursor and loaded ones before it, the latest first. */
-export function recentChunks({ chunk, chunkNumber, store }: MatchState): Chunk[] {
+export function recentChunks({ chunk, chunkNumber, store }: MatchCursor): Chunk[] {
   const chunks = chunk ? [chunk] : [];
   for (let number = chunkNumber - 1; number >= 0 && number >= chunkNumber - BACK; number--) {
     const earlier = store.get(number);
@@ -81,7 +67,7 @@ export function recentChunks({ chunk, chunkNumber, store }: MatchState): Chunk[]
 }
 
 /** Return the living hostiles that a pilot knows of at a tick, the nearest first. */
-export function perceive(match: MatchState, tick: number, pilot: number): Contact[] {
+export function perceive(match: MatchCursor, tick: number, pilot: number): Contact[] {
   const { header, poses, chunk } = match;
   if (match.pilot) return [...match.pilot.contacts];
   if (!chunk || pilot < 0) return [];
@@ -113,7 +99,7 @@ export function perceive(match: MatchState, tick: number, pilot: number): Contac
 
 /** Return whether a mech is in a pilot's picture: itself and friends always, hostiles while they are detected. */
 export function isPerceived(
-  { header }: Pick<MatchState, "header">,
+  { header }: Pick<MatchCursor, "header">,
   contacts: readonly Contact[],
   pilot: number,
   mech: number,

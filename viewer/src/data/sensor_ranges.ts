@@ -4,11 +4,9 @@
 
 import type { Poses } from "../interpolate";
 import { type Header, MechFlag } from "../protocol.gen";
-import type { MatchState } from "../state";
+import type { RangeKind } from "../palette";
+import type { MatchCursor } from "./cursor";
 import { isShown } from "./fog_of_war";
-
-/** Kind of a range: an emitter's ECM or ECCM, or the selected mech's radar. */
-export type RangeKind = "ecm" | "eccm" | "radar";
 
 /** A range around a mech. */
 export interface SensorRange {
@@ -53,7 +51,7 @@ export function radarOf(header: Header, poses: Poses, mech: number): number | nu
 }
 
 /** Return all ranges of visible mechs; empty if the file has no sensor parameters. */
-export function sensorRanges(match: MatchState, selected: number): SensorRange[] {
+export function sensorRanges(match: MatchCursor, selected: number): SensorRange[] {
   const { header, poses } = match;
   const found: SensorRange[] = [];
   if (!header.sensing) return found;

@@ -2,7 +2,7 @@
 // mesh chunks that changed. Independent of rendering.
 
 import { APPEARANCES, Appearance } from "../palette";
-import { CHUNK } from "../render/mesher";
+import { CHUNK } from "./mesher";
 import { cellCoords, cellIndex } from "../spaces";
 import { type Chunk, firstAfter } from "./replay";
 

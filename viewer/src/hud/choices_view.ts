@@ -6,7 +6,7 @@ import { recentChunks } from "../data/perception";
 import type { Header } from "../protocol.gen";
 import type { MatchState } from "../state";
 import { el, setShare, setText } from "./dom";
-import { mechName } from "./text";
+import { mechName } from "../text";
 
 const MOST = 5; // most targets that are listed
 

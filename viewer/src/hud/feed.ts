@@ -6,7 +6,7 @@ import { EventKind, type Header } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { type Marker, clockText } from "../timeline";
 import { el } from "./dom";
-import { killText, markerText, mechName } from "./text";
+import { killText, markerText, mechName } from "../text";
 
 const SHOWN = 6; // most lines
 const SHOWN_S = 14; // how long an event is listed [s]

@@ -6,7 +6,7 @@ import type { Pair, PairsView } from "../protocol.gen";
 import { VERDICT_COLOURS } from "../palette";
 import { leagueHash } from "../routes";
 import { el, setText } from "./dom";
-import { entryName } from "./text";
+import { entryName } from "../text";
 
 const MOST_SHOWN = 30; // most entries in the table: the strongest and the selected ones
 const MOST_CYCLES = 4; // most listed cycles

@@ -19,9 +19,8 @@ import { Roster } from "./roster";
 import { ScoreBar } from "./score";
 import { followTopRow } from "./top_row";
 import { SettingsPanel, canFillScreen, toggleFullscreen } from "./settings_panel";
-import { type Addresses, SharePanel, type ViewCapture } from "./share";
 import { TimelineBar } from "./timeline_bar";
-import { mechName, sideName } from "./text";
+import { mechName, sideName } from "../text";
 import { WelcomeCard } from "./welcome";
 
 /** Whose knowledge the first-person view shows, by what the replay records. */
@@ -32,6 +31,14 @@ const KNOWLEDGE: Record<Knowledge, string> = {
 };
 const SLOW_MS = 90; // update interval of panels that need not be smooth
 const COVERING = ".notes > *, .notice, .win-caption.shown"; // what lies over the free part of the picture
+
+/** A panel that is made elsewhere. */
+export interface Panel {
+  readonly root: HTMLElement;
+  update(match: MatchState): void;
+  /** The match was closed. */
+  leave(): void;
+}
 
 /** All panels of a match. */
 export class Hud {
@@ -48,7 +55,6 @@ export class Hud {
   private readonly welcome: WelcomeCard;
   private readonly pilot: MechAnalysisPanel;
   private readonly minimap: Minimap;
-  readonly share: SharePanel;
   private readonly fog: HTMLButtonElement;
   private readonly layer: HTMLButtonElement;
   private readonly links: HTMLButtonElement;
@@ -72,8 +78,7 @@ export class Hud {
     table: readonly KeyRow[],
     showList: () => void,
     quality: () => string,
-    shown: ViewCapture,
-    addresses: Addresses,
+    private readonly share: Panel,
   ) {
     this.rosters = [new Roster(0, state), new Roster(1, state)];
     this.timeline = new TimelineBar(state);
@@ -100,7 +105,6 @@ export class Hud {
     this.minimap = new Minimap(state);
     this.welcome = new WelcomeCard(state);
     this.layerLegend = new LayerLegend(state);
-    this.share = new SharePanel(state, shown, addresses);
     this.fog = button("Fog of war (G)", icon(ICONS.fog), () => control.cycleFog(state));
     this.layer = button("Ground overlay (H)", icon(ICONS.layer), () => control.cycleLayer(state));
     this.links = button(

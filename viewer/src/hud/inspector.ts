@@ -6,7 +6,7 @@ import type { ChassisName } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { el, setShare, setText } from "./dom";
 import { GAUGES, gaugesOf, mechReport } from "./mech_report";
-import { className, mechName } from "./text";
+import { className, mechName } from "../text";
 
 interface Gauge {
   root: HTMLElement;

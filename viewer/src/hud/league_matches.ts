@@ -7,7 +7,7 @@ import { leagueHash } from "../routes";
 import type { LeagueState } from "../state";
 import { clockText, pointsText } from "../timeline";
 import { el, setText } from "./dom";
-import { END_LABELS, entryName } from "./text";
+import { END_LABELS, entryName } from "../text";
 
 const pointsOf = (points: number | null | undefined) => (typeof points === "number" ? pointsText(points) : "");
 

@@ -7,7 +7,7 @@ import type { LeagueState } from "../state";
 import { LeagueMatchList, type LeagueMatchActions } from "./league_matches";
 import { el, setShare, setText } from "./dom";
 import { brand, pageLinks } from "./page_header";
-import { entryName } from "./text";
+import { entryName } from "../text";
 import { PairTable } from "./head_to_head";
 
 const MOST_TICKS = 4; // most steps of the scale, so that their labels do not touch

@@ -8,9 +8,9 @@ import { clockText, pointsText } from "../timeline";
 import { fill, replaceChanged } from "./league_matches";
 import { ICONS, el, icon, setText } from "./dom";
 import { brand, pageLinks } from "./page_header";
-import { BranchTree } from "../play/branch_tree";
+import { BranchTree } from "./branch_tree";
 import type { Thumbnails } from "./thumbnails";
-import { END_LABELS, runLabel, sideNames } from "./text";
+import { END_LABELS, runLabel, sideNames } from "../text";
 
 const TICK_HZ = 20; // tick rate of summaries, which do not carry it
 

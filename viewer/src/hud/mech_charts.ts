@@ -10,7 +10,7 @@ import type { MatchState, ViewerState } from "../state";
 import { CHART_PADDING, chartAxes, jumpOnClick } from "./charts";
 import { ChoicesView } from "./choices_view";
 import { ICONS, button, el, icon, setText } from "./dom";
-import { mechName } from "./text";
+import { mechName } from "../text";
 
 // none is the colour of a team
 export const COLOURS = ["#9fe6c0", "#ffd166", "#d59bff", "#f4a6d7", "#b7d968", "#e9eff6", "#5fc9b5", "#a9957a"];

@@ -7,7 +7,7 @@ import { radarOf } from "../data/sensor_ranges";
 import { frameAt } from "../interpolate";
 import { MechFlag } from "../protocol.gen";
 import type { MatchState } from "../state";
-import { className, conditionText, mechName, sideName } from "./text";
+import { className, conditionText, mechName, sideName } from "../text";
 
 const NOT_SEEN = "not seen";
 const NOTHING = "–"; // unknown or meaningless value

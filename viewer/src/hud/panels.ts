@@ -3,12 +3,12 @@
 import * as control from "../control";
 import type { KeyRow } from "../input";
 import type { MatchState, ViewerState } from "../state";
-import { TIER_NAMES } from "../render/quality";
+import { TIER_NAMES } from "../quality";
 import { Chart } from "./charts";
 import { ICONS, button, el, icon, setText } from "./dom";
 import { legend } from "./legend";
 import { GAUGES, tableRow } from "./mech_report";
-import { isOver, resultText } from "./score_text";
+import { isOver, resultText } from "../score_text";
 
 /** Create a panel with a title and a close button. */
 function frame(name: string, title: string, onClose: () => void): { root: HTMLElement; body: HTMLElement } {

@@ -9,7 +9,7 @@ import { CHASSIS, TEAMS } from "../palette";
 import { type ChassisName, MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { el, icon, setShare, setText } from "./dom";
-import { className, stateText, teamName } from "./text";
+import { className, stateText, teamName } from "../text";
 
 const CROWD = 10; // teams with more mechs have compact rows
 const FEW_PACKS = 2; // teams of more packs open with closed packs

@@ -6,10 +6,10 @@ import { type Header, MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { clockText, pointsText } from "../timeline";
 import { damageText } from "../data/damage";
-import { rateText } from "../render/frame_meter";
+import { rateText } from "../quality";
 import { describe, el, setShare, setText } from "./dom";
-import { aliveText, goalText, holdAt, isOver, leadOf, outcomeText, shortGoalText, zoneText } from "./score_text";
-import { percentText, sideName, teamName } from "./text";
+import { aliveText, goalText, holdAt, isOver, leadOf, outcomeText, shortGoalText, zoneText } from "../score_text";
+import { percentText, sideName, teamName } from "../text";
 import { aheadText, basisText } from "./win_text";
 
 const MOST_PIPS = 10; // largest team with a pip per mech

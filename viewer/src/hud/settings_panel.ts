@@ -1,6 +1,6 @@
 // The settings dialog: graphics, sound with its volume, what the match page shows, fullscreen.
 
-import { TIERS, TIER_NAMES, parseTier } from "../render/quality";
+import { TIERS, TIER_NAMES, parseTier } from "../quality";
 import type { ViewerState } from "../state";
 import { ICONS, button, el, icon, setText } from "./dom";
 

@@ -7,7 +7,7 @@ import { type MatchState, type ViewerState, inCatalogue } from "../state";
 import { LIVE, type Marker, SPEEDS, clockText, liveText } from "../timeline";
 import { backdropKey, makeBackdrop } from "./charts";
 import { ICONS, button, el, icon, setLabel, setText } from "./dom";
-import { killText, markerText } from "./text";
+import { killText, markerText } from "../text";
 import { WinLane, placeTip } from "./win_lane";
 
 /** Event lanes of the scrub bar, from the top; `team` is that of the acting mech, absent where lanes show both. */

@@ -6,8 +6,8 @@ import { topMoment } from "../data/moments";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { el, setText } from "./dom";
-import { goalText } from "./score_text";
-import { sideName } from "./text";
+import { goalText } from "../score_text";
+import { sideName } from "../text";
 
 const KEY = "echelon.welcomed"; // in the browser's storage
 const KEYS = [

@@ -8,8 +8,8 @@ import { TEAMS } from "../palette";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { describe, el, setText } from "./dom";
-import { isOver, winnerText } from "./score_text";
-import { percentText } from "./text";
+import { isOver, winnerText } from "../score_text";
+import { percentText } from "../text";
 import { basisText, causeText, isEven, leaderText, startText } from "./win_text";
 
 const RECENT_S = 4; // time whose change is named [s]

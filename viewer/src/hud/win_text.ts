@@ -1,7 +1,7 @@
 // The win probability in words: the favoured team, what the estimate rests on, and what changed it. Pure.
 
 import { EVEN, type WinPoint, causesOf } from "../data/winprob";
-import { SIDES, percentText } from "./text";
+import { SIDES, percentText } from "../text";
 
 const MOST_CAUSES = 3;
 const START_S = 2; // time from the start at which the estimate is that of the starting position [s]

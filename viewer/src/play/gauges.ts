@@ -3,7 +3,7 @@
 import type { ContactRow, LiveMatch, Senses } from "./live_match";
 import { type ChassisName, CHASSIS_NAMES, type Header, MechFlag, type PlaySessionState, SUITES } from "../protocol.gen";
 import type { Command } from "./bindings";
-import { errorText, mechName } from "../hud/text";
+import { errorText, mechName } from "../text";
 
 const MAX_STABILITY = 100;
 

@@ -4,7 +4,8 @@
 
 import type { Scenery } from "../data/appearance";
 import { UNDAMAGED } from "../data/damage";
-import { type Contact, FRESH_S } from "../data/perception";
+import type { Contact } from "../data/cursor";
+import { FRESH_S } from "../data/perception";
 import type { Chunk, CloudRows, EventRows, RoundRows } from "../data/replay";
 import { type OpenedMatch, type ReplaySource, decodeWorker } from "../data/source";
 import { ChunkStore } from "../data/store";

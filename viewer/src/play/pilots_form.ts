@@ -2,7 +2,7 @@
 // for each mech. Empty fields keep what the recording has.
 
 import { el } from "../hud/dom";
-import { className, mechName } from "../hud/text";
+import { className, mechName } from "../text";
 import type { Header, PlayWelcome } from "../protocol.gen";
 
 const KEEP = ""; // value of fields that keep the recorded pilot

@@ -2,7 +2,7 @@
 // state once per frame; nothing here touches the DOM.
 
 import * as control from "../control";
-import { errorText } from "../hud/text";
+import { errorText } from "../text";
 import { frameAt } from "../interpolate";
 import type {
   PlayEnded,

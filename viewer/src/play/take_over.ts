@@ -1,7 +1,7 @@
 // The dialog that takes over a recorded match: which mech to fly, who flies the others, and which parameters differ.
 
 import { ICONS, button, el, icon, setText } from "../hud/dom";
-import { className, errorText, mechName } from "../hud/text";
+import { className, errorText, mechName } from "../text";
 import { MechFlag } from "../protocol.gen";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
 import { clockText } from "../timeline";

@@ -2,7 +2,7 @@
 // its interval, how they ended, and typical ones to watch, to compare and to lay over the match as ghosts.
 
 import { ICONS, button, el, icon, setShare, setText } from "../hud/dom";
-import { END_LABELS, SIDES, errorText, mechName } from "../hud/text";
+import { END_LABELS, SIDES, errorText, mechName } from "../text";
 import type { PlaySource, PlayWhatIfResult } from "../protocol.gen";
 import { compareHash } from "../routes";
 import type { MatchState, ViewerState } from "../state";

@@ -10,9 +10,9 @@ import {
   SphereGeometry,
   Vector3,
 } from "three";
-import type { SensorRange, RangeKind } from "../data/sensor_ranges";
+import type { SensorRange } from "../data/sensor_ranges";
 import type { Poses } from "../interpolate";
-import { RANGE_STYLES } from "../palette";
+import { RANGE_STYLES, type RangeKind } from "../palette";
 import { worldPoint } from "../spaces";
 import type { Mechs } from "./mechs";
 

@@ -19,7 +19,7 @@ import { SCENE } from "../palette";
 import { worldPoint } from "../spaces";
 import { hashRandom } from "./random";
 import { PLAIN_CURVE, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
-import type { Tier } from "./quality";
+import type { Tier } from "../quality";
 
 const MOST = 2400; // most puffs; with more clouds, each has fewer
 const THICKNESS = 5.2; // optical thickness of a whole cloud

@@ -3,7 +3,7 @@
 
 import { Color, GLSL3, ShaderMaterial, Vector3, Vector4 } from "three";
 import { APPEARANCES, Appearance } from "../palette";
-import { POSITION_STEPS } from "./mesher";
+import { POSITION_STEPS } from "../data/mesher";
 import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms, TILES_PER_VOXEL } from "./plain_shader";
 import { FACADES } from "./terrain_material";
 import { TileLayer } from "./tiles";

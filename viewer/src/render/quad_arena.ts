@@ -17,7 +17,7 @@ import {
 } from "three";
 import { chunkOrigin } from "../data/voxels";
 import { voxelPoint, worldPoint, world_from_voxel } from "../spaces";
-import { CHUNK, FACES, GROUPS, POSITION_STEPS, type QuadMesh } from "./mesher";
+import { CHUNK, FACES, GROUPS, POSITION_STEPS, type QuadMesh } from "../data/mesher";
 
 const SLACK = 1.35; // capacity of a slot relative to its chunk's quads
 const SPARE_QUADS = 64; // additional capacity of a slot

@@ -15,7 +15,7 @@ import {
 import { SCENE } from "../palette";
 import { SUN_VOXEL } from "./ground_texture";
 import { type PlainUniforms, plainUniforms } from "./plain_shader";
-import { type Tier, isSoftwareRenderer } from "./quality";
+import { type Tier, isSoftwareRenderer } from "../quality";
 import { Apron, Sky } from "./surroundings";
 import { FIELD_OF_VIEW, worldPoint } from "../spaces";
 

@@ -17,7 +17,7 @@ import { voxelPoint } from "../spaces";
 import type { WorkerLink } from "../workers/link";
 import type { MeshCalls } from "../workers/messages";
 import { writeShadows } from "./ground_texture";
-import { cutChunk, cutTints } from "./mesher";
+import { cutChunk, cutTints } from "../data/mesher";
 import { type PlainUniforms, setGround } from "./plain_shader";
 import { plainTerrainMaterial } from "./plain_terrain";
 import { QuadArena } from "./quad_arena";

@@ -4,7 +4,7 @@
 
 import { Color, type DataTexture, MeshLambertMaterial, MeshPhongMaterial, type Texture, Vector2, Vector3 } from "three";
 import { APPEARANCES } from "../palette";
-import { POSITION_STEPS } from "./mesher";
+import { POSITION_STEPS } from "../data/mesher";
 import { TERRAIN_PARS } from "./terrain_shader";
 
 /** Uniforms of all terrain materials. */

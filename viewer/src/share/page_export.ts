@@ -2,7 +2,7 @@
 // echelon/server/page.py does on the server.
 
 import type { Moment } from "../data/moments";
-import { HOLDERS } from "./embedded";
+import { HOLDERS } from "../data/embedded";
 
 const SCRIPT = /<script type="module"[^>]*\bsrc="\.\/([^"]+)"[^>]*><\/script>/;
 const STYLE = /<link rel="stylesheet"[^>]*\bhref="\.\/([^"]+)"[^>]*>/;

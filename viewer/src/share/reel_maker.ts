@@ -6,15 +6,15 @@ import { MatchScan } from "../data/match_scan";
 import type { Moment } from "../data/moments";
 import { type Span, captionAt } from "../data/reel";
 import { ChunkStore } from "../data/store";
-import { isOver } from "../hud/score_text";
+import { isOver } from "../score_text";
 import { makePoses } from "../interpolate";
-import type { TierName } from "../render/quality";
+import type { TierName } from "../quality";
 import { Screen } from "../screen";
 import { scanContext } from "../session";
 import { type MatchState, type ViewerState, defaults } from "../state";
 import { WorkerLink } from "../workers/link";
 import type { FilmCalls, FilmFormat } from "../workers/messages";
-import { plaqueOf } from "./plaque";
+import { plaqueOf } from "../render/overlay/plaque";
 
 const WAIT_MS = 15; // interval at which a frame that is not complete is tried again
 const PATIENCE_MS = 60_000; // longest wait for one frame

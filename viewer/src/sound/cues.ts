@@ -14,7 +14,9 @@ export interface Voice {
   readonly gain: number; // loudness beside the camera, 0 to 1
 }
 
-export const VOICES = {
+export type VoiceName = WeaponName | "hit" | "burst" | "wreck" | "fall" | "shutdown" | "defence";
+
+export const VOICES: Record<VoiceName, Voice> = {
   laser: { wave: "sawtooth", from: 1800, to: 380, seconds: 0.16, gain: 0.1 },
   flamer: { wave: "noise", from: 900, to: 300, seconds: 0.3, gain: 0.12 },
   missile: { wave: "noise", from: 2600, to: 500, seconds: 0.55, gain: 0.2 },
@@ -28,8 +30,7 @@ export const VOICES = {
   fall: { wave: "sine", from: 110, to: 32, seconds: 0.4, gain: 0.4 },
   shutdown: { wave: "triangle", from: 420, to: 40, seconds: 0.9, gain: 0.16 },
   defence: { wave: "square", from: 1400, to: 900, seconds: 0.06, gain: 0.08 },
-} as const satisfies Record<WeaponName | string, Voice>;
-export type VoiceName = keyof typeof VOICES;
+};
 
 /** A voice as heard at the camera. */
 export interface Cue {
@@ -38,11 +39,20 @@ export interface Cue {
   readonly pan: number; // from -1, left, to 1, right
 }
 
-const BEAMS: readonly string[] = ["laser", "flamer"]; // weapons heard when they hit, since nothing is launched
+/** When a weapon is heard: as its rounds are launched, or as its beam hits. */
+const HEARD: Record<WeaponName, "launch" | "hit"> = {
+  laser: "hit",
+  flamer: "hit",
+  missile: "launch",
+  gauss: "launch",
+  autocannon: "launch",
+  painter: "launch",
+  smoke: "launch",
+};
 /** Voices of events; of those with a weapon, `weapon` is its name. */
-const EVENT_VOICES: Partial<Record<EventKind, (weapon: string) => string | null>> = {
+const EVENT_VOICES: Partial<Record<EventKind, (weapon: WeaponName) => VoiceName>> = {
   [EventKind.LAUNCH]: (weapon) => weapon,
-  [EventKind.HIT]: (weapon) => (BEAMS.includes(weapon) ? weapon : "hit"),
+  [EventKind.HIT]: (weapon) => (HEARD[weapon] === "hit" ? weapon : "hit"),
   [EventKind.IMPACT]: () => "burst",
   [EventKind.KILL]: () => "wreck",
   [EventKind.FALL]: () => "fall",
@@ -73,9 +83,8 @@ export function cuesBetween(
   const { at, right } = earsOf(camera);
   const cues: Cue[] = [];
   for (let i = firstAfter(events.tick, from); i < events.count && events.tick[i] <= to; i++) {
-    const name = EVENT_VOICES[events.kind[i] as EventKind]?.(header.weapons[events.weapon[i]]?.name ?? "");
-    if (name === null || name === undefined || !(name in VOICES)) continue;
-    const voice = name as VoiceName;
+    const voice = EVENT_VOICES[events.kind[i] as EventKind]?.(header.weapons[events.weapon[i]]?.name as WeaponName);
+    if (voice === undefined || !(voice in VOICES)) continue; // a weapon of another version
     const away = [events.x[i] - at[0], events.y[i] - at[1], events.z[i] - at[2]];
     const distance = Math.hypot(...away);
     const gain = VOICES[voice].gain / (1 + (distance / NEAR) ** 2);

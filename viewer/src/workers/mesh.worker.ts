@@ -2,7 +2,7 @@
 
 import { visibleColumns } from "../data/line_of_sight";
 import { shadowHeights, paintGround } from "../render/ground_texture";
-import { meshChunk } from "../render/mesher";
+import { meshChunk } from "../data/mesher";
 import { paintTiles } from "../render/tiles";
 import { serve } from "./link";
 import type { MeshCalls } from "./messages";

@@ -7,7 +7,7 @@ import type { Moment } from "../data/moments";
 import type { Chunk } from "../data/replay";
 import type { Timeline } from "../data/series";
 import type { Picture } from "../data/thumbnail";
-import type { ChunkMesh } from "../render/mesher";
+import type { ChunkMesh } from "../data/mesher";
 
 /** The type of every table of calls. */
 export type Calls<Table> = { [Name in keyof Table]: { args: unknown; value: unknown } };

@@ -3,18 +3,20 @@
 
 import type { PerspectiveCamera } from "three";
 import type { Chunk } from "../../data/replay";
-import { type Contact, contactText, isFresh, markedContacts, memoryOf } from "../../data/perception";
+import type { Box } from "../../framing";
+import type { Contact } from "../../data/cursor";
+import { contactText, isFresh, markedContacts, memoryOf } from "../../data/perception";
 import { type SensorRange, sensorRanges } from "../../data/sensor_ranges";
 import { type Pack, packsOf } from "../../data/packs";
-import { isOver, zoneText } from "../../hud/score_text";
-import { mechName, sideName } from "../../hud/text";
+import { isOver, zoneText } from "../../score_text";
+import { mechName, sideName } from "../../text";
 import { TEAMS } from "../../palette";
 import type { MatchState, ViewerState } from "../../state";
 import { linksOf } from "../links";
 import type { Mechs } from "../mechs";
 import type { Overlay } from "./canvas";
 import type { DamageNumbers } from "./damage_numbers";
-import { type Box, type Label, isBattle, isCrowd, leaderStart, mostPlates, placeLabels } from "./layout";
+import { type Label, isBattle, isCrowd, leaderStart, mostPlates, placeLabels } from "./layout";
 import { type Heights, drawLinks, drawPath, drawRings } from "./lines";
 import { contactBox, contactCss, drawContact, drawReticle, drawScope } from "./pilot_view";
 import { type Painter, caption, nameHeight, nameplate, packLabel, tag } from "./plates";

@@ -1,9 +1,10 @@
 // Damage numbers beside hit mechs, kept apart on the screen.
 
+import type { Box } from "../../framing";
 import { type HitGroup, type HitGroupState, LIFE_S, type NumberBox, separate } from "../../data/hit_groups";
 import { smooth } from "../../interpolate";
 import type { Overlay } from "./canvas";
-import { type Box, isBattle, liftOff } from "./layout";
+import { isBattle, liftOff } from "./layout";
 
 const VIEW = 900; // height of the view in which sizes are given [CSS px]
 const SMALLEST = 0.8; // least scale of lower views

@@ -1,12 +1,6 @@
 // Placing labels on the screen without overlaps: by priority, each at the first free place near its anchor. Pure.
 
-/** A box on the screen [CSS px]. */
-export interface Box {
-  readonly left: number;
-  readonly top: number;
-  readonly right: number;
-  readonly bottom: number;
-}
+import type { Box } from "../../framing";
 
 /** A label that stands on its anchor. */
 export interface Label {

@@ -1,13 +1,14 @@
 // The instruments of the first-person view: reticle, boxes around contacts, and a radar scope with its sweep.
 
-import { type Contact, isFresh } from "../../data/perception";
+import type { Box } from "../../framing";
+import type { Contact } from "../../data/cursor";
+import { isFresh } from "../../data/perception";
 import { radarOf } from "../../data/sensor_ranges";
 import { FIELD_OF_VIEW } from "../../spaces";
 import { RANGE_STYLES, TEAMS } from "../../palette";
 import { MechFlag } from "../../protocol.gen";
 import type { MatchState, ViewerState } from "../../state";
 import { type Overlay, cssColour } from "./canvas";
-import type { Box } from "./layout";
 import { drawFlat } from "./signs";
 
 const AIM = "#ffe08a"; // of the pilot's target, as its line

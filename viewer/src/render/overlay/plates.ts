@@ -1,10 +1,10 @@
 // Painters of labels on the overlay: nameplates of mechs, labels of packs in large battles, captions of teams and zone.
 // Each has a size, so that the layout can give it a place.
 
+import type { Box } from "../../framing";
 import { TEAMS } from "../../palette";
 import type { MatchState } from "../../state";
 import { cssColour } from "./canvas";
-import type { Box } from "./layout";
 import { drawFlat } from "./signs";
 
 export const LETTERS = '700 12px "Inter Variable"'; // font of the overlay, to be loaded before the first picture

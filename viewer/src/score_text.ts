@@ -1,11 +1,11 @@
 // The score in words: the goal, who holds the zone and how long until that wins, points, living mechs, and the result.
 // One rounding of points everywhere. Pure.
 
-import { frameAt, scoreAt } from "../interpolate";
-import type { Chunk } from "../data/replay";
-import type { Header, Outcome } from "../protocol.gen";
-import type { MatchState } from "../state";
-import { clockText, pointsText } from "../timeline";
+import { frameAt, scoreAt } from "./interpolate";
+import type { Chunk } from "./data/replay";
+import type { Header, Outcome } from "./protocol.gen";
+import type { MatchState } from "./state";
+import { clockText, pointsText } from "./timeline";
 import { SIDES } from "./text";
 
 /** Who is in the zone: no mech, one team, or both. */

@@ -3,14 +3,14 @@
 
 import { chooseSpans, killMoments } from "../data/reel";
 import { lastTick } from "../control";
-import type { TierName } from "../render/quality";
+import type { TierName } from "../quality";
 import { formatRoute, readableWords } from "../routes";
-import { type ReadAsset, escapeHtml, exportPage } from "../share/page_export";
-import { plaqueOf, plaqueText } from "../share/plaque";
-import { FilmMaker, type FilmShape } from "../share/reel_maker";
+import { type ReadAsset, escapeHtml, exportPage } from "./page_export";
+import { plaqueOf, plaqueText } from "../render/overlay/plaque";
+import { FilmMaker, type FilmShape } from "./reel_maker";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
-import { ICONS, button, el, icon, setShare, setText } from "./dom";
-import { errorText, markerText } from "./text";
+import { ICONS, button, el, icon, setShare, setText } from "../hud/dom";
+import { errorText, markerText } from "../text";
 
 /** Capture of the picture for images and clips. */
 export interface ViewCapture {

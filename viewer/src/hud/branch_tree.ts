@@ -1,9 +1,9 @@
 // The tree of branches in the match list: recordings that continue another one, below it, by the moment at which they
 // leave it.
 
-import { el, setText } from "../hud/dom";
+import { el, setText } from "./dom";
 import type { MatchSummary } from "../protocol.gen";
-import { END_LABELS, SIDES, sideNames } from "../hud/text";
+import { END_LABELS, SIDES, sideNames } from "../text";
 import { compareHash, formatRoute } from "../routes";
 import { clockText } from "../timeline";
 

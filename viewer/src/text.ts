@@ -1,12 +1,12 @@
 // Texts of the panels: names of mechs and teams, events, states, results and errors. Pure.
 
-import type { KillFact } from "../data/kill_facts";
-import { emissionOf } from "../data/sensor_ranges";
-import { isDamage } from "../data/store";
-import { RANGE_STYLES } from "../palette";
-import { EventKind, type Header, type MatchSummary, MechFlag } from "../protocol.gen";
-import { type ViewerState, inCatalogue } from "../state";
-import { type Marker, clockText } from "../timeline";
+import type { KillFact } from "./data/kill_facts";
+import { emissionOf } from "./data/sensor_ranges";
+import { isDamage } from "./data/store";
+import { RANGE_STYLES } from "./palette";
+import { EventKind, type Header, type MatchSummary, MechFlag } from "./protocol.gen";
+import { type ViewerState, inCatalogue } from "./state";
+import { type Marker, clockText } from "./timeline";
 
 /** Return the name of a mech, e.g. "B1"; -1 is a hazard. */
 export function mechName(header: Header, mech: number): string {

@@ -1,13 +1,13 @@
 // The plaque of pictures and clips: names, score and time in a bar at the top, a caption in one at the bottom, so that
 // what is shared says by itself which match it shows.
 
-import { momentAt } from "../data/moments";
-import { isOver, resultText, zoneText } from "../hud/score_text";
-import { teamName } from "../hud/text";
-import { scoreAt } from "../interpolate";
-import { TEAMS } from "../palette";
-import type { MatchState } from "../state";
-import { clockText, pointsText } from "../timeline";
+import { momentAt } from "../../data/moments";
+import { isOver, resultText, zoneText } from "../../score_text";
+import { teamName } from "../../text";
+import { scoreAt } from "../../interpolate";
+import { TEAMS } from "../../palette";
+import type { MatchState } from "../../state";
+import { clockText, pointsText } from "../../timeline";
 
 const BAR = 44; // height of a bar, at `WIDE` [px]
 const WIDE = 1000; // width for which sizes are stated [px]
