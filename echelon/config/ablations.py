@@ -77,7 +77,6 @@ BASELINES: Mapping[str, Ablation] = {
         "imitation of expert pilots, without reinforcement learning",
         lambda run: {
             "teacher.policy": "heuristic:expert", "teacher.imitation": 1.0, "model.action_head": "hybrid",
-            "model.target_head": "gaussian",
         },
     ),
 }  # fmt: skip

@@ -35,21 +35,17 @@ class ModelConfig:
     """Width of the set encoders; the flat encoder of classic is twice as wide."""
     lstm_hidden_dim: int = 128
     """Width of the recurrent state."""
-    recurrence: Literal["lstm", "mingru", "mingru2"] = "lstm"
-    """Recurrent core: LSTM, or one or two layers of MinGRU, whose chunks cost fewer and larger matrix products."""
+    recurrence: Literal["lstm", "mingru"] = "lstm"
+    """Recurrent core: LSTM, or MinGRU, whose chunks cost fewer and larger matrix products."""
     memory: bool = True
     """Keep the recurrent state between environment steps; off resets it to zero before every step."""
     action_head: Literal["gaussian", "hybrid"] = "gaussian"
     """Action distribution: Gaussian in every column, or also Bernoulli switches and categorical selectors (hybrid)."""
-    target_head: Literal["gaussian", "gumbel"] = "gaussian"
-    """Distribution from which the five target preferences are sampled where action_head is gaussian."""
     critic: Literal["own", "central"] = "own"
     """Input of the value: what the mech itself observes (own), or the true state of all mechs (central; MAPPO)."""
     hidden_columns: str = ""
     """Observation columns that the network reads as 0, to measure what they contribute: names of ``echelon config
     observation`` without the slot, or whole blocks, separated by spaces; * is a wildcard (course aiming.bearing_*)."""
-    film: bool = False
-    """Let the suite descriptor scale and shift the encodings (FiLM; suite network only)."""
     init_log_std: float = 0.0
     """Initial log standard deviation of actions before tanh."""
     log_std_end: float | None = None
@@ -59,12 +55,9 @@ class ModelConfig:
     def __post_init__(self) -> None:
         require_ranges(self, "model", MODEL_RANGES)
         hybrid = self.action_head == "hybrid"
-        ok = not hybrid or self.target_head == "gaussian"
-        require(ok, "model.target_head", self.target_head, "'gaussian' where model.action_head = 'hybrid'")
         low, end = MODEL_RANGES["init_log_std"][0], self.log_std_end
         expected = f"{low:g} to model.init_log_std = {self.init_log_std:g} with model.action_head = 'hybrid', or none"
         require(end is None or (hybrid and low <= end <= self.init_log_std), "model.log_std_end", end, expected)
-        require(not self.film or self.kind == "suite", "model.film", self.film, "model.kind = 'suite'")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,7 +145,6 @@ class ActionLayout(NamedTuple):
 
 
 GAUSSIAN = ActionLayout()
-GUMBEL_TARGET = ActionLayout(selectors=(TARGET,))
 HYBRID = ActionLayout(switches=SWITCHES, selectors=(TARGET, SECONDARY, SORT))
 
 
@@ -338,8 +337,6 @@ class ActionDistribution(nn.Module):
         """Return Gumbel draws for the choices of every selector ``[..., S, K]``, 0 for choices that none has."""
         selectors, choices = len(self.layout.selectors), self.layout.choices
         extra = noise[..., self.action_dim : self.noise_dim]
-        if selectors == 1:
-            return squash.gumbel(extra).unsqueeze(-2)
         draws = squash.gumbel(torch.cat([extra, take(noise, self._selected)], -1))
         return functional.pad(draws, (0, selectors * choices - draws.shape[-1])).unflatten(-1, (selectors, choices))
 

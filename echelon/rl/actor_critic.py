@@ -14,15 +14,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from echelon.actions import TARGET_DIM
 from echelon.rl import squash
 from echelon.rl.action_distribution import (
     GAUSSIAN,
-    GUMBEL_TARGET,
     HYBRID,
     UNAVAILABLE,
     ActionDistribution,
-    ActionLayout,
     ActionParameters,
     Entropies,
 )
@@ -34,8 +31,6 @@ from echelon.rl.recurrent import lstm_weights, make_lstm, reset_state, run_lstm,
 ENCODER_GAIN = math.sqrt(2.0)
 ACTOR_GAIN = 0.01
 CRITIC_GAIN = 1.0
-MINGRU_LAYERS = {"mingru": 1, "mingru2": 2}
-"""Layers by value of ``model.recurrence``; lstm is the only other value."""
 
 
 class TargetContacts(NamedTuple):
@@ -98,7 +93,6 @@ class ActorCritic(nn.Module):
         lstm_hidden_dim: int,
         *,
         action_head: str = "gaussian",
-        target_head: str = "gaussian",
         target_key_dim: int = 0,
         init_log_std: float = 0.0,
         log_std_end: float | None = None,
@@ -115,8 +109,8 @@ class ActorCritic(nn.Module):
         """Whether chunks are evaluated without a branch on data, as a captured graph requires."""
         self.lstm_hidden_dim = lstm_hidden_dim
         self.mingru: MinGRU | None = None
-        if recurrence in MINGRU_LAYERS:
-            self.mingru = MinGRU(feature_dim, lstm_hidden_dim, MINGRU_LAYERS[recurrence])
+        if recurrence == "mingru":
+            self.mingru = MinGRU(feature_dim, lstm_hidden_dim)
         else:
             self.lstm = make_lstm(feature_dim, lstm_hidden_dim)
             self._lstm_weights = lstm_weights(self.lstm)
@@ -125,18 +119,15 @@ class ActorCritic(nn.Module):
         nn.init.zeros_(self.actor_logstd_head.weight)
         self.actor_logstd = nn.Parameter(torch.full((action_dim,), init_log_std))
         self.critic = init_linear(nn.Linear(lstm_hidden_dim, 1), CRITIC_GAIN)
-        self.distribution = ActionDistribution(action_dim, _layout(action_head, target_head, action_dim))
+        hybrid = action_head == "hybrid"
+        self.distribution = ActionDistribution(action_dim, HYBRID if hybrid else GAUSSIAN)
         self.noise_dim = self.distribution.noise_dim
-        self.target_selector: nn.Linear | None = None
         self.selectors: nn.Linear | None = None
         self.target_key_dim = 0
         """Width of the keys of contacts that the target head points at; 0 if it scores slots by number."""
-        hybrid = self.distribution.layout is HYBRID
         if hybrid:
             self.target_key_dim = target_key_dim
             self.selectors = init_linear(nn.Linear(lstm_hidden_dim, sum(self._selector_widths())), ACTOR_GAIN)
-        elif self.distribution.layout.selectors:
-            self.target_selector = init_linear(nn.Linear(lstm_hidden_dim, TARGET_DIM + 1), ACTOR_GAIN)
         self.log_std_span = (init_log_std, log_std_end)
         self.register_buffer("log_std_max", torch.tensor(squash.LOG_STD_MAX) if hybrid else None)
         self.obs_predictor = nn.Linear(lstm_hidden_dim, predict_dim) if predict_dim else None
@@ -307,8 +298,6 @@ class ActorCritic(nn.Module):
 
     def _logits(self, y: Tensor, targets: TargetContacts | None) -> Tensor | None:
         """Return the logits of all selectors ``[..., selector, choice]``."""
-        if self.target_selector is not None:
-            return self.target_selector(y).unsqueeze(-2)
         if self.selectors is None:
             return None
         target, *others = self.selectors(y).split(self._selector_widths(), -1)
@@ -328,10 +317,3 @@ class ActorCritic(nn.Module):
     def _score(self, out: HeadOutputs, action: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Entropies]:
         noise = torch.randn_like(out.action.location) if noise is None else noise
         return self.distribution.score(out.action, action, noise)
-
-
-def _layout(action_head: str, target_head: str, action_dim: int) -> ActionLayout:
-    """Return the action layout of ``model.action_head`` and ``model.target_head``."""
-    if action_head == "hybrid":
-        return HYBRID
-    return GUMBEL_TARGET if target_head == "gumbel" and GUMBEL_TARGET.fits(action_dim) else GAUSSIAN

@@ -29,7 +29,7 @@ PADDING_SET = 32
 """Rows of padding that count as a set: a device sums the rows of a set one after another."""
 NO_SLOT = 1 << 30
 """Slot of a row that is padding."""
-AGGREGATIONS = ("mean", "sum", "max")
+AGGREGATIONS = ("mean", "sum")
 
 
 class EntityRows(NamedTuple):
@@ -123,10 +123,7 @@ class DeepSetEncoder(nn.Module):
         """
         keep = (mask < 1.0).to(full_precision(mask).dtype)
         if isinstance(entities, EntityRows):
-            assert self.aggregation != "max", "the largest entity is that of a dense set"
             total, keys = self._sum_rows(entities, mask.shape[0], slots)
-        elif self.aggregation == "max":
-            total, keys = self._max(entities, keep, slots)
         elif packs_rows(entities):
             total, keys = self._sum_packed(entities, keep, slots)
         else:
@@ -149,13 +146,6 @@ class DeepSetEncoder(nn.Module):
         encoded = full_precision(self.phi(rows.features))
         total = rows.sums(encoded, sets)
         return total, rows.by_slot(self._keys(encoded), sets, slots) if slots else None
-
-    def _max(self, entities: Tensor, keep: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
-        empty = keep.unsqueeze(-1) == 0
-        encoded = full_precision(self.phi(entities.masked_fill(empty, 0.0))).masked_fill(empty, -torch.inf)
-        top = encoded.amax(1)
-        keys = self._keys(encoded[:, :slots].masked_fill(empty[:, :slots], 0.0)) if slots else None
-        return torch.where(torch.isneginf(top), torch.zeros_like(top), top), keys
 
     def _keys(self, encoded: Tensor) -> Tensor:
         return full_precision(self.key(encoded))

@@ -10,7 +10,7 @@ from torch import Tensor
 class LSTMState(NamedTuple):
     """Hidden and cell state of a one-layer LSTM, each ``[1, batch, hidden]`` float32.
 
-    Of a MinGRU they are the memories of its first and its second layer, 0 without a second.
+    A MinGRU stores its memory in ``h``; its ``c`` is 0.
     """
 
     h: Tensor

@@ -24,18 +24,14 @@ from echelon.rl.lstm_state import LSTMState
 
 SHORTEST_MEMORY, LONGEST_MEMORY = 2.0, 64.0
 """Range of the initial time constants of the memory [environment steps], spread evenly by ratio."""
-MAX_LAYERS = 2
-"""Layers whose memories fit into a recurrent state, one in each of its two parts."""
 
 
 class MinGRU(nn.Module):
-    """Layers of the recurrence; the memory of the first is the state's ``h``, that of the second its ``c``, else 0."""
+    """One layer of the recurrence; its memory is the state's ``h``, ``c`` is 0."""
 
-    def __init__(self, input_dim: int, hidden_dim: int, layers: int = 1) -> None:
+    def __init__(self, input_dim: int, hidden_dim: int) -> None:
         super().__init__()
-        assert 1 <= layers <= MAX_LAYERS, f"a recurrent state has the memories of 1 to {MAX_LAYERS} layers"
-        widths = [input_dim] + [hidden_dim] * (layers - 1)
-        self.layers = nn.ModuleList(_gates(width, hidden_dim) for width in widths)
+        self.layers = nn.Sequential(_gates(input_dim, hidden_dim))
 
     def forward(self, x: Tensor, dones: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """Return outputs ``[T, B, H]`` of ``x [T, B, F]`` from ``state``, and the state ``[1, B, H]`` after them.
@@ -44,23 +40,15 @@ class MinGRU(nn.Module):
         flows back across it.
         """
         run = scan_stepwise if torch.compiler.is_compiling() else scan
-        keep, after = 1.0 - dones.to(state.h.dtype).unsqueeze(-1), []
-        for layer, before in zip(self.layers, state, strict=False):
-            x, memory = run(squash.full_precision(layer(x)), keep, before[0])
-            after.append(memory.unsqueeze(0))
-        if len(after) < MAX_LAYERS:
-            after.append(state.c * keep.prod(0))
-        return x, LSTMState(*after)
+        keep = 1.0 - dones.to(state.h.dtype).unsqueeze(-1)
+        y, memory = run(squash.full_precision(self.layers(x)), keep, state.h[0])
+        return y, LSTMState(memory.unsqueeze(0), torch.zeros_like(state.c))
 
     def step(self, x: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """Return output ``[B, H]`` of one step ``x [B, F]`` and the next state ``[1, B, H]``; nothing is reset."""
-        after = list(state)
-        for i, layer in enumerate(self.layers):
-            update, output, candidate = _split(squash.full_precision(layer(x)))
-            memory = torch.lerp(state[i][0], candidate, update)
-            x = torch.lerp(candidate, memory, output)
-            after[i] = memory.unsqueeze(0)
-        return x, LSTMState(*after)
+        update, output, candidate = _split(squash.full_precision(self.layers(x)))
+        memory = torch.lerp(state.h[0], candidate, update)
+        return torch.lerp(candidate, memory, output), LSTMState(memory.unsqueeze(0), torch.zeros_like(state.c))
 
 
 def scan(gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:

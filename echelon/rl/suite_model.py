@@ -125,7 +125,6 @@ class SuiteEncoder(nn.Module):
         hidden_dim: int,
         comm_width: int = 0,
         map_width: int = 0,
-        film: bool = False,
         extra_width: int = 0,
         key_dim: int = 0,
     ) -> None:
@@ -158,12 +157,6 @@ class SuiteEncoder(nn.Module):
             nn.ReLU(),
         )
         init_encoder(self)
-        self.film: nn.Linear | None = None
-        if film:
-            # starts as the identity
-            self.film = nn.Linear(SUITE_DESCRIPTOR_DIM, 2 * (2 * hidden_dim + SQUAD_WIDTH))
-            nn.init.zeros_(self.film.weight)
-            nn.init.zeros_(self.film.bias)
 
     def forward(self, obs: SuiteObservation) -> Tensor:
         """Return features ``[B, FUSION_WIDTH]``; raise ``ValueError`` if the tail has another width than built for."""
@@ -176,8 +169,6 @@ class SuiteEncoder(nn.Module):
         """
         contacts, keys = self.contact_encoder.encode_with_keys(obs.contacts, obs.contact_mask, slots)
         parts = [contacts, self.squad_encoder(obs.squad, obs.squad_mask), self.ego_encoder(obs.ego_state)]
-        if self.film is not None:
-            parts = [self._modulate(torch.cat([part.to(parts[0].dtype) for part in parts], -1), obs.suite_descriptor)]
         parts += [obs.suite_descriptor, obs.panel_stats]
         tail_width = 0 if obs.tail is None else obs.tail.shape[-1]
         if tail_width != sum(self.tail_widths):
@@ -188,12 +179,6 @@ class SuiteEncoder(nn.Module):
                 if encoder is not None:
                     parts.append(encoder(part))
         return self.fusion(torch.cat([part.to(parts[0].dtype) for part in parts], -1)), keys
-
-    def _modulate(self, encodings: Tensor, descriptor: Tensor) -> Tensor:
-        """Return ``encodings [B, W]`` scaled and shifted by the suite descriptor (FiLM, Perez et al., 2018)."""
-        assert self.film is not None
-        scale, shift = self.film(descriptor).chunk(2, -1)
-        return encodings * (1.0 + scale) + shift
 
 
 class CombatSuiteActorCritic(ActorCritic):
@@ -215,11 +200,9 @@ class CombatSuiteActorCritic(ActorCritic):
         map_width: int = 0,
         extra_width: int = 0,
         action_head: str = "gaussian",
-        target_head: str = "gaussian",
         init_log_std: float = 0.0,
         log_std_end: float | None = None,
         predict_dim: int = 0,
-        film: bool = False,
         memory: bool = True,
         recurrence: str = "lstm",
     ) -> None:
@@ -228,7 +211,6 @@ class CombatSuiteActorCritic(ActorCritic):
             action_dim,
             lstm_hidden_dim,
             action_head=action_head,
-            target_head=target_head,
             target_key_dim=TARGET_KEY_DIM,
             init_log_std=init_log_std,
             log_std_end=log_std_end,
@@ -247,7 +229,6 @@ class CombatSuiteActorCritic(ActorCritic):
             hidden_dim,
             comm_width,
             map_width,
-            film,
             extra_width,
             key_dim=self.target_key_dim,
         )

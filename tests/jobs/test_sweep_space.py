@@ -82,7 +82,7 @@ def test_grid_has_the_values_of_its_dimensions():
 def test_share_is_the_position_of_a_value():
     lr = parse_dimension("ppo.lr=1e-5..1e-3:log")
     assert [round(lr.share(v), 6) for v in (1e-5, 1e-4, 1e-3)] == [0.0, 0.5, 1.0]
-    assert parse_dimension("model.recurrence=lstm,mingru,mingru2").share("mingru") == 0.5
+    assert parse_dimension("ppo.lr_schedule=none,linear,cosine").share("linear") == 0.5
     assert math.isnan(lr.share("x"))
 
 

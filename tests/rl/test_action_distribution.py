@@ -13,7 +13,6 @@ from echelon.actions import CHANCES, TARGET_DIM, TARGET_START, TRIGGER_NAMES, Ac
 from echelon.rl import squash
 from echelon.rl.action_distribution import (
     GAUSSIAN,
-    GUMBEL_TARGET,
     HYBRID,
     LABEL_LIMIT,
     LABEL_STD,
@@ -50,7 +49,7 @@ def concatenated(items: list[ActionParameters]) -> ActionParameters:
     return ActionParameters(*(torch.cat(parts) for parts in zip(*items, strict=True)))
 
 
-@pytest.mark.parametrize("layout", [HYBRID, GUMBEL_TARGET, GAUSSIAN], ids=["hybrid", "target", "gaussian"])
+@pytest.mark.parametrize("layout", [HYBRID, GAUSSIAN], ids=["hybrid", "gaussian"])
 def test_chances_are_the_frequencies_of_what_the_simulator_reads_in_samples(layout):
     torch.manual_seed(1)
     own = parameters(1)
@@ -217,7 +216,7 @@ def test_extreme_parameters_and_noise_stay_finite():
         assert action.abs().max() <= 1 and logprob.isfinite().all() and entropies.total().isfinite().all()
 
 
-@pytest.mark.parametrize("layout", [GAUSSIAN, GUMBEL_TARGET, HYBRID])
+@pytest.mark.parametrize("layout", [GAUSSIAN, HYBRID])
 def test_score_equals_log_prob_and_entropy_of_any_leading_axes(layout):
     torch.manual_seed(6)
     distribution, given = ActionDistribution(A, layout), parameters(3, 4)

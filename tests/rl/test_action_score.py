@@ -11,7 +11,6 @@ import torch
 from echelon.rl.action_columns import take
 from echelon.rl.action_distribution import (
     GAUSSIAN,
-    GUMBEL_TARGET,
     HYBRID,
     UNAVAILABLE,
     ActionDistribution,
@@ -35,7 +34,7 @@ def parameters(layout: ActionLayout) -> ActionParameters:
     return ActionParameters(*(x if x is None else x.requires_grad_() for x in (location, log_std, logits)))
 
 
-@pytest.mark.parametrize("layout", [GAUSSIAN, GUMBEL_TARGET, HYBRID])
+@pytest.mark.parametrize("layout", [GAUSSIAN, HYBRID])
 def test_score_gradients_match_automatic_ones(layout):
     torch.manual_seed(3)
     distribution, given = ActionDistribution(A, layout), parameters(layout)

@@ -7,7 +7,7 @@ import torch
 
 from echelon.rl.deepset import DeepSetEncoder
 
-MODES = ("mean", "sum", "max")
+MODES = ("mean", "sum")
 
 
 def masked_set(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -48,7 +48,7 @@ def test_deepset_gradient_reaches_real_rows_only(mode):
     assert not x.grad[mask.bool()].any() and x.grad[~mask.bool()].any()
 
 
-@pytest.mark.parametrize("mode", ["mean", "sum"])
+@pytest.mark.parametrize("mode", MODES)
 def test_deepset_packed_and_dense_sums_agree(mode):
     encoder, (x, mask) = DeepSetEncoder(5, 16, 7, mode, key_dim=4), masked_set(2)
     keep = 1 - mask

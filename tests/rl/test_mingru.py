@@ -101,9 +101,9 @@ def test_scan_gradient_matches_central_differences_of_oracle():
 
 def test_episode_start_within_a_chunk_forgets_exactly():
     torch.manual_seed(0)
-    gru, x, dones = MinGRU(F, H, 2), torch.randn(T, B, F, requires_grad=True), starts("none").float()
+    gru, x, dones = MinGRU(F, H), torch.randn(T, B, F, requires_grad=True), starts("none").float()
     dones[9] = 1
-    full = LSTMState(*(torch.full((1, B, H), 1e30) for _ in range(2)))
+    full = LSTMState(torch.full((1, B, H), 1e30), torch.zeros(1, B, H))
     whole, end = gru(x, dones, full)
     fresh, fresh_end = gru(x[9:], torch.zeros(T - 9, B), LSTMState(*torch.zeros(2, 1, B, H)))
     assert torch.equal(whole[9:], fresh) and all(torch.equal(a, b) for a, b in zip(end, fresh_end, strict=True))
@@ -111,17 +111,16 @@ def test_episode_start_within_a_chunk_forgets_exactly():
     assert not gradient[:9].any() and gradient[9:].any()
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-def test_chunk_equals_steps_and_leaves_unused_memory_empty(layers):
+def test_chunk_equals_steps_and_leaves_unused_memory_empty():
     torch.manual_seed(0)
-    gru, x, state = MinGRU(F, H, layers), torch.randn(T, B, F), LSTMState(*torch.zeros(2, 1, B, H))
+    gru, x, state = MinGRU(F, H), torch.randn(T, B, F), LSTMState(*torch.zeros(2, 1, B, H))
     y, end = gru(x, torch.zeros(T, B), state)
     for t in range(T):
         single, state = gru.step(x[t], state)
         torch.testing.assert_close(single, y[t], atol=1e-5, rtol=0)
     for part, expected in zip(end, state, strict=True):
         torch.testing.assert_close(part, expected, atol=1e-5, rtol=0)
-    assert bool(end.h.any()) and bool(end.c.any()) == (layers == 2)
+    assert end.h.any() and not end.c.any()
 
 
 def test_initial_time_constants_are_spread_and_weights_orthogonal():

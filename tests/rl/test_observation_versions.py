@@ -17,7 +17,7 @@ OLD, NEW, A, B = EnvConfig(), layout.newest(EnvConfig()), 26, 5
 NARROW, WIDE = layout.obs_dim(OLD), layout.obs_dim(NEW)
 MODELS = {
     "suite": ModelConfig(hidden_dim=16, lstm_hidden_dim=16),
-    "film hybrid": ModelConfig(hidden_dim=16, lstm_hidden_dim=16, film=True, action_head="hybrid"),
+    "hybrid": ModelConfig(hidden_dim=16, lstm_hidden_dim=16, action_head="hybrid"),
     "flat": ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=16),
 }
 

@@ -13,7 +13,7 @@ from echelon.rl.deepset import NO_SLOT, PADDING_SET, Compacted, packing_into
 from echelon.rl.packed_obs import PackedRows
 
 STEPS, ROWS, ACTIONS, COMMS = 6, 5, 18, 40
-MODELS = {"hybrid": {"action_head": "hybrid", "recurrence": "mingru"}, "gaussian": {"film": True}}
+MODELS = {"hybrid": {"action_head": "hybrid", "recurrence": "mingru"}, "gaussian": {}}
 
 
 def fresh(model: dict[str, object], obs_version: int) -> FlatPolicy:

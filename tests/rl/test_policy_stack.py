@@ -18,9 +18,7 @@ WIDTH = FLAT_OBS_DIM + sum(block.width for block in version_tail("suite", 2))
 ROWS, HIDDEN = 5, 24
 MODELS = {
     "hybrid": {"action_head": "hybrid", "recurrence": "mingru"},
-    "two layers, film": {"action_head": "hybrid", "recurrence": "mingru2", "film": True},
     "gaussian": {"recurrence": "mingru"},
-    "gumbel": {"recurrence": "mingru", "target_head": "gumbel"},
     "no memory": {"recurrence": "mingru", "memory": False},
     "classic": {"recurrence": "mingru", "kind": "classic"},
 }

@@ -17,8 +17,6 @@ from echelon.rl.traced_policy import TracedPolicies, architecture, trace_act, tr
 ROWS, ACTIONS, COMMS = 24, 18, 40
 MODELS = {
     "suite": ModelConfig(hidden_dim=16, lstm_hidden_dim=32),
-    "film": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, film=True),
-    "gumbel": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, target_head="gumbel"),
     "hybrid": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, action_head="hybrid"),
     "without memory": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, memory=False),
     "classic": ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=32),

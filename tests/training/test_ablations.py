@@ -90,10 +90,10 @@ def test_variants_skip_ablations_without_effect_unless_named():
 
 
 def test_variants_accept_custom_assignments():
-    plan = variants("quickstart", None, {"seed": 3}, None, ["ppo.lr=1e-4,model.film=true"])
-    assert list(plan) == [WHOLE, "ppo.lr=1e-4,model.film=true"]
-    config = plan["ppo.lr=1e-4,model.film=true"][0].config
-    assert (config.ppo.lr, config.model.film, config.seed) == (1e-4, True, 3)
+    plan = variants("quickstart", None, {"seed": 3}, None, ["ppo.lr=1e-4,ppo.obs_norm=false"])
+    assert list(plan) == [WHOLE, "ppo.lr=1e-4,ppo.obs_norm=false"]
+    config = plan["ppo.lr=1e-4,ppo.obs_norm=false"][0].config
+    assert (config.ppo.lr, config.ppo.obs_norm, config.seed) == (1e-4, False, 3)
 
 
 def test_baselines_are_variants_that_differ_from_their_configuration():

@@ -75,22 +75,6 @@ def test_checkpoint_of_large_holes_is_damaged(tmp_path, monkeypatch):
         open_checkpoint(tmp_path / "step-1")
 
 
-@pytest.mark.parametrize("target_head", ["gaussian", "gumbel"])
-def test_manifest_from_before_action_heads_opens_with_the_same_weights(target_head):
-    torch.manual_seed(0)
-    config = ModelConfig(target_head=target_head)
-    stored = {name: value for name, value in vars(config).items() if name not in ("action_head", "log_std_end")}
-    weights = build_model(config, 706, 18).state_dict()
-    policy = policy_from({"model_cfg": stored, **SHAPE, "obs_dim": 706, "action_dim": 18}, weights)
-    heads = {name.removeprefix("core.") for name in weights if "encoder" not in name and "lstm" not in name}
-    target = {"target_selector.weight", "target_selector.bias"} if target_head == "gumbel" else set()
-    assert {name for name in heads if not name.startswith("obs_normalizer")} == target | {
-        "actor_mean.weight", "actor_mean.bias", "actor_logstd_head.weight", "actor_logstd",
-        "critic.weight", "critic.bias",
-    }  # fmt: skip
-    assert all(torch.equal(value, policy.state_dict()[name]) for name, value in weights.items())
-
-
 def test_latest_valid_orders_by_step_and_ignores_other_names(tmp_path):
     for step in (9, 100, 20):
         save(tmp_path, step)

@@ -16,24 +16,18 @@ from echelon.training.weights import LoadedPolicy
 
 MODELS = [
     ("suite", "gaussian"),
-    ("suite", "gumbel"),
     ("classic", "gaussian"),
     ("suite", "hybrid"),
     ("classic", "hybrid"),
     ("classic", "mingru"),
 ]
-HEADS = {
-    "gaussian": {},
-    "gumbel": {"target_head": "gumbel"},
-    "hybrid": {"action_head": "hybrid"},
-    "mingru": {"recurrence": "mingru2"},
-}
+HEADS = {"gaussian": {}, "hybrid": {"action_head": "hybrid"}, "mingru": {"recurrence": "mingru"}}
 
 
 def loaded(kind: str = "suite", head: str = "gaussian", seed: int = 0) -> LoadedPolicy:
     """Return a policy whose weights and normalizer differ from their initial values."""
     torch.manual_seed(seed)
-    policy = build_model(ModelConfig(kind=kind, film=kind == "suite", **HEADS[head]), 867, 26, 40, 121)
+    policy = build_model(ModelConfig(kind=kind, **HEADS[head]), 867, 26, 40, 121)
     policy.set_normalizable(torch.ones(867, dtype=torch.bool))
     policy.obs_normalizer.mean.uniform_(-0.5, 0.5)
     policy.obs_normalizer.refresh()

@@ -60,7 +60,7 @@ def update(model, **options) -> tuple[dict, list[torch.Tensor]]:
     return trainer_of(model, **options).update(buffer, model.initial_state(N)), weights_of(model)
 
 
-@pytest.mark.parametrize(("kind", "recurrence"), [("classic", "lstm"), ("suite", "lstm"), ("classic", "mingru2")])
+@pytest.mark.parametrize(("kind", "recurrence"), [("classic", "lstm"), ("suite", "lstm"), ("classic", "mingru")])
 def test_activation_checkpointing_keeps_gradients(kind, recurrence):
     config = ModelConfig(kind=kind, hidden_dim=8, lstm_hidden_dim=8, recurrence=recurrence)
     results = []
@@ -80,7 +80,7 @@ def test_activation_checkpointing_keeps_gradients(kind, recurrence):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("recurrence", ["lstm", "mingru2"])
+@pytest.mark.parametrize("recurrence", ["lstm", "mingru"])
 def test_compile_keeps_gradients(monkeypatch, recurrence):
     """A compiled backward pass may return one tensor for two parameters, such as both biases of the recurrence."""
     monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 8)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from echelon.config import PPOConfig
 
 CRITIC = "critic"
-HEADS = frozenset((CRITIC, "actor_mean", "actor_logstd_head", "selectors", "target_selector", "obs_predictor"))
+HEADS = frozenset((CRITIC, "actor_mean", "actor_logstd_head", "selectors", "obs_predictor"))
 """Modules whose outputs are no hidden features."""
 
 
