@@ -195,7 +195,7 @@ class RunPaths:
     @property
     def teacher(self) -> Path:
         """Copy of the policy that teaches, so that a resumed run has the same teacher."""
-        return self.root / "teacher.pt"
+        return self.root / "teacher.safetensors"
 
     @property
     def replays(self) -> Path:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from echelon.training.eval_job import EvalPlan
     from echelon_cli.follow import Follower
 
-POLICY, OPPONENT_POLICY = "policy.pt", "opponent.pt"
+POLICY, OPPONENT_POLICY = "policy.safetensors", "opponent.safetensors"
 """Copies of the policies in the job's folder."""
 MAX_RESULT_BYTES = 64 << 20
 """Size above which a result counts as damaged; 10,000 matches have some 300 KiB."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from echelon.demos.format import ACTION_LEVELS, ARRAYS, NO_EPISODE, RANGES, Manifest, ShardEntry, read_manifest
 from echelon.rl.checkpoint import describe
-from echelon.rl.safe_load import load_arrays
+from echelon.rl.tensor_files import load_arrays
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,15 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.rl.safe_load import load_arrays, load_plain, load_tensors
+from echelon.rl.tensor_files import load_arrays, load_state, load_tensors
 from echelon.runs import load_json
 from echelon.state_files import IrregularFileError, open_regular
 from echelon.version import SIM_VERSION
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 WEIGHTS = "model.safetensors"
 """The policy; a folder with this file and a manifest alone is a policy folder."""
-STATE = "state.pt"
+STATE, STATE_TENSORS = "state.json", "state.safetensors"
+"""The learner's state, and its tensors."""
 ENVIRONMENT = "env.safetensors"
 CARRY = "carry.safetensors"
 STEP_PREFIX = "step-"
@@ -33,9 +34,9 @@ MANIFEST = "manifest.json"
 BEST = "best.json"
 STEP_NAME = re.compile(rf"{STEP_PREFIX}([0-9]{{1,18}})")
 """Name of a checkpoint's folder."""
-FILE_NAME = re.compile(r"[a-z]{1,32}(-[0-9]{1,9})?\.(safetensors|pt)")
+FILE_NAME = re.compile(r"(?!manifest)[a-z]{1,32}(-[0-9]{1,9})?\.(safetensors|json)")
 """Name of a file of a checkpoint."""
-CHECKPOINT_FILES = frozenset({WEIGHTS, STATE, ENVIRONMENT, CARRY})
+CHECKPOINT_FILES = frozenset({WEIGHTS, STATE, STATE_TENSORS, ENVIRONMENT, CARRY})
 """Files that every checkpoint has."""
 POLICY_FILES = frozenset({WEIGHTS})
 """Files that every policy folder has."""
@@ -62,7 +63,7 @@ class Checkpoint:
 
     @property
     def version_notice(self) -> str:
-        """Tell that the simulation has another version than when the checkpoint was saved; empty if it has not."""
+        """Return a notice if the checkpoint was saved with another simulation version, else an empty string."""
         version = self.manifest.get("sim_version", 1)
         if version == SIM_VERSION:
             return ""
@@ -73,8 +74,8 @@ class Checkpoint:
         return load_tensors(self.path / WEIGHTS, device)
 
     def state(self) -> dict[str, Any]:
-        """Return the state of the learner (trainer, counters, generators, opponents), on the CPU."""
-        return load_plain(self.path / STATE)
+        """Return the learner's state (trainer, counters, generators, opponents), on the CPU."""
+        return load_state(self.path / STATE, self.path / STATE_TENSORS)
 
     def environment(self, rank: int = 0) -> dict[str, np.ndarray]:
         """Return the environment arrays of ``rank`` by name."""

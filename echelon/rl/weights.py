@@ -1,11 +1,12 @@
 """Load policies from checkpoints: strict loading and dimension checks.
 
-No environment is built: sizes and model kind are in the manifest. A file that contains anything but tensors and plain
-values is rejected before any of it runs.
+No environment is built: sizes and model kind are in the manifest. Exported policies are safetensors files with the
+manifest in their header; a ``.pt`` file from elsewhere is read by ``torch.load(weights_only=True)``.
 """
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,12 @@ from echelon.rl.checkpoint import (
     open_checkpoint,
     read_best,
 )
-from echelon.rl.safe_load import load_plain
+from echelon.rl.tensor_files import load_metadata, load_tensors, read_file
+from echelon.state_files import open_regular
 from echelon.validation import validated
 
+ZIP_MAGIC = b"PK"
+"""First bytes of a file of ``torch.save``; a safetensors file that began so would have a header of terabytes."""
 SHAPE_KEYS = ("obs_dim", "action_dim", "comm_width", "map_width")
 MAX_COLUMNS = 1 << 20
 """Most columns of observations or actions that a checkpoint may claim; a model lists them before it has any weight."""
@@ -170,18 +174,36 @@ def load_policy(path: Path | str, device: torch.device | str = "cpu") -> LoadedP
     """Return the policy of a checkpoint, a run (its best, else newest checkpoint), a policy folder or exported file."""
     path = Path(path)
     if path.is_file():
-        data = _read_export(path)
-        meta = {key: value for key, value in data.items() if key != "model_state"}
-        return LoadedPolicy(policy_from(meta, data["model_state"], device), meta)
+        meta, weights = _read_export(path)
+        return LoadedPolicy(policy_from(meta, weights, device), meta)
     checkpoint = find_checkpoint(path)
     return LoadedPolicy(policy_from(checkpoint.manifest, checkpoint.weights(), device), checkpoint.manifest)
 
 
-def _read_export(path: Path) -> dict[str, Any]:
+def _read_export(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return metadata and weights of an exported policy; ``ValueError`` in one line where it has none."""
     try:
-        data = load_plain(path)
+        with open_regular(path) as file:
+            is_torch = file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+        meta, weights = _read_torch(path) if is_torch else (load_metadata(path), load_tensors(path))
     except (ValueError, OSError) as error:
         raise ValueError(f"{str(path)!r} is not an exported policy: {error_text(error)}") from None
-    if data.get("format") != FORMAT_VERSION or not isinstance(data.get("model_state"), dict):
-        raise ValueError(f"{str(path)!r} is not an exported policy of format {FORMAT_VERSION}")
-    return data
+    if meta.get("format") != FORMAT_VERSION:
+        raise ValueError(f"exported policy {str(path)!r} has format {meta.get('format')!r}, expected {FORMAT_VERSION}")
+    return meta, weights
+
+
+def _read_torch(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return metadata and weights of a ``.pt`` file: a dict whose ``model_state`` has the weights."""
+
+    def load() -> dict[str, Any]:
+        try:
+            return torch.load(path, "cpu", weights_only=True)
+        except pickle.UnpicklingError:
+            raise ValueError("it has more than tensors and plain values; nothing in it was run") from None
+
+    data = read_file(path, load)
+    weights = data.pop("model_state", None) if isinstance(data, dict) else None
+    if not isinstance(weights, dict):
+        raise ValueError(f"file {path.name!r} has no dict model_state of weights")
+    return data, weights

@@ -25,7 +25,7 @@ from echelon.replay.reader import Replay
 from echelon.rl.weights import find_checkpoint, load_policy
 from echelon.runs import find_run
 from echelon.training.policy_agent import env_config_of
-from echelon.training.starting_point import RETURN_STATISTICS
+from echelon.training.starting_point import RETURN_STATISTICS, plain_statistics
 from echelon.training.weights import export_policy_folder
 
 OPPONENT = "expert"
@@ -44,8 +44,7 @@ def install(source: Path, folder: Path = champion.FOLDER, *, matches: int = MATC
     checkpoint = find_checkpoint(source)
     manifest = {key: portable(value) for key, value in checkpoint.manifest.items() if key not in DROPPED}
     if RETURN_STATISTICS not in manifest:
-        statistics = checkpoint.state()["trainer"][RETURN_STATISTICS]
-        manifest[RETURN_STATISTICS] = {name: float(value) for name, value in statistics.items()}
+        manifest[RETURN_STATISTICS] = plain_statistics(checkpoint.state()["trainer"][RETURN_STATISTICS])
     export_policy_folder(replace(checkpoint, manifest=manifest), folder)
     outcome = record_match(folder, matches)
     size = sum(path.stat().st_size for path in folder.iterdir() if path.suffix in (".safetensors", ".json", ".ecr"))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import json
 import os
 import re
@@ -23,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors import SafetensorError
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file as save_tensors
@@ -38,6 +36,7 @@ from echelon.rl.checkpoint import (
     ID_DIGITS,
     MANIFEST,
     STATE,
+    STATE_TENSORS,
     STEP_NAME,
     WEIGHTS,
     Checkpoint,
@@ -50,6 +49,7 @@ from echelon.rl.checkpoint import (
     step_name,
     steps_in,
 )
+from echelon.rl.tensor_files import split_tensors
 from echelon.training.runtime.fault_points import fault_point
 
 __all__ = [
@@ -177,10 +177,9 @@ def _write_tensors(
     save_tensors(_contiguous(weights), building / WEIGHTS)
     fault_point("save.weights")
     ranks = [{"rng": part.rng, "opponents": part.opponents} for part in others]
-    # written by torch itself, a full disk would be a RuntimeError without an error number
-    data = io.BytesIO()
-    torch.save({**state, "ranks": ranks}, data)
-    (building / STATE).write_bytes(data.getbuffer())
+    plain, tensors = split_tensors({**state, "ranks": ranks})
+    save_tensors(tensors, building / STATE_TENSORS)
+    (building / STATE).write_text(json.dumps(plain), encoding="utf-8")
     for rank, tensors in enumerate((carry, *(part.carry for part in others))):
         save_tensors(_contiguous(tensors), building / rank_file_name(CARRY, rank))
     fault_point("save.state")

@@ -23,7 +23,7 @@ from echelon.env import layout
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.lstm_state import LSTMState
 from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer
-from echelon.training.starting_point import RETURN_STATISTICS
+from echelon.training.starting_point import RETURN_STATISTICS, plain_statistics
 from echelon.training.weights import export_policy_weights
 
 SEQUENCES = 64
@@ -92,7 +92,7 @@ def clone(
         "args": asdict(config),
         "update": 0,
         "global_step": 0,
-        RETURN_STATISTICS: learner.returns.state_dict(),
+        RETURN_STATISTICS: plain_statistics(learner.returns.state_dict()),
     }
     export_policy_weights(policy, meta, target)
     return result

@@ -47,7 +47,7 @@ from echelon.training.runtime.randomness import random_state, rank_seed, restore
 from echelon.training.runtime.system_info import package_versions
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.runtime.threads import map_worker_count, resolve_threads
-from echelon.training.starting_point import RETURN_STATISTICS, initial_weights
+from echelon.training.starting_point import RETURN_STATISTICS, initial_weights, plain_statistics
 from echelon.training.teachers import make_teacher
 from echelon.training.weights import LoadedPolicy, check_dimensions, check_readable
 from echelon.version import SIM_VERSION
@@ -243,7 +243,7 @@ class Session:
         counters.submitted_update = counters.update
         if not self.group.is_main:
             return []
-        scale = {RETURN_STATISTICS: self.trainer.return_normalizer.state_dict()}
+        scale = {RETURN_STATISTICS: plain_statistics(self.trainer.return_normalizer.state_dict())}
         return self.league.submit(Submission(policy=self.ema.policy, manifest=self.manifest() | scale), should_stop)
 
     def update_league(self, should_stop: Callable[[], bool]) -> list[Event]:
@@ -403,9 +403,7 @@ class Session:
         notice = f"saved by {processes} processes, now {self.group.size}: new episodes begin"
         if same_ranks:
             notice = restore_episodes(self.env, saved.environment(rank), self.group)
-        current = self.env.get_curriculum()
-        # the environment has restored its maps: setting an unchanged range would generate them again
-        self.env.set_curriculum(**{n: v for n, v in state["curriculum"].items() if current.get(n) != v})
+        self._restore_curriculum(state["curriculum"])
         if notice:
             self.source.load_state_dict(state["opponents"]["source"])
             self.collector.reset()
@@ -415,6 +413,12 @@ class Session:
         if not fresh_random:
             restore_random_state(rank_state["rng"])
         return ""
+
+    def _restore_curriculum(self, saved: dict[str, Any]) -> None:
+        """Set the parameters that differ: the environment has its maps, which an unchanged range would make again."""
+        current = self.env.get_curriculum()
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()}
+        self.env.set_curriculum(**{name: value for name, value in values.items() if current.get(name) != value})
 
     def _build_env(self, progress: Callable[[str, int, int], None] | None) -> BatchedEnv:
         cfg, make_env = self.config, self._make_env

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from echelon.rl.weights import check_readable, find_checkpoint, grow_weights, lo
 
 RETURN_STATISTICS = "return_rms"
 """Key of the return statistics in a trainer's state and in a submitted policy."""
+
+
+def plain_statistics(statistics: Mapping[str, Tensor]) -> dict[str, float]:
+    """Return the state of return statistics as plain values, for the metadata of a policy."""
+    return {name: float(value) for name, value in statistics.items()}
 
 
 def initial_weights(

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import save
 from torch import Tensor
 
 from echelon.files import atomic_write, make_folder, write_output
 from echelon.rl.build import FlatPolicy
 from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, MANIFEST, WEIGHTS, Checkpoint, describe
+from echelon.rl.tensor_files import metadata_of, split_tensors
 from echelon.rl.weights import (
     LoadedPolicy,
     check_dimensions,
@@ -42,8 +41,12 @@ __all__ = [
 ]
 
 
+SUFFIX = ".safetensors"
+"""Suffix of an exported policy."""
+
+
 def export_checkpoint(checkpoint: Checkpoint, target: Path) -> None:
-    """Write a checkpoint's policy as one file, readable with ``torch.load(..., weights_only=True)``."""
+    """Write a checkpoint's policy as one file."""
     meta = {key: value for key, value in checkpoint.manifest.items() if key != "files"}
     write_export(meta, checkpoint.weights(), target)
 
@@ -74,8 +77,7 @@ def export_policy_folder(checkpoint: Checkpoint, target: Path, facts: Mapping[st
 
 
 def write_export(meta: dict[str, Any], weights: dict[str, Tensor], target: Path) -> None:
-    """Write metadata and weights of a policy as one file, atomically and durably; ``OSError`` changes nothing."""
-    # written by torch itself, a full disk would be a RuntimeError
-    data = io.BytesIO()
-    torch.save({**meta, "model_state": weights}, data)
-    write_output(target, data.getvalue())
+    """Write a policy as one safetensors file with the metadata in its header; ``OSError`` changes nothing."""
+    if target.suffix != SUFFIX:
+        raise ValueError(f"file of the policy is {target.name!r}, expected a name that ends in {SUFFIX}")
+    write_output(target, save(split_tensors(weights)[1], metadata_of(meta)))

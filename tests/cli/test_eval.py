@@ -119,7 +119,7 @@ def test_eval_rejects_other_observation_layout(echelon, tmp_path):
     assert code == 1 and "has another observation layout" in err and list_runs() == []
 
 
-@pytest.mark.parametrize("name", ["torn.pt", "step-9", "empty"])
+@pytest.mark.parametrize("name", ["torn.safetensors", "step-9", "empty"])
 def test_eval_of_unreadable_policy_leaves_no_job(echelon, tmp_path, name):
     path = tmp_path / name
     if path.suffix:
@@ -185,7 +185,7 @@ def test_received_eval_job_adds_to_a_run_only_where_the_user_names_it(echelon, t
     assert any(
         f"the run does not know this job; try: echelon eval {trained.root} --resume {job.id}" in a for a in alerts
     )
-    other = tmp_path / "other.pt"
+    other = tmp_path / "other.safetensors"
     other.touch()
     assert "expected" in echelon("eval", str(other), "--resume", job.id)[2] and not trained.evals.exists()
     assert echelon("eval", trained.id, "--resume", job.id)[0] == 0
@@ -234,12 +234,12 @@ def test_python_evaluation_plays_the_maps_it_is_given(tmp_path, monkeypatch):
 
 
 def test_policy_in_no_run_has_results_in_the_job_only(echelon, tmp_path):
-    policy = tmp_path / "policy.pt"
+    policy = tmp_path / "policy.safetensors"
     export_checkpoint(find_checkpoint(save(tmp_path / "one", 1, env=SHORT)), policy)
     result = parsed(echelon("eval", str(policy), *FEW)[1])
     (job,) = list_runs()
     assert job.id == result["job"] and job.result.exists() and not [*tmp_path.rglob("evals.jsonl")]
-    assert eval_job.run_of(job.root / "policy.pt") is None, "a job is no training run"
+    assert eval_job.run_of(job.root / "policy.safetensors") is None, "a job is no training run"
     policy.unlink()
     again = parsed(echelon("eval", "--resume", job.id, "--json")[1])
     assert again == result, "the job has a copy of the policy"

@@ -32,7 +32,7 @@ from tests.cli.hostile_home import HOSTILE, NAME, SHOWN, control_characters, eve
 WORDS: dict[str, tuple[str, ...]] = {
     "train": ("--resume", "{run}"),
     "eval": ("{run}",),
-    "policy export": ("{run}", "--weights", "{home}/out.pt"),
+    "policy export": ("{run}", "--weights", "{home}/out.safetensors"),
     "policy push": ("{run}", HOSTILE, "--dry-run", f"{{home}}/{NAME}.card"),
     "policy pull": (HOSTILE, "--out", f"{{home}}/{NAME}.pulled"),
     "runs heat": ("{run}",),
@@ -85,7 +85,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "demos record": ("{demos}", "--policy", HOSTILE),
     "demos info": ("{demos}",),
     "demos played": (f"{{home}}/{NAME}", "{replay}"),
-    "demos clone": ("{demos}", "{home}/out.pt"),
+    "demos clone": ("{demos}", "{home}/out.safetensors"),
     "world make": ("1", "--recipe", "{league}"),
     "world show": ("{replay}",),
     "arena run": ("--resume", "{run}"),

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from echelon.arena import database, standings
 from echelon.arena.behaviour import style_means
@@ -236,11 +235,9 @@ def test_checkpoints_raise_only_declared_errors(cases, saved):
         elif name.endswith(".safetensors"):
             (step / name).write_bytes(mutate_tensors(whole[name], rng))
         else:
-            state = mutate({"counters": {"update": 1}, "trainer": {}, "gate": [], "opponents": {}}, rng)
-            torch.save(state, step / name)
-            (step / name).write_bytes(
-                damage((step / name).read_bytes(), rng) if rng.random() < 0.5 else (step / name).read_bytes()
-            )
+            state = mutate({"counters": {"update": 1}, "trainer": {"$tensor": "rng"}, "gate": [], "opponents": {}}, rng)
+            data = json.dumps(state).encode()
+            (step / name).write_bytes(damage(data, rng) if rng.random() < 0.5 else data)
         if isinstance(manifest, dict):
             with_right_checksums(step, manifest)
         else:
@@ -419,7 +416,7 @@ def test_folder_that_is_no_checkpoint_is_ignored(saved, name):
     assert latest_valid(folder).checkpoint is not None
 
 
-@pytest.mark.parametrize("name", [LONG, "../state.pt", "/etc/passwd", "a\0b", "model.safetensors/"])
+@pytest.mark.parametrize("name", [LONG, "../state.json", "/etc/passwd", "a\0b", "model.safetensors/"])
 def test_manifest_that_names_another_file_is_damaged_and_the_search_falls_back(saved, name):
     step = max(saved.glob("**/step-2"))
     manifest = json.loads((step / MANIFEST).read_text())

@@ -192,7 +192,7 @@ def policy(root: Path) -> None:
 
     make_folder(root / "league")
     for number in range(2):
-        write_export({"number": number}, {"w": torch.ones(2)}, root / "league" / "policy.pt")
+        write_export({"number": number}, {"w": torch.ones(2)}, root / "league" / "policy.safetensors")
         mark(f"policy {number}")
 
 

@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-import torch
 
 from echelon.arena.store import Store
 from echelon.jobs.evaluations import append_evaluation
@@ -21,6 +20,7 @@ from echelon.jobs.queue_store import open_queue
 from echelon.jobs.spec import read_spec
 from echelon.replay.reader import Replay
 from echelon.replay.writer import store_world, world_payload
+from echelon.rl.tensor_files import load_metadata
 from echelon.runs import RunPaths, list_runs, read_json
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventAlert, EventCheckpoint, EventEnd, EventEval, EventEvalBatch, EventUpdate
@@ -161,12 +161,10 @@ def check_evaluation(root: Path, marks: Sequence[str]) -> None:
 
 
 def check_policy(root: Path, marks: Sequence[str]) -> None:
-    path = root / "league" / "policy.pt"
+    path = root / "league" / "policy.safetensors"
     assert path.exists() or not marks, "the policy is gone"
     if path.exists():
-        assert torch.load(path, weights_only=True)["number"] >= max(
-            [int(n) for (n,) in values(marks, "policy")], default=0
-        )
+        assert load_metadata(path)["number"] >= max([int(n) for (n,) in values(marks, "policy")], default=0)
 
 
 CHECKS: dict[str, Callable[[Path, Sequence[str]], None]] = {

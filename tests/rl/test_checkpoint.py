@@ -44,7 +44,7 @@ def test_names_of_folders_and_files():
     assert step_name(120) == "step-120"
     assert rank_file_name("env.safetensors", 0) == "env.safetensors"
     assert rank_file_name("env.safetensors", 12) == "env-12.safetensors"
-    assert rank_file_name("a.b.pt", 1) == "a.b-1.pt"
+    assert rank_file_name("a.b.json", 1) == "a.b-1.json"
 
 
 def test_checkpoint_returns_its_parts(tmp_path):
@@ -56,7 +56,7 @@ def test_checkpoint_returns_its_parts(tmp_path):
     assert found.weights().keys() == found.weights(torch.device("cpu")).keys() and "core.critic.bias" in found.weights()
     assert found.environment()["alive"].tolist() == [True, False] and found.carry()["h"].shape == (1, 2, 4)
     sizes = [path.stat().st_size for path in folder.iterdir() if path.name != "manifest.json"]
-    assert len(sizes) == 4 and found.size_mb() == sum(sizes) / 2**20
+    assert len(sizes) == 5 and found.size_mb() == sum(sizes) / 2**20
 
 
 def test_weights_are_loaded_to_the_given_device(tmp_path, monkeypatch):
@@ -93,10 +93,10 @@ NO_NAME = "checkpoint 'step-1' has a manifest.json without id and global_step, e
 @pytest.mark.parametrize(
     ("entries", "expected"),
     [
-        ({"format": 2}, "checkpoint 'step-1' has format 2, expected 1"),
-        ({"format": ABSENT}, "checkpoint 'step-1' has format None, expected 1"),
+        ({"format": 1}, "checkpoint 'step-1' has format 1, expected 2"),
+        ({"format": ABSENT}, "checkpoint 'step-1' has format None, expected 2"),
         ({"files": ABSENT}, NO_FILES),
-        ({"files": ["model.safetensors", "state.pt", "env.safetensors", "carry.safetensors"]}, NO_FILES),
+        ({"files": ["model.safetensors", "state.json", "env.safetensors", "carry.safetensors"]}, NO_FILES),
         ({"id": ABSENT}, NO_NAME),
         ({"id": 5}, NO_NAME),
         ({"id": ""}, NO_NAME),
@@ -116,7 +116,7 @@ def test_checkpoint_of_step_zero_is_valid(tmp_path):
     assert open_checkpoint(save(tmp_path, 0).path).step == 0
 
 
-@pytest.mark.parametrize("missing", ["model.safetensors", "state.pt", "env.safetensors", "carry.safetensors"])
+@pytest.mark.parametrize("missing", [*sorted(checkpoints.CHECKPOINT_FILES)])
 def test_manifest_must_list_every_file(tmp_path, missing):
     folder = save(tmp_path, 1).path
     files = open_checkpoint(folder).manifest["files"]
@@ -124,7 +124,9 @@ def test_manifest_must_list_every_file(tmp_path, missing):
     assert message(folder) == NO_FILES
 
 
-@pytest.mark.parametrize("name", ["../x.pt", "manifest.json", "a.pt\n", "A.pt", "x" * 99 + ".pt", "env-1234567890.pt"])
+@pytest.mark.parametrize(
+    "name", ["../x.json", "manifest.json", "a.json\n", "A.json", "x" * 99 + ".json", "env-1234567890.json", "a.pt"]
+)
 def test_manifest_may_list_only_files_of_checkpoints(tmp_path, name):
     folder = save(tmp_path, 1).path
     files = open_checkpoint(folder).manifest["files"]
@@ -135,24 +137,24 @@ def test_manifest_may_list_only_files_of_checkpoints(tmp_path, name):
 @pytest.mark.parametrize("kind", ["missing", "folder", "longer", "changed"])
 def test_file_that_does_not_match_is_named(tmp_path, kind):
     folder = save(tmp_path, 1).path
-    path = folder / "state.pt"
+    path = folder / "state.json"
     data = path.read_bytes()
     path.unlink()
     if kind == "folder":
         path.mkdir()
     elif kind != "missing":
         path.write_bytes(data + b"?" if kind == "longer" else data[:-1] + b"?")
-    assert message(folder) == "checkpoint 'step-1' is damaged: state.pt does not match its manifest"
+    assert message(folder) == "checkpoint 'step-1' is damaged: state.json does not match its manifest"
 
 
 @pytest.mark.parametrize("is_missing", [True, False])
 @pytest.mark.parametrize("entry", [None, "", "x", 1, []])
 def test_file_without_a_readable_entry_does_not_match(tmp_path, entry, is_missing):
     folder = save(tmp_path, 1).path
-    change_manifest(folder, files={**open_checkpoint(folder).manifest["files"], "state.pt": entry})
+    change_manifest(folder, files={**open_checkpoint(folder).manifest["files"], "state.json": entry})
     if is_missing:
-        (folder / "state.pt").unlink()
-    assert message(folder) == "checkpoint 'step-1' is damaged: state.pt does not match its manifest"
+        (folder / "state.json").unlink()
+    assert message(folder) == "checkpoint 'step-1' is damaged: state.json does not match its manifest"
 
 
 def test_describe_reads_a_file_in_blocks(tmp_path, monkeypatch):
@@ -190,7 +192,7 @@ def test_latest_valid_names_every_newer_checkpoint_that_it_skips(tmp_path):
     notices = (
         "checkpoint 'step-3' has no readable manifest.json: it was not completely saved; falling back to the previous "
         "one",
-        "checkpoint 'step-2' has format 7, expected 1; falling back to the previous one",
+        "checkpoint 'step-2' has format 7, expected 2; falling back to the previous one",
     )
     found = latest_valid(tmp_path)
     assert found.checkpoint is not None and found.checkpoint.step == 1 and found.notices == notices

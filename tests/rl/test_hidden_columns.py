@@ -62,8 +62,8 @@ def test_stored_policy_keeps_its_hidden_columns(tmp_path):
         "kind": "suite", "obs_dim": layout.obs_dim(NEW), "action_dim": 26, **WIDTHS, "obs_version": NEW.obs_version,
         "model_cfg": asdict(run.model),
     }  # fmt: skip
-    export_policy_weights(policy, meta, tmp_path / "policy.pt")
-    loaded = load_policy(tmp_path / "policy.pt").policy
+    export_policy_weights(policy, meta, tmp_path / "policy.safetensors")
+    loaded = load_policy(tmp_path / "policy.safetensors").policy
     obs, done = torch.rand(3, layout.obs_dim(NEW)), torch.zeros(3)
     changed = obs.clone()
     changed[:, layout.hidden_columns(run)] += 0.5

@@ -24,7 +24,14 @@ from echelon.rl.build import build_model
 from echelon.training import checkpoint as checkpoints
 from echelon.training.checkpoint import latest_valid, open_checkpoint
 from echelon.training.runtime.fault_points import FAULT_POINTS
-from echelon.training.weights import check_dimensions, export_checkpoint, load_policy, load_weights, policy_from
+from echelon.training.weights import (
+    check_dimensions,
+    export_checkpoint,
+    load_policy,
+    load_weights,
+    policy_from,
+    write_export,
+)
 
 CONFIG = ModelConfig(kind="classic", hidden_dim=4, lstm_hidden_dim=4)
 CHILD_LIMIT_S = 60.0
@@ -37,7 +44,7 @@ def save(folder: Path, step: int) -> checkpoints.Checkpoint:
     return checkpoints.save_checkpoint(
         folder,
         weights=model.state_dict(),
-        state={"counters": {"update": step}, "rng": torch.get_rng_state()},
+        state={"counters": {"update": step, "elo": math.inf}, "rng": torch.get_rng_state()},
         environment={"hp": np.arange(6, dtype=np.uint64), "alive": np.array([True, False])},
         carry={"h": torch.ones(1, 2, 4)},
         manifest={"global_step": step, "model_cfg": vars(CONFIG).copy(), **SHAPE},
@@ -48,7 +55,7 @@ def test_checkpoint_roundtrip(tmp_path):
     saved = save(tmp_path, 100)
     again = open_checkpoint(tmp_path / "step-100")
     assert again.id == saved.id and len(again.id) == 16 and again.step == 100
-    assert again.state()["counters"] == {"update": 100}
+    assert again.state()["counters"] == {"update": 100, "elo": math.inf}
     assert np.array_equal(again.environment()["hp"], np.arange(6)) and again.environment()["hp"].dtype == np.uint64
     assert torch.equal(again.carry()["h"], torch.ones(1, 2, 4))
 
@@ -95,7 +102,7 @@ def test_latest_valid_falls_back_from_damaged_checkpoint_with_notice(tmp_path, d
         data[-3] ^= 16
         weights.write_bytes(bytes(data))
     elif damage == "cut":
-        (folder / "state.pt").write_bytes((folder / "state.pt").read_bytes()[:-10])
+        (folder / "state.json").write_bytes((folder / "state.json").read_bytes()[:-10])
     elif damage == "no manifest":
         manifest.unlink()
     elif damage == "half manifest":
@@ -317,7 +324,14 @@ def test_save_syncs_files_then_manifest_then_names(tmp_path, monkeypatch, atomic
     synced: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
     folder = tmp_path / "checkpoints"
-    files = ("carry.safetensors", "env.safetensors", "model.safetensors", "state.pt", "manifest.json")
+    files = (
+        "carry.safetensors",
+        "env.safetensors",
+        "model.safetensors",
+        "state.json",
+        "state.safetensors",
+        "manifest.json",
+    )
     building = folder / ".tmp-step-1"
     inside = [*(str(building / name) for name in files), str(building)]
     save(folder, 1)
@@ -334,7 +348,7 @@ def test_manifest_lists_every_file_and_what_it_was_given(tmp_path, monkeypatch):
     saved = save(tmp_path, 3)
     files = {path.name: checkpoints.describe(path) for path in saved.path.iterdir() if path.name != "manifest.json"}
     assert saved.path == tmp_path / "step-3" and saved.manifest == {
-        "global_step": 3, "model_cfg": vars(CONFIG), **SHAPE, "format": 1,
+        "global_step": 3, "model_cfg": vars(CONFIG), **SHAPE, "format": 2,
         "id": files["model.safetensors"]["sha256"][:16], "created_at": 12.5, "files": files,
     }  # fmt: skip
     text = (saved.path / "manifest.json").read_text()
@@ -368,7 +382,7 @@ def test_recover_keeps_a_valid_step_and_replaces_a_damaged_one(tmp_path):
         save(tmp_path / "own", step)
     os.rename(tmp_path / "own" / "step-1", tmp_path / "step-1")
     os.rename(tmp_path / "own" / "step-2", tmp_path / "step-2")
-    (tmp_path / "step-2" / "state.pt").write_bytes(b"")
+    (tmp_path / "step-2" / "state.json").write_bytes(b"")
     assert checkpoints.recover(tmp_path) == [tmp_path / "step-2"]
     assert not (tmp_path / "step-1" / "other").exists() and (tmp_path / "step-2" / "other").exists()
     assert not list(tmp_path.glob(".tmp-*")) and checkpoints.recover(tmp_path) == []
@@ -440,15 +454,28 @@ def test_sizes_that_are_no_numbers_do_not_describe_a_model(size):
 def test_load_policy_from_folder_run_and_exported_file(tmp_path):
     run = tmp_path / "run"
     saved = save(run / "checkpoints", 5)
-    export_checkpoint(saved, tmp_path / "policy.pt")
-    data = torch.load(tmp_path / "policy.pt", weights_only=True)
-    assert data["obs_dim"] == 5 and data["action_dim"] == 3
+    export_checkpoint(saved, tmp_path / "policy.safetensors")
+    torch.save({**saved.manifest, "model_state": saved.weights()}, tmp_path / "policy.pt")
     obs, policies = torch.randn(2, 5), []
-    for source in (saved.path, run, tmp_path / "policy.pt"):
+    for source in (saved.path, run, tmp_path / "policy.safetensors", tmp_path / "policy.pt"):
         loaded = load_policy(source)
         assert loaded.meta["id"] == saved.id and not loaded.policy.training
         policies.append(loaded.policy.get_value(obs, loaded.policy.initial_state(2), torch.zeros(2))[0])
-    assert torch.equal(policies[0], policies[1]) and torch.equal(policies[0], policies[2])
+    assert all(torch.equal(policies[0], values) for values in policies[1:])
+    with pytest.raises(ValueError, match=r"is 'policy\.pt', expected a name that ends in \.safetensors"):
+        export_checkpoint(saved, tmp_path / "policy.pt")
+
+
+@pytest.mark.parametrize("name", ["policy.safetensors", "policy.pt"])
+def test_exported_policy_of_another_format_is_refused(tmp_path, name):
+    saved = save(tmp_path / "run", 5)
+    meta = {**saved.manifest, "format": 1}
+    if name.endswith(".pt"):
+        torch.save({**meta, "model_state": saved.weights()}, tmp_path / name)
+    else:
+        write_export(meta, saved.weights(), tmp_path / name)
+    with pytest.raises(ValueError, match=rf"^exported policy '.*{name}' has format 1, expected 2$"):
+        load_policy(tmp_path / name)
 
 
 class Payload:
@@ -458,16 +485,9 @@ class Payload:
         return (os.mkdir, (os.environ["PAYLOAD_FOLDER"],))
 
 
-def test_hostile_checkpoint_is_rejected_without_running_payload(tmp_path, monkeypatch):
+def test_hostile_file_is_rejected_without_running_its_payload(tmp_path, monkeypatch):
     monkeypatch.setenv("PAYLOAD_FOLDER", str(tmp_path / "owned"))
-    torch.save({"format": 1, "model_state": Payload()}, tmp_path / "evil.pt")
-    with pytest.raises(ValueError, match=r"evil\.pt"):
+    torch.save({"format": 2, "model_state": Payload()}, tmp_path / "evil.pt")
+    with pytest.raises(ValueError, match=r"evil\.pt.* has more than tensors and plain values; nothing in it was run"):
         load_policy(tmp_path / "evil.pt")
-    folder = save(tmp_path / "run", 1).path
-    torch.save({"counters": Payload()}, folder / "state.pt")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"]["state.pt"] = checkpoints.describe(folder / "state.pt")
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(Exception, match=r"state\.pt.* is unsafe: .*posix\.mkdir"):
-        open_checkpoint(folder).state()
     assert not (tmp_path / "owned").exists()

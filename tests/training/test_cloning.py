@@ -60,21 +60,21 @@ def recording(tmp_path) -> Path:
 
 def test_cloned_policy_learns_actions_and_values(recording, tmp_path):
     epochs: list[Epoch] = []
-    clone(demos.load(recording), CONFIG, tmp_path / "cloned.pt", epochs=5, on_epoch=epochs.append)
+    clone(demos.load(recording), CONFIG, tmp_path / "cloned.safetensors", epochs=5, on_epoch=epochs.append)
     assert [epoch.number for epoch in epochs] == [1, 2, 3, 4, 5]
     assert epochs[-1].imitation_loss < 0.7 * epochs[0].imitation_loss and epochs[-1].vf_loss < epochs[0].vf_loss
-    loaded = load_policy(tmp_path / "cloned.pt")
+    loaded = load_policy(tmp_path / "cloned.safetensors")
     assert env_config_of(loaded.meta) == ENV and float(loaded.meta["return_rms"]["mean"]) > 3.0
 
 
 @pytest.mark.long
 def test_cloned_policy_is_reproducible_and_starts_a_run(recording, tmp_path):
-    for name in ("cloned.pt", "again.pt"):
+    for name in ("cloned.safetensors", "again.safetensors"):
         clone(demos.load(recording), CONFIG, tmp_path / name, epochs=1)
-    first, second = (load_policy(tmp_path / name) for name in ("cloned.pt", "again.pt"))
+    first, second = (load_policy(tmp_path / name) for name in ("cloned.safetensors", "again.safetensors"))
     assert first.meta["id"] == second.meta["id"], "a function of data and seed"
     run = replace(
-        CONFIG, env=ENV, start_from=str(tmp_path / "cloned.pt"), num_envs=2, bank_maps=1, bank_refresh_every=0,
+        CONFIG, env=ENV, start_from=str(tmp_path / "cloned.safetensors"), num_envs=2, bank_maps=1, bank_refresh_every=0,
         threads=1, device="cpu", max_minutes=0.0, max_updates=1, teacher=type(CONFIG.teacher)(),
         ppo=replace(CONFIG.ppo, rollout_steps=8, tbptt_chunk_length=8, num_minibatches=1, lr=1e-12),
         eval=replace(CONFIG.eval, seeds=1, at_start=False, every_updates=0, report=False),

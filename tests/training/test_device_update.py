@@ -74,7 +74,7 @@ def updated(*, on_device: bool, record=None, recurrence: str = "mingru", **optio
             trainer.set_progress(progress, Teaching(has_labels=True, coef=0.1))
             metrics.append(trainer.update(buffer, model.initial_state(N)))
             buffer.compute_gae(buffer.next_value.clone(), buffer.next_done.clone(), 0.99, 0.95)
-        moments = [v for part in trainer.state_dict()["optimizer"]["state"].values() for v in part.values()]
+        moments = [v for part in trainer.state_dict()["optimizer"]["adam"].values() for v in part.values()]
         return metrics, weights_of(model), [*moments, *trainer.return_normalizer.state_dict().values()]
 
 

@@ -22,7 +22,7 @@ from tests.arena.policy_files import SMALL, save
 
 SHORT = replace(SMALL, max_episode_seconds=4.0)
 PLAN = EvalPlan(
-    target="one", policy="policy.pt", opponents=("heuristic:easy", "heuristic:hard"), ladder=True, seeds=3,
+    target="one", policy="policy.safetensors", opponents=("heuristic:easy", "heuristic:hard"), ladder=True, seeds=3,
     batch_seeds=2, weapon_prob=1.0, threads=1,
 )  # fmt: skip
 
@@ -31,7 +31,7 @@ PLAN = EvalPlan(
 def folder(tmp_path_factory) -> Path:
     """A job's folder with the copy of a policy."""
     root = tmp_path_factory.mktemp("job")
-    export_checkpoint(find_checkpoint(save(root / "one", 1, env=SHORT)), root / "policy.pt")
+    export_checkpoint(find_checkpoint(save(root / "one", 1, env=SHORT)), root / "policy.safetensors")
     return root
 
 

@@ -65,7 +65,7 @@ def test_run_submits_snapshots_and_plays_against_them(small_run, tmp_path):
     assert not any(name.startswith("candidate:iron-fox") for name in submissions[0].pool), (
         "a run does not play its own submissions"
     )
-    files = sorted((tmp_path / "league").glob("*.pt"))
+    files = sorted((tmp_path / "league").glob("*.safetensors"))
     assert len(files) == len(expected)
     first, second = (load_policy(path) for path in files[:2])
     assert first.meta["id"] != second.meta["id"] and first.meta["env_cfg"] == second.meta["env_cfg"]
@@ -75,7 +75,7 @@ def test_submission_is_the_policy_of_its_update(small_run, tmp_path):
     config = small_run(opponents=opponent_config(submit_every_updates=0), total_steps=800)
     result, _ = run(config, run_folder(tmp_path, "iron-fox"))
     assert result.checkpoint is not None
-    path, saved = (tmp_path / "league" / f"iron-fox-u{result.update:06d}.pt"), load_policy(result.checkpoint)
+    path, saved = (tmp_path / "league" / f"iron-fox-u{result.update:06d}.safetensors"), load_policy(result.checkpoint)
     submitted = load_policy(path)
     assert submitted.meta["id"] == saved.meta["id"], "the id is that of the weights"
     for name, tensor in saved.policy.state_dict().items():
@@ -204,7 +204,7 @@ def test_damaged_league_policy_is_reported_and_not_sampled(small_run, tmp_path):
     run(
         small_run(opponents=opponent_config(submit_every_updates=0), total_steps=300), run_folder(tmp_path, "tidal-owl")
     )
-    for path in (tmp_path / "league").glob("*.pt"):
+    for path in (tmp_path / "league").glob("*.safetensors"):
         path.write_bytes(b"nothing")
     _, events = run(small_run(opponents=opponent_config(), total_steps=1600), run_folder(tmp_path, "iron-fox"))
     alerts = [e.message for e in of(events, EventAlert)]
@@ -235,10 +235,10 @@ def test_start_from_loads_weights_of_checkpoint_or_submission(small_run, tmp_pat
     first, _ = run(small_run(opponents=opponent_config(), total_steps=600), run_folder(tmp_path, "tidal-owl"))
     assert first.checkpoint is not None
     expected = load_policy(first.checkpoint).policy.state_dict()
-    submitted = tmp_path / "league" / f"tidal-owl-u{first.update:06d}.pt"
+    submitted = tmp_path / "league" / f"tidal-owl-u{first.update:06d}.safetensors"
     for words, start in (("iron-fox", first.checkpoint), ("keen-lynx", submitted)):
         run(small_run(opponents=opponent_config(), total_steps=300, start_from=str(start)), run_folder(tmp_path, words))
-        initial = load_policy(tmp_path / "league" / f"{words}-u000000.pt")
+        initial = load_policy(tmp_path / "league" / f"{words}-u000000.safetensors")
         assert all(torch.equal(tensor, expected[name]) for name, tensor in initial.policy.state_dict().items())
     with pytest.raises(ValueError, match="checkpoint"):
         run(small_run(opponents=opponent_config(), start_from=str(tmp_path / "none")), run_folder(tmp_path, "wild-yak"))

@@ -202,7 +202,7 @@ def test_resume_skips_damaged_checkpoint_with_alert(small_run, tmp_path):
     run(config, tmp_path, stop_after=3)
     newest = latest_valid(tmp_path / "checkpoints").checkpoint
     assert newest is not None
-    (newest.path / "state.pt").write_bytes(b"torn")
+    (newest.path / "state.json").write_bytes(b"torn")
     _, events = run(config, tmp_path, resume="latest", stop_after=1)
     assert "damaged" in of(events, EventAlert)[0].message
     assert of(events, EventResume)[0].update == 2

@@ -154,7 +154,7 @@ def test_run_with_policy_teacher_resumes_bit_exact_without_the_teachers_run(smal
 
 
 def test_stored_copy_is_used_only_for_the_same_teacher_and_replaced_where_damaged(teacher_dir, tmp_path):
-    stored = tmp_path / "run" / "teacher.pt"
+    stored = tmp_path / "run" / "teacher.safetensors"
     cfg = taught_by(teacher_dir)
     weights = load_teacher(cfg, stored, "cpu").policy.state_dict()
     assert load_policy(stored).meta["teacher"] == cfg.policy

@@ -1,4 +1,4 @@
-"""A run folder saved by version 0.1.0 (before names changed) opens and resumes, exactly while the game is the same.
+"""A run folder saved by earlier code opens and resumes, exactly while the game is the same.
 
 The folder is not renewed: ``fixtures/README.md`` says how it was made, and why it stays. Losses depend on the game, so
 they are compared only while the golden battles are those of ``fixtures/saved_run_game.json``.

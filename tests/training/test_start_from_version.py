@@ -18,7 +18,7 @@ from tests.arena.policy_files import MODEL, SMALL, save
 
 def exported(folder: Path, env: EnvConfig) -> Path:
     """Return an exported policy that plays this environment."""
-    target = folder / "policy.pt"
+    target = folder / "policy.safetensors"
     export_checkpoint(open_checkpoint(save(folder / "policy", 1, env=env)), target)
     return target
 

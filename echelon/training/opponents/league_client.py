@@ -170,7 +170,7 @@ class LeagueClient:
         run, target = self.source.run, self.source.target
         folder, short_name = self.path.parent / FOLDER, "-".join(run.split("-")[-2:])
         make_folder(folder)
-        path = folder / f"{short_name}-u{submission.update:06d}.pt"
+        path = folder / f"{short_name}-u{submission.update:06d}.safetensors"
         export_policy_weights(submission.policy, submission.manifest, path)
         facts: dict[str, Any] = {"run": run, "update": submission.update, "global_step": submission.global_step}
         if target is not None:

@@ -28,13 +28,9 @@ class Optimizer(Protocol):
 
     def zero_grad(self, set_to_none: bool = True) -> None: ...
 
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None: ...
-
 
 class Combined:
-    """Optimizers of disjoint parameters that step as one; their states are saved by name."""
+    """Optimizers of disjoint parameters that step as one."""
 
     def __init__(self, parts: dict[str, torch.optim.Optimizer]) -> None:
         self.parts = parts
@@ -53,15 +49,6 @@ class Combined:
         """Clear the gradients of every part."""
         for part in self.parts.values():
             part.zero_grad(set_to_none)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of every part by name."""
-        return {name: part.state_dict() for name, part in self.parts.items()}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what ``state_dict`` returned."""
-        for name, part in self.parts.items():
-            part.load_state_dict(state_dict[name])
 
 
 def make_optimizer(model: nn.Module, config: PPOConfig) -> Optimizer:
@@ -88,12 +75,9 @@ def set_lr(group: dict[str, Any], lr: float) -> None:
 
 
 def saved_state(optimizer: Optimizer) -> dict[str, Any]:
-    """Return the state of an optimizer for a checkpoint, with learning rates as numbers."""
-    state = optimizer.state_dict()
-    for part in (state, *state.values()):
-        for group in part.get("param_groups", []) if isinstance(part, dict) else []:
-            group["lr"] = float(group["lr"])
-    return state
+    """Return the moments of each part of an optimizer, by parameter number, for a checkpoint."""
+    states = {name: part.state_dict()["state"] for name, part in _parts(optimizer).items()}
+    return {name: {str(number): row for number, row in state.items()} for name, state in states.items()}
 
 
 def load_moments(optimizer: Optimizer, state: dict[str, Any]) -> None:
@@ -101,13 +85,21 @@ def load_moments(optimizer: Optimizer, state: dict[str, Any]) -> None:
 
     Raises ``ValueError`` where ``state`` is another optimizer's.
     """
-    parts = optimizer.parts if isinstance(optimizer, Combined) else {"": optimizer}
-    states = state if isinstance(optimizer, Combined) else {"": state}
-    if not all("param_groups" in states.get(name, {}) for name in parts):
-        saved, own = ("muon", "adam") if "muon" in state else ("adam", "muon")
-        raise ValueError(f"checkpoint was saved with ppo.optimizer '{saved}', expected {own!r}")
+    parts = _parts(optimizer)
+    if state.keys() != parts.keys():
+        saved, own = ("muon" if "muon" in names else "adam" for names in (state, parts))
+        raise ValueError(f"checkpoint was saved with ppo.optimizer {saved!r}, expected {own!r}")
     for name, part in parts.items():
-        part.load_state_dict({**states[name], "param_groups": part.state_dict()["param_groups"]})
+        moments = {int(number): row for number, row in state[name].items()}
+        part.load_state_dict({"state": moments, "param_groups": part.state_dict()["param_groups"]})
+
+
+def _parts(optimizer: Optimizer) -> dict[str, torch.optim.Optimizer]:
+    """Return the optimizers of torch that ``optimizer`` consists of, by name."""
+    if isinstance(optimizer, Combined):
+        return optimizer.parts
+    assert isinstance(optimizer, torch.optim.Optimizer)
+    return {"adam": optimizer}
 
 
 def _is_hidden_matrix(name: str, parameter: Tensor) -> bool:
