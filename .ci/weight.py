@@ -9,6 +9,7 @@ import sys
 import tomllib
 import typing
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -41,16 +42,13 @@ def fields(kind: type) -> int:
 
 
 def commands() -> int:
-    import click
-    from typer.main import get_command
+    from echelon_cli.main import root
 
-    from echelon_cli.main import application
-
-    def count(command: click.Command) -> int:
+    def count(command: Any) -> int:
         children = getattr(command, "commands", {})
         return sum(count(child) for child in children.values()) if children else 1
 
-    return count(get_command(application()))
+    return count(root().load_all())
 
 
 def main() -> int:

@@ -5,14 +5,10 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import typer
 
 from echelon.jobs.config_layers import default_values, field_descriptions
-from echelon_cli.main import application
+from echelon_cli.reference import reference
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
@@ -33,22 +29,6 @@ PYTHON = {
     "Statistics": ("echelon.statistics",),
 }
 LANGUAGES = {".py": "python", ".sh": "sh", ".sbatch": "sh"}
-
-
-def leaves(command: Any, path: tuple[str, ...] = ("echelon",)) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield path and command of everything below a group that does something."""
-    if not hasattr(command, "commands"):
-        yield path, command
-    for name, child in getattr(command, "commands", {}).items():
-        yield from leaves(child, (*path, name))
-
-
-def command_page() -> str:
-    parts = ["# Commands\n\nEvery command, as `--help` shows it."]
-    for path, command in leaves(typer.main.get_command(application())):
-        context = typer.Context(command, info_name=" ".join(path), max_content_width=100)
-        parts.append(f"## {' '.join(path)}\n\n```text\n{command.get_help(context).strip()}\n```")
-    return "\n\n".join(parts) + "\n"
 
 
 def configuration_page() -> str:
@@ -105,7 +85,7 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File  # pyright: ignore[reportMissingImports]
 
     pages = {
-        "reference/commands.md": command_page(),
+        "reference/commands.md": reference(),
         "reference/configuration.md": configuration_page(),
         "reference/python.md": python_page(),
         "python-tour.md": notebook_page(),

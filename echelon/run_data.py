@@ -75,7 +75,7 @@ class RunData:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """Configuration of the newest session, nested as ``echelon config schema`` lists it."""
+        """Configuration of the newest session, nested as ``echelon config show --schema`` lists it."""
         return self.spec.get("config") or {}
 
     @cached_property

@@ -6,16 +6,14 @@ one goes through ``open_regular`` and ``parse_json``, which raise ``OSError`` an
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import os
 import re
-import sys
-from collections.abc import Callable, Iterator
-from importlib.machinery import PathFinder
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from pydantic_core import from_json
 
 from echelon.files import IrregularFileError as IrregularFileError
 from echelon.files import open_own, require_regular
@@ -31,32 +29,6 @@ SURROGATES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
 """An escape of JSON; the group is that of a lone surrogate, which is half a character and no text."""
-
-PARSER = "pydantic_core._pydantic_core"
-"""Compiled module with the parser of JSON."""
-
-
-def _json_parser() -> Callable[[bytes], Any]:
-    """Return pydantic's parser of JSON.
-
-    Its compiled module is loaded without its package, which defines the types of all schemas: a twentieth of the time
-    that short commands and the dashboard take to start.
-    """
-    package = None if "pydantic_core" in sys.modules else importlib.util.find_spec("pydantic_core")
-    folders = package and package.submodule_search_locations
-    found = PathFinder.find_spec(PARSER, folders) if folders else None
-    if found is not None and found.loader is not None and PARSER not in sys.modules:
-        # the package finds the module where it is imported later
-        sys.modules[PARSER] = importlib.util.module_from_spec(found)
-        try:
-            found.loader.exec_module(sys.modules[PARSER])
-            return sys.modules[PARSER].from_json
-        except (ImportError, AttributeError):
-            sys.modules.pop(PARSER, None)
-    return importlib.import_module("pydantic_core").from_json
-
-
-from_json = _json_parser()
 
 SHOWN_CHARS = 200
 """Characters shown of text that is refused."""

@@ -1,67 +1,88 @@
-"""Help texts: commands under headings, and ``--help-all``, which shows options of single fields and older spellings."""
+"""Groups of commands: help under headings, and a top level that imports a command when it is first used."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
 
+import typer
 from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
-from echelon_cli import spellings
+OTHER = "Commands"
+"""Heading of the commands without a heading of their own."""
 
-OTHER, OLDER = "Commands", "Older spellings"
-"""Headings of commands without one, and of those that only ``--help-all`` shows."""
+
+class Command(NamedTuple):
+    """One command or group of the top level."""
+
+    section: str
+    """Heading above it in the help."""
+    help: str
+    """Its line in the help."""
+    module: str
+    """Module of ``echelon_cli.commands``."""
+    function: str = "app"
+    """Its function; ``app`` is a group."""
+
+    def load(self, name: str) -> Any:
+        """Import the command and return it as the parser needs it."""
+        target = getattr(import_module(f"echelon_cli.commands.{self.module}"), self.function)
+        if isinstance(target, typer.Typer):
+            group = get_group(target)
+            group.name = name
+            return group
+        single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        single.command(name)(target)
+        return get_command(single)
 
 
 class Sections(TyperGroup):
     """A group whose help lists its commands under headings, those of ``rich_help_panel``."""
 
-    order: tuple[str, ...] = ()
-    """Names in the order of the help; without them the order of registration."""
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        self.write_sections(
+            formatter, [(name, *self.listed(name, formatter.width)) for name in self.list_commands(ctx)]
+        )
+
+    def listed(self, name: str, width: int) -> tuple[str, str]:
+        """Return heading and line of a command."""
+        command = self.commands[name]
+        return getattr(command, "rich_help_panel", None) or OTHER, command.get_short_help_str(width)
+
+    @staticmethod
+    def write_sections(formatter: Any, rows: list[tuple[str, str, str]]) -> None:
+        """Write (name, heading, line) of each command."""
+        width = max(len(name) for name, _, _ in rows)
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, heading, line in rows:
+            sections.setdefault(heading, []).append((name.ljust(width), line))
+        for heading, listed in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(listed)
+
+
+class LazyRoot(Sections):
+    """The top level: a table of commands, each of which is imported when it is first used."""
+
+    table: Mapping[str, Command]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        if self.order:
-            self.commands = {name: self.commands[name] for name in self.order if name in self.commands}
+        # names without a command: the parser suggests one of them for a misspelled name
+        self.commands = dict.fromkeys(self.table)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the names and short helps of the commands that are not hidden."""
-        shown = {name: command for name, command in self.commands.items() if not command.hidden}
-        width = max((len(name) for name in shown), default=0)
-        limit = formatter.width - 6 - width
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for name, command in shown.items():
-            title = getattr(command, "rich_help_panel", None) or OTHER
-            sections.setdefault(title, []).append((name.ljust(width), command.get_short_help_str(limit)))
-        for title, rows in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(rows)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in self.table and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = self.table[cmd_name].load(cmd_name)
+        return self.commands.get(cmd_name)
 
+    def listed(self, name: str, width: int) -> tuple[str, str]:
+        return self.table[name].section, self.table[name].help
 
-def describe_all(command: Any, words: Sequence[str] = (), path: tuple[str, ...] = ()) -> None:
-    """Show in the help of a command, and of those below it, every option, its type, unit, default and older names.
-
-    Defaults are those of the preset that the command line names in ``words``, else of the default one.
-    """
-    if command.hidden:
-        command.hidden, command.rich_help_panel = False, OLDER
-    for option in command.params:
-        option.hidden = False
-    if path == ("train",):
-        from echelon_cli.commands.train import describe_fields
-
-        describe_fields(command.params, _value_of("--preset", words))
-    if older := spellings.older(path):
-        command.epilog = f"{OLDER}: {', '.join(older)}."
-    for name, below in getattr(command, "commands", {}).items():
-        describe_all(below, words, (*path, name))
-
-
-def _value_of(option: str, words: Sequence[str]) -> str | None:
-    """Return the value of an option in a command line; None where it has none."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word == option and following and not following.startswith("-"):
-            return following
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-    return None
+    def load_all(self) -> LazyRoot:
+        """Return the group with every command imported, for tools that read all of them."""
+        for name in self.table:
+            self.get_command(None, name)
+        return self

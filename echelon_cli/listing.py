@@ -46,6 +46,7 @@ class RunRow:
     id: str
     root: Path
     state: str
+    kind: str = ""
     reason: str = ""
     preset: str = ""
     device: str = ""
@@ -133,6 +134,7 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         id=paths.id,
         root=paths.root,
         state=status.state,
+        kind=status.kind,
         reason=status.reason,
         preset=status.preset,
         device=start.device if start else "",

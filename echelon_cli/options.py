@@ -85,11 +85,11 @@ def complete_devices(incomplete: str) -> list[str]:
 
 
 def complete_filter(incomplete: str) -> list[str]:
-    """Return the queries that complete the last term of ``incomplete``: saved filters, fields, and values of some."""
+    """Return the queries that complete the last term of ``incomplete``: fields, and values of some."""
     from echelon_cli.query_terms import complete_term
 
     *before, term = incomplete.split(" ")
-    return [" ".join((*before, found)) for found in complete_term(term, is_first=not before)]
+    return [" ".join((*before, found)) for found in complete_term(term)]
 
 
 def complete_labels(field: str) -> Callable[[str], list[str]]:
@@ -219,7 +219,7 @@ FilterOption = Annotated[
     typer.Option(
         "--filter",
         metavar="QUERY",
-        help="Only runs that match, such as 'state:running eval>50% or age<2h'; default: all.",
+        help="Only runs that match, such as 'state:running eval>50% -tag:old'; default: all.",
         autocompletion=complete_filter,
     ),
 ]

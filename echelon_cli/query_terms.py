@@ -1,34 +1,25 @@
-"""Completion of queries in a shell: fields, values of some fields, and saved filters."""
+"""Completion of queries in a shell: fields, and values of some fields."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from echelon.jobs.labels import Labels, read_labels, saved_filters
-from echelon.runs import list_runs, runs_home
+from echelon.jobs.labels import Labels, read_labels
+from echelon.runs import list_runs
 from echelon_cli.foreign_text import completable
 from echelon_cli.output import STATE_STYLES
-from echelon_cli.query import FIELD_ALIASES, FIELDS, SAVED, TextField
+from echelon_cli.query import FIELDS, TextField
 
 
-def complete_term(term: str, *, is_first: bool) -> list[str]:
-    """Return what completes a term: a saved filter where it ``is_first``, a field, or a value of a field."""
-    name, sign, value = term.lstrip("-!(").partition(":")
+def complete_term(term: str) -> list[str]:
+    """Return the completions of a term: a field, or a value of a field."""
+    name, sign, value = term.lstrip("-").partition(":")
     before = term[: len(term) - len(name + sign + value)]
     if sign:
-        known = FIELD_VALUES.get(FIELD_ALIASES.get(name.lower(), name.lower()))
-        found = [f"{name}:{text}" for text in sorted(known() if known else ()) if text.startswith(value)]
-    else:
-        ending = {field: ":" if isinstance(queried, TextField) else ">" for field, queried in FIELDS.items()}
-        found = [f"{field}{sign}" for field, sign in ending.items() if field.startswith(name)]
-        if is_first and not before:
-            saved = (SAVED + filter_name for filter_name in completable(saved_filters(runs_home())))
-            found += [text for text in saved if text.startswith(name)]
-    return [before + text for text in found]
-
-
-def _states() -> Iterable[str]:
-    return STATE_STYLES
+        known = FIELD_VALUES.get(name.lower(), tuple)()
+        return [f"{before}{name}:{text}" for text in sorted(known) if text.startswith(value)]
+    ending = {field: ":" if isinstance(queried, TextField) else ">" for field, queried in FIELDS.items()}
+    return [f"{before}{field}{sign}" for field, sign in ending.items() if field.startswith(name)]
 
 
 def _presets() -> Iterable[str]:
@@ -43,7 +34,7 @@ def _labels(read: Callable[[Labels], Iterable[str]]) -> set[str]:
 
 
 FIELD_VALUES: dict[str, Callable[[], Iterable[str]]] = {
-    "state": _states,
+    "state": lambda: STATE_STYLES,
     "preset": _presets,
     "group": lambda: _labels(lambda labels: (labels.group,)),
     "tag": lambda: _labels(lambda labels: labels.tags),

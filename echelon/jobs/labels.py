@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from echelon.files import atomic_write
@@ -19,8 +18,6 @@ MAX_CHARS = 60
 """Longest group or tag."""
 MAX_NOTES_CHARS = 2000
 MAX_TAGS = 32
-FILTERS = "filters.json"
-"""File of saved filters in the runs folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,18 +75,6 @@ def change_labels(
         require_plain_files(paths)
         atomic_write(paths.labels, json.dumps(asdict(after), ensure_ascii=False) + "\n")
     return after
-
-
-def saved_filters(home: Path) -> dict[str, str]:
-    """Return the saved filters of a runs folder by name."""
-    found = read_json(home / FILTERS) or {}
-    return {name: text for name, text in found.items() if isinstance(text, str)}
-
-
-def save_filter(home: Path, name: str, text: str) -> None:
-    """Save a filter, or delete it where ``text`` is empty."""
-    others = {key: value for key, value in saved_filters(home).items() if key != name} | ({name: text} if text else {})
-    atomic_write(home / FILTERS, json.dumps(dict(sorted(others.items())), ensure_ascii=False, indent=1) + "\n")
 
 
 NO_DIFFERENCE = "-"

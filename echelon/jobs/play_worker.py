@@ -39,7 +39,9 @@ def session_slot(paths: RunPaths) -> Iterator[None]:
             finally:
                 os.close(handle)
             return
-    raise ValueError(f"{MAX_SESSIONS} play sessions run already, expected fewer; stop one of: echelon runs jobs")
+    raise ValueError(
+        f"{MAX_SESSIONS} play sessions run already, expected fewer; stop one: echelon runs list --filter kind:play"
+    )
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +15,6 @@ from echelon_cli import output
 from echelon_cli.commands import retention
 from echelon_cli.commands.export import export
 from echelon_cli.commands.heat import heat
-from echelon_cli.commands.jobs import jobs
 from echelon_cli.commands.logs import logs
 from echelon_cli.commands.rm import rm
 from echelon_cli.commands.stop import stop
@@ -30,9 +29,13 @@ from echelon_cli.options import (
     RunsArgument,
     complete_keys,
     complete_labels,
+    complete_sides,
     one_of,
 )
 from echelon_cli.run_facts import describe, shown_facts
+
+if TYPE_CHECKING:
+    from echelon.runs import RunPaths
 
 EVALS_SHOWN = 10
 ROWS_SHOWN = 30
@@ -102,7 +105,7 @@ LABEL_COLUMNS: dict[str, Callable[[Any], str]] = {
 def list_all(
     filter_query: FilterOption = None, sort: SortOption = None, columns: ColumnsOption = None, as_json: JsonFlag = False
 ) -> int:
-    """List runs, newest first. Runs of one group are named by what differs in their configurations."""
+    """List runs and other jobs, newest first. Runs of one group are named by what differs in their configurations."""
     from echelon.runs import list_runs, require_home, runs_home
     from echelon_cli.listing import run_rows, shown_id
     from echelon_cli.query import read_query, sorted_by
@@ -122,7 +125,8 @@ def list_all(
     names = [name.strip() for name in (columns or "").split(",") if name.strip()]
     if not names and len(rows) > 1 and rows[0].group and len({row.group for row in rows}) == 1:
         names = ["variant"]
-    more = _columns(rows, names)
+    more = {"kind": [row.kind or "-" for row in rows]} if len({row.kind for row in rows}) > 1 else {}
+    more |= _columns(rows, names)
     output.show_table(
         ("run", *more, "state", "preset", "steps", "evaluation", "against", "ladder", "training", "steps/s", "age"),
         [
@@ -167,7 +171,7 @@ def _columns(rows: Sequence[Any], names: Sequence[str]) -> dict[str, list[str]]:
             expected = ", ".join((*LABEL_COLUMNS, "variant"))
             raise ConfigError(
                 f"--columns is {name!r}, expected {expected} or a field of the configuration{hint}; "
-                "see: echelon config schema"
+                "see: echelon config show"
             )
     return found
 
@@ -215,40 +219,6 @@ def label(
         ("run", "group", "tags", "notes"),
         [(shown_id(p.id), found.group or "-", " ".join(found.tags) or "-", found.notes or "-") for p, found in found],
     )
-    return output.DONE
-
-
-@app.command("filter", rich_help_panel=FIND)
-def save_filter(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name, used as --filter @NAME.")] = None,
-    query: Annotated[
-        str | None, typer.Argument(metavar="[QUERY]", help="Query to save; '' deletes the filter.")
-    ] = None,
-    as_json: JsonFlag = False,
-) -> int:
-    """Save a filter under a name, or list the saved ones."""
-    from echelon.jobs import labels
-    from echelon.runs import require_home, runs_home
-    from echelon_cli.query import read_query
-
-    if query is None:
-        require_home()
-    home = runs_home()
-    if name is not None and query is not None:
-        if not name.isidentifier():
-            raise typer.BadParameter(f"filter name {name!r} is no word of letters, digits and _; try 'best'")
-        read_query(query)
-        home.mkdir(parents=True, exist_ok=True)
-        labels.save_filter(home, name, query)
-    found = {key: text for key, text in labels.saved_filters(home).items() if name in (None, key)}
-    if name is not None and query is None and not found:
-        raise typer.BadParameter(f"filter {name!r} is not saved; give a query to save it")
-    if as_json:
-        output.show_json(found)
-    elif found:
-        output.show_table(("filter", "query"), [(f"@{key}", text) for key, text in found.items()])
-    else:
-        output.print_line("no saved filter; save one with: echelon runs filter NAME QUERY")
     return output.DONE
 
 
@@ -301,7 +271,9 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
 
 @app.command("compare", rich_help_panel=FIND)
 def compare(
-    runs: RunsArgument,
+    names: Annotated[
+        list[str], typer.Argument(metavar="RUN|PRESET", help="Runs, or presets.", autocompletion=complete_sides)
+    ],
     chart: Annotated[
         str | None,
         typer.Option(
@@ -313,15 +285,17 @@ def compare(
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Compare runs: results, and configuration values that differ."""
-    from echelon.jobs.config_layers import flatten
-    from echelon.jobs.spec import read_spec
+    """Compare runs or presets: results, and values that differ."""
+    from echelon.config.presets import PRESETS
     from echelon.runs import find_run
     from echelon_cli.listing import shown_id
 
-    chosen = [find_run(name) for name in runs]
+    sides = [None if name in PRESETS else find_run(name) for name in names]
+    chosen = [paths for paths in sides if paths is not None]
     rows = [describe(paths) for paths in chosen]
-    configs = [flatten(read_spec(paths).config) for paths in chosen]
+    configs = [_values(name, paths) for name, paths in zip(names, sides, strict=True)]
+    if len(chosen) == len(names):
+        configs = [values | _environment(paths) for values, paths in zip(configs, chosen, strict=True)]
     keys = sorted({key for values in configs for key in values})
     differing = {key: [c.get(key) for c in configs] for key in keys if len({repr(c.get(key)) for c in configs}) > 1}
     if as_json:
@@ -330,13 +304,31 @@ def compare(
     if chart is not None:
         _draw(chosen, chart)
         output.print_line()
-    names = [shown_id(row["id"]) for row in rows]
-    output.show_table(
-        ("", *names), [(label, *map(text, rows)) for label, text in shown_facts(rows) if label not in ("run", "folder")]
-    )
-    output.print_line()
-    output.show_table(("config", *names), [(key, *values) for key, values in differing.items()])
+    if rows:
+        shown = [(label, *map(text, rows)) for label, text in shown_facts(rows) if label not in ("run", "folder")]
+        output.show_table(("", *(shown_id(row["id"]) for row in rows)), shown)
+        output.print_line()
+    titles = [name if paths is None else shown_id(paths.id) for name, paths in zip(names, sides, strict=True)]
+    if differing:
+        output.show_table(("config", *titles), [(key, *values) for key, values in differing.items()])
+    else:
+        output.print_line("the configurations do not differ")
     return output.DONE
+
+
+def _values(name: str, paths: RunPaths | None) -> dict[str, Any]:
+    """Return the configuration of a run, or of the preset ``name`` where there is no run."""
+    from echelon.jobs.config_layers import flatten, resolve
+    from echelon.jobs.spec import read_spec
+
+    return resolve(name).values if paths is None else flatten(read_spec(paths).config)
+
+
+def _environment(paths: RunPaths) -> dict[str, Any]:
+    """Return source, packages and devices of a run by dotted key."""
+    from echelon.jobs.environment import flat_environment, read_environment
+
+    return flat_environment(read_environment(paths))
 
 
 def _draw(chosen: list[Any], name: str) -> None:
@@ -359,7 +351,6 @@ def _draw(chosen: list[Any], name: str) -> None:
 
 app.command("export", rich_help_panel=FIND)(export)
 app.command("heat", rich_help_panel=FIND)(heat)
-app.command("jobs", rich_help_panel=CONTROL)(jobs)
 app.command("logs", rich_help_panel=CONTROL)(logs)
 app.command("wait", rich_help_panel=CONTROL)(wait)
 app.command("stop", rich_help_panel=CONTROL)(stop)

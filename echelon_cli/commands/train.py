@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
 import typer
-from typer.models import OptionInfo
 
 from echelon_cli import output, queue_job
 from echelon_cli.options import (
@@ -22,13 +19,10 @@ from echelon_cli.options import (
     SetOption,
     TrainedPresetOption,
     complete_devices,
-    complete_labels,
     complete_networks,
-    complete_policies,
     complete_runs,
     one_of,
 )
-from echelon_cli.spellings import SWITCHES
 from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
@@ -38,76 +32,8 @@ if TYPE_CHECKING:
     from echelon.runs import RunPaths
     from echelon_cli.follow import Follower
 
-ALIASES: dict[str, tuple[str, ...]] = {
-    "seed": ("seed",),
-    "start-from": ("start_from",),
-    "teacher": ("teacher.policy",),
-    "target": ("opponents.league.target",),
-    "device": ("device",),
-    "threads": ("threads",),
-    "envs": ("num_envs",),
-    "nproc": ("nproc",),
-    "deterministic": ("deterministic",),
-    "minutes": ("max_minutes",),
-    "steps": ("total_steps",),
-    "updates": ("max_updates",),
-    "games": ("max_episodes",),
-    "save-every": ("save_every",),
-    "packs": ("env.num_packs",),
-    "size": ("env.world.size_x", "env.world.size_y"),
-    "mode": ("env.observation_mode",),
-    "dt-sim": ("env.dt_sim",),
-    "decision-repeat": ("env.decision_repeat",),
-    "comm-dim": ("env.comm_dim",),
-    "obs-layout": ("env.obs_layout",),
-    "model": ("model.kind",),
-    "lr": ("ppo.lr",),
-    "lr-schedule": ("ppo.lr_schedule",),
-    "critic-lr-mult": ("ppo.critic_lr_mult",),
-    "gamma": ("ppo.gamma",),
-    "gae-lambda": ("ppo.gae_lambda",),
-    "clip-coef": ("ppo.clip_coef",),
-    "vf-coef": ("ppo.vf_coef",),
-    "ent-coef-start": ("ppo.ent_coef",),
-    "ent-coef-end": ("ppo.ent_coef_end",),
-    "max-grad-norm": ("ppo.max_grad_norm",),
-    "grad-accum-steps": ("ppo.grad_accum_steps",),
-    "rollout-steps": ("ppo.rollout_steps",),
-    "update-epochs": ("ppo.update_epochs",),
-    "num-minibatches": ("ppo.num_minibatches",),
-    "tbptt-chunk-length": ("ppo.tbptt_chunk_length",),
-    "burn-in": ("ppo.burn_in_steps",),
-    "aux-coef": ("ppo.aux_coef",),
-    "target-kl": ("ppo.target_kl",),
-    "recompute-advantages": ("ppo.recompute_advantages",),
-    "amp": ("ppo.amp",),
-    "compile": ("ppo.compile",),
-    "nonfinite-policy": ("ppo.nonfinite_policy",),
-    "eval-after-updates": ("eval.every_updates",),
-    "eval-seeds": ("eval.seeds",),
-}
-"""Flag -> configuration keys that it sets; every other key is set with ``--set``."""
-
-COMMON = {
-    "seed": ("<int>", "Seed of the run; default: the preset's."),
-    "device": ("<str>", "Device: auto, cpu, cuda or cuda:N; default: auto."),
-    "envs": ("<int>", "Environments per process; default: the preset's."),
-    "nproc": ("<int>", "Training processes on this machine; default: 1."),
-    "minutes": ("<float>", "Wall-clock limit of training [min], 0: none; default: the preset's."),
-    "steps": ("<int>", "Planned length [learner agent-steps]; default: the preset's."),
-    "start-from": ("POLICY", "Checkpoint, run, league entry or champion to start from; default: a new network."),
-    "lr": ("<float>", "Learning rate; default: the preset's."),
-}
-"""Flags of ``ALIASES`` that ``--help`` shows too, with type and help."""
-
-COMPLETIONS = {"device": complete_devices, "start-from": complete_networks, "teacher": complete_policies}
-"""Completions of values of ``ALIASES``."""
-
 GPU_PRESET = "gpu"
 """Default preset on a machine with a usable GPU."""
-
-PROFILED_UPDATES = 3
-"""Number of updates that ``--profile`` traces."""
 
 
 def complete_mixes(incomplete: str) -> list[str]:
@@ -117,75 +43,6 @@ def complete_mixes(incomplete: str) -> list[str]:
     return one_of(*MIX_PROFILES)(incomplete)
 
 
-def with_aliases(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add one option per row of ``ALIASES`` to a command; their values arrive as configuration keys in ``aliases``.
-
-    All but ``COMMON`` are left out of ``--help``; ``--help-all`` describes them.
-    """
-    signature = inspect.signature(command, eval_str=True)
-    plain = [p for p in signature.parameters.values() if p.name != "aliases"]
-    flags = [
-        inspect.Parameter(
-            flag.replace("-", "_"),
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[bool | None if f"--{flag}" in SWITCHES else str | None, _option(flag, keys)],
-        )
-        for flag, keys in ALIASES.items()
-    ]
-
-    @wraps(command)
-    def wrapped(**given: Any) -> Any:
-        aliases = {}
-        for flag, keys in ALIASES.items():
-            value = given.pop(flag.replace("-", "_"))
-            value = str(value).lower() if isinstance(value, bool) else value
-            aliases.update({key: value for key in keys if value is not None})
-        return command(**given, aliases=aliases)
-
-    vars(wrapped)["__signature__"] = signature.replace(
-        parameters=[p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in plain] + flags
-    )
-    return wrapped
-
-
-def _option(flag: str, keys: Sequence[str]) -> OptionInfo:
-    """Return the option of a flag that sets ``keys``."""
-    is_switch = f"--{flag}" in SWITCHES
-    metavar, text = COMMON.get(flag, (None if is_switch else "VALUE", f"Same as --set {' and '.join(keys)}."))
-    return typer.Option(
-        f"--{flag}/--no-{flag}" if is_switch else f"--{flag}",
-        metavar=metavar,
-        help=text,
-        hidden=flag not in COMMON,
-        show_default=False,
-        autocompletion=COMPLETIONS.get(flag),
-    )
-
-
-def describe_fields(options: Sequence[Any], preset: str | None = None) -> None:
-    """Describe the options of single fields: meaning with unit, type, key, and the value of a preset."""
-    from echelon.jobs.config_layers import field_descriptions, resolve
-
-    chosen = preset or default_preset(None)
-    meaning, defaults = field_descriptions(), resolve(chosen).values
-    for option in options:
-        keys = ALIASES.get(option.opts[0].removeprefix("--"))
-        if keys is not None:
-            default = defaults[keys[0]]
-            option.help = (
-                f"{meaning[keys[0]]} [--set {' and '.join(keys)}; default: {_shown_default(default)} ({chosen})]"
-            )
-            if option.metavar == "VALUE" and default is not None:
-                option.metavar = f"<{type(default).__name__}>"
-
-
-def _shown_default(value: object) -> str:
-    """Return the value of a field as its option takes it."""
-    return "none" if value is None else str(value)
-
-
-@with_aliases
 def train(
     preset: TrainedPresetOption = None,
     config: ConfigOption = None,
@@ -199,52 +56,59 @@ def train(
             autocompletion=complete_mixes,
         ),
     ] = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option(
+            "--start-from",
+            metavar="POLICY",
+            help="Checkpoint, run, league entry or champion to start from; default: a new network.",
+            autocompletion=complete_networks,
+        ),
+    ] = None,
     resume: Annotated[
         str | None,
         typer.Option(
             "--resume", metavar="RUN", help="Resume a run from its latest checkpoint.", autocompletion=complete_runs
         ),
     ] = None,
-    group: Annotated[
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", help="Wall-clock limit of training [min], 0: none; default: the preset's."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the run; default: the preset's.")] = None,
+    device: Annotated[
         str | None,
         typer.Option(
-            "--group",
-            metavar="NAME",
-            help="Group of the run (echelon runs label); default: none.",
-            autocompletion=complete_labels("group"),
+            "--device", help="Device: auto, cpu, cuda or cuda:N; default: auto.", autocompletion=complete_devices
         ),
     ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tag", metavar="WORD", help="Tag the run; may be repeated.", autocompletion=complete_labels("tag")
-        ),
+    nproc: Annotated[
+        int | None, typer.Option("--nproc", help="Training processes on this machine; default: 1.")
     ] = None,
-    profile: Annotated[
-        bool, typer.Option("--profile", help=f"Write a trace of {PROFILED_UPDATES} updates into the run folder.")
-    ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return when training has started.")] = False,
     queue: QueueFlag = False,
     notify: NotifyOption = None,
     mirror: MirrorOption = None,
     as_json: JsonFlag = False,
-    aliases: dict[str, str] | None = None,
 ) -> int:
-    """Start a training run and follow it. It continues in the background; q or Ctrl-C detaches.
+    """Start a training run, or resume one, and follow it. It continues in the background; q or Ctrl-C detaches.
 
-    --help-all lists the options of further configuration fields, with type, unit and default.
+    --set reaches every field of the configuration; echelon config show lists them.
     """
     from echelon.jobs.config_layers import ConfigError, parse_assignment
-    from echelon.jobs.labels import change_labels
     from echelon.jobs.observers import requested, write_observers
     from echelon.jobs.status import job_status
     from echelon_cli.listing import job_json
 
-    overrides = dict(parse_assignment(f"{key}={value}") for key, value in (aliases or {}).items())
-    if opponents is not None:
-        overrides["opponents.mix"] = opponents
-    if profile:
-        overrides["profile_updates"] = PROFILED_UPDATES
+    given = {
+        "opponents.mix": opponents,
+        "start_from": start_from,
+        "max_minutes": minutes,
+        "seed": seed,
+        "device": device,
+        "nproc": nproc,
+    }
+    overrides = {key: value for key, value in given.items() if value is not None}
     overrides |= dict(parse_assignment(text) for text in assignments or [])
     if overrides.get("start_from"):
         overrides["start_from"] = str(readable_policy(str(overrides["start_from"])))
@@ -258,7 +122,6 @@ def train(
     request = _request(preset, file, overrides, resume)
 
     def prepare() -> None:
-        change_labels(request.paths, group=group, add=tag or ())
         write_observers(request.paths, observers)
 
     if queue:
@@ -387,7 +250,7 @@ def _plan_line(config: Any, preset: str | None, source: str | None) -> str:
 
     limit = f" or {config.max_minutes:g} minutes" if config.max_minutes else ""
     origin = "named by the file" if source == FILE else "the default for this machine"
-    named = "" if preset else f", {origin}; others: echelon config presets"
+    named = "" if preset else f", {origin}; others: echelon config show --presets"
     return f"preset {config.preset}{named}; until {output.count(config.total_steps)} steps{limit}"
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
-import typer
 
 from echelon import __version__
 from echelon.config import RunConfig
-from echelon.config.presets import PRESETS
 from echelon.files import atomic_write
 from echelon.jobs.process import identify, is_alive
 from echelon.jobs.status import JobStatus
@@ -24,8 +21,6 @@ from echelon.telemetry.events import EventCheckpoint, EventRound
 from echelon.telemetry.log import EventLog
 from echelon_cli import output
 from echelon_cli.commands import doctor, logs, stop
-from echelon_cli.commands.train import ALIASES
-from echelon_cli.main import HELP_ALL, app
 from echelon_cli.tui import actions
 from tests.cli.conftest import parsed
 
@@ -34,26 +29,31 @@ def test_version_option_prints_version(echelon):
     assert echelon("--version")[:2] == (0, f"{__version__}\n")
 
 
-def test_jobs_without_runs_suggests_train(echelon):
+def test_list_without_runs_suggests_train(echelon):
     runs_home().mkdir(parents=True, exist_ok=True)
-    code, out, _ = echelon("runs", "jobs")
+    code, out, _ = echelon("runs", "list")
     assert code == 0 and "echelon train" in out
-    assert parsed(echelon("runs", "jobs", "--json")[1]) == []
+    assert parsed(echelon("runs", "list", "--json")[1]) == []
 
 
-def test_jobs_lists_state_and_steps(echelon, ended_run):
+def test_list_shows_state_steps_and_kind(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
-    assert "completed" in echelon("runs", "jobs")[1]
-    (row,) = parsed(echelon("runs", "jobs", "--json")[1])
-    assert (row["state"], row["update"], row["global_step"]) == ("completed", 4, 400)
+    assert "completed" in echelon("runs", "list")[1] and "kind" not in echelon("runs", "list")[1]
+    (row,) = parsed(echelon("runs", "list", "--json")[1])
+    assert (row["state"], row["kind"], row["update"], row["global_step"]) == ("completed", "train", 4, 400)
+    paths = ended_run("20260101-000001-eval-calm-elk")
+    paths.spec.write_text(json.dumps({**json.loads(paths.spec.read_text()), "kind": "eval"}))
+    header, *lines = echelon("runs", "list")[1].splitlines()
+    assert "kind" in header.split() and sorted(line.split()[1] for line in lines) == ["eval", "train"]
+    assert [row["id"] for row in parsed(echelon("runs", "list", "--filter", "kind:eval", "--json")[1])] == [paths.id]
 
 
 def test_damaged_run_does_not_hide_others(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
     ended_run("20260102-000000-quickstart-wild-owl").spec.write_text("{")
-    code, out, err = echelon("runs", "jobs")
+    code, out, err = echelon("runs", "list")
     assert code == 0 and "calm-fox" in out and "wild-owl" in out and not err
-    assert " -  it has no readable spec.json" in out
+    assert out.count("completed") == 2
 
 
 def test_runs_list_show_and_compare(echelon, ended_run):
@@ -77,7 +77,6 @@ def test_commands_use_the_same_json_keys_for_runs(echelon, ended_run, tmp_path):
             ("runs", "list"),
             ("runs", "show", "fox"),
             ("dash", "fox"),
-            ("runs", "jobs"),
             ("runs", "wait", "fox"),
             ("runs", "stop", "fox"),
             ("runs", "export", "fox", "--csv", str(tmp_path / "fox.csv")),
@@ -87,12 +86,6 @@ def test_commands_use_the_same_json_keys_for_runs(echelon, ended_run, tmp_path):
     assert [words for words, row in rows.items() if not who.items() <= row.items()] == []
     assert {row["global_step"] for words, row in rows.items() if words[1] != "export"} == {400}
     assert {row["last_win_rate"] for words, row in rows.items() if words[1] in ("list", "show", "fox")} == {0.6}
-
-
-def test_start_from_accepts_init_from(echelon, tmp_path):
-    for flag in ("--start-from", "--init-from"):
-        code, _, err = echelon("train", flag, str(tmp_path / "nosuch"))
-        assert code == 3 and "start_from is" in err
 
 
 def test_logs_prints_last_lines(echelon, ended_run):
@@ -237,17 +230,18 @@ def test_config_show_names_source_of_each_value(echelon, tmp_path):
     assert "ppo.vf_coef" in echelon("config", "show")[1]
 
 
-def test_config_diff_lists_differing_fields(echelon, ended_run):
+def test_compare_lists_differing_fields_of_runs_and_presets(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox", lr=1e-3)
     ended_run("20260102-000000-quickstart-wild-owl", lr=2e-3)
-    assert parsed(echelon("config", "diff", "fox", "owl", "--json")[1]) == {"ppo.lr": [1e-3, 2e-3]}
-    assert "do not differ" in echelon("config", "diff", "quickstart", "quickstart")[1]
+    assert parsed(echelon("runs", "compare", "fox", "owl", "--json")[1])["differing"] == {"ppo.lr": [1e-3, 2e-3]}
+    assert "do not differ" in echelon("runs", "compare", "quickstart", "quickstart")[1]
+    assert "env.world.size_x" in echelon("runs", "compare", "quickstart", "standard")[1]
 
 
 def test_config_schema_describes_every_field(echelon):
-    document = parsed(echelon("config", "schema", "--json")[1])
+    document = parsed(echelon("config", "show", "--schema", "--json")[1])
     assert document["title"] == RunConfig.__name__
-    table = echelon("config", "schema")[1]
+    table = echelon("config", "show", "--schema")[1]
     assert "Learning rate." in table and "env.world.size_x" in table
 
 
@@ -290,13 +284,6 @@ def test_doctor_warns_about_missing_viewer_build(echelon, tmp_path, monkeypatch)
     monkeypatch.setattr("echelon.server.routes.STATIC", tmp_path)
     (row,) = [row for row in parsed(echelon("doctor", "--json")[1]) if row["name"] == "viewer"]
     assert row["verdict"] == "warning" and "pip install" in row["advice"]
-
-
-@pytest.mark.parametrize("flag", ALIASES)
-def test_train_flags_name_existing_config_keys(flag):
-    from echelon.jobs.config_layers import default_values
-
-    assert set(ALIASES[flag]) <= default_values().keys()
 
 
 @pytest.mark.parametrize(
@@ -348,7 +335,7 @@ def test_runs_list_sorts_by_fields_of_the_query(echelon, ended_run):
         "mid",
     ]
     code, _, err = echelon("runs", "list", "--sort", "laddr")
-    assert code == 2 and "try ladder" in err
+    assert code == 2 and "did you mean 'ladder'" in err
 
 
 def test_runs_show_names_evaluation_opponent_and_source(echelon, ended_run):
@@ -363,7 +350,7 @@ def test_runs_show_names_evaluation_opponent_and_source(echelon, ended_run):
     assert "torch 2.13" in out and "Z80, 1 cores; H100, driver 570.1" in out
     other = ended_run("20260101-000000-quickstart-idle-heron")
     atomic_write(other.environment, json.dumps({**write, "packages": {"torch": "2.14"}}))
-    found = parsed(echelon("config", "diff", "otter", "heron", "--json")[1])
+    found = parsed(echelon("runs", "compare", "otter", "heron", "--json")[1])["differing"]
     assert found == {"environment.packages.torch": ["2.13", "2.14"]}
 
 
@@ -381,7 +368,7 @@ def test_error_of_linked_values_names_the_given_one(echelon):
 
 def test_wrong_home_is_an_error_and_no_empty_list(echelon, monkeypatch, tmp_path):
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "rnus"))
-    lists = (("runs", "jobs"), ("runs", "list"), ("runs", "filter"), ("queue", "list"), ("replay", "list"))
+    lists = (("runs", "list"), ("queue", "list"), ("replay", "list"))
     for words in (*lists, ("dash", "--once")):
         code, _, err = echelon(*words)
         assert code == 3 and "rnus" in err and "ECHELON_HOME" in err
@@ -411,59 +398,3 @@ def test_rated_arena_job_is_complete(echelon, ended_run):
     with EventLog(paths.metrics) as log:
         log.append(EventRound(round=2, rounds=2, state="rated", matches=8, played=8))
     assert parsed(echelon("runs", "show", "otter", "--json")[1])["progress"] == 1.0
-
-
-def test_switch_with_a_value_gives_a_notice(echelon):
-    for words, notice in ((("--amp", "true"), True), (("--amp",), False), (("--amp", "true", "--json"), False)):
-        code, _, err = echelon("train", *words, "--preset", "nope")
-        assert code == 2 and "preset 'nope'" in err and ("notice:" in err) is notice
-
-
-def test_help_all_gives_type_and_default_of_every_option(echelon):
-    short = echelon("train", "--help")[1]
-    assert "--minutes" in short and "--clip-coef" not in short and len(short.splitlines()) < 45
-    code, out, _ = echelon("train", "--help-all")
-    text = " ".join(out.split())
-    assert code == 0 and all(f"--{flag}" in out for flag in ALIASES)
-    assert "<float>" in out and "[--set ppo.clip_coef; default:" in text
-
-
-@pytest.mark.parametrize("words", [("--preset", "duel"), ("--preset=duel",), ()], ids=str)
-def test_help_all_gives_the_defaults_of_the_preset(echelon, words, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    name = "duel" if words else "quickstart"
-    preset, text = PRESETS[name](), " ".join(echelon("train", *words, "--help-all")[1].split())
-    assert f"[--set ppo.lr; default: {preset.ppo.lr} ({name})]" in text
-    assert f"[--set ppo.rollout_steps; default: {preset.ppo.rollout_steps} ({name})]" in text
-    assert f"default: {preset.env.world.size_x} ({name})]" in text
-
-
-def test_help_all_of_an_unknown_preset_is_an_error(echelon):
-    code, _, err = echelon("train", "--preset", "quikstart", "--help-all")
-    assert code == 2 and "quikstart" in err
-
-
-def test_every_option_of_the_readme_exists(repository):
-    text = (repository / "README.md").read_text(encoding="utf-8")
-    commands = click_commands(typer.main.get_command(app))
-    for row in re.findall(r"^\| (`echelon .*?) \|$", text, re.MULTILINE):
-        named = [words for span in re.findall(r"`echelon ([^`]+)`", row) for words in [span.split()]]
-        first = next(name for n in (2, 1) if (name := " ".join(named[0][:n])) in commands)
-        own = {
-            option for name in {first, *(" ".join(w[:2]) for w in named)} & set(commands) for option in commands[name]
-        }
-        flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", row))
-        assert flags <= own | commands["train"] | commands["runs list"] | {HELP_ALL}, f"{first}: {flags - own}"
-
-
-def click_commands(group, prefix: str = "") -> dict[str, set[str]]:
-    """Return the options of every leaf command by name."""
-    found: dict[str, set[str]] = {}
-    for name, command in getattr(group, "commands", {}).items():
-        if hasattr(command, "commands"):
-            found |= click_commands(command, f"{prefix}{name} ")
-        else:
-            found[f"{prefix}{name}"] = {
-                text for option in command.params for text in (*option.opts, *option.secondary_opts)
-            }
-    return found

@@ -160,7 +160,7 @@ def test_eval_of_run_appends_its_results_and_shows_them(echelon, trained):
 
 def test_eval_job_is_listed_shown_and_resumable(echelon, trained):
     job = parsed(echelon("eval", trained.id, *FEW)[1])["job"]
-    assert {row["id"]: row["kind"] for row in parsed(echelon("runs", "jobs", "--all", "--json")[1])}[job] == "eval"
+    assert {row["id"]: row["kind"] for row in parsed(echelon("runs", "list", "--json")[1])}[job] == "eval"
     row = next(row for row in parsed(echelon("runs", "list", "--json")[1]) if row["id"] == job)
     assert row["progress"] == 1.0 and row["opponent"] == "heuristic:medium" and row["last_win_rate"] is not None
     assert "heuristic:medium" in echelon("runs", "logs", "-f", job)[1] and "medium" in echelon("runs", "show", job)[1]

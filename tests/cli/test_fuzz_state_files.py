@@ -390,7 +390,7 @@ def test_damaged_state_file_costs_its_own_run_only(echelon, ended_run, monkeypat
     monkeypatch.setattr("echelon.jobs.status.LAUNCH_LIMIT_S", 0.1)  # `wait` waits that long for a start
     whole = ended_run("20260101-000000-quickstart-keen-newt")
     (ended_run("20260102-000000-quickstart-calm-fox").root / name).write_bytes(data)
-    for words in (("runs", "list"), ("runs", "jobs"), ("dash", "--once"), ("replay", "list")):
+    for words in (("runs", "list"), ("dash", "--once"), ("replay", "list")):
         code, out, err = echelon(*words)
         assert code == 0 and "internal error" not in err
         assert words == ("replay", "list") or (whole.id.rpartition("-")[2] in out and "fox" in out + err)

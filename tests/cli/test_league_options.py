@@ -25,7 +25,7 @@ def test_opponent_mix_name_and_weight_overrides(name):
 def test_unknown_mix_is_one_line_and_creates_no_run(echelon):
     code, _, error = echelon("train", "--opponents", "nobody")
     assert code == 2 and "opponents.mix is 'nobody' (from --set), expected one of scripted, self, past, league" in error
-    code, _, error = echelon("train", "--target", "main")
+    code, _, error = echelon("train", "--set", "opponents.league.target=main")
     assert code == 2 and "opponents.league.target is 'main', expected empty where opponents.mix.league is 0" in error
     assert list_runs() == []
 

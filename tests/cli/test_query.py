@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from echelon_cli import query
 from echelon_cli.listing import RunRow
-from echelon_cli.query import FIELD_ALIASES, FIELDS, MAX_DEPTH, SAVED, Query, QueryError, parse, read_query
+from echelon_cli.query import COLUMN_FIELDS, FIELDS, Query, QueryError, parse, read_query
 from echelon_cli.tui.widgets.run_table import COLUMNS
 from tests.cli.conftest import parsed
 
@@ -55,20 +55,13 @@ def typed(text: str) -> tuple[list[str], str]:
         ("", ALL),
         ("QUICK fox", ["amber-fox"]),
         ("quick completed", []),
-        ("fox or owl", ["amber-fox", "brave-owl"]),
-        ("fox|elk", ["amber-fox", "calm-elk"]),
-        ("quick fox | standard", ["amber-fox", "brave-owl"]),
-        ("quick (fox | standard)", ["amber-fox"]),
-        ("not quick", ["brave-owl"]),
         ("-quick", ["brave-owl"]),
-        ("!quick", ["brave-owl"]),
         ("quick -fox", ["calm-elk"]),
-        ("not (fox or owl)", ["calm-elk"]),
-        ("not not fox", ["amber-fox"]),
-        ("fox and quick", ["amber-fox"]),
+        ("-fox -owl", ["calm-elk"]),
+        ("fox quick", ["amber-fox"]),
         ("brave-owl", ["brave-owl"]),
         ('"heuristic:medium"', ["amber-fox"]),
-        ("'or'", []),
+        ('-"calm-elk"', ["amber-fox", "brave-owl"]),
         ("state:run", ["amber-fox"]),
         ("state=run", []),
         ("state!=running", ["brave-owl", "calm-elk"]),
@@ -76,10 +69,9 @@ def typed(text: str) -> tuple[list[str], str]:
         ("device:cuda", ["brave-owl"]),
         ("opponent:medium", ["amber-fox"]),
         ('status:"space left"', ["calm-elk"]),
-        ('note:"space left"', ["calm-elk"]),
+        ('-status:"space left"', ["amber-fox", "brave-owl"]),
         ("status:against", []),
         ("run:OWL", ["brave-owl"]),
-        ("name: owl", ["brave-owl"]),
     ],
 )
 def test_query_terms_fields_and_operators_match(text, names):
@@ -90,7 +82,7 @@ def test_query_terms_fields_and_operators_match(text, names):
     ("text", "names"),
     [
         ("wins>50%", ["amber-fox", "brave-owl"]),
-        ("wins > 0.6", ["brave-owl"]),
+        ("wins>0.6", ["brave-owl"]),
         ("wins>60", ["brave-owl"]),
         ("wins<=55%", ["amber-fox"]),
         ("progress=100%", ["brave-owl"]),
@@ -108,7 +100,7 @@ def test_query_terms_fields_and_operators_match(text, names):
         ("age>90m", ["brave-owl"]),
         ("age<1m31s", ["calm-elk"]),
         ("age>=2d2h", ["brave-owl"]),
-        ("wins>50% age<2h | state:failed", ["amber-fox", "calm-elk"]),
+        ("wins>50% age<2h -state:failed", ["amber-fox"]),
     ],
 )
 def test_query_numbers_compare_with_units(text, names):
@@ -119,7 +111,7 @@ def test_query_nan_matches_no_comparison():
     assert math.isnan(ROWS[2].win_rate)
     for sign in (">", ">=", "<", "<=", "=", "!="):
         assert "calm-elk" not in found(f"wins{sign}50%")
-    assert found("not wins>50%") == ["calm-elk"]
+    assert found("-wins>50%") == ["calm-elk"]
 
 
 @pytest.mark.parametrize(
@@ -135,17 +127,8 @@ def test_query_nan_matches_no_comparison():
         ("state:", "state:running"),
         ("sate:running", "unknown field 'sate', did you mean 'state'"),
         ("wni>50%", "unknown field 'wni'"),
-        ("> 50%", "has no field before it"),
-        ("fox or", "both sides"),
-        ("| fox", "both sides"),
-        ("not", "'not' needs a term"),
-        ("fox -", "'-' needs a term"),
-        ("(fox", "not closed"),
-        ("fox)", "closes no bracket"),
-        ("fox ()", "empty brackets"),
+        ("> 50%", "has no field"),
         ('"fox', "quote is not closed"),
-        ('""', "empty quotes"),
-        ("(" * 40 + "fox" + ")" * 40, f"nested deeper than {MAX_DEPTH}"),
     ],
 )
 def test_query_errors_name_what_is_expected(text, expected):
@@ -154,9 +137,7 @@ def test_query_errors_name_what_is_expected(text, expected):
     assert expected in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "text", ["preset:quick state:running wins>50%", "quick or (standard -failed) age<3d", "not owl"]
-)
+@pytest.mark.parametrize("text", ["preset:quick state:running wins>50%", "standard -failed age<3d", "-owl"])
 def test_query_prefixes_never_empty_a_matching_list(text):
     assert found(text)
     for end in range(len(text)):
@@ -168,14 +149,12 @@ def test_query_prefixes_never_empty_a_matching_list(text):
 def test_query_incomplete_part_is_dropped_and_reported():
     assert typed("fox wins") == (["amber-fox"], "no run contains 'wins'; try wins>50%")
     assert typed("fox wins>")[0] == ["amber-fox"] and "a fraction" in typed("fox wins>")[1]
-    assert typed("fox (quick")[0] == ["amber-fox"]
-    assert typed("standard or")[0] == ["brave-owl"]
     assert typed("fox sate:runn")[0] == ["amber-fox"] and "unknown field" in typed("fox sate:runn")[1]
 
 
-def test_query_unknown_field_is_searched_as_text():
+def test_query_unknown_field_is_left_out_and_reported():
     names, problem = typed("heuristic:medium")
-    assert names == ["amber-fox"] and "quote it" in problem
+    assert names == ALL and "quote it" in problem
 
 
 def test_query_complete_word_without_match_finds_none():
@@ -184,7 +163,7 @@ def test_query_complete_word_without_match_finds_none():
 
 @pytest.mark.parametrize("column", [column.name for column in COLUMNS])
 def test_query_finds_every_column_of_the_run_list(column):
-    assert FIELD_ALIASES.get(column, column) in FIELDS
+    assert COLUMN_FIELDS.get(column, column) in FIELDS
 
 
 def test_query_field_examples_parse():
@@ -192,37 +171,11 @@ def test_query_field_examples_parse():
         assert read_query(asked.example).problem == ""
 
 
-PIECES = st.sampled_from(
-    [
-        *FIELDS,
-        "or",
-        "and",
-        "not",
-        "|",
-        "-",
-        "!",
-        "(",
-        ")",
-        ">",
-        "<=",
-        "!=",
-        ":",
-        "=",
-        '"',
-        "'",
-        "50%",
-        "1.5M",
-        "2h",
-        " ",
-    ]
-)
+PIECES = st.sampled_from([*FIELDS, "-", ">", "<=", "!=", ":", "=", '"', "50%", "1.5M", "2h", " "])
 
 
 @given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=20).map("".join)))
-@example("@")
-@example("@a\nb")
-@example("(" * 5000)
-@example("!" * 5000)
+@example("-" * 5000)
 @example("wins>" + "9" * 5000)
 @example("wins>9e9999 age<" + "9" * 400 + "h")
 def test_query_accepts_or_rejects_any_text_in_one_line(text):
@@ -234,19 +187,19 @@ def test_query_accepts_or_rejects_any_text_in_one_line(text):
     try:
         read = read_query(text)
     except QueryError as refused:
-        assert text.startswith(SAVED) or (query.problem and query.problem in str(refused))
+        assert query.problem and query.problem in str(refused)
         assert len(str(refused).splitlines()) == 1
     else:
         assert isinstance(read, Query) and not query.problem
 
 
-@pytest.mark.parametrize("command", [("runs", "list"), ("runs", "jobs")])
-def test_filter_option_filters_lists_and_rejects_bad_queries(echelon, ended_run, command):
+def test_filter_option_filters_lists_and_rejects_bad_queries(echelon, ended_run):
+    command = ("runs", "list")
     ended_run("20260101-000000-quickstart-calm-fox", wins=0.6)
     ended_run("20260102-000000-quickstart-wild-owl", wins=0.2)
     code, out, _ = echelon(*command, "--filter", "eval>50% state:completed")
     assert code == 0 and "calm-fox" in out and "wild-owl" not in out
-    (row,) = parsed(echelon(*command, "--filter", "owl or zebra", "--json")[1])
+    (row,) = parsed(echelon(*command, "--filter", "owl", "--json")[1])
     assert row["id"].endswith("wild-owl")
     assert "matches 'zebra'" in echelon(*command, "--filter", "zebra")[1]
     code, out, err = echelon(*command, "--filter", "eval>half")
@@ -281,7 +234,7 @@ def test_runs_are_found_by_labels_and_configuration_values(echelon, ended_run):
         ("ppo.lr>1e-4", ["fox"]),
         ("ppo.lr=1e-5", ["owl"]),
         ("preset:quick tag:paper", ["owl"]),
-        ("group:rates notes:plot not tag:paper", ["fox"]),
+        ("group:rates notes:plot -tag:paper", ["fox"]),
         ("env.obs_layout:classic", []),
     ):
         rows = parsed(echelon("runs", "list", "--filter", text, "--json")[1])
@@ -293,18 +246,16 @@ def test_runs_of_a_group_are_named_by_what_differs(echelon, ended_run):
     for name, rate in (("fox", 2e-4), ("owl", 1e-5)):
         ended_run(f"20260101-000000-quickstart-calm-{name}", lr=rate)
         echelon("runs", "label", name, "--group", "rates")
-    assert echelon("runs", "filter", "rates", "group:rates")[0] == 0
-    out = echelon("runs", "list", "--filter", "@rates")[1]
+    out = echelon("runs", "list", "--filter", "group:rates")[1]
     assert "lr=0.0002" in out and "lr=1e-05" in out
     assert "0.0002" in echelon("runs", "list", "--columns", "tags,ppo.lr")[1]
-    assert echelon("runs", "list", "--filter", "@other")[0] == 2
     assert echelon("runs", "list", "--columns", "ppo.lrr")[0] == 2
     assert "rates" in echelon("runs", "show", "owl")[1]
 
 
 def test_query_of_a_damaged_filter_is_read_up_to_a_bound(monkeypatch):
     seen = []
-    monkeypatch.setattr(query, "TOKEN", Counted(query.TOKEN, seen))
+    monkeypatch.setattr(query, "TERM", Counted(query.TERM, seen))
     for text in ("<", "a ", "()", "age<1"):
         seen.clear()
         found = query.parse(text * 100_000)

@@ -24,7 +24,7 @@ def _not_started(monkeypatch):
 def waiting(echelon) -> list[RunPaths]:
     """Two runs that wait, in order."""
     for seed in (1, 2):
-        code, out, err = echelon("train", "--preset", "quickstart", "--seed", str(seed), "--queue", "--tag", "paper")
+        code, out, err = echelon("train", "--preset", "quickstart", "--seed", str(seed), "--queue")
         assert code == 0, err
         assert "queued, next to start" in out if seed == 1 else "queued, 1 before it" in out
     with open_queue()[0] as store:

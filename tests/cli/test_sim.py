@@ -93,7 +93,7 @@ def test_sim_recorded_matches_are_found_by_watch(echelon):
     assert [bool(row["replay"]) for row in found["rows"]] == [True, True, False, False]
     matches = parsed(echelon("replay", "list", run.id, "--json")[1])
     assert len(matches) == 2 and all(match["complete"] for match in matches)
-    assert parsed(echelon("runs", "jobs", "--json")[1])[0]["state"] == "completed"
+    assert parsed(echelon("runs", "list", "--json")[1])[0]["state"] == "completed"
     by_seed = {match["seed"]: match["winner"] for match in matches}
     winners = {row["seed"]: row["winner"] for row in found["rows"]}
     assert by_seed == {seed: winners[seed] for seed in by_seed}

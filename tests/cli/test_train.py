@@ -146,7 +146,7 @@ def test_detached_run_continues_and_stop_saves(shell):
     assert code == 0 and "echelon runs stop" in out
     paths = find_run("latest")
     assert job_status(paths).is_alive
-    (row,) = json.loads(shell.run("runs", "jobs", "--json")[1])
+    (row,) = json.loads(shell.run("runs", "list", "--json")[1])
     assert row["state"] == "running"
     code, out, _ = shell.run("runs", "stop", paths.id, "--json")
     (row,) = json.loads(out)
@@ -176,7 +176,7 @@ def test_train_unknown_device_is_one_line_error(shell):
 
 @pytest.mark.long
 def test_two_processes_train_one_policy_that_resumes_and_exports(shell, tmp_path):
-    code, out, err = shell.run(*tiny(total_steps=800), "--nproc", "2", "--profile")
+    code, out, err = shell.run(*tiny(total_steps=800), "--nproc", "2", "--set", "profile_updates=3")
     assert (code, err) == (0, ""), err
     paths = find_run("latest")
     start = next(event for event in read_events(paths.metrics)[0] if event.kind == "start")
@@ -187,7 +187,7 @@ def test_two_processes_train_one_policy_that_resumes_and_exports(shell, tmp_path
     )
     trace = json.loads(paths.trace.read_text())
     assert any(event["name"] == "update" for event in trace["traceEvents"])
-    code, out, err = shell.run("train", "--resume", paths.id, "--steps", "1200")
+    code, out, err = shell.run("train", "--resume", paths.id, "--set", "total_steps=1200")
     assert (code, err) == (0, ""), err
     assert updates(paths)[-1] > first[-1]
     target = tmp_path / "policy.pt"

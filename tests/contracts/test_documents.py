@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
 from echelon.config.presets import PRESETS
-from echelon_cli.main import application
+from echelon_cli.main import root
 from tests.docs.pages import leaves
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +45,7 @@ def test_decisions_are_numbered_dated_and_listed():
         assert f"[{title[2:]}]({name})" in index, name
 
 
-@pytest.mark.parametrize(("name", "command"), list(leaves(typer.main.get_command(application()))))
+@pytest.mark.parametrize(("name", "command"), list(leaves(root().load_all())))
 def test_command_has_help_and_json(name, command):
     assert command.help and command.help.strip()
     assert "--json" in {flag for parameter in command.params for flag in parameter.opts}

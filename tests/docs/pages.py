@@ -6,11 +6,10 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import typer
-
-from echelon_cli.main import application
+from echelon_cli.main import root
+from echelon_cli.reference import leaves
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
@@ -68,17 +67,11 @@ def command_lines(text: str) -> Iterator[list[str]]:
                 command = []
 
 
-def leaves(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield name and command of everything below a group that does something."""
-    if not hasattr(command, "commands"):
-        yield path.strip(), command
-    for name, child in getattr(command, "commands", {}).items():
-        yield from leaves(child, f"{path} {name}")
-
-
 def leaves_by_name() -> dict[str, set[str]]:
     """Return the options of every command by its name."""
     return {
-        name: {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
-        for name, command in leaves(typer.main.get_command(application()))
+        name.removeprefix("echelon "): {
+            flag for option in command.params for flag in (*option.opts, *option.secondary_opts)
+        }
+        for name, command in leaves(root().load_all())
     }

@@ -31,7 +31,7 @@ SHORTER = {
 """Parts of the program in the README that take minutes -> what a test runs."""
 PLACEHOLDER = re.compile(r"[A-Z]")
 """A number that the reader chooses."""
-CHEAP = ("config ", "jobs", "runs list", "runs disk", "queue list", "replay moments", "replay info")
+CHEAP = ("config ", "runs list", "runs disk", "queue list", "replay moments", "replay info")
 """Commands that are run where they name no run of the reader."""
 RECIPES = set(re.findall(r"^([a-z][\w-]*)[^\n:]*:", (ROOT / "justfile").read_text(encoding="utf-8"), re.MULTILINE))
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
@@ -116,7 +116,7 @@ def test_commands_within_sentences_exist_with_their_options():
         for text in INLINE.findall(page.read_text(encoding="utf-8")):
             words = re.split(r"[\s/]+", text.partition(" #")[0])[1:]
             path = [name for n in (3, 2, 1) if (name := " ".join(words[:n])) in known]
-            flags = set(re.findall(r"--[a-z][\w-]*", text)) - {"--help-all", "--version"}
+            flags = set(re.findall(r"--[a-z][\w-]*", text)) - {"--version"}
             if path and (unknown := flags - known[path[0]]):
                 wrong.append(f"{page.name}: {text}: {sorted(unknown)}")
             elif not path and words[0][:1].isalpha() and words[0] not in {name.split()[0] for name in known}:

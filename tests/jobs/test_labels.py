@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.jobs.labels import (
-    MAX_TAGS,
-    NO_DIFFERENCE,
-    Labels,
-    change_labels,
-    read_labels,
-    save_filter,
-    saved_filters,
-    variant_names,
-)
+from echelon.jobs.labels import MAX_TAGS, NO_DIFFERENCE, Labels, change_labels, read_labels, variant_names
 from echelon.runs import RunPaths
 
 
@@ -41,12 +32,6 @@ def test_damaged_labels_are_left_out(tmp_path, text):
 def test_number_of_tags_is_bounded(tmp_path):
     with pytest.raises(ValueError, match="tags"):
         change_labels(RunPaths(tmp_path), add=[f"t{n}" for n in range(MAX_TAGS + 1)])
-
-
-def test_saved_filters_are_replaced_and_deleted(tmp_path):
-    for name, text in (("a", "eval>50%"), ("b", "tag:x"), ("a", "eval>60%"), ("b", "")):
-        save_filter(tmp_path, name, text)
-    assert saved_filters(tmp_path) == {"a": "eval>60%"}
 
 
 def test_variants_are_not_named_by_the_progress_of_a_sweep():

@@ -9,7 +9,6 @@ import re
 from functools import partial
 
 import pytest
-from typer.testing import CliRunner
 
 from echelon.server.page import single_page
 from tests.replay.golden import SMALL
@@ -58,15 +57,14 @@ def test_single_page_reports_missing_viewer_build(tmp_path):
 
 
 def test_replay_export_writes_replay_and_rejects_bad_targets(tmp_path):
-    from echelon_cli.main import app
+    from echelon_cli.main import run
 
-    run = CliRunner().invoke
     out = tmp_path / "out.ecr"
-    assert run(app, ["replay", "export", str(SMALL), "-o", str(out)]).exit_code == 0
+    assert run(["replay", "export", str(SMALL), "-o", str(out)]) == 0
     assert out.stat().st_size > 1000
     for wrong in (str(out), str(tmp_path / "film.avi")):
-        assert run(app, ["replay", "export", str(SMALL), "-o", wrong]).exit_code != 0
-    assert run(app, ["replay", "export", str(SMALL), "-o", str(out), "--force"]).exit_code == 0
+        assert run(["replay", "export", str(SMALL), "-o", wrong]) != 0
+    assert run(["replay", "export", str(SMALL), "-o", str(out), "--force"]) == 0
 
 
 def test_single_page_embeds_moments_without_markup(static):

@@ -276,7 +276,7 @@ def test_train_command_rejects_unknown_teacher_in_one_line(capsys, tmp_path, mon
         ("policy:some-run", 3, "teacher.policy is 'some-run', expected a checkpoint, a run or a league entry"),
         ("wizard", 3, "teacher.policy is 'wizard', expected a checkpoint, a run or a league entry"),
     ):
-        assert echelon(["train", "--teacher", name, "--detach"]) == code
+        assert echelon(["train", "--set", f"teacher.policy={name}", "--detach"]) == code
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1
     assert not list((tmp_path / "runs").glob("*"))

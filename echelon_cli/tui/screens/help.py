@@ -39,13 +39,12 @@ TERMS: dict[str, str] = {
 
 QUERIES: dict[str, str] = {
     "heron quick": "both words, anywhere in name, state, preset, device or opponent",
-    "a or b, a | b": "either",
-    "not a, -a, !a": "without a",
-    '(a or b) "c d"': "brackets group, quotes keep words together",
+    "-a": "without a",
+    '"c d"': "quotes keep words together",
     "state:running": f"text in {', '.join(name for name, kind in FIELDS.items() if not isinstance(kind, NumberField))}",
     "state=running": "exact match; != excludes",
     "eval>50%": f"numbers: {', '.join(name for name, kind in FIELDS.items() if isinstance(kind, NumberField))}",
-    "steps>=1.5M age<2h": "units k, M, G, % and for age s, m, h, d; also for --filter of runs list and jobs",
+    "steps>=1.5M age<2h": "units k, M, G, % and for age s, m, h, d; also for --filter of runs list",
 }
 """Examples of the query language of the run list."""
 

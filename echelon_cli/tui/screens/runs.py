@@ -32,7 +32,7 @@ CHART_ROWS = 9
 OTHER_ROWS = 5
 """Rows of the screen besides runs and charts: summary, heading, gaps and key bar."""
 
-PLACEHOLDER = "words or fields: state:running eval>50% or not age>2h"
+PLACEHOLDER = "words or fields: state:running eval>50% -age>2h"
 
 SETTLE_S = 0.15
 """How long the cursor must stay on a run before its records are read."""

@@ -15,7 +15,7 @@ from textual.reactive import reactive
 
 from echelon.jobs.labels import NO_DIFFERENCE, variant_names
 from echelon_cli.listing import RunRow
-from echelon_cli.query import Query, QueryError, config_of, expanded, parse
+from echelon_cli.query import Query, config_of, parse
 from echelon_cli.tui.feed.messages import RunsView
 from echelon_cli.tui.format import age, count, interval, measured, percent, short_run_id, speed
 from echelon_cli.tui.panels.opponents import display_name
@@ -289,10 +289,7 @@ class RunTable(CellView, can_focus=True):
         self.sort()
 
     def watch_query_text(self) -> None:
-        try:
-            self._query = parse(expanded(self.query_text, Path(self.view.home)))
-        except QueryError as error:
-            self._query = replace(parse(""), problem=str(error))
+        self._query = parse(self.query_text)
         self.sort()
 
     def sort(self, order: str | None = None, *, is_reversed: bool | None = None) -> None:
