@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from echelon.jobs.config_layers import default_values, field_descriptions
 from echelon_cli.reference import reference

@@ -30,6 +30,7 @@ class Command(NamedTuple):
         """Import the command and return it as the parser needs it."""
         target = getattr(import_module(f"echelon_cli.commands.{self.module}"), self.function)
         if isinstance(target, typer.Typer):
+            target.rich_markup_mode = None
             group = get_group(target)
             group.name = name
             return group
