@@ -25,7 +25,7 @@ from echelon.telemetry.log import read_events
 
 Columns = dict[str, NDArray[Any]]
 """Arrays of equal length by name."""
-CHECKPOINT_FIELDS = ("id", "update", "global_step", "episodes", "obs_version", "obs_dim", "action_dim")
+CHECKPOINT_FIELDS = ("id", "update", "global_step", "episodes", "obs_dim", "action_dim")
 
 
 def columns(rows: Iterable[Mapping[str, Any]]) -> Columns:

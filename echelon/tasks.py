@@ -43,7 +43,6 @@ class Task:
         return EnvConfig(
             world=WorldConfig(size_x=self.edge, size_y=self.edge, size_z=20, fairness="path"),
             num_packs=self.packs,
-            obs_version=2,
             gamma=0.99,
             truncation_bootstraps=False,
             reward=RewardConfig(approach=2.0, damage=0.01, death=-1.0, win=2.0, loss=-2.0),

@@ -136,9 +136,7 @@ class Brancher:
         """Return the moment; where policies fly, the match is played from its start, so that they remember it."""
         with (
             BranchPilots(self._policies) as pilots,
-            ReplayedMatch(
-                self.recorded, device=self._device, newest=bool(self._policies), prepare=pilots.attach
-            ) as match,
+            ReplayedMatch(self.recorded, device=self._device, prepare=pilots.attach) as match,
         ):
             moment = match.go_to(
                 self.plan.tick, from_start=bool(self._policies), before_step=lambda engine: pilots.act()
@@ -184,7 +182,7 @@ class Brancher:
         with BranchPilots(self._policies, self._threads) as pilots:
             engine = open_match(
                 self.recorded, envs=len(numbers), device=self._device, threads=self._threads, changes=plan.changes,
-                newest=bool(self._policies), prepare=pilots.attach,
+                prepare=pilots.attach,
             )  # fmt: skip
             try:
                 load_match_state(engine, self.start.state)

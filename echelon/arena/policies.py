@@ -178,9 +178,8 @@ class GroupedPolicies:
     def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the actions ``[N, A]`` of observations ``[N, D]``; unassigned rows keep their previous actions.
 
-        A policy of an earlier observation version reads the first columns of its rows. ``noise [N, W]`` is standard
-        normal; each policy uses the columns it needs. Without noise policies use their mean action. Actions that are
-        not finite become 0 and their rows are marked in ``nonfinite``.
+        ``noise [N, W]`` is standard normal; each policy uses the columns it needs. Without noise policies use their
+        mean action. Actions that are not finite become 0 and their rows are marked in ``nonfinite``.
         """
         blocks = self._grouped(stochastic=noise is not None)
 
@@ -239,7 +238,7 @@ class GroupedPolicies:
         states = self._state(block.device, width)
         before = LSTMState(*(part.index_select(1, device_rows)[:, :, :width] for part in states))
         draw = None if noise is None else noise.index_select(0, rows)[:, : policy.noise_dim].to(block.device)
-        block_obs = obs[:, : policy.obs_dim].index_select(0, rows).to(block.device)
+        block_obs = obs.index_select(0, rows).to(block.device)
         fresh = self._fresh.index_select(0, rows).to(block.device)
         action, after = block.act(block_obs, before, fresh, draw)
         valid, action = rows[: block.count], action[: block.count].to(self.device)

@@ -17,11 +17,10 @@ from echelon.agents import heuristic
 from echelon.arena.contest import BLUE, RED, Pairing
 from echelon.arena.policies import GroupedPolicies, LRUPolicyCache
 from echelon.config import EnvConfig
-from echelon.env import layout
 from echelon.env.engine import Engine
 from echelon.replay.header import TeamInfo
 from echelon.rl.build import FlatPolicy
-from echelon.rl.weights import LoadedPolicy, check_readable
+from echelon.rl.weights import LoadedPolicy, check_dimensions
 
 NOISE_DECISIONS = 32
 """Decisions whose noise is drawn at once: enough to make drawing cheap at little memory."""
@@ -46,15 +45,11 @@ class PolicyMatchPlan:
     """A ``MatchPlan`` of matches between any pilots."""
 
     env: EnvConfig
-    """Its observations are replaced by the newest version, of which policies of any version read the start."""
     pilots: Mapping[str, Pilot]
     """By id."""
     seats: Mapping[int, tuple[str, str]]
     """Ids of the blue and red pilot, by match number."""
     weapon_prob: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "env", layout.newest(self.env))
 
     def sides(self, pairing: Pairing) -> tuple[str, str]:
         """Return the ids of the blue and the red pilot."""
@@ -73,8 +68,8 @@ class PolicyMatchPlan:
 
 
 def checked_policy(loaded: LoadedPolicy, engine: Engine) -> FlatPolicy:
-    """Return the policy; ``ValueError`` where it does not read the start of the engine's rows."""
-    check_readable(loaded.meta, engine.cfg, engine.obs_dim, engine.action_dim)
+    """Return the policy; ``ValueError`` where it does not read the engine's rows."""
+    check_dimensions(loaded.meta, obs_dim=engine.obs_dim, action_dim=engine.action_dim)
     return loaded.policy
 
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from echelon.agents import heuristic
 from echelon.config import EnvConfig
-from echelon.env import layout
 from echelon.env.engine import Engine
 from echelon.env.engine_state import EngineStateMismatch
 from echelon.env.match_state import load_match_state, save_match_state
@@ -113,21 +112,19 @@ def open_match(
     device: str = "cpu",
     threads: int = 1,
     changes: Mapping[str, float] | None = None,
-    newest: bool = False,
     prepare: Callable[[Engine], object] = lambda engine: None,
 ) -> Engine:
     """Return an engine with the match in every environment at tick 0, with its scripted pilots.
 
-    ``changes`` are parameter overrides besides those of the match. With ``newest`` observations are of the newest
-    version, of which policies of any version read the start. ``prepare`` is called before the reset. The caller closes
-    the engine. Raises ``ValueError`` for a match that cannot be played.
+    ``changes`` are parameter overrides besides those of the match. ``prepare`` is called before the reset. The caller
+    closes the engine. Raises ``ValueError`` for a match that cannot be played.
     """
     cfg, header = require_playable(recorded), recorded.header
     bank = build_bank(
         cfg.world, [int(header["map_seed"])], num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox
     )
     engine = Engine(
-        layout.newest(cfg) if newest else cfg,
+        cfg,
         envs,
         bank,
         device=device,

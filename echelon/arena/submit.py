@@ -18,8 +18,7 @@ from echelon.arena.league import LeagueEntry
 from echelon.arena.policy_runner import Pilot
 from echelon.arena.store import Store
 from echelon.config import EnvConfig, Fairness, with_fairness
-from echelon.env import layout
-from echelon.rl.weights import LoadedPolicy, find_checkpoint, load_policy, version_of
+from echelon.rl.weights import LoadedPolicy, find_checkpoint, load_policy
 from echelon.validation import validated
 
 SIGNATURE = ("obs_layout", "num_packs", "comm_dim", "dt_sim", "decision_repeat", "nav_mode")
@@ -31,18 +30,11 @@ LEAGUE_FAIRNESS: Fairness = "path"
 
 
 def signature_of(meta: dict[str, Any]) -> dict[str, Any]:
-    """Return the environment signature of a checkpoint; ``ValueError`` where its manifest lacks it.
-
-    Policies of all observation versions play together: ``obs_dim`` is the width of a row of version 1.
-    """
+    """Return the environment signature of a checkpoint; ``ValueError`` where its manifest lacks it."""
     env = meta.get("env_cfg")
     if not isinstance(env, dict):
         raise ValueError("checkpoint manifest has no env_cfg, expected the environment configuration")
-    sizes = {key: meta.get(key) for key in ("obs_dim", "action_dim")}
-    appended = layout.version_tail(env.get("obs_layout", "suite"), version_of(meta))
-    if appended and isinstance(sizes["obs_dim"], int):
-        sizes["obs_dim"] -= sum(block.width for block in appended)
-    return sizes | {key: env.get(key) for key in SIGNATURE}
+    return {key: meta.get(key) for key in ("obs_dim", "action_dim")} | {key: env.get(key) for key in SIGNATURE}
 
 
 def resolve_checkpoint_path(path: Path) -> Path:

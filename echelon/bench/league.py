@@ -51,9 +51,9 @@ def fresh_policy(seed: int, env: EnvConfig, model: ModelConfig | None = None) ->
     obs_dim = layout.obs_dim(env)
     comm = PACK_SIZE * env.comm_dim if env.observe_comms else 0
     actions = action_dim(env.comm_dim)
-    map_width = layout.dim_of_version(env, obs_dim, 1) - FLAT_OBS_DIM - comm
-    policy = build_model(model or ModelConfig(), obs_dim, actions, comm, map_width, obs_version=env.obs_version)
-    sizes = {"obs_dim": obs_dim, "obs_version": env.obs_version, "action_dim": actions}
+    map_width = obs_dim - FLAT_OBS_DIM - layout.END_WIDTH - comm
+    policy = build_model(model or ModelConfig(), obs_dim, actions, comm, map_width)
+    sizes = {"obs_dim": obs_dim, "action_dim": actions}
     return LoadedPolicy(policy.eval().requires_grad_(False), sizes)
 
 

@@ -37,8 +37,8 @@ def _without_curriculum(run: RunConfig) -> dict[str, Any]:
 
 
 def _without_columns(names: str) -> Callable[[RunConfig], dict[str, Any]]:
-    """Return changes that hide observation columns of version 2, and none where an observation has none of them."""
-    return lambda run: {"model.hidden_columns": names} if run.env.obs_version >= 2 else {}
+    """Return changes that hide observation columns of the suite layout, and none for the classic one."""
+    return lambda run: {"model.hidden_columns": names} if run.env.obs_layout == "suite" else {}
 
 
 ABLATIONS: Mapping[str, Ablation] = {

@@ -303,8 +303,6 @@ class EnvConfig:
     """Observe all mechs (full) or only those the sensors detect (partial)."""
     obs_layout: Literal["suite", "classic"] = "suite"
     """Observation layout: display of the mech's class (suite), or one layout for all classes (classic)."""
-    obs_version: int = 1
-    """Columns of the suite layout: 1, or 2, which adds absolute ranges, bearings, targets and the path to the zone."""
     observe_target: bool = False
     """Append the selected target slot and whether it is locked."""
     observe_scope: bool = False

@@ -76,7 +76,7 @@ class MixConfig:
 
     @property
     def uses_foreign_policies(self) -> bool:
-        """Whether policies of other runs play as opponents, which may read other observation versions."""
+        """Whether policies of other runs play as opponents."""
         return self.champion > 0 or self.uses_league
 
     @property

@@ -29,8 +29,6 @@ from echelon.config import (
 
 GAMMA = 0.99
 """Discount factor of all presets, of returns and of the approach potential."""
-OBS_VERSION = 2
-"""Observation version of all presets."""
 
 
 def quickstart() -> RunConfig:
@@ -188,7 +186,6 @@ def _env(edge: int, **changes: Any) -> EnvConfig:
     reward = RewardConfig(approach=2.0, damage=0.01, death=-1.0, win=2.0, loss=-2.0)
     return EnvConfig(
         world=WorldConfig(size_x=edge, size_y=edge, size_z=20, fairness="path"),
-        obs_version=OBS_VERSION,
         gamma=GAMMA,
         truncation_bootstraps=False,
         reward=reward,

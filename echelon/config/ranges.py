@@ -190,7 +190,6 @@ ENV_RANGES: dict[str, tuple[float, float]] = {
     "decision_repeat": (1, 1000),
     "contested_floor": FRACTION,
     "comm_dim": (0, 64),
-    "obs_version": (1, 2),
     "gamma": FRACTION,
     "max_episode_seconds": (0.001, 86400.0),
     "zone_radius_vox": (0.01, 400.0),

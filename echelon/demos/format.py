@@ -137,8 +137,6 @@ class Manifest:
     __pydantic_config__ = STRICT
 
     format: int = FORMAT_VERSION
-    obs_version: int
-    """Version of the observation layout."""
     obs_dim: int
     action_dim: int
     obs_dtype: ObsDtype

@@ -7,7 +7,6 @@ pilots add their launches through ``pilots``. Observations are written into the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,8 +66,7 @@ class Engine:
         self.autoreset = autoreset
         self._frame: Program = ()
         self._keeps_journal = False
-        self._opponent_cfg: EnvConfig | None = None
-        """Configuration of the opponents' observations, None without them."""
+        self._observes_opponents = False
         self._has_telemetry = any(block.name == "telemetry" for block in layout.blocks(cfg))
         self.batch = Batch(
             cfg, num_envs, maps, device=device, threads=threads, seed=seed, first_env=first_env, changes=changes
@@ -86,7 +84,7 @@ class Engine:
         self.batch["opponent_row_of"].fill_(-1)
         self.batch["winner"].fill_(-1)
         self.attach(np.zeros((1, 1, self.obs_dim), np.float32), np.zeros((1, 1, self.obs_dim), np.float32))
-        if cfg.nav_mode != "off" or layout.version_tail(cfg.obs_layout, cfg.obs_version):
+        if cfg.nav_mode != "off" or cfg.obs_layout == "suite":
             install_flow_fields(self.batch)
         self._pilots = list(pilots(self)) if pilots else []
         self.own_fields = frozenset(self.batch.fields)
@@ -125,15 +123,10 @@ class Engine:
             self.batch.backend.add({name: array}, per_env=False)
         self._runners = {}
 
-    def attach_opponents(self, obs: Any, obs_version: int) -> None:
-        """Write the observations of mechs with an ``opponent_row_of`` into ``obs`` ``[1, K, D]``.
-
-        Their rows are those of ``obs_version``, whatever the version of the learners.
-        """
+    def attach_opponents(self, obs: Any) -> None:
+        """Write the observations of mechs with an ``opponent_row_of`` into ``obs`` ``[1, K, D]``."""
         self.batch.backend.add({"opponent_obs": obs}, per_env=False)
-        self._opponent_cfg = replace(self.cfg, obs_version=obs_version)
-        if layout.version_tail(self.cfg.obs_layout, obs_version):
-            install_flow_fields(self.batch)
+        self._observes_opponents = True
         self._runners = {}
 
     def decision(self) -> list[Launch]:
@@ -189,8 +182,8 @@ class Engine:
         ``buffers`` replaces the arrays ``obs``, ``obs_row`` and ``row_of`` by others, by name.
         """
         rows = program.observe_launches(self.cfg, {"fresh": fresh, **buffers})
-        if self._opponent_cfg is not None and not buffers:
-            rows += program.observe_launches(self._opponent_cfg, {"fresh": fresh, **OPPONENT_BUFFERS})
+        if self._observes_opponents and not buffers:
+            rows += program.observe_launches(self.cfg, {"fresh": fresh, **OPPONENT_BUFFERS})
         return [
             *step.sense(fresh),
             *display.update_launches(self.cfg, fresh),

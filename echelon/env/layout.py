@@ -4,26 +4,25 @@ This is the one table of what a policy observes. Widths, offsets, the observatio
 and the constants that kernels write by (``position``) are derived from it; it loads neither torch nor Warp.
 
 - The suite layout is ``SUITE_CORE``, 706 columns that ``CombatSuiteActorCritic`` splits by ``FLAT_BLOCKS``, followed by
-  optional blocks (``suite_tail``): messages, the local map, then ``OPTIONAL_BLOCKS``. Version 2 and later
-  (``env.obs_version``) append the blocks of ``VERSION_BLOCKS`` after all of these, so that a row of one version begins
-  with the whole row of each earlier one.
+  optional blocks (``suite_tail``): messages, the local map, then ``OPTIONAL_BLOCKS``. Every row ends with
+  ``END_BLOCKS``.
 - The classic layout is ``classic_blocks``, 589 columns: a table of its own, of which ``OPTIONAL_BLOCKS`` are not part,
   except the telemetry map, which it always has, and the chosen target, which ``observe_target`` adds.
 
 All relative vectors are in the heading frame of the observing mech. Distances are in units of the map's longest edge;
-those of ``VERSION_BLOCKS`` in units of ``RANGE_VOX``, whatever the map.
+those of ``END_BLOCKS`` in units of ``RANGE_VOX``, whatever the map.
 
 To add a column, add a ``Feature`` to a block here and write it in a kernel of the block's ``writers``. To add an
 optional block, add a row to ``OPTIONAL_BLOCKS``, its kernel in ``echelon/env/observe``, and its ``config_field`` to
-``EnvConfig``. Stored policies read the columns as they are: columns that every row should have are a new version of
-``VERSION_BLOCKS``. ``tests/env/test_completeness.py`` names what is missing.
+``EnvConfig``. A stored policy reads only rows with the columns that it was trained with.
+``tests/env/test_completeness.py`` names what is missing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from keyword import iskeyword
@@ -55,7 +54,7 @@ ZONE_RADIUS_SPREAD = 1.5
 """Largest zone radius over the mean one."""
 
 RANGE_VOX = 15.0
-"""Distance that reads 1 in the absolute distances of ``VERSION_BLOCKS`` [vox]; about twice the range of a laser."""
+"""Distance that reads 1 in the absolute distances of ``END_BLOCKS`` [vox]; about twice the range of a laser."""
 MAX_RANGE = 8.0
 """Value at which absolute distances saturate: 120 vox."""
 
@@ -234,15 +233,12 @@ COURSE = (
     *ranges("path_length"),
 )
 """The zone, and the path to it that scripted pilots walk: its direction a few cells ahead, and its length."""
-VERSION_BLOCKS: tuple[tuple[Block, ...], ...] = (
-    (),
-    (
-        Block("aiming", MAX_CONTACTS, AIMING, ("version_2.write_aiming",), can_be_nonfinite=False),
-        Block("course", 1, COURSE, ("version_2.write_course",), can_be_nonfinite=False),
-    ),
+END_BLOCKS: tuple[Block, ...] = (
+    Block("aiming", MAX_CONTACTS, AIMING, ("aiming.write_aiming",), can_be_nonfinite=False),
+    Block("course", 1, COURSE, ("aiming.write_course",), can_be_nonfinite=False),
 )
-"""Blocks that each version of the suite layout, from 1, appends to the row of the version before it."""
-NEWEST_VERSION = len(VERSION_BLOCKS)
+"""Blocks at the end of every row of the suite layout, after the optional ones."""
+END_WIDTH = sum(block.width for block in END_BLOCKS)
 
 CONTACT_DIM = len(CONTACT)
 SQUAD_DIM = len(SQUAD)
@@ -288,25 +284,6 @@ def suite_tail(cfg: EnvConfig) -> tuple[Block, ...]:
 def extra_width(cfg: EnvConfig) -> int:
     """Return the total width of the included ``OPTIONAL_BLOCKS``."""
     return sum(block.width for block in _included(cfg, OPTIONAL_BLOCKS))
-
-
-def version_tail(obs_layout: str, version: int) -> tuple[Block, ...]:
-    """Return the blocks at the end of a row that version 1 does not have; the classic layout has one version."""
-    if obs_layout == "classic":
-        return ()
-    return tuple(block for appended in VERSION_BLOCKS[:version] for block in appended)
-
-
-def dim_of_version(cfg: EnvConfig, obs_dim: int, version: int) -> int:
-    """Return the width of a row of ``version`` where the row of the configured version has ``obs_dim`` columns."""
-    tails = (version_tail(cfg.obs_layout, v) for v in (version, cfg.obs_version))
-    width, configured = (sum(block.width for block in tail) for tail in tails)
-    return obs_dim - configured + width
-
-
-def newest(cfg: EnvConfig) -> EnvConfig:
-    """Return the environment with rows of the newest version, of which a policy of any version reads the start."""
-    return replace(cfg, obs_version=NEWEST_VERSION)
 
 
 def self_features(max_zone_height: float = 1.0, max_zone_radius: float = 1.0) -> tuple[Feature, ...]:
@@ -356,7 +333,7 @@ def blocks(cfg: EnvConfig) -> tuple[Block, ...]:
     """Return every block of the configured layout, in order."""
     if cfg.obs_layout == "classic":
         return classic_blocks(cfg)
-    return SUITE_CORE + suite_tail(cfg) + version_tail(cfg.obs_layout, cfg.obs_version)
+    return SUITE_CORE + suite_tail(cfg) + END_BLOCKS
 
 
 def offset(name: str, of: tuple[Block, ...] = SUITE_CORE) -> int:
@@ -429,13 +406,9 @@ def bounds(cfg: EnvConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 
 def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int, int]:
-    """Return the columns of comms, local map and extras in the suite layout's tail; zeros for another layout.
-
-    ``obs_dim`` is the width of a row of the configured version.
-    """
+    """Return the columns of comms, local map and extras in a suite row of ``obs_dim``; zeros for another layout."""
     if config.model.kind != "suite":
         return 0, 0, 0
-    obs_dim = dim_of_version(config.env, obs_dim, 1)
     comm_width = PACK_SIZE * config.env.comm_dim if config.env.observe_comms else 0
     extras = extra_width(config.env)
-    return comm_width, obs_dim - FLAT_OBS_DIM - comm_width - extras, extras
+    return comm_width, obs_dim - FLAT_OBS_DIM - comm_width - extras - END_WIDTH, extras

@@ -49,11 +49,10 @@ def export_played(
     the first, or that cannot be played again. An interrupted export continues.
     """
     with Replay(files[0]) as first:
-        env = layout.newest(config_from_header(first.header))
+        env = config_from_header(first.header)
         opponent = " and ".join(sorted({str(team["name"]) for team in first.header["teams"]}))
         seed = int(first.header["seed"])
     manifest = Manifest(
-        obs_version=env.obs_version,
         obs_dim=layout.obs_dim(env),
         action_dim=action_dim(env.comm_dim),
         obs_dtype=obs_dtype,
@@ -68,7 +67,7 @@ def export_played(
     writer = DemoWriter(folder, manifest)
     for number in range(writer.recorded, len(files)):
         with Replay(files[number]) as recorded:
-            if layout.newest(config_from_header(recorded.header)) != env:
+            if config_from_header(recorded.header) != env:
                 raise ValueError(f"replay {files[number].name!r} has another configuration than {files[0].name!r}")
             writer.append(*_played(recorded, number, obs_dtype))
         on_match(number + 1)
@@ -91,7 +90,7 @@ def _played(recorded: Replay, number: int, obs_dtype: str) -> tuple[Arrays, Coun
         engine.batch.set("row_of", row_of)
 
     first = recorded.chunks[0].tick0
-    with ReplayedMatch(recorded, newest=True, prepare=attach) as match:
+    with ReplayedMatch(recorded, prepare=attach) as match:
         match.go_to(first)
         steps = list(recorded_steps(recorded, first, recorded.ticks))
         sizes = {"T": len(steps), "N": len(seats), "D": match.engine.obs_dim, "A": match.engine.action_dim}

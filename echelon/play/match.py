@@ -24,7 +24,6 @@ from echelon.arena.named_pilots import flown_in, teams_of
 from echelon.arena.policy_runner import Pilot
 from echelon.arena.reconstruct import ReplayedMatch, open_match, recorded_pilots
 from echelon.config import EnvConfig
-from echelon.env import layout
 from echelon.env.engine import Engine
 from echelon.env.match_state import load_match_state, save_match_state
 from echelon.env.referee import REASONS
@@ -205,7 +204,7 @@ class NewMatch:
 
 def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedMatch:
     """Return a new match at its start; ``ValueError`` for a class that the side does not have."""
-    cfg = layout.newest(plan.env)
+    cfg = plan.env
     bank = build_bank(cfg.world, [plan.seed], num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox)
     engine = Engine(cfg, 1, bank, threads=1, autoreset=False, changes=[dict(plan.changes)], pilots=heuristic.install)
     pilots: BranchPilots | None = None
@@ -276,7 +275,7 @@ def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, 
     match: ReplayedMatch | None = None
     engine: Engine | None = None
     try:
-        match = ReplayedMatch(recorded, newest=True, prepare=pilots.attach)
+        match = ReplayedMatch(recorded, prepare=pilots.attach)
         pilots.warm_up()
         pilots.start({}, [0])
         seen = round(SEEN_S * float(recorded.header["tick_hz"])) if plan.cast.flown() else 0
@@ -295,7 +294,7 @@ def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, 
             pilots.close()
             match.close()
             pilots = BranchPilots(plan.cast.flown(), observed=plan.cast.seats)
-            engine = open_match(recorded, changes=plan.changes, newest=True, prepare=pilots.attach)
+            engine = open_match(recorded, changes=plan.changes, prepare=pilots.attach)
             load_match_state(engine, state)
             pilots.warm_up()
         batch = engine.batch

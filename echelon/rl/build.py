@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from echelon.config import ModelConfig
-from echelon.env.layout import CONTACT_DIM, EGO_DIM, FLAT_OBS_DIM, flat_offsets, version_tail
+from echelon.env.layout import CONTACT_DIM, EGO_DIM, END_WIDTH, FLAT_OBS_DIM, flat_offsets
 from echelon.rl.actor_critic import CRITIC_GAIN, ENCODER_GAIN, SequenceScores, init_linear
 from echelon.rl.deepset import packs_rows, room_for_rows
 from echelon.rl.lstm_state import LSTMState
@@ -24,7 +24,7 @@ from echelon.rl.suite_model import (
     CombatSuiteActorCritic,
     SuiteObservation,
     flat_obs_to_suite_obs,
-    join_version_blocks,
+    join_end_blocks,
     joined_width,
 )
 
@@ -59,16 +59,13 @@ class FlatPolicy(nn.Module):
     observation: the value reads it and nothing else. Without it actions are the same and the value is 0.
     """
 
-    def __init__(
-        self, core: ActorCriticLSTM | CombatSuiteActorCritic, obs_dim: int, obs_version: int = 1, central_dim: int = 0
-    ) -> None:
+    def __init__(self, core: ActorCriticLSTM | CombatSuiteActorCritic, obs_dim: int, central_dim: int = 0) -> None:
         super().__init__()
         self.core = core
         self.obs_dim = obs_dim
-        self.obs_version = obs_version
-        self._versioned_from = obs_dim - sum(block.width for block in version_tail("suite", obs_version))
-        """Column at which the blocks of later versions begin in the suite layout."""
-        self._packing = packing(obs_dim, obs_version) if isinstance(core, CombatSuiteActorCritic) else None
+        self._end_at = obs_dim - END_WIDTH
+        """Column at which ``END_BLOCKS`` begin in the suite layout."""
+        self._packing = packing(obs_dim) if isinstance(core, CombatSuiteActorCritic) else None
         self.action_dim = core.action_dim
         self.noise_dim = core.noise_dim
         self.lstm_hidden_dim = core.lstm_hidden_dim
@@ -190,11 +187,9 @@ class FlatPolicy(nn.Module):
         if self._packing is None:
             return obs
         suite = flat_obs_to_suite_obs(obs[..., :FLAT_OBS_DIM])
-        if self._versioned_from > FLAT_OBS_DIM:
-            suite = replace(suite, tail=obs[..., FLAT_OBS_DIM : self._versioned_from])
-        if self._versioned_from == self.obs_dim:
-            return suite
-        return join_version_blocks(suite, obs[..., self._versioned_from :], self.obs_version)
+        if self._end_at > FLAT_OBS_DIM:
+            suite = replace(suite, tail=obs[..., FLAT_OBS_DIM : self._end_at])
+        return join_end_blocks(suite, obs[..., self._end_at :])
 
 
 def build_model(
@@ -205,11 +200,10 @@ def build_model(
     map_width: int = 0,
     extra_width: int = 0,
     *,
-    obs_version: int = 1,
     predict: bool = False,
     central_dim: int = 0,
 ) -> FlatPolicy:
-    """Return a new policy over ``[B, obs_dim]`` rows of a version; ``predict`` adds the next-observation head.
+    """Return a new policy over ``[B, obs_dim]`` rows; ``predict`` adds the next-observation head.
 
     ``central_dim`` are the columns of the central state that a central critic reads, 0 for none.
 
@@ -228,16 +222,14 @@ def build_model(
             memory=model_cfg.memory,
             recurrence=model_cfg.recurrence,
         )
-        return FlatPolicy(core, obs_dim, central_dim=central_dim)
-    versioned = sum(block.width for block in version_tail("suite", obs_version))
-    if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width + versioned:
-        sizes = f"{FLAT_OBS_DIM} + {comm_width} comms + {map_width} map + {extra_width} extras"
-        sizes += f" + {versioned} of version {obs_version}" if versioned else ""
+        return FlatPolicy(core, obs_dim, central_dim)
+    if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width + END_WIDTH:
+        sizes = f"{FLAT_OBS_DIM} + {comm_width} comms + {map_width} map + {extra_width} extras + {END_WIDTH} at the end"
         raise ValueError(f"suite observation has {obs_dim} columns, expected {sizes}")
     core = CombatSuiteActorCritic(
         action_dim,
-        contact_dim=CONTACT_DIM + joined_width("contacts", obs_version),
-        ego_dim=EGO_DIM + joined_width("ego_state", obs_version),
+        contact_dim=CONTACT_DIM + joined_width("contacts"),
+        ego_dim=EGO_DIM + joined_width("ego_state"),
         hidden_dim=model_cfg.hidden_dim,
         lstm_hidden_dim=model_cfg.lstm_hidden_dim,
         comm_width=comm_width,
@@ -250,4 +242,4 @@ def build_model(
         memory=model_cfg.memory,
         recurrence=model_cfg.recurrence,
     )
-    return FlatPolicy(core, obs_dim, obs_version, central_dim)
+    return FlatPolicy(core, obs_dim, central_dim)

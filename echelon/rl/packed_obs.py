@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.env.layout import CONTACT_DIM, SQUAD_DIM, flat_offsets, version_tail
+from echelon.env.layout import CONTACT_DIM, END_BLOCKS, END_WIDTH, SQUAD_DIM, flat_offsets
 from echelon.rl.deepset import Compacted, EntityRows, room_for_rows
 from echelon.rl.obs_norm import ObsNormalizer, clip_
 from echelon.rl.suite_model import JOINED_TO, SuiteObservation
@@ -47,16 +47,15 @@ class Packing(NamedTuple):
     """Columns of each field that has no slots."""
 
 
-def packing(obs_dim: int, obs_version: int) -> Packing:
-    """Return where observations of ``obs_dim`` columns and a version have their blocks."""
+def packing(obs_dim: int) -> Packing:
+    """Return where observations of ``obs_dim`` columns have their blocks."""
     at = {name: Columns(*span) for name, span in flat_offsets().items()}
     entities = {name: [(at[name], width)] for name, width in WIDTHS.items()}
     vectors = {name: [at[name]] for name in ("ego_state", "suite_descriptor", "panel_stats")}
-    appended = version_tail("suite", obs_version)
-    first, core_end = obs_dim - sum(block.width for block in appended), at["panel_stats"].end
+    first, core_end = obs_dim - END_WIDTH, at["panel_stats"].end
     if first > core_end:
         vectors["tail"] = [Columns(core_end, first)]
-    for block in appended:
+    for block in END_BLOCKS:
         span, name = Columns(first, first + block.width), JOINED_TO[block.name]
         if name in entities:
             entities[name].append((span, len(block.features)))

@@ -1,7 +1,7 @@
 """Model over the suite layout: set encoders for contacts and squad, then fusion and the recurrent core.
 
 ``flat_obs_to_suite_obs`` splits the 706 core columns; the optional tail (comms, local map, extras) has separate
-encoders. Blocks that later versions append join the rows of contacts and the ego state (``JOINED_TO``). Block sizes are
+encoders. The blocks at the end of a row join the rows of contacts and the ego state (``JOINED_TO``). Block sizes are
 defined in ``echelon.env.layout``.
 """
 
@@ -17,6 +17,7 @@ from echelon.env.layout import (
     CONTACT,
     CONTACT_DIM,
     EGO_DIM,
+    END_BLOCKS,
     FLAT_OBS_DIM,
     MAX_CONTACTS,
     MAX_SQUAD,
@@ -24,7 +25,6 @@ from echelon.env.layout import (
     SQUAD_DIM,
     SUITE_DESCRIPTOR_DIM,
     position,
-    version_tail,
 )
 from echelon.rl.actor_critic import ActorCritic, TargetContacts, init_encoder
 from echelon.rl.deepset import DeepSetEncoder, EntityRows, LayerNorm
@@ -40,7 +40,7 @@ EXTRAS_WIDTH = 48
 TARGET_KEY_DIM = 16
 """Width of the keys by which a pointer head compares contacts."""
 JOINED_TO = {"aiming": "contacts", "course": "ego_state"}
-"""Field of ``SuiteObservation`` whose rows each block of ``VERSION_BLOCKS`` widens."""
+"""Field of ``SuiteObservation`` whose rows each block of ``END_BLOCKS`` widens."""
 HOSTILE = position(CONTACT).hostile
 """Column of a contact row that is 1 for a hostile mech, the only kind that can be targeted."""
 
@@ -96,17 +96,16 @@ def flat_obs_to_suite_obs(
     )
 
 
-def joined_width(name: str, obs_version: int) -> int:
-    """Return the columns by which an observation version widens each row of a field of ``SuiteObservation``."""
-    return sum(len(b.features) for b in version_tail("suite", obs_version) if JOINED_TO[b.name] == name)
+def joined_width(name: str) -> int:
+    """Return the columns by which ``END_BLOCKS`` widen each row of a field of ``SuiteObservation``."""
+    return sum(len(block.features) for block in END_BLOCKS if JOINED_TO[block.name] == name)
 
 
-def join_version_blocks(obs: SuiteObservation, columns: Tensor, obs_version: int) -> SuiteObservation:
-    """Return ``obs`` with its rows widened by the ``columns [..., N]`` that an observation version appends."""
-    tail = version_tail("suite", obs_version)
+def join_end_blocks(obs: SuiteObservation, columns: Tensor) -> SuiteObservation:
+    """Return ``obs`` with its rows widened by the ``columns [..., N]`` of ``END_BLOCKS``."""
     assert isinstance(obs.contacts, Tensor), "rows are widened before they are packed"
     wider = {"contacts": obs.contacts, "ego_state": obs.ego_state}
-    for block, part in zip(tail, columns.split([block.width for block in tail], -1), strict=True):
+    for block, part in zip(END_BLOCKS, columns.split([block.width for block in END_BLOCKS], -1), strict=True):
         name = JOINED_TO[block.name]
         rows = part.unflatten(-1, (block.rows, len(block.features))) if block.rows > 1 else part
         wider[name] = torch.cat([wider[name], rows], -1)

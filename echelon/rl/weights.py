@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from echelon.config import REMOVED_FIELDS, EnvConfig, ModelConfig
-from echelon.env import layout
+from echelon.config import REMOVED_FIELDS, ModelConfig
 from echelon.files import error_text
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.checkpoint import (
@@ -84,63 +83,20 @@ def check_dimensions(manifest: dict[str, Any], **expected: int) -> None:
         raise ValueError(f"checkpoint does not fit: {'; '.join(wrong)}")
 
 
-def version_of(manifest: dict[str, Any]) -> int:
-    """Return the observation version that a checkpoint's policy reads; ``ValueError`` where this code has none such."""
-    version = manifest.get("obs_version", 1)
-    if not (isinstance(version, int) and 1 <= version <= layout.NEWEST_VERSION):
-        expected = f"an integer from 1 to {layout.NEWEST_VERSION}"
-        raise ValueError(f"checkpoint has obs_version {str(version)[:60]!r}, expected {expected}")
-    return version
-
-
-def check_readable(manifest: dict[str, Any], cfg: EnvConfig, obs_dim: int, action_dim: int) -> None:
-    """Raise ``ValueError`` where a checkpoint's policy reads anything but the start of an environment's rows.
-
-    A row of the configured version has ``obs_dim`` columns; it begins with the rows of all earlier versions.
-    """
-    version = version_of(manifest)
-    width = layout.dim_of_version(cfg, obs_dim, version)
-    if width > obs_dim:
-        raise ValueError(
-            f"checkpoint reads observations of version {version}, expected at most version {cfg.obs_version}; "
-            f"try --set env.obs_version={version}"
-        )
-    check_dimensions(manifest, obs_dim=width, action_dim=action_dim)
-
-
-def grow_weights(model: nn.Module, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights of a policy of an earlier observation version as those of ``model``, which reads more columns.
-
-    Weights of new inputs are 0, so that the policy's outputs do not change; other new entries are those of ``model``.
-    """
-    grown = dict(weights)
-    for name, own in model.state_dict().items():
-        old = weights.get(name)
-        if old is None or old.shape == own.shape or old.dim() != own.dim():
-            continue
-        if all(before <= now for before, now in zip(old.shape, own.shape, strict=True)):
-            own = own.clone()
-            if own.dim() > 1:
-                own[: old.shape[0], old.shape[1] :] = 0.0
-            own[tuple(slice(size) for size in old.shape)] = old
-            grown[name] = own
-    return grown
-
-
 def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.device | str = "cpu") -> FlatPolicy:
     """Return the policy that the metadata describes, with ``weights``, frozen and in evaluation mode."""
     try:
         fields = {name: value for name, value in meta["model_cfg"].items() if f"model.{name}" not in REMOVED_FIELDS}
         config = validated(ModelConfig, fields)
         sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
-        sizes["extra_width"], version = int(meta.get("extra_width", 0)), version_of(meta)
+        sizes["extra_width"] = int(meta.get("extra_width", 0))
         central = int(meta.get("central_dim", 0))
         if (largest := max(*sizes.values(), central)) > MAX_COLUMNS:
             raise ValueError(f"it has {largest} columns, expected at most {MAX_COLUMNS}")
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"checkpoint does not describe its model: {error}") from None
     _check_stored(weights)
-    options = {"obs_version": version, "predict": bool(meta.get("predict", False)), "central_dim": central}
+    options = {"predict": bool(meta.get("predict", False)), "central_dim": central}
     with torch.device("meta"):
         # nothing is allocated before the sizes are known to be those of the weights
         try:

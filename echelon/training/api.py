@@ -17,7 +17,7 @@ from echelon.config import EnvConfig, EvalConfig, Fairness, RunConfig, require, 
 from echelon.config.presets import get_preset
 from echelon.config.seeds import eval_seeds
 from echelon.rl.build import FlatPolicy
-from echelon.rl.weights import LoadedPolicy, version_of
+from echelon.rl.weights import LoadedPolicy
 from echelon.tasks import find_task
 from echelon.telemetry.events import Event
 from echelon.training.evaluation import FULL_WEAPON_PROB, OPPONENT, EvalStats, make_eval_env, play_and_summarize
@@ -75,11 +75,11 @@ def evaluate(
 
     ``policy`` is a loaded policy, a run folder, a checkpoint, an exported file, or a function of any library: called
     with observations ``[N, D] float32`` and ``first [N] bool``, set in the first step of an episode, it returns actions
-    ``[N, A]``. ``opponent`` is a scripted level (``trivial`` to ``expert``, or ``legacy``), ``champion``, which plays
-    mean actions, or another policy by name, which samples them. ``seeds`` is a number of held-out seeds or the seeds
-    themselves; two episodes are played per seed. ``env`` is a configuration or the name of a task (``echelon.TASKS``);
-    it replaces the configuration that the policy was trained in, except for the version of its observations, and
-    ``maps`` the kind of its maps: ``any``, or ``path`` for maps with equal path costs for both teams.
+    ``[N, A]``. ``opponent`` is a scripted level (``trivial`` to ``expert``), ``champion``, which plays mean actions, or
+    another policy by name, which samples them. ``seeds`` is a number of held-out seeds or the seeds themselves; two
+    episodes are played per seed. ``env`` is a configuration or the name of a task (``echelon.TASKS``); it replaces the
+    configuration that the policy was trained in. ``maps`` replaces the kind of its maps: ``any``, or ``path`` for maps
+    with equal path costs for both teams.
     """
     task = find_task(env).config() if isinstance(env, str) else env
     player, config = _player(policy, task, device)
@@ -91,7 +91,6 @@ def evaluate(
     batch = make_eval_env(
         config, eval_seeds(seeds) if isinstance(seeds, int) else seeds, weapon_prob=FULL_WEAPON_PROB,
         skill=found.single_level or OPPONENT, device=device, policy_opponents=other is not None,
-        opponent_obs_version=found.obs_version,
     )  # fmt: skip
     try:
         found.check(config, batch.obs_dim)
@@ -109,9 +108,7 @@ def _player(
         require(env is not None, "env", env, "a configuration or a task, since a function has none")
         return cast(FlatPolicy, FunctionPolicy(policy)), cast(EnvConfig, env)
     loaded = policy if isinstance(policy, LoadedPolicy) else load_policy(cast("Path | str", policy), device=device)
-    if env is None:
-        return loaded.policy, env_config_of(loaded.meta)
-    return loaded.policy, replace(env, obs_version=version_of(loaded.meta))
+    return loaded.policy, env_config_of(loaded.meta) if env is None else env
 
 
 class FunctionPolicy:

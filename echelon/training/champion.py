@@ -18,7 +18,6 @@ from echelon.arena.contest import BLUE, Contest, MatchSession
 from echelon.arena.match_runner import play
 from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
 from echelon.config import with_fairness
-from echelon.env import layout
 from echelon.files import atomic_write
 from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay
@@ -68,7 +67,7 @@ def portable(value: Any) -> Any:
 def record_match(folder: Path, matches: int = MATCHES) -> dict[str, Any]:
     """Store the first match that the policy in ``folder`` wins as blue, else the first, as its ``match.ecr``."""
     loaded = load_policy(folder)
-    env = replace(layout.newest(env_config_of(loaded.meta)), map_size_range=None, packs_per_team_range=None)
+    env = replace(env_config_of(loaded.meta), map_size_range=None, packs_per_team_range=None)
     name, identity = champion.NAME, str(loaded.meta["id"])
     contest = Contest(
         env=with_fairness(env, "path"), pilots=(name, OPPONENT), policies={name: identity}, matches=matches

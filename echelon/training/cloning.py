@@ -75,7 +75,7 @@ def clone(
     )
     dims = {"obs_dim": demos.manifest.obs_dim, "action_dim": demos.manifest.action_dim, **sizes}
     widths = tuple(sizes.values())
-    policy = build_model(config.model, dims["obs_dim"], dims["action_dim"], *widths, obs_version=env.obs_version)
+    policy = build_model(config.model, dims["obs_dim"], dims["action_dim"], *widths)
     normalizable = torch.tensor([column.normalizable for column in layout.columns(env)])
     policy.set_normalizable(normalizable & config.ppo.obs_norm, layout.hidden_columns(config))
     learner = _Learner(policy, config)
@@ -86,7 +86,6 @@ def clone(
     meta = {
         **dims,
         "kind": config.model.kind,
-        "obs_version": env.obs_version,
         "model_cfg": asdict(config.model),
         "env_cfg": env_signature(env),
         "args": asdict(config),

@@ -35,7 +35,7 @@ from echelon.demos.format import (
 from echelon.demos.writer import DemoWriter
 from echelon.env import layout
 from echelon.rl.action_distribution import quantised
-from echelon.rl.weights import LoadedPolicy, check_readable, version_of
+from echelon.rl.weights import LoadedPolicy, check_dimensions
 from echelon.training.evaluation import LEARNERS
 from echelon.training.opponents.outcomes import outcome_of
 from echelon.training.opponents.rating import FixedOpponents
@@ -107,9 +107,9 @@ def record(
     """
     env = replace(plan.env, map_size_range=None, packs_per_team_range=None)
     obs_dim, action_dim = layout.obs_dim(env), actions.action_dim(env.comm_dim)
-    for side, shown in ((plan.policy, env), (plan.opponent, layout.newest(env))):
+    for side in (plan.policy, plan.opponent):
         if side.loaded is not None:
-            check_readable(side.loaded.meta, shown, layout.obs_dim(shown), action_dim)
+            check_dimensions(side.loaded.meta, obs_dim=obs_dim, action_dim=action_dim)
     writer = DemoWriter(folder, _manifest(replace(plan, env=env), obs_dim, action_dim))
     at_once = plan.matches_at_once(obs_dim, action_dim)
     while (first := writer.recorded) < plan.matches:
@@ -121,7 +121,6 @@ def record(
 
 def _manifest(plan: DemoPlan, obs_dim: int, action_dim: int) -> Manifest:
     return Manifest(
-        obs_version=plan.env.obs_version,
         obs_dim=obs_dim,
         action_dim=action_dim,
         obs_dtype=plan.obs_dtype,
@@ -148,7 +147,6 @@ def _play_wave(
         threads=threads,
         learners=[LEARNERS[number % 2] for number in numbers],
         opponents=[LEARNERS[1 - number % 2] for number in numbers] if plan.opponent.loaded else "none",
-        opponent_obs_version=version_of(plan.opponent.loaded.meta) if plan.opponent.loaded else None,
         seeds=[plan.first_seed + number // 2 for number in numbers],
         autoreset=False,
     )
@@ -255,6 +253,6 @@ def _actions(player: Player, env: VectorEnv, first: int) -> Iterator[Tensor]:
     state, done = policy.initial_state(env.rows, env.device), torch.ones(env.rows, device=env.device)
     while True:
         noise = torch.randn(env.rows, policy.noise_dim, generator=generator).to(env.device) if player.samples else None
-        action, state = policy.act(env.obs[0][:, : policy.obs_dim], state, done, noise)
+        action, state = policy.act(env.obs[0], state, done, noise)
         yield action
         done = torch.zeros_like(done)

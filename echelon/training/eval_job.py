@@ -19,7 +19,7 @@ from echelon.config import EnvConfig, Fairness, with_fairness
 from echelon.config.ranges import require
 from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
-from echelon.rl.weights import LoadedPolicy, version_of
+from echelon.rl.weights import LoadedPolicy
 from echelon.telemetry.events import EventEval
 from echelon.training.episode_results import EpisodeResult, EvalStats, episode_result, statistics_of
 from echelon.training.evaluation import MakeEnv, eval_event, make_eval_env, play_episodes
@@ -150,7 +150,7 @@ def environment_of(meta: dict[str, Any], size: int | None = None, maps: Fairness
 
 
 def check_interfaces(loaded: LoadedPolicy, other: LoadedPolicy, target: str, opponent: str) -> None:
-    """Raise ``ValueError`` where two policies, of whichever observation versions, cannot play in one batch."""
+    """Raise ``ValueError`` where two policies cannot play in one batch."""
     one, two = (interface_of(environment_of(each.meta), each.policy.obs_dim) for each in (loaded, other))
     if one != two:
         raise ValueError(f"opponent {opponent!r} has another observation layout than {target}; both must be equal")
@@ -203,7 +203,6 @@ class EvalMatches:
                 threads=self.plan.threads,
                 make_env=self._make_env,
                 policy_opponents=self.other is not None,
-                opponent_obs_version=version_of(self.other.meta) if self.other else None,
                 progress=progress,
             )
             try:

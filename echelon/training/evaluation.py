@@ -25,7 +25,6 @@ from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
 from echelon.rl.traced_policy import trace_act
-from echelon.rl.weights import version_of
 from echelon.statistics import wilson_interval as wilson_interval
 from echelon.telemetry.events import EventEval
 from echelon.training.episode_results import EvalStats as EvalStats
@@ -72,13 +71,12 @@ def make_eval_env(
     threads: int = 0,
     make_env: MakeEnv | None = None,
     policy_opponents: bool = False,
-    opponent_obs_version: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> BatchedEnv:
     """Return a batch that plays every seed twice, the policy as blue and as red, on full-size maps and packs.
 
-    With ``policy_opponents`` policies can control the other side; they observe ``opponent_obs_version``, None for that
-    of the policy. ``progress`` is called while maps are made and kernels are compiled.
+    With ``policy_opponents`` policies can control the other side. ``progress`` is called while maps are made and
+    kernels are compiled.
     """
     if not seeds:
         raise ValueError("seeds is empty, expected at least one")
@@ -95,7 +93,6 @@ def make_eval_env(
         threads=threads,
         learners=[side for side in LEARNERS for _ in seeds],
         opponents=[side for side in reversed(LEARNERS) for _ in seeds] if policy_opponents else "none",
-        opponent_obs_version=opponent_obs_version,
         seeds=[*seeds, *seeds],
         autoreset=False,
         progress=progress,
@@ -274,7 +271,6 @@ def evaluate_ladder(
         threads=threads,
         make_env=make_env,
         policy_opponents=other is not None,
-        opponent_obs_version=version_of(other.meta) if other else None,
     )
     stats = {}
     try:

@@ -36,10 +36,7 @@ class PolicyAgent:
 
     @torch.inference_mode()
     def act(self, observations: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-        """Return an action ``float32[A]`` per agent in ``observations``, each ``float32[D]``; advance their states.
-
-        A policy of an earlier observation version reads the first columns.
-        """
+        """Return an action ``float32[A]`` per agent in ``observations``, each ``float32[D]``; advance their states."""
         agents = list(observations)
         if not agents:
             return {}
@@ -51,7 +48,7 @@ class PolicyAgent:
         noise = None
         if not self.deterministic:
             noise = torch.randn(len(agents), self.policy.noise_dim, generator=self._generator).to(device)
-        actions, next_state = self.policy.act(obs[:, : self.policy.obs_dim], state, noise=noise)
+        actions, next_state = self.policy.act(obs, state, noise=noise)
         for i, agent in enumerate(agents):
             self._states[agent] = LSTMState(next_state.h[:, i : i + 1], next_state.c[:, i : i + 1])
         return dict(zip(agents, actions.float().cpu().numpy(), strict=True))

@@ -21,7 +21,7 @@ def policy_readme(
     name, local = repo.partition("/")[2] or repo, local_name(repo)
     facts = {
         "Game": game,
-        "Observations": f"{env.obs_layout} layout, version {env.obs_version}, {manifest['obs_dim']} columns",
+        "Observations": f"{env.obs_layout} layout, {manifest['obs_dim']} columns",
         "Training": f"{manifest['global_step']:,} learner agent-steps, update {manifest.get('update', 0):,}"
         + (f", preset `{_plain(preset)}`" if preset else ""),
         "Checkpoint": f"`{_plain(manifest['id'])}`",

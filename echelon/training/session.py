@@ -49,7 +49,7 @@ from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.runtime.threads import map_worker_count, resolve_threads
 from echelon.training.starting_point import RETURN_STATISTICS, initial_weights, plain_statistics
 from echelon.training.teachers import make_teacher
-from echelon.training.weights import LoadedPolicy, check_dimensions, check_readable
+from echelon.training.weights import LoadedPolicy, check_dimensions
 from echelon.version import SIM_VERSION
 
 MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]
@@ -185,15 +185,14 @@ class Session:
         """Start a new run: load ``start_from``, snapshot the initial policy, join the league, reset environments."""
         if self.config.start_from:
             sizes = self.env.obs_dim, self.env.action_dim
-            weights, statistics = initial_weights(Path(self.config.start_from), self.policy, self.config.env, *sizes)
+            weights, statistics = initial_weights(Path(self.config.start_from), *sizes)
             self.ema.load_state_dict(weights, {})
             if statistics is not None:
                 self.trainer.return_normalizer.load_state_dict(statistics)
         self.snapshot()
         if self.league is not None:
             sizes = {"obs_dim": self.env.obs_dim, "action_dim": self.env.action_dim}
-            version = {"obs_version": self.config.env.obs_version}
-            self.league.join({**sizes, **version, "env_cfg": asdict(self.config.env)})
+            self.league.join({**sizes, "env_cfg": asdict(self.config.env)})
         self.collector.reset()
 
     def evaluate(self, on_step: Callable[[], object] = lambda: None) -> EvalStats:
@@ -317,7 +316,6 @@ class Session:
         spec = read_json(RunPaths(Path(self.run_dir)).spec) if self.run_dir is not None else None
         return {
             "kind": cfg.model.kind,
-            "obs_version": cfg.env.obs_version,
             "obs_dim": self.env.obs_dim,
             "action_dim": self.env.action_dim,
             "rows": self.env.rows,
@@ -437,7 +435,6 @@ class Session:
             threads=self.threads,
             learners=learners,
             opponents=opponents,
-            opponent_obs_version=layout.NEWEST_VERSION if cfg.opponents.mix.uses_foreign_policies else None,
             first_env=self.group.rank * cfg.num_envs,
             bank_maps=cfg.bank_maps,
             spare_maps=cfg.bank_spare,
@@ -452,9 +449,11 @@ class Session:
             policy = self._make_policy(cfg, env.obs_dim, env.action_dim)
         else:
             widths = layout.tail_widths(cfg, env.obs_dim)
-            options = {"obs_version": cfg.env.obs_version, "predict": cfg.ppo.aux_coef > 0}
-            central = env.central_dim if cfg.model.critic == "central" else 0
-            policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, **options, central_dim=central)
+            options = {
+                "predict": cfg.ppo.aux_coef > 0,
+                "central_dim": env.central_dim if cfg.model.critic == "central" else 0,
+            }
+            policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, **options)
         policy.set_normalizable(env.normalizable & cfg.ppo.obs_norm, layout.hidden_columns(cfg))
         return policy.to(self.device)
 
@@ -464,11 +463,8 @@ class Session:
         if not cfg.mix.uses_league:
             return OpponentMix(cfg, seed, self._build_policy, champion)
 
-        shown = layout.newest(self.config.env)
-        widest = layout.dim_of_version(self.config.env, self.env.obs_dim, shown.obs_version)
-
         def check_policy(loaded: LoadedPolicy) -> FlatPolicy:
-            check_readable(loaded.meta, shown, widest, self.env.action_dim)
+            check_dimensions(loaded.meta, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
             return loaded.policy
 
         run = Path(self.run_dir).name if self.run_dir is not None else DEFAULT_RUN_NAME

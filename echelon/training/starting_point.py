@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from echelon.config import EnvConfig
-from echelon.rl.weights import check_readable, find_checkpoint, grow_weights, load_policy
+from echelon.rl.weights import check_dimensions, find_checkpoint, load_policy
 
 RETURN_STATISTICS = "return_rms"
 """Key of the return statistics in a trainer's state and in a submitted policy."""
@@ -20,17 +19,14 @@ def plain_statistics(statistics: Mapping[str, Tensor]) -> dict[str, float]:
     return {name: float(value) for name, value in statistics.items()}
 
 
-def initial_weights(
-    path: Path, policy: nn.Module, cfg: EnvConfig, obs_dim: int, action_dim: int
-) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
-    """Return the weights at ``path`` for ``policy``, and return statistics where the file has them.
+def initial_weights(path: Path, obs_dim: int, action_dim: int) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
+    """Return the weights at ``path``, and return statistics where the file has them.
 
-    A policy of an earlier observation version plays as before: its weights of the new columns are 0. Raises
-    ``ValueError`` for a policy of another environment.
+    Raises ``ValueError`` for a policy of another environment.
     """
     loaded = load_policy(path)
-    check_readable(loaded.meta, cfg, obs_dim, action_dim)
+    check_dimensions(loaded.meta, obs_dim=obs_dim, action_dim=action_dim)
     statistics = loaded.meta.get(RETURN_STATISTICS)
     if statistics is None and not path.is_file():
         statistics = find_checkpoint(path).state()["trainer"][RETURN_STATISTICS]
-    return grow_weights(policy, loaded.policy.state_dict()), statistics
+    return loaded.policy.state_dict(), statistics

@@ -63,7 +63,7 @@ class TaskVectorEnv(EchelonVectorEnv):
         self.batch = VectorEnv(
             battles, cfg, skill=(found and found.single_level) or "medium", initial_weapon_prob=FULL_WEAPON_PROB,
             seed=seed, device=device, threads=threads, learners="both" if is_self_play else side,
-            opponents=LEARNERS[side] if policies else "none", opponent_obs_version=found and found.obs_version,
+            opponents=LEARNERS[side] if policies else "none",
             bank_maps=maps, autoreset=False,
         )  # fmt: skip
         self._opponents = found

@@ -142,14 +142,10 @@ def load_teacher(
 
 
 def teacher_policy(loaded: LoadedPolicy, cfg: EnvConfig, env: BatchedEnv) -> FlatPolicy:
-    """Return the teacher's policy; ``ValueError`` unless its observation is a prefix of the learner's.
-
-    Later versions of an observation append columns, so a policy of an earlier version teaches one of a later.
-    """
+    """Return the teacher's policy; ``ValueError`` unless it observes what the learner does."""
     check_dimensions(loaded.meta, action_dim=env.action_dim)
-    width = loaded.policy.obs_dim
     own, taught = ([column.name for column in layout.columns(c)] for c in (env_config_of(loaded.meta), cfg))
-    if width > env.obs_dim or own[:width] != taught[:width]:
-        expected = f"the first of the learner's {env.obs_dim} columns; try a teacher trained with the same env options"
-        raise ValueError(f"teacher observes {width} columns in another order or number, expected {expected}")
+    if own != taught:
+        expected = f"the learner's {env.obs_dim} columns; try a teacher trained with the same env options"
+        raise ValueError(f"teacher observes {len(own)} columns in another order or number, expected {expected}")
     return loaded.policy

@@ -79,9 +79,8 @@ class VectorEnv:
     """``num_envs`` environments in one batch.
 
     ``learners`` is the learning side (blue, red, both, none), for all environments or per environment. ``opponents``
-    likewise names the side of the K rows that policies can control: they observe ``opponent_obs [K, D]``, of
-    ``opponent_obs_version`` (None for the learners'), and ``set_scripted_skills`` decides whether scripted pilots
-    control them instead.
+    likewise names the side of the K rows that policies can control: they observe ``opponent_obs [K, D]``, and
+    ``set_scripted_skills`` decides whether scripted pilots control them instead.
 
     With ``seeds`` every environment plays that episode seed on the map of the same seed. Otherwise episode seeds come
     from ``seed`` and maps from a pool of ``bank_maps`` with ``spare_maps`` further slots; ``map_workers`` processes
@@ -104,7 +103,6 @@ class VectorEnv:
         threads: int = 0,
         learners: Learners = "blue",
         opponents: Learners = "none",
-        opponent_obs_version: int | None = None,
         seeds: Sequence[int] | None = None,
         bank_maps: int = 64,
         spare_maps: int = SPARE_MAPS,
@@ -153,7 +151,7 @@ class VectorEnv:
         self._log: EpisodeLog | None = None
         self._script_schedule: torch.Tensor | None = None
         self._assign_rows(learners)
-        self._assign_opponents(opponents, env_cfg.obs_version if opponent_obs_version is None else opponent_obs_version)
+        self._assign_opponents(opponents)
         self.set_heuristic_skill(skill)
         self._make_views()
         self._done_count = np.zeros(num_envs, np.int32)
@@ -174,7 +172,7 @@ class VectorEnv:
         roster = np.array([int(c) for c in self._roster()], np.int8)
         self.roles = torch.as_tensor(roster[mech % self.cfg.team_size], device=self.device)
 
-    def _assign_opponents(self, opponents: Learners, obs_version: int) -> None:
+    def _assign_opponents(self, opponents: Learners) -> None:
         sides, controlled, row_of = self._assign("opponents", opponents)
         both = controlled & (self.row_of.cpu().numpy() >= 0)
         require(not both.any(), "opponents", sides[int(both.any(1).argmax())], "a side that does not learn")
@@ -182,11 +180,10 @@ class VectorEnv:
         env, mech = np.nonzero(controlled)
         self.env_of_opponent_row = torch.as_tensor(env, device=self.device)
         self.agent_of_opponent_row = torch.as_tensor(env * self.mechs + mech, device=self.device)
-        width = observe.dim_of_version(self.cfg, self.obs_dim, obs_version)
-        self.opponent_obs = torch.zeros((self.opponent_rows, width), device=self.device)
+        self.opponent_obs = torch.zeros((self.opponent_rows, self.obs_dim), device=self.device)
         if self.opponent_rows:
             self.engine.batch.set("opponent_row_of", row_of)
-            self.engine.attach_opponents(wp.from_torch(self.opponent_obs.unsqueeze(0)), obs_version)
+            self.engine.attach_opponents(wp.from_torch(self.opponent_obs.unsqueeze(0)))
 
     def _assign(self, name: str, chosen: Learners) -> tuple[list[str], NDArray[np.bool_], NDArray[np.int32]]:
         """Return the side of each environment, whether mechs belong to it [E, M], and their rows [E, M], else -1."""

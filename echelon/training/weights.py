@@ -16,21 +16,12 @@ from echelon.files import atomic_write, make_folder, write_output
 from echelon.rl.build import FlatPolicy
 from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, MANIFEST, WEIGHTS, Checkpoint, describe
 from echelon.rl.tensor_files import metadata_of, split_tensors
-from echelon.rl.weights import (
-    LoadedPolicy,
-    check_dimensions,
-    check_readable,
-    find_checkpoint,
-    load_policy,
-    load_weights,
-    policy_from,
-)
+from echelon.rl.weights import LoadedPolicy, check_dimensions, find_checkpoint, load_policy, load_weights, policy_from
 from echelon.state_files import read_bounded
 
 __all__ = [
     "LoadedPolicy",
     "check_dimensions",
-    "check_readable",
     "export_checkpoint",
     "export_policy_folder",
     "export_policy_weights",

@@ -119,7 +119,7 @@ def observation(
     table = observe.columns(env)
     if as_json:
         columns = [row._asdict() for row in table]
-        output.show_json({"layout": env.obs_layout, "version": env.obs_version, "columns": columns})
+        output.show_json({"layout": env.obs_layout, "columns": columns})
         return output.DONE
     shown = [(row.index, row.name, f"{row.low:g}", f"{row.high:g}", "yes" if row.normalizable else "") for row in table]
     output.show_table(("column", "name", "low", "high", "normalised"), shown, right=("column", "low", "high"))

@@ -237,7 +237,7 @@ def _show(folder: Path, manifest: Manifest, as_json: bool) -> None:
             ("samples", f"{output.count(counts.agent_steps)} of living mechs in {output.count(counts.steps)} steps"),
             (
                 "arrays",
-                f"{manifest.obs_dim} observation columns of version {manifest.obs_version} as {manifest.obs_dtype}, "
+                f"{manifest.obs_dim} observation columns as {manifest.obs_dtype}, "
                 f"{manifest.action_dim} action columns as int8",
             ),
             ("files", f"{len(manifest.shards)} shards, {size / 1e6:.1f} MB, in {folder}"),

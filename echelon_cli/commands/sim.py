@@ -225,19 +225,15 @@ def _environment(
     maps: Fairness | None,
     fair: float | None,
 ) -> EnvConfig:
-    """Return the environment of the first policy, else the default one, with the given fields replaced.
-
-    For policies, its observations are of the newest version, of which those of any version read the start.
-    """
+    """Return the environment of the first policy, else the default one, with the given fields replaced."""
     from echelon.config import EnvConfig
     from echelon.jobs.config_layers import ConfigError
 
     env = EnvConfig()
     for policy in loaded.values():
-        from echelon.env import layout
         from echelon.training.policy_agent import env_config_of
 
-        env = replace(layout.newest(env_config_of(policy.meta)), map_size_range=None, packs_per_team_range=None)
+        env = replace(env_config_of(policy.meta), map_size_range=None, packs_per_team_range=None)
         break
     world = {"size_x": size, "size_y": size, "size_z": height, "fairness": maps, "max_distance_ratio": fair}
     game = {"num_packs": packs, "max_episode_seconds": seconds}

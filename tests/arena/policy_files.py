@@ -26,10 +26,9 @@ def shape_of(env: EnvConfig) -> dict[str, int]:
     comm = PACK_SIZE * env.comm_dim if env.observe_comms else 0
     return {
         "obs_dim": obs_dim,
-        "obs_version": env.obs_version,
         "action_dim": action_dim(env.comm_dim),
         "comm_width": comm,
-        "map_width": layout.dim_of_version(env, obs_dim, 1) - FLAT_OBS_DIM - comm,
+        "map_width": obs_dim - FLAT_OBS_DIM - layout.END_WIDTH - comm,
     }
 
 

@@ -14,16 +14,10 @@ from echelon.arena.match import play_match
 from echelon.arena.match_runner import play
 from echelon.arena.policies import LRUPolicyCache
 from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
-from echelon.env import layout
 from echelon.replay.reader import Replay
 from tests.arena.policy_files import HYBRID, SMALL, loaded
 
-POLICIES = {
-    "one": loaded(1),
-    "two": loaded(2, model=HYBRID),
-    "broken": loaded(3, broken=True),
-    "newest": loaded(4, env=layout.newest(SMALL)),
-}
+POLICIES = {"one": loaded(1), "two": loaded(2, model=HYBRID), "broken": loaded(3, broken=True)}
 PILOTS = {name: Pilot(id=name, label=name.title(), path=name) for name in POLICIES}
 PILOTS["easy"] = Pilot(id="easy", label="easy", level="easy")
 SEATS = [("one", "two"), ("two", "one"), ("easy", "one"), ("two", "easy"), ("one", "one"), ("easy", "easy")]
@@ -80,16 +74,6 @@ def test_policy_match_is_independent_of_batch(deterministic):
     for number in (0, 3):
         (alone,), _, _ = played([SEATS[number]], deterministic=deterministic, first=number)
         assert equal(alone, results[number]), number
-
-
-def test_policies_of_different_observation_versions_play_each_other(monkeypatch):
-    results, _, _ = played([("one", "newest"), ("newest", "one"), ("newest", "easy"), ("one", "easy")], first=2)
-    assert all(r.record.length > 10 and r.statistics["stat_shots"].sum() > 0 for r in results)
-    monkeypatch.setattr(layout, "newest", lambda env: env)
-    (alone,), _, _ = played([("one", "easy")], first=5)
-    assert equal(alone, results[3]), "a policy of version 1 plays the same match in a batch of either version"
-    with pytest.raises(ValueError, match="reads observations of version 2, expected at most version 1"):
-        played([("one", "newest")])
 
 
 def test_policies_sample_actions_per_match():

@@ -17,7 +17,6 @@ from echelon.arena.standings import head_to_head, matches, standings, style_sums
 from echelon.arena.store import Store
 from echelon.arena.submit import league_env_config, submit
 from echelon.config import with_fairness
-from echelon.env.layout import newest
 from echelon.jobs.config_layers import ConfigError
 from echelon.replay.reader import Replay
 from echelon_cli.arena_job import prepare
@@ -59,8 +58,8 @@ def test_submitted_checkpoint_of_a_run_keeps_its_run(tmp_path, how):
     assert "run" not in alone["meta"]
 
 
-def test_round_rates_levels_and_policies_of_both_observation_versions(store, tmp_path):
-    submit(store, save(tmp_path / "two", 2, env=newest(SMALL)), label="two")
+def test_round_rates_levels_and_policies(store, tmp_path):
+    submit(store, save(tmp_path / "two", 2), label="two")
     progress = []
     assert run_rounds(store, on_progress=progress.append)
     table = {row["name"]: row for row in standings(store)}

@@ -114,7 +114,6 @@ def make_recording(home: Path) -> Path:
     """Write an empty recording of demonstrations whose every text is hostile."""
     side = Side(name=HOSTILE, checkpoint=HOSTILE)
     manifest = Manifest(
-        obs_version=1,
         obs_dim=1,
         action_dim=1,
         obs_dtype="float16",

@@ -13,7 +13,6 @@ import pytest
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit
 from echelon.config import LADDER, with_fairness
-from echelon.env.layout import newest
 from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.replay.reader import Replay
 from echelon.rl.weights import find_checkpoint
@@ -48,8 +47,8 @@ def test_opponent_level_spellings_and_default():
     assert opponent_of(None, None).title == "heuristic:medium"
 
 
-def test_eval_opponent_of_another_observation_version_is_deterministic_and_swaps_sides(echelon, tmp_path):
-    one, two = save(tmp_path / "one", 1, env=SHORT), save(tmp_path / "two", 2, env=newest(SHORT))
+def test_eval_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path):
+    one, two = save(tmp_path / "one", 1, env=SHORT), save(tmp_path / "two", 2, env=SHORT)
     with Store(league_path()) as store:
         submit(store, two, label="keen-lynx")
     words = [(str(two),), ("keen-lynx", "--record")]

@@ -61,7 +61,7 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(
         ["update_scope", "write_scope"], "env/test_optional_blocks.py::test_scope_shows_sector_levels_and_their_changes"
     ),
-    **dict.fromkeys(["write_aiming", "write_course"], "env/test_version_2.py::test_version_2_columns_match_oracle"),
+    **dict.fromkeys(["write_aiming", "write_course"], "env/test_aiming.py::test_columns_match_oracle"),
     "allocate_by_suite": "env/test_suite_allocation.py::test_suite_slots_match_the_reference",
     "update_known_since": "env/test_suite_allocation.py::test_known_since_is_the_first_step_of_a_contact",
     "replace_nonfinite": "env/test_classic_layout.py::test_nonfinite_observation_entries_become_zero_and_are_counted",

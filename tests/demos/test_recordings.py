@@ -26,7 +26,7 @@ SIZES = {"T": STEPS, "N": ROWS, "D": OBS_DIM, "A": ACTION_DIM}
 
 def request(**changes) -> Manifest:
     fields = {
-        "obs_version": 1, "obs_dim": OBS_DIM, "action_dim": ACTION_DIM, "obs_dtype": "float16",
+        "obs_dim": OBS_DIM, "action_dim": ACTION_DIM, "obs_dtype": "float16",
         "config": env_signature(EnvConfig()), "policy": Side(name="heuristic:expert"),
         "opponent": Side(name="heuristic:hard"), "weapon_prob": 1.0, "first_seed": 0, "matches": 4,
         "versions": {"echelon": "0"},

@@ -14,7 +14,7 @@ from echelon.env import layout
 from echelon.env.env import EchelonEnv
 from echelon_cli.commands import config as commands
 
-LAYOUTS = {"suite": 867, "classic": 589}
+LAYOUTS = {"suite": 1034, "classic": 589}
 
 
 @pytest.mark.parametrize(("obs_layout", "width"), LAYOUTS.items())
@@ -50,11 +50,10 @@ def test_bounds_in_map_widths_cover_tall_worlds_and_wide_zones():
 def test_config_observation_command_prints_the_column_table(capsys, obs_layout, width):
     assert commands.observation(layout=obs_layout, as_json=True) == 0
     shown = json.loads(capsys.readouterr().out)
-    cfg = layout.newest(replace(EnvConfig(), obs_layout=obs_layout))
-    assert (shown["layout"], shown["version"]) == (obs_layout, 2), "presets show the newest version"
-    assert len(shown["columns"]) == width + {"suite": 167, "classic": 0}[obs_layout]
+    cfg = EnvConfig(obs_layout=obs_layout)
+    assert shown["layout"] == obs_layout and len(shown["columns"]) == width
     assert shown["columns"] == [row._asdict() for row in layout.columns(cfg)]
-    chosen = [f"env.obs_layout={obs_layout}", "model.kind=classic", "env.obs_version=1"]
+    chosen = [f"env.obs_layout={obs_layout}", "model.kind=classic"]
     assert commands.observation(assignments=chosen) == 0
     assert f"{width - 1}  " in capsys.readouterr().out
 

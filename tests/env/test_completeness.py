@@ -31,7 +31,7 @@ REFERENCES = {
     **dict.fromkeys(("comms", "local_map"), CORE),
     **dict.fromkeys(("telemetry", "target", "acoustic", "hull", "self"), "tests/env/test_classic_layout.py"),
     "scope": "tests/env/test_optional_blocks.py",
-    **dict.fromkeys(("aiming", "course"), "tests/env/test_version_2.py"),
+    **dict.fromkeys(("aiming", "course"), "tests/env/test_aiming.py"),
 }
 """Test file that compares each block with a plain-Python reference."""
 
@@ -43,7 +43,7 @@ def line_of(path: str, text: str) -> str:
 
 
 def every_block() -> list[layout.Block]:
-    with_options = [layout.newest(EnvConfig(obs_layout=name, **present(OPTIONAL))) for name in ("suite", "classic")]
+    with_options = [EnvConfig(obs_layout=name, **present(OPTIONAL)) for name in ("suite", "classic")]
     blocks = {block.name: block for cfg in with_options for block in layout.blocks(cfg)}
     return list(blocks.values())
 
@@ -85,8 +85,7 @@ def test_every_block_has_a_reference_test():
 
 @pytest.mark.parametrize("obs_layout", ["suite", "classic"])
 def test_every_column_is_written(obs_layout):
-    newest = {"obs_version": layout.NEWEST_VERSION}
-    battle = Battle(obs_layout=obs_layout, num_packs=2, observation_mode="full", **newest, **OPTIONAL)
+    battle = Battle(obs_layout=obs_layout, num_packs=2, observation_mode="full", **OPTIONAL)
     scatter(battle, np.random.default_rng(3))
     battle.put("alive", 0, slice(0, 20, 6))
     battle.rows[:] = UNWRITTEN

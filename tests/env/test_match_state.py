@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from echelon.agents import heuristic
 from echelon.config import EnvConfig
-from echelon.env import layout
 from echelon.env.engine_state import EngineStateMismatch
 from echelon.env.match_state import (
     INTEGERS,
@@ -25,16 +22,12 @@ from echelon.sim.state import World
 from echelon.sim.structs import fields_of
 from tests.env.battle import Battle
 
-GAMES = {
-    "newest": layout.newest(EnvConfig()),
-    "classic": replace(EnvConfig(), obs_layout="classic"),
-    "scope": replace(layout.newest(EnvConfig()), observe_scope=True),
-}
+GAMES = {"suite": EnvConfig(), "classic": EnvConfig(obs_layout="classic"), "scope": EnvConfig(observe_scope=True)}
 
 
 def battle(game: EnvConfig, seed: int = 3, envs: int = 1) -> Battle:
     """Return a battle of scripted pilots on a flat map."""
-    options = {name: getattr(game, name) for name in ("obs_layout", "obs_version", "observe_scope")}
+    options = {name: getattr(game, name) for name in ("obs_layout", "observe_scope")}
     made = Battle(envs=envs, size=32, seed=seed, pilots=heuristic.install, **options)
     made.batch.set("script", np.full((envs, made.cfg.num_mechs), heuristic.script_of("hard"), np.int32))
     made.batch.set("forced_seed", np.full(envs, seed, np.int32))
@@ -78,7 +71,7 @@ def test_step_reads_nothing_that_the_state_omits(game):
 
 
 def test_state_of_an_engine_without_an_array_is_rejected():
-    one, two = battle(GAMES["newest"]), battle(GAMES["scope"])
+    one, two = battle(GAMES["suite"]), battle(GAMES["scope"])
     before = save_match_state(two.engine, 0)
     with pytest.raises(EngineStateMismatch, match="has no array 'heard'"):
         load_match_state(two.engine, save_match_state(one.engine, 0))

@@ -44,7 +44,7 @@ def test_observation_is_invariant_to_quarter_turns(mode, obs_layout):
         grids.append(quarter_turn(grids[-1]))
         zones.append(turn(zones[-1], TURNED / 2))
     battle = Battle(
-        envs=4, size=TURNED, obs_layout=obs_layout, observation_mode=mode, obs_version=layout.NEWEST_VERSION,
+        envs=4, size=TURNED, obs_layout=obs_layout, observation_mode=mode,
         maps=as_maps(np.stack(grids), zones, np.full((4, 20, 3), 9.0)), own_maps=True, num_packs=2,
     )  # fmt: skip
     rng = np.random.default_rng(1)
@@ -115,7 +115,7 @@ def test_columns_keep_their_bounds_in_full_battles(mode, obs_layout):
     envs = len(SKILLS) + 1
     battle = Battle(
         envs=envs, size=SIDE, edit=clutter(np.random.default_rng(3)), autoreset=True, pilots=install, num_packs=2,
-        observation_mode=mode, max_episode_seconds=20.0, obs_layout=obs_layout, obs_version=layout.NEWEST_VERSION,
+        observation_mode=mode, max_episode_seconds=20.0, obs_layout=obs_layout,
         **{block.config_field: True for block in OPTIONAL_BLOCKS},
     )  # fmt: skip
     for e, skill in enumerate(SKILLS):
@@ -137,7 +137,6 @@ def test_columns_keep_their_bounds_in_full_battles(mode, obs_layout):
 def test_columns_keep_their_bounds_in_extreme_states(obs_layout):  # RL-22 (MED-1)
     battle = Battle(
         envs=4, size=SIDE, num_packs=2, observation_mode="full", obs_layout=obs_layout, observe_scope=True,
-        obs_version=layout.NEWEST_VERSION,
     )  # fmt: skip
     corners = np.array([[1, 1, 2], [SIDE - 1, SIDE - 1, 18], [1, SIDE - 1, 10], [SIDE - 1, 1, 2]], np.float32)
     for seed in range(25):
@@ -159,9 +158,9 @@ def test_suite_blocks_have_the_sizes_the_network_expects():  # RL-87 (T7, P23)
     assert widths == [length for _, length in FLAT_BLOCKS]
     assert sum(widths) == FLAT_OBS_DIM == 706
     cfg = EnvConfig()
-    assert layout.obs_dim(cfg) == 706 + 40 + 121 == len(layout.columns(cfg))
-    assert [row.index for row in layout.columns(cfg)] == list(range(867))
-    assert len({row.name for row in layout.columns(cfg)}) == 867
+    assert layout.obs_dim(cfg) == 706 + 40 + 121 + 167 == len(layout.columns(cfg))
+    assert [row.index for row in layout.columns(cfg)] == list(range(1034))
+    assert len({row.name for row in layout.columns(cfg)}) == 1034
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,6 @@ def environments(draw: st.DrawFn) -> Game:
         max_episode_seconds=draw(st.sampled_from((5.0, 20.0, 60.0))),
         observation_mode=draw(st.sampled_from(("partial", "full"))),
         obs_layout=draw(st.sampled_from(("suite", "suite", "classic"))),
-        obs_version=draw(st.integers(1, layout.NEWEST_VERSION)),
         nav_mode=draw(st.sampled_from(("off", "off", "assist", "full"))),
         observe_comms=draw(flag),
         **{name: draw(flag) for name in OPTIONAL_BLOCKS},

@@ -89,16 +89,15 @@ def _cfg(edge: int, seconds: float, **changes: Any) -> EnvConfig:
 
 ALL_BLOCKS = {block.config_field: True for block in OPTIONAL_BLOCKS}
 LAYOUTS: dict[str, dict[str, Any]] = {
-    "suite-1": {},
-    "suite-2": {"obs_version": 2},
+    "suite": {},
     "suite-full": {"observation_mode": "full"},
     "suite-fill": {"display": DisplayConfig(fill="suite")},
-    "suite-blocks": {**ALL_BLOCKS, "obs_version": 2, "nav_mode": "assist", "physics": PhysicsConfig(landing=True)},
+    "suite-blocks": {**ALL_BLOCKS, "nav_mode": "assist", "physics": PhysicsConfig(landing=True)},
     "classic": {"obs_layout": "classic"},
 }
 """Layouts, with every optional block, navigation assist and hard landings in one."""
 QUICK = _cfg(28, 6.0, **LAYOUTS["suite-blocks"])
-SHORT_LAYOUTS = ("suite-1", "suite-2", "suite-full", "suite-fill")
+SHORT_LAYOUTS = ("suite", "suite-full", "suite-fill")
 """Layouts that no other quick case has."""
 CASES: dict[str, Case] = {
     "quick": Case(QUICK),
@@ -109,7 +108,7 @@ CASES: dict[str, Case] = {
     **{f"layout-{name}": Case(_cfg(40, 12.0, num_packs=2, **row), decisions=60) for name, row in LAYOUTS.items()},
     **{f"pilot-{name}": Case(_cfg(40, 15.0), pilots=(name,), decisions=72) for name in SKILLS},
     "two-hundred": Case(_cfg(48, 60.0, **LAYOUTS["suite-blocks"]), decisions=204, envs=8),
-    "crowd": Case(_cfg(64, 12.0, num_packs=6, obs_version=2), decisions=60, envs=1),
+    "crowd": Case(_cfg(64, 12.0, num_packs=6), decisions=60, envs=1),
 }
 """Battles by name; all but "fault" begin a second episode."""
 

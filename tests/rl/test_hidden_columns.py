@@ -14,18 +14,18 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.rl.weights import load_policy
 from echelon.training.weights import export_policy_weights
 
-NEW = layout.newest(EnvConfig())
+ENV = EnvConfig()
 SMALL = ModelConfig(hidden_dim=16, lstm_hidden_dim=16)
 WIDTHS = {"comm_width": 40, "map_width": 121, "extra_width": 0}
 
 
 def run_of(hidden: str, **model) -> RunConfig:
-    return RunConfig(env=NEW, model=replace(SMALL, hidden_columns=hidden, **model))
+    return RunConfig(env=ENV, model=replace(SMALL, hidden_columns=hidden, **model))
 
 
 def policy_of(run: RunConfig):
     torch.manual_seed(3)
-    policy = build_model(run.model, layout.obs_dim(run.env), 26, *WIDTHS.values(), obs_version=run.env.obs_version)
+    policy = build_model(run.model, layout.obs_dim(run.env), 26, *WIDTHS.values())
     columns = torch.tensor([column.normalizable for column in layout.columns(run.env)])
     policy.set_normalizable(columns, layout.hidden_columns(run))
     policy.obs_normalizer.mean.uniform_(-1, 1)
@@ -45,9 +45,9 @@ def gradient(policy, obs: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("hidden", ["course", "aiming.bearing_* ego.hull", "local_map", "aiming.range course.path_*"])
 def test_only_hidden_columns_lose_their_influence(hidden):
     run = run_of(hidden)
-    columns = torch.zeros(layout.obs_dim(NEW), dtype=torch.bool)
+    columns = torch.zeros(layout.obs_dim(ENV), dtype=torch.bool)
     columns[layout.hidden_columns(run)] = True
-    obs = 0.1 + 0.8 * torch.rand(4, layout.obs_dim(NEW))
+    obs = 0.1 + 0.8 * torch.rand(4, layout.obs_dim(ENV))
     for mask in layout.ENTITY_MASKS:
         obs[:, slice(*layout.flat_offsets()[mask])] = 0.0
     whole, without = gradient(policy_of(run_of("")), obs), gradient(policy_of(run), obs)
@@ -59,12 +59,12 @@ def test_stored_policy_keeps_its_hidden_columns(tmp_path):
     run = run_of("course aiming.own_target")
     policy = policy_of(run)
     meta = {
-        "kind": "suite", "obs_dim": layout.obs_dim(NEW), "action_dim": 26, **WIDTHS, "obs_version": NEW.obs_version,
+        "kind": "suite", "obs_dim": layout.obs_dim(ENV), "action_dim": 26, **WIDTHS,
         "model_cfg": asdict(run.model),
     }  # fmt: skip
     export_policy_weights(policy, meta, tmp_path / "policy.safetensors")
     loaded = load_policy(tmp_path / "policy.safetensors").policy
-    obs, done = torch.rand(3, layout.obs_dim(NEW)), torch.zeros(3)
+    obs, done = torch.rand(3, layout.obs_dim(ENV)), torch.zeros(3)
     changed = obs.clone()
     changed[:, layout.hidden_columns(run)] += 0.5
     values = [p.get_value(o, p.initial_state(3), done)[0] for p in (policy, loaded) for o in (obs, changed)]

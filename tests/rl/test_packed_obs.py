@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from echelon.config import ModelConfig
-from echelon.env.layout import FLAT_OBS_DIM, flat_offsets, version_tail
+from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM, flat_offsets
 from echelon.rl import build
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.deepset import NO_SLOT, PADDING_SET, Compacted, packing_into
@@ -16,12 +16,12 @@ STEPS, ROWS, ACTIONS, COMMS = 6, 5, 18, 40
 MODELS = {"hybrid": {"action_head": "hybrid", "recurrence": "mingru"}, "gaussian": {}}
 
 
-def fresh(model: dict[str, object], obs_version: int) -> FlatPolicy:
+def fresh(model: dict[str, object]) -> FlatPolicy:
     """Return a policy whose normalizer scales and hides columns of every block."""
     torch.manual_seed(1)
-    width = FLAT_OBS_DIM + COMMS + sum(block.width for block in version_tail("suite", obs_version))
+    width = FLAT_OBS_DIM + COMMS + END_WIDTH
     config = ModelConfig(hidden_dim=16, lstm_hidden_dim=32, **model)
-    policy = build_model(config, width, ACTIONS, COMMS, obs_version=obs_version)
+    policy = build_model(config, width, ACTIONS, COMMS)
     policy.obs_normalizer.mean.normal_()
     policy.obs_normalizer.var.uniform_(0.5, 2.0)
     normalizable = torch.rand(width) < 0.5
@@ -53,10 +53,9 @@ def scores_and_gradients(policy: FlatPolicy, obs: torch.Tensor | PackedRows) -> 
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("obs_version", [1, 2])
 @pytest.mark.parametrize("model", MODELS)
-def test_packed_rows_score_as_dense_observations(model, obs_version, share, monkeypatch):
-    policy = fresh(MODELS[model], obs_version)
+def test_packed_rows_score_as_dense_observations(model, share, monkeypatch):
+    policy = fresh(MODELS[model])
     obs = rollout(policy, share)
     packed = policy.packed(obs)
     assert packed is not None
@@ -71,7 +70,7 @@ def test_packed_rows_score_as_dense_observations(model, obs_version, share, monk
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("model", MODELS)
 def test_rows_of_a_fixed_number_score_as_dense_observations(model, share, monkeypatch):
-    policy = fresh(MODELS[model], 2)
+    policy = fresh(MODELS[model])
     obs = rollout(policy, share)
     monkeypatch.setattr(build, "packs_rows", lambda _: False)
     expected = scores_and_gradients(policy, obs)
@@ -96,7 +95,7 @@ def test_entities_are_compacted_in_order_and_the_last_ones_lost():
 
 
 def test_packed_rows_are_sliced_as_observations():
-    policy = fresh(MODELS["hybrid"], 2)
+    policy = fresh(MODELS["hybrid"])
     packed = policy.packed(rollout(policy, 0.4))
     rows = PackedRows(packed, packed.index)
     part, whole = rows[2:4, 1:3].gather(), rows.gather()
@@ -107,7 +106,7 @@ def test_packed_rows_are_sliced_as_observations():
 
 
 def test_packed_rollout_keeps_its_content_when_the_buffer_is_overwritten():
-    policy = fresh(MODELS["hybrid"], 2)
+    policy = fresh(MODELS["hybrid"])
     obs = rollout(policy, 0.4)
     packed = policy.packed(obs)
     before = packed.gather(packed.index)
@@ -120,5 +119,5 @@ def test_packed_rollout_keeps_its_content_when_the_buffer_is_overwritten():
 def test_flat_layout_and_central_critic_are_not_packed():
     classic = build_model(ModelConfig(kind="classic"), 50, ACTIONS)
     assert classic.packed(torch.zeros(2, 3, 50)) is None
-    central = build_model(ModelConfig(hidden_dim=16), FLAT_OBS_DIM, ACTIONS, central_dim=7)
-    assert central.packed(torch.zeros(2, 3, FLAT_OBS_DIM + 7)) is None
+    central = build_model(ModelConfig(hidden_dim=16), FLAT_OBS_DIM + END_WIDTH, ACTIONS, central_dim=7)
+    assert central.packed(torch.zeros(2, 3, FLAT_OBS_DIM + END_WIDTH + 7)) is None

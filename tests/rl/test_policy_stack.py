@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from echelon.config import ModelConfig
-from echelon.env.layout import FLAT_OBS_DIM, version_tail
+from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.host_reads import device_rules
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.policy_stack import PolicyStack, stack_by_architecture
 
-WIDTH = FLAT_OBS_DIM + sum(block.width for block in version_tail("suite", 2))
+WIDTH = FLAT_OBS_DIM + END_WIDTH
 ROWS, HIDDEN = 5, 24
 MODELS = {
     "hybrid": {"action_head": "hybrid", "recurrence": "mingru"},
@@ -28,7 +28,7 @@ def fresh(seed: int, **model) -> FlatPolicy:
     """Return a policy whose weights and normalizer follow from a seed."""
     torch.manual_seed(seed)
     config = ModelConfig(hidden_dim=16, lstm_hidden_dim=HIDDEN, **model)
-    policy = build_model(config, WIDTH, 26, obs_version=2 if config.kind == "suite" else 1)
+    policy = build_model(config, WIDTH, 26)
     for parameter in policy.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)
     policy.obs_normalizer.scale.uniform_(0.5, 2.0)

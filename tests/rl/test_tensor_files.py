@@ -91,7 +91,7 @@ def test_header_beyond_its_budget_is_refused(tmp_path):
 def test_policy_has_the_bytes_of_its_weights():
     meta = {"format": 2, **shape_of(SMALL), "model_cfg": asdict(MODEL)}
     with torch.device("meta"):
-        shapes = build_model(MODEL, **{k: v for k, v in shape_of(SMALL).items() if k != "obs_version"}).state_dict()
+        shapes = build_model(MODEL, **shape_of(SMALL)).state_dict()
     weights = {name: torch.zeros(()).expand(own.shape) for name, own in shapes.items()}
     with pytest.raises(ValueError, match=r"weights have \d+ bytes, of which only \d+ are stored"):
         policy_from(meta, weights)

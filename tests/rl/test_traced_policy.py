@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from echelon.config import ModelConfig
-from echelon.env.layout import FLAT_OBS_DIM, flat_offsets
+from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM, flat_offsets
 from echelon.rl import traced_policy
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.traced_policy import TracedPolicies, architecture, trace_act, trace_sample
 
 ROWS, ACTIONS, COMMS = 24, 18, 40
+OBS_DIM = FLAT_OBS_DIM + COMMS + END_WIDTH
 MODELS = {
     "suite": ModelConfig(hidden_dim=16, lstm_hidden_dim=32),
     "hybrid": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, action_head="hybrid"),
@@ -27,12 +28,12 @@ MODELS = {
 
 def fresh(model: ModelConfig) -> FlatPolicy:
     torch.manual_seed(3)
-    return build_model(model, FLAT_OBS_DIM + COMMS, ACTIONS, COMMS).eval().requires_grad_(False)
+    return build_model(model, OBS_DIM, ACTIONS, COMMS).eval().requires_grad_(False)
 
 
 def observations(share: float) -> torch.Tensor:
     """Return observations ``[ROWS, D]`` in which this share of the entity slots is filled."""
-    obs = torch.randn(ROWS, FLAT_OBS_DIM + COMMS)
+    obs = torch.randn(ROWS, OBS_DIM)
     for name in ("contact_mask", "squad_mask"):
         first, end = flat_offsets()[name]
         obs[:, first:end] = (torch.rand(ROWS, end - first) >= share).float()
@@ -88,7 +89,7 @@ def test_tracing_keeps_autocast_of_other_traces():
 
 def learner(model: ModelConfig, central_dim: int) -> FlatPolicy:
     torch.manual_seed(3)
-    return build_model(model, FLAT_OBS_DIM + COMMS, ACTIONS, COMMS, central_dim=central_dim).train()
+    return build_model(model, OBS_DIM, ACTIONS, COMMS, central_dim=central_dim).train()
 
 
 def test_traced_policy_follows_in_place_weight_changes():
@@ -127,7 +128,7 @@ def test_untraceable_policy_is_used_directly():
     class CustomPolicy(FlatPolicy):
         pass
 
-    policy = CustomPolicy(fresh(MODELS["suite"]).core, FLAT_OBS_DIM + COMMS)
+    policy = CustomPolicy(fresh(MODELS["suite"]).core, OBS_DIM)
     assert trace_act(policy, stochastic=False) == policy.act
     elsewhere = fresh(MODELS["suite"]).to("meta")
     assert trace_act(elsewhere, stochastic=False) == elsewhere.act

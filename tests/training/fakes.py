@@ -55,7 +55,6 @@ class FakeEnv:
         threads: int = 0,
         learners: str | Sequence[str] = "blue",
         opponents: str | Sequence[str] = "none",
-        opponent_obs_version: int | None = None,
         seeds: Sequence[int] | None = None,
         bank_maps: int = 64,
         spare_maps: int = 16,

@@ -84,7 +84,7 @@ def test_variants_skip_ablations_without_effect_unless_named():
     with pytest.raises(ConfigError, match="ablation 'team-mixing' changes nothing"):
         variants("quickstart", None, {}, ["team-mixing"], [])
     with pytest.raises(ConfigError, match="ablation 'path' changes nothing"):
-        variants("quickstart", None, {"env.obs_version": 1}, ["path"], [])
+        variants("quickstart", None, {"env.obs_layout": "classic", "model.kind": "classic"}, ["path"], [])
     with pytest.raises(ConfigError, match="ablation 'lst' does not exist, did you mean 'lstm'"):
         variants(None, None, {}, ["lst"], [])
 

@@ -14,8 +14,6 @@ from echelon.config import EnvConfig, ModelConfig, WorldConfig
 from echelon.env import reward
 from echelon.env.reward import Term, term_zone
 from echelon.rl.build import build_model
-from echelon.rl.weights import LoadedPolicy
-from echelon.training import api
 from echelon.training.policy_agent import PolicyAgent, env_config_of
 from echelon.training.vec_env import VectorEnv
 
@@ -66,24 +64,6 @@ def test_policy_agent_keeps_state_per_agent_and_resets():
     shared.reset()
     np.testing.assert_array_equal(shared.act(observations_by_step[0])["a"], first["a"])
     assert shared.act({}) == {}
-
-
-def test_policy_agent_reads_the_first_columns_of_rows_of_a_later_version():
-    wide = {"a": np.arange(9, dtype=np.float32)}
-    first = PolicyAgent(policy()).act({"a": wide["a"][:6]})["a"]
-    np.testing.assert_array_equal(PolicyAgent(policy()).act(wide)["a"], first)
-    with pytest.raises(ValueError, match="observation has 5 columns, expected 6"):
-        PolicyAgent(policy()).act({"a": wide["a"][:5]})
-
-
-def test_evaluate_shows_a_policy_the_observations_of_its_version(monkeypatch):
-    shown = []
-    monkeypatch.setattr(api, "play_and_summarize", lambda policy, batch, env, **_: shown.append(env.obs_version))
-    for version in (1, 2):
-        for other in (1, 2):
-            loaded = LoadedPolicy(policy(), {"obs_version": version})
-            api.evaluate(loaded, seeds=1, env=EnvConfig(obs_version=other))
-    assert shown == [1, 1, 2, 2]
 
 
 def test_stochastic_policy_agent_is_reproducible_by_seed():

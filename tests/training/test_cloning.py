@@ -51,7 +51,7 @@ def recording(tmp_path) -> Path:
     arrays["episodes"][30:, :6], arrays["alive"][30:, :6] = NO_EPISODE, 0
     arrays["dones"][[29, 39], :] = [[1] * 6 + [0] * 6, [0] * 6 + [1] * 6]
     request = Manifest(
-        obs_version=1, obs_dim=sizes["D"], action_dim=26, obs_dtype="float32", config=env_signature(ENV),
+        obs_dim=sizes["D"], action_dim=26, obs_dtype="float32", config=env_signature(ENV),
         policy=Side(name="one"), opponent=Side(name="two"), weapon_prob=1.0, first_seed=0, matches=2, versions={},
     )  # fmt: skip
     DemoWriter(tmp_path / "demos", request).append(arrays, Counts(episodes=2))

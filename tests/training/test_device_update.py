@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from echelon.config import ModelConfig
-from echelon.env.layout import FLAT_OBS_DIM, flat_offsets, version_tail
+from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM, flat_offsets
 from echelon.rl.build import build_model
 from echelon.rl.host_reads import device_rules
 from echelon.training.normalization import RunningMeanStd, update_obs_normalizer
@@ -28,13 +28,13 @@ CASES = {
 }
 
 
-SUITE_DIM = FLAT_OBS_DIM + sum(block.width for block in version_tail("suite", 2))
+SUITE_DIM = FLAT_OBS_DIM + END_WIDTH
 
 
 def suite_of():
     torch.manual_seed(0)
     model = ModelConfig(hidden_dim=8, lstm_hidden_dim=8, action_head="hybrid", recurrence="mingru")
-    return build_model(model, SUITE_DIM, 26, obs_version=2)
+    return build_model(model, SUITE_DIM, 26)
 
 
 def suite_rollout_of(model, share: float = 0.3) -> RolloutBuffer:

@@ -78,12 +78,12 @@ def test_ladder_reports_mean_and_sampled_actions():
 
 
 def test_champion_with_mean_actions_is_its_own_mirror_image():
-    loaded, env = load_policy(champion.FOLDER), replace(TINY, obs_version=2)
+    loaded, env = load_policy(champion.FOLDER), TINY
     played: list[str] = []
     found = evaluate_ladder(loaded.policy, env, eval_seeds(1), ["champion"], threads=1, tell=played.append)["champion"]
     assert found.mean_hp_margin == 0.0 and len({(seed, outcome) for seed, _, outcome in found.outcomes}) == 2
     assert played == ["champion"] and YARDSTICK == (*LADDER, "champion")
-    expected = r"champion cannot play with suite layout, \d+ columns in version 1, comm_dim 4, expected .*comm_dim 8"
+    expected = r"champion cannot play with suite layout, \d+ columns, comm_dim 4, expected .*comm_dim 8"
     with pytest.raises(ValueError, match=expected):
         evaluate_ladder(loaded.policy, replace(env, comm_dim=4), eval_seeds(1), ["champion"])
 
@@ -207,7 +207,7 @@ def test_evaluate_vs_heuristic_rejects_wrong_number_of_seeds():
 @pytest.mark.parametrize("head", ["gaussian", "hybrid"])
 def test_evaluate_vs_heuristic_returns_replay_of_first_episode(tmp_path, head):
     cfg = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5.0)
-    model = build_model(ModelConfig(hidden_dim=8, lstm_hidden_dim=8, action_head=head), 867, 26, 40, 121)
+    model = build_model(ModelConfig(hidden_dim=8, lstm_hidden_dim=8, action_head=head), 1034, 26, 40, 121)
     stats, replay = evaluate_vs_heuristic(model, cfg, 2, eval_seeds(2), "cpu", save_replay=True)
     plain, nothing = evaluate_vs_heuristic(model, cfg, 2, eval_seeds(2), "cpu")
     assert replay is not None and nothing is None

@@ -94,7 +94,7 @@ def test_task_page_states_every_task():
         config = task.config()
         assert (config.team_size, config.world.size_x, task.opponent) == (int(mechs), int(edge), opponent)
         assert (config.max_episode_seconds, config.dt_act, config.world.fairness) == (60.0, 0.25, "path")
-        assert (config.world.size_y, config.world.size_z, config.obs_version) == (int(edge), 20, 2)
+        assert (config.world.size_y, config.world.size_z) == (int(edge), 20)
 
 
 @pytest.mark.long

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -159,20 +157,12 @@ def test_episode_ends_once_without_autoreset():
         assert ends.tolist() == [1.0] * ENVS
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_opponents_observe_their_own_version(version):
-    cfg, options = replace(SHORT, obs_version=version), {"bank_maps": 2, "opponents": "red"}
-    with VectorEnv(2, cfg, **options) as same, VectorEnv(2, cfg, opponent_obs_version=3 - version, **options) as mixed:
-        for env in (same, mixed):
-            env.reset()
-            env.set_scripted_skills(["medium", None])
-            for _ in range(2):
-                env.step()
-        assert torch.equal(same.obs, mixed.obs)
-        columns = min(same.opponent_obs.shape[1], mixed.opponent_obs.shape[1])
-        assert torch.equal(same.opponent_obs[:, :columns], mixed.opponent_obs[:, :columns])
-        assert {same.opponent_obs.shape[1], mixed.opponent_obs.shape[1]} == {867, 1034}
-        assert all(env.opponent_obs[:, 867:].any() for env in (same, mixed) if env.opponent_obs.shape[1] > 867)
+def test_opponents_observe_what_learners_in_their_place_would():
+    with vector(opponents="red") as env, vector(learners="both") as both:
+        for batch in (env, both):
+            batch.reset()
+        red = both.obs[0].view(ENVS, 2, SHORT.team_size, -1)[:, 1]
+        assert torch.equal(env.opponent_obs.view(red.shape), red) and red.any()
 
 
 def test_vec_env_state_dict_resumes_exactly():

@@ -9,17 +9,17 @@ import warp as wp
 
 from echelon.config import EnvConfig
 from echelon.env import layout
-from echelon.env.observe import acoustics, blocks, classic, contacts, ego, version_2
+from echelon.env.observe import acoustics, aiming, blocks, classic, contacts, ego
 from echelon.sim.backend import Launch
 
 MECH = "EM"
 MODULES = {
     "acoustics": acoustics,
+    "aiming": aiming,
     "blocks": blocks,
     "classic": classic,
     "contacts": contacts,
     "ego": ego,
-    "version_2": version_2,
 }
 """Modules of kernels, as ``Block.writers`` names them."""
 

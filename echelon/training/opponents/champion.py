@@ -14,8 +14,8 @@ from echelon.training.policy_agent import env_config_of
 
 
 def interface_of(env: EnvConfig, obs_dim: int) -> tuple[Any, ...]:
-    """Return what two policies of ``obs_dim`` columns must share to play in one batch, whatever versions they read."""
-    return layout.dim_of_version(env, obs_dim, 1), env.obs_layout, env.comm_dim
+    """Return what two policies of ``obs_dim`` columns must share to play in one batch."""
+    return obs_dim, env.obs_layout, env.comm_dim
 
 
 def load_champion(env: EnvConfig, device: torch.device | str = "cpu") -> LoadedPolicy:
@@ -25,6 +25,6 @@ def load_champion(env: EnvConfig, device: torch.device | str = "cpu") -> LoadedP
         loaded = load_policy(champion.FOLDER, device)
     found, expected = (interface_of(cfg, layout.obs_dim(cfg)) for cfg in (env, env_config_of(loaded.meta)))
     if found != expected:
-        described = "{0[1]} layout, {0[0]} columns in version 1, comm_dim {0[2]}".format
+        described = "{0[1]} layout, {0[0]} columns, comm_dim {0[2]}".format
         raise ValueError(f"{champion.NAME} cannot play with {described(found)}, expected {described(expected)}")
     return loaded

@@ -14,7 +14,7 @@ from echelon import champion
 from echelon.arena.lookup import policy_path
 from echelon.config import EnvConfig, PilotSkill, require
 from echelon.rl.build import FlatPolicy
-from echelon.rl.weights import LoadedPolicy, load_policy, version_of
+from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.opponents.champion import interface_of
 from echelon.training.opponents.fixed import FixedOpponents
@@ -39,11 +39,6 @@ class NamedOpponents:
     def single_level(self) -> str | None:
         """The scripted level that is the only opponent, None for policies and mixes."""
         return level_of(next(iter(self.weights))) if len(self.weights) == 1 else None
-
-    @property
-    def obs_version(self) -> int | None:
-        """Observation version that every policy can read, None without policies."""
-        return max((version_of(loaded.meta) for loaded in self.policies.values()), default=None)
 
     def source(self, seed: int) -> WeightedOpponents:
         """Return the opponents as a source that samples them by weight."""

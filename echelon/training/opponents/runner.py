@@ -272,7 +272,7 @@ class OpponentRunner:
         env, state, width = self.env, self._state, policy.lstm_hidden_dim
         before = LSTMState(state.h[:, rows, :width], state.c[:, rows, :width])
         with mixed_precision(self.device, self.amp):
-            obs = env.opponent_obs[:, : policy.obs_dim][rows]
+            obs = env.opponent_obs[rows]
             draw = None if noise is None else noise[rows, : policy.noise_dim]
             action, after = act(obs, before, self.done[rows], draw)
         state.h[:, rows, :width], state.c[:, rows, :width] = after.h.float(), after.c.float()

@@ -101,7 +101,7 @@ class OpponentSchedule:
             stack, rows, width = group.policies, group.rows, group.policies.lstm_hidden_dim
             before = LSTMState(*(part[0, :, :width][rows].unsqueeze(1) for part in state))
             draw = None if noise is None else noise[:, : stack.noise_dim][rows]
-            action, after = stack.act(obs[:, : stack.obs_dim][rows], before, done[rows], draw)
+            action, after = stack.act(obs[rows], before, done[rows], draw)
             for part, new in zip(state, after, strict=True):
                 own = part[0, :, :width]
                 own.copy_(group.choose(new.squeeze(1).float(), policy, own))

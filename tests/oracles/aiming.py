@@ -1,4 +1,4 @@
-"""Plain-Python rules of the columns that version 2 of the suite layout appends."""
+"""Plain-Python rules for the columns at the end of the suite layout."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Blocks that version 2 of the suite layout appends: what a pilot aims by, and its course to the zone.
+"""Blocks at the end of the suite layout: what a pilot aims by, and its course to the zone.
 
-The columns of a contact are computed from its row as written, noise and memory included. Distances are absolute, where
+The columns of a contact are computed from its row as written, noise and memory included. Distances are absolute, while
 those of the core are divided by the edge of the map, which no column shows.
 """
 

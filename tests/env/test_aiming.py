@@ -1,4 +1,4 @@
-"""Version 2 of the suite layout: its columns against the plain-Python rules, and version 1 as its prefix."""
+"""The blocks at the end of the suite layout: their columns against the plain-Python rules."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ import numpy as np
 import pytest
 
 from echelon.config import EnvConfig, WorldConfig
-from echelon.config.ranges import ENV_RANGES
 from echelon.env import layout
 from echelon.sim.batch import Maps
 from tests.env.battle import Battle
-from tests.oracles import display, sensing, version_2
+from tests.oracles import aiming, display, sensing
 from tests.parity.scenes import clutter, recall, scatter, snapshots, stir
 from tests.sim.flat_field import flat_maps
 
-ENVS, EDGE, PLAIN = 6, 40, EnvConfig()
-NEW = layout.obs_dim(PLAIN)
-"""First column that version 2 appends."""
+ENVS, EDGE = 6, 40
+END_AT = layout.obs_dim(EnvConfig()) - layout.END_WIDTH
+"""First column of the end blocks."""
 
 
-def hunted(version: int, maps: Maps) -> Battle:
+def hunted(maps: Maps) -> Battle:
     """Return battles in which half of the mechs have a contact as target, on cluttered maps."""
-    made = Battle(envs=ENVS, maps=maps, own_maps=True, num_packs=2, size=EDGE, obs_version=version)
+    made = Battle(envs=ENVS, maps=maps, own_maps=True, num_packs=2, size=EDGE)
     rng = np.random.default_rng(11)
     scatter(made, rng)
     stir(made, rng)
@@ -45,57 +44,41 @@ def maps():
 
 @pytest.fixture(scope="module")
 def battle(maps):
-    made = hunted(2, maps)
+    made = hunted(maps)
     made.expected = snapshots(made)
     yield made
     made.close()
 
 
-def test_version_2_columns_match_oracle(battle, maps):
+def test_columns_match_oracle(battle, maps):
     names = [row.name for row in layout.columns(battle.cfg)]
     for e, s in enumerate(battle.expected):
         cores = [sensing.row(s, m, shown=display.contact_row) for m in range(20)]
-        wanted = np.stack([version_2.row(s, m, maps.flow[e], core) for m, core in enumerate(cores)])
-        gap = np.abs(battle.obs[e, :, NEW:] - wanted)
+        wanted = np.stack([aiming.row(s, m, maps.flow[e], core) for m, core in enumerate(cores)])
+        gap = np.abs(battle.obs[e, :, END_AT:] - wanted)
         m, column = np.unravel_index(gap.argmax(), gap.shape)
-        got = f"{names[NEW + column]} is {battle.obs[e, m, NEW + column]}, expected {wanted[m, column]}"
+        got = f"{names[END_AT + column]} is {battle.obs[e, m, END_AT + column]}, expected {wanted[m, column]}"
         assert gap.max() < 1e-4, f"mech {m} of environment {e}: {got}"
 
 
-def test_version_2_scene_uses_every_column(battle):
+def test_scene_uses_every_column(battle):
     living = battle.obs[battle["alive"] == 1]
     names = [row.name for row in layout.columns(battle.cfg)]
-    constant = [names[NEW + c] for c in np.flatnonzero(np.ptp(living[:, NEW:], axis=0) == 0)]
+    constant = [names[END_AT + c] for c in np.flatnonzero(np.ptp(living[:, END_AT:], axis=0) == 0)]
     assert not [name for name in constant if name.startswith(("course", "aiming[0]"))], constant
 
 
-def test_row_of_version_2_begins_with_the_row_of_version_1(battle, maps):
-    plain = hunted(1, maps)
-    assert plain.obs.shape[-1] == NEW == layout.dim_of_version(battle.cfg, battle.obs.shape[-1], 1)
-    assert np.array_equal(plain.obs, battle.obs[..., :NEW])
-    plain.close()
-
-
-def test_newest_version_is_the_highest_that_a_configuration_may_have():
-    low, high = ENV_RANGES["obs_version"]
-    assert (low, high) == (1, layout.NEWEST_VERSION)
-    assert [block.name for block in layout.blocks(layout.newest(PLAIN))[-2:]] == ["aiming", "course"]
-    assert layout.obs_dim(layout.newest(PLAIN)) == NEW + 20 * 8 + 7
-    with pytest.raises(ValueError, match=r"env.obs_version is 3, expected 1 to 2"):
-        EnvConfig(obs_version=3)
-
-
-def test_classic_layout_has_one_version():
-    classic = EnvConfig(obs_layout="classic")
-    assert layout.columns(layout.newest(classic)) == layout.columns(classic)
-    assert layout.dim_of_version(layout.newest(classic), 589, 1) == 589
+def test_end_blocks_close_every_row_of_the_suite_layout():
+    for cfg in (EnvConfig(), EnvConfig(observe_scope=True, observe_comms=False)):
+        assert layout.blocks(cfg)[-2:] == layout.END_BLOCKS
+    assert layout.END_WIDTH == 20 * 8 + 7
 
 
 def test_path_leads_around_a_wall_and_the_zone_bearing_through_it():
     def wall(grid: np.ndarray) -> None:
         grid[:8, 16:18, 10:50] = 1
 
-    battle = Battle(edit=wall, obs_version=2)
+    battle = Battle(edit=wall)
     battle.empty()
     battle.place(0, 2, 30.5, 10.5, z=2.6, yaw=np.pi / 2)
     battle.observe()
