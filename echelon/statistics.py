@@ -30,10 +30,6 @@ RESAMPLES = 2000
 """Bootstrap samples of an interval."""
 QUARTER = 0.25
 """Fraction of the scores that an interquartile mean leaves out at each end."""
-FEWEST = 4
-"""Scores from which the importance of options is estimated."""
-BANDWIDTH = 1.06
-"""Factor of Silverman's rule for the width of a Gaussian kernel."""
 POPULATION = 50
 """Population size of alpha-rank."""
 TIE = 1e-9
@@ -140,55 +136,6 @@ def paired_improvement(
         value, z = float(outcomes[0, 0]), NormalDist().inv_cdf((1.0 + level) / 2.0)
         return Estimate(value, *wilson_interval(value * len(a), len(a), z))
     return _estimate(lambda draw: float(draw(outcomes).mean()), [outcomes], resamples, level, seed)
-
-
-def performance_profile(
-    scores: ArrayLike, thresholds: ArrayLike, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> list[Estimate]:
-    """Return the fraction of scores ``[N, K]`` above each of the thresholds ``[T]`` with its interval at each of them.
-
-    A bootstrap sample draws N seeds with replacement for each task separately.
-    """
-    import numpy as np
-
-    x, levels = _scores("scores", scores), np.asarray(thresholds, float).reshape(-1)
-    value = (x[:, :, None] > levels).mean((0, 1))
-    if len(x) < 2:
-        return [Estimate(float(v), math.nan, math.nan) for v in value]
-    rng = np.random.default_rng(seed)
-    draws = (np.take_along_axis(x, rng.integers(0, len(x), x.shape), axis=0) for _ in range(resamples))
-    tail = (1.0 - level) / 2.0
-    sampled = np.stack([(draw[:, :, None] > levels).mean((0, 1)) for draw in draws])
-    low, high = np.quantile(sampled, [tail, 1.0 - tail], axis=0)
-    return [Estimate(float(v), float(a), float(b)) for v, a, b in zip(value, low, high, strict=True)]
-
-
-def importance(options: ArrayLike, scores: ArrayLike, categorical: ArrayLike) -> np.ndarray:
-    """Return the fraction ``[K]`` of the variance of scores ``[N]`` that each of the options ``[N, K]`` explains alone.
-
-    Options are positions between their bounds, 0 to 1, or with ``categorical [K]`` numbers of choices. Each score is
-    predicted from the others by a kernel regression on one option, or as the mean of its choice, so an option without
-    effect explains nothing, and interactions do not count. NaN for fewer than ``FEWEST`` scores or equal ones.
-    """
-    import numpy as np
-
-    x, y, is_choice = np.asarray(options, float), _scores("scores", scores)[:, 0], np.asarray(categorical, bool)
-    count = len(y)
-    if x.ndim != 2 or len(x) != count or x.shape[1] != len(is_choice):
-        raise ValueError(f"options have shape {x.shape}, expected {count} x {len(is_choice)}")
-    if count < FEWEST or np.ptp(y) < TIE:
-        return np.full(x.shape[1], math.nan)
-    others = (y.sum() - y) / (count - 1)
-    found = np.empty(x.shape[1])
-    for k, column in enumerate(x.T):
-        distance = column[:, None] - column
-        width = max(BANDWIDTH * float(column.std()) * count**-0.2, TIE)
-        weights = (distance == 0.0).astype(float) if is_choice[k] else np.exp(-0.5 * (distance / width) ** 2)
-        np.fill_diagonal(weights, 0.0)
-        total = weights.sum(1)
-        predicted = np.where(total > TIE, weights @ y / np.maximum(total, TIE), others)
-        found[k] = 1.0 - ((y - predicted) ** 2).sum() / ((y - others) ** 2).sum()
-    return np.clip(found, 0.0, 1.0)
 
 
 def _wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:

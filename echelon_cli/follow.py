@@ -247,7 +247,7 @@ LOGS = "logs: echelon runs logs {0}"
 TRAINED = ("evaluate: echelon eval {0}", "continue: echelon train --resume {0} --minutes 30")
 TRAIN_AGAIN = (LOGS, "continue: echelon train --resume {0}")
 PLAY_AGAIN = (LOGS, "continue: echelon arena run --resume {0}")
-SWEEP_AGAIN = (LOGS, "continue: echelon sweep --resume {0}")
+SWEEP_AGAIN = (LOGS, "continue: echelon sweep start --resume {0}")
 EVALUATE_AGAIN = (LOGS, "continue: echelon eval --resume {0}")
 NEXT_STEPS: dict[str, dict[str, tuple[str, ...]]] = {
     "train": {"completed": TRAINED, "stopped": TRAINED, "failed": TRAIN_AGAIN, "crashed": TRAIN_AGAIN},

@@ -34,7 +34,6 @@ COMMANDS: dict[str, Command] = {
     "queue": Command(TRAIN, "Queued jobs: list, order, pause.", "queue"),
     "runs": Command(TRAIN, "Runs: list, compare, follow, stop, queue, label, export, delete.", "runs"),
     "sweep": Command(LABORATORY, "Search hyper-parameters, or compare ablations.", "sweep"),
-    "ablate": Command(LABORATORY, "Compare ablations and baselines.", "ablate", "ablate"),
     "sim": Command(LABORATORY, "Play matches between policies or levels, without training.", "sim", "sim"),
     "world": Command(LABORATORY, "Generate maps and show them.", "world"),
     "bench": Command(LABORATORY, "Measure the speed of this machine.", "bench", "bench"),

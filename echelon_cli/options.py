@@ -15,14 +15,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "metric": ("win_rate", "sampled_win_rate", "hp_margin", "mean_return"),
     "pilot": ("baseline", "legacy", "trivial", "easy", "medium", "hard", "expert"),
     "mirror": ("tensorboard", "wandb", "trackio"),
-    "pruning": ("halving", "asha", "none"),
     "scene": (
         "sim-5v5", "sim-10v10", "sim-20v20", "sim-100v100", "sim-blind", "rays", "observation", "reset", "maps",
         "compile", "gym-vec", "update", "train", "chunk", "crowded", "league-scripted", "league-4", "league-20",
         "league-opponents", "league-history", "dash-first", "dash-live", "dash-four", "dash-long", "server-load",
         "scaling", "scaling-train",
     ),
-    "sampler": ("random", "sobol", "grid", "tpe", "cma"),
+    "sampler": ("random", "grid", "tpe"),
     "scheme": ("round-robin", "skill"),
 }  # fmt: skip
 """Names of the library that a shell completes, repeated here because completions have no time to import it."""

@@ -1,11 +1,11 @@
-"""Sweep jobs of ``echelon sweep`` and ``echelon ablate``: prepare, start, resume and follow them."""
+"""Sweep jobs of ``echelon sweep``: plan, start, resume and follow them."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,63 +13,74 @@ from echelon.files import reason_of
 from echelon_cli import output
 
 if TYPE_CHECKING:
-    from echelon.jobs.launchers import Launcher
     from echelon.jobs.observers import Observers
     from echelon.jobs.status import JobStatus
     from echelon.jobs.sweeps.plan import SweepPlan
     from echelon.runs import RunPaths
     from echelon_cli.follow import Follower
 
-PLANNED = (
-    "sampler", "trials", "seed", "metric", "pruning", "rungs", "reduction", "bracket", "finalists", "final_seeds",
-    "at_once", "group", "launcher",
-)  # fmt: skip
-"""Fields of ``SweepPlan`` that the section [sweep] of a file may set; also ``steps`` and ``minutes``."""
 SECTIONS = ("sweep", "vary", "config")
+DERIVED = ("base", "provenance", "preset", "given", "vary", "variants")
+"""Fields of ``SweepPlan`` that other sections and options determine."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepOptions:
-    """What the user asks for; None leaves it to the file or the default."""
+def plan_of(
+    file: Path | None, preset: str | None, overrides: Mapping[str, Any], vary: Sequence[str], options: Mapping[str, Any]
+) -> SweepPlan:
+    """Return the plan of a file and of options, which precede it; ``ConfigError`` where it is invalid.
 
-    preset: str | None = None
-    overrides: Mapping[str, Any]
-    vary: tuple[str, ...] = ()
-    fields: Mapping[str, Any]
-    """Values of ``PLANNED``, ``steps`` and ``minutes``."""
-
-
-def plan_of(file: Path | None, options: SweepOptions) -> SweepPlan:
-    """Return the plan of a file and of options, which precede it; ``ConfigError`` where it is invalid."""
-    from echelon.jobs.config_layers import ConfigError, flatten
-    from echelon.jobs.sweeps.plan import SweepPlan, prepared
-    from echelon.jobs.sweeps.samplers import sampler_of
-    from echelon.jobs.sweeps.space import dimensions_of, parse_dimension
+    ``options`` has fields of ``SweepPlan`` as the section [sweep] of a file may have them, also ``steps`` and
+    ``ablate``.
+    """
+    from echelon.jobs.config_layers import ConfigError, flatten, resolve
+    from echelon.jobs.sweeps.plan import SweepPlan, configuration, plan_from, variants_of
+    from echelon.jobs.sweeps.space import corners, distribution, specs_of, split_spec
+    from echelon_cli.commands.train import default_preset
 
     sections = read_file(file) if file else {}
     config = flatten(sections.get("config", {}))
-    settings = {**sections.get("sweep", {}), **{k: v for k, v in options.fields.items() if v is not None}}
-    if unknown := set(settings) - {*PLANNED, "steps", "minutes"}:
-        expected = ", ".join((*PLANNED, "steps", "minutes"))
-        raise ConfigError(
-            f"sweep file {str(file)!r} sets {sorted(unknown)[0]!r} in [sweep], expected one of {expected}"
-        )
-    dimensions = {d.key: d for d in dimensions_of(sections.get("vary", {}))}
-    dimensions |= {d.key: d for d in map(parse_dimension, options.vary)}
-    preset = options.preset or config.pop("preset", None)
-    config.pop("preset", None)
-    steps, minutes = settings.pop("steps", None), settings.pop("minutes", None)
-    overrides = {**config, **options.overrides, "max_minutes": minutes or 0.0}
-    if steps is not None:
-        overrides["total_steps"] = steps
-    if minutes:
-        if settings.get("pruning", "none") != "none":
-            raise ConfigError(f"pruning is {settings['pruning']!r}, expected none where a trial is limited in minutes")
-        settings["pruning"] = "none"
-    base = base_of(preset, overrides, settings.get("at_once", 1), settings.get("launcher", ""))
-    plan = prepared(SweepPlan(**base, dimensions=tuple(dimensions.values()), **settings))
-    sampler_of(plan).choose()
-    return plan
+    settings = {**sections.get("sweep", {}), **options}
+    allowed = ("steps", "ablate", *(f.name for f in fields(SweepPlan) if f.name not in DERIVED))
+    if unknown := set(settings) - {*allowed}:
+        expected = ", ".join(allowed)
+        raise ConfigError(f"sweep file {str(file)!r} sets {min(unknown)!r} in [sweep], expected one of {expected}")
+    specs = specs_of(sections.get("vary", {})) | dict(map(split_spec, vary))
+    preset = preset or config.pop("preset", None)
+    given = {"max_minutes": 0.0, **config, **overrides}
+    given.pop("preset", None)
+    if "steps" in settings:
+        given["total_steps"] = settings.pop("steps")
+    whole = resolve(preset, None, given, fallback=default_preset(given.get("device")))
+    words = settings.pop("ablate", ())
+    plan = plan_from({
+        "base": whole.nested(),
+        "provenance": whole.provenance,
+        "preset": whole.config.preset,
+        "given": given,
+        "vary": specs,
+        "variants": variants_of(whole, words) if words else (),
+        **({"rungs": 1} if words else {}),
+        **settings,
+    })  # fmt: skip
+    plan = replace(plan, base={**plan.base, "threads": threads_each(whole.config.threads, plan)})
+    for key, spec in specs.items():
+        for value in corners(distribution(key, spec)):
+            configuration(plan, {key: value})
+    for variant in plan.variants:
+        configuration(plan, variant.params)
+    return replace(plan, trials=len(plan.grid())) if specs and plan.sampler == "grid" else plan
+
+
+def threads_each(threads: int, plan: SweepPlan) -> int:
+    """Return the threads of each trial: those set, else the cores of the launcher or a share of this machine's."""
+    from echelon.jobs.launchers import parse_launcher
+    from echelon.sim.backend import default_threads
+
+    if threads:
+        return threads
+    if plan.launcher:
+        return parse_launcher(plan.launcher).cpus
+    return max(1, default_threads() // plan.at_once) if plan.at_once > 1 else 0
 
 
 def read_file(file: Path) -> dict[str, Any]:
@@ -91,104 +102,49 @@ def read_file(file: Path) -> dict[str, Any]:
     return found
 
 
-def base_of(preset: str | None, overrides: Mapping[str, Any], at_once: Any, launcher: Any = "") -> dict[str, Any]:
-    """Return the fields of a plan that describe the configuration before a trial's options.
-
-    Trials that run at once share the cores; of a launcher each has cores of its own.
-    """
-    from echelon.jobs.config_layers import resolve
-    from echelon_cli.commands.train import default_preset
-
-    resolved = resolve(preset, None, overrides, fallback=default_preset(overrides.get("device")))
-    config = resolved.config
-    if isinstance(launcher, str) and launcher:
-        threads = config.threads or launched(launcher).cpus
-    else:
-        threads = threads_each(config.threads, at_once if type(at_once) is int else 1)
-    return {
-        "base": {**resolved.nested(), "threads": threads},
-        "provenance": resolved.provenance,
-        "preset": config.preset,
-        "given": dict(overrides),
-    }
-
-
-def launched(text: str) -> Launcher:
-    """Return the launcher of a text; ``ConfigError`` where it is none."""
-    from echelon.jobs.config_layers import ConfigError
-    from echelon.jobs.launchers import parse_launcher
-
-    try:
-        return parse_launcher(text)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-
-
-def threads_each(threads: int, at_once: int) -> int:
-    """Return the threads of each of ``at_once`` parallel runs: ``threads`` if set, else a share of the cores."""
-    if threads or at_once <= 1:
-        return threads
-    from echelon.sim.backend import default_threads
-
-    return max(1, default_threads() // at_once)
-
-
-def start(
-    plan: SweepPlan, observers: Observers | None = None, *, as_json: bool = False, quiet: bool = False
-) -> Follower:
-    """Start a sweep and return its follower; its runs are grouped under its name unless the plan names a group.
-
-    Notifications report the sweep, mirrors the curves of its trials.
-    """
-    from echelon.jobs.kinds import KINDS
-    from echelon.jobs.launch import launch
-    from echelon.jobs.observers import write_observers
-    from echelon.jobs.spec import new_spec
+def start(plan: SweepPlan, observers: Observers | None = None, *, as_json: bool = False) -> Follower:
+    """Start a sweep and return its follower; its runs are grouped under its name unless the plan names a group."""
     from echelon.jobs.sweeps.worker import PRESET
     from echelon.runs import create_run
-    from echelon_cli.follow import Follower
     from echelon_cli.tui.format import short_run_id
 
     paths = create_run(PRESET)
     plan = replace(plan, group=plan.group or short_run_id(paths.id))
-    follower = Follower(paths, as_json=as_json, quiet=quiet, live=True)
     try:
-        if observers is not None:
-            write_observers(paths, observers)
-        launch(paths, new_spec("sweep", {"preset": PRESET, "sweep": plan.as_dict()}, {}), KINDS["sweep"])
+        return _launch(paths, {"preset": PRESET, "sweep": plan.as_dict()}, observers, as_json)
     except ValueError:
         if not paths.metrics.exists():
             with contextlib.suppress(OSError):
                 shutil.rmtree(paths.root)
         raise
-    return follower
 
 
 def resume(
-    name: str,
-    observers: Observers | None = None,
-    *,
-    as_json: bool = False,
-    quiet: bool = False,
-    at_once: int | None = None,
+    name: str, observers: Observers | None = None, at_once: int | None = None, *, as_json: bool = False
 ) -> Follower:
     """Resume a sweep that was stopped or killed; ``at_once`` changes how many trials run at the same time."""
-    from echelon.jobs.kinds import KINDS
-    from echelon.jobs.launch import launch
-    from echelon.jobs.observers import write_observers
-    from echelon.jobs.spec import new_spec
-    from echelon.jobs.sweeps.plan import SweepPlan
-    from echelon_cli.follow import Follower
+    from echelon.jobs.sweeps.plan import plan_from
 
     paths, spec = find_sweep(name)
     config = spec.config
     if at_once is not None:
-        plan = replace(SweepPlan.from_dict(config.get("sweep")), at_once=at_once)
+        plan = plan_from({**plan_from(config.get("sweep")).as_dict(), "at_once": at_once})
         config = {**config, "sweep": plan.as_dict()}
-    follower = Follower(paths, as_json=as_json, quiet=quiet, live=True)
+    return _launch(paths, config, observers, as_json)
+
+
+def _launch(paths: RunPaths, config: dict[str, Any], observers: Observers | None, as_json: bool) -> Follower:
+    """Launch the process of a sweep; notifications report the sweep, mirrors the curves of its trials."""
+    from echelon.jobs.kinds import KINDS
+    from echelon.jobs.launch import launch
+    from echelon.jobs.observers import write_observers
+    from echelon.jobs.spec import new_spec
+    from echelon_cli.follow import Follower
+
+    follower = Follower(paths, as_json=as_json, live=True)
     if observers is not None:
         write_observers(paths, observers)
-    launch(paths, new_spec("sweep", config, spec.provenance), KINDS["sweep"])
+    launch(paths, new_spec("sweep", config, {}), KINDS["sweep"])
     return follower
 
 
@@ -201,7 +157,9 @@ def find_sweep(name: str) -> tuple[RunPaths, Any]:
     if name == "latest":
         found = next((run for run in list_runs() if (read_json(run.spec) or {}).get("kind") == "sweep"), None)
         if found is None:
-            raise RunNotFoundError("no sweep in the runs folder; start one: echelon sweep --vary ppo.lr=1e-5..1e-3:log")
+            raise RunNotFoundError(
+                "no sweep in the runs folder; start one: echelon sweep start --vary ppo.lr=1e-5..1e-3:log"
+            )
         return found, read_spec(found)
     paths = find_run(name)
     spec = read_spec(paths)
@@ -258,15 +216,16 @@ def _finish(paths: RunPaths, status: JobStatus, as_json: bool) -> int:
 
 def plan_lines(plan: SweepPlan) -> list[str]:
     """Return what a sweep will do, in lines."""
-    rungs = ", ".join(output.count(steps) for steps in plan.rung_steps)
-    pruned = "" if plan.pruning == "none" else f", of {plan.reduction} one goes on"
-    at_once = " without waiting for the others" * (plan.pruning == "asha")
-    what = f"{plan.trials} trials ({plan.sampler}) of preset {plan.preset}"
-    lines = [f"{what}, {plan.metric} at {rungs} steps{pruned}{at_once}"]
-    if plan.final_runs and not plan.variants:
-        lines.append(
-            f"then the best {min(plan.finalists, plan.trials)} and the unchanged one, {plan.final_seeds} seeds each"
-        )
+    lines = []
+    if plan.vary:
+        steps = ", ".join(output.count(steps) for steps in plan.rung_steps)
+        pruned = f", one of {plan.reduction} goes on" if plan.rungs > 1 else ""
+        what = f"{plan.trials} trials ({plan.sampler}) of preset {plan.preset}"
+        lines.append(f"{what}, {plan.metric} at {steps} steps{pruned}")
+    if plan.repeated:
+        what = f"{len(plan.variants)} variants" if plan.variants else f"the best {min(plan.finalists, plan.trials)}"
+        unchanged = "" if plan.variants else " and the unchanged configuration"
+        lines.append(f"{what}{unchanged} of preset {plan.preset} with {plan.seeds} seeds each")
     where = f" through {plan.launcher}" if plan.launcher else ""
     lines.append(f"at most {output.count(plan.planned_steps)} steps in all, {plan.at_once} at once{where}")
     return lines

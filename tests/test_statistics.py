@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 
 import numpy as np
 import pytest
@@ -13,12 +12,10 @@ import scipy.stats
 from echelon.statistics import (
     aggregate,
     alpha_rank,
-    importance,
     interquartile_mean,
     nash_support,
     nash_weights,
     paired_improvement,
-    performance_profile,
     probability_of_improvement,
     support_frequency,
     wilson_interval,
@@ -115,53 +112,6 @@ def test_paired_improvement_of_equal_outcomes_has_the_wilson_interval(x, expecte
     if len(x) > 1:
         low, high = scipy.stats.binomtest(3, 3).proportion_ci(0.9, method="wilson")
         assert paired_improvement([1.0] * 3, [0.0] * 3, level=0.9)[1:] == pytest.approx((low, high))
-
-
-def test_performance_profile_counts_scores_above_each_threshold():
-    scores = np.random.default_rng(3).random((5, 2))
-    thresholds = [0.0, 0.25, 0.5, 0.999, 1.0]
-    profile = performance_profile(scores, thresholds)
-    for estimate, threshold in zip(profile, thresholds, strict=True):
-        assert estimate.value == sum(score > threshold for score in scores.ravel()) / scores.size
-        assert 0.0 <= estimate.low <= estimate.value <= estimate.high <= 1.0
-    assert profile == performance_profile(scores, thresholds), "the same samples with the same seed"
-    assert all(math.isnan(e.low) for e in performance_profile([0.5], thresholds))
-
-
-def explained(column, scores, is_choice) -> float:
-    """Return the fraction of the variance that a leave-one-out prediction from one option explains, in plain Python."""
-    count, deviation = len(scores), statistics.pstdev(column)
-    width = 1.06 * deviation * count**-0.2
-    error = total = 0.0
-    for i, score in enumerate(scores):
-        others = [(column[j], scores[j]) for j in range(count) if j != i]
-        mean = sum(value for _, value in others) / len(others)
-        weights = [
-            float(x == column[i]) if is_choice else math.exp(-0.5 * ((x - column[i]) / width) ** 2) for x, _ in others
-        ]
-        known = sum(weights)
-        predicted = sum(w * y for w, (_, y) in zip(weights, others, strict=True)) / known if known > 1e-9 else mean
-        error, total = error + (score - predicted) ** 2, total + (score - mean) ** 2
-    return min(1.0, max(0.0, 1.0 - error / total))
-
-
-def test_importance_equals_a_leave_one_out_kernel_regression():
-    rng = np.random.default_rng(5)
-    options = np.column_stack([rng.random(30), rng.random(30), rng.integers(0, 3, 30) / 2])
-    scores = np.sin(3 * options[:, 0]) + 0.5 * options[:, 2] + 0.1 * rng.standard_normal(30)
-    is_choice = [False, False, True]
-    found = importance(options, scores, is_choice)
-    oracle = [explained(list(options[:, k]), list(scores), is_choice[k]) for k in range(3)]
-    assert found == pytest.approx(oracle)
-    assert found[0] > 0.3 and found[1] < 0.1 < found[2]
-
-
-def test_importance_of_too_few_or_equal_scores_is_unknown():
-    assert np.isnan(importance([[0.0], [0.5], [1.0]], [1.0, 2.0, 3.0], [False])).all()
-    assert np.isnan(importance([[0.0], [0.2], [0.4], [0.6]], [1.0] * 4, [False])).all()
-    assert importance([[0.5]] * 4, [1.0, 2.0, 3.0, 4.0], [False]).tolist() == [0.0], "an option that did not vary"
-    with pytest.raises(ValueError, match="options have shape"):
-        importance([[0.5]] * 4, [1.0] * 5, [False])
 
 
 @pytest.mark.parametrize(

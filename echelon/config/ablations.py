@@ -1,4 +1,4 @@
-"""Variants of ``echelon ablate``: ablations, each of which removes one component of a configuration, and baselines.
+"""Variants of ``echelon sweep start --ablate``: ablations remove one component of a configuration; baselines.
 
 An ablation is a function of the whole configuration, because its changes may depend on it: without a curriculum, a run
 trains from the start on the task that the curriculum would end with. Add an ablation as a row of ``ABLATIONS``.
@@ -80,4 +80,4 @@ BASELINES: Mapping[str, Ablation] = {
         },
     ),
 }  # fmt: skip
-"""Baselines of ``echelon ablate --baselines`` by name: known algorithms on the task of a configuration."""
+"""Baselines by name: known algorithms on the task of a configuration."""

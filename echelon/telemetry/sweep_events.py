@@ -19,15 +19,11 @@ class EventTrial(Event):
     run: str = ""
     """Id of its run."""
     params: dict[str, Any] = field(default_factory=dict)
-    """Value of each varied option by dotted key."""
+    """Value of each changed option by dotted key."""
     seed: int = 0
     """Seed of its training run."""
-    bracket: int = 0
-    """Number of the bracket, from 0: trials that are pruned against each other."""
-    origin: int = -1
-    """Trial that a final run repeats; -1 of a trial of the search."""
     name: str = ""
-    """Name of its variant; empty where the options name it."""
+    """Name of the configuration that it repeats with another seed; empty for a trial of the search."""
 
 
 @record

@@ -1,4 +1,4 @@
-"""``echelon sweep``: search over configuration options with background runs, and show what it found."""
+"""``echelon sweep``: search over configuration options, or compare variants, with background runs; show the results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from echelon_cli import output
 from echelon_cli.foreign_text import completable
@@ -23,23 +22,8 @@ from echelon_cli.options import (
 )
 from echelon_cli.usage import usage_errors
 
-START = "start"
-
-
-class StartsByDefault(TyperGroup):
-    """A group in which ``echelon sweep FILE`` and ``echelon sweep --vary ...`` mean ``echelon sweep start ...``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-            args = [START, *args]
-        return super().parse_args(ctx, args)
-
-
 app = typer.Typer(
-    cls=StartsByDefault,
-    help="Search over configuration options with pruned runs. echelon sweep FILE starts one.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    help="Search over configuration options, or compare variants.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
@@ -52,7 +36,14 @@ def complete_sweeps(incomplete: str) -> list[str]:
     return [name for name in (*ids, *(map(short_run_id, ids) if incomplete else ())) if name.startswith(incomplete)]
 
 
-@app.command(START)
+def complete_ablations(incomplete: str) -> list[str]:
+    """Return the ablations and baselines that start with ``incomplete``."""
+    from echelon.config.ablations import ABLATIONS, BASELINES
+
+    return one_of("ablations", "baselines", *ABLATIONS, *BASELINES)(incomplete)
+
+
+@app.command("start")
 def start(
     file: Annotated[
         str | None, typer.Argument(metavar="FILE", help="TOML file with sections [sweep], [vary] and [config].")
@@ -66,6 +57,15 @@ def start(
             autocompletion=complete_keys,
         ),
     ] = None,
+    ablate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ablate",
+            metavar="NAME",
+            help="Train a variant: an ablation, a baseline, all 'ablations' or 'baselines', or KEY=VALUE[,...].",
+            autocompletion=complete_ablations,
+        ),
+    ] = None,
     preset: TrainedPresetOption = None,
     assignments: SetOption = None,
     sampler: Annotated[
@@ -73,7 +73,7 @@ def start(
         typer.Option(
             "--sampler",
             metavar="NAME",
-            help="Sampler: random, sobol, grid, tpe or cma; default: random.",
+            help="Sampler: random, grid or tpe; default: random.",
             autocompletion=one_of(*CHOICES["sampler"]),
         ),
     ] = None,
@@ -82,25 +82,8 @@ def start(
         int | None,
         typer.Option("--steps", help="Length of a complete trial [learner agent-steps]; default: the preset's."),
     ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option("--minutes", help="Limit trials by wall time instead [min]; without pruning; default: none."),
-    ] = None,
-    pruning: Annotated[
-        str | None,
-        typer.Option(
-            "--pruning",
-            metavar="NAME",
-            help="Pruning: halving (rungs wait), asha or none; default: halving.",
-            autocompletion=one_of(*CHOICES["pruning"]),
-        ),
-    ] = None,
-    rungs: Annotated[int | None, typer.Option("--rungs", help="Evaluations that prune trials; default: 3.")] = None,
-    reduction: Annotated[
-        int | None, typer.Option("--reduction", help="Of this number of trials at a rung one goes on; default: 3.")
-    ] = None,
-    bracket: Annotated[
-        int | None, typer.Option("--bracket", help="Trials chosen together; default: all, 8 of tpe and cma.")
+    rungs: Annotated[
+        int | None, typer.Option("--rungs", help="Evaluations that prune trials, 1: no pruning; default: 3.")
     ] = None,
     metric: Annotated[
         str | None,
@@ -111,19 +94,11 @@ def start(
             autocompletion=one_of(*CHOICES["metric"]),
         ),
     ] = None,
-    finalists: Annotated[
-        int | None, typer.Option("--finalists", help="Best trials repeated with other seeds; default: 3.")
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="Training seeds of each variant or finalist; default: 3.")
     ] = None,
-    final_seeds: Annotated[
-        int | None, typer.Option("--final-seeds", help="Training seeds of each finalist; default: 3.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the sampler; default: 0.")] = None,
     at_once: Annotated[
         int | None, typer.Option("--at-once", help="Trials trained at the same time; they share the cores; default: 1.")
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option("--group", metavar="NAME", help="Group of the trials' runs; default: the sweep's name."),
     ] = None,
     launcher: LauncherOption = None,
     notify: NotifyOption = None,
@@ -142,45 +117,39 @@ def start(
 
     with usage_errors():
         observers = requested(notify or (), mirror or ())
-    fields = {
-        "sampler": sampler, "trials": trials, "steps": steps, "minutes": minutes, "pruning": pruning, "rungs": rungs,
-        "reduction": reduction, "bracket": bracket, "metric": metric, "finalists": finalists,
-        "final_seeds": final_seeds, "seed": seed, "at_once": at_once, "group": group, "launcher": launcher,
+    given = {
+        "sampler": sampler, "trials": trials, "steps": steps, "rungs": rungs, "metric": metric, "seeds": seeds,
+        "at_once": at_once, "launcher": launcher, "ablate": ablate,
     }  # fmt: skip
+    settings = {name: value for name, value in given.items() if value is not None}
     if resume:
-        given = [name for name, value in fields.items() if value is not None and name != "at_once"]
-        if given or file or vary or preset or assignments:
-            what = given[0] if given else "a plan"
-            raise ConfigError(f"--resume continues a sweep as it was planned, expected no {what}; try only --at-once")
-        return sweep_job.follow(sweep_job.resume(resume, observers, as_json=as_json, at_once=at_once), detach=detach)
-    options = sweep_job.SweepOptions(
-        preset=preset,
-        overrides=dict(parse_assignment(text) for text in assignments or []),
-        vary=tuple(vary or ()),
-        fields=fields,
-    )
-    plan = sweep_job.plan_of(Path(file) if file else None, options)
+        if file or vary or preset or assignments or settings.keys() - {"at_once"}:
+            raise ConfigError("--resume continues a sweep as it was planned, expected no plan; try only --at-once")
+        return sweep_job.follow(sweep_job.resume(resume, observers, at_once, as_json=as_json), detach=detach)
+    overrides = dict(parse_assignment(text) for text in assignments or [])
+    plan = sweep_job.plan_of(Path(file) if file else None, preset, overrides, vary or (), settings)
     if plan_only:
-        return _show_plan(plan, as_json)
+        _show_plan(plan, as_json)
+        return output.DONE
     if not as_json:
         for line in sweep_job.plan_lines(plan):
             output.print_line(line, style="dim")
     return sweep_job.follow(sweep_job.start(plan, observers, as_json=as_json), detach=detach)
 
 
-def _show_plan(plan: Any, as_json: bool) -> int:
+def _show_plan(plan: Any, as_json: bool) -> None:
+    """Print the options with their values or the variants with their changes, and the budget."""
     from echelon_cli import sweep_job
 
-    values = {dimension.key: dimension.text() for dimension in plan.dimensions}
+    rows = list(plan.vary.items())
+    rows += [(each.name, ", ".join(f"{k}={v}" for k, v in each.params.items())) for each in plan.variants]
     if as_json:
-        row = {key: value for key, value in plan.as_dict().items() if key not in ("base", "provenance", "variants")}
-        facts = {"rung_steps": plan.rung_steps, "planned_steps": plan.planned_steps, "final_runs": plan.final_runs}
-        output.show_json({**row, **facts, "dimensions": values})
-        return output.DONE
-    output.show_table(("option", "values"), list(values.items()))
+        row = {key: value for key, value in plan.as_dict().items() if key not in ("base", "provenance")}
+        output.show_json({**row, "rung_steps": plan.rung_steps, "planned_steps": plan.planned_steps})
+        return
+    output.show_table(("variant", "changes") if plan.variants else ("option", "values"), rows)
     for line in sweep_job.plan_lines(plan):
         output.print_line(line)
-    return output.DONE
 
 
 @app.command("show")
@@ -192,7 +161,7 @@ def show(
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Trials shown; default: all.")] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show trials, finalists, importance of options, the best one."""
+    """Show trials, statistics over seeds and the best configuration."""
     from echelon.jobs.status import job_status
     from echelon.jobs.sweeps.results import read_results
     from echelon_cli import sweep_job, sweep_tables
@@ -202,8 +171,7 @@ def show(
     if as_json:
         output.show_json({**sweep_tables.results_json(results), "state": status.state, "folder": str(paths.root)})
         return output.DONE
-    output.print_line(
-        f"sweep {paths.id}: {status.state}, {output.percent(results.progress)} of its steps", style="bold"
-    )
+    progress = output.percent(results.progress)
+    output.print_line(f"sweep {paths.id}: {status.state}, {progress} of its steps", style="bold")
     sweep_tables.show_results(results, limit=limit)
     return output.DONE

@@ -47,7 +47,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "runs export": ("--csv", "{home}/out.csv"),
     "runs label": ("--tag", HOSTILE),
     "sim": ("--blue", HOSTILE),
-    "sweep start": ("--vary", f"{HOSTILE}=1"),
+    "sweep start": ("--vary", f"{HOSTILE}=1", "--ablate", HOSTILE),
     "queue list": ("--all",),
     "queue rm": ("--yes",),
     "replay branch": ("--at", "0:01", "--set", f"B1={HOSTILE}", "--runs", "1"),

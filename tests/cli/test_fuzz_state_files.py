@@ -32,7 +32,6 @@ from echelon.jobs.spec import JobSpec, read_spec
 from echelon.jobs.status import job_status
 from echelon.jobs.sweeps.plan import SweepPlan
 from echelon.jobs.sweeps.results import read_results
-from echelon.jobs.sweeps.space import Dimension
 from echelon.rl.checkpoint import MANIFEST, describe, latest_valid
 from echelon.rl.weights import find_checkpoint, load_policy
 from echelon.runs import RunPaths, list_runs, runs_home
@@ -138,14 +137,13 @@ def test_state_files_raise_only_declared_errors(cases, spec, capsys):
 
 def sweep_files(spec: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     """Return the spec and the journal of a sweep with rungs and finalists."""
-    lr = Dimension(key="ppo.lr", low=1e-5, high=1e-3, log=True)
-    cell = Dimension(key="model.recurrence", choices=("lstm", "mingru"))
-    plan = SweepPlan(base=spec["config"], provenance=spec["provenance"], dimensions=(lr, cell), trials=4, rungs=2)
+    vary = {"ppo.lr": "1e-5..1e-3:log", "model.recurrence": "lstm,mingru"}
+    plan = SweepPlan(base=spec["config"], provenance=spec["provenance"], vary=vary, trials=4, rungs=2)
     journal: list[Any] = []
     for number in range(6):
         params = {"ppo.lr": 1e-4 * (number + 1), "model.recurrence": "lstm"} if number < 5 else {}
-        origin = -1 if number < 4 else number - 4
-        journal.append(EventTrial(number=number, run=f"r{number}", params=params, seed=number, origin=origin))
+        name = ("", "", "", "", "trial 0", "unchanged")[number]
+        journal.append(EventTrial(number=number, run=f"r{number}", params=params, seed=number, name=name))
         for rung, state in ((0, "started"), (0, "evaluated"), (1, "started"), (1, ("evaluated", "failed")[number % 2])):
             value = {"value": 0.1 * number, "low": 0.0, "high": 0.9} if state == "evaluated" else {}
             journal.append(EventRung(trial=number, rung=rung, state=state, global_step=rung + 1, **value))

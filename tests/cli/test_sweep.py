@@ -11,6 +11,7 @@ from echelon.jobs import launch, observers
 from echelon.jobs.observers import MirrorKind, Observers
 from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.runs import RunPaths, list_runs, runs_home
+from echelon.sim.backend import default_threads
 from echelon.telemetry.events import EventTrial
 from echelon_cli import sweep_job
 from tests.cli.conftest import parsed
@@ -18,7 +19,7 @@ from tests.cli.hostile_home import HOSTILE, control_characters
 from tests.jobs.canned_sweep import SWEEP, make_plan, make_sweep, variants_of
 
 
-def test_sweep_show_prints_trials_finalists_importance_and_command(echelon):
+def test_sweep_show_prints_trials_repeats_importance_and_command(echelon):
     make_sweep(runs_home())
     code, text, _ = echelon("sweep", "show", "brave-otter")
     assert code == 0 and "12" in text and "pruned" in text and "unchanged" in text
@@ -26,25 +27,45 @@ def test_sweep_show_prints_trials_finalists_importance_and_command(echelon):
     assert echelon("sweep", "show")[1] == text, "the newest sweep without a name"
 
 
-def test_sweep_show_json_has_estimates_and_profiles(echelon):
+def test_sweep_show_json_has_estimates(echelon):
     make_sweep(runs_home())
     found = parsed(echelon("sweep", "show", "--json")[1])
     assert found["id"] == SWEEP and found["state"] == "completed" and found["rung_steps"] == [1000, 3000, 9000]
-    assert len(found["trials"]) == 12 and len(found["finalists"]) == 4
-    finalist = next(f for f in found["finalists"] if f["trial"] >= 0)
+    assert len(found["trials"]) == 12 + 4 * 3 and len(found["repeated"]) == 4
+    finalist = next(f for f in found["repeated"] if f["params"])
     assert {"value", "low", "high"} == set(finalist["score"]) and 0 <= finalist["improvement"]["value"] <= 1
-    assert len(finalist["profile"]) == len(found["profile_thresholds"]) and found["best"]["command"].startswith(
-        "echelon"
-    )
+    assert found["best_command"].startswith("echelon") and found["best"] in {f["name"] for f in found["repeated"]}
     assert set(found["importance"]) == {"ppo.lr", "ppo.gamma", "model.recurrence"}
 
 
-def test_sweep_of_listed_variants_has_statistics_over_seeds(echelon):
+def test_sweep_of_variants_has_statistics_over_seeds(echelon):
     make_sweep(runs_home(), **variants_of(seeds=3))
     text = echelon("sweep", "show")[1]
-    assert "variant" in text and "3 of 3" in text and "44% to 100%" in text and "same seed of whole" in text
+    assert "3 of 3" in text and "44% to 100%" in text and "same seed of unchanged" in text
+    assert "no lstm · seed 2" in text
     found = parsed(echelon("sweep", "show", "--json")[1])
-    assert [(f["name"], len(f["scores"])) for f in found["finalists"]] == [("high lr", 3), ("whole", 3), ("no lstm", 3)]
+    assert [(f["name"], len(f["scores"])) for f in found["repeated"]] == [
+        ("high lr", 3),
+        ("unchanged", 3),
+        ("no lstm", 3),
+    ]
+
+
+def test_variants_share_the_cores_and_keep_requested_threads():
+    def threads(overrides: dict, **fields) -> int:
+        return sweep_job.plan_of(None, "quickstart", overrides, (), {"ablate": ["lstm"], **fields}).base["threads"]
+
+    assert threads({}, at_once=2) == max(1, default_threads() // 2) and threads({}, at_once=1024) == 1
+    assert threads({"threads": 3}, at_once=4) == 3 and threads({}) == 0
+
+
+def test_sweep_of_variants_plans_them_without_limit_in_minutes(echelon):
+    words = ("--ablate", "lstm", "--ablate", "ppo.lr=1e-4,ppo.gamma=0.9", "--preset", "quickstart", "--seeds", "2")
+    plan = parsed(echelon("sweep", "start", *words, "--steps", "300", "--plan", "--json")[1])
+    assert [each["name"] for each in plan["variants"]] == ["unchanged", "no lstm", "ppo.lr=1e-4,ppo.gamma=0.9"]
+    assert plan["given"] == {"max_minutes": 0.0, "total_steps": 300} and plan["planned_steps"] == 3 * 2 * 300
+    text = echelon("sweep", "start", *words, "--plan")[1]
+    assert "model.memory=False" in text and "3 variants of preset quickstart with 2 seeds each" in text
 
 
 def test_sweep_notifies_and_its_trials_are_mirrored(echelon, monkeypatch):
@@ -53,7 +74,7 @@ def test_sweep_notifies_and_its_trials_are_mirrored(echelon, monkeypatch):
     monkeypatch.setattr(launch, "launch", lambda *_, **__: None)
     monkeypatch.setattr(sweep_job, "follow", lambda *_, **__: 0)
     words = ("--vary", "ppo.lr=1e-4,1e-3", "--preset", "quickstart", "--notify", "https://host/x")
-    assert echelon("sweep", *words, "--mirror", "tensorboard=boards", "--mirror", "wandb")[0] == 0
+    assert echelon("sweep", "start", *words, "--mirror", "tensorboard=boards", "--mirror", "wandb")[0] == 0
     (sweep,) = (RunPaths(folder) for folder in runs_home().glob("*-sweep-*"))
     assert observers.read_observers(sweep).notify == ("https://host/x",)
     assert observers.mirrors_of_trial(sweep, "calm-fox").mirrors == ("tensorboard=boards/calm-fox", "wandb")
@@ -66,7 +87,7 @@ def test_sweep_notifies_and_its_trials_are_mirrored(echelon, monkeypatch):
 
 
 def test_sweep_with_an_unusable_url_starts_nothing(echelon):
-    code, _, err = echelon("sweep", "--vary", "ppo.lr=1e-4,1e-3", "--notify", "ftp://host/T0P")
+    code, _, err = echelon("sweep", "start", "--vary", "ppo.lr=1e-4,1e-3", "--notify", "ftp://host/T0P")
     assert code == 2 and "T0P" not in err and list_runs() == []
 
 
@@ -85,7 +106,7 @@ def test_list_of_runs_shows_the_progress_of_a_sweep(echelon):
 def test_sweep_plan_starts_nothing(echelon, tmp_path):
     file = tmp_path / "sweep.toml"
     file.write_text('[sweep]\nsampler = "grid"\nsteps = 9000\n[vary]\nppo.lr = [1e-4, 1e-3]\n')
-    code, text, _ = echelon("sweep", str(file), "--preset", "quickstart", "--plan")
+    code, text, _ = echelon("sweep", "start", str(file), "--preset", "quickstart", "--plan")
     assert code == 0 and "2 trials (grid)" in text and "1000, 3000, 9000 steps" in text
     assert not list(runs_home().glob("*sweep*"))
 
@@ -102,11 +123,12 @@ def test_sweep_show_prints_no_control_character(echelon):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--preset", "quickstart", "--plan"), 2, "varies nothing"),
-        (("--vary", "ppo.lrr=1,2", "--plan"), 2, "did you mean 'ppo.lr'"),
-        (("missing.toml",), 2, "does not exist"),
-        (("--resume", "latest"), 3, "no sweep"),
-        (("--resume", "x", "--trials", "3"), 2, "as it was planned"),
+        (("start", "--preset", "quickstart", "--plan"), 2, "needs either --vary or --ablate"),
+        (("start", "--vary", "ppo.lrr=1,2", "--plan"), 2, "did you mean 'ppo.lr'"),
+        (("start", "--ablate", "lst", "--plan"), 2, "did you mean 'lstm'"),
+        (("start", "missing.toml"), 2, "does not exist"),
+        (("start", "--resume", "latest"), 3, "no sweep"),
+        (("start", "--resume", "x", "--trials", "3"), 2, "as it was planned"),
         (("show", "nowhere"), 3, "does not exist"),
     ],
 )

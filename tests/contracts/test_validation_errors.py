@@ -15,7 +15,7 @@ from echelon.atlas import world_file
 from echelon.config import EnvConfig, ModelConfig
 from echelon.demos import format as demos
 from echelon.jobs.config_layers import resolve
-from echelon.jobs.sweeps.plan import SweepPlan
+from echelon.jobs.sweeps.plan import SweepPlan, plan_from
 from echelon.play.config import PlayConfig
 from echelon.play_protocol import CLIENT_TYPES, parse_client
 from echelon.replay import validate as replay
@@ -41,7 +41,7 @@ def names(kind: Any) -> list[str]:
 
 READERS: dict[str, tuple[Callable[[dict[str, Any]], Any], Iterable[str]]] = {
     "evaluation plan": (EvalPlan.from_dict, names(EvalPlan)),
-    "sweep plan": (lambda values: SweepPlan.from_dict({"base": {}, **values}), names(SweepPlan)),
+    "sweep plan": (lambda values: plan_from({"base": {}, **values}), names(SweepPlan)),
     "batch of matches": (Batch.from_dict, names(Batch)),
     "league's game": (league_env_of, names(EnvConfig)),
     "play options": (PlayConfig.from_dict, names(PlayConfig)),

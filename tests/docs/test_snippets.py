@@ -144,7 +144,7 @@ def test_programs_run(page, tmp_path, monkeypatch, capsys):
 def test_files_are_read(block, echelon, tmp_path):
     file = tmp_path / "file.toml"
     file.write_text(block.text, encoding="utf-8")
-    plan = ("sweep", str(file), "--plan")
+    plan = ("sweep", "start", str(file), "--plan")
     code, _, err = echelon(*(plan if "[sweep]" in block.text else ("config", "show", "--config", str(file))))
     assert code == 0, err
 

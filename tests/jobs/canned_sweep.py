@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 from echelon.files import atomic_write
 from echelon.jobs.spec import JobSpec, write_spec
-from echelon.jobs.sweeps.plan import BASELINE, LISTED, SweepPlan, Variant
-from echelon.jobs.sweeps.schedule import Choose, Done, Journal, Repeat, Start, Wait, next_step
-from echelon.jobs.sweeps.space import Dimension
+from echelon.jobs.sweeps.plan import UNCHANGED, SweepPlan, Variant
+from echelon.jobs.sweeps.schedule import Journal, Start, Wait, next_step
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventRung, EventStart, EventTrial
 from echelon.telemetry.log import EventLog
 
 SWEEP = "20260101-130000-sweep-brave-otter"
-DIMENSIONS = (
-    Dimension(key="ppo.lr", low=1e-5, high=1e-2, log=True),
-    Dimension(key="ppo.gamma", low=0.9, high=0.999),
-    Dimension(key="model.recurrence", choices=("lstm", "mingru")),
-)
+VARY = {"ppo.lr": "1e-5..1e-2:log", "ppo.gamma": "0.9..0.999", "model.recurrence": "lstm,mingru"}
 
 
 def make_plan(**fields) -> SweepPlan:
     from echelon.jobs.config_layers import resolve
 
-    base = resolve("quickstart", None, {"total_steps": 9000, "max_minutes": 0.0}).nested()
     given = {"total_steps": 9000, "max_minutes": 0.0}
-    return SweepPlan(base=base, preset="quickstart", given=given, **{"dimensions": DIMENSIONS, **fields})
+    base = resolve("quickstart", None, given).nested()
+    return SweepPlan(base=base, preset="quickstart", given=given, **{"vary": VARY, **fields})
 
 
 def params_of(number: int) -> dict:
@@ -48,34 +44,24 @@ def score(params: dict, seed: int, steps: int) -> float:
 
 def variants_of(seeds: int) -> dict:
     """Return the fields of a plan that lists the unchanged configuration and two others, each with several seeds."""
-    changes = {"whole": {}, "no lstm": {"model.kind": "mlp"}, "high lr": {"ppo.lr": 0.001}}
-    variants = tuple(Variant(name=n, changes=c, seed=seed) for n, c in changes.items() for seed in range(seeds))
-    plan = {"sampler": LISTED, "pruning": "none", "finalists": 0, "trials": len(variants), "dimensions": ()}
-    return {**plan, "variants": variants}
+    changes = {UNCHANGED: {}, "no lstm": {"model.memory": False}, "high lr": {"ppo.lr": 0.001}}
+    variants = tuple(Variant(name=name, params=params) for name, params in changes.items())
+    return {"vary": {}, "variants": variants, "rungs": 1, "seeds": seeds}
 
 
 def journal_of(plan: SweepPlan, most: int = 10**9) -> list:
     """Return the first records of a sweep's journal."""
     events: list = []
     while len(events) < most:
-        journal = Journal(events)
+        journal = Journal(plan, events)
         step = next_step(plan, journal)
-        number = len(journal.trials)
-        run = f"20260101-1301{number:02d}-quickstart-calm-fox{number}"
         match step:
-            case Done():
+            case None:
                 break
-            case Choose(bracket) if plan.variants:
-                listed = plan.variants[number]
-                given = {"name": listed.name, "seed": listed.seed, "params": listed.changes}
-                events.append(EventTrial(number=number, bracket=bracket, run=run, **given))
-            case Choose(bracket):
-                events.append(EventTrial(number=number, bracket=bracket, params=params_of(number), run=run))
-            case Repeat(origin, seed):
-                params = journal.trials[origin].choice.params if origin >= 0 else {}
-                name = "" if origin >= 0 else BASELINE
-                chosen = EventTrial(number=number, origin=origin, seed=plan.final_seed(seed), params=params, run=run)
-                events.append(EventTrial(**{**vars(chosen), "name": name, "bracket": -1}))
+            case EventTrial(number=number):
+                run = f"20260101-1301{number:02d}-quickstart-calm-fox{number}"
+                params = step.params if step.name else params_of(number)
+                events.append(replace(step, params=params, run=run))
             case Start(trial, rung):
                 events.append(EventRung(trial=trial, rung=rung, state="started"))
                 choice = journal.trials[trial].choice

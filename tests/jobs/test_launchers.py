@@ -86,7 +86,8 @@ def test_sweep_with_a_killed_node_has_the_undisturbed_table(cluster, monkeypatch
     undisturbed, _ = storm(0, 0, make_plan(at_once=3))
     monkeypatch.setenv(UPDATE_S_VARIABLE, "0.2")
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "shared"))
-    paths = sweep_job.start(make_plan(at_once=3, launcher=cluster.text), quiet=True).paths
+    plan = make_plan(at_once=3, launcher=cluster.text)
+    paths = sweep_job.start(plan).paths
     try:
         wait_for(lambda: any(works_on_victim(cluster, run) for run in list_runs() if run.id != paths.id))
         cluster.kill_node()
@@ -98,8 +99,8 @@ def test_sweep_with_a_killed_node_has_the_undisturbed_table(cluster, monkeypatch
             return job_status(paths).state == "completed"
 
         wait_for(is_complete)
-        assert table(paths) == undisturbed
-        trained_once(paths)
+        assert table(paths, plan) == undisturbed
+        trained_once(paths, plan)
         assert all(read_placement(run) is not None for run in list_runs() if run.id != paths.id)
     finally:
         end_all()

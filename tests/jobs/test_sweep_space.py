@@ -1,4 +1,4 @@
-"""Search spaces of sweeps, the samplers, and plans of files and options."""
+"""Search spaces of sweeps, what Optuna chooses, and plans of files and options."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import sys
 import pytest
 
 from echelon.jobs.config_layers import ConfigError
-from echelon.jobs.sweeps.plan import SAMPLERS, SweepPlan, configuration, prepared
-from echelon.jobs.sweeps.samplers import sampler_of
-from echelon.jobs.sweeps.space import Dimension, dimensions_of, parse_dimension
+from echelon.jobs.sweeps.plan import SweepPlan, configuration, plan_from
+from echelon.jobs.sweeps.schedule import Journal
+from echelon.jobs.sweeps.search import choose, importance
+from echelon.jobs.sweeps.space import distribution, grid_values, specs_of, split_spec
 from echelon.telemetry.events import EventRung, EventTrial
-from echelon_cli.sweep_job import SweepOptions, plan_of
+from echelon_cli.sweep_job import plan_of
+from tests.jobs.canned_sweep import make_plan
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ppo.lr=1e-5..1e-3:log", Dimension(key="ppo.lr", low=1e-5, high=1e-3, log=True)),
-        ("env.num_packs=1..4:step=3", Dimension(key="env.num_packs", low=1, high=4, step=3, integer=True)),
-        ("model.recurrence=lstm,mingru", Dimension(key="model.recurrence", choices=("lstm", "mingru"))),
-        ("ppo.obs_norm=true,false", Dimension(key="ppo.obs_norm", choices=(True, False))),
-        ("ppo.ent_coef_end=0..1", Dimension(key="ppo.ent_coef_end", low=0, high=1)),
+        ("ppo.lr=1e-5..1e-3:log", "FloatDistribution(high=0.001, log=True, low=1e-05, step=None)"),
+        ("env.num_packs=1..4:step=3", "IntDistribution(high=4, log=False, low=1, step=3)"),
+        ("model.recurrence=lstm,mingru", "CategoricalDistribution(choices=('lstm', 'mingru'))"),
+        ("ppo.obs_norm=true,false", "CategoricalDistribution(choices=(True, False))"),
+        ("ppo.ent_coef_end=0..1", "FloatDistribution(high=1.0, log=False, low=0.0, step=None)"),
     ],
-)  # fmt: skip
-def test_dimension_is_read_with_the_type_of_its_option(text, expected):
-    found = parse_dimension(text)
-    assert found == expected
-    assert parse_dimension(f"{found.key}={found.text()}") == found
+)
+def test_specification_is_a_distribution_of_the_type_of_its_option(text, expected):
+    assert str(distribution(*split_spec(text))) == expected
 
 
 @pytest.mark.parametrize(
@@ -36,117 +36,110 @@ def test_dimension_is_read_with_the_type_of_its_option(text, expected):
     [
         ("ppo.lrr=1,2", "did you mean 'ppo.lr'"),
         ("ppo.lr", "expected KEY=VALUES"),
-        ("ppo.lr=1e-3..1e-5", "expected the lower bound first"),
-        ("ppo.lr=0..1:log", "expected more than 0"),
-        ("ppo.lr=1e-5..x", "expected a number"),
-        ("ppo.lr=1e-5..1e-3:logg", "expected low, high, step, log, points"),
+        ("ppo.lr=1e-3..1e-5", "low <= high"),
+        ("ppo.lr=1..1", "expected the lower bound first"),
+        ("ppo.lr=0..1:log", "low > 0"),
+        ("ppo.lr=1e-5..x", "'x'; try"),
+        ("ppo.lr=nan..1", "expected numbers of at most"),
+        ("ppo.lr=1..inf", "expected numbers of at most"),
+        (f"ppo.rollout_steps=1..{10**400}", "expected numbers of at most|too large"),
+        ("ppo.lr=0..1:step=x", "'x'; try"),
+        ("ppo.lr=0..1:step=inf", "expected numbers of at most"),
+        ("ppo.lr=0..1:step=5e-324", "step is too small"),
+        ("ppo.lr=1e-5..1e-3:logg", "expected log, step, points"),
         ("model.recurrence=1..2", "expected a list of choices"),
-        ("ppo.rollout_steps=1.5..20", "expected whole bounds"),
+        ("ppo.rollout_steps=1.5..20", "'1.5'"),
         ("ppo.lr=1e-3,1e-3", "expected different ones"),
+        (f"ppo.lr={','.join(str(n / 1e6) for n in range(1, 1002))}", "at most 1000"),
     ],
 )
-def test_invalid_dimension_is_refused_in_one_line(text, message):
+def test_invalid_specification_is_refused_in_one_line(text, message):
     with pytest.raises(ConfigError, match=message) as error:
-        parse_dimension(text)
-    assert "\n" not in str(error.value)
-
-
-TABLES = {
-    "bounds without end": {"low": 1, "high": 10**400},
-    "step is text": {"low": 1e-5, "high": 1e-3, "step": "x"},
-    "step is no number": {"low": 1e-5, "high": 1e-3, "step": math.nan},
-    "step is infinite": {"low": 1e-5, "high": 1e-3, "step": math.inf},
-    "step is tiny": {"low": 1e-5, "high": 1e-3, "step": 5e-324},
-    "points are text": {"low": 1e-5, "high": 1e-3, "points": "x"},
-    "points are no whole number": {"low": 1e-5, "high": 1e-3, "points": 2.5},
-    "log is text": {"low": 1e-5, "high": 1e-3, "log": "x"},
-    "choices without end": [number / 1e6 for number in range(1, 1002)],
-}
-
-
-@pytest.mark.parametrize("case", TABLES)
-def test_dimension_of_wrong_types_is_refused_in_one_line(case):
-    with pytest.raises(ConfigError, match="ppo.lr") as error:
-        dimensions_of({"ppo.lr": TABLES[case]})
+        distribution(*split_spec(text))
     assert "\n" not in str(error.value) and len(str(error.value)) < 300
 
 
-def test_grid_has_the_values_of_its_dimensions():
-    assert parse_dimension("ppo.rollout_steps=128..512:step=128").grid() == (128, 256, 384, 512)
-    low, middle, high = parse_dimension("ppo.lr=1e-5..1e-3:log:points=3").grid()
+def test_grid_has_the_values_of_its_specification():
+    assert grid_values("ppo.rollout_steps", "128..512:step=128") == [128, 256, 384, 512]
+    assert grid_values("ppo.rollout_steps", "1..4") == [1, 2, 3, 4]
+    low, middle, high = grid_values("ppo.lr", "1e-5..1e-3:log:points=3")
     assert (low, high) == (1e-5, 1e-3) and math.isclose(middle, 1e-4)
-    with pytest.raises(ConfigError, match="points=4"):
-        parse_dimension("ppo.lr=1e-5..1e-3").grid()
-
-
-def test_share_is_the_position_of_a_value():
-    lr = parse_dimension("ppo.lr=1e-5..1e-3:log")
-    assert [round(lr.share(v), 6) for v in (1e-5, 1e-4, 1e-3)] == [0.0, 0.5, 1.0]
-    assert parse_dimension("ppo.lr_schedule=none,linear,cosine").share("linear") == 0.5
-    assert math.isnan(lr.share("x"))
+    for spec in ("1e-5..1e-3", "1e-5..1e-3:points=1", "1e-5..1e-3:points=2.5"):
+        with pytest.raises(ConfigError, match="points=4"):
+            grid_values("ppo.lr", spec)
 
 
 def test_sections_of_a_file_may_be_nested():
-    table = {"ppo": {"lr": {"low": 1e-5, "high": 1e-3, "log": True}}, "model.recurrence": ["lstm", "mingru"]}
-    assert [d.key for d in dimensions_of(table)] == ["ppo.lr", "model.recurrence"]
+    table = {"ppo": {"lr": "1e-5..1e-3:log", "obs_norm": [True, False]}, "model.recurrence": ["lstm", "mingru"]}
+    expected = {"ppo.lr": "1e-5..1e-3:log", "ppo.obs_norm": "true,false", "model.recurrence": "lstm,mingru"}
+    assert specs_of(table) == expected
 
 
 VARY = ("ppo.lr=1e-5..1e-3:log", "ppo.rollout_steps=64..512:step=64", "model.recurrence=lstm,mingru")
 
 
 def plan(sampler: str, **fields) -> SweepPlan:
-    given = {"sampler": sampler, "trials": 12, "steps": 9000, **fields}
-    return plan_of(None, SweepOptions(preset="quickstart", overrides={}, vary=VARY, fields=given))
+    return plan_of(None, "quickstart", {}, VARY, {"sampler": sampler, "trials": 12, "steps": 9000, **fields})
 
 
-def choose(plan: SweepPlan, upto: int, events: list | None = None) -> list:
-    """Return the journal after choosing trials up to a number; each bracket is evaluated before the next."""
-    sampler, events = sampler_of(plan), list(events or [])
-    for event in events:
-        sampler.see(event)
-    while len([e for e in events if isinstance(e, EventTrial)]) < upto:
-        number = sum(isinstance(e, EventTrial) for e in events)
-        new: list = [EventTrial(number=number, params=sampler.choose())]
+def search(sweep: SweepPlan, upto: int, events: list) -> list:
+    """Return the journal after choosing trials up to a number; every fourth choice ends those before it.
+
+    One trial has no finite value, one has failed.
+    """
+    while len(journal := Journal(sweep, events).search) < upto:
+        number = len(journal)
+        events = [*events, EventTrial(number=number, params=choose(sweep, journal, number))]
         if number % 4 == 3:
-            new += [
-                EventRung(trial=n, rung=0, state="evaluated", value=(n * 7 % 5) / 5) for n in range(number - 3, number)
-            ]
-            new += [EventRung(trial=number, rung=0, state="failed")]
-        for event in new:
-            sampler.see(event)
-        events += new
+            for n in range(number - 3, number + 1):
+                value = math.nan if n == 1 else (n * 7 % 5) / 5
+                state = "failed" if n == 3 else "evaluated"
+                events.append(EventRung(trial=n, rung=0, state=state, value=value))
     return events
 
 
-@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "grid"])
-def test_sampler_built_again_from_the_journal_continues_as_before(sampler):
-    pytest.importorskip("optuna")
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_choice_is_a_function_of_plan_and_journal(sampler):
     sweep = plan(sampler)
-    whole = choose(sweep, 12)
+    whole = search(sweep, 12, [])
     for cut in (3, 6, 11):
-        assert [e.params for e in choose(sweep, 12, whole[:cut]) if isinstance(e, EventTrial)] == [
+        again = search(sweep, 12, whole[:cut])
+        assert [e.params for e in again if isinstance(e, EventTrial)] == [
             e.params for e in whole if isinstance(e, EventTrial)
         ]
     params = [e.params for e in whole if isinstance(e, EventTrial)]
-    assert len({repr(p) for p in params}) > 6 and {type(p["ppo.rollout_steps"]) for p in params} == {int}
+    assert len({repr(p) for p in params}) == 12 and {type(p["ppo.rollout_steps"]) for p in params} == {int}
     assert all(1e-5 <= p["ppo.lr"] <= 1e-3 and p["ppo.rollout_steps"] % 64 == 0 for p in params)
+    others = search(plan(sampler, seed=1), 12, [])
+    assert [e.params for e in others if isinstance(e, EventTrial)] != params
 
 
-@pytest.mark.parametrize(("sampler", "missing"), [("random", "optuna"), ("tpe", "optuna"), ("cma", "cmaes")])
-def test_sampler_without_its_package_names_the_extra(monkeypatch, sampler, missing):
-    pytest.importorskip("optuna")
-    monkeypatch.setitem(sys.modules, missing, None)
+def test_importance_finds_the_option_that_matters():
+    sweep = plan("random")
+    events: list = []
+    for number in range(12):
+        params = choose(sweep, (), number)
+        value = -abs(math.log10(params["ppo.lr"]) + 4)
+        events += [
+            EventTrial(number=number, params=params),
+            EventRung(trial=number, rung=0, state="evaluated", value=value),
+        ]
+    found = importance(sweep, Journal(sweep, events).search)
+    assert list(found)[0] == "ppo.lr" and found["ppo.lr"] > 0.5 and sum(found.values()) == pytest.approx(1.0)
+    assert importance(sweep, Journal(sweep, events[:6]).search) == {}, "too few trials"
+
+
+def test_search_without_optuna_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ConfigError, match=r"not installed; try: pip install 'echelon\[sweep\]'"):
-        plan(sampler)
-    grid = SweepOptions(preset="quickstart", overrides={}, vary=VARY[1:], fields={"sampler": "grid"})
-    assert plan_of(None, grid).trials == 16, "a grid needs none"
+        plan("random")
+    assert plan_of(None, "quickstart", {}, (), {"ablate": ["lstm"]}).variants, "variants need none"
+    assert importance(make_plan(), ()) == {}
 
 
 def test_grid_is_every_combination_once():
-    sweep = prepared(
-        plan_of(None, SweepOptions(preset="quickstart", overrides={}, vary=VARY[1:], fields={"sampler": "grid"}))
-    )
-    found = [repr(v.changes) for v in sweep.listed()]
+    sweep = plan_of(None, "quickstart", {}, VARY[1:], {"sampler": "grid"})
+    found = [repr(params) for params in sweep.grid()]
     assert sweep.trials == 16 and len(set(found)) == 16
 
 
@@ -156,11 +149,10 @@ def test_plan_of_a_file_and_options_that_precede_it(tmp_path):
         '[sweep]\nsampler = "grid"\nsteps = 6000\nfinalists = 2\n'
         '[vary]\nppo.lr = [1e-4, 1e-3]\n[config]\npreset = "quickstart"\nnum_envs = 8\n'
     )
-    options = SweepOptions(overrides={"num_envs": 4}, vary=("ppo.gamma=0.9,0.99",), fields={"finalists": 1})
-    sweep = plan_of(file, options)
-    assert (sweep.trials, sweep.finalists, sweep.preset, sweep.total_steps) == (4, 1, "quickstart", 6000)
+    sweep = plan_of(file, None, {"num_envs": 4}, ("ppo.gamma=0.9,0.99",), {"finalists": 1})
+    assert (sweep.trials, sweep.finalists, sweep.preset, sweep.base["total_steps"]) == (4, 1, "quickstart", 6000)
     assert sweep.base["num_envs"] == 4 and sweep.base["max_minutes"] == 0.0, "budgets are steps"
-    assert SweepPlan.from_dict(sweep.as_dict()) == sweep
+    assert plan_from(sweep.as_dict()) == sweep
     values = configuration(sweep, {"ppo.gamma": 0.9}, seed=3).values
     assert values["env.gamma"] == 0.9 and values["seed"] == 3
 
@@ -168,21 +160,22 @@ def test_plan_of_a_file_and_options_that_precede_it(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "vary", "message"),
     [
-        ({"sampler": "best"}, VARY, "expected one of random"),
+        ({"sampler": "best"}, VARY, "sampler is 'best', expected 'random', 'grid' or 'tpe'"),
         ({"trials": 0}, VARY, "trials is 0"),
-        ({}, (), "varies nothing"),
-        ({}, ("ppo.gamma=0.9..1.5",), "ppo.gamma is 1.5"),
-        ({"minutes": 5.0, "pruning": "asha"}, VARY, "limited in minutes"),
-        ({"launcher": 5}, VARY, "launcher is 5, expected text"),
-        ({"launcher": ["ray"]}, VARY, "launcher is .*, expected text"),
-        ({"group": 5}, VARY, "group is 5, expected text"),
+        ({}, (), "needs either --vary or --ablate"),
+        ({"ablate": ["lstm"]}, VARY, "needs either --vary or --ablate"),
+        ({}, ("ppo.gamma=0.9..1.5:points=2",), "ppo.gamma is 1.5"),
+        ({"pruning": "asha"}, VARY, "expected one of steps"),
+        ({"launcher": 5}, VARY, "launcher is 5"),
+        ({"launcher": ["ray"]}, VARY, "launcher is"),
+        ({"group": 5}, VARY, "group is 5"),
         ({"group": "two words"}, VARY, "is no word"),
         ({}, ("seed=0..999", "threads=0..999", "ppo.lr=0.1,0.2"), "grid has 2000000 trials, expected at most 2000"),
     ],
 )
 def test_invalid_plan_is_refused_before_anything_starts(fields, vary, message):
     with pytest.raises(ConfigError, match=message):
-        plan_of(None, SweepOptions(preset="quickstart", overrides={}, vary=vary, fields={"sampler": "grid", **fields}))
+        plan_of(None, "quickstart", {}, vary, {"sampler": "grid", **fields})
 
 
 @pytest.mark.parametrize("preset", [5, ["quickstart"]])
@@ -190,4 +183,4 @@ def test_preset_of_a_file_is_a_name(tmp_path, preset):
     file = tmp_path / "sweep.toml"
     file.write_text(f"[vary]\nppo.lr = [1e-4, 1e-3]\n[config]\npreset = {preset!r}\n")
     with pytest.raises(ConfigError, match="preset is .*, expected a name"):
-        plan_of(file, SweepOptions(overrides={}, fields={}))
+        plan_of(file, None, {}, (), {})

@@ -7,9 +7,9 @@ import pytest
 from echelon.config.ablations import ABLATIONS, BASELINES
 from echelon.env import layout
 from echelon.jobs.config_layers import ConfigError, resolve
+from echelon.jobs.sweeps.plan import UNCHANGED, variants_of
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop
-from echelon_cli.commands.ablate import WHOLE, variants
 
 MIXED = {"curriculum.team_alpha_end": 0.7}
 """Settings that the standard preset needs for all ablations to have an effect."""
@@ -60,8 +60,8 @@ EFFECTS = {
 
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_ablated_run_trains(name, unablated):
-    plan = variants("scratch", None, SMALL, [name], [])
-    config = plan[f"no {name}"][0].config
+    changes = variants("scratch", SMALL, name)[f"no {name}"]
+    config = resolve("scratch", None, {**SMALL, **{k: "none" if v is None else v for k, v in changes.items()}}).config
     result, events = train(config)
     updates = [e for e in events if isinstance(e, EventUpdate)]
     assert result.update == 2 and result.evaluation is not None and result.evaluation.episodes == 2
@@ -72,51 +72,40 @@ def test_ablated_run_trains(name, unablated):
     assert updates[1].loss != before[1].loss, "the ablation has no effect"
 
 
-def test_variants_begin_with_unchanged_run():
-    plan = variants("scratch", None, MIXED, None, [])
-    assert list(plan) == [WHOLE, *(f"no {name}" for name in ABLATIONS)]
-    assert plan[WHOLE][0].config == resolve("scratch", None, MIXED).config and plan[WHOLE][1] == {}
-    assert "no team-mixing" not in variants("standard", None, {}, None, [])
+def variants(preset, overrides, *words):
+    """Return the changes of each variant by name."""
+    return {each.name: each.params for each in variants_of(resolve(preset, None, overrides), words)}
+
+
+def test_variants_begin_with_the_unchanged_configuration():
+    plan = variants("scratch", MIXED, "ablations")
+    assert list(plan) == [UNCHANGED, *(f"no {name}" for name in ABLATIONS)] and plan[UNCHANGED] == {}
 
 
 def test_variants_skip_ablations_without_effect_unless_named():
-    assert "no team-mixing" not in variants("quickstart", None, {}, None, [])
-    with pytest.raises(ConfigError, match="ablation 'team-mixing' changes nothing"):
-        variants("quickstart", None, {}, ["team-mixing"], [])
-    with pytest.raises(ConfigError, match="ablation 'path' changes nothing"):
-        variants("quickstart", None, {"env.obs_layout": "classic", "model.kind": "classic"}, ["path"], [])
+    assert "no team-mixing" not in variants("quickstart", {}, "ablations")
+    with pytest.raises(ConfigError, match="'team-mixing' changes nothing: this configuration has no reward shared"):
+        variants("quickstart", {}, "team-mixing")
+    with pytest.raises(ConfigError, match="'path' changes nothing"):
+        variants("quickstart", {"env.obs_layout": "classic", "model.kind": "classic"}, "path")
     with pytest.raises(ConfigError, match="ablation 'lst' does not exist, did you mean 'lstm'"):
-        variants(None, None, {}, ["lst"], [])
+        variants(None, {}, "lst")
 
 
-def test_variants_accept_custom_assignments():
-    plan = variants("quickstart", None, {"seed": 3}, None, ["ppo.lr=1e-4,ppo.obs_norm=false"])
-    assert list(plan) == [WHOLE, "ppo.lr=1e-4,ppo.obs_norm=false"]
-    config = plan["ppo.lr=1e-4,ppo.obs_norm=false"][0].config
-    assert (config.ppo.lr, config.ppo.obs_norm, config.seed) == (1e-4, False, 3)
+def test_variants_accept_assignments():
+    found = variants("quickstart", {}, "ppo.lr=1e-4,env.num_packs=2")
+    assert found == {UNCHANGED: {}, "ppo.lr=1e-4,env.num_packs=2": {"ppo.lr": 1e-4, "env.num_packs": 2}}
 
 
 def test_baselines_are_variants_that_differ_from_their_configuration():
-    plan = variants("scratch", None, {}, None, [], baselines=True)
-    assert {name: changes for name, (_, changes) in plan.items()} == {
-        WHOLE: {},
+    assert variants("scratch", {}, "baselines") == {
+        UNCHANGED: {},
         "feed-forward-ppo": {"model.memory": False},
         "mappo": {"model.critic": "central"},
         "imitation-alone": {"teacher.policy": "heuristic:expert", "teacher.imitation": 1.0},
     }
-    taught = variants("standard", None, {}, None, [], baselines=True)
-    assert list(taught) == [WHOLE, *BASELINES]
-    assert [name for name in taught if name != WHOLE and taught[name][0].config.teacher.policy] == ["imitation-alone"]
-    assert set(BASELINES) == {"recurrent-ppo", *plan} - {WHOLE}
-
-
-def test_unknown_or_idle_baseline_is_a_usage_error():
-    for names, message in (
-        (["mapo"], "baseline 'mapo' does not exist, did you mean 'mappo'"),
-        (
-            ["recurrent-ppo"],
-            "baseline 'recurrent-ppo' changes nothing: this configuration is recurrent PPO from scratch",
-        ),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            variants("scratch", None, {}, names, [], baselines=True)
+    taught = variants("standard", {}, "baselines")
+    assert list(taught) == [UNCHANGED, *BASELINES]
+    assert all(taught[name]["teacher.policy"] == "" for name in BASELINES if name != "imitation-alone")
+    with pytest.raises(ConfigError, match="'recurrent-ppo' changes nothing: this configuration is recurrent PPO"):
+        variants("scratch", {}, "recurrent-ppo")

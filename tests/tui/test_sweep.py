@@ -6,14 +6,7 @@ import pytest
 
 from echelon.jobs.sweeps.results import read_results
 from echelon_cli.tui.app import is_sweep
-from echelon_cli.tui.panels.sweep import (
-    draw_finalists,
-    draw_importance,
-    draw_parallel,
-    draw_profiles,
-    draw_trials,
-    ordered,
-)
+from echelon_cli.tui.panels.sweep import draw_results, draw_trials
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.sweep import SweepScreen
 from echelon_cli.tui.theme import make_theme
@@ -32,15 +25,12 @@ def results(home):
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_sweep_of_listed_variants_shows_statistics_over_seeds(home, size):
     found = read_results(make_sweep(home, **variants_of(seeds=3)))
-    assert [f.name for f in found.finalists] == ["high lr", "whole", "no lstm"], "best first, equal ones as listed"
-    assert {f.planned for f in found.finalists} == {3} and found.finalists[1].improvement is None
-    best = found.finalists[0]
-    assert best.improvement == pytest.approx((1.0, 0.4385, 1.0), abs=1e-4)
-    text = draw_finalists(found, (max(50, size[0] // 3), 8), THEME).text()
-    assert "high lr" in text and "3/3 seeds, better 100% (44-100)" in text and "unchanged" not in text
+    assert [f.name for f in found.repeated] == ["high lr", "unchanged", "no lstm"], "best first, equal ones as listed"
+    assert found.repeated[1].improvement is None
+    assert found.repeated[0].improvement == pytest.approx((1.0, 0.4385, 1.0), abs=1e-4)
+    text = draw_results(found, (max(50, size[0] // 3), 8), THEME).text()
+    assert "high lr" in text and "3/3 seeds, better 100% (44-100)" in text
     assert "no lstm · seed 2" in draw_trials(found, -1, size, THEME).text()
-    alone = read_results(make_sweep(home, "20260101-140000-sweep-calm-fox", **variants_of(seeds=1)))
-    assert alone.finalists == () and "one seed of each variant" in draw_finalists(alone, (60, 6), THEME).text()
 
 
 @pytest.mark.parametrize("size", [*SIZES[:2], pytest.param(SIZES[2], marks=pytest.mark.long)])
@@ -48,12 +38,10 @@ def test_sweep_screen_shows_every_page(watch, home, size):
     paths = make_sweep(home)
 
     async def use(user):
-        await user.until("brave-otter", "completed", "12 of 12", "best", "complete")
+        await user.until("brave-otter", "completed", "24 of 24", "best", "complete")
         if size[0] < 160:
-            for key, word in (("2", "parallel coordinates"), ("3", "importance"), ("4", "finalists")):
-                await user.press(key)
-                await user.until(word)
-        await user.until("unchanged", "seeds")
+            await user.press("2")
+        await user.until("unchanged", "seeds", "ppo.lr")
 
     watch(use, run=paths, size=size)
 
@@ -85,23 +73,12 @@ def test_sweep_is_opened_from_the_list_and_its_trials_from_it(watch, home):
 
 @pytest.mark.parametrize("size", [(96, 20), (36, 16), (24, 8)])
 def test_sweep_panels_fit_any_size(results, size):
-    trials = draw_trials(results, results.ranking[0], size, THEME).text().splitlines()
-    assert len(trials) <= size[1] and "options" in trials[0] and f" {results.ranking[0]} " in trials[1]
-    for draw in (draw_parallel, draw_importance, draw_finalists, draw_profiles):
-        grid = draw(results, 0, size, THEME) if draw is draw_parallel else draw(results, size, THEME)
-        assert (grid.width, grid.height) == size and grid.text().strip()
-
-
-def test_parallel_coordinates_end_at_the_value_and_mark_the_selected_trial(results):
-    grid = draw_parallel(results, 3, (80, 20), THEME)
-    assert "lr" in grid.text() and "win rate at 1000" in grid.text()
-    assert {role for row in grid.roles for role in row} >= {"key", "series1", "ghost"}
-
-
-def test_trials_are_listed_best_first(results):
-    rows = ordered(results)
-    assert [row.number for row in rows[: len(results.ranking)]] == list(results.ranking)
-    assert rows[0].state == "complete" and results.importance["ppo.lr"] > 0.5
+    best = results.trials[0]
+    trials = draw_trials(results, best.number, size, THEME).text().splitlines()
+    assert len(trials) <= size[1] and "options" in trials[0] and f" {best.number} " in trials[1]
+    assert best.state == "complete" and results.importance["ppo.lr"] > 0.5
+    grid = draw_results(results, size, THEME)
+    assert (grid.width, grid.height) == size and grid.text().strip()
 
 
 def test_ghost_of_the_previous_run_is_drawn_behind_the_charts(watch, home, ended, living):

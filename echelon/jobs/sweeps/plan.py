@@ -1,48 +1,53 @@
-"""Plan of a sweep, which its spec contains: base configuration, search space, sampler, rungs and final runs."""
+"""Plan of a sweep, as its spec contains it: base configuration, varied options or variants, sampler, rungs, seeds."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
 
-from echelon.jobs.config_layers import NONE_WORDS, ConfigError, ResolvedConfig, flatten, resolve
-from echelon.jobs.labels import require_label, variant_names
+from annotated_types import Ge, Le
+
+from echelon.config.ablations import ABLATIONS, BASELINES
+from echelon.jobs.config_layers import (
+    NONE_WORDS,
+    ConfigError,
+    ResolvedConfig,
+    did_you_mean,
+    flatten,
+    parse_assignment,
+    resolve,
+)
+from echelon.jobs.labels import require_label
 from echelon.jobs.launchers import parse_launcher
-from echelon.jobs.sweeps.space import Dimension
+from echelon.jobs.sweeps.space import grid_values
 from echelon.validation import validated
 
-SAMPLERS = ("random", "sobol", "grid", "tpe", "cma")
-LISTED = "list"
-"""Sampler of a sweep whose variants are given."""
-ADAPTIVE = {"tpe": 8, "cma": 8}
-"""Samplers that learn from results, and the trials that they choose at once: their bracket."""
-PRUNING = ("halving", "asha", "none")
-"""Successive halving with synchronous rungs, the same without waiting, and none."""
-METRICS = ("win_rate", "sampled_win_rate", "hp_margin", "mean_return")
-"""Fields of ``EventEval`` that a sweep maximises."""
+Sampler = Literal["random", "grid", "tpe"]
+Metric = Literal["win_rate", "sampled_win_rate", "hp_margin", "mean_return"]
+BATCH = {"tpe": 8}
+"""Trials that a sampler which learns from results chooses at once; the others choose all."""
 RATES = {"win_rate": ("win_low", "win_high"), "sampled_win_rate": ("sampled_low", "sampled_high")}
 """Fields of the confidence interval by metric that is a win rate."""
-BASELINE = "unchanged"
-"""Name of the configuration without any varied option, which final runs repeat too."""
+UNCHANGED = "unchanged"
+"""Name of the configuration without any varied option, which is repeated too."""
 MAX_TRIALS = 2000
-MAX_RUNGS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A listed trial: the options that it changes, and its training seed."""
+    """A configuration that is trained completely with several seeds."""
 
-    changes: dict[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    name: str = ""
+    name: str
+    params: dict[str, Any] = field(default_factory=dict)
+    """Changed options by dotted key."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPlan:
-    """What a sweep does, decided when it starts."""
+    """What a sweep does, decided when it starts: a search over the options of ``vary``, or a list of ``variants``."""
 
     base: dict[str, Any]
     """Configuration of every trial before its options, nested."""
@@ -50,164 +55,108 @@ class SweepPlan:
     preset: str = ""
     given: dict[str, Any] = field(default_factory=dict)
     """Values that the user has set over the preset, by dotted key."""
-    dimensions: tuple[Dimension, ...] = ()
+    vary: dict[str, str] = field(default_factory=dict)
+    """Specification of each varied option by dotted key, as ``--vary`` takes it."""
     variants: tuple[Variant, ...] = ()
-    """The trials of a sweep that is a list."""
-    sampler: str = "random"
-    trials: int = 16
-    seed: int = 0
+    sampler: Sampler = "random"
+    trials: Annotated[int, Ge(1), Le(MAX_TRIALS)] = 16
+    """Trials of the search."""
+    seed: Annotated[int, Ge(0), Le(2**31 - 1)] = 0
     """Seed of the sampler."""
-    metric: str = "win_rate"
-    pruning: str = "halving"
-    rungs: int = 3
-    """Evaluations that decide which trials go on, the last one at the end of training included."""
-    reduction: int = 3
+    metric: Metric = "win_rate"
+    """Field of ``EventEval`` that the sweep maximises."""
+    rungs: Annotated[int, Ge(1), Le(10)] = 3
+    """Evaluations that decide which trials go on, the one at the end of training included; 1 prunes none."""
+    reduction: Annotated[int, Ge(2), Le(100)] = 3
     """Of this number of trials at a rung, one goes on."""
-    bracket: int = 0
-    """Trials that are chosen together and pruned against each other; 0 takes all, of an adaptive sampler eight."""
-    finalists: int = 3
+    finalists: Annotated[int, Ge(0), Le(MAX_TRIALS)] = 3
     """Best trials that are repeated with other training seeds."""
-    final_seeds: int = 3
-    """Training seeds of each finalist; none of them is the seed of the search."""
-    at_once: int = 1
+    seeds: Annotated[int, Ge(1), Le(1000)] = 3
+    """Training seeds of each repeated configuration; the search uses none of them."""
+    at_once: Annotated[int, Ge(1), Le(1024)] = 1
     group: str = ""
     """Label of the trials' runs."""
     launcher: str = ""
     """Launcher of the trials' runs with its options; empty starts them on this machine."""
 
     def __post_init__(self) -> None:
-        samplers = (*SAMPLERS, LISTED)
-        for name, allowed in (("sampler", samplers), ("pruning", PRUNING), ("metric", METRICS)):
-            value = getattr(self, name)
-            if value not in allowed:
-                raise ConfigError(f"{name} is {value!r}, expected one of {', '.join(allowed)}")
-        for name, low, high in (
-            ("trials", 1, MAX_TRIALS), ("seed", 0, 2**31 - 1), ("rungs", 1, MAX_RUNGS), ("reduction", 2, 100),
-            ("bracket", 0, MAX_TRIALS), ("finalists", 0, MAX_TRIALS), ("final_seeds", 1, 1000), ("at_once", 1, 1024),
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if type(value) is not int or not low <= value <= high:
-                raise ConfigError(f"{name} is {value!r}, expected {low} to {high}")
-        for name in ("preset", "group", "launcher"):
-            value = getattr(self, name)
-            if not isinstance(value, str):
-                raise ConfigError(f"{name} is {value!r:.80}, expected text")
-        try:
-            if self.group:
-                require_label(self.group)
-            if self.launcher:
-                parse_launcher(self.launcher)
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
-        if not (self.dimensions or self.variants):
-            raise ConfigError("sweep varies nothing, expected at least one option; try --vary ppo.lr=1e-5..1e-3:log")
-        if len({d.key for d in self.dimensions}) < len(self.dimensions):
-            raise ConfigError("sweep varies an option twice, expected each once")
-
-    @property
-    def has_seeds(self) -> bool:
-        """Whether a listed variant has several training seeds."""
-        names = [variant.name for variant in self.variants if variant.name]
-        return len(set(names)) < len(names)
-
-    @property
-    def unchanged(self) -> str:
-        """Name of the configuration that others are compared with; of a list empty where it has none."""
-        if not self.variants:
-            return BASELINE
-        return next((variant.name for variant in self.variants if not variant.changes), "")
-
-    @property
-    def total_steps(self) -> int:
-        """Length of a complete trial [learner agent-steps]."""
-        return int(self.base["total_steps"])
+        if self.group:
+            require_label(self.group)
+        if self.launcher:
+            parse_launcher(self.launcher)
+        if bool(self.vary) == bool(self.variants):
+            raise ConfigError("sweep needs either --vary or --ablate; try --vary ppo.lr=1e-5..1e-3:log")
+        if type(self.base.get("total_steps")) is not int or self.base["total_steps"] < 1:
+            raise ConfigError(f"total_steps is {self.base.get('total_steps')!r:.80}, expected 1 or more")
 
     @property
     def rung_steps(self) -> tuple[int, ...]:
         """Steps of each rung [learner agent-steps]; the last is the length of a complete trial."""
-        count = self.rungs if self.pruning != "none" else 1
-        return tuple(-(-self.total_steps // self.reduction ** (count - 1 - rung)) for rung in range(count))
+        total = self.base["total_steps"]
+        return tuple(-(-total // self.reduction ** (self.rungs - 1 - rung)) for rung in range(self.rungs))
 
     @property
     def last_rung(self) -> int:
-        return len(self.rung_steps) - 1
+        return self.rungs - 1
 
     @property
-    def bracket_sizes(self) -> tuple[int, ...]:
-        """Number of trials of each bracket."""
-        size = min(self.bracket or ADAPTIVE.get(self.sampler, self.trials), self.trials)
-        whole, rest = divmod(self.trials, size)
-        return (size,) * whole + (rest,) * bool(rest)
+    def search_trials(self) -> int:
+        """Number of trials of the search; 0 where the sweep is a list of variants."""
+        return self.trials if self.vary else 0
+
+    @property
+    def batch(self) -> int:
+        """Number of trials that are chosen together and pruned against each other."""
+        return min(BATCH.get(self.sampler, MAX_TRIALS), self.trials)
 
     def promoted(self, trials: int) -> int:
         """Return how many of a number of trials at a rung go on to the next."""
         return max(1, trials // self.reduction)
 
     @property
-    def final_runs(self) -> int:
-        """Most runs after the search: finalists and the unchanged configuration, once per final seed."""
-        return (min(self.finalists, self.trials) + 1) * self.final_seeds if self.finalists else 0
+    def repeated(self) -> int:
+        """Number of runs with other training seeds, at most."""
+        if self.variants:
+            return len(self.variants) * self.seeds
+        return (min(self.finalists, self.trials) + 1) * self.seeds if self.finalists else 0
 
     @property
     def planned_steps(self) -> int:
-        """Most learner agent-steps of the sweep, runs of the final stage included."""
-        steps, total = self.rung_steps, self.final_runs * self.total_steps
-        for size in self.bracket_sizes:
-            before, count = 0, size
-            for rung_steps in steps:
-                total += count * (rung_steps - before)
-                before, count = rung_steps, self.promoted(count)
+        """Most learner agent-steps of the sweep, repeats included."""
+        total = self.repeated * self.rung_steps[-1]
+        for first in range(0, self.search_trials, self.batch):
+            before, count = 0, min(self.batch, self.search_trials - first)
+            for steps in self.rung_steps:
+                total += count * (steps - before)
+                before, count = steps, self.promoted(count)
         return total
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Dotted keys of the varied options."""
-        if self.dimensions:
-            return tuple(d.key for d in self.dimensions)
-        return tuple(dict.fromkeys(key for variant in self.variants for key in variant.changes))
+    def training_seed(self, number: int) -> int:
+        """Return the training seed of a repeat by its number; a search uses the configuration's own seed."""
+        return int(self.base["seed"]) + bool(self.vary) + number
 
-    def final_seed(self, number: int) -> int:
-        """Return the training seed of a final run."""
-        return int(self.base["seed"]) + 1 + number
-
-    def listed(self) -> tuple[Variant, ...]:
-        """Return the trials of a list or a grid, in order; none of a sampler that draws."""
-        if self.variants or self.sampler != "grid":
-            return self.variants
-        seed, grids = int(self.base["seed"]), [d.grid() for d in self.dimensions]
-        if (count := math.prod(map(len, grids))) > MAX_TRIALS:
+    def grid(self) -> list[dict[str, Any]]:
+        """Return the options of every trial of a grid, in order."""
+        values = [grid_values(key, spec) for key, spec in self.vary.items()]
+        if (count := math.prod(map(len, values))) > MAX_TRIALS:
             raise ConfigError(f"grid has {count} trials, expected at most {MAX_TRIALS}; try fewer options or values")
-        values = itertools.product(*grids)
-        return tuple(Variant(changes=dict(zip(self.keys, point, strict=True)), seed=seed) for point in values)
+        return [dict(zip(self.vary, point, strict=True)) for point in itertools.product(*values)]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, row: Any) -> SweepPlan:
-        """Return the plan of JSON values; ``ConfigError`` where they are none."""
-        if not isinstance(row, Mapping) or not isinstance(row.get("base"), Mapping):
-            raise ConfigError("spec contains no plan of a sweep")
-        names = {item.name for item in fields(cls)}
-        try:
-            plan = validated(cls, {key: value for key, value in row.items() if key in names})
-        except ValueError as error:
-            raise ConfigError(f"plan of the sweep is damaged: {str(error):.200}") from None
-        steps = plan.base.get("total_steps")
-        if type(steps) is not int or steps < 1:
-            raise ConfigError(f"plan of the sweep is damaged: total_steps is {steps!r:.80}, expected 1 or more")
-        return plan
 
-
-def prepared(plan: SweepPlan) -> SweepPlan:
-    """Return a plan whose number of trials is known and whose options are valid one by one; else ``ConfigError``."""
-    for dimension in plan.dimensions:
-        for value in dimension.corners():
-            configuration(plan, {dimension.key: value})
-    if plan.sampler == "grid":
-        plan = replace(plan, trials=len(plan.listed()))
-    return plan
+def plan_from(row: Any) -> SweepPlan:
+    """Return the plan with the values of a spec or of a command; ``ConfigError`` names the first that does not fit."""
+    if not isinstance(row, Mapping):
+        raise ConfigError("spec contains no plan of a sweep")
+    try:
+        return validated(SweepPlan, row)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"plan of the sweep: {error}") from None
 
 
 def configuration(plan: SweepPlan, params: Mapping[str, Any], **fixed: Any) -> ResolvedConfig:
@@ -216,11 +165,44 @@ def configuration(plan: SweepPlan, params: Mapping[str, Any], **fixed: Any) -> R
     return resolve(overrides=changes, base=plan.base, base_provenance=plan.provenance)
 
 
+def variants_of(whole: ResolvedConfig, words: Sequence[str]) -> tuple[Variant, ...]:
+    """Return the variants that ``--ablate`` names, the unchanged configuration first.
+
+    A word is the name of an ablation or a baseline, ``ablations`` or ``baselines`` for all that have an effect, or
+    assignments ``KEY=VALUE[,KEY=VALUE]``. ``ConfigError`` for an unknown name and for one without effect.
+    """
+    tables = {"ablations": ABLATIONS, "baselines": BASELINES}
+    found: dict[str, dict[str, Any]] = {UNCHANGED: {}}
+    for word in words:
+        if "=" in word:
+            found[word] = dict(parse_assignment(part) for part in word.split(","))
+        elif word in tables:
+            for name in tables[word]:
+                found |= _variant(whole, name)
+        elif word in ABLATIONS or word in BASELINES:
+            variant = _variant(whole, word)
+            if not variant:
+                has = "has no" if word in ABLATIONS else "is"
+                what = {**ABLATIONS, **BASELINES}[word].description
+                raise ConfigError(f"{word!r} changes nothing: this configuration {has} {what}")
+            found |= variant
+        else:
+            known = (*tables, *ABLATIONS, *BASELINES)
+            raise ConfigError(f"ablation {word!r} does not exist{did_you_mean(word, known)} (have: {', '.join(known)})")
+    return tuple(Variant(name=name, params=params) for name, params in found.items())
+
+
+def _variant(whole: ResolvedConfig, name: str) -> dict[str, dict[str, Any]]:
+    """Return the changes of an ablation or baseline by its title; empty where it changes nothing."""
+    found = {**ABLATIONS, **BASELINES}[name].changes(whole.config)
+    changes = {key: value for key, value in found.items() if whole.values[key] != value}
+    return {f"no {name}" if name in ABLATIONS else name: changes} if changes else {}
+
+
 def command_words(plan: SweepPlan, params: Mapping[str, Any], seed: int) -> list[str]:
     """Return the words of the command that trains a configuration of the sweep again."""
-    values = {**plan.given, **params, "seed": seed}
     words = ["train", "--preset", plan.preset]
-    for key, value in values.items():
+    for key, value in {**plan.given, **flatten(params), "seed": seed}.items():
         words += ["--set", f"{key}={_assigned(value)}"]
     return words
 
@@ -232,8 +214,3 @@ def _assigned(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value) if isinstance(value, (int, float)) else str(value)
-
-
-def trial_names(plan: SweepPlan, params: list[Mapping[str, Any]]) -> list[str]:
-    """Return a name per trial from what differs among them."""
-    return variant_names([flatten({key: value for key, value in row.items()}) for row in params])

@@ -1,20 +1,19 @@
 """Schedule of a sweep: its next step, as a pure function of the plan and the journal.
 
-A trial trains to a rung, is evaluated, and goes on to the next rung if it is among the best there. With synchronous
-rungs (successive halving) the trials of a bracket wait for each other, so the result does not depend on timing;
-without (ASHA, Li et al., 2020) a trial goes on as soon as it is among the best so far. Then the best trials, and the
-configuration without any varied option, are trained with other seeds.
+A trial trains to a rung, is evaluated, and goes on to the next rung if it is among the best there. The trials of a
+batch wait for each other at a rung (synchronous successive halving), so the result does not depend on timing. Then the
+best trials, and the configuration without any varied option, are trained with other seeds. A list of variants has no
+search.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
-from echelon.jobs.sweeps.plan import BASELINE, MAX_RUNGS, SweepPlan
+from echelon.jobs.sweeps.plan import UNCHANGED, SweepPlan, Variant
 from echelon.telemetry.event import Event
 from echelon.telemetry.events import EventRung, EventTrial
 
@@ -39,24 +38,18 @@ class Trial:
         return self.choice.number
 
     @property
-    def is_final(self) -> bool:
-        """Whether it repeats a trial, or the unchanged configuration, with another seed."""
-        return self.choice.origin >= 0 or self.choice.name == BASELINE
-
-    @property
     def open_rung(self) -> int | None:
         """Rung that it has been started for and has not reached; None where it is not running."""
-        return next(iter(sorted(self.started - self.results.keys())), None)
+        return min(self.started - self.results.keys(), default=None)
 
     @property
-    def failed(self) -> bool:
-        return any(result.state == FAILED for result in self.results.values())
+    def failure(self) -> EventRung | None:
+        return next((result for result in self.results.values() if result.state != EVALUATED), None)
 
     @property
     def last(self) -> EventRung | None:
         """Result of the last rung at which it was evaluated."""
-        found = [rung for rung, result in self.results.items() if result.state == EVALUATED]
-        return self.results[max(found)] if found else None
+        return max((r for r in self.results.values() if r.state == EVALUATED), key=lambda r: r.rung, default=None)
 
     def order_at(self, rung: int) -> tuple[float, float, int]:
         """Return the sort key at a rung: best value first, equal ones by hit point margin, then by number."""
@@ -68,9 +61,9 @@ class Trial:
 class Journal:
     """The trials of a sweep by number, from the records of its journal; rungs beyond those of the plan are left out."""
 
-    def __init__(self, events: Iterable[Event] = (), rungs: int = MAX_RUNGS) -> None:
+    def __init__(self, plan: SweepPlan, events: Iterable[Event] = ()) -> None:
         self.trials: dict[int, Trial] = {}
-        self._rungs = range(rungs)
+        self._plan = plan
         for event in events:
             self.add(event)
 
@@ -78,30 +71,35 @@ class Journal:
         """Add one record; one that is there already changes nothing."""
         if isinstance(event, EventTrial) and RUN_NAME.fullmatch(event.run):
             self.trials.setdefault(event.number, Trial(choice=event))
-        elif isinstance(event, EventRung) and event.trial in self.trials and event.rung in self._rungs:
+        elif isinstance(event, EventRung) and event.trial in self.trials and 0 <= event.rung < self._plan.rungs:
             trial = self.trials[event.trial]
             trial.started.add(event.rung)
             if event.state != STARTED:
                 trial.results.setdefault(event.rung, event)
 
     @property
-    def search(self) -> list[Trial]:
-        """The trials of the search, in order."""
-        return [self.trials[number] for number in sorted(self.trials) if not self.trials[number].is_final]
+    def in_order(self) -> list[Trial]:
+        return [trial for _, trial in sorted(self.trials.items())]
 
     @property
-    def finals(self) -> list[Trial]:
-        """The runs of the final stage, in order."""
-        return [self.trials[number] for number in sorted(self.trials) if self.trials[number].is_final]
+    def search(self) -> list[Trial]:
+        """Trials of the search, in order."""
+        return [trial for trial in self.in_order if not trial.choice.name]
+
+    @property
+    def repeats(self) -> list[Trial]:
+        """Runs of configurations with other training seeds, in order."""
+        return [trial for trial in self.in_order if trial.choice.name]
 
     @property
     def running(self) -> list[Trial]:
         """Trials that have been started for a rung that they have not reached."""
-        return [trial for _, trial in sorted(self.trials.items()) if trial.open_rung is not None]
+        return [trial for trial in self.in_order if trial.open_rung is not None]
 
-    def done_steps(self, plan: SweepPlan) -> int:
-        """Return the learner agent-steps of the rungs that trials have reached."""
-        steps = plan.rung_steps
+    @property
+    def done_steps(self) -> int:
+        """Learner agent-steps of the rungs that trials have reached."""
+        steps = self._plan.rung_steps
         return sum(steps[max(trial.results)] for trial in self.trials.values() if trial.results)
 
 
@@ -114,91 +112,54 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Choose:
-    """Choose the options of the next trial of the search, in a bracket."""
-
-    bracket: int
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """Add a final run: a trial of the search, or -1 for the unchanged configuration, with another seed."""
-
-    origin: int
-    number: int
-    """Number of the seed among the final seeds."""
-
-
-@dataclass(frozen=True)
 class Wait:
     """Nothing can start before a running trial reaches its rung."""
 
 
-@dataclass(frozen=True)
-class Done:
-    """The sweep is complete."""
+Step = EventTrial | Start | Wait
+"""A trial without a run, and without options where it is one of the search; or a start; or a wait."""
 
 
-Step = Start | Choose | Repeat | Wait | Done
+def next_step(plan: SweepPlan, journal: Journal) -> Step | None:
+    """Return the next step of a sweep; None where it is complete."""
+    return _next_of_search(plan, journal) or _next_of_repeats(plan, journal)
 
 
-def next_step(plan: SweepPlan, journal: Journal) -> Step:
-    """Return the next step of a sweep."""
-    return search_step(plan, journal) or _next_of_finals(plan, journal)
-
-
-def search_step(plan: SweepPlan, journal: Journal) -> Step | None:
-    """Return the next step of the search; None once it has ended."""
-    return _next_of_asha(plan, journal) if plan.pruning == "asha" else _next_of_brackets(plan, journal)
-
-
-def _next_of_brackets(plan: SweepPlan, journal: Journal) -> Step | None:
-    """Return the next step of synchronous successive halving, bracket after bracket; None once all have ended."""
-    for bracket, size in enumerate(plan.bracket_sizes):
-        members = [trial for trial in journal.search if trial.choice.bracket == bracket]
-        if len(members) < size:
-            return Choose(bracket)
-        for rung in range(plan.last_rung + 1):
-            if fresh := next((trial for trial in members if rung not in trial.started), None):
+def _next_of_search(plan: SweepPlan, journal: Journal) -> Step | None:
+    """Return the next step of successive halving, batch after batch; None once all have ended."""
+    search = journal.search
+    for first in range(0, plan.search_trials, plan.batch):
+        members = search[first : first + plan.batch]
+        if len(members) < min(plan.batch, plan.search_trials - first):
+            return EventTrial(number=len(journal.trials), seed=int(plan.base["seed"]))
+        for rung, there in rounds(plan, members):
+            if fresh := next((trial for trial in there if rung not in trial.started), None):
                 return Start(fresh.number, rung)
-            if any(rung not in trial.results for trial in members):
+            if any(rung not in trial.results for trial in there):
                 return Wait()
-            members = best(members, rung)[: plan.promoted(len(members))]
     return None
 
 
-def _next_of_asha(plan: SweepPlan, journal: Journal) -> Step | None:
-    """Return the next step of asynchronous successive halving; None once the search has ended.
-
-    A promotion comes first, of the highest rung that has one; else another trial is chosen and started.
-    """
-    search = journal.search
-    if fresh := next((trial for trial in search if not trial.started), None):
-        return Start(fresh.number, 0)
-    for rung in reversed(range(plan.last_rung)):
-        there = [trial for trial in search if rung in trial.results]
-        for trial in best(there, rung)[: len(there) // plan.reduction]:
-            if rung + 1 not in trial.started:
-                return Start(trial.number, rung + 1)
-    if len(search) < plan.trials:
-        ends = accumulate(plan.bracket_sizes)
-        return Choose(next(bracket for bracket, end in enumerate(ends) if len(search) < end))
-    return Wait() if any(trial.open_rung is not None for trial in search) else None
+def rounds(plan: SweepPlan, members: Sequence[Trial]) -> Iterator[tuple[int, Sequence[Trial]]]:
+    """Yield every rung of a batch that is decided, with the trials that train to it."""
+    for rung in range(plan.rungs):
+        yield rung, members
+        if any(rung not in trial.results for trial in members):
+            return
+        members = best(members, rung)[: plan.promoted(len(members))]
 
 
-def _next_of_finals(plan: SweepPlan, journal: Journal) -> Step:
-    """Return the next step of the final stage."""
-    finals = journal.finals
-    if plan.finalists and not plan.variants:
-        origins = [*(trial.number for trial in finalists(plan, journal)), -1]
-        expected = [(origin, n) for origin in origins for n in range(plan.final_seeds)] if len(origins) > 1 else []
-        existing = {(trial.choice.origin, trial.choice.seed) for trial in finals}
-        for origin, number in expected:
-            if (origin, plan.final_seed(number)) not in existing:
-                return Repeat(origin, number)
-    if fresh := next((trial for trial in finals if not trial.started), None):
+def _next_of_repeats(plan: SweepPlan, journal: Journal) -> Step | None:
+    repeats = journal.repeats
+    existing = {(trial.choice.name, trial.choice.seed) for trial in repeats}
+    for number in range(plan.seeds):
+        for variant in plan.variants or finalists(plan, journal):
+            if (variant.name, seed := plan.training_seed(number)) not in existing:
+                name, params = variant.name, variant.params
+                return EventTrial(number=len(journal.trials), seed=seed, name=name, params=params)
+    if fresh := next((trial for trial in repeats if not trial.started), None):
         return Start(fresh.number, plan.last_rung)
-    return Wait() if journal.running else Done()
+    return Wait() if journal.running else None
 
 
 def best(trials: Sequence[Trial], rung: int) -> list[Trial]:
@@ -207,14 +168,14 @@ def best(trials: Sequence[Trial], rung: int) -> list[Trial]:
     return sorted(there, key=lambda trial: trial.order_at(rung))
 
 
-def finalists(plan: SweepPlan, journal: Journal) -> list[Trial]:
-    """Return the trials that the final stage repeats: the best of those that were trained longest."""
-    return ranked(journal.search)[: plan.finalists]
+def finalists(plan: SweepPlan, journal: Journal) -> list[Variant]:
+    """Return what is repeated after a search: the unchanged configuration and the best of those trained longest."""
+    found = ranked(journal.search)[: plan.finalists]
+    unchanged = [Variant(name=UNCHANGED)] if found else []
+    return unchanged + [Variant(name=f"trial {trial.number}", params=trial.choice.params) for trial in found]
 
 
 def ranked(trials: Iterable[Trial]) -> list[Trial]:
     """Return the evaluated trials, best first: a later rung precedes an earlier one, whatever the values."""
-    found = [
-        (trial, max(r for r, e in trial.results.items() if e.state == EVALUATED)) for trial in trials if trial.last
-    ]
+    found = [(trial, trial.last.rung) for trial in trials if trial.last]
     return [trial for trial, rung in sorted(found, key=lambda pair: (-pair[1], pair[0].order_at(pair[1])))]

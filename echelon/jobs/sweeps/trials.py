@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
-from typing import Protocol
 
 from echelon.jobs import launch, placement
 from echelon.jobs.config_layers import ConfigError
@@ -18,14 +16,14 @@ from echelon.jobs.labels import change_labels, read_labels
 from echelon.jobs.observers import mirrors_of_trial, write_observers
 from echelon.jobs.spec import new_spec, read_spec
 from echelon.jobs.status import JobStatus, job_status
-from echelon.jobs.sweeps.plan import SweepPlan, command_words, configuration
-from echelon.jobs.sweeps.schedule import EVALUATED, FAILED, Journal
+from echelon.jobs.sweeps.plan import SweepPlan, command_words, configuration, plan_from
+from echelon.jobs.sweeps.schedule import Journal
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventEval, EventTrial
 from echelon.telemetry.log import read_events
 
 MAX_CRASHES = 5
-"""Crashes of a trial's run without a new checkpoint after which it is resumed; one more, and it has failed."""
+"""Crashes of a trial's run without a new checkpoint after which it is resumed; after one more it has failed."""
 MAX_FAILURES = 5
 """Starts of runs that fail one after another before the sweep fails, to be resumed once the cause is removed."""
 STOPPED_S = 1.0
@@ -33,41 +31,11 @@ STOPPED_S = 1.0
 shutdown of a machine, reaches the sweep within it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """How a trial has reached a rung, or failed."""
-
-    state: str
-    """evaluated or failed."""
-    evaluation: EventEval | None = None
-    message: str = ""
-
-
-class Trials(Protocol):
-    """Starts, follows and stops trials."""
-
-    def start(self, trial: EventTrial, rung: int) -> None:
-        """Start or resume a trial towards a rung, unless it runs or has reached it.
-
-        ``ConfigError`` where its options are invalid.
-        """
-        ...
-
-    def outcome(self, trial: EventTrial, rung: int) -> Outcome | None:
-        """Return how a started trial has ended; None while it runs. A crashed one is resumed."""
-        ...
-
-    def stop(self, trial: EventTrial) -> None:
-        """Request a trial to save and stop; a second request discards its update."""
-        ...
-
-    def is_running(self, trial: EventTrial) -> bool: ...
-
-
 def running_trials(sweep: RunPaths) -> list[RunPaths]:
     """Return the runs of a sweep's trials that are running."""
-    journal = Journal(read_events(sweep.trials)[0])
-    runs = [RunPaths(sweep.root.parent / trial.choice.run) for trial in journal.running if trial.choice.run]
+    plan = plan_from(read_spec(sweep).config.get("sweep"))
+    running = Journal(plan, read_events(sweep.trials)[0]).running
+    runs = [RunPaths(sweep.root.parent / trial.choice.run) for trial in running if trial.choice.run]
     return [run for run in runs if admits(run.root, sweep.id) and run.spec.exists() and job_status(run).is_alive]
 
 
@@ -91,6 +59,10 @@ class TrialRuns:
         return RunPaths(self._sweep.root.parent / trial.run)
 
     def start(self, trial: EventTrial, rung: int) -> None:
+        """Start or resume a trial towards a rung, unless it runs or has reached it.
+
+        ``ConfigError`` where its options are invalid.
+        """
         paths, plan = self.paths(trial), self._plan
         is_new = not paths.spec.exists()
         if not is_new and not admits(paths.root, self._sweep.id):
@@ -107,13 +79,12 @@ class TrialRuns:
                 launch.require_own_league(paths, spec)
             except ValueError as error:
                 raise ConfigError(str(error)) from None
+            write_observers(paths, mirrors_of_trial(self._sweep, paths.id))
         else:
             earlier = read_spec(paths)
             spec = new_spec("train", resolved.nested(), earlier.provenance, earlier.argv)
         if plan.group and not read_labels(paths).group:
             change_labels(paths, group=plan.group)
-        if is_new:
-            write_observers(paths, mirrors_of_trial(self._sweep, paths.id))
         self._stopped.pop(trial.number, None)
         try:
             arguments = () if is_new else ("--resume", "latest")
@@ -130,27 +101,27 @@ class TrialRuns:
         paths = self.paths(trial)
         return paths.spec.exists() and job_status(paths).is_alive
 
-    def outcome(self, trial: EventTrial, rung: int) -> Outcome | None:
+    def outcome(self, trial: EventTrial, rung: int) -> EventEval | str | None:
+        """Return the evaluation of a started trial at a rung, or why it failed; None while it runs.
+
+        A crashed trial is resumed.
+        """
         paths = self.paths(trial)
-        if not paths.spec.exists():
-            return self.start(trial, rung)
-        status = launch.ended_status(paths)
+        status = launch.ended_status(paths) if paths.spec.exists() else None
         if status is None:
-            return None
+            return None if paths.spec.exists() else self.start(trial, rung)
         if found := self._evaluation(paths, status, rung):
-            return Outcome(state=EVALUATED, evaluation=found)
-        if status.state == "failed" or status.state == "completed":
-            return Outcome(state=FAILED, message=status.reason or "ended without an evaluation")
-        if status.state == "stopped" and placement.is_preempted(paths):
-            return self.start(trial, rung)
-        if status.state == "stopped":
+            return found
+        if status.state in ("failed", "completed"):
+            return status.reason or "ended without an evaluation"
+        if status.state == "stopped" and not placement.is_preempted(paths):
             seen = self._stopped.setdefault(trial.number, time.monotonic())
-            return None if time.monotonic() - seen < STOPPED_S else Outcome(state=FAILED, message="stopped by hand")
-        position = trial.number, frozenset(path.name for path in paths.checkpoints.glob("step-*"))
-        self._crashes[position] += 1
-        if self._crashes[position] > MAX_CRASHES:
-            message = f"crashed {self._crashes[position]} times without a new checkpoint: {status.reason}"
-            return Outcome(state=FAILED, message=message)
+            return None if time.monotonic() - seen < STOPPED_S else "stopped by hand"
+        if status.state != "stopped":
+            position = trial.number, frozenset(path.name for path in paths.checkpoints.glob("step-*"))
+            self._crashes[position] += 1
+            if self._crashes[position] > MAX_CRASHES:
+                return f"crashed {self._crashes[position]} times without a new checkpoint: {status.reason}"
         return self.start(trial, rung)
 
     def _evaluation(self, paths: RunPaths, status: JobStatus, rung: int) -> EventEval | None:
@@ -168,6 +139,7 @@ class TrialRuns:
         return reached[0] if reached and status.global_step >= steps and rung < self._plan.last_rung else None
 
     def stop(self, trial: EventTrial) -> None:
+        """Request a trial to save and stop; a second request discards its update."""
         paths = self.paths(trial)
         if paths.spec.exists():
             launch.stop(paths)

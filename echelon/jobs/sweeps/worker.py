@@ -14,13 +14,13 @@ from dataclasses import replace
 from echelon.jobs import worker
 from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.spec import read_spec
-from echelon.jobs.sweeps.plan import BASELINE, RATES, SweepPlan
-from echelon.jobs.sweeps.samplers import Sampler, sampler_of
-from echelon.jobs.sweeps.schedule import FAILED, STARTED, Choose, Done, Journal, Repeat, Start, Trial, next_step
-from echelon.jobs.sweeps.trials import Outcome, TrialRuns, Trials
+from echelon.jobs.sweeps.plan import RATES, SweepPlan, plan_from
+from echelon.jobs.sweeps.schedule import EVALUATED, FAILED, STARTED, Journal, Start, Trial, Wait, next_step
+from echelon.jobs.sweeps.search import choose
+from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.jobs.worker import RunLink
 from echelon.runs import RunPaths, create_run
-from echelon.telemetry.events import EventAlert, EventEnd, EventRung, EventStart, EventTrial
+from echelon.telemetry.events import EventAlert, EventEnd, EventEval, EventRung, EventStart, EventTrial
 from echelon.telemetry.log import EventLog, read_events
 
 POLL_S = 0.5
@@ -33,13 +33,10 @@ class Sweep:
     """A sweep in progress."""
 
     def __init__(
-        self, paths: RunPaths, plan: SweepPlan, link: RunLink, log: EventLog, trials: Trials, poll_s: float
+        self, paths: RunPaths, plan: SweepPlan, link: RunLink, log: EventLog, trials: TrialRuns, poll_s: float
     ) -> None:
-        self.paths, self.plan, self.journal = paths, plan, Journal(rungs=len(plan.rung_steps))
+        self.paths, self.plan, self.journal = paths, plan, Journal(plan, read_events(paths.trials)[0])
         self._link, self._log, self._trials, self._poll_s = link, log, trials, poll_s
-        self._sampler: Sampler = sampler_of(plan)
-        for event in read_events(paths.trials)[0]:
-            self._see(event)
 
     def run(self) -> bool:
         """Run the trials; return False where a stop was requested first."""
@@ -50,7 +47,9 @@ class Sweep:
                 self._follow(trial, self._trials.outcome)
             if self._advance():
                 return True
-            self._report()
+            ended = sum(trial.open_rung is None and bool(trial.results) for trial in self.journal.trials.values())
+            running = len(self.journal.running)
+            self._link.report(ended, len(self.journal.trials), f"trials, {running} running")
             time.sleep(self._poll_s)
         self._stop_trials()
         return False
@@ -59,88 +58,56 @@ class Sweep:
         """Take every step that is possible now; return whether the sweep is complete."""
         while len(self.journal.running) < self.plan.at_once:
             step = next_step(self.plan, self.journal)
-            if isinstance(step, Done):
-                return True
+            if step is None or isinstance(step, Wait):
+                return step is None
             if isinstance(step, Start):
-                self._start(self.journal.trials[step.trial], step.rung)
-            elif isinstance(step, Choose):
-                self._choose(EventTrial(number=self._next_number, bracket=step.bracket, seed=self._seed))
-            elif isinstance(step, Repeat):
-                self._write(self._final(step))
+                trial = self.journal.trials[step.trial]
+                self._write(self._rung(trial, step.rung, STARTED))
+                self._follow(trial, self._trials.start)
             else:
-                break
+                self._write(self._with_run(step))
         return False
 
-    @property
-    def _next_number(self) -> int:
-        return len(self.journal.trials)
+    def _with_run(self, trial: EventTrial) -> EventTrial:
+        """Return a trial with the id of a new run, and one of the search with its options.
 
-    @property
-    def _seed(self) -> int:
-        """Return the training seed of the next trial of the search."""
-        variants = self.plan.variants
-        return variants[self._next_number].seed if variants else int(self.plan.base["seed"])
+        A run folder that a kill leaves without a record has no spec and is no run.
+        """
+        search = self.journal.search
+        params = trial.params if trial.name else choose(self.plan, search, len(search))
+        return replace(trial, params=params, run=create_run(self.plan.preset or PRESET, self.paths.root.parent).id)
 
-    def _choose(self, trial: EventTrial) -> None:
-        names = self.plan.variants
-        name = names[trial.number].name if names else ""
-        self._write(replace(trial, params=self._sampler.choose(), run=self._new_run(), name=name))
-
-    def _final(self, step: Repeat) -> EventTrial:
-        """Return the record of a final run."""
-        number, origin = self._next_number, self.journal.trials.get(step.origin)
-        return EventTrial(
-            number=number,
-            run=self._new_run(),
-            params=origin.choice.params if origin else {},
-            seed=self.plan.final_seed(step.number),
-            bracket=-1,
-            origin=step.origin,
-            name="" if origin else BASELINE,
-        )
-
-    def _new_run(self) -> str:
-        """Return the id of a new run folder; one that a kill leaves without a record has no spec and is no run."""
-        return create_run(self.plan.preset or PRESET, self.paths.root.parent).id
-
-    def _start(self, trial: Trial, rung: int) -> None:
-        self._write(self._rung(trial, rung, STARTED))
-        self._follow(trial, self._trials.start)
-
-    def _follow(self, trial: Trial, action: Callable[[EventTrial, int], Outcome | None]) -> None:
+    def _follow(self, trial: Trial, action: Callable[[EventTrial, int], EventEval | str | None]) -> None:
         """Start a trial or look at it, and record its outcome; options that do not go together have failed."""
         rung = trial.open_rung
         assert rung is not None, "only started trials are followed"
         try:
             outcome = action(trial.choice, rung)
         except ConfigError as error:
-            outcome = Outcome(state=FAILED, message=str(error))
-        if outcome is not None:
-            self._record(trial, rung, outcome)
+            outcome = str(error)
+        if isinstance(outcome, str):
+            self._link.emit(EventAlert(message=f"trial {trial.number} (run {trial.choice.run}) failed: {outcome}"))
+            self._write(replace(self._rung(trial, rung, FAILED), message=outcome))
+        elif outcome is not None:
+            self._write(self._evaluated(self._rung(trial, rung, EVALUATED), outcome))
 
-    def _record(self, trial: Trial, rung: int, outcome: Outcome) -> None:
-        """Write the result of a trial at a rung."""
-        found, metric = outcome.evaluation, self.plan.metric
-        event = replace(self._rung(trial, rung, outcome.state), message=outcome.message)
-        if found is not None:
-            low, high = RATES.get(metric, ("", ""))
-            event = replace(
-                event,
-                global_step=found.global_step,
-                value=getattr(found, metric),
-                low=getattr(found, low, event.low),
-                high=getattr(found, high, event.high),
-                hp_margin=found.hp_margin,
-                opponent=found.opponent,
-            )
-        else:
-            message = f"trial {trial.number} (run {trial.choice.run}) failed: {outcome.message}"
-            self._link.emit(EventAlert(message=message))
-        self._write(event)
+    def _evaluated(self, event: EventRung, found: EventEval) -> EventRung:
+        """Return the record of a rung with the result of an evaluation."""
+        metric = self.plan.metric
+        low, high = RATES.get(metric, ("", ""))
+        return replace(
+            event,
+            global_step=found.global_step,
+            value=getattr(found, metric),
+            low=getattr(found, low, event.low),
+            high=getattr(found, high, event.high),
+            hp_margin=found.hp_margin,
+            opponent=found.opponent,
+        )
 
     def _rung(self, trial: Trial, rung: int, state: str) -> EventRung:
         """Return the record of a rung with the progress of the sweep after it."""
-        steps, done = self.plan.rung_steps, self.journal.done_steps(self.plan)
+        steps, done = self.plan.rung_steps, self.journal.done_steps
         if state != STARTED:
             done += steps[rung] - (steps[max(trial.results)] if trial.results else 0)
         return EventRung(trial=trial.number, rung=rung, state=state, done=done, planned=self.plan.planned_steps)
@@ -149,17 +116,8 @@ class Sweep:
         """Append a record to the journal, to the disk, and to the metrics, and take it."""
         self._log.append(event)
         self._log.sync()
-        self._see(event)
+        self.journal.add(event)
         self._link.emit(event)
-
-    def _see(self, event: object) -> None:
-        if isinstance(event, (EventTrial, EventRung)):
-            self._sampler.see(event)
-            self.journal.add(event)
-
-    def _report(self) -> None:
-        ended = sum(trial.open_rung is None and bool(trial.results) for trial in self.journal.trials.values())
-        self._link.report(ended, len(self.journal.trials), f"trials, {len(self.journal.running)} running")
 
     def _stop_trials(self) -> None:
         """Stop the running trials and wait for them; a second stop request is passed on to them."""
@@ -174,7 +132,7 @@ class Sweep:
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     """Run the sweep that the spec asks for."""
-    plan = SweepPlan.from_dict(read_spec(paths).config.get("sweep"))
+    plan = plan_from(read_spec(paths).config.get("sweep"))
     with EventLog(paths.trials) as log:
         sweep = Sweep(paths, plan, link, log, TrialRuns(plan, paths), POLL_S)
         link.emit(EventStart(device="cpu", seed=plan.seed, preset=PRESET))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from echelon.files import error_text
@@ -23,20 +24,17 @@ class SweepFollower:
         """Read what has changed; return whether the view has changed."""
         from echelon.jobs.sweeps.results import read_results
 
-        try:
-            found = os.stat(self.paths.trials)
-            journal = (found.st_mtime_ns, found.st_size)
-        except OSError:
-            journal = (0, 0)
         before = self.view
         try:
+            found = os.stat(self.paths.trials) if self.paths.trials.exists() else None
+            journal = (found.st_mtime_ns, found.st_size) if found else (0, 0)
             state = job_status(self.paths).state
+            if journal == self._journal and state == before.state:
+                return False
             results = before.results if journal == self._journal else read_results(self.paths)
         except (ValueError, OSError) as error:
-            self.view = SweepView(id=before.id, root=before.root, problem=error_text(error), loaded=True)
+            self.view = replace(before, results=None, problem=error_text(error), loaded=True)
             return self.view.problem != before.problem
-        if journal == self._journal and state == before.state:
-            return False
         self._journal = journal
-        self.view = SweepView(id=before.id, root=before.root, state=state, results=results, loaded=True)
+        self.view = replace(before, state=state, results=results, problem="", loaded=True)
         return True

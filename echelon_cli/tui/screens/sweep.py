@@ -1,4 +1,4 @@
-"""The sweep screen: trials, parallel coordinates, importance of options, finalists and their performance profiles."""
+"""The sweep screen: trials, and what they have shown."""
 
 from __future__ import annotations
 
@@ -15,46 +15,14 @@ from echelon_cli.tui.feed.messages import SweepView
 from echelon_cli.tui.format import count, percent, short_run_id
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.layout import Slot
-from echelon_cli.tui.panels.sweep import (
-    PanelFinalists,
-    PanelImportance,
-    PanelParallel,
-    PanelProfiles,
-    PanelTrials,
-    SweepPanel,
-    ordered,
-    position,
-)
+from echelon_cli.tui.panels.sweep import PanelResults, PanelTrials, SweepPanel, position
 from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, ChartScreen
 from echelon_cli.tui.theme import STATE_ROLES
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.tabs import Tabs
 
-TITLES: dict[str, str] = {
-    "trials": "trials",
-    "parallel": "parallel coordinates",
-    "importance": "importance of options",
-    "finalists": "finalists",
-    "profiles": "performance profiles",
-}
-PANEL_CLASSES: dict[str, type[SweepPanel]] = {
-    "trials": PanelTrials,
-    "parallel": PanelParallel,
-    "importance": PanelImportance,
-    "finalists": PanelFinalists,
-    "profiles": PanelProfiles,
-}
-SLOTS: tuple[Slot, ...] = (
-    Slot("trials", "trials", 5),
-    Slot("finalists", "finalists", 3),
-    Slot("parallel", "coordinates", 4),
-    Slot("importance", "options", 2),
-    Slot("profiles", "finalists", 2),
-)
-PAGES: tuple[str, ...] = ("trials", "coordinates", "options", "finalists")
-
-VARIANTS = "variants"
-"""Title of the finalists' panel in a sweep of listed variants."""
+PANELS: dict[str, type[SweepPanel]] = {"trials": PanelTrials, "results": PanelResults}
+"""Class of each panel; its name is its title and its page on small screens."""
 
 FULL_ID_FROM = 110
 """Columns from which the title has the whole id."""
@@ -77,14 +45,12 @@ class SweepTitle(CellView):
         if results is None:
             return grid
         ended = sum(row.state in ("pruned", "complete", "failed") for row in results.trials)
-        text = (
-            f"{percent(results.progress)}, {ended} of {results.plan.trials} trials ended, {count(results.done)} steps"
-        )
+        planned = results.plan.search_trials + results.plan.repeated
+        text = f"{percent(results.progress)}, {ended} of {planned} trials ended, {count(results.done)} steps"
         grid.put(x, 0, truncate(text, width - x - 1, self.theme.symbols.ellipsis), "dim")
-        best = results.best
-        if best is not None and height > 1:
+        if results.best and height > 1:
             x = grid.put(1, 1, "best", "dim") + 1
-            grid.put(x, 1, truncate(best.name, width - x - 1, self.theme.symbols.ellipsis), "good")
+            grid.put(x, 1, truncate(results.best, width - x - 1, self.theme.symbols.ellipsis), "good")
         return grid
 
 
@@ -103,7 +69,8 @@ class SweepScreen(ChartScreen):
         *(key for key in PANEL_KEYS if key.action != "filter"),
     )
     BINDINGS = bindings(KEYS)
-    PAGES, SLOTS = PAGES, SLOTS
+    PAGES = tuple(PANELS)
+    SLOTS = (Slot("trials", "trials", 5), Slot("results", "results", 3))
 
     def __init__(self, root: Path) -> None:
         super().__init__()
@@ -114,10 +81,8 @@ class SweepScreen(ChartScreen):
     def compose_content(self) -> Iterable[Widget]:
         theme = self.dashboard.terminal_theme
         yield SweepTitle(theme=theme, id="head")
-        yield Tabs(PAGES, TITLES, theme=theme, id="tabs")
-        self.panels = {
-            name: PANEL_CLASSES[name](title, theme=theme, id=f"panel-{name}") for name, title in TITLES.items()
-        }
+        yield Tabs(self.PAGES, {name: name for name in PANELS}, theme=theme, id="tabs")
+        self.panels = {name: kind(name, theme=theme, id=f"panel-{name}") for name, kind in PANELS.items()}
         yield Container(*self.panels.values(), id="body")
 
     def prepare(self) -> None:
@@ -135,7 +100,7 @@ class SweepScreen(ChartScreen):
             return
         self._view = view
         if self._selected < 0 and view.results and view.results.trials:
-            self._selected = ordered(view.results)[0].number
+            self._selected = view.results.trials[0].number
         self._show()
 
     def _show(self) -> None:
@@ -143,9 +108,6 @@ class SweepScreen(ChartScreen):
         title.view = self._view
         with self.app.batch_update():
             title.redraw()
-            results = self._view.results
-            is_list = results is not None and bool(results.plan.variants)
-            self.panels["finalists"].title = VARIANTS if is_list else TITLES["finalists"]
             for panel in self.query(SweepPanel):
                 panel.set_reactive(SweepPanel.selected, self._selected)
                 panel.set_reactive(SweepPanel.sweep, self._view)
@@ -164,7 +126,7 @@ class SweepScreen(ChartScreen):
         self._show()
 
     def action_move(self, by: int) -> None:
-        rows = ordered(self._view.results) if self._view.results else []
+        rows = self._view.results.trials if self._view.results else ()
         if rows:
             index = position(rows, self._selected)
             self._selected = rows[max(0, min(len(rows) - 1, index + by))].number

@@ -55,8 +55,6 @@ SCENES: dict[str, tuple[bool, tuple[str, ...]]] = {
     "league-4": (False, ("a", "down", "4")),
     "sweep-1": (False, ("end", "enter")),
     "sweep-2": (False, ("end", "enter", "2")),
-    "sweep-3": (False, ("end", "enter", "3")),
-    "sweep-4": (False, ("end", "enter", "4")),
     "matches": (True, ("w",)),
     "no-matches": (False, ("down", "w")),
     "new": (False, ("n",)),
