@@ -83,8 +83,8 @@ class RunPaths:
 
     @property
     def queued(self) -> Path:
-        """Marker of a run that the queue starts, until its entry has ended."""
-        return self.root / "queue.json"
+        """Ticket of a run that the queue starts, until it has ended."""
+        return self.root.parent / "queue" / "tickets" / self.id
 
     @property
     def placement(self) -> Path:

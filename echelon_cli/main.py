@@ -31,7 +31,6 @@ COMMANDS: dict[str, Command] = {
     "watch": Command(TRAIN, "Open a match in the browser.", "serve", "watch"),
     "play": Command(TRAIN, "Fly a mech yourself, in the browser.", "play", "play"),
     "serve": Command(TRAIN, "Serve the viewer and all replays.", "serve", "serve"),
-    "queue": Command(TRAIN, "Queued jobs: list, order, pause.", "queue"),
     "runs": Command(TRAIN, "Runs: list, compare, follow, stop, queue, label, export, delete.", "runs"),
     "sweep": Command(LABORATORY, "Search hyper-parameters, or compare ablations.", "sweep"),
     "sim": Command(LABORATORY, "Play matches between policies or levels, without training.", "sim", "sim"),

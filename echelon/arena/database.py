@@ -1,6 +1,6 @@
-"""SQLite file of a league or a queue: opening, schema, transactions, and readable errors.
+"""SQLite file of a league: opening, schema, transactions, and readable errors.
 
-``store`` defines the operations of a league, ``echelon.jobs.queue_store`` those of a queue.
+``store`` defines the operations of a league.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ import os
 import time
 
 from echelon.files import LOG_FLAGS, open_own
-from echelon.jobs.remote import require_local
 from echelon.runs import RunPaths, require_plain_files
 from echelon.state_files import read_bounded
 
@@ -50,7 +49,6 @@ def stop_origins(paths: RunPaths) -> list[str]:
 
 def request_checkpoint(paths: RunPaths) -> None:
     """Request a checkpoint at the end of the current update."""
-    require_local(paths)
     paths.control.mkdir(exist_ok=True)
     require_plain_files(paths)
     paths.checkpoint_now.touch()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from echelon.jobs.process import PYTHON_MODULE
+from echelon.jobs.tickets import PYTHON_MODULE
 
 RANKS = "echelon.jobs.ranks"
 """Module that starts several processes of a kind."""
@@ -34,6 +34,5 @@ KINDS: dict[str, JobKind] = {
     "shard": JobKind(module="echelon.jobs.shard_worker", summary="play matches of an arena job on another host"),
     "eval": JobKind(module="echelon.jobs.eval_worker", summary="evaluate a policy on held-out seeds"),
     "sweep": JobKind(module="echelon.jobs.sweeps.worker", summary="run the trials of a sweep"),
-    "queue": JobKind(module="echelon.jobs.queue_worker", summary="start the runs of the queue"),
     "play": JobKind(module="echelon.jobs.play_worker", summary="play matches with human pilots"),
 }

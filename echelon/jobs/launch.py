@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,13 +25,12 @@ from echelon.jobs.exits import last_line
 from echelon.jobs.kinds import JobKind
 from echelon.jobs.launchers import LauncherError
 from echelon.jobs.observers import remove_observers
-from echelon.jobs.process import PYTHON_MODULE, identity_from, send_signal, works_on
-from echelon.jobs.queue_marker import session_id
-from echelon.jobs.remote import require_local
+from echelon.jobs.process import identity_from, send_signal, works_on
 from echelon.jobs.slots import demand_of
 from echelon.jobs.spec import JobSpec, write_spec
-from echelon.jobs.status import JobStatus, job_status
-from echelon.jobs.supervisor import FAILED, READY
+from echelon.jobs.status import JobStatus, is_waiting, job_status
+from echelon.jobs.supervisor import FAILED, READY, LaunchError, StartError
+from echelon.jobs.tickets import PYTHON_MODULE, Queue
 from echelon.jobs.usage import cuda_fault, machine_memory
 from echelon.runs import RunPaths, command, read_json, require_plain_files
 
@@ -48,14 +47,6 @@ POLL_S = 0.2
 """Time between status checks of a job that is waited for [s]."""
 
 
-class LaunchError(ValueError):
-    """A job could not be started."""
-
-
-class StartError(LaunchError):
-    """A job could not be started now: another process works on it, or the machine lacks something."""
-
-
 def launch(
     paths: RunPaths,
     spec: JobSpec,
@@ -63,8 +54,6 @@ def launch(
     arguments: Sequence[str] = (),
     named: Collection[str] = (),
     *,
-    session: str | None = None,
-    environment: Mapping[str, str] | None = None,
     launcher: str = "",
 ) -> None:
     """Write the spec, start a detached supervisor and wait until it reports READY.
@@ -72,17 +61,14 @@ def launch(
     ``LaunchError`` contains the reported error. An existing run is resumed and keeps its first spec; ``named`` are the
     dotted keys that the user gives now, where other values of its spec may be of someone else.
 
-    With ``session``, the id of the newest session, a run is started whose spec is written, unless a session has begun
-    meanwhile. ``environment`` are further variables of its processes. With ``launcher`` an engine starts the supervisor
-    on some host, later.
+    With ``launcher`` an engine starts the supervisor on some host, later.
     """
     try:
-        require_local(paths)
         require_plain_files(paths)
         if not launcher and (fault := cuda_fault(str(spec.config.get("device", "")))):
             expected = f"expected cpu or auto: {fault}; for details: {command('doctor')}"
             raise ValueError(f"device is {spec.config['device']!r}, {expected}")
-        processes = _processes(spec, kind)
+        processes = processes_of(spec, kind)
         if not launcher:
             require_process_memory(processes)
         if paths.spec.exists() and LEAGUE_KEY not in named:
@@ -90,16 +76,17 @@ def launch(
         with _launching(paths):
             if paths.spec.exists() and job_status(paths).is_alive:
                 raise StartError(f"run {paths.id!r} is already running; try: {command('runs', 'stop', paths.id)}")
+            if is_waiting(paths):
+                first = command("runs", "queue", paths.id, "--move", "first")
+                raise StartError(f"run {paths.id!r} waits in the queue; try: {first}")
             for folder in (paths.log, paths.control, paths.checkpoints):
                 make_folder(folder)
-            if session is None:
-                write_spec(paths, spec)
+            write_spec(paths, spec)
             words = kind.command(paths.root, arguments, processes)
             if launcher:
-                return _place(paths, spec, launcher, words, session)
+                return _place(paths, spec, launcher, words)
             record_environment(paths)
-            options = [] if session is None else ["--session", session]
-            answer = _spawn(paths, words, options, environment)
+            answer = _spawn(paths, words)
     except OSError as error:
         raise StartError(f"run folder {str(paths.root)!r} cannot be written: {reason_of(error)}") from error
     except StartError:
@@ -108,12 +95,12 @@ def launch(
         raise LaunchError(str(error)) from None
     if answer != READY:
         raise StartError(answer.removeprefix(FAILED).strip() or _no_answer(paths))
+    with contextlib.suppress(OSError):
+        Queue(paths.root.parent).revive()
 
 
-def _place(paths: RunPaths, spec: JobSpec, launcher: str, words: Sequence[str], session: str | None) -> None:
-    """Submit a run to a launcher; ``StartError`` where that fails or a session has begun meanwhile."""
-    if session is not None and session_id(paths) != session:
-        raise StartError(f"run {paths.id!r} was started meanwhile; try: {command('runs', 'jobs')}")
+def _place(paths: RunPaths, spec: JobSpec, launcher: str, words: Sequence[str]) -> None:
+    """Submit a run to a launcher; ``StartError`` where that fails."""
     demand = demand_of(spec.kind, spec.config)
     try:
         placement.place(paths, launcher, words, device=demand.device, processes=demand.processes)
@@ -133,7 +120,7 @@ def _launching(paths: RunPaths) -> Iterator[None]:
         os.close(handle)
 
 
-def _processes(spec: JobSpec, kind: JobKind) -> int:
+def processes_of(spec: JobSpec, kind: JobKind) -> int:
     """Return the number of processes that a spec asks for; ``ValueError`` for more than the kind allows."""
     count = spec.config.get("nproc", 1)
     if type(count) is not int or not 1 <= count <= kind.max_processes:
@@ -174,18 +161,15 @@ def _no_answer(paths: RunPaths) -> str:
     return f"supervisor of run {paths.id!r} did not start" + (f": {cause}" if cause else "")
 
 
-def _spawn(
-    paths: RunPaths, command: Sequence[str], options: Sequence[str], environment: Mapping[str, str] | None
-) -> str:
+def _spawn(paths: RunPaths, command: Sequence[str]) -> str:
     """Start the supervisor in a new session and return its report line; empty where it ends without one."""
     reader, writer = os.pipe()
     with open(reader, "rb", buffering=0) as answers:
         try:
             with os.fdopen(open_own(paths.log_supervisor, LOG_FLAGS), "ab", buffering=0) as log:
-                argv = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--ready-fd", str(writer), *options]
+                argv = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--ready-fd", str(writer)]
                 child = subprocess.Popen(
                     [*argv, str(paths.root), *command],
-                    env={**os.environ, **(environment or {})},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -233,7 +217,6 @@ def stop(paths: RunPaths, *, now: bool = False) -> JobStatus:
     A trainer whose supervisor was killed is signalled as well; a process that is none of the run never is. A run that
     waits for a host is withdrawn.
     """
-    require_local(paths)
     if placement.is_pending(paths) and placement.withdraw(paths):
         return job_status(paths)
     status = job_status(paths)
@@ -256,7 +239,6 @@ def has_orphan(paths: RunPaths) -> bool:
 
 def remove(paths: RunPaths) -> None:
     """Delete a run, or the link to a linked run; ``ValueError`` where it is running."""
-    require_local(paths)
     status = job_status(paths)
     if status.is_alive:
         raise ValueError(f"run {paths.id!r} is {status.state}; try: {command('runs', 'stop', paths.id)}")
@@ -268,6 +250,7 @@ def remove(paths: RunPaths) -> None:
         paths.root.unlink()
         return
     remove_observers(paths)
+    Queue(paths.root.parent).remove(paths.id)
     removed = paths.root.with_name(f".{paths.id}.removed")
     # what an earlier removal left must not be in the way
     shutil.rmtree(removed, ignore_errors=True)

@@ -15,23 +15,23 @@ ACQUIRE_LIMIT_S = 1.0
 """Longest time of retries [s]; outlasts readers that only probe the lock."""
 
 
-def acquire(path: Path) -> int | None:
-    """Take the lock and return its file descriptor; None where a running supervisor holds it."""
-    handle = open_own(path, os.O_RDWR | os.O_CREAT)
-    deadline = time.monotonic() + ACQUIRE_LIMIT_S
+def acquire(path: Path, limit_s: float = ACQUIRE_LIMIT_S, *, create: bool = True) -> int | None:
+    """Take the lock and return its file descriptor; None where another process holds it for ``limit_s``."""
+    handle = open_own(path, os.O_RDWR | (os.O_CREAT if create else 0))
+    deadline = time.monotonic() + limit_s
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return handle
         except BlockingIOError:
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 os.close(handle)
                 return None
             time.sleep(PROBE_RETRY_S)
 
 
 def is_held(path: Path) -> bool:
-    """Whether a running supervisor holds the lock; needs read access only."""
+    """Whether a process holds the lock; needs read access only."""
     try:
         handle = open_own(path, os.O_RDONLY)
     except OSError:

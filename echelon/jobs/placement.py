@@ -17,8 +17,8 @@ from typing import Any
 
 from echelon.files import atomic_write
 from echelon.jobs import control, launchers, lock
-from echelon.jobs.process import PYTHON_MODULE
-from echelon.jobs.queue_marker import session_id
+from echelon.jobs.process import session_id
+from echelon.jobs.tickets import PYTHON_MODULE
 from echelon.runs import RunPaths, read_json
 
 APPEND_LOG = ("/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1')
@@ -75,7 +75,7 @@ def place(paths: RunPaths, text: str, command: Sequence[str], *, device: str, pr
     launcher, session = launchers.parse_launcher(text), session_id(paths)
     engine = launchers.open_engine(text)
     control.clear(paths)
-    supervisor = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--session", session, "--record", str(paths.root)]
+    supervisor = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--session", session, str(paths.root)]
     gpus = launcher.gpus(device, processes)
     handle = engine.submit(
         launchers.Request(

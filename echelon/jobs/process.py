@@ -7,11 +7,11 @@ is signalled only while it works on the run: it holds the run's lock or writes i
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
 import stat
-import sys
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -20,18 +20,17 @@ from typing import Any
 import psutil
 
 from echelon.runs import RunPaths
+from echelon.state_files import read_bounded
 
 ENDED = ("zombie", "dead", "")
 """States of a process that has ended."""
 
 STOPPED = ("stopped", "tracing-stop")
 
-PYTHON_MODULE = (sys.executable, "-P", "-m")
-"""Command prefix that runs a module without importing from the current folder."""
-
-
 STREAMS = (1, 2)
 """Descriptors of standard output and error, which a job's processes write into its logs."""
+
+SESSION_CHARS = 16
 
 MAX_PID = 2**31 - 1
 """Largest number of a process."""
@@ -175,6 +174,14 @@ def send_signal(identity: ProcessIdentity | None, number: int, paths: RunPaths, 
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def session_id(paths: RunPaths) -> str:
+    """Return an id of the newest session of a run, which every supervisor changes; empty before the first."""
+    try:
+        return hashlib.sha256(read_bounded(paths.processes)).hexdigest()[:SESSION_CHARS]
+    except (OSError, ValueError):
+        return ""
 
 
 @cache

@@ -1,140 +1,238 @@
-"""The queue of a runs folder: add runs to it, and start its job, which ends when nothing waits or runs.
+"""Queued runs: put one into the queue, supervise its sessions, and tell how it ended.
 
-The job is supervised like any other, in the hidden folder ``.queue``. There is no daemon: it starts with the next
-entry, or with ``echelon queue resume``.
+A run that its machine or a signal interrupted keeps its ticket and resumes from its newest checkpoint; one that has
+completed, failed or been stopped has ended. Whether a session has begun is read from the run's folder, under whose lock
+a supervisor refuses a second start, so a kill at any time starts no run twice.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from echelon.files import make_folder
-from echelon.jobs import lock
-from echelon.jobs.devices_in_use import COORDINATORS, outside_jobs
-from echelon.jobs.kinds import KINDS, JobKind
-from echelon.jobs.launch import POLL_S, LaunchError, launch, require_own_league
-from echelon.jobs.queue_launcher import read_launcher
-from echelon.jobs.queue_marker import new_marker, remove_marker, session_id, write_marker
-from echelon.jobs.queue_store import STARTING, WAITING, Entry, QueueStore, StoreError, open_queue, queue_path
-from echelon.jobs.slots import demand_of, shared_devices
-from echelon.jobs.spec import JobSpec, new_spec, write_spec
-from echelon.jobs.status import job_status
+from echelon.files import LOG_FLAGS, atomic_write, error_text, make_folder, open_own
+from echelon.jobs import control, launch, placement
+from echelon.jobs.exits import session_end
+from echelon.jobs.kinds import KINDS
+from echelon.jobs.launchers import LauncherError
+from echelon.jobs.process import session_id
+from echelon.jobs.slots import demand_of, resolved_device, visible_gpus
+from echelon.jobs.spec import JobSpec, read_spec, write_spec
+from echelon.jobs.status import JobStatus, job_status
+from echelon.jobs.supervisor import StartError, begin, start_observer
+from echelon.jobs.tickets import Queue, Ticket
 from echelon.jobs.usage import cuda_fault
-from echelon.runs import RunNotFoundError, RunPaths, command, require_plain_files, runs_home
+from echelon.runs import RunNotFoundError, RunPaths, command, read_json, require_plain_files, runs_home
 
-FOLDER = ".queue"
-"""Folder of the queue's job, hidden from lists of runs."""
-RESTART_LIMIT_S = 15.0
-"""Longest wait for a job of the queue that is about to end [s]."""
+FOLLOW_S = 1.0
+"""Time between looks at a session on another host [s]."""
+RETRY_S = 10.0
+"""Time until a run that could not start is tried again [s]."""
+MAX_CRASHES = 3
+"""Crashes in a row without progress after which a run is not resumed again."""
+RESUME = ("--resume", "latest")
+DEFINITE = ("completed", "stopped", "failed", "lost")
+"""States of sessions that are not resumed."""
+COORDINATORS = ("sweep",)
+"""Kinds of jobs that compute nothing themselves: the runs that they start do."""
 
 
-def queue_job(home: str | Path | None = None) -> RunPaths:
-    """Return the folder of the queue's job."""
-    return RunPaths(runs_home(home) / FOLDER)
+def open_queue(home: str | Path | None = None) -> Queue:
+    """Return the queue of a runs folder."""
+    return Queue(runs_home(home))
 
 
 def enqueue(paths: RunPaths, spec: JobSpec, arguments: Sequence[str] = (), *, resumed: bool = False) -> int:
-    """Write the spec of a run, append it to the queue and return the number of entries before it.
+    """Write the spec of a run and its ticket, and return the number of runs that start before it.
 
-    ``resumed`` tells that the run has earlier sessions. The caller starts the queue's job (``ensure_started``). A run
-    that is queued already, runs, or whose device does not exist is a ``ValueError``.
+    The caller starts its supervisor (``Queue.revive``). ``resumed`` tells that the run has earlier sessions. A run that
+    is queued already, runs, or whose device does not exist is a ``ValueError``.
     """
     require_plain_files(paths)
-    demand = demand_of(spec.kind, spec.config)
-    if (fault := cuda_fault(demand.device)) and read_launcher(paths.root.parent) is None:
+    queue, demand = Queue(paths.root.parent), demand_of(spec.kind, spec.config)
+    if (fault := cuda_fault(demand.device)) and not queue.settings().launcher:
         raise ValueError(f"device is {demand.device!r}, expected cpu or auto: {fault}")
     if resumed and not job_status(paths).has_ended:
         raise ValueError(f"run {paths.id!r} is {job_status(paths).state}, expected one that has ended")
     if resumed:
-        require_own_league(paths, spec)
-    store, _ = open_queue(paths.root.parent)
-    with store:
+        launch.require_own_league(paths, spec)
+    size = 0
+    with contextlib.suppress(OSError):
+        size = paths.metrics.stat().st_size
+    with queue.editing():
         for folder in (paths.log, paths.control, paths.checkpoints):
             make_folder(folder)
+        ticket = Ticket(
+            run=paths.id, kind=spec.kind, device=resolved_device(demand.device), processes=demand.processes,
+            arguments=list(arguments), session=session_id(paths), metrics_bytes=size,
+            inode=os.stat(paths.root).st_ino, queued_at=time.time(),
+        )  # fmt: skip
         write_spec(paths, spec)
-        marker = new_marker(paths, tuple(arguments))
-        # a marker without an entry gets one when the queue's job starts
-        write_marker(paths, marker)
-        try:
-            return store.add(paths, marker)
-        except BaseException:
-            remove_marker(paths)
-            raise
+        return queue.add(ticket)
 
 
-def is_started(home: str | Path | None = None) -> bool:
-    """Whether the queue's job runs."""
-    return lock.is_held(queue_job(home).lock)
+def find_queued(queue: Queue, name: str) -> str:
+    """Return the queued run with an id or an unambiguous part of it; ``RunNotFoundError`` where there is none."""
+    names = queue.runs()
+    matches = [run for run in names if run == name] or [run for run in names if name and name in run]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise RunNotFoundError(f"queued run {name!r} is ambiguous: {', '.join(matches)}")
+    raise RunNotFoundError(f"run {name!r} is not in the queue; see: echelon runs queue")
 
 
-def ensure_started(home: str | Path | None = None, kind: JobKind = KINDS["queue"]) -> None:
-    """Start the queue's job unless it runs; one that is about to end is waited for. ``LaunchError`` where it fails."""
-    paths, deadline = queue_job(home), time.monotonic() + RESTART_LIMIT_S
-    make_folder(paths.root)
-    while True:
-        with open_queue(home)[0] as store:
-            ending = store.is_closed
-        if is_started(home) and not ending:
-            return
-        if not is_started(home):
-            try:
-                return launch(paths, new_spec("queue", {"preset": "queue"}, {}), kind)
-            except LaunchError:
-                if not is_started(home):
-                    raise
-        if time.monotonic() > deadline:
-            raise LaunchError(f"queue in {str(paths.root)!r} does not end; try: kill its processes, then queue resume")
-        time.sleep(POLL_S)
+def remove(queue: Queue, run: str) -> bool:
+    """Remove a waiting run and return whether it never had a session, so that its folder is empty.
 
-
-def find_entry(store: QueueStore, name: str, states: Sequence[str]) -> Entry:
-    """Return the entry of a run by its id or an unambiguous part of it; ``RunNotFoundError`` where there is none."""
-    entries = store.entries(states)
-    exact = [entry for entry in entries if entry.run == name]
-    found = exact or [entry for entry in entries if name and name in entry.run]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise RunNotFoundError(f"queued run {name!r} is ambiguous: {', '.join(entry.run for entry in found)}")
-    raise RunNotFoundError(f"run {name!r} does not wait in the queue; see: echelon queue list --all")
-
-
-def remove_entry(store: QueueStore, entry: Entry) -> bool:
-    """Remove an entry that has not begun; return whether its run never had a session, so that its folder is empty.
-
-    ``ValueError`` where it is being started.
+    ``ValueError`` where it runs or is being started.
     """
-    paths = RunPaths(store.home / entry.run)
-    may_start = is_started(store.home) or lock.is_held(paths.lock) or session_id(paths) != entry.session
-    remove_marker(paths)
-    if not store.remove(entry, starting=not may_start):
-        raise ValueError(f"run {entry.run!r} is being started; try: {command('runs', 'stop', entry.run)}")
-    return not entry.session and not os.path.lexists(paths.processes)
+    with queue.editing():
+        if run in queue.taken():
+            raise ValueError(f"run {run!r} is being started; try: {command('runs', 'stop', run)}")
+        queue.remove(run)
+    paths = RunPaths(queue.home / run)
+    return not os.path.lexists(paths.processes)
 
 
 def contention(kind: str, config: dict[str, object], home: str | Path | None = None) -> str:
     """Return one line about the running jobs that share a device with one that starts now; empty without any."""
-    path, demand = queue_path(home), demand_of(kind, config)
-    entries: list[Entry] = []
-    if path.is_file() and is_started(home):
-        with QueueStore(path, read_only=True, busy_s=1.0) as store:
-            entries = store.entries()
-    waiting = sum(entry.state in (WAITING, STARTING) for entry in entries)
-    queued = [found for entry in entries if (found := shared_devices(demand, entry.devices))]
-    others = outside_jobs(runs_home(home), {entry.run for entry in entries})
-    outside = [
-        found for name, devices in others if name not in COORDINATORS if (found := shared_devices(demand, devices))
-    ]
-    if not queued and not outside:
+    queue, demand = open_queue(home), demand_of(kind, config)
+    mine = Ticket(run="", kind=kind, device=resolved_device(demand.device))
+    busy: dict[str, list[str]] = {}
+    for run, devices in queue.taken().items():
+        shared = [device for device in devices if mine.shares_device(Ticket(run="", kind="", device=device))]
+        if shared and (read_json(RunPaths(queue.home / run).spec) or {}).get("kind") not in COORDINATORS:
+            busy[run] = shared
+    if not busy:
         return ""
-    counts = ((len(queued), "queued run"), (len(outside), "other run" if queued else "run"))
-    runs = " and ".join(f"{count} {noun}{'s' * (count > 1)}" for count, noun in counts if count)
-    devices = ", ".join(sorted({name for found in (*queued, *outside) for name in found}))
-    more = f", {waiting} more wait" if queued and waiting else ""
-    return f"{runs} on {devices}{more}: this one shares the device; with --queue it would wait"
+    waiting = len([run for run in queue.runs() if run not in queue.taken()])
+    runs = f"{len(busy)} run{'s' * (len(busy) > 1)} on {', '.join(sorted({d for each in busy.values() for d in each}))}"
+    more = f", {waiting} more wait" if waiting else ""
+    return f"{runs}{more}: this one shares the device; with --queue it would wait"
 
 
-__all__ = ["StoreError", "contention", "enqueue", "ensure_started", "find_entry", "is_started", "queue_job"]
+def reason(queue: Queue, ticket: Ticket) -> str:
+    """Return why a run waits."""
+    if queue.settings().paused:
+        return "the queue is paused"
+    if queue.is_disk_full():
+        return f"disk of {str(queue.home)!r} is nearly full"
+    if not queue.blocker(ticket) and not queue.free_devices(ticket):
+        return f"waits for a slot of {queue.settings().launcher_name or ticket.device}"
+    return ""
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A run that has to be resumed."""
+
+    reason: str
+    crashed: bool = False
+    step: int = 0
+    dropped: bool = False
+    """Whether its launcher has dropped it before it started."""
+
+
+WAITING, RUNNING, ENDED = "waiting", "running", "ended"
+
+
+def outcome(paths: RunPaths, ticket: Ticket, *, crashes: int = 0, step: int = -1) -> str | Interrupted:
+    """Return ``WAITING`` before the first session, ``RUNNING``, ``ENDED``, or what interrupted a session.
+
+    The run has crashed ``crashes`` times in a row, without progress since ``step``.
+    """
+    try:
+        status = job_status(paths)
+    except ValueError:
+        return ENDED  # the run was deleted
+    placed = placement.fate(paths)
+    if placed in (placement.PENDING, placement.ACTIVE):
+        return RUNNING
+    if placed == placement.DROPPED:
+        return Interrupted("dropped by its launcher before it started", dropped=True)
+    if session_id(paths) == ticket.session:
+        return WAITING
+    return _session_outcome(paths, ticket, status, crashes, step)
+
+
+def _session_outcome(paths: RunPaths, ticket: Ticket, status: JobStatus, crashes: int, step: int) -> str | Interrupted:
+    """Return how the newest session ended, or what interrupted it."""
+    if status.state == "failed" and (read_json(paths.exit) or {}).get("disk_full"):
+        return Interrupted("the disk was full")
+    if status.state == "stopped" and placement.is_preempted(paths):
+        return Interrupted("preempted", step=status.global_step)
+    if status.state in DEFINITE:
+        return ENDED
+    end = session_end(paths.metrics, ticket.metrics_bytes)
+    if not paths.exit.exists():
+        is_over = control.stop_requests(paths) or (end is not None and end.reason in ("completed", "failed"))
+        return ENDED if is_over else Interrupted(status.reason, step=status.global_step)
+    if crashes >= MAX_CRASHES and status.global_step <= step:
+        return ENDED
+    return Interrupted(status.reason, crashed=True, step=status.global_step)
+
+
+def work(
+    queue: Queue, ticket: Ticket, devices: tuple[str, ...], slots: list[int], *, crashes: int, step: int
+) -> tuple[int, int] | None:
+    """Supervise the next session of a run on these devices; return crashes and step where it has to be resumed."""
+    paths = RunPaths(queue.home / ticket.run)
+    with contextlib.suppress(OSError):
+        _log_to(paths.log_supervisor)
+    found = outcome(paths, ticket)
+    if found not in (RUNNING, ENDED):
+        try:
+            require_plain_files(paths)
+            _run(paths, ticket, devices, slots, is_first=found == WAITING)
+        except (StartError, LauncherError, OSError) as error:
+            print(error_text(error), file=sys.stderr, flush=True)
+            time.sleep(RETRY_S)
+            return crashes, step
+        except ValueError as error:
+            print(error_text(error), file=sys.stderr, flush=True)
+            record = {"time": time.time(), "code": 1, "message": error_text(error)}
+            with contextlib.suppress(OSError):
+                atomic_write(paths.exit, json.dumps(record) + "\n")
+            found = ENDED
+    while found != ENDED and (found := outcome(paths, ticket, crashes=crashes, step=step)) == RUNNING:
+        time.sleep(FOLLOW_S)
+    if found == ENDED:
+        queue.remove(ticket.run)
+        queue.revive()
+        return None
+    if isinstance(found, Interrupted):
+        print(f"{ticket.run} is queued again: {found.reason}", file=sys.stderr, flush=True)
+        if found.dropped:
+            time.sleep(RETRY_S)
+        if found.crashed:
+            return (crashes + 1 if found.step <= step else 1), found.step
+    return crashes, step
+
+
+def _run(paths: RunPaths, ticket: Ticket, devices: tuple[str, ...], slots: list[int], *, is_first: bool) -> None:
+    """Run a session to its end, or submit it to the queue's launcher."""
+    if (kind := KINDS.get(ticket.kind)) is None:
+        raise ValueError(f"job is of kind {ticket.kind!r}, expected one of: {', '.join(KINDS)}")
+    spec = read_spec(paths)
+    words = kind.command(paths.root, ticket.arguments if is_first else RESUME, launch.processes_of(spec, kind))
+    if text := Queue(paths.root.parent).settings().launcher:
+        demand = demand_of(spec.kind, spec.config)
+        return placement.place(paths, text, words, device=demand.device, processes=demand.processes)
+    with begin(paths, words, record=True, slots=slots, environment=visible_gpus(devices)) as supervisor:
+        start_observer(paths)
+        supervisor.run()
+
+
+def _log_to(path: Path) -> None:
+    """Append the output of this process to a log."""
+    handle = open_own(path, LOG_FLAGS)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    os.close(handle)

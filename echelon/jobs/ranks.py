@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from echelon.jobs.process import PYTHON_MODULE
+from echelon.jobs.tickets import PYTHON_MODULE
 
 POLL_S = 0.1
 GRACE_S = 10.0

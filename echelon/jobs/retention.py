@@ -120,7 +120,7 @@ def require_ended(paths: RunPaths) -> None:
     """Raise ``ValueError`` for a run that runs, waits in the queue, or contains links."""
     status = job_status(paths)
     if not status.has_ended or has_orphan(paths):
-        advice = command("runs", "stop", paths.id) if status.is_alive else command("queue", "rm", paths.id)
+        advice = command("runs", "stop", paths.id) if status.is_alive else command("runs", "queue", paths.id, "--rm")
         raise ValueError(f"run {paths.id!r} is {status.state}, expected one that has ended; try: {advice}")
     require_plain_files(paths)
 

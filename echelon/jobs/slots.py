@@ -1,18 +1,19 @@
-"""Slots of the queue: how many of its runs work on a device at the same time, and which devices are free.
+"""Slots of devices: how many runs work on a device at the same time, and which devices are free.
 
-A run on a CPU takes one slot of ``cpu``, one on GPUs a slot of each. Runs that were started outside of the queue take
-slots too, and a GPU on which another program computes is not free.
+A run on a CPU takes one slot of ``cpu``, a run on GPUs a slot of each. Runs that do not wait take slots too, even where
+all are in use. A GPU on which another program computes is not free.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from echelon.jobs.usage import gpu_count, gpu_processes, has_gpu
+from echelon.jobs.usage import VISIBLE_VARIABLE, gpu_count, gpu_processes, has_gpu, visible_gpu
 
 CPU, GPU, AUTO = "cpu", "cuda", "auto"
 MAX_SLOTS = 256
@@ -54,7 +55,7 @@ def devices_of(demand: Demand, free: Mapping[str, int]) -> tuple[str, ...] | Non
     ``free`` has the free slots of each device. A device that this machine does not have is returned as it is: the start
     reports it.
     """
-    device = (GPU if has_gpu() else CPU) if demand.device == AUTO else demand.device
+    device = resolved_device(demand.device)
     gpus = sorted((name for name in free if name != CPU), key=lambda name: -free[name])
     if device == GPU and gpus:
         count = min(demand.processes, len(gpus))
@@ -74,10 +75,21 @@ def free_slots(slots: Mapping[str, int], taken: Iterable[str]) -> dict[str, int]
     }
 
 
-def shared_devices(demand: Demand, devices: Iterable[str]) -> tuple[str, ...]:
-    """Return those of ``devices`` that a run with this demand may use too."""
-    device = (GPU if has_gpu() else CPU) if demand.device == AUTO else demand.device
-    return tuple(name for name in devices if name == device or (device == GPU and name.startswith(GPU)))
+def resolved_device(device: str) -> str:
+    """Return ``cuda`` or ``cpu`` for ``auto``."""
+    return (GPU if has_gpu() else CPU) if device == AUTO else device
+
+
+def devices_in_use(demand: Demand) -> tuple[str, ...]:
+    """Return the devices that a running job uses: the first ones of its kind."""
+    return devices_of(demand, dict.fromkeys(machine_slots({}), 1)) or (CPU,)
+
+
+def visible_gpus(devices: Iterable[str]) -> dict[str, str]:
+    """Return the variable that shows a process these GPUs alone; none without GPUs."""
+    numbers = [int(name.partition(":")[2]) for name in devices if name.startswith(f"{GPU}:")]
+    visible = os.environ.get(VISIBLE_VARIABLE)
+    return {VISIBLE_VARIABLE: ",".join(visible_gpu(number, visible) for number in numbers)} if numbers else {}
 
 
 def parse_slots(text: str) -> tuple[str, int]:

@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 from echelon.jobs import control, lock
 from echelon.jobs.placement import is_pending, read_placement
-from echelon.jobs.process import STOPPED, boot_id, identity_from, is_alive, process_state, works_on
-from echelon.jobs.queue_marker import is_waiting
-from echelon.jobs.remote import mirrored
+from echelon.jobs.process import STOPPED, boot_id, identity_from, is_alive, process_state, session_id, works_on
+from echelon.jobs.tickets import Queue
 from echelon.runs import RunPaths, read_json
 
 State = Literal[
@@ -103,18 +102,14 @@ def job_status(paths: RunPaths) -> JobStatus:
     spec = spec or {}
     processes, ended = read_json(paths.processes) or {}, read_json(paths.exit)
     progress = {} if ended is not None else read_json(paths.progress) or {}
-    remote = mirrored(paths)
-    if remote is None and is_pending(paths):
+    if is_pending(paths):
         state, reason = "starting", "waits for a host of its launcher"
-    elif is_waiting(paths, is_mirror=remote is not None):
+    elif is_waiting(paths):
         state, reason = QUEUED, "waits in the queue"
     elif ended is not None:
         state, reason = _ended_state(ended)
-    elif remote["running"] if remote else lock.is_held(paths.lock):
+    elif lock.is_held(paths.lock):
         state, reason = _running_state(paths, processes, progress)
-        reason = remote["problem"] or reason if remote else reason
-    elif remote:
-        state, reason = "crashed", "terminated without an exit record"
     else:
         state, reason = _unrecorded_end(paths, spec, processes)
     if is_damaged:
@@ -136,6 +131,19 @@ def job_status(paths: RunPaths) -> JobStatus:
         host=supervisor.host if supervisor else "",
         checkpoint=_text(ended or {}, "checkpoint"),
     )
+
+
+def is_waiting(paths: RunPaths) -> bool:
+    """Whether a run waits in the queue for its first or next session."""
+    queue = Queue(paths.root.parent)
+    ticket = queue.ticket(paths.id)
+    if ticket is None or lock.is_held(paths.lock):
+        return False
+    try:
+        is_own = os.stat(paths.root).st_ino == ticket.inode
+    except OSError:
+        return False
+    return is_own and (session_id(paths) == ticket.session or paths.id not in queue.taken())
 
 
 def _ended_state(ended: dict[str, Any]) -> tuple[State, str]:

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,10 +26,12 @@ from echelon.jobs.alerts import MachineAlertRules
 from echelon.jobs.environment import record_environment
 from echelon.jobs.exits import exit_record, oom_kills
 from echelon.jobs.observers import Observers, read_observers
-from echelon.jobs.process import PYTHON_MODULE, boot_id, identify, identity_from, send_signal, works_on
-from echelon.jobs.queue_marker import session_id
+from echelon.jobs.process import boot_id, identify, identity_from, send_signal, session_id, works_on
+from echelon.jobs.slots import demand_of, devices_in_use
 from echelon.jobs.status import foreign_process, job_status
-from echelon.runs import RunPaths, command, read_json
+from echelon.jobs.tickets import PYTHON_MODULE, Queue
+from echelon.runs import RunPaths, read_json
+from echelon.runs import command as echelon
 from echelon.telemetry.log import EventLog
 
 HEARTBEAT_S = 2.0
@@ -50,12 +52,29 @@ GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@" </dev/null', "trainer")
 """Command that waits for a line before it becomes the trainer, or ends where its supervisor ends first."""
 
 
+class LaunchError(ValueError):
+    """A job could not be started."""
+
+
+class StartError(LaunchError):
+    """A job could not be started now: another process works on it, or the machine lacks something."""
+
+
 class Supervisor:
     """One session of one job."""
 
-    def __init__(self, paths: RunPaths, command: Sequence[str]) -> None:
+    def __init__(
+        self,
+        paths: RunPaths,
+        command: Sequence[str],
+        slots: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare a session. The trainer inherits the locked ``slots``, and gets further variables."""
         self.paths = paths
         self.command = list(command)
+        self._slots = tuple(slots)
+        self._environment = {**os.environ, **(environment or {})}
         self._signal_pipe, wake = os.pipe()
         os.set_blocking(self._signal_pipe, False)
         os.set_blocking(wake, False)
@@ -78,7 +97,13 @@ class Supervisor:
         rotate(self.paths.log_trainer)
         with os.fdopen(open_own(self.paths.log_trainer, LOG_FLAGS), "ab", buffering=0) as log:
             self._child = subprocess.Popen(
-                [*GATE, *self.command], stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, process_group=0
+                [*GATE, *self.command],
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                pass_fds=self._slots,
             )
         gate = self._child.stdin
         assert gate is not None, "the pipe was requested"
@@ -205,34 +230,73 @@ def report(ready_fd: int, line: str) -> None:
         os.close(ready_fd)
 
 
+@contextlib.contextmanager
+def begin(
+    paths: RunPaths,
+    command: Sequence[str],
+    *,
+    session: str | None = None,
+    record: bool = False,
+    slots: Sequence[int] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Supervisor]:
+    """Start a session under the run's lock and give its supervisor.
+
+    ``session`` is the id of the session before it; ``StartError`` where another one has begun. ``record`` stores the
+    environment of this host. Without ``slots`` the session takes further slots of its devices.
+    """
+    try:
+        held = lock.acquire(paths.lock)
+    except OSError as error:
+        raise StartError(error_text(error)) from error
+    if held is None:
+        raise StartError(f"run {paths.id!r} is already running; try: {echelon('runs', 'stop', paths.id)}")
+    try:
+        if session is not None and session_id(paths) != session:
+            raise StartError(f"run {paths.id!r} was started meanwhile; try: {echelon('runs', 'list')}")
+        try:
+            if record:
+                record_environment(paths)
+            supervisor = Supervisor(paths, command, _further_slots(paths) if slots is None else slots, environment)
+            supervisor.start()
+        except (OSError, ValueError) as error:
+            raise StartError(error_text(error)) from error
+        yield supervisor
+    finally:
+        os.close(held)
+
+
+def _further_slots(paths: RunPaths) -> list[int]:
+    """Lock a slot of each device of a run that does not wait for one."""
+    spec = read_json(paths.extension) or read_json(paths.spec) or {}
+    config = spec.get("config")
+    demand = demand_of(str(spec.get("kind", "")), config if isinstance(config, dict) else {})
+    queue = Queue(paths.root.parent)
+    with contextlib.suppress(OSError, ValueError), queue.editing():
+        return queue.hold(paths.id, devices_in_use(demand))
+    return []
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Supervise one session; return 0 once its end is recorded, 1 where it could not start."""
     parser = argparse.ArgumentParser(prog="echelon.jobs.supervisor", description=__doc__)
     parser.add_argument("--ready-fd", type=int, default=-1, help="pipe on which READY or FAILED is reported")
-    parser.add_argument("--session", help="id of the newest session, of which this one is the next; else it is refused")
-    parser.add_argument("--record", action="store_true", help="record the environment of this host")
+    parser.add_argument("--session", help="start only after the session with this id, on a host of a launcher")
     parser.add_argument("run", type=Path, help="run folder")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="command to run")
     options = parser.parse_args(argv)
-    paths, held = RunPaths(options.run), None
+    paths, session = RunPaths(options.run), options.session
     try:
-        held = lock.acquire(paths.lock)
-        if held is None:
-            raise ValueError(f"run {paths.id!r} is already running; try: {command('runs', 'stop', paths.id)}")
-        if options.session is not None and session_id(paths) != options.session:
-            raise ValueError(f"run {paths.id!r} was started meanwhile; try: {command('runs', 'jobs')}")
-        if options.record:
-            record_environment(paths)
-        supervisor = Supervisor(paths, options.command)
-        supervisor.start()
-    except (OSError, ValueError) as error:
-        if held is not None:
-            os.close(held)
+        is_placed = session is not None
+        with begin(
+            paths, options.command, session=session, record=is_placed, slots=() if is_placed else None
+        ) as supervisor:
+            report(options.ready_fd, READY)
+            start_observer(paths)
+            supervisor.run()
+    except StartError as error:
         report(options.ready_fd, f"{FAILED} {' '.join(error_text(error).split())}")
         return 1
-    report(options.ready_fd, READY)
-    start_observer(paths)
-    supervisor.run()
     return 0
 
 

@@ -15,8 +15,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 MIB = 2**20
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -33,6 +31,8 @@ CUDA_LIBRARY = "*torch_cuda*"
 
 def machine_memory() -> int:
     """Return the memory of this machine with its swap [B]."""
+    import psutil
+
     return psutil.virtual_memory().total + psutil.swap_memory().total
 
 
@@ -41,6 +41,8 @@ class ResourceUsage:
 
     def __init__(self, folder: Path, device: str = "") -> None:
         """Sample this process, the disk of ``folder`` and the GPU ``device``, ``cuda`` or ``cuda:N``."""
+        import psutil
+
         self._folder = folder
         self._process = psutil.Process()
         self._gpu = open_gpu(device)
@@ -48,6 +50,8 @@ class ResourceUsage:
 
     def sample(self) -> dict[str, float]:
         """Return the usage fields of ``EventUpdate``; unknown values are NaN."""
+        import psutil
+
         now, seconds = time.monotonic(), self._cpu_seconds()
         last_time, last_seconds = self._last_sample
         self._last_sample = (now, seconds)

@@ -5,20 +5,16 @@ from __future__ import annotations
 import gc
 import shutil
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from echelon_cli import output
 from echelon_cli.options import JsonFlag, complete_runs
-from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths
 
-FIRST_LOOK_S = 60.0
-"""Longest wait for the runs of other hosts [s]."""
 PIPE_COLUMNS = 120
 """Width of ``--once`` without a terminal [columns]."""
 
@@ -44,49 +40,28 @@ def dash(
             "--width", metavar="COLUMNS", min=60, max=400, help="Width of --once [columns]; default: the terminal's."
         ),
     ] = None,
-    host: Annotated[
-        list[str] | None,
-        typer.Option("--host", metavar="ssh:NAME:/path", help="Show the runs of another host; may be repeated."),
-    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Open the dashboard of all runs, or of one.
 
     Progress, results and learning curves, the league, matches and logs; runs are started, stopped and resumed there.
     """
-    if not host:
-        return _dash(run, once, width, as_json)
-    from echelon_cli import hosts
-
-    with usage_errors():
-        home, mirrors = hosts.mirrors(host)
-    for mirror in mirrors:
-        mirror.start()
-    try:
-        if run or once or as_json:
-            for problem in hosts.wait_until_synced(mirrors, FIRST_LOOK_S):
-                output.show_notice(problem)
-        return _dash(run, once, width, as_json, home)
-    finally:
-        for mirror in mirrors:
-            mirror.stop()
-
-
-def _dash(run: str | None, once: bool, width: int | None, as_json: bool, home: Path | None = None) -> int:
-    """Show the runs of a folder, by default those of this machine."""
     from echelon.runs import find_run, list_runs, require_home, runs_home
+    from echelon_cli import queue_job
 
-    chosen = find_run(run, home) if run else None
-    if chosen is None and home is None and (once or as_json):
+    chosen = find_run(run) if run else None
+    if chosen is None and (once or as_json):
         require_home()
+    if problem := queue_job.revive(chosen.root.parent if chosen else None):
+        output.show_notice(problem)
     if as_json:
         from echelon_cli.listing import run_rows
 
-        rows = run_rows([chosen] if chosen else list_runs(home))
+        rows = run_rows([chosen] if chosen else list_runs())
         output.show_json([row.to_dict() for row in rows])
         return output.DONE
     if once:
-        return _once(chosen, width, home)
+        return _once(chosen, width)
     if not output.is_interactive():
         raise ValueError("the dashboard needs a terminal; try: echelon dash --once, or echelon runs logs -f RUN")
     # nothing loaded at start-up is garbage: without collections the first frame appears 10 % earlier
@@ -96,10 +71,10 @@ def _dash(run: str | None, once: bool, width: int | None, as_json: bool, home: P
     gc.freeze()
     gc.set_threshold(*COLLECT_EVERY)
     gc.enable()
-    return show(chosen.root.parent if chosen else runs_home(home), chosen.root if chosen else None)
+    return show(chosen.root.parent if chosen else runs_home(), chosen.root if chosen else None)
 
 
-def _once(chosen: RunPaths | None, width: int | None, home: Path | None) -> int:
+def _once(chosen: RunPaths | None, width: int | None) -> int:
     """Print the content of the dashboard for one run or for all; of a sweep its tables."""
     from echelon.runs import list_runs, read_json, runs_home
     from echelon_cli.tui import plain_text
@@ -115,9 +90,9 @@ def _once(chosen: RunPaths | None, width: int | None, home: Path | None) -> int:
     if chosen is not None:
         plain_text.show(plain_text.draw_run(plain_text.read_run(chosen), columns, theme), theme)
         return output.DONE
-    runs = list_runs(home)
+    runs = list_runs()
     if not runs:
-        output.print_line(f"no runs in {runs_home(home)}; start one with: echelon train")
+        output.print_line(f"no runs in {runs_home()}; start one with: echelon train")
         return output.DONE
     plain_text.show(plain_text.draw_runs(runs, columns, theme), theme)
     return output.DONE

@@ -16,6 +16,7 @@ from echelon_cli.commands import retention
 from echelon_cli.commands.export import export
 from echelon_cli.commands.heat import heat
 from echelon_cli.commands.logs import logs
+from echelon_cli.commands.queue import queue
 from echelon_cli.commands.rm import rm
 from echelon_cli.commands.stop import stop
 from echelon_cli.commands.wait import wait
@@ -354,6 +355,7 @@ app.command("heat", rich_help_panel=FIND)(heat)
 app.command("logs", rich_help_panel=CONTROL)(logs)
 app.command("wait", rich_help_panel=CONTROL)(wait)
 app.command("stop", rich_help_panel=CONTROL)(stop)
+app.command("queue", rich_help_panel=CONTROL)(queue)
 app.command("disk", rich_help_panel=DISK)(retention.disk)
 app.command("archive", rich_help_panel=DISK)(retention.archive)
 app.command("restore", rich_help_panel=DISK)(retention.restore)

@@ -15,8 +15,8 @@ from typing import Any
 
 from echelon.files import error_text
 from echelon.jobs import control
-from echelon.jobs.process import PYTHON_MODULE
 from echelon.jobs.status import job_status
+from echelon.jobs.tickets import PYTHON_MODULE
 from echelon.runs import HOME_VARIABLE, RunPaths, list_runs, read_json
 
 ActionResult = tuple[str, str]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from echelon.files import error_text
-from echelon.jobs.process import PYTHON_MODULE
+from echelon.jobs.tickets import PYTHON_MODULE
 from echelon.runs import HOME_VARIABLE
 
 START_LIMIT_S = 20.0

@@ -368,7 +368,7 @@ def test_error_of_linked_values_names_the_given_one(echelon):
 
 def test_wrong_home_is_an_error_and_no_empty_list(echelon, monkeypatch, tmp_path):
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "rnus"))
-    lists = (("runs", "list"), ("queue", "list"), ("replay", "list"))
+    lists = (("runs", "list"), ("runs", "queue"), ("replay", "list"))
     for words in (*lists, ("dash", "--once")):
         code, _, err = echelon(*words)
         assert code == 3 and "rnus" in err and "ECHELON_HOME" in err

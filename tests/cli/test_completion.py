@@ -30,7 +30,7 @@ COMPLETED = {
     "runs label fox --tag p": {"paper"},
     "sweep start --sampler t": {"tpe"},
     "sweep start --vary ppo.gam": {"ppo.gamma="},
-    "queue slots c": {"cpu="},
+    "runs queue --slots c": {"cpu="},
     "sim --blue h": {"hard"},
     "runs compare --chart w": {"wins"},
     "bench ray": {"rays"},

@@ -96,6 +96,7 @@ def test_wrong_usage_returns_usage_code(echelon, ended_run, tmp_path):
             ("train", "--mirror", "nosuch"),
             "mirror 'nosuch' does not exist, expected one of: tensorboard, wandb, trackio",
         ),
+        (("runs", "queue", "--launcher", "pbs"), "launcher 'pbs' does not exist, expected one of: ray, slurm"),
         (("eval", "heuristic:easy", "--size", "3"), "world.size_x is 3, expected"),
         (("policy", "pull", "policy"), "repository 'policy' is no OWNER/NAME; try someone/keen-fox"),
     ],

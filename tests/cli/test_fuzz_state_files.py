@@ -71,7 +71,6 @@ def state_files(spec: dict[str, Any]) -> dict[str, Any]:
         "resume.json": spec,
         "exit.json": {"time": 1.0, "code": 1, "signal": None, "message": "m", "update": 3, "checkpoint": "step-1"},
         "proc.json": {"supervisor": identity, "trainer": identity},
-        "queue.json": {"session": "", "arguments": [], "metrics_bytes": 0, "queued_at": 1.0, "inode": 2},
         "progress.json": {"time": 1.0, "monotonic": 1.0, "boot_id": "b", "phase": "training", "update": 1},
         "labels.json": {"group": "g", "tags": ["a", "b"], "notes": "n"},
         "environment.json": {

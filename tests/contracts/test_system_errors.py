@@ -19,7 +19,6 @@ SYSTEM = {
 OTHER_WORDS = {
     "echelon/files.py": "the words themselves",
     "echelon/hub.py": "errors of the Hub's library, which derive from OSError",
-    "echelon_cli/host_script.py": "runs on another host without Echelon",
 }
 
 

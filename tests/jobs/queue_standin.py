@@ -1,7 +1,8 @@
-"""Stand-in of the queue's process whose training jobs are cheap: ``python -m tests.jobs.queue_standin RUN``.
+"""Stand-in of the queue whose training jobs are cheap.
 
-A job works for a moment under a lock of its own, saves that it is done, and writes a line per session into the file
-``sessions`` of its run: the number of the session, or ``overlap`` where another session of the run works.
+``python -m tests.jobs.queue_standin wait RUN`` is a waiting supervisor, ``python -m tests.jobs.queue_standin RUN`` a
+job. A job works for a moment under a lock of its own, saves that it is done, and writes a line per session into the
+file ``sessions`` of its run: the number of the session, or ``overlap`` where another session of the run works.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import time
 from pathlib import Path
 
 from echelon.files import atomic_write
-from echelon.jobs import queue_worker, worker
+from echelon.jobs import queue, tickets, waiter, worker
 from echelon.jobs.kinds import KINDS, JobKind
-from echelon.jobs.queue_worker import Dispatcher, serve
 from echelon.jobs.spec import read_spec
+from echelon.jobs.tickets import PYTHON_MODULE
 from echelon.telemetry.events import EventEnd, EventStart, EventUpdate
 from tests.jobs.clusters import ask_often
 
-QUEUE = JobKind(module="tests.jobs.queue_standin", summary="start stand-ins")
+WAITER = (*PYTHON_MODULE, "tests.jobs.queue_standin", "wait")
 STAND_IN = JobKind(module="tests.jobs.queue_standin", summary="work for a moment")
 UPDATE_S = 0.02
 POLL_S = 0.05
@@ -53,12 +54,13 @@ def job(paths, link, resume):
         link.emit(EventEnd(reason="completed"))
 
 
-def queue(paths, link, resume):
+def wait(argv: list[str]) -> int:
     ask_often()
-    queue_worker.RETRY_S, queue_worker.MIN_FREE_MB = 0.2, 0.2
-    serve(Dispatcher(paths.root.parent, {**KINDS, "train": STAND_IN}), link, POLL_S)
+    tickets.WAITER = waiter.WAITER = WAITER
+    waiter.POLL_S, queue.FOLLOW_S, queue.RETRY_S = POLL_S, POLL_S, 0.2
+    KINDS["train"] = STAND_IN
+    return waiter.main(argv)
 
 
 if __name__ == "__main__":
-    is_queue = Path(sys.argv[1]).name == ".queue"
-    sys.exit(worker.main(work=queue if is_queue else job, phase="working"))
+    sys.exit(wait(sys.argv[2:]) if sys.argv[1] == "wait" else worker.main(work=job, phase="working"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 from dataclasses import replace
 
@@ -13,24 +12,24 @@ from echelon.arena.config import ArenaConfig
 from echelon.arena.rounds import RoundCallbacks, play_rounds
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit
-from echelon.jobs import queue
+from echelon.jobs import tickets
 from echelon.jobs.kinds import KINDS
-from echelon.jobs.launch import LaunchError, launch
+from echelon.jobs.launch import launch
 from echelon.jobs.placement import read_placement
 from echelon.jobs.process import send_signal
-from echelon.jobs.queue_launcher import QueueLauncher, write_launcher
+from echelon.jobs.queue import open_queue
 from echelon.jobs.shard_worker import FOLDER
 from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import job_status
-from echelon.runs import RunPaths, create_run, list_runs, runs_home
+from echelon.runs import RunPaths, create_run, list_runs
 from echelon_cli import sweep_job
 from tests.arena.policy_files import save
 from tests.jobs.clusters import CLUSTERS, wait_for, works_on_victim
 from tests.jobs.conftest import process_identity
-from tests.jobs.queue_standin import QUEUE
+from tests.jobs.queue_standin import WAITER
 from tests.jobs.sweep_stand_ins import FAKE_SWEEP, UPDATE_S_VARIABLE, end_all
 from tests.jobs.test_arena_job import played_matches
-from tests.jobs.test_queue import count, entries, put
+from tests.jobs.test_queue import change, count, order, processes, put
 from tests.jobs.test_sweep_worker import make_plan, storm, table, trained_once
 
 
@@ -41,7 +40,7 @@ def cluster(request, tmp_path_factory, monkeypatch):
     # sockets of Ray need a short path
     found = kind(tmp_path_factory.mktemp("c", numbered=True) / request.param, monkeypatch)
     yield found
-    for paths in (queue.queue_job(), *list_runs()):
+    for paths in list_runs():
         for name in ("supervisor", "trainer"):
             send_signal(process_identity(paths, name), signal.SIGKILL, paths)
     found.end()
@@ -54,19 +53,21 @@ def kill_both(paths: RunPaths) -> None:
 
 
 @pytest.mark.long
-def test_queue_with_a_killed_node_runs_every_entry_once(cluster):
-    write_launcher(runs_home(), QueueLauncher(text=cluster.text, at_once=4))
+def test_queue_with_a_killed_node_runs_every_entry_once(cluster, monkeypatch):
+    monkeypatch.setattr(tickets, "WAITER", WAITER)
     runs = [put(number, updates=60) for number in range(5)]
-    queue.ensure_started(kind=QUEUE)
+    change(launcher=cluster.text, at_once=4)
+    open_queue().revive()
     wait_for(lambda: any(works_on_victim(cluster, run) and count(run, "sessions") for run in runs))
     hit = {run.id for run in runs if works_on_victim(cluster, run)}
     cluster.kill_node()
-    kill_both(queue.queue_job())
+    for process in processes():
+        if "wait" in process.cmdline():
+            process.kill()
 
     def is_empty() -> bool:
-        with contextlib.suppress(LaunchError):
-            queue.ensure_started(kind=QUEUE)
-        return not entries()
+        open_queue().revive()
+        return not order()
 
     wait_for(is_empty)
     for run in runs:
@@ -75,7 +76,7 @@ def test_queue_with_a_killed_node_runs_every_entry_once(cluster):
         if run.id not in hit:
             assert sessions == ["first"], run.id
     assert any("resumed" in count(run, "sessions") for run in runs if run.id in hit)
-    assert {entry.state for entry in entries(())} == {"completed"} and len(entries(())) == len(runs)
+    assert {job_status(run).state for run in runs} == {"completed"}
 
 
 @pytest.mark.slow

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
-import socket
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
-from echelon.jobs import control, launch, launchers, placement, queue, queue_worker, status
-from echelon.jobs.devices_in_use import outside_devices
+from echelon.jobs import control, launch, launchers, placement, queue, status
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launchers import LauncherError, open_engine, parse_launcher
-from echelon.jobs.queue_launcher import QueueLauncher, read_launcher, write_launcher
-from echelon.jobs.queue_marker import session_id
-from echelon.jobs.queue_store import open_queue
-from echelon.jobs.queue_worker import Dispatcher
+from echelon.jobs.process import session_id
+from echelon.jobs.queue import open_queue
 from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import job_status
 from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.runs import RunPaths, create_run, runs_home
 from echelon.telemetry.events import EventTrial
-from tests.jobs.test_queue import Killed, begin_session, entries, put
+from tests.jobs.test_queue import Killed, Machine, begin_session, change, order, put
 from tests.jobs.test_sweep_worker import make_plan
 
 TEXT = "ray:cpus=2"
@@ -59,7 +58,7 @@ class Cluster:
         """Give a command a host; it refuses any other session than its own, and ends with this record."""
         command = self.jobs.pop(handle)
         at = command.index("--session")
-        paths = RunPaths(type(runs_home())(command[at + 3]))
+        paths = RunPaths(type(runs_home())(command[at + 2]))
         if session_id(paths) != command[at + 1]:
             self.refused += 1
             return False
@@ -78,8 +77,6 @@ class Cluster:
 def cluster(monkeypatch) -> Cluster:
     found = Cluster()
     monkeypatch.setattr(launchers, "open_engine", lambda text: found)
-    monkeypatch.setattr(queue_worker, "RETRY_S", 0.0)
-    monkeypatch.setattr(queue_worker, "disk_free_mb", lambda home: 1e6)
     return found
 
 
@@ -173,81 +170,95 @@ def test_copy_of_a_submitted_run_asks_no_engine(cluster, tmp_path):
     assert placement.fate(copied) == "" and not placement.is_pending(copied)
 
 
-def drain(cluster: Cluster, limit: int = 60) -> None:
-    """Drain the queue, a new process after every kill; hosts take the newest command first."""
-    dispatcher = Dispatcher(runs_home())
-    for _ in range(limit):
-        try:
-            if not dispatcher.step():
-                return
-        except Killed:
-            dispatcher = Dispatcher(runs_home())
-        for handle in [*reversed(cluster.jobs)][:1]:
-            cluster.start(handle, {"code": 0})
-    raise AssertionError(f"the queue does not end: {entries()}")
+class Followers:
+    """Supervisors of a queue whose runs start on a cluster, at most ``at_once`` at a time."""
+
+    def __init__(self, cluster: Cluster, monkeypatch, at_once: int = 2) -> None:
+        self.cluster, self.machine = cluster, Machine(monkeypatch)
+        self.monkeypatch = monkeypatch
+        change(launcher=TEXT, at_once=at_once)
+
+    def look(self, on_wait: Callable[[], object] = lambda: None) -> None:
+        """Let each supervisor look at the queue once; while one follows its run, ``on_wait`` is called."""
+
+        def sleep(seconds):
+            on_wait()
+
+        self.monkeypatch.setattr(queue.time, "sleep", sleep)
+        for run in order():
+            with contextlib.suppress(Killed):
+                self.machine.supervise(run)
+
+    def drain(self) -> None:
+        """Follow all runs to their ends; hosts take the newest command first."""
+        for _ in range(20):
+            self.look(
+                lambda: [self.cluster.start(handle, {"code": 0}) for handle in [*reversed(self.cluster.jobs)][:1]]
+            )
+        assert order() == [], "the queue does not end"
+
+    def _start_newest(self) -> None:
+        for handle in [*reversed(self.cluster.jobs)][:1]:
+            self.cluster.start(handle, {"code": 0})
 
 
-def test_queue_of_a_launcher_starts_every_run_once_though_submissions_are_lost_and_doubled(cluster):
-    write_launcher(runs_home(), QueueLauncher(text=TEXT, at_once=2))
+def killed() -> None:
+    raise Killed
+
+
+def test_queue_of_a_launcher_starts_every_run_once_though_submissions_are_lost_and_doubled(cluster, monkeypatch):
     runs = [put(number) for number in range(5)]
+    followers = Followers(cluster, monkeypatch)
     cluster.killed_submissions = 2
-    dispatcher = Dispatcher(runs_home())
-    for _ in range(3):
-        try:
-            dispatcher.step()
-        except Killed:
-            dispatcher = Dispatcher(runs_home())
-    assert len(cluster.jobs) == 4, "two at once, and two that nothing has recorded"
+    for _ in range(4):
+        followers.look(killed)
+    assert len(cluster.jobs) == 3, "two that nothing has recorded, and one that is followed and not repeated"
     cluster.drop(max(cluster.jobs))
-    drain(cluster)
+    followers.drain()
     for handle in list(cluster.jobs):
         assert not cluster.start(handle), "a submission that was doubled starts nothing"
     assert cluster.sessions == Counter({run.id: 1 for run in runs}) and cluster.refused >= 2
-    assert {entry.state for entry in entries(())} == {"completed"}
+    assert {job_status(run).state for run in runs} == {"completed"}
 
 
-def test_queue_resumes_a_run_that_its_engine_has_preempted_and_not_one_that_a_user_has_stopped(cluster):
-    write_launcher(runs_home(), QueueLauncher(text=TEXT, at_once=2))
+def test_launcher_gets_some_runs_at_a_time(cluster, monkeypatch):
+    runs = [put(number) for number in range(3)]
+    change(launcher=TEXT, at_once=2)
+    found = open_queue()
+    started = [found.try_start(found.ticket(run.id)) for run in runs]
+    assert [devices for devices, _ in filter(None, started)] == [("ray",), ("ray",)] and started[2] is None
+    for handle in started[0][1] + started[1][1]:
+        os.close(handle)
+
+
+def test_queue_resumes_a_run_that_its_engine_has_preempted_and_not_one_that_a_user_has_stopped(cluster, monkeypatch):
     preempted, stopped = put(0), put(1)
-    dispatcher = Dispatcher(runs_home())
-    dispatcher.step()
-    for paths, handle, origin in ((preempted, "job-0", "SIGTERM"), (stopped, "job-1", "command")):
+    followers = Followers(cluster, monkeypatch)
+    origins = {preempted.id: ["SIGTERM"], stopped.id: ["command"]}
+
+    def end() -> None:
+        (handle,) = cluster.jobs
+        run = RunPaths(runs_home() / cluster.requests[-1].name)
         cluster.start(handle)
-        control.request_stop(paths, origin=origin)
-        paths.exit.write_text(json.dumps({"code": 4}))
-    drain(cluster)
+        if origins[run.id]:
+            control.request_stop(run, origin=origins[run.id].pop())
+            run.exit.write_text(json.dumps({"code": 4}))
+        else:
+            run.exit.write_text(json.dumps({"code": 0}))
+
+    for _ in range(3):
+        followers.look(end)
+    assert order() == []
     assert cluster.sessions == Counter({preempted.id: 2, stopped.id: 1})
-    assert cluster.requests[-1].command[-2:] == ["--resume", "latest"]
-    assert {entry.run: entry.state for entry in entries(())} == {preempted.id: "completed", stopped.id: "stopped"}
+    resumed = [request.name for request in cluster.requests if request.command[-2:] == ["--resume", "latest"]]
+    assert resumed == [preempted.id]
+    assert (job_status(preempted).state, job_status(stopped).state) == ("completed", "stopped")
 
 
-def test_damaged_launcher_of_a_queue_starts_nothing_here(cluster):
-    write_launcher(runs_home(), QueueLauncher(text=TEXT, at_once=1))
-    put()
-    (runs_home() / ".queue" / "launcher.json").write_text("{")
-    with pytest.raises(ValueError, match="is damaged; try: echelon queue launcher local"):
-        Dispatcher(runs_home()).step()
-    write_launcher(runs_home(), None)
-    assert read_launcher(runs_home()) is None
-
-
-def test_rebuilt_queue_keeps_its_launcher(cluster):
-    write_launcher(runs_home(), QueueLauncher(text=TEXT, at_once=1))
-    put()
-    queue.queue_path().unlink()
-    Dispatcher(runs_home()).step()
-    assert len(cluster.jobs) == 1
-    with open_queue()[0] as store:
-        assert store.entries()[0].devices == ("ray",)
-
-
-def test_runs_of_other_hosts_take_no_slots_here(cluster, monkeypatch):
+def test_placed_session_takes_no_slot_here(cluster):
+    """A launcher's host runs the supervisor; its slot is that of the follower here."""
     paths = submitted()
-    cluster.start("job-0")
-    monkeypatch.setattr(queue_worker.lock, "is_held", lambda path: True)
-    assert outside_devices(runs_home(), set()) == ["cpu"]
-    monkeypatch.setattr(socket, "gethostname", lambda: "login")
-    assert outside_devices(runs_home(), set()) == []
+    assert "--session" in cluster.requests[0].command and open_queue().taken() == {}
     assert paths.id
 
 

@@ -1,45 +1,53 @@
-"""The queue: order, slots, repair, and every run started once whatever is killed when."""
+"""The queue: order, slots, and every run started once whatever is killed when."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import shutil
 import signal
 import socket
-import sqlite3
+import subprocess
+import sys
 import time
 from collections import Counter
+from dataclasses import replace
 
+import psutil
 import pytest
 
-from echelon.jobs import queue, queue_store, queue_worker, slots
-from echelon.jobs.launch import LaunchError, StartError
+from echelon.jobs import queue, slots, tickets
+from echelon.jobs.kinds import KINDS
+from echelon.jobs.launch import StartError, launch
 from echelon.jobs.process import identity_from, send_signal
-from echelon.jobs.queue_marker import is_waiting, read_marker
-from echelon.jobs.queue_store import OPEN, WAITING, StoreError, open_queue, queue_path
-from echelon.jobs.queue_worker import MAX_CRASHES, Dispatcher
+from echelon.jobs.queue import MAX_CRASHES, Interrupted, enqueue, find_queued, open_queue
 from echelon.jobs.slots import Demand, demand_of, devices_of, free_slots
 from echelon.jobs.spec import JobSpec
-from echelon.jobs.status import job_status
+from echelon.jobs.status import is_waiting, job_status
+from echelon.jobs.tickets import MAX_WAITERS, Ticket
 from echelon.runs import RunNotFoundError, RunPaths, create_run, list_runs, read_json, runs_home
-from tests.jobs.queue_standin import QUEUE
+from tests.jobs.queue_standin import WAITER
+
+BUDGET_KB = 2 << 20
+"""Memory of as many waiting supervisors as there may be [KiB]."""
 
 
 def put(number: int = 0, **config) -> RunPaths:
     paths = create_run(f"run{number:03}")
-    queue.enqueue(paths, JobSpec(kind="train", config={"device": "cpu", "preset": "fake", **config}))
+    enqueue(paths, JobSpec(kind="train", config={"device": "cpu", "preset": "fake", **config}))
     return paths
 
 
-def entries(states=OPEN):
-    with open_queue()[0] as store:
-        return store.entries(states)
-
-
 def order() -> list[str]:
-    return [entry.run for entry in entries((WAITING,))]
+    return open_queue().runs()
+
+
+def change(**settings) -> None:
+    found = open_queue()
+    with found.editing():
+        found.set(replace(found.settings(), **settings))
 
 
 def test_queued_run_is_listed_as_queued_until_it_starts():
@@ -52,80 +60,93 @@ def test_queued_run_is_listed_as_queued_until_it_starts():
 
 def test_copy_of_a_queued_run_does_not_wait(tmp_path):
     paths = put()
-    copied = RunPaths(tmp_path / "elsewhere" / paths.id)
-    shutil.copytree(paths.root, copied.root)
-    assert is_waiting(paths) and not is_waiting(copied)
+    for copied in (RunPaths(tmp_path / "elsewhere" / paths.id), RunPaths(runs_home() / "copy")):
+        shutil.copytree(paths.root, copied.root)
+        assert is_waiting(paths) and not is_waiting(copied)
+
+
+def test_queued_run_is_not_started_by_hand():
+    paths = put()
+    with pytest.raises(StartError, match="waits in the queue; try: echelon runs queue .* --move first"):
+        launch(paths, JobSpec(kind="train", config={"device": "cpu"}), KINDS["train"])
 
 
 @pytest.mark.parametrize(("index", "expected"), [(0, [2, 0, 1, 3]), (1, [0, 2, 1, 3]), (3, [0, 1, 3, 2])])
 def test_move_changes_the_order_of_waiting_runs(index, expected):
     runs = [put(number) for number in range(4)]
-    with open_queue()[0] as store:
-        store.move(queue.find_entry(store, runs[2].id, (WAITING,)), index)
+    found = open_queue()
+    with found.editing():
+        found.move(find_queued(found, runs[2].id), index)
     assert order() == [runs[number].id for number in expected]
+    later = put(4)
+    assert order()[-1] == later.id
 
 
 def test_run_cannot_be_queued_twice():
     paths = put()
     with pytest.raises(ValueError, match="is in the queue already"):
-        queue.enqueue(paths, JobSpec(kind="train", config={}))
+        enqueue(paths, JobSpec(kind="train", config={}))
     assert len(order()) == 1
 
 
-def test_removed_entry_leaves_a_run_that_does_not_wait():
+def test_removed_run_does_not_wait():
     first, second = put(0), put(1)
-    with open_queue()[0] as store:
-        assert queue.remove_entry(store, queue.find_entry(store, first.id, (WAITING,)))
+    assert queue.remove(open_queue(), first.id)
     assert order() == [second.id] and not is_waiting(first)
-    with open_queue()[0] as store, pytest.raises(RunNotFoundError, match="does not wait in the queue"):
-        queue.find_entry(store, first.id, (WAITING,))
+    with pytest.raises(RunNotFoundError, match="is not in the queue"):
+        find_queued(open_queue(), first.id)
+
+
+def test_run_that_is_being_started_is_not_removed():
+    found, paths = open_queue(), put()
+    devices, handles = found.try_start(found.ticket(paths.id))
+    assert devices == ("cpu",)
+    with pytest.raises(ValueError, match="is being started"):
+        queue.remove(found, paths.id)
+    for handle in handles:
+        os.close(handle)
+    assert queue.remove(found, paths.id)
 
 
 DAMAGES = {
-    "deleted": lambda path: path.unlink(),
-    "emptied": lambda path: path.write_bytes(b""),
-    "overwritten": lambda path: path.write_bytes(b"no database" * 500),
-    "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "zeroed page": lambda path: path.write_bytes(path.read_bytes()[:4096] + bytes(path.stat().st_size - 4096)),
-    "unknown state": lambda path: path.write_bytes(path.read_bytes().replace(b"waiting", b"wai\0ing")),
+    "emptied": b"",
+    "no JSON": b"\x00\xff{",
+    "nested": b"[" * 60_000,
+    "another object": b"[]",
+    "a field of another type": b'{"kind": "train", "device": 3}',
+    "too long": b" " * (tickets.MAX_BYTES + 1) + b"{}",
 }
 
 
-@pytest.mark.parametrize(("failures", "repairs"), [(1, 0), (3, 0), (6, 1)])
-def test_file_that_sqlite_cannot_read_is_opened_again_and_then_built_again(monkeypatch, failures, repairs):
-    paths, left = put(), [failures]
-    prepare = queue_store.QueueStore._prepare
-
-    def fail(store, busy_s):
-        if left[0]:
-            left[0] -= 1
-            raise sqlite3.OperationalError("disk I/O error")
-        prepare(store, busy_s)
-
-    monkeypatch.setattr(queue_store.QueueStore, "_prepare", fail)
-    monkeypatch.setattr(queue_store, "SHORT_READ_PAUSES_S", (0.0, 0.0))
-    store, notices = open_queue()
-    with store:
-        assert [entry.run for entry in store.entries()] == [paths.id]
-    assert len(list(runs_home().glob("queue.db.damaged-*"))) == repairs == bool(notices)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_ticket_holds_nobody_back_and_is_removed(damage):
+    broken, whole = put(0), put(1)
+    broken.queued.write_bytes(damage)
+    found = open_queue()
+    assert found.ticket(broken.id) is None and not is_waiting(broken)
+    assert found.blocker(found.ticket(whole.id)) == "" and found.revive([broken.id]) == []
+    queue.remove(found, broken.id)
+    assert order() == [whole.id]
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_damaged_queue_is_built_again_from_the_runs_that_wait(damage):
-    runs = [put(number) for number in range(3)]
-    damage(queue_path())
-    with open_queue()[0] as store:
-        assert [entry.run for entry in store.entries()] == [run.id for run in runs]
-    with open_queue()[0] as store:
-        assert len(store.entries()) == 3, "built again once"
+def test_damaged_settings_start_nothing(damage):
+    paths = put()
+    change(launcher="slurm")
+    (open_queue().folder / "settings.json").write_bytes(damage)
+    with pytest.raises(ValueError, match=r"settings.json' is damaged; delete it"):
+        open_queue().try_start(open_queue().ticket(paths.id))
 
 
-def test_database_of_another_program_is_refused():
-    queue_path().parent.mkdir(parents=True)
-    with contextlib.closing(sqlite3.connect(queue_path())) as db:
-        db.execute("CREATE TABLE mail (text TEXT)")
-    with pytest.raises(StoreError, match="database of another program, expected a queue"):
-        open_queue()
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_ticket_that_is_no_file_is_not_read(kind, tmp_path):
+    paths, found = put(), open_queue()
+    path = paths.queued
+    path.rename(tmp_path / "ticket")
+    {"link": lambda: path.symlink_to(tmp_path / "ticket"), "pipe": lambda: os.mkfifo(path), "folder": path.mkdir}[
+        kind
+    ]()
+    assert found.ticket(paths.id) is None and not is_waiting(paths) and found.revive() == []
 
 
 DEMANDS = {
@@ -175,23 +196,34 @@ def begin_session(paths: RunPaths, number: int) -> None:
     paths.processes.write_text(json.dumps({"supervisor": gone, "trainer": gone}))
 
 
+def descriptors() -> set[int]:
+    """Return the open descriptors of this process."""
+    return {int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
+
+
 class Killed(BaseException):
-    """The queue's process was killed."""
+    """The supervisor was killed."""
 
 
 class Machine:
-    """Stand-in of ``launch``: a session ends at once, interrupted where ``interrupted`` names the run."""
+    """Stand-in of sessions: one ends at once, interrupted where ``interrupted`` names the run."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sessions: Counter[str] = Counter()
         self.completed: Counter[str] = Counter()
         self.interrupted: Counter[str] = Counter()
+        self.counts: dict[str, tuple[int, int]] = {}
+        """Crashes and step of each run."""
         self.operations, self.kill_at = 0, -1
-        monkeypatch.setattr(queue_worker, "launch", self.launch)
-        monkeypatch.setattr(queue_worker, "disk_free_mb", lambda home: 1e6)
-        for name in ("claim", "set_running", "set_waiting", "end", "close_if_idle", "reopen", "adopt"):
-            monkeypatch.setattr(queue_store.QueueStore, name, self.point(getattr(queue_store.QueueStore, name)))
-        monkeypatch.setattr(queue_worker, "remove_marker", self.point(queue_worker.remove_marker))
+        monkeypatch.setattr(queue, "begin", self.begin)
+        monkeypatch.setattr(queue, "start_observer", self.point(lambda paths: None))
+        monkeypatch.setattr(queue, "_log_to", lambda path: None)
+        monkeypatch.setattr(queue, "RETRY_S", 0.0)
+        monkeypatch.setattr(tickets.Queue, "revive", lambda self, runs=None: [])
+        monkeypatch.setattr(tickets.Queue, "is_disk_full", lambda self: False)
+        for name in ("try_start", "hold", "claim", "remove"):
+            monkeypatch.setattr(tickets.Queue, name, self.point(getattr(tickets.Queue, name)))
+        monkeypatch.setattr(queue, "outcome", self.point(queue.outcome))
 
     def point(self, call):
         """Return ``call`` with a fault point before and after it."""
@@ -209,36 +241,55 @@ class Machine:
         if self.operations == self.kill_at:
             raise Killed
 
-    def launch(self, paths, spec, kind, arguments=(), named=(), *, session, environment, launcher):
-        from echelon.jobs.queue_marker import session_id
-
+    @contextlib.contextmanager
+    def begin(self, paths, command, *, record, slots, environment):
+        assert record and slots
         self.pass_point()
-        if session_id(paths) != session:
-            raise StartError("was started meanwhile")
         self.sessions[paths.id] += 1
         begin_session(paths, self.sessions[paths.id])
+        self.pass_point()
+        yield self
+        self.end(paths)
+        self.pass_point()
+
+    def end(self, paths: RunPaths) -> None:
+        """Record how the session ends; one that is interrupted has no record."""
         if self.interrupted[paths.id] > 0:
             self.interrupted[paths.id] -= 1
         else:
             self.completed[paths.id] += 1
             paths.exit.write_text(json.dumps({"code": 0}))
+
+    def run(self) -> None:
         self.pass_point()
 
+    def supervise(self, run: str) -> None:
+        """Do what a waiting supervisor does at one look at the queue; a kill releases its locks."""
+        found, before = open_queue(), descriptors()
+        try:
+            ticket = found.ticket(run)
+            if ticket is None or found.claim(run) is None or (started := found.try_start(ticket)) is None:
+                return
+            crashes, step = self.counts.get(run, (0, -1))
+            counts = queue.work(found, ticket, *started, crashes=crashes, step=step)
+            self.counts[run] = counts or (0, -1)
+        finally:
+            for handle in descriptors() - before:
+                os.close(handle)
 
-def drain(home) -> None:
-    """Run processes of the queue until it is empty, a new one after every kill."""
-    for _ in range(4):
-        dispatcher = Dispatcher(home)
-        with contextlib.suppress(Killed):
-            for _ in range(50):
-                if not dispatcher.step():
-                    return
-    raise AssertionError("the queue does not end")
+    def drain(self) -> None:
+        """Supervise all runs of the queue until it is empty; a new process takes the place of a killed one."""
+        for _ in range(12):
+            for run in order():
+                with contextlib.suppress(Killed):
+                    self.supervise(run)
+        assert order() == [], "the queue does not end"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="descriptors are listed in /proc")
 @pytest.mark.parametrize("first", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)])
-def test_kill_at_every_third_point_starts_every_run_once(monkeypatch, first):
-    """Kill the queue before and after each of its operations; the three cases cover all of them."""
+def test_kill_at_every_third_point_completes_every_run_once(monkeypatch, first):
+    """Kill a supervisor before and after each operation on the queue; the three cases cover all of them."""
     machine, at = Machine(monkeypatch), first - 3
     while True:
         at += 3
@@ -247,114 +298,128 @@ def test_kill_at_every_third_point_starts_every_run_once(monkeypatch, first):
         runs = [put(number) for number in range(2)]
         machine.interrupted[runs[1].id] = 1
         machine.operations, machine.kill_at = 0, at
-        drain(runs_home())
+        machine.drain()
         for run in runs:
             assert machine.completed[run.id] == 1, f"killed at point {at}"
-            assert machine.sessions[run.id] == 1 + (run is runs[1]), f"killed at point {at}"
-            assert job_status(run).state == "completed" and read_marker(run) is None
-        assert entries() == []
-        for run in runs:
+            assert machine.sessions[run.id] <= 2 + (run is runs[1]), f"killed at point {at}"
+            assert job_status(run).state == "completed" and not run.queued.exists()
             shutil.rmtree(run.root)
         if machine.operations < at:
             break
-    assert at > 20, "every store operation is a point"
+    assert at > 20, "every operation is a point"
 
 
 def test_run_that_crashes_without_progress_is_resumed_a_few_times(monkeypatch):
     machine, paths = Machine(monkeypatch), put()
-
-    def crash(paths, spec, kind, arguments=(), named=(), *, session, **_):
-        machine.sessions[paths.id] += 1
-        begin_session(paths, machine.sessions[paths.id])
-        paths.exit.write_text(json.dumps({"signal": "SIGSEGV", "message": "segmentation fault"}))
-
-    monkeypatch.setattr(queue_worker, "launch", crash)
-    drain(runs_home())
+    crashed = json.dumps({"signal": "SIGSEGV", "message": "segmentation fault"})
+    monkeypatch.setattr(machine, "end", lambda paths: paths.exit.write_text(crashed))
+    machine.drain()
     assert machine.sessions[paths.id] == 1 + MAX_CRASHES
-    (ended,) = entries(())
-    assert (ended.state, ended.reason) == ("crashed", "segmentation fault")
+    assert (job_status(paths).state, job_status(paths).reason) == ("crashed", "segmentation fault")
 
 
 @pytest.mark.parametrize(("record", "sessions"), [({"code": 1, "disk_full": True}, 2), ({"code": 1}, 1)])
 def test_run_that_failed_on_a_full_disk_is_resumed(monkeypatch, record, sessions):
     machine, paths = Machine(monkeypatch), put()
 
-    def fail_first(paths, *rest, **_):
-        machine.sessions[paths.id] += 1
-        begin_session(paths, machine.sessions[paths.id])
+    def end(paths):
         paths.exit.write_text(json.dumps(record if machine.sessions[paths.id] == 1 else {"code": 0}))
 
-    monkeypatch.setattr(queue_worker, "launch", fail_first)
-    drain(runs_home())
+    monkeypatch.setattr(machine, "end", end)
+    machine.drain()
     assert machine.sessions[paths.id] == sessions
 
 
 def test_nothing_starts_on_a_full_disk(monkeypatch):
     machine, paths = Machine(monkeypatch), put()
-    monkeypatch.setattr(queue_worker, "disk_free_mb", lambda home: 1.0)
-    assert Dispatcher(runs_home()).step() and not machine.sessions
-    assert "is nearly full" in entries()[0].reason
-    monkeypatch.setattr(queue_worker, "disk_free_mb", lambda home: 1e6)
-    drain(runs_home())
+    monkeypatch.setattr(tickets.Queue, "is_disk_full", lambda self: True)
+    machine.supervise(paths.id)
+    assert not machine.sessions
+    assert "is nearly full" in queue.reason(open_queue(), open_queue().ticket(paths.id))
+    monkeypatch.setattr(tickets.Queue, "is_disk_full", lambda self: False)
+    machine.drain()
     assert machine.completed[paths.id] == 1
 
 
 def test_run_that_cannot_start_fails_and_the_next_one_starts(monkeypatch):
     machine = Machine(monkeypatch)
     broken, whole = put(0), put(1)
-
-    def refuse(paths, *rest, **named):
-        if paths.id == broken.id:
-            raise LaunchError("device is 'cuda', expected cpu")
-        return machine.launch(paths, *rest, **named)
-
-    monkeypatch.setattr(queue_worker, "launch", refuse)
-    drain(runs_home())
-    assert machine.completed[whole.id] == 1
-    assert {entry.run: (entry.state, entry.reason) for entry in entries(())}[broken.id] == (
-        "failed",
-        "device is 'cuda', expected cpu",
-    )
+    broken.spec.write_text(json.dumps({"kind": "train", "config": {"nproc": 100_000}}))
+    machine.drain()
+    assert machine.completed[whole.id] == 1 and not machine.sessions[broken.id]
+    status = job_status(broken)
+    assert status.state == "failed" and status.reason.startswith("nproc is '100000', expected 1 to 256")
 
 
-def test_pause_starts_nothing_and_ends_the_queue(monkeypatch):
+def test_run_whose_lock_another_process_holds_stays_in_the_queue(monkeypatch):
     machine, paths = Machine(monkeypatch), put()
-    with open_queue()[0] as store:
-        store.set_paused(True)
-    assert not Dispatcher(runs_home()).step() and not machine.sessions
-    with open_queue()[0] as store:
-        store.set_paused(False)
-    drain(runs_home())
+
+    def refuse(*_, **__):
+        raise StartError("run is already running")
+
+    monkeypatch.setattr(queue, "begin", refuse)
+    machine.supervise(paths.id)
+    assert order() == [paths.id] and not paths.exit.exists()
+
+
+def test_pause_starts_nothing(monkeypatch):
+    machine, paths = Machine(monkeypatch), put()
+    change(paused=True)
+    machine.supervise(paths.id)
+    assert not machine.sessions and queue.reason(open_queue(), open_queue().ticket(paths.id)) == "the queue is paused"
+    change(paused=False)
+    machine.drain()
     assert machine.completed[paths.id] == 1
 
 
-def test_deleted_run_is_dropped(monkeypatch):
+def test_deleted_run_leaves_the_queue(monkeypatch):
     machine, paths = Machine(monkeypatch), put()
     shutil.rmtree(paths.root)
-    drain(runs_home())
-    assert not machine.sessions and [entry.state for entry in entries(())] == ["removed"]
+    machine.drain()
+    assert not machine.sessions
 
 
-def test_runs_outside_of_the_queue_take_slots(monkeypatch):
-    machine = Machine(monkeypatch)
-    paths, outside = put(0), create_run("outside")
-    outside.spec.write_text(json.dumps({"kind": "train", "config": {"device": "cpu"}}))
-    is_held = queue_worker.lock.is_held
-    monkeypatch.setattr(queue_worker.lock, "is_held", lambda path: path == outside.lock or is_held(path))
-    dispatcher = Dispatcher(runs_home())
-    assert dispatcher.step() and not machine.sessions
-    assert entries()[0].reason == "cpu is in use by runs outside of the queue"
-    monkeypatch.undo()
-    assert is_waiting(paths)
+def test_runs_that_do_not_wait_take_slots(monkeypatch):
+    machine, paths, found = Machine(monkeypatch), put(), open_queue()
+    with found.editing():
+        handles = found.hold("outside", ["cpu"]) + found.hold("another", ["cpu"])
+    os.close(handles.pop())
+    machine.supervise(paths.id)
+    assert not machine.sessions and queue.reason(found, found.ticket(paths.id)) == "waits for a slot of cpu"
+    assert found.taken() == {"outside": ["cpu"]}
+    os.close(handles.pop())
+    machine.drain()
+    assert machine.completed[paths.id] == 1
+
+
+def test_run_waits_for_earlier_ones_of_its_device_only():
+    found = open_queue()
+    names = {}
+    for name, device in (("a", "cpu"), ("b", "cuda:1"), ("c", "cuda:0"), ("d", "cuda"), ("e", "cpu")):
+        with found.editing():
+            found.add(Ticket(run=name, kind="train", device=device, queued_at=0.0))
+        names[name] = found.ticket(name)
+    blockers = {name: found.blocker(ticket) for name, ticket in names.items()}
+    assert blockers == {"a": "", "b": "", "c": "", "d": "b", "e": "a"}
 
 
 def test_resumed_run_waits_until_its_next_session(monkeypatch):
     machine, paths = Machine(monkeypatch), put()
-    drain(runs_home())
-    queue.enqueue(paths, JobSpec(kind="train", config={"device": "cpu"}), ["--resume", "latest"], resumed=True)
+    machine.drain()
+    enqueue(paths, JobSpec(kind="train", config={"device": "cpu"}), ["--resume", "latest"], resumed=True)
     assert job_status(paths).state == "queued"
-    drain(runs_home())
+    machine.drain()
     assert machine.sessions[paths.id] == 2 and job_status(paths).state == "completed"
+
+
+def test_outcome_of_a_stop_without_an_exit_record_is_an_end():
+    paths = put()
+    ticket = open_queue().ticket(paths.id)
+    assert queue.outcome(paths, ticket) == queue.WAITING
+    begin_session(paths, 1)
+    assert isinstance(queue.outcome(paths, ticket), Interrupted)
+    paths.stop.write_text("now 1.0 command\n")
+    assert queue.outcome(paths, ticket) == queue.ENDED
 
 
 # real processes
@@ -365,32 +430,114 @@ def count(paths: RunPaths, name: str) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
-def finish(limit_s: float = 30.0) -> None:
-    """Wait until the queue has ended."""
-    deadline = time.monotonic() + limit_s
-    while queue.is_started() or entries():
-        assert time.monotonic() < deadline, f"{entries()}\n{queue.queue_job().log_trainer.read_text()[-2000:]}"
-        time.sleep(0.05)
+@pytest.fixture
+def stand_ins(monkeypatch):
+    """Let supervisors be stand-ins whose jobs are cheap."""
+    monkeypatch.setattr(tickets, "WAITER", WAITER)
+
+
+def processes() -> list[psutil.Process]:
+    """Return all processes of the runs of this test."""
+    home, found = str(runs_home()), []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if any(word.startswith(home) for word in process.cmdline()):
+                found.append(process)
+    return found
+
+
+def kill_all() -> None:
+    for process in processes():
+        with contextlib.suppress(psutil.Error):
+            process.kill()
 
 
 @pytest.fixture(autouse=True)
 def _end_processes():
     yield
-    for paths in (queue.queue_job(), *list_runs()):
-        processes = read_json(paths.processes) or {}
-        for name in ("supervisor", "trainer"):
-            send_signal(identity_from(processes.get(name)), signal.SIGKILL, paths)
+    # a killed process may just have started another
+    for _ in range(2):
+        kill_all()
 
 
-def test_queue_starts_with_an_entry_and_ends_when_it_is_empty():
-    first = put(0)
-    queue.ensure_started(kind=QUEUE)
-    second = put(1)
-    queue.ensure_started(kind=QUEUE)
-    finish()
-    for paths in (first, second):
+def until(condition, limit_s: float = 60.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{order()}, {open_queue().taken()}"
+        time.sleep(0.05)
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_queue_starts_with_an_entry_and_leaves_no_process():
+    runs = [put(number) for number in range(2)]
+    open_queue().revive()
+    until(lambda: not order())
+    for paths in runs:
         assert count(paths, "sessions") == ["first"] and len(count(paths, "results")) == 1
-    assert job_status(queue.queue_job()).state == "completed"
+        assert job_status(paths).state == "completed"
+    until(lambda: not processes())
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_queue_goes_on_after_all_its_processes_were_killed():
+    """As at the end of the machine: one run is interrupted, others wait; the next command starts them again."""
+    runs = [put(number, updates=100) for number in range(3)]
+    open_queue().revive()
+    until(lambda: any(count(run, "sessions") for run in runs))
+    kill_all()
+    until(lambda: not processes())
+    assert len(order()) == 3
+    for paths in runs:
+        paths.spec.write_text(paths.spec.read_text().replace("100", "2"))
+    open_queue().revive()
+    until(lambda: not order())
+    sessions = [count(paths, "sessions") for paths in runs]
+    assert sessions == [["first", "resumed"], ["first"], ["first"]]
+    assert all(len(count(paths, "results")) == 1 for paths in runs)
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_waiting_supervisor_replaces_the_killed_one_before_it():
+    first, second = put(0), put(1)
+    change(paused=True)
+    open_queue().revive()
+    until(lambda: all(open_queue().has_supervisor(run.id) for run in (first, second)))
+    for process in processes():
+        if process.cmdline()[-1] == str(first.root):
+            process.kill()
+            process.wait(10)
+    until(lambda: open_queue().has_supervisor(first.id))
+
+
+WAITING_MODULES = """
+import sys, time
+from echelon.jobs import waiter
+def report(seconds):
+    print(*sorted(sys.modules))
+    raise SystemExit
+time.sleep = report
+waiter.main([sys.argv[1]])
+"""
+
+
+def test_waiting_supervisor_is_light():
+    """It has loaded none of the heavy packages, and as many as may wait fit into the budget of memory."""
+    paths = [put(number) for number in range(3)]
+    change(paused=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", WAITING_MODULES, str(paths[0].root)], capture_output=True, text=True, timeout=60
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "echelon" in loaded, done.stderr
+    assert not loaded & {"torch", "warp", "numpy", "pydantic", "pydantic_core", "psutil", "typer", "asyncio"}
+    open_queue().revive()
+    until(lambda: all(open_queue().has_supervisor(run.id) for run in paths) and len(processes()) == len(paths))
+    if sys.platform == "linux":
+        sizes = []
+        for process in processes():
+            with open(f"/proc/{process.pid}/smaps_rollup") as file:
+                sizes.append(next(int(line.split()[1]) for line in file if line.startswith("Pss:")))
+        assert max(sizes) * MAX_WAITERS <= BUDGET_KB
 
 
 class Storm:
@@ -404,14 +551,21 @@ class Storm:
 
     def kill(self, paths: RunPaths, name: str) -> None:
         found = identity_from((read_json(paths.processes) or {}).get(name))
-        if send_signal(found, signal.SIGKILL, paths) and paths.id != queue.FOLDER:
+        if send_signal(found, signal.SIGKILL, paths):
             self.hit.add(paths.id)
 
     def running(self) -> list[RunPaths]:
         return [paths for paths in list_runs() if job_status(paths).is_alive]
 
-    def kill_queue(self) -> None:
-        self.kill(queue.queue_job(), self.rng.choice(["supervisor", "trainer"]))
+    def kill_waiter(self) -> None:
+        waiting = [run for run in order() if run not in open_queue().taken()]
+        for process in processes():
+            with contextlib.suppress(psutil.Error):
+                name = os.path.basename(process.cmdline()[-1])
+                if name in waiting and self.rng.random() < 0.5:
+                    # it may start just now
+                    self.hit.add(name)
+                    process.kill()
 
     def kill_run(self) -> None:
         for paths in self.rng.sample(running, 1) if (running := self.running()) else ():
@@ -420,11 +574,9 @@ class Storm:
     def end_machine(self) -> None:
         """Kill everything at once and let the machine boot again: files name processes of another boot."""
         running = self.running()
-        for paths in (queue.queue_job(), *running):
-            self.kill(paths, "supervisor")
-            self.kill(paths, "trainer")
+        self.hit |= set(order())
+        kill_all()
         for paths in running:
-            self.hit.add(paths.id)
             row = read_json(paths.processes) or {}
             for identity in filter(None, row.values()):
                 identity["boot_id"] = "another boot"
@@ -432,12 +584,11 @@ class Storm:
                 paths.processes.write_text(json.dumps(row))
 
     def damage(self) -> None:
-        damage = self.rng.choice([DAMAGES["deleted"], DAMAGES["emptied"], DAMAGES["overwritten"]])
-        with contextlib.suppress(FileNotFoundError):
-            damage(queue_path())
+        folder = open_queue().folder
+        (folder / "order").write_bytes(self.rng.choice([b"", b"no run\n\xff\n" * 50]))
 
     def disturb(self) -> None:
-        name = self.rng.choice(["kill_queue", "kill_run", "kill_run", "end_machine", "damage"])
+        name = self.rng.choice(["kill_waiter", "kill_run", "kill_run", "end_machine", "damage"])
         getattr(self, name)()
         self.done[name] += 1
 
@@ -447,26 +598,17 @@ LONGEST_S = 3600.0
 
 
 def weather(runs: list[RunPaths], slot_count: int, disturbances: int, pause_s: float, seed: int) -> Storm:
-    """Drain the queue under a storm and return it; a user resumes the queue after every disturbance."""
+    """Drain the queue under a storm and return it; a user looks at the queue after every disturbance."""
     storm = Storm(seed)
-    with open_queue()[0] as store:
-        store.set_slots("cpu", slot_count)
-    while True:
-        with contextlib.suppress(LaunchError, StoreError):
-            queue.ensure_started(kind=QUEUE)
-        if sum(storm.done.values()) >= disturbances or not entries():
-            break
+    change(slots={"cpu": slot_count})
+    while order() and sum(storm.done.values()) < disturbances:
+        open_queue().revive()
         time.sleep(storm.rng.uniform(0.0, pause_s))
         storm.disturb()
-        with contextlib.suppress(StoreError), open_queue()[0] as store:
-            store.set_slots("cpu", slot_count)
-            store.adopt()
     deadline = time.monotonic() + LONGEST_S
-    while entries() and time.monotonic() < deadline:
-        with contextlib.suppress(LaunchError, StoreError):
-            queue.ensure_started(kind=QUEUE)
+    while order() and time.monotonic() < deadline:
+        open_queue().revive()
         time.sleep(0.2)
-    finish(LONGEST_S)
     for paths in runs:
         sessions = count(paths, "sessions")
         log = paths.log_supervisor.read_text()
@@ -479,12 +621,14 @@ def weather(runs: list[RunPaths], slot_count: int, disturbances: int, pause_s: f
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("stand_ins")
 def test_queue_under_kills_runs_every_entry_once():
     runs = [put(number) for number in range(8)]
     weather(runs, 2, 5, 0.8, seed=3)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("stand_ins")
 @pytest.mark.parametrize("seed", range(3))
 def test_two_hundred_runs_over_two_slots_killed_at_random_run_once(seed):
     runs = [put(number) for number in range(200)]

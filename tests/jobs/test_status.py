@@ -15,9 +15,9 @@ import pytest
 
 from echelon.jobs import control, launch, lock, status
 from echelon.jobs.process import boot_id, identify
-from echelon.jobs.queue_marker import new_marker, write_marker
 from echelon.jobs.spec import new_spec, read_spec, write_spec
 from echelon.jobs.status import JobStatus, foreign_process, idle_time_s, job_status
+from echelon.jobs.tickets import Queue, Ticket
 from echelon.runs import RunPaths
 
 NOW_S = 50_000.0
@@ -240,13 +240,19 @@ def test_no_foreign_process_where_none_runs_or_it_works_on_the_run(paths):
     os.close(handle)
 
 
-def test_job_with_a_marker_of_its_session_waits_in_the_queue(paths):
+def test_job_with_a_ticket_waits_in_the_queue_until_its_session_has_a_slot(paths):
     write(paths.spec, SPEC)
-    write_marker(paths, new_marker(paths, ()))
+    queue = Queue(paths.root.parent)
+    with queue.editing():
+        queue.add(Ticket(run=paths.id, kind="train", inode=os.stat(paths.root).st_ino))
     assert state_of(paths) == ("queued", "waits in the queue")
     assert not job_status(paths).has_ended
     write(paths.processes, {"supervisor": ended_process()})
+    assert state_of(paths) == ("queued", "waits in the queue"), "an interrupted run waits again"
+    with queue.editing():
+        (handle,) = queue.hold(paths.id, ["cpu"])
     assert state_of(paths) == GONE
+    os.close(handle)
 
 
 def test_damaged_spec_of_a_running_job_is_its_reason(paths, held):

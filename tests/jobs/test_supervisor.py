@@ -17,9 +17,9 @@ from echelon.jobs import control, exits, launch, lock
 from echelon.jobs.exits import exit_record
 from echelon.jobs.launch import LaunchError
 from echelon.jobs.process import identify, is_alive, send_signal, works_on
-from echelon.jobs.spec import read_spec
 from echelon.jobs.status import STALL_LIMITS_S, job_status
-from echelon.runs import RunPaths, create_run, read_json
+from echelon.jobs.supervisor import StartError, begin
+from echelon.runs import RunPaths, create_run, list_runs, read_json
 from echelon.telemetry.events import EventUpdate
 from echelon.telemetry.log import read_events
 from tests.jobs.conftest import FAKE, kill, process_identity, until, wait_for_exit
@@ -241,8 +241,8 @@ def test_session_that_another_start_has_overtaken_is_refused(start):
     paths = start("short")
     until(paths, "completed")
     before = read_json(paths.exit)
-    with pytest.raises(LaunchError, match="was started meanwhile"):
-        launch.launch(paths, read_spec(paths), FAKE, session="")
+    with pytest.raises(StartError, match="was started meanwhile"), begin(paths, ["false"], session=""):
+        pass
     assert read_json(paths.exit) == before
 
 
@@ -409,7 +409,7 @@ def test_remove_refuses_running_run_and_deletes_ended_run(start):
     until(paths, "stopped")
     launch.remove(paths)
     assert not paths.root.exists()
-    assert list(paths.root.parent.iterdir()) == []
+    assert list_runs() == []
 
 
 def test_remove_linked_run_removes_link_only(start, tmp_path):
@@ -420,7 +420,7 @@ def test_remove_linked_run_removes_link_only(start, tmp_path):
     paths.root.rename(elsewhere)
     paths.root.symlink_to(elsewhere)
     launch.remove(paths)
-    assert list(paths.root.parent.iterdir()) == [] and RunPaths(elsewhere).spec.is_file()
+    assert list_runs() == [] and RunPaths(elsewhere).spec.is_file()
 
 
 def test_control_records_every_stop_request(tmp_path):

@@ -105,11 +105,11 @@ def replay(root: Path) -> None:
 
 @protocol
 def queue(root: Path) -> None:
-    """Queue three runs and remove one of them."""
+    """Queue three runs, move the last one to the front, remove one, and set the slots."""
     from echelon.files import make_folder
     from echelon.jobs import queue
-    from echelon.jobs.queue_store import WAITING, open_queue
     from echelon.jobs.spec import JobSpec
+    from echelon.jobs.tickets import Queue, Settings
     from echelon.runs import RunPaths
 
     for name in ("first", "second", "third"):
@@ -117,9 +117,15 @@ def queue(root: Path) -> None:
         make_folder(paths.root)
         queue.enqueue(paths, JobSpec(kind="train", config={"device": "cpu"}))
         mark(f"queued {name}")
-    with open_queue(root / "home")[0] as store:
-        queue.remove_entry(store, queue.find_entry(store, "second", (WAITING,)))
+    found = Queue(root / "home")
+    with found.editing():
+        found.move("third", 0)
+    mark("moved third")
+    queue.remove(found, "second")
     mark("removed second")
+    with found.editing():
+        found.set(Settings(slots={"cpu": 2}))
+    mark("slots 2")
 
 
 @protocol

@@ -16,8 +16,8 @@ import pytest
 
 from echelon.arena.store import Store
 from echelon.jobs.evaluations import append_evaluation
-from echelon.jobs.queue_store import open_queue
 from echelon.jobs.spec import read_spec
+from echelon.jobs.tickets import Queue
 from echelon.replay.reader import Replay
 from echelon.replay.writer import store_world, world_payload
 from echelon.rl.tensor_files import load_metadata
@@ -133,17 +133,16 @@ def check_job(root: Path, marks: Sequence[str]) -> None:
 
 
 def check_queue(root: Path, marks: Sequence[str]) -> None:
-    home = root / "home"
-    if not marks and not (home / "queue.db").is_file():
-        return
-    with open_queue(home)[0] as store:
-        waiting = {entry.run for entry in store.entries()}
+    found = Queue(root / "home")
+    order = found.runs()
     queued = {name for (name,) in values(marks, "queued")}
     # the second run is removed after the third was queued
     lasting = queued - {"second"} if "third" in queued else queued
-    assert lasting <= waiting, "a run is lost"
-    assert all(read_spec(RunPaths(home / name)).kind == "train" for name in lasting)
-    assert not values(marks, "removed") or "second" not in waiting, "a removed run is back"
+    assert lasting <= {run for run in order if found.ticket(run)}, "a run is lost"
+    assert all(read_spec(RunPaths(found.home / name)).kind == "train" for name in lasting)
+    assert not values(marks, "removed") or "second" not in order, "a removed run is back"
+    assert not values(marks, "moved") or order[0] == "third", "a run is back at its place"
+    assert not values(marks, "slots") or found.settings().slots == {"cpu": 2}, "a setting is lost"
 
 
 def check_evaluation(root: Path, marks: Sequence[str]) -> None:
@@ -268,7 +267,6 @@ def test_power_loss_loses_nothing_acknowledged(name, recorded, memory):
     assert found == [] and count > 10, f"{count} states"
 
 
-# the queue stores every request twice, in the database and in the run's folder, so that no single sync matters
 @pytest.mark.parametrize("name", by_cost(["queue"], long=["league", "records"], slow=["checkpoint"]))
 def test_removed_sync_loses_something_acknowledged(name, recorded, memory):
     """Without any one of its syncs a protocol breaks its promise, and the check sees it; exceptions are listed."""

@@ -12,7 +12,7 @@ from echelon.arena import database
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, StoreError, league_path
-from echelon.jobs.process import PYTHON_MODULE
+from echelon.jobs.tickets import PYTHON_MODULE
 from echelon_cli.tui.feed.league import LeagueFollower, read_league
 from echelon_cli.tui.panels.league import (
     COLUMNS,

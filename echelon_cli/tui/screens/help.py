@@ -18,7 +18,7 @@ from echelon_cli.tui.widgets.cells import Span
 from echelon_cli.tui.widgets.pager import Pager
 
 STATES: dict[str, str] = {
-    "queued": "waits for its device (echelon queue list)",
+    "queued": "waits for its device (echelon runs queue)",
     "starting": "compiling kernels and preparing maps",
     "running": "training",
     "stalled": "alive, no recent progress",

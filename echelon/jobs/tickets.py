@@ -1,0 +1,323 @@
+"""Tickets of the queue: ``queue`` in a runs folder, with a ticket for each queued run.
+
+A queued run has a supervisor process from the start. It waits (``waiter``) until no earlier ticket wants its device and
+a slot of the device is free. There is no daemon and no other state:
+
+- ``tickets/RUN`` is the request. It is written once, locked by the run's supervisor, and deleted when the run has
+  ended, so a ticket without a supervisor gets a new one (``Queue.revive``).
+- ``slots/cpu.0`` names a run that works on a device. The processes of the run lock it.
+- ``order`` lists the runs that a user has moved. The others follow in the order of their tickets.
+- ``settings.json`` has the numbers of slots, the launcher, and whether the queue is paused.
+
+The module is import-light: two hundred supervisors may wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+from echelon.files import atomic_write, fsync, make_folder, open_own
+from echelon.jobs import lock
+from echelon.jobs.slots import CPU, GPU, Demand, devices_of, free_slots, machine_slots
+
+FOLDER = "queue"
+PYTHON_MODULE = (sys.executable, "-P", "-m")
+"""Command prefix that runs a module without importing from the current folder."""
+WAITER = (*PYTHON_MODULE, "echelon.jobs.waiter")
+"""Command of a supervisor that waits; a run folder follows."""
+MAX_BYTES = 1 << 16
+"""Size above which a file of the queue counts as damaged."""
+MAX_TICKETS = 10_000
+MAX_WAITERS = 200
+"""Tickets whose supervisors wait at the same time; later ones get theirs as the queue advances."""
+LOOKS_PER_CHECK = 10
+"""Looks of a supervisor at the queue between two looks at the supervisor before it."""
+MIN_FREE_BYTES = 64 << 20
+"""Free disk space below which no run starts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ticket:
+    """Request to start a run."""
+
+    run: str
+    kind: str
+    """Row of ``kinds.KINDS``."""
+    device: str = CPU
+    """``cpu``, ``cuda`` or ``cuda:N``."""
+    processes: int = 1
+    arguments: list[str] = field(default_factory=list)
+    """Arguments of the first session's worker."""
+    session: str = ""
+    """Id of the run's newest session when it was queued."""
+    metrics_bytes: int = 0
+    """Size of the run's metrics when it was queued."""
+    inode: int = 0
+    """Number of the run's folder, which a copy does not have."""
+    queued_at: float = 0.0
+    """Time of the request [s since the epoch]."""
+
+    def shares_device(self, other: Ticket) -> bool:
+        """Whether both may need one device."""
+        both = {self.device, other.device}
+        return len(both) == 1 or (GPU in both and CPU not in both)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of a queue."""
+
+    paused: bool = False
+    slots: dict[str, int] = field(default_factory=dict)
+    """Runs at a time by device; one where a device is missing."""
+    launcher: str = ""
+    """Launcher on whose hosts the runs start; empty for this machine."""
+    at_once: int = 1
+    """Runs that a launcher gets at a time."""
+
+    @property
+    def launcher_name(self) -> str:
+        return self.launcher.partition(":")[0]
+
+
+class Queue:
+    """The queue of the runs folder ``home``."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.folder = home / FOLDER
+        self._tickets, self._slots = self.folder / "tickets", self.folder / "slots"
+        self._order, self._settings = self.folder / "order", self.folder / "settings.json"
+
+    @contextlib.contextmanager
+    def editing(self) -> Iterator[None]:
+        """Exclude other processes that change tickets or take slots; ``ValueError`` where one does not end."""
+        make_folder(self._tickets)
+        make_folder(self._slots)
+        handle = lock.acquire(self.folder / "lock")
+        if handle is None:
+            raise ValueError(f"queue {str(self.folder)!r} is being changed by another process; try again")
+        try:
+            yield
+        finally:
+            os.close(handle)
+
+    def runs(self) -> list[str]:
+        """Return the runs that have a ticket, in the order of their start."""
+        times: dict[str, tuple[int, str]] = {}
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._tickets) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    if not entry.name.startswith("."):
+                        times[entry.name] = entry.stat(follow_symlinks=False).st_mtime_ns, entry.name
+        moved = [name for name in dict.fromkeys(_text(self._order).splitlines()) if name in times]
+        return moved + sorted(times.keys() - set(moved), key=times.__getitem__)
+
+    def ticket(self, run: str) -> Ticket | None:
+        """Return the ticket of a run; None without one, and where it is damaged."""
+        try:
+            return _parsed(Ticket, _text(self._tickets / run), run=run)
+        except OSError:
+            return None
+
+    def add(self, ticket: Ticket) -> int:
+        """Append a ticket and return the number of those before it; the caller holds ``editing``."""
+        names = self.runs()
+        if ticket.run in names:
+            raise ValueError(f"run {ticket.run!r} is in the queue already; see: echelon runs queue")
+        if len(names) >= MAX_TICKETS:
+            raise ValueError(f"queue has {MAX_TICKETS} runs, expected fewer")
+        atomic_write(self._tickets / ticket.run, json.dumps(asdict(ticket)) + "\n")
+        return len([name for name in names if name not in self.taken()])
+
+    def remove(self, run: str) -> None:
+        """Delete the ticket of a run."""
+        with contextlib.suppress(FileNotFoundError):
+            (self._tickets / run).unlink()
+            fsync(self._tickets)
+
+    def move(self, run: str, index: int) -> None:
+        """Move a run to a place among the waiting ones, 0 to start it next; the caller holds ``editing``."""
+        taken = self.taken()
+        names = self.runs()
+        waiting = [name for name in names if name not in taken and name != run]
+        waiting.insert(index, run)
+        atomic_write(self._order, "".join(f"{name}\n" for name in [n for n in names if n in taken] + waiting))
+
+    def settings(self) -> Settings:
+        """Return the settings; ``ValueError`` where they are damaged: the runs may be meant for other machines."""
+        if not os.path.lexists(self._settings):
+            return Settings()
+        found = _parsed(Settings, _text(self._settings))
+        if found is None:
+            raise ValueError(f"{str(self._settings)!r} is damaged; delete it and set slots and launcher again")
+        return found
+
+    def set(self, settings: Settings) -> None:
+        """Change the settings; the caller holds ``editing``."""
+        atomic_write(self._settings, json.dumps(asdict(settings)) + "\n")
+
+    def taken(self) -> dict[str, list[str]]:
+        """Return the devices whose slots are in use, by run."""
+        found: dict[str, list[str]] = {}
+        with contextlib.suppress(FileNotFoundError):
+            for name in sorted(os.listdir(self._slots)):
+                if lock.is_held(self._slots / name):
+                    found.setdefault(_text(self._slots / name), []).append(name.rpartition(".")[0])
+        return found
+
+    def hold(self, run: str, devices: Iterable[str]) -> list[int]:
+        """Lock a further slot of each device and return the descriptors; the caller holds ``editing``."""
+        handles = []
+        for device in devices:
+            for number in count():
+                handle = lock.acquire(self._slots / f"{device}.{number}", limit_s=0.0)
+                if handle is not None:
+                    os.ftruncate(handle, 0)
+                    os.write(handle, run.encode())
+                    handles.append(handle)
+                    break
+        return handles
+
+    def blocker(self, ticket: Ticket) -> str:
+        """Return the first waiting run before this one that needs its device or its launcher; empty without one."""
+        taken, on_hosts = self.taken(), bool(self.settings().launcher)
+        for name in self.runs():
+            if name == ticket.run:
+                break
+            other = None if name in taken else self.ticket(name)
+            if other is not None and (on_hosts or ticket.shares_device(other)):
+                return name
+        return ""
+
+    def free_devices(self, ticket: Ticket) -> tuple[str, ...]:
+        """Return devices with free slots on which a run can start now; empty where it has to wait."""
+        settings = self.settings()
+        used = Counter(device for devices in self.taken().values() for device in devices)
+        if settings.launcher:
+            name = settings.launcher_name
+            return (name,) if used[name] < settings.at_once else ()
+        demand = Demand(device=ticket.device, processes=ticket.processes)
+        return devices_of(demand, free_slots(machine_slots(settings.slots), used.elements())) or ()
+
+    def is_disk_full(self) -> bool:
+        disk = os.statvfs(self.home)
+        return disk.f_bavail * disk.f_frsize < MIN_FREE_BYTES
+
+    def _startable(self, ticket: Ticket) -> tuple[str, ...]:
+        if self.settings().paused or self.is_disk_full() or self.blocker(ticket):
+            return ()
+        return self.free_devices(ticket)
+
+    def try_start(self, ticket: Ticket) -> tuple[tuple[str, ...], list[int]] | None:
+        """Return devices for a run and descriptors of their slots, now locked; None where it has to wait."""
+        if not self._startable(ticket):
+            return None
+        with self.editing():
+            devices = self._startable(ticket)
+            return (devices, self.hold(ticket.run, devices)) if devices else None
+
+    def claim(self, run: str) -> int | None:
+        """Lock the ticket of a run for its supervisor; None where another one has it, or there is none."""
+        try:
+            handle = lock.acquire(self._tickets / run, create=False)
+        except FileNotFoundError:
+            return None
+        if handle is not None and not self.is_claimed(run, handle):
+            os.close(handle)
+            return None
+        return handle
+
+    def is_claimed(self, run: str, handle: int) -> bool:
+        """Whether a locked ticket is still that of the run, and neither removed nor replaced."""
+        try:
+            return os.path.samestat(os.fstat(handle), os.lstat(self._tickets / run))
+        except FileNotFoundError:
+            return False
+
+    def has_supervisor(self, run: str) -> bool:
+        """Whether the supervisor of a queued run lives."""
+        return lock.is_held(self._tickets / run)
+
+    def revive(self, runs: Sequence[str] | None = None) -> list[str]:
+        """Start a supervisor for each ticket, or those of ``runs``, that has none; return their runs.
+
+        ``OSError`` where a process cannot start.
+        """
+        names = self.runs()[:MAX_WAITERS] if runs is None else runs
+        dead = [name for name in names if self.ticket(name) is not None and not self.has_supervisor(name)]
+        if dead:
+            import subprocess
+
+            for name in dead:
+                # without the attribute Popen warns on collection: the supervisor outlives this process
+                subprocess.Popen(
+                    [*WAITER, str(self.home / name)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                ).returncode = 0
+        return dead
+
+    def wait(self, ticket: Ticket, handle: int, poll_s: float) -> tuple[tuple[str, ...], list[int]] | None:
+        """Wait until a run starts, as ``try_start``; None where its ticket was removed.
+
+        Meanwhile the supervisor before this one in the queue is replaced where it was killed.
+        """
+        for look in count(1):
+            if not self.is_claimed(ticket.run, handle):
+                return None
+            names: list[str] = []
+            with contextlib.suppress(ValueError, OSError):
+                if found := self.try_start(ticket):
+                    return found
+                names = self.runs()[:MAX_WAITERS]
+                if look % LOOKS_PER_CHECK == 0:
+                    self.revive([names[names.index(ticket.run) - 1]])
+            time.sleep(poll_s * min(5.0, 1.0 + len(names) / 50))
+        raise AssertionError("unreachable")
+
+
+Row = TypeVar("Row", Ticket, Settings)
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file of the queue, up to ``MAX_BYTES``; empty without one."""
+    try:
+        handle = open_own(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return ""
+    with open(handle, "rb") as file:
+        return file.read(MAX_BYTES).decode(errors="replace")
+
+
+IS_VALID: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: type(value) is str,
+    "bool": lambda value: type(value) is bool,
+    "int": lambda value: type(value) is int and value >= 0,
+    "float": lambda value: type(value) is float,
+    "list[str]": lambda value: type(value) is list and all(type(item) is str for item in value),
+    "dict[str, int]": lambda value: type(value) is dict and all(type(item) is int for item in value.values()),
+}
+"""Whether a JSON value has the type of a field."""
+
+
+def _parsed(cls: type[Row], text: str, **known: str) -> Row | None:
+    """Return the ticket or settings of a JSON text; None where it is damaged."""
+    try:
+        row = {**json.loads(text), **known}
+        values = {each.name: row[each.name] for each in fields(cls)}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return cls(**values) if all(IS_VALID[str(each.type)](values[each.name]) for each in fields(cls)) else None
