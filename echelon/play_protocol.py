@@ -56,10 +56,10 @@ readings. ``hull``, ``heat`` and ``stability`` (0 to 1) and ``certainty`` are re
 without a display slot; ``slot`` is the display slot (0 to 4 can be chosen as target), -1 none."""
 ROUND_COLUMNS = ("owner", "slot", "weapon", "age", "x", "y", "z", "yaw", "pitch")
 """Rounds in flight that the pilot fired or sees; ``owner`` is -1 while the pilot does not know it, ``age`` in ticks."""
-EVENT_COLUMNS = ("tick", "kind", "who", "whom", "weapon", "value", "flags", "x", "y", "z")
+EVENT_COLUMNS = ("tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z")
 """Events of the pilot and those that it sees since the last frame sent, as in the table ``events`` of a replay; mechs
 that the pilot does not know of are -1."""
-CLOUD_COLUMNS = ("tick", "who", "x", "y", "z")
+CLOUD_COLUMNS = ("tick", "actor", "x", "y", "z")
 """Smoke clouds in sight: tick of the burst, owner (-1 unknown) and centre."""
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "PLAY_OWN_COLUMNS": OWN_COLUMNS,

@@ -7,9 +7,9 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -33,7 +33,7 @@ LOADED = "() => echelon.state.match !== null && echelon.complete()"
 
 
 def viewer_frames(
-    replay: Replay, moments: Mapping[str, Any], spans: Sequence[Span], size: tuple[int, int], fps: int
+    replay: Replay, spans: Sequence[Span], size: tuple[int, int], fps: int
 ) -> tuple[Iterator[Image], Callable[[], list[Image]], int]:
     """Return the viewer's pictures of spans of a match, a function that draws samples, and their number."""
     from echelon.atlas.film import HOLD_S
@@ -49,11 +49,11 @@ def viewer_frames(
     held = round(HOLD_S * fps)
 
     def samples() -> list[Image]:
-        return list(_drawn(replay, moments, [(sum(span) / 2, True) for span in spans], size, fps))
+        return list(_drawn(replay, [(sum(span) / 2, True) for span in spans], size, fps))
 
     def frames() -> Iterator[Image]:
         last = None
-        for last in _drawn(replay, moments, times, size, fps):
+        for last in _drawn(replay, times, size, fps):
             yield last
         if last is not None:
             yield from (last for _ in range(held))
@@ -61,9 +61,7 @@ def viewer_frames(
     return frames(), samples, len(times) + held
 
 
-def _drawn(
-    replay: Replay, moments: Mapping[str, Any], times: Sequence[tuple[float, bool]], size: tuple[int, int], fps: int
-) -> Iterator[Image]:
+def _drawn(replay: Replay, times: Sequence[tuple[float, bool]], size: tuple[int, int], fps: int) -> Iterator[Image]:
     """Yield the pictures of some seconds; a flag tells whether the camera cuts there."""
     import base64
 
@@ -74,7 +72,7 @@ def _drawn(
     from echelon.server.page import single_page
 
     browser_path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    page_text = single_page(embed_world(replay), replay.path.name, "film", moments=moments, start="t=0")
+    page_text = single_page(embed_world(replay), replay.path.name, "film", start="t=0")
     try:
         with tempfile.TemporaryDirectory(prefix="echelon-film-") as folder, sync_playwright() as playwright:
             file = Path(folder) / "film.html"

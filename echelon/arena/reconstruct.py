@@ -65,10 +65,9 @@ def require_playable(recorded: Replay) -> EnvConfig:
     actions = len(action_entries(header))
     if not actions:
         raise ValueError(
-            f"replay {name!r} has no actions, expected a column of them; arena, eval and sim record them since schema "
-            f"2.3, this file has {'.'.join(map(str, header['schema']))}"
+            f"replay {name!r} has no actions, expected a column of them, as arena, eval and sim record them"
         )
-    if (version := header.get("sim_version", 1)) != SIM_VERSION:
+    if (version := header["sim_version"]) != SIM_VERSION:
         raise ValueError(
             f"replay {name!r} was recorded with simulation version {version}, expected {SIM_VERSION}: its actions play "
             f"another match today; verify it with Echelon {header['echelon']}, which recorded it"
@@ -130,14 +129,14 @@ def open_match(
         device=device,
         threads=threads,
         autoreset=False,
-        changes=[{**header.get("changes", {}), **(changes or {})}] * envs,
+        changes=[{**header["changes"], **(changes or {})}] * envs,
         pilots=heuristic.install,
     )
     try:
         batch = engine.batch
         batch.set("forced_seed", np.full(envs, header["seed"], np.int32))
         batch.set("forced_slot", np.zeros(envs, np.int32))
-        batch.disable_mechanics([mechanics_of(header.get("without", ()))] * envs)
+        batch.disable_mechanics([mechanics_of(header["without"])] * envs)
         packs = {mech["pack"] for mech in header["roster"] if mech["team"] == 0 and mech["present"]}
         batch.set("packs", np.full(envs, max(1, len(packs)), np.int32))
         script, probability = recorded_pilots(recorded)

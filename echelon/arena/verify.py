@@ -26,10 +26,6 @@ TOLERANCES: Mapping[str, float] = {
     "tick": 0.0, "x": 1.0, "y": 1.0, "z": 1.0, "hp": 5.0, "leg_hp": 5.0, "heat": 5.0, "stability": 10.0,
 }  # fmt: skip
 """Largest deviation of each column in mode ``tolerant`` [unit of the column]; other columns may differ."""
-EDITS, BASE = "edits", "base"
-"""Tables of map changes, in this chunk and before it."""
-DATED_EDITS = [2, 1]
-"""First schema version whose edits contain their tick."""
 STATE = "state"
 """Field of a differing STATE record."""
 NOT_SIMULATED = ("value", "chance")
@@ -105,8 +101,6 @@ def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> Veri
         first = _difference(recorded, number, one, two, tolerant)
         if first is not None:
             break
-    if first is None and not tolerant and _map_differs(recorded, played):
-        first = Divergence(chunk=len(recorded.chunks) - 1, tick=recorded.ticks, field=EDITS)
     if first is None and not tolerant:
         first = _state_divergence(recorded, played)
     agreed = first.chunk if first is not None else len(recorded.chunks)
@@ -131,27 +125,6 @@ def _state_divergence(recorded: Replay, played: Replay) -> Divergence | None:
     return None
 
 
-def _dates_edits(replay: Replay) -> bool:
-    return list(replay.header["schema"]) >= DATED_EDITS
-
-
-def _map_differs(recorded: Replay, played: Replay) -> bool:
-    """Return whether the final voxels differ, the only possible comparison where edits have no tick."""
-    if _dates_edits(recorded):
-        return False
-    return bool((_final_voxels(recorded, recorded) != _final_voxels(recorded, played)).any())
-
-
-def _final_voxels(world: Replay, replay: Replay) -> NDArray[np.uint8]:
-    """Return the final material of every cell."""
-    voxels = world.materials().ravel().copy()
-    for number in range(len(replay.chunks)):
-        edits = replay.chunk(number).tables[EDITS]
-        for first, run, kind in zip(*(edits[name].ravel() for name in ("cell", "run", "material")), strict=True):
-            voxels[first : first + run] = kind
-    return voxels
-
-
 def _difference(replay: Replay, number: int, one: Chunk, two: Chunk, tolerant: bool) -> Divergence | None:
     """Return the earliest difference of a chunk: first frame, then first column."""
     if len(one.ticks) != len(two.ticks):
@@ -174,8 +147,7 @@ def _difference(replay: Replay, number: int, one: Chunk, two: Chunk, tolerant: b
         return _column_divergence(replay, number, one, two, frame, name)
     if tolerant:
         return None
-    undated = () if _dates_edits(replay) else (EDITS, BASE)
-    for name in (name for name in one.tables if name not in undated):
+    for name in one.tables:
         if (row := _table_divergence(number, one, two, name)) is not None:
             return row
     return None if one.hash == two.hash else Divergence(chunk=number, tick=one.ref.tick1, field="hash")

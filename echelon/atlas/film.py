@@ -66,7 +66,7 @@ class _Sheet(NamedTuple):
 
 
 class Film:
-    """Frames of spans of a match; ``moments`` is the result of ``find_moments``."""
+    """Frames of spans of a match; ``moments`` is the result of ``Replay.timeline``."""
 
     def __init__(
         self, replay: Replay, moments: Mapping[str, Any], spans: Sequence[Span], size: tuple[int, int], fps: float
@@ -90,7 +90,7 @@ class Film:
         self._size = [float(spec["size"][0]) if spec else 2.0 for spec in specs]
         self._hp = [float(spec["hp"]) if spec else 100.0 for spec in specs]
         self._weapons = [WEAPON_COLOURS.get(str(weapon["name"]), PALE) for weapon in header["weapons"]]
-        self._curve = moments["curve"]
+        self._win = moments["win"]
 
     @property
     def frames(self) -> int:
@@ -231,7 +231,8 @@ class Film:
             name = self._fitted(team_name(self._header, team), 19, room)
             self._text(sheet, (x, middle - 8 * unit), name, 19, LIGHT, anchor=anchor)
             self._text(sheet, (x, middle + 12 * unit), f"{alive} alive", 13, PALE, anchor=anchor)
-        share = float(np.interp(second, self._curve["second"], self._curve["blue"])) if self._curve["second"] else 0.5
+        tick = second * float(self._header["tick_hz"])
+        share = float(np.interp(tick, self._win["tick"], self._win["blue"])) if self._win["tick"] else 0.5
         top, bottom, split = (HEADER - 5) * unit, HEADER * unit, width * share
         brush.rectangle((0, top, split, bottom), fill=(*TEAM_COLOURS[0], 255))
         brush.rectangle((split, top, width, bottom), fill=(*TEAM_COLOURS[1], 255))

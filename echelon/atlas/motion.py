@@ -133,17 +133,17 @@ class Motion:
         rows = {**dict.fromkeys(("weapon", "flags", "x", "y"), absent), **rows}
         for i, kind in enumerate(rows["kind"].astype(int).tolist()):
             second = float(rows["tick"][i]) / self.hz
-            who, victim, weapon = (int(rows[name][i]) for name in ("who", "whom", "weapon"))
+            actor, victim, weapon = (int(rows[name][i]) for name in ("actor", "target", "weapon"))
             if kind == EventKind.KILL and 0 <= victim < mechs:
                 self.kills.append(Kill(second, victim, self.place(victim, second)))
-            if kind not in SHOTS or not (0 <= who < mechs and 0 <= weapon < len(self._speeds)):
+            if kind not in SHOTS or not (0 <= actor < mechs and 0 <= weapon < len(self._speeds)):
                 continue
             splash = kind == EventKind.HIT and bool(int(rows["flags"][i]) & HitFlag.SPLASH)
             if splash or (kind == EventKind.HIT and not 0 <= victim < mechs):
                 continue
             hit = kind == EventKind.HIT
             target = self.place(victim, second) if hit else (float(rows["x"][i]), float(rows["y"][i]))
-            self.shots.append(self._shot(second, who, target, weapon, float(rows["value"][i]) if hit else 0.0))
+            self.shots.append(self._shot(second, actor, target, weapon, float(rows["value"][i]) if hit else 0.0))
         clouds = self._rows(chunk, "clouds")
         for i in range(len(clouds["tick"]) if {"tick", "x", "y"} <= clouds.keys() else 0):
             at = (float(clouds["x"][i]), float(clouds["y"][i]))

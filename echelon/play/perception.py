@@ -202,15 +202,15 @@ class Perception:
     def _seen_event(self, row: Rows) -> Rows | None:
         """Return what the pilot sees of an event, None for nothing."""
         known = {self.mech, *self.contacts.rows[self.contacts.in_sight, 0].astype(int).tolist()}
-        who, target = int(row[EVENT["who"]]), int(row[EVENT["whom"]])
+        actor, target = int(row[EVENT["actor"]]), int(row[EVENT["target"]])
         has_place = bool(row[PLACE].any())
         place_seen = has_place and bool(self.in_sight(row[None, PLACE])[0])
-        is_own = self.mech in (who, target)
-        if not (is_own or who in known or target in known or place_seen):
+        is_own = self.mech in (actor, target)
+        if not (is_own or actor in known or target in known or place_seen):
             return None
         seen = row.copy()
-        seen[EVENT["who"]] = who if who in known else NO_MECH
-        seen[EVENT["whom"]] = target if target in known else NO_MECH
+        seen[EVENT["actor"]] = actor if actor in known else NO_MECH
+        seen[EVENT["target"]] = target if target in known else NO_MECH
         if not is_own:
             seen[EVENT["value"]] = 0.0
         if has_place and not (place_seen or target == self.mech):

@@ -48,6 +48,40 @@ def check_columns(columns: Sequence[ColumnSpec], *, frames: bool) -> None:
             raise ValueError(f"column {column['name']!r} has no valid rate column")
 
 
+class GrowingRows:
+    """Rows of numbers in one array that doubles as it fills."""
+
+    def __init__(self, *shape: int, dtype: type[np.generic]) -> None:
+        self._data: NDArray[Any] = np.zeros((0, *shape), dtype)
+        self.count = 0
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Add rows ``[n, ...]`` at the end."""
+        end = self.count + len(rows)
+        if end > len(self._data):
+            larger = np.zeros((max(end, 2 * len(self._data)), *self._data.shape[1:]), self._data.dtype)
+            larger[: self.count] = self.rows
+            self._data = larger
+        self._data[self.count : end] = rows
+        self.count = end
+
+    def thin(self) -> None:
+        """Keep every second row."""
+        kept = self.rows[::2]
+        self._data[: len(kept)] = kept.copy()
+        self.count = len(kept)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the array."""
+        return self._data.nbytes
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """The rows ``[count, ...]``."""
+        return self._data[: self.count]
+
+
 class _Code(NamedTuple):
     """Place and code of a column."""
 

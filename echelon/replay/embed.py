@@ -78,4 +78,5 @@ def _index(index: Index, chunks: list[list[int]], world: list[int]) -> dict[str,
     layout = Layout([column.to_header() for column in CHUNK_INDEX.columns])
     blocks = {CHUNK_INDEX.name: (len(chunks), layout.encode(np.array(chunks, np.int64)) if chunks else b"")}
     blocks |= index.blocks
-    return {"t": [list(blocks[table.name]) for table in INDEX_TABLES], "world": world, "outcome": index.outcome}
+    tables = [list(blocks[table.name]) for table in INDEX_TABLES]
+    return {"t": tables, "world": world, "outcome": index.outcome, "moments": index.moments}

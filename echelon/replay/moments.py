@@ -3,8 +3,8 @@
 An exploit is a kill of a hostile that could not fight back: shut down by heat, hit from behind, or knocked down. The
 caption names which; one that changes nothing is no moment.
 
-``MomentScan`` reads a match chunk by chunk, so that a server can interrupt it. Its size is bounded by ``MAX_SAMPLES``
-and the number of mechs, whatever the file contains. It reads replays of every schema.
+``MomentScan`` receives a match chunk by chunk: from its writer, or from the reader of a file that was not closed. Its
+size is bounded by ``MAX_SAMPLES`` and the number of mechs, whatever the file contains.
 """
 
 from __future__ import annotations
@@ -16,18 +16,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from echelon.replay import moment_text
-from echelon.replay.columns import TEAMS, Ints
+from echelon.replay.columns import TEAMS, GrowingRows, Ints, bounds
 from echelon.replay.moment_text import Kill
-from echelon.replay.reader import CHUNK_COST, STEP_BYTES, TIMELINE_BYTES, Chunk, Replay
-from echelon.replay.schema import EventKind, HitFlag, MechFlag
-from echelon.replay.winprob import GROUPS, Floats, Roster, Situation, WinModel, features, load_model
+from echelon.replay.schema import (
+    MAX_MOMENT_MECHS,
+    MAX_MOMENTS,
+    MAX_WIN_POINTS,
+    UNDECIDED,
+    WIN_GROUPS,
+    WIN_TABLE,
+    EventKind,
+    HitFlag,
+    MechFlag,
+)
+from echelon.replay.winprob import Floats, Roster, Situation, WinModel, features, load_model
 
 MAX_SAMPLES = 2**14
 """Most samples of a match; those of a longer one are further apart."""
 MIN_STEP_S = 0.25
 """Least time between samples [s]."""
-MAX_MOMENTS = 24
-"""Most moments of a match."""
+WIN_STEP_S = 0.5
+"""Least time between points of the stored win probability [s]."""
 BEFORE_S, AFTER_S = 1.0, 0.5
 """Time before and after an event between which the win probability changes because of it [s]."""
 CLUSTER_S = 3.0
@@ -104,13 +113,25 @@ class _Columns(NamedTuple):
     sole: Floats
     """First living mech of each team."""
 
+    @staticmethod
+    def of(rows: Floats) -> _Columns:
+        """Return a copy of the columns of rows ``[S, sum(WIDTHS)]``."""
+        parts = np.split(rows, np.cumsum(WIDTHS)[:-1], axis=1)
+        return _Columns(
+            *(part.copy() if width > 1 else part[:, 0].copy() for part, width in zip(parts, WIDTHS, strict=True))
+        )
+
+
+WIDTHS = (1, 1, 1, 1, len(WIN_GROUPS), TEAMS, TEAMS, TEAMS, TEAMS, TEAMS)
+"""Values per sample of each column."""
+
 
 class _Hits:
     """Hits of a chunk by tick, shooter, mech that was hit, and size, so that a kill finds its own without a scan."""
 
     def __init__(self, events: Mapping[str, Ints]) -> None:
         rows = np.flatnonzero(events["kind"] == int(EventKind.HIT))
-        keys = [events[name][rows] for name in ("tick", "who", "whom")]
+        keys = [events[name][rows] for name in ("tick", "actor", "target")]
         order = np.lexsort((-events["value"][rows].astype(np.float64), *reversed(keys)))
         self._rows, self._keys = rows[order], [key[order] for key in keys]
         self._events = events
@@ -127,37 +148,30 @@ class _Hits:
 
 
 class MomentScan:
-    """Win probability and kills of a match, as far as read."""
+    """Win probability and kills of a match, as far as it was added."""
 
-    def __init__(self, header: Mapping[str, Any], ticks: int, model: WinModel | None = None) -> None:
+    def __init__(self, header: Mapping[str, Any], model: WinModel | None = None) -> None:
         self._roster = Roster.of(header)
         self._model = model or load_model()
         self._hz = self._roster.hz
-        self._step = max(MIN_STEP_S * self._hz, ticks / MAX_SAMPLES)
+        self._step = MIN_STEP_S * self._hz
         """Ticks between samples."""
         self._weapons = [moment_text.plain_name(weapon["name"]) for weapon in header["weapons"]]
         self._names = [moment_text.plain_name(mech["name"]) for mech in header["roster"]]
-        self._samples: list[_Columns] = []
-        self._due, self._count = 0.0, 0
+        self._samples = GrowingRows(sum(WIDTHS), dtype=np.float64)
+        self._due = 0.0
         self._kills: dict[int, Kill] = {}
         """By victim."""
-        self._read, self._bytes = 0, 0
 
-    def advance(self, replay: Replay) -> bool:
-        """Read ``STEP_BYTES`` of chunks, one at least; True if the match is read as far as it is used."""
-        added = 0
-        while self._read < len(replay.chunks) and self._bytes < TIMELINE_BYTES and self._count <= MAX_SAMPLES:
-            if added > STEP_BYTES:
-                return False
-            size = replay.chunk_size(self._read)
-            self.add(replay.chunk(self._read))
-            self._read, self._bytes, added = self._read + 1, self._bytes + size, added + size + CHUNK_COST
-        return True
+    @property
+    def size(self) -> int:
+        """Bytes of its samples."""
+        return self._samples.size
 
-    def add(self, chunk: Chunk) -> None:
-        """Add the next chunk."""
-        self._add_kills(chunk)
-        ticks, chosen = chunk.ticks, []
+    def add(self, frames: Mapping[str, Ints], events: Mapping[str, Ints], tick0: int) -> None:
+        """Add the chunk that starts at ``tick0``: frame columns ``[F, W]`` and event columns ``[rows]``."""
+        self._add_kills(frames, events, tick0)
+        ticks, chosen = frames["tick"][:, 0] + tick0, []
         for frame, tick in enumerate(ticks.tolist()):
             last = frame == len(ticks) - 1 and tick > self._due - self._step
             if tick >= self._due or (last and self._step <= MIN_STEP_S * self._hz):
@@ -165,33 +179,33 @@ class MomentScan:
                 self._due = tick + self._step
         if not chosen:
             return
-        frames = {name: values[chosen] for name, values in chunk.frames.items()}
+        frames = {name: values[chosen] for name, values in frames.items()}
         state = Situation.of(self._roster, frames, ticks[chosen])
         values = features(state)
         alive = (frames["flags"] & int(MechFlag.ALIVE)) > 0
-        sole = np.stack([np.argmax(alive & (self._roster.team == team), axis=1) for team in range(TEAMS)], axis=1)
-        low, high = self._model.band(values)
-        parts, p = self._model.contributions(values), self._model.probability(values)
-        tick = ticks[chosen].astype(np.float64)
-        self._samples.append(
-            _Columns(tick, p, low, high, parts, state.alive, state.hp, state.score, state.in_zone, sole)
-        )
-        self._count += len(chosen)
+        sole = [np.argmax(alive & (self._roster.team == team), axis=1) for team in range(TEAMS)]
+        columns = (
+            ticks[chosen], self._model.probability(values), *self._model.band(values),
+            self._model.contributions(values), state.alive, state.hp, state.score, state.in_zone, *sole,
+        )  # fmt: skip
+        self._samples.append(np.column_stack(columns).astype(np.float64))
+        if self._samples.count > MAX_SAMPLES:
+            self._samples.thin()
+            self._step *= 2
 
-    def _add_kills(self, chunk: Chunk) -> None:
+    def _add_kills(self, frames: Mapping[str, Ints], events: Mapping[str, Ints], tick0: int) -> None:
         """Add the first death of each mech with its cause."""
-        events, flags = chunk.tables["events"], chunk.frames["flags"]
         mechs, hits = len(self._names), _Hits(events)
         for row in np.flatnonzero(events["kind"] == int(EventKind.KILL)).tolist():
-            tick, killer, victim = (int(events[name][row]) for name in ("tick", "who", "whom"))
+            tick, killer, victim = (int(events[name][row]) for name in ("tick", "actor", "target"))
             if not 0 <= victim < mechs or victim in self._kills:
                 continue
             killer = killer if 0 <= killer < mechs else -1
             weapon, marks = hits.strongest(tick, killer, victim)
-            frame = max(0, int(np.searchsorted(chunk.frames["tick"][:, 0], tick)) - 1)
-            state = int(flags[frame, victim])
+            frame = max(0, int(np.searchsorted(frames["tick"][:, 0], tick)) - 1)
+            state = int(frames["flags"][frame, victim])
             self._kills[victim] = Kill(
-                tick=tick + chunk.ref.tick0,
+                tick=tick + tick0,
                 killer=killer,
                 victim=victim,
                 weapon=self._weapons[weapon] if 0 <= weapon < len(self._weapons) else "",
@@ -200,22 +214,20 @@ class MomentScan:
                 fallen=bool(state & MechFlag.FALLEN),
             )
 
-    def result(self, outcome: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the moments in order of time, ranked from 1, and the curve of the win probability, as plain values."""
-        if not self._samples:
-            return {"moments": [], "curve": {"second": [], "blue": [], "low": [], "high": []}}
-        columns = _Columns(*(np.concatenate(part) for part in zip(*self._samples, strict=True)))
-        decided = RESULTS.get((outcome or {}).get("winner", -1))
+    def result(self, winner: int = UNDECIDED) -> tuple[Ints, list[dict[str, Any]]]:
+        """Return the rows of the table ``win``, and the moments in order of time, ranked from 1, as plain values."""
+        if not self._samples.count:
+            return np.zeros((0, len(WIN_TABLE.columns)), np.int64), []
+        columns = _Columns.of(self._samples.rows)
+        decided = RESULTS.get(winner)
         if decided is not None:
             for values in (columns.p, columns.low, columns.high):
                 values[-1] = decided
         found = self._ranked(_Finder(self._roster, self._names, columns, list(self._kills.values())).find(decided))
         rank = {moment: place for place, moment in enumerate(found, start=1)}
         last = float(columns.tick[-1])
-        return {
-            "moments": [self._plain(moment, rank[moment], last) for moment in sorted(found, key=lambda m: m.tick)],
-            "curve": self._curve(columns),
-        }
+        moments = [self._plain(moment, rank[moment], last) for moment in sorted(found, key=lambda m: m.tick)]
+        return self._win_rows(columns, decided is not None), moments
 
     def _ranked(self, moments: Sequence[Moment]) -> list[Moment]:
         """Return the best moments, best first, without those beside better ones."""
@@ -236,21 +248,27 @@ class MomentScan:
             "rank": rank,
             "score": round(moment.score, 3),
             "team": moment.team,
-            "mechs": [self._names[mech] for mech in moment.mechs],
+            "mechs": [self._names[mech] for mech in moment.mechs[:MAX_MOMENT_MECHS]],
             "before": round(moment.before, 3),
             "after": round(moment.after, 3),
             "caption": f"{moment_text.clock(moment.tick / self._hz)} {moment.text}",
         }
 
-    def _curve(self, columns: _Columns) -> dict[str, list[float]]:
-        """Return the win probability once a second and at the end."""
-        seconds = np.arange(0, int(columns.tick[-1] / self._hz) + 1)
-        at = np.searchsorted(columns.tick, seconds * self._hz, side="right") - 1
-        at = np.unique(np.append(np.maximum(at, 0), len(columns.tick) - 1))
-        curve = {"second": np.round(columns.tick[at] / self._hz, 2)}
-        for name, values in (("blue", columns.p), ("low", columns.low), ("high", columns.high)):
-            curve[name] = np.round(values[at], 4)
-        return {name: values.tolist() for name, values in curve.items()}
+    def _win_rows(self, columns: _Columns, decided: bool) -> Ints:
+        """Return rows of the table ``win`` at most every ``WIN_STEP_S``, the last sample included."""
+        step = max(WIN_STEP_S * self._hz, float(columns.tick[-1]) / (MAX_WIN_POINTS - 2))
+        due = np.arange(0.0, float(columns.tick[-1]), step)
+        at = np.unique(np.append(np.searchsorted(columns.tick, due), len(columns.tick) - 1))
+        tick, p, low, high, parts = (values[at] for values in columns[:5])
+        scales = np.array([column.scale for column in WIN_TABLE.columns])
+        limits = np.array([bounds(column.dtype) for column in WIN_TABLE.columns])
+        limits[1:4] += (1, -1)  # only a result is certain
+        rows = np.rint(np.column_stack((tick, p, low, high, parts)) / scales).astype(np.int64)
+        end = rows[-1, 1:4].copy()
+        rows = np.clip(rows, limits[:, 0], limits[:, 1])
+        if decided:
+            rows[-1, 1:4] = end
+        return rows
 
 
 RESULTS = {0: 1.0, 1: 0.0, 2: 0.5}
@@ -384,7 +402,7 @@ class _Finder:
         moved = (c.parts[last] - c.parts[first]) * (1 if team == 0 else -1)
         lost, scored = c.hp[first] - c.hp[last], c.score[last] - c.score[first]
         seconds = max(1.0, (c.tick[last] - c.tick[first]) / self._hz)
-        text = moment_text.swing_text(GROUPS[int(np.argmax(moved))], team, lost.tolist(), scored.tolist(), seconds)
+        text = moment_text.swing_text(WIN_GROUPS[int(np.argmax(moved))], team, lost.tolist(), scored.tolist(), seconds)
         before, after = float(c.p[first]), float(c.p[last])
         text += f": {moment_text.change(team, before, after)}"
         return Moment(int(c.tick[first]), "swing", team, (), before, after, text, int(c.tick[last]))
@@ -425,11 +443,3 @@ class _Finder:
 
 SWING_CANDIDATES = 64
 """Samples that are tried per moment of kind swing."""
-
-
-def find_moments(replay: Replay, model: WinModel | None = None) -> dict[str, Any]:
-    """Return moments and win probability of a replay, as ``MomentScan.result``."""
-    scan = MomentScan(replay.header, replay.ticks, model)
-    while not scan.advance(replay):
-        pass
-    return scan.result(replay.outcome)

@@ -34,8 +34,17 @@ from echelon.replay.schema import (
     WORLDS_FOLDER,
     RecordType,
 )
-from echelon.replay.timeline import Timeline
-from echelon.replay.validate import FIRST_CHUNK, ChunkRef, Index, check_ref, parse_chunk, parse_header, parse_index
+from echelon.replay.timeline import Timeline, unpack_tables
+from echelon.replay.validate import (
+    FIRST_CHUNK,
+    INDEX_LAYOUTS,
+    ChunkRef,
+    Index,
+    check_ref,
+    parse_chunk,
+    parse_header,
+    parse_index,
+)
 from echelon.state_files import IrregularFileError, open_regular
 
 NO_OUTCOME = {"winner": UNDECIDED, "reason": ""}
@@ -130,6 +139,12 @@ class Replay:
     def outcome(self) -> dict[str, Any] | None:
         """Outcome in the index; None without one."""
         return self.index.outcome if self.index is not None else None
+
+    @property
+    def top_moment(self) -> str:
+        """Caption of the most important turning point in the index, "" without one."""
+        moments = self.index.moments if self.index is not None else []
+        return next((moment["caption"] for moment in moments if moment["rank"] == 1), "")
 
     @property
     def memory(self) -> int:
@@ -267,21 +282,23 @@ class Replay:
         self._file.seek(offset)
         return self._file.read(length)
 
-    def timeline_columns(self) -> dict[str, Any]:
-        """Return what ``timeline`` does, with arrays in place of lists where the file has an index."""
-        return self.timeline() if self.index is None else {**self.index.columns(), "outcome": self.index.outcome}
-
     def timeline(self) -> dict[str, Any]:
-        """Return series, markers and outcome: from the index, or computed from the chunks of an unclosed file."""
+        """Return ``timeline_columns`` with lists in place of arrays."""
+        return _plain(self.timeline_columns())
+
+    def timeline_columns(self) -> dict[str, Any]:
+        """Return series, markers, win probability, moments and outcome; series and tables as arrays.
+
+        They are those of the index, or computed from the chunks of an unclosed file.
+        """
         while not self.extend_timeline():
             pass
         if self.index is not None:
-            columns = self.index.columns()
-            series: dict[str, Any] = {"second": columns["series"].pop("second").tolist()}
-            series |= {name: [team.tolist() for team in teams] for name, teams in columns["series"].items()}
-            return {"series": series, "markers": columns["markers"].tolist(), "outcome": self.index.outcome}
+            return {**self.index.columns(), "outcome": self.index.outcome}
+        rows, moments = self._timeline.tables()
+        tables = {name: dict(zip(INDEX_LAYOUTS[name].names, part.T, strict=True)) for name, part in rows.items()}
         outcome = {**NO_OUTCOME, "ticks": self.ticks, **self._timeline.last} if self.chunks else None
-        return {**self._timeline.index(), "outcome": outcome}
+        return {**unpack_tables(tables), "moments": moments, "outcome": outcome}
 
     def extend_timeline(self) -> bool:
         """Add ``STEP_BYTES`` of chunks to the timeline of an unclosed file, one at least; True if it has all."""
@@ -324,6 +341,15 @@ class Replay:
         """Return the materials at the start of the match, ``uint8 [y, x, z]``."""
         x, y, z = self.header["world"]["size"]
         return np.frombuffer(self.world, np.uint8, offset=WORLD_HEAD.size).reshape(y, x, z)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with lists in place of arrays."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def read_world(path: Path, size: int, open_file: Opener = open_regular) -> bytes:

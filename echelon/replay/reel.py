@@ -18,8 +18,6 @@ WIDENINGS = 8
 """Rounds in which spans are lengthened until they fill the reel."""
 LEAD_SHARE = 0.6
 """Share of the added time that comes before a span."""
-KILL_LEAD_S, KILL_TAIL_S = 2.0, 1.5
-"""Time shown before and after a kill of a match without moments [s]."""
 CAPTION_LEAD_S, CAPTION_S = 0.3, 3.5
 """Time before a moment from which its caption is shown, and for how long [s]."""
 
@@ -34,7 +32,7 @@ class Span(NamedTuple):
 def choose_spans(moments: Sequence[Mapping[str, Any]], seconds: float, length: float = REEL_S) -> list[Span]:
     """Return the spans of a reel in order of time, with the best-ranked moments first to be in it.
 
-    ``moments`` are those of ``find_moments``, ``seconds`` is the length of the match; a shorter match is shown whole.
+    ``moments`` are those of ``Replay.timeline``. ``seconds`` is the length of the match; a shorter one is shown whole.
     """
     if seconds <= length:
         return [Span(0.0, seconds)]
@@ -53,15 +51,6 @@ def choose_spans(moments: Sequence[Mapping[str, Any]], seconds: float, length: f
         else:
             share /= 2  # joining filled gaps
     return spans
-
-
-def kill_moments(ticks: Sequence[int], hz: float, seconds: float) -> list[dict[str, float]]:
-    """Return kills in the form of moments, the last ranked first, for a match whose moments are unknown."""
-    rows = [
-        {"from": max(0.0, tick / hz - KILL_LEAD_S), "to": min(seconds, tick / hz + KILL_TAIL_S)}
-        for tick in sorted(ticks, reverse=True)
-    ]
-    return [{**row, "rank": rank} for rank, row in enumerate(rows, 1)]
 
 
 def caption_at(moments: Sequence[Mapping[str, Any]], second: float) -> str:

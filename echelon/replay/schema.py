@@ -4,7 +4,7 @@ A file is ``MAGIC`` followed by records, each a head (``HEAD``) and a payload pa
 at most one WORLD, a CHUNK per two seconds, and in a closed file an INDEX and a TRAILER. Between chunks stand records
 that only programs read which play a match on: a STATE per ten seconds, and SEATs with the inputs of human pilots. All
 integers are little-endian; payloads are msgpack maps except WORLD and TRAILER. A header describes its own columns and
-tables, and readers skip unknown ones: a minor version only adds, a major version changes.
+tables, and readers skip unknown ones: a minor version only adds, and a file of another major version is refused.
 
 This module does not import the simulator. ``codec`` packs and unpacks records, ``columns`` the integers in them, and
 ``typescript`` generates the same tables for the viewer.
@@ -23,12 +23,7 @@ MAGIC = b"\x89ECR\r\n\x1a\n"
 """First bytes of a replay; a transfer in text mode changes them, which is then detected."""
 END_MAGIC = b"ECREND\r\n"
 """Last bytes of the TRAILER's payload."""
-SCHEMA_MAJOR, SCHEMA_MINOR = 2, 4
-"""2.1 stores the tick in which each edit was made; before, some edits had the tick of the fetch. 2.2 adds ``sensing``
-to the header. 2.3 adds STATE and SEAT records, and ``actions``, ``pilots`` and ``parent`` to the header.
-2.4 adds the column ``chance`` and its names, ``chances`` of ``insight``, to the header."""
-OLDEST_MAJOR = 1
-"""Oldest major version that can be read; 2 added prediction by a rate column."""
+SCHEMA_MAJOR, SCHEMA_MINOR = 3, 0
 SUFFIX = ".ecr"
 WORLDS_FOLDER = "worlds"
 """Folder beside replays with their worlds, named by SHA-256."""
@@ -64,6 +59,14 @@ MAX_CHUNK_TICKS = 2**16 - 1
 """Maximum ticks of a chunk: the ticks in it have 16 bits."""
 MAX_SECONDS = 2**17
 """Maximum length of a match, ``MAX_CHUNKS`` chunks of ``CHUNK_SECONDS`` [s]."""
+MAX_WIN_POINTS = 2**12
+"""Maximum rows of the win probability of a match."""
+MAX_MOMENTS = 24
+"""Maximum number of turning points of a match."""
+MAX_CAPTION = 2**9
+"""Maximum characters of a text of a turning point."""
+MAX_MOMENT_MECHS = 8
+"""Maximum number of mechs that a turning point names."""
 MAX_MARKERS = 2**18
 """Maximum number of markers of an INDEX; later ones are not listed."""
 INDEX_BYTES, INDEX_SHARE = 2**16, 16
@@ -271,8 +274,8 @@ EVENTS = Table(
     columns=(
         Column(name="tick", dtype="u16", predict=1),
         Column(name="kind", dtype="u8"),
-        Column(name="who", dtype="i16"),
-        Column(name="whom", dtype="i16"),
+        Column(name="actor", dtype="i16"),
+        Column(name="target", dtype="i16"),
         Column(name="weapon", dtype="i8"),
         Column(name="value", dtype="u16", scale=0.1),
         Column(name="flags", dtype="u8"),
@@ -281,7 +284,7 @@ EVENTS = Table(
         Column(name="z", dtype="u16", scale=EVENT_STEP),
     ),
 )
-"""Events sorted by kind and tick: mech ``who`` acts on mech ``whom``. x, y and z are the position of an impact, else 0.
+"""Events sorted by kind and tick: mech ``actor`` acts on mech ``target``. x, y and z are an impact's position, else 0.
 
 A point-defence shot has the defender, the missile's owner, its weapon and position; STOPPED is set if it hit.
 """
@@ -324,7 +327,7 @@ CLOUDS = Table(
     name="clouds",
     columns=(
         Column(name="tick", dtype="i16", predict=1),
-        Column(name="who", dtype="i16"),
+        Column(name="actor", dtype="i16"),
         Column(name="x", dtype="u16", scale=CLOUD_STEP),
         Column(name="y", dtype="u16", scale=CLOUD_STEP),
         Column(name="z", dtype="u16", scale=CLOUD_STEP),
@@ -362,11 +365,33 @@ MARKER_TABLE = Table(
     columns=(
         Column(name="tick", dtype="u32", predict=1),
         Column(name="kind", dtype="u8"),
-        Column(name="who", dtype="i16"),
-        Column(name="whom", dtype="i16"),
+        Column(name="actor", dtype="i16"),
+        Column(name="target", dtype="i16"),
     ),
 )
-INDEX_TABLES: tuple[Table, ...] = (CHUNK_INDEX, SERIES, MARKER_TABLE)
+WIN_GROUPS = (
+    "mechs alive",
+    "hit points",
+    "zone points",
+    "zone control",
+    "distance to the zone",
+    "knocked down",
+    "leg damage",
+    "painted",
+)
+"""Quantities that the win probability rests on."""
+PROBABILITIES = ("blue", "low", "high")
+"""Win probability of blue, and the ends of its 90 % band."""
+WIN_TABLE = Table(
+    name="win",
+    columns=(
+        Column(name="tick", dtype="u32", predict=2),
+        *(Column(name=name, dtype="u16", scale=1 / 65535, predict=1) for name in PROBABILITIES),
+        *(Column(name=name, dtype="i16", scale=0.001, predict=1) for name in WIN_GROUPS),
+    ),
+)
+"""Win probability at some ticks, and the part of each group of ``WIN_GROUPS`` in the logarithm of blue's odds."""
+INDEX_TABLES: tuple[Table, ...] = (CHUNK_INDEX, SERIES, MARKER_TABLE, WIN_TABLE)
 """Tables of the INDEX in order; a minor version may append tables."""
 
 

@@ -1,4 +1,4 @@
-"""Timeline of a match for its INDEX: values per second and event markers, computed from decoded chunks.
+"""Timeline of a match for its INDEX: values per second, event markers, win probability and turning points.
 
 The writer computes it for its own chunks, a reader for a file that was not closed, and a server for a live match.
 """
@@ -11,8 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.replay.columns import TEAMS, Ints, bounds
-from echelon.replay.schema import MARKER_TABLE, MARKERS, MAX_MARKERS, EventKind, MechFlag
+from echelon.replay.columns import TEAMS, GrowingRows, Ints, bounds
+from echelon.replay.moments import MomentScan
+from echelon.replay.schema import (
+    MARKER_TABLE,
+    MARKERS,
+    MAX_MARKERS,
+    PROBABILITIES,
+    UNDECIDED,
+    WIN_GROUPS,
+    WIN_TABLE,
+    EventKind,
+    MechFlag,
+)
 from echelon.replay.schema import SERIES as SERIES_TABLE
 
 TEAM_NAMES = ("blue", "red")
@@ -23,36 +34,8 @@ SAMPLED = ("score", "flags", "hp")
 """Columns that series are computed from."""
 
 
-class _Rows:
-    """Rows of numbers in one array that doubles as it fills."""
-
-    def __init__(self, *shape: int, dtype: type[np.generic]) -> None:
-        self._data: NDArray[Any] = np.zeros((0, *shape), dtype)
-        self.count = 0
-
-    def append(self, rows: NDArray[Any]) -> None:
-        """Add rows ``[n, ...]`` at the end."""
-        end = self.count + len(rows)
-        if end > len(self._data):
-            larger = np.zeros((max(end, 2 * len(self._data)), *self._data.shape[1:]), self._data.dtype)
-            larger[: self.count] = self.rows
-            self._data = larger
-        self._data[self.count : end] = rows
-        self.count = end
-
-    @property
-    def size(self) -> int:
-        """Bytes of the array."""
-        return self._data.nbytes
-
-    @property
-    def rows(self) -> NDArray[Any]:
-        """The rows ``[count, ...]``."""
-        return self._data[: self.count]
-
-
 class Timeline:
-    """Values per second and team, and markers, of the chunks added so far.
+    """Values per second and team, markers, win probability and moments of the chunks added so far.
 
     Its size depends on the seconds and markers of the match, not on its frames.
     """
@@ -64,13 +47,14 @@ class Timeline:
         self._scale = {str(c["name"]): float(c["scale"]) for c in header["columns"]}
         events = {str(table["name"]): table["columns"] for table in header["tables"]}.get("events", [])
         self._damage_scale = next((float(c["scale"]) for c in events if c["name"] == "value"), 1.0)
-        self._seconds = _Rows(len(SUMMED), TEAMS, dtype=np.float64)
+        self._seconds = GrowingRows(len(SUMMED), TEAMS, dtype=np.float64)
         """Sums ``[name, team]`` at each second."""
-        self._dealt = _Rows(TEAMS, dtype=np.float64)
+        self._dealt = GrowingRows(TEAMS, dtype=np.float64)
         """Damage ``[team]`` during each second."""
         self._undated = np.zeros(TEAMS)
         """Damage ``[team]`` since the last second."""
-        self._markers = _Rows(len(MARKER_TABLE.columns), dtype=np.int64)
+        self._markers = GrowingRows(len(MARKER_TABLE.columns), dtype=np.int64)
+        self._moments = MomentScan(header)
         self._last: list[list[float]] | None = None
 
     def add(self, frames: Mapping[str, Ints], events: Mapping[str, Ints], tick0: int) -> None:
@@ -78,6 +62,7 @@ class Timeline:
 
         Its first frame repeats the last of the chunk before.
         """
+        self._moments.add(frames, events, tick0)
         new = slice(1 if self._last else 0, None)
         sums = self._sums(*(frames[name][new] for name in SAMPLED))
         ticks = frames["tick"][new, 0] + tick0
@@ -90,20 +75,28 @@ class Timeline:
             self._last = sums[-1].tolist()
         self._add_damage(events, tick0, ends)
         marked = np.flatnonzero(np.isin(events["kind"], MARKED))[: MAX_MARKERS - self._markers.count]
-        columns = (events["tick"][marked] + tick0, *(events[name][marked] for name in ("kind", "who", "whom")))
+        columns = (events["tick"][marked] + tick0, *(events[name][marked] for name in ("kind", "actor", "target")))
         self._markers.append(np.stack(columns, axis=1))
 
-    def index(self) -> dict[str, Any]:
-        """Return ``series`` and ``markers`` as in an index."""
-        series = {name: self._seconds.rows[:, i].T.tolist() for i, name in enumerate(SUMMED)}
-        series["damage"] = np.round(self._dealt.rows, 1).T.tolist()
-        seconds = list(range(self._seconds.count))
-        return {"series": {"second": seconds, **series}, "markers": sorted(self._markers.rows.tolist())}
+    def tables(self, winner: int = UNDECIDED) -> tuple[dict[str, Ints], list[dict[str, Any]]]:
+        """Return the rows of the tables of an INDEX except ``chunks``, and the moments of a match with this winner."""
+        win, moments = self._moments.result(winner)
+        markers = np.array(sorted(self._markers.rows.tolist()), np.int64).reshape(-1, len(MARKER_TABLE.columns))
+        return {SERIES_TABLE.name: self._series(), MARKER_TABLE.name: markers, WIN_TABLE.name: win}, moments
+
+    def _series(self) -> Ints:
+        """Return the rows of the table ``series``."""
+        seconds = np.arange(self._seconds.count)
+        sums = self._seconds.rows.reshape(len(seconds), len(SUMMED) * TEAMS)
+        values = np.column_stack((seconds, sums, np.round(self._dealt.rows, 1)))
+        scales = np.array([column.scale for column in SERIES_TABLE.columns])
+        limits = np.array([bounds(column.dtype) for column in SERIES_TABLE.columns])
+        return np.clip(np.rint(values / scales).astype(np.int64), limits[:, 0], limits[:, 1])
 
     @property
     def size(self) -> int:
         """Bytes of its arrays."""
-        return sum(rows.size for rows in (self._seconds, self._dealt, self._markers))
+        return sum(rows.size for rows in (self._seconds, self._dealt, self._markers, self._moments))
 
     @property
     def last(self) -> dict[str, list[float]]:
@@ -120,7 +113,7 @@ class Timeline:
     def _add_damage(self, events: Mapping[str, Ints], tick0: int, ends: Ints) -> None:
         """Add the damage that each team dealt to the other to the seconds that end at the ticks ``ends``."""
         hits = np.flatnonzero(events["kind"] == int(EventKind.HIT))
-        attacker, target = events["who"][hits], events["whom"][hits]
+        attacker, target = events["actor"][hits], events["target"][hits]
         mechs = len(self._team)
         valid = (attacker >= 0) & (attacker < mechs) & (target >= 0) & (target < mechs)
         hits, attacker, target = hits[valid], attacker[valid], target[valid]
@@ -133,19 +126,20 @@ class Timeline:
         self._undated = dealt[-1].copy()
 
 
-def pack_series(series: Mapping[str, Any]) -> Ints:
-    """Return series as rows ``[seconds, columns]`` of the table ``series``."""
-    flat = [series["second"], *(series[name][team] for name in SERIES for team in range(TEAMS))]
-    scales = np.array([[column.scale] for column in SERIES_TABLE.columns])
-    limits = np.array([bounds(column.dtype) for column in SERIES_TABLE.columns])
-    return np.clip(np.rint(np.array(flat, np.float64) / scales).astype(np.int64).T, limits[:, 0], limits[:, 1])
-
-
-def unpack_series(columns: Mapping[str, Ints]) -> dict[str, Any]:
-    """Return series as in an index, but as arrays, from the columns ``[seconds]`` of the table ``series``."""
-    scale = {c.name: c.scale for c in SERIES_TABLE.columns}
-    series: dict[str, Any] = {"second": columns["second"]}
+def unpack_tables(tables: Mapping[str, Mapping[str, Ints]]) -> dict[str, Any]:
+    """Return ``series``, ``markers`` and ``win`` with physical values as arrays, from the columns of their tables."""
+    rows, win = tables[SERIES_TABLE.name], tables[WIN_TABLE.name]
+    scale = {c.name: c.scale for c in (*SERIES_TABLE.columns, *WIN_TABLE.columns)}
+    series: dict[str, Any] = {"second": rows["second"]}
     for name in SERIES:
         keys = [f"{name}_{team}" for team in TEAM_NAMES]
-        series[name] = [np.round(columns[key] * scale[key], 2) for key in keys]
-    return series
+        series[name] = [np.round(rows[key] * scale[key], 2) for key in keys]
+    return {
+        "series": series,
+        "markers": np.stack(list(tables[MARKER_TABLE.name].values()), axis=1),
+        "win": {
+            "tick": win["tick"],
+            **{name: np.round(win[name] * scale[name], 5) for name in PROBABILITIES},
+            "parts": [np.round(win[name] * scale[name], 3) for name in WIN_GROUPS],
+        },
+    }

@@ -32,8 +32,8 @@ export const SUITES: Record<ChassisName, Suite> ="""
 NUMBERS = (
     "ALIGNMENT", "MAX_STORED_BYTES", "MAX_RAW_BYTES", "MAX_FILE_BYTES", "MAX_FRAMES", "MAX_MECHS", "MAX_EDGE",
     "MAX_NAMES", "MAX_CHUNKS", "MAX_ROWS", "MAX_VALUES", "MAX_CELLS", "MAX_CHUNK_TICKS", "MAX_SECONDS", "MAX_MARKERS",
-    "MAX_TEXT", "MAX_DEPTH", "TICK_HZ_LIMIT", "OLDEST_MAJOR", "SCHEMA_MAJOR", "SCHEMA_MINOR",
-    "HASH_BYTES", "BY_RATE",
+    "MAX_TEXT", "MAX_DEPTH", "TICK_HZ_LIMIT", "SCHEMA_MAJOR", "MAX_WIN_POINTS", "MAX_MOMENTS",
+    "BY_RATE",
 )  # fmt: skip
 """Constants of ``schema`` that are exported under the same name."""
 NAMES: Mapping[str, tuple[str, Iterable[str]]] = {
@@ -43,6 +43,7 @@ NAMES: Mapping[str, tuple[str, Iterable[str]]] = {
     "MECH_COLUMNS": ("MechColumn", [c.name for c in COLUMNS if c.per == "mech" and c.k == 1]),
     "REASONS": ("Reason", schema.REASONS),
     "WINNERS": ("WinnerName", schema.WINNERS),
+    "WIN_GROUPS": ("WinGroup", schema.WIN_GROUPS),
 }
 """Enumerated names: constant to (type, members)."""
 
@@ -61,7 +62,7 @@ export type Dtype = "u8" | "u16" | "u32" | "i8" | "i16" | "i32";
 export interface ColumnSpec { name: string; dtype: Dtype; scale: number; predict: number }
 export interface FrameColumnSpec extends ColumnSpec {
   per: "frame" | "team" | "mech"; k: number;
-  rate?: string; gain?: number; // since 2.0, where predict is BY_RATE
+  rate?: string; gain?: number; // where predict is BY_RATE
 }
 export interface TableSpec { name: string; columns: ColumnSpec[] }
 export interface RosterEntry { team: 0 | 1; pack: number; chassis: number; name: string; present: boolean }
@@ -76,7 +77,7 @@ export interface TeamHeader { name: string; policy: string; checkpoint: string; 
 /** Contents of the policy columns. */
 export interface InsightSpec {
   actions: string[]; terms: string[]; contacts: number; estimates: boolean;
-  chances?: string[]; // since 2.4: choices whose probabilities are recorded
+  chances?: string[]; // choices whose probabilities are recorded
 }
 /** Sensor ranges, and weights and range of electronic warfare. */
 export interface SensingSpec {
@@ -96,25 +97,27 @@ export interface ParentSpec {
 /** The HEADER record. */
 export interface Header {
   schema: [number, number]; created: number; echelon: string;
-  sim_version?: number; // rules of the simulation; 1 where it is absent
+  sim_version: number; // rules of the simulation
   tick_hz: number; frame_ticks: number; chunk_ticks: number; mechs: number;
   teams: [TeamHeader, TeamHeader]; seed: number; map_seed: number; env: number;
   run: string; update: number; global_step: number; duration_s: number; score_to_win: number;
   world: { sha256: string; size: [number, number, number] }; zone: [number, number, number];
-  cloud?: { radius: number; life_s: number }; // since 1.1
-  sensing?: SensingSpec; // since 2.2
+  cloud: { radius: number; life_s: number };
+  sensing: SensingSpec;
   roster: RosterEntry[]; chassis: ChassisSpec[]; weapons: WeaponSpec[];
   materials: string[]; events: string[]; flags: string[]; hit_flags: string[]; cooldowns: string[];
   columns: FrameColumnSpec[]; tables: TableSpec[]; config: Record<string, unknown>;
-  insight?: InsightSpec; // since 1.2, if policy columns were recorded
-  actions?: string[]; // since 2.3: entries of an action, where actions are the only policy column
-  pilots?: PilotsSpec; // since 2.3
-  parent?: ParentSpec; // since 2.3, of a branch
+  insight?: InsightSpec; // if policy columns were recorded
+  actions?: string[]; // entries of an action, where actions are the only policy column
+  pilots?: PilotsSpec; // if there are scripted pilots
+  parent?: ParentSpec; // of a branch
 }
 /** The CHUNK record. */
 export interface ChunkRecord { f: number; c: Uint8Array; t: [number, Uint8Array][]; h: Uint8Array }
 /** The INDEX record; its tables are INDEX_TABLES in order. */
-export interface IndexRecord { t: [number, Uint8Array][]; world: [number, number] | null; outcome: Outcome | null }
+export interface IndexRecord {
+  t: [number, Uint8Array][]; world: [number, number] | null; outcome: Outcome | null; moments: Moment[];
+}
 export interface Series {
   second: number[]; score: [number[], number[]]; alive: [number[], number[]];
   hp: [number[], number[]]; damage: [number[], number[]];
@@ -123,11 +126,25 @@ export interface Outcome {
   winner: number; reason: string; ticks: number;
   score: [number, number]; hp: [number, number]; alive: [number, number];
 }
+/** Win probability of blue at some ticks, the ends of its band, and the part of each of WIN_GROUPS in its logit. */
+export interface WinSeries { tick: number[]; blue: number[]; low: number[]; high: number[]; parts: number[][] }
+/** A turning point; probabilities are those of blue. */
+export interface Moment {
+  tick: number; second: number;
+  from: number; to: number; // the time that shows it [s]
+  kind: string;
+  rank: number; // 1 is the most important
+  score: number;
+  team: number; // team that acts or gains, -1 for none
+  mechs: string[]; before: number; after: number;
+  caption: string; // a sentence with the time
+}
 /** Tick, kind, acting mech, target mech. */
 export type Marker = [number, number, number, number];
 /** GET /api/v1/matches/{id}/index; a chunk is its first tick, its last tick and its bytes. */
 export interface IndexView {
   live: boolean; chunks: [number, number, number][]; series: Series; markers: Marker[]; outcome: Outcome | null;
+  win: WinSeries; moments: Moment[];
 }
 /** A row of GET /api/v1/matches. */
 export interface MatchSummary {
@@ -136,6 +153,7 @@ export interface MatchSummary {
   update: number; mechs: number; size: [number, number, number];
   live: boolean; complete: boolean; chunks: number;
   ticks: number; bytes: number; winner: number; reason: string; score: [number, number]; alive: [number, number];
+  moment: string; // caption of the most important turning point of a complete match
   parent?: BranchSummary | null; // of a branch
 }
 /** The file and tick that a branch continues, and what was changed; `match` is its id, "" if not listed. */

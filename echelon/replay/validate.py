@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from echelon.replay.codec import ReplayError
@@ -22,6 +21,7 @@ from echelon.replay.schema import (
     HEAD,
     INDEX_TABLES,
     MAGIC,
+    MAX_CAPTION,
     MAX_CELLS,
     MAX_CHUNK_TICKS,
     MAX_CHUNKS,
@@ -29,19 +29,21 @@ from echelon.replay.schema import (
     MAX_FRAMES,
     MAX_MARKERS,
     MAX_MECHS,
+    MAX_MOMENT_MECHS,
+    MAX_MOMENTS,
     MAX_NAMES,
     MAX_RAW_BYTES,
     MAX_ROWS,
     MAX_SECONDS,
     MAX_TEXT,
     MAX_VALUES,
-    OLDEST_MAJOR,
+    MAX_WIN_POINTS,
     SCHEMA_MAJOR,
     TICK_HZ_LIMIT,
     UNDECIDED,
     WORLD_HEAD,
 )
-from echelon.replay.timeline import unpack_series
+from echelon.replay.timeline import unpack_tables
 from echelon.validation import validated
 
 MAX_TIME = 2.0**40
@@ -53,10 +55,12 @@ MAX_HASH_BYTES = 8 * HASH_BYTES
 MAX_TABLES = 64
 """Maximum number of tables of a chunk or an INDEX."""
 MAX_SEED = 2**63
+MOMENT_BYTES = 2**11
+"""Bytes of memory that a moment takes as Python objects."""
 REQUIRED = {"tick": "frame", "score": "team", **dict.fromkeys(("x", "y", "z", "hp", "flags"), "mech")}
 """Frame columns that every replay must have, one value per entity, and their entity."""
 REQUIRED_TABLES = {
-    "events": ("tick", "kind", "who", "whom", "value"),
+    "events": ("tick", "kind", "actor", "target", "value"),
     "base": ("cell", "run", "material"),
     "edits": ("tick", "cell", "run", "material"),
 }
@@ -66,11 +70,13 @@ RUNS = ("base", "edits")
 
 SHA256 = "^[0-9a-f]{64}$"
 ABSENT: Any = None
-"""Default of a map that some versions do not have; a value of null is none of its values."""
+"""Default of a map that a header need not have; a value of null is none of its values."""
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Count = Annotated[int, Field(ge=0, le=MAX_SEED)]
 Whole = Annotated[int, Field(ge=-MAX_SEED, le=MAX_SEED)]
 Real = Annotated[float, Field(ge=-MAX_SCALE, le=MAX_SCALE, allow_inf_nan=False)]
+Caption = Annotated[str, Field(max_length=MAX_CAPTION)]
+Share = Annotated[float, Field(ge=0, le=1)]
 Texts = Annotated[list[Text], Field(max_length=MAX_NAMES), FailFast()]
 Triple = Annotated[list[Real], Field(min_length=3, max_length=3), FailFast()]
 Pair = Annotated[list[Real], Field(min_length=2, max_length=2), FailFast()]
@@ -165,7 +171,7 @@ class _Insight(_Part):
 
 class _Pilots(_Part):
     script: Annotated[list[Count], Field(max_length=MAX_MECHS), FailFast()]
-    weapon_prob: Annotated[float, Field(ge=0, le=1)]
+    weapon_prob: Share
     names: Annotated[list[Text], Field(max_length=MAX_MECHS), FailFast()] = []
     checkpoints: Annotated[list[Text], Field(max_length=MAX_MECHS), FailFast()] = []
 
@@ -179,10 +185,7 @@ class _Parent(_Part):
 
 
 class _Header(_Part):
-    """The HEADER record; fields with defaults are missing in some versions.
-
-    The viewer checks headers by the same model, see ``forms``.
-    """
+    """The HEADER record. The viewer checks headers by the same model, see ``forms``."""
 
     schema_: Annotated[list[Count], Field(alias="schema", min_length=2, max_length=2), FailFast()]
     mechs: Annotated[int, Field(ge=1, le=MAX_MECHS)]
@@ -191,7 +194,7 @@ class _Header(_Part):
     chunk_ticks: Count
     created: Annotated[float, Field(ge=0, le=MAX_TIME, allow_inf_nan=False)]
     echelon: Text
-    sim_version: Count = 1
+    sim_version: Count
     teams: Annotated[list[_Team], Field(min_length=2, max_length=2), FailFast()]
     roster: Annotated[list[_Mech], Field(min_length=1, max_length=MAX_MECHS), FailFast()]
     seed: Whole
@@ -204,10 +207,10 @@ class _Header(_Part):
     score_to_win: Real
     zone: Triple
     world: _World
-    cloud: _Cloud = ABSENT
-    sensing: _Sensing = ABSENT
-    without: Texts = []
-    changes: dict[str, Any] = {}
+    cloud: _Cloud
+    sensing: _Sensing
+    without: Texts
+    changes: dict[str, Any]
     chassis: Annotated[list[_Chassis], Field(max_length=MAX_NAMES), FailFast()]
     weapons: Annotated[list[_Weapon], Field(max_length=MAX_NAMES), FailFast()]
     materials: Texts
@@ -233,6 +236,23 @@ class _Outcome(_Part):
     alive: Pair = [0.0, 0.0]
 
 
+class _Moment(_Part):
+    """A turning point; ``before`` and ``after`` are win probabilities of blue."""
+
+    tick: Count
+    second: Real
+    from_: Annotated[Real, Field(alias="from")]
+    to: Real
+    kind: Caption
+    rank: Annotated[int, Field(ge=1, le=MAX_MOMENTS)]
+    score: Real
+    team: Annotated[int, Field(ge=-1, le=1)]
+    mechs: Annotated[list[Caption], Field(max_length=MAX_MOMENT_MECHS), FailFast()]
+    before: Share
+    after: Share
+    caption: Caption
+
+
 Block = Annotated[tuple[Annotated[int, Field(ge=0, le=MAX_ROWS)], bytes], Field(strict=False)]
 """Number of rows and bytes of a table."""
 Blocks = Annotated[list[Block], Field(max_length=MAX_TABLES), FailFast()]
@@ -253,6 +273,7 @@ class _Index(_Part):
     t: Blocks
     world: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = None
     outcome: _Outcome | None = None
+    moments: Annotated[list[_Moment], Field(max_length=MAX_MOMENTS), FailFast()]
 
 
 class ChunkRef(NamedTuple):
@@ -266,27 +287,26 @@ class ChunkRef(NamedTuple):
 
 @dataclass(frozen=True)
 class Index:
-    """The INDEX of a closed file. Series and markers stay encoded, since a list of matches needs neither."""
+    """The INDEX of a closed file. Its tables stay encoded, since a list of matches needs none of them."""
 
     chunks: list[ChunkRef]
     world: list[int] | None
     """Offset and length of the WORLD record."""
     outcome: dict[str, Any] | None
+    moments: list[dict[str, Any]]
+    """Turning points in order of time."""
     blocks: Mapping[str, tuple[int, bytes]]
-    """Number of rows and bytes of the tables ``series`` and ``markers``."""
+    """Number of rows and bytes of each table except ``chunks``."""
 
     @property
     def size(self) -> int:
-        """Bytes of its blocks."""
-        return sum(len(data) for _, data in self.blocks.values())
+        """Estimated bytes of its blocks and moments."""
+        return sum(len(data) for _, data in self.blocks.values()) + MOMENT_BYTES * len(self.moments)
 
     def columns(self) -> dict[str, Any]:
-        """Return ``series`` as arrays ``[seconds]`` of each team, and ``markers`` as rows ``[n, 4]``."""
+        """Return series, markers and win probability as ``unpack_tables``, and the moments."""
         tables = {name: INDEX_LAYOUTS[name].decode_rows(data, rows) for name, (rows, data) in self.blocks.items()}
-        return {
-            "series": unpack_series(tables["series"]),
-            "markers": np.stack(list(tables["markers"].values()), axis=1),
-        }
+        return {**unpack_tables(tables), "moments": self.moments}
 
 
 Part = TypeVar("Part", bound=_Part)
@@ -294,8 +314,8 @@ INDEX_LAYOUTS = {table.name: Layout([column.to_header() for column in table.colu
 
 
 def forms() -> dict[str, dict[str, Any]]:
-    """Return the JSON schemas by which the viewer checks headers and outcomes."""
-    return {"HEADER_FORM": _form(_Header), "OUTCOME_FORM": _form(_Outcome)}
+    """Return the JSON schemas by which the viewer checks headers, outcomes and moments."""
+    return {"HEADER_FORM": _form(_Header), "OUTCOME_FORM": _form(_Outcome), "MOMENT_FORM": _form(_Moment)}
 
 
 def _form(model: type[_Part]) -> dict[str, Any]:
@@ -394,7 +414,7 @@ def parse_index(body: Mapping[str, Any], end: int, tick_hz: float) -> Index:
         previous = check_ref(ref, previous, end, tick_hz)
     if index.world is not None and not len(MAGIC) <= index.world[0] <= end - HEAD.size:
         raise ReplayError(f"index has a world at byte {index.world[0]}, expected one before byte {end}")
-    return Index(chunks, body.get("world"), body.get("outcome"), blocks)
+    return Index(chunks, body.get("world"), body.get("outcome"), body["moments"], blocks)
 
 
 def check_ref(ref: ChunkRef, previous: ChunkRef, end: int, tick_hz: float) -> ChunkRef:
@@ -409,18 +429,16 @@ def check_ref(ref: ChunkRef, previous: ChunkRef, end: int, tick_hz: float) -> Ch
 
 FIRST_CHUNK = ChunkRef(len(MAGIC), 0, 0, 0)
 """Predecessor of a match's first chunk."""
-INDEX_ROWS = {"chunks": MAX_CHUNKS, "series": MAX_SECONDS, "markers": MAX_MARKERS}
+INDEX_ROWS = {"chunks": MAX_CHUNKS, "series": MAX_SECONDS, "markers": MAX_MARKERS, "win": MAX_WIN_POINTS}
 """Maximum rows of each table of an INDEX."""
 
 
 def _check_version(header: Mapping[str, Any], name: str) -> None:
-    """Raise ``ReplayError`` for an unsupported major schema, whose other fields may have any form."""
+    """Raise ``ReplayError`` for another major schema, whose other fields may have any form."""
     schema = header.get("schema")
     major = schema[0] if isinstance(schema, list) and schema else None
-    if isinstance(major, int) and not OLDEST_MAJOR <= major <= SCHEMA_MAJOR:
-        version = "newer" if major > SCHEMA_MAJOR else "older"
-        expected = f"{OLDEST_MAJOR} to {SCHEMA_MAJOR}"
-        raise ReplayError(f"replay {name!r} has schema {major}, expected {expected}; try a {version} Echelon")
+    if isinstance(major, int) and major != SCHEMA_MAJOR:
+        raise ReplayError(f"replay {name!r} has schema {major}, expected {SCHEMA_MAJOR}; try another Echelon")
 
 
 def _check_unique(kind: str, entries: Sequence[Mapping[str, Any]]) -> None:

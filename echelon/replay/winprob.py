@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.replay.columns import TEAMS, Ints
-from echelon.replay.schema import MechFlag
+from echelon.replay.schema import WIN_GROUPS, MechFlag
 
 Floats = NDArray[np.float64]
 MODEL_FILE = Path(__file__).with_name("winprob.json")
@@ -218,7 +218,6 @@ FEATURES: tuple[Feature, ...] = (
     Feature("painted", "painted", lambda s: -_difference(_mean(s, s.painted))),
 )
 """The inputs of the model, in the order of its coefficients."""
-GROUPS = tuple(dict.fromkeys(feature.group for feature in FEATURES))
 
 
 def features(situation: Situation) -> Floats:
@@ -256,10 +255,10 @@ class WinModel:
         return sigmoid(z - spread), sigmoid(z + spread)
 
     def contributions(self, values: Floats) -> Floats:
-        """Return the part of each group of ``GROUPS`` in the logit ``[F, G]``."""
+        """Return the part of each group of ``WIN_GROUPS`` in the logit ``[F, G]``."""
         parts = values * self.weights
-        groups = np.array([GROUPS.index(feature.group) for feature in FEATURES])
-        return np.stack([parts[:, groups == g].sum(axis=1) for g in range(len(GROUPS))], axis=1)
+        groups = np.array([WIN_GROUPS.index(feature.group) for feature in FEATURES])
+        return np.stack([parts[:, groups == g].sum(axis=1) for g in range(len(WIN_GROUPS))], axis=1)
 
 
 @cache

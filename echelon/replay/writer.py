@@ -27,11 +27,9 @@ from echelon.replay.schema import (
     EVENTS,
     HASH_BYTES,
     INDEX_TABLES,
-    MARKER_TABLE,
     MAX_MECHS,
     MAX_RAW_BYTES,
     ROUNDS,
-    SERIES,
     TABLES,
     UNDECIDED,
     WORLD_HEAD,
@@ -39,7 +37,7 @@ from echelon.replay.schema import (
     RecordType,
     Table,
 )
-from echelon.replay.timeline import Timeline, pack_series
+from echelon.replay.timeline import Timeline
 from echelon.state_files import IrregularFileError, read_bounded
 
 MAX_RUN = 255
@@ -175,14 +173,10 @@ class MatchWriter:
         ticks = self._chunks[-1][3] if self._chunks else 0
         outcome = {"winner": winner, "reason": reason, "ticks": ticks}
         outcome |= {name: self._timeline.last.get(name, [0.0, 0.0]) for name in ("score", "hp", "alive")}
-        timeline = self._timeline.index()
-        rows = {
-            CHUNK_INDEX.name: np.array(self._chunks, np.int64).reshape(-1, len(CHUNK_INDEX.columns)),
-            SERIES.name: pack_series(timeline["series"]),
-            MARKER_TABLE.name: np.array(timeline["markers"], np.int64).reshape(-1, len(MARKER_TABLE.columns)),
-        }
+        rows, moments = self._timeline.tables(winner)
+        rows[CHUNK_INDEX.name] = np.array(self._chunks, np.int64).reshape(-1, len(CHUNK_INDEX.columns))
         tables = [_block(table, rows[table.name]) for table in INDEX_TABLES]
-        self._records.close({"t": tables, "world": self._world, "outcome": outcome})
+        self._records.close({"t": tables, "world": self._world, "outcome": outcome, "moments": moments})
 
     def abandon(self) -> None:
         """Close the file without an index."""

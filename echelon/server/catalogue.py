@@ -401,5 +401,6 @@ def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> 
         "reason": outcome.get("reason", ""),
         "score": list(outcome.get("score", [0.0, 0.0])),
         "alive": list(outcome.get("alive", [0, 0])),
+        "moment": replay.top_moment,
         "parent": branch_of(header),
     }

@@ -8,7 +8,6 @@ from pathlib import Path
 from echelon.files import write_output
 from echelon.replay.embed import embed_world
 from echelon.replay.match_text import team_name
-from echelon.replay.moments import find_moments
 from echelon.replay.reader import Replay
 from echelon.server.page import single_page
 
@@ -24,7 +23,6 @@ class ReplayView:
         self._start = "" if at is None else f"t={at:.1f}"
         with Replay(path) as replay:
             self._data = embed_world(replay)
-            self._moments = find_moments(replay)
             self.title = " against ".join(team_name(replay.header, team) for team in (0, 1))
         self._name = path.name
 
@@ -34,9 +32,7 @@ class ReplayView:
 
     def page(self, *, embed: bool = False) -> str:
         """Return the viewer with the replay as an HTML page; ``embed`` is one without links and panels."""
-        return single_page(
-            self._data, self._name, f"{self.title} · Echelon", moments=self._moments, start=self._start, embed=embed
-        )
+        return single_page(self._data, self._name, f"{self.title} · Echelon", start=self._start, embed=embed)
 
     def save(self, path: Path | str) -> None:
         """Write the viewer with the replay as one HTML file."""

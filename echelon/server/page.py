@@ -27,14 +27,7 @@ MIME_TYPES = {".woff2": "font/woff2", ".svg": "image/svg+xml", ".js": "text/java
 
 
 def single_page(
-    replay: bytes,
-    name: str,
-    title: str,
-    static: Path = STATIC,
-    moments: Mapping[str, Any] | None = None,
-    *,
-    start: str = "",
-    embed: bool = False,
+    replay: bytes, name: str, title: str, static: Path = STATIC, *, start: str = "", embed: bool = False
 ) -> str:
     """Return the page; ``ValueError`` if the viewer is not built or its index has no script or style.
 
@@ -53,8 +46,6 @@ def single_page(
     embedded += f' data-start="{html.escape(start)}"' if start else ""
     embedded += " data-embed>" if embed else ">"
     embedded += base64.b64encode(replay).decode("ascii") + "</script>"
-    if moments is not None:
-        embedded += f'<script type="application/json" id="echelon-moments">{_data(moments)}</script>'
     code = _escaped((static / script[1]).read_text(encoding="utf-8"))
     embedded += f'<script type="application/json" id="echelon-workers">{_data(workers)}</script>'
     parts = (embedded, f'<script type="module">{code}</script>')

@@ -26,7 +26,6 @@ from echelon.server.bodies import BODIES, TaggedBody
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
 from echelon.server.listing import LISTING
 from echelon.server.live import NoticeHub
-from echelon.server.moments import moments_body
 from echelon.server.play import PlayGate
 from echelon.server.pools import READS, SLOW, TURNS, run_on, run_through
 from echelon.server.responses import (
@@ -123,7 +122,7 @@ async def match(request: web.Request, found: Match) -> web.StreamResponse:
 
 @of_match
 async def index(request: web.Request, found: Match) -> web.StreamResponse:
-    """Return chunks, series, markers and outcome as far as recorded."""
+    """Return chunks, series, markers, win probability, turning points and outcome, as far as recorded."""
     key = ("index", found.id, found.stamp, found.live)
     body = await request.app[RESPONSE_CACHE].get(key, lambda: index_body(request.app, found))
     return bytes_response(request, body, JSON, REVALIDATE)
@@ -150,14 +149,6 @@ async def index_body(app: web.Application, match: Match) -> TaggedBody:
         async with app[TURNS]:
             found = await run_through(app, SLOW, catalogue.read, match, step)
     return await run_on(app, SLOW, app[BODIES].make, lambda: strict_json(found))
-
-
-@of_match
-async def moments(request: web.Request, found: Match) -> web.StreamResponse:
-    """Return the turning points of a match and the curve of its win probability."""
-    key = ("moments", found.file, found.stamp)
-    body = await request.app[RESPONSE_CACHE].get(key, lambda: moments_body(request.app, found))
-    return bytes_response(request, body, JSON, REVALIDATE)
 
 
 @of_match
@@ -257,7 +248,6 @@ ROUTES: tuple[tuple[str, Handler], ...] = (
     (f"{API}/matches", matches),
     (f"{API}/matches/{ID}", match),
     (f"{API}/matches/{ID}/index", index),
-    (f"{API}/matches/{ID}/moments", moments),
     (f"{API}/matches/{ID}/chunks/{NUMBER}", chunk),
     (f"{API}/matches/{ID}/file", file),
     (f"{API}/worlds/{SHA}", world),

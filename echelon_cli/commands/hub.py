@@ -130,7 +130,6 @@ def _rows(run: Any, identity: str) -> list[Any]:
 def _match(replay: str | None, run: Any) -> tuple[bytes, str] | None:
     """Return a match with its world, and as a page; None for ``none`` and where the run has no match."""
     from echelon.replay.embed import embed_world
-    from echelon.replay.moments import find_moments
     from echelon.replay.reader import Replay
     from echelon.server.page import single_page
     from echelon_cli.matches import find_replay
@@ -141,4 +140,4 @@ def _match(replay: str | None, run: Any) -> tuple[bytes, str] | None:
     with Replay(path) as opened:
         data = embed_world(opened)
         title = " against ".join(str(team["name"]) for team in opened.header["teams"]) + " · Echelon"
-        return data, single_page(data, path.name, title, moments=find_moments(opened))
+        return data, single_page(data, path.name, title)

@@ -24,13 +24,13 @@ def moments(
     as_json: JsonFlag = False,
 ) -> int:
     """Show a match's turning points and win probability. Rank 1 is the most important."""
-    from echelon.replay.moments import find_moments
     from echelon.replay.reader import Replay
     from echelon_cli.commands.branch import branch
 
     path = find_replay(match)
     with Replay(path) as replay:
-        found = find_moments(replay)
+        line = replay.timeline()
+        found = {name: line[name] for name in ("moments", "win")}
     if confirm is not None:
         without, window = _actions_behind(found["moments"], confirm)
         if not as_json:

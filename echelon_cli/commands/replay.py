@@ -112,7 +112,6 @@ def export(
     """Export a match as one HTML page, or as one replay file. Either contains its world."""
     from echelon.files import write_output
     from echelon.replay.embed import embed_world
-    from echelon.replay.moments import find_moments
     from echelon.replay.reader import Replay
     from echelon.server.page import single_page
 
@@ -124,10 +123,9 @@ def export(
         raise ValueError(f"file {str(target)!r} already exists; try another --out or --force")
     with Replay(path) as replay:
         data = embed_world(replay)
-        found = find_moments(replay)
         title = " against ".join(str(team["name"]) for team in replay.header["teams"]) + " · Echelon"
     if target.suffix == ".html":
-        data = single_page(data, path.name, title, moments=found).encode(errors="backslashreplace")
+        data = single_page(data, path.name, title).encode(errors="backslashreplace")
     write_output(target, data)
     if as_json:
         output.show_json({"file": str(target), "bytes": len(data)})

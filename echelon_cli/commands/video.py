@@ -65,7 +65,6 @@ def video(
     """Write the highlights of a match as a video. 20 s around its most important moments, with names and score."""
     from echelon.atlas.video import FORMATS, encode, require_libraries
     from echelon.files import output_file
-    from echelon.replay.moments import find_moments
     from echelon.replay.reader import Replay
 
     path = find_replay(match)
@@ -84,7 +83,7 @@ def video(
     with Replay(path) as replay, output.waiting("reading", quiet=as_json) as show:
         if not replay.chunks:
             raise ValueError(f"replay {str(path)!r} has no frames, expected a recorded match")
-        moments = find_moments(replay)
+        moments = replay.timeline()
         spans = _spans(replay, moments, length, start, end)
         frames, samples, count = VIEWS[view](replay, moments, spans, shape, rate)
         if not kind.encoder and count * shape[0] * shape[1] > PICTURE_BYTES:
@@ -118,7 +117,7 @@ def _viewer_frames(replay: Replay, moments: dict, spans: list[Span], size: tuple
     """Return frames of the viewer's picture, as ``_map_frames``."""
     from echelon_cli.viewer_film import viewer_frames
 
-    return viewer_frames(replay, moments, spans, size, fps)
+    return viewer_frames(replay, spans, size, fps)
 
 
 VIEWS = {"map": _map_frames, "viewer": _viewer_frames}

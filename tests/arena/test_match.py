@@ -85,20 +85,22 @@ def test_statistics_match_replay_events(recorded):
     for result in results:
         with Replay(session.replays[result.pairing.number]) as replay:
             events = [chunk.tables["events"] for chunk in map(replay.chunk, range(len(replay.chunks)))]
-        kind, who, weapon, flags = (np.concatenate([e[n] for e in events]) for n in ("kind", "who", "weapon", "flags"))
+        kind, actor, weapon, flags = (
+            np.concatenate([e[n] for e in events]) for n in ("kind", "actor", "weapon", "flags")
+        )
         direct = np.isin(kind, (EventKind.HIT, EventKind.PAINT)) & ((flags & HitFlag.SPLASH) == 0)
         launched = kind == EventKind.LAUNCH
         for spec in WEAPONS:
             w = int(spec.weapon)
-            hits = np.bincount(who[direct & (weapon == w)], minlength=10)
+            hits = np.bincount(actor[direct & (weapon == w)], minlength=10)
             assert np.array_equal(result.statistics["stat_hits"][:, w], hits), spec.weapon
             if spec.speed_vox_s:
-                shots = np.bincount(who[launched & (weapon == w)], minlength=10)
+                shots = np.bincount(actor[launched & (weapon == w)], minlength=10)
                 assert np.array_equal(result.statistics["stat_shots"][:, w], shots), spec.weapon
-        assists = np.bincount(who[kind == EventKind.ASSIST], minlength=10)
+        assists = np.bincount(actor[kind == EventKind.ASSIST], minlength=10)
         assert np.array_equal(result.statistics["stat_assists"], assists)
-        victim = np.concatenate([e["whom"] for e in events])
-        killed = dict(zip(victim[kind == EventKind.KILL].tolist(), who[kind == EventKind.KILL].tolist(), strict=True))
+        victim = np.concatenate([e["target"] for e in events])
+        killed = dict(zip(victim[kind == EventKind.KILL].tolist(), actor[kind == EventKind.KILL].tolist(), strict=True))
         dead = np.flatnonzero(result.statistics["stat_cause"] != statistics.Cause.LIVES)
         assert {m: int(result.statistics["stat_killer"][m]) for m in dead.tolist()} == killed
         fought += int(direct.sum()) + len(killed)
@@ -119,7 +121,7 @@ def test_range_statistics_match_replay_distances(recorded):
                 )
                 for row in np.flatnonzero(direct):
                     frame = min(np.searchsorted(chunk.frames["tick"][:, 0], events["tick"][row]), len(places) - 1)
-                    shooter, target = events["who"][row], events["whom"][row]
+                    shooter, target = events["actor"][row], events["target"][row]
                     expected[shooter] += np.linalg.norm(places[frame, shooter] - places[frame, target])
                     hits[shooter] += 1
         assert hits.sum() > 0

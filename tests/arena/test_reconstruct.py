@@ -231,7 +231,7 @@ def test_shared_replay_keeps_states(played, tmp_path):
 
 
 def test_moments_are_refused_in_one_line(played, again, monkeypatch):
-    with pytest.raises(ValueError, match=r"has no actions, expected .* schema 2.3, this file has 1.0") as refused:
+    with pytest.raises(ValueError, match=r"has no actions, expected a column of them") as refused:
         with opened(SMALL):
             pass
     assert "\n" not in str(refused.value)

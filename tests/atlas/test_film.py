@@ -14,7 +14,6 @@ from PIL import Image
 from echelon.atlas.film import HEADER, LINES, TEAM_COLOURS, Film
 from echelon.atlas.motion import Motion, terrain_at
 from echelon.atlas.video import encode
-from echelon.replay.moments import find_moments
 from echelon.replay.reader import Replay
 from echelon.replay.reel import Span
 from tests.replay.golden import FOLDER, SMALL
@@ -46,7 +45,7 @@ def test_motion_interpolates_between_recorded_frames(replay):
 
 
 def test_film_shows_each_living_mech_in_its_teams_colour(replay):
-    film = Film(replay, find_moments(replay), [Span(0.0, 2.0)], SIZE, 5)
+    film = Film(replay, replay.timeline(), [Span(0.0, 2.0)], SIZE, 5)
     frames = list(film.draw())
     assert len(frames) == film.frames and {frame.size for frame in frames} == {SIZE}
     top = HEADER * SIZE[1] / LINES
@@ -66,7 +65,7 @@ def test_terrain_at_applies_the_changed_voxels(replay):
 
 @pytest.mark.parametrize("ending", [".gif", ".webp"])
 def test_encode_writes_animated_pictures(replay, ending):
-    film = Film(replay, find_moments(replay), [Span(0.0, 1.0)], SIZE, 5)
+    film = Film(replay, replay.timeline(), [Span(0.0, 1.0)], SIZE, 5)
     file = io.BytesIO()
     encode(file, ending, film.draw(), 5, film.samples())
     with Image.open(io.BytesIO(file.getvalue())) as shown:
@@ -81,7 +80,7 @@ def test_encode_writes_animated_pictures(replay, ending):
 @pytest.mark.parametrize(("ending", "name"), [(".mp4", "h264"), (".webm", "vp9")])
 def test_encode_writes_streams_of_the_rate(replay, ending, name):
     av = pytest.importorskip("av")
-    film = Film(replay, find_moments(replay), [Span(0.0, 1.0)], SIZE, 5)
+    film = Film(replay, replay.timeline(), [Span(0.0, 1.0)], SIZE, 5)
     file = io.BytesIO()
     encode(file, ending, film.draw(), 5)
     with av.open(io.BytesIO(file.getvalue())) as shown:

@@ -122,7 +122,7 @@ def _events(chunk: Chunk, positions: Floats) -> list[tuple[str, int, float, floa
     frames = np.searchsorted(chunk.frames["tick"][:, 0], events["tick"]).clip(0, len(positions) - 1)
     for name, kind in KINDS.items():
         for row in np.flatnonzero(events["kind"] == kind):
-            mech = max(int(events["whom"][row]), 0) if name != "launch" else int(events["who"][row])
+            mech = max(int(events["target"][row]), 0) if name != "launch" else int(events["actor"][row])
             found.append((name, int(frames[row]), *(float(v) for v in positions[frames[row], mech, :2])))
     return found
 

@@ -39,7 +39,7 @@ def write_scene(path: Path, places: list[tuple[float, float]], wall: bool, **col
     ]
     described = [column.to_header() for column in (*COLUMNS, *POLICY.columns(count))]
     tables = {**header_tables(), "columns": described}
-    head = synthetic.header(schema=[2, 2], mechs=count, roster=roster, zone=[50.0, 50.0, 4.0], **POLICY.to_header())
+    head = synthetic.header(mechs=count, roster=roster, zone=[50.0, 50.0, 4.0], **POLICY.to_header())
     material = np.zeros((HEIGHT, EDGE, EDGE), np.uint8)
     material[0, 0, 0] = Material.SOLID  # so that there is terrain to draw
     if wall:

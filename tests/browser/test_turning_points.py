@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from echelon.replay.moments import find_moments
 from echelon.replay.reader import Replay
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import GOLDEN, RUN
@@ -24,20 +23,16 @@ pytestmark = pytest.mark.long
 def found() -> dict[str, Any]:
     """Moments and curve of the golden match as Python finds them."""
     with Replay(GOLDEN) as replay:
-        return find_moments(replay)
+        return replay.timeline()
 
 
 def test_win_probability_is_that_of_python_and_explained(page, address, found):
     open_paused(page, address, MATCH, 60, quality="lowest")
     page.wait_for_function(WIN_READ)
-    hz = state(page, "match.header.tick_hz")
     points = {tick: values for tick, *values in page.evaluate(WIN_POINTS)}
-    seconds, *columns = (found["curve"][name] for name in ("second", "blue", "low", "high"))
-    curve = {round(second * hz): row for second, *row in zip(seconds, *columns, strict=True)}
-    shared = sorted(points.keys() & curve.keys())
-    assert len(shared) > len(curve) / 2 and shared[-1] == max(curve)
-    for tick in shared:
-        assert points[tick] == pytest.approx(curve[tick], abs=1e-3), tick
+    columns = (found["win"][name] for name in ("tick", "blue", "low", "high"))
+    curve = {tick: row for tick, *row in zip(*columns, strict=True)}
+    assert points == curve
     chances = [int(text.split()[0]) for text in page.locator(".score-chance").all_inner_texts()]
     assert sum(chances) == 100 and abs(chances[0] / 100 - curve[60][0]) < 0.01
     page.locator(".win-track").hover()

@@ -4,8 +4,7 @@
 - ``maps.json``: hashes of reference maps for each fairness
 - ``sim_versions.json``: the hash of the reference battles of every simulation version
 - ``worlds/``: a map printed by ``echelon world show --plain``
-- ``replays/``: a replay per schema version and its decoded content; ``.ecr`` files are never recorded again, because
-  later versions must read them
+- ``replays/``: replays and their decoded content; ``tests/replay/golden.py`` records the ``.ecr`` files
 - elsewhere: ``tests/tui/snapshots/`` (panels and screens) and ``viewer/src/protocol.gen.ts`` (replay schema)
 
 Tests that compare with such a file carry ``pytest.mark.golden`` and call ``assert_golden_text`` or

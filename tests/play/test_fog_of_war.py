@@ -70,7 +70,7 @@ def test_frames_have_no_hidden_mech(match):
                     continue
             assert place[:2].astype("<f4").tobytes() not in wire
             for row in rows(frame.events, play.EVENT_COLUMNS):
-                who, target = int(row[EVENTS["who"]]), int(row[EVENTS["whom"]])
+                who, target = int(row[EVENTS["actor"]]), int(row[EVENTS["target"]])
                 assert j not in (who, target) or match.now % 5 == 0
         shown_ticks += sum(row[CONTACTS["age"]] == 0 and team[int(row[0])] != team[mech] for row in contacts)
     assert hidden_ticks > 200 and shown_ticks > 20 and moved > 5

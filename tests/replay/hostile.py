@@ -83,7 +83,9 @@ class Parts:
     chunks: list[tuple[tuple[int, int], Any]]
     series: list[list[int]]
     markers: list[list[int]]
+    win: list[list[int]]
     outcome: Any
+    moments: Any
     closed: bool = True
     extra: dict[str, Any] = field(default_factory=dict)
     """Further entries of the index."""
@@ -120,7 +122,9 @@ def disassemble(path: Path, chunks: int) -> Parts:
         chunks=[((head.tick0, head.tick1), unpack(body)) for head, body in records[RecordType.CHUNK][:chunks]],
         series=tables["series"],
         markers=tables["markers"],
+        win=tables["win"],
         outcome=index["outcome"],
+        moments=index["moments"],
     )
 
 
@@ -150,9 +154,9 @@ def assemble(parts: Parts) -> bytes:
     for at, row in parts.rows.items():
         if at < len(rows):
             rows[at] = row
-    tables = {"chunks": rows, "series": parts.series, "markers": parts.markers}
+    tables = {"chunks": rows, "series": parts.series, "markers": parts.markers, "win": parts.win}
     blocks = [[len(values), encoded(name, values)] for name, values in tables.items()]
-    index = {"t": blocks, "world": world, "outcome": parts.outcome, **parts.extra}
+    index = {"t": blocks, "world": world, "outcome": parts.outcome, "moments": parts.moments, **parts.extra}
     end = len(data)
     data += Record(RecordType.INDEX, pack(index)).pack()
     return data + Record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(end, END_MAGIC), codec=Codec.NONE).pack()
@@ -263,11 +267,11 @@ def _change_index_row(parts: Parts, draws: random.Random) -> None:
 
 
 def _change_index(parts: Parts, draws: random.Random) -> None:
-    index = {"outcome": deepcopy(parts.outcome)}
+    index = {"outcome": deepcopy(parts.outcome), "moments": deepcopy(parts.moments)}
     if draws.random() < 0.5:
         mutate(index, draws)
     else:
-        index[draws.choice(("t", "world", "outcome"))] = hostile_value(draws)
+        index[draws.choice(("t", "world", "outcome", "moments"))] = hostile_value(draws)
     if draws.random() < 0.3:
         index["t"] = [
             [draws.choice(NUMBERS), draws.choice((b"", bytes(99), 5, None))] for _ in range(draws.randrange(5))

@@ -15,7 +15,6 @@ from echelon.atlas.world_file import WorldFileError, load_world
 from echelon.replay.codec import ReplayError
 from echelon.replay.embed import embed_world
 from echelon.replay.extra_records import read_seats, read_state, state_heads
-from echelon.replay.moments import find_moments
 from echelon.replay.reader import Replay
 from echelon.replay.reel import choose_spans
 from echelon.server.catalogue import summarize
@@ -64,9 +63,9 @@ def export_replay(path: Path) -> None:
 
 
 def rank_moments(path: Path) -> None:
-    """Find the turning points of a replay, as the server and ``replay moments`` do."""
+    """Read the turning points of a replay, as ``replay moments`` does."""
     with Replay(path) as replay:
-        strict_json(find_moments(replay))
+        strict_json(replay.timeline()["moments"])
 
 
 def draw_replay(path: Path) -> None:
@@ -80,7 +79,7 @@ def film_replay(path: Path) -> None:
     with Replay(path) as replay:
         if not replay.chunks:
             return
-        moments = find_moments(replay)
+        moments = replay.timeline()
         spans = choose_spans(moments["moments"], replay.ticks / float(replay.header["tick_hz"]))
         next(Film(replay, moments, spans, FILM_SIZE, FILM_FPS).draw())
 

@@ -10,11 +10,13 @@ import numpy as np
 from echelon.replay.header import header_tables
 from echelon.replay.schema import EventKind
 from echelon.replay.writer import MatchWriter, world_payload
+from echelon.version import SIM_VERSION
 
 MECHS = 4
 STRIDE, FRAME_TICKS, HZ = 8, 5, 20
 SIZE = (12, 10, 6)
 """x, y, z of the world [vox]."""
+SENSING = {"radar": [30.0] * 4, "ewar": 20.0, "ecm": 1.0, "eccm": 1.0, "own_eccm": True, "quality": [0.2, 2.0]}
 
 
 def header(**changes: Any) -> dict[str, Any]:
@@ -24,10 +26,12 @@ def header(**changes: Any) -> dict[str, Any]:
         for m in range(MECHS)
     ]
     return {
-        "schema": [1, 0], "created": 0.0, "echelon": "0", "tick_hz": HZ, "frame_ticks": FRAME_TICKS,
-        "chunk_ticks": STRIDE * FRAME_TICKS, "mechs": MECHS, "teams": [{"name": "blue"}, {"name": "red"}], "seed": 1,
-        "map_seed": 1, "env": 0, "run": "", "update": 0, "global_step": 0, "duration_s": 60.0, "score_to_win": 30.0,
-        "zone": [6.0, 5.0, 2.0], "roster": roster, **header_tables(), "config": {}, **changes,
+        "schema": [3, 0], "created": 0.0, "echelon": "0", "sim_version": SIM_VERSION, "tick_hz": HZ,
+        "frame_ticks": FRAME_TICKS, "chunk_ticks": STRIDE * FRAME_TICKS, "mechs": MECHS,
+        "teams": [{"name": "blue"}, {"name": "red"}], "seed": 1, "map_seed": 1, "env": 0, "run": "", "update": 0,
+        "global_step": 0, "duration_s": 60.0, "score_to_win": 30.0, "zone": [6.0, 5.0, 2.0], "roster": roster,
+        "cloud": {"radius": 3.0, "life_s": 8.0}, "sensing": SENSING, "without": [], "changes": {}, **header_tables(),
+        "config": {}, **changes,
     }  # fmt: skip
 
 

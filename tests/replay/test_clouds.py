@@ -10,12 +10,12 @@ import pytest
 from echelon.config import EVAL_SEED_BASE, EnvConfig
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
-from echelon.replay.schema import CLOUD_STEP, SCHEMA_MAJOR, SCHEMA_MINOR, EventKind, HitFlag
+from echelon.replay.schema import CLOUD_STEP, EventKind, HitFlag
 from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.tables import duration_ticks
 from echelon.training.vec_env import VectorEnv
 from tests.golden import assert_golden_json
-from tests.replay.golden import SMALL, SMOKE, SMOKE_EXPECTED, smoke_contents
+from tests.replay.golden import SMOKE, SMOKE_EXPECTED, smoke_contents
 
 SECONDS, EDGE, HEIGHT = 22.0, 36, 14
 WATCHED = ("tick", "alive", "cooldown", "cloud_ticks", "cloud_pos", "intercepts", "overflow")
@@ -87,7 +87,7 @@ def chunks(replay: Replay):
 
 def clouds(chunk) -> np.ndarray:
     """Rows of tick, owner, x, y, z; ticks of the match."""
-    rows = np.stack([chunk.tables["clouds"][name] for name in ("tick", "who", "x", "y", "z")], axis=1)
+    rows = np.stack([chunk.tables["clouds"][name] for name in ("tick", "actor", "x", "y", "z")], axis=1)
     rows[:, 0] += chunk.ref.tick0
     return rows
 
@@ -136,7 +136,7 @@ def test_chunk_holds_only_live_clouds(match):
 
 def test_every_cloud_has_a_smoke_impact(match):
     replay, _ = match
-    smoke = {(e["tick"], e["who"]) for e in events(replay, EventKind.IMPACT) if e["weapon"] == Weapon.SMOKE}
+    smoke = {(e["tick"], e["actor"]) for e in events(replay, EventKind.IMPACT) if e["weapon"] == Weapon.SMOKE}
     bursts = {(int(t), int(owner)) for chunk in chunks(replay) for t, owner in clouds(chunk)[:, :2]}
     assert bursts and bursts == smoke
 
@@ -152,16 +152,16 @@ def test_point_defence_shots_are_events_with_result(match):
         for m in np.flatnonzero((state["alive"] == 1) & (left > AMS_TICKS - (tick - before))).tolist():
             expected.add((tick - (AMS_TICKS - int(left[m])), m))
         stopped = [e for e in shots if before < e["tick"] <= tick and e["flags"] & HitFlag.STOPPED]
-        assert np.bincount([e["who"] for e in stopped], minlength=len(left)).tolist() == state["intercepts"].tolist()
+        assert np.bincount([e["actor"] for e in stopped], minlength=len(left)).tolist() == state["intercepts"].tolist()
         hits, before = hits + len(stopped), tick
-    living = {(e["tick"], e["who"]) for e in shots}
+    living = {(e["tick"], e["actor"]) for e in shots}
     assert len(living) == len(shots) and expected <= living
     died = {m for m in range(len(team)) if not states[-1]["alive"][m]}
     assert {owner for _, owner in living - expected} <= died
     assert 0 < hits < len(shots), "the match has too few missiles"
     for e in shots:
-        assert team[e["who"]] != team[e["whom"]] and e["weapon"] == Weapon.MISSILE
-        assert replay.header["chassis"][replay.header["roster"][e["who"]]["chassis"]]["name"] == "heavy"
+        assert team[e["actor"]] != team[e["target"]] and e["weapon"] == Weapon.MISSILE
+        assert replay.header["chassis"][replay.header["roster"][e["actor"]]["chassis"]]["name"] == "heavy"
 
 
 def test_clouds_and_events_are_identical_alone_and_in_a_batch(match, tmp_path):
@@ -175,17 +175,10 @@ def test_clouds_and_events_are_identical_alone_and_in_a_batch(match, tmp_path):
                     assert all(np.array_equal(one.tables[name][c], two.tables[name][c]) for c in one.tables[name])
 
 
-def test_schema_1_0_replay_without_clouds_opens():
-    with Replay(SMALL) as replay:
-        assert replay.header["schema"] == [1, 0] and (SCHEMA_MAJOR, SCHEMA_MINOR) >= (1, 1)
-        assert all("clouds" not in chunk.tables and len(chunk.ticks) for chunk in chunks(replay))
-        assert replay.timeline()["outcome"]["reason"]
-
-
 @pytest.mark.golden
 def test_golden_smoke_replay_opens():
     assert_golden_json(SMOKE_EXPECTED, smoke_contents(SMOKE), compact=True)
     with Replay(SMOKE) as replay:
-        assert replay.header["schema"][0] == 1 and replay.header["cloud"] == {"radius": 4.0, "life_s": 10.0}
+        assert replay.header["cloud"] == {"radius": 4.0, "life_s": 10.0}
         assert sum(len(clouds(chunk)) for chunk in chunks(replay)) > 5
         assert events(replay, EventKind.AMS)

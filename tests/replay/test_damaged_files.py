@@ -70,15 +70,6 @@ def test_foreign_file_is_rejected_by_name(tmp_path, data):
         Replay(path)
 
 
-def test_newer_major_schema_is_rejected(tmp_path):
-    header = codec.unpack_map(first_payload())
-    header["schema"] = [99, 0]
-    path = tmp_path / "tomorrow.ecr"
-    path.write_bytes(MAGIC + codec.pack_record(RecordType.HEADER, codec.pack_map(header)))
-    with pytest.raises(ReplayError, match="schema 99, expected 1 to 2; try a newer Echelon"):
-        Replay(path)
-
-
 def test_newer_minor_schema_with_unknown_keys_opens(tmp_path):
     header = codec.unpack_map(first_payload())
     header["schema"] = [header["schema"][0], header["schema"][1] + 5]

@@ -21,12 +21,17 @@ from echelon.replay.reader import Replay
 from echelon.replay.record import chunk_frames
 from echelon.replay.schema import (
     BUDGETS,
+    MAX_CAPTION,
     MAX_CHUNKS,
     MAX_DEPTH,
     MAX_FRAMES,
     MAX_MARKERS,
+    MAX_MOMENT_MECHS,
+    MAX_MOMENTS,
     MAX_SECONDS,
     MAX_VALUES,
+    MAX_WIN_POINTS,
+    WIN_GROUPS,
     RecordType,
 )
 from echelon.replay.timeline import Timeline
@@ -49,6 +54,15 @@ MAX_PROCESS_MEMORY = 256 * MIB
 MAX_CPU_S = 1.0
 """CPU time to open, list or serve one file [s]."""
 QUICK = ("open_replay", "serve_replay")
+MOMENT = {
+    "tick": 20, "second": 1.0, "from": 0.0, "to": 2.5, "kind": "kill", "rank": 1, "score": 0.2, "team": 0,
+    "mechs": ["B1"], "before": 0.5, "after": 0.7, "caption": "0:01 B1 kills R1",
+}  # fmt: skip
+HOSTILE_MOMENTS = (
+    {"tick": -1}, {"tick": 2**64 - 1}, {"second": float("nan")}, {"from": "0"}, {"to": float("inf")}, {"kind": 3},
+    {"rank": 0}, {"rank": MAX_MOMENTS + 1}, {"team": 2}, {"mechs": ["B1"] * (MAX_MOMENT_MECHS + 1)}, {"mechs": "B1"},
+    {"before": -0.1}, {"after": 1.5}, {"caption": "x" * (MAX_CAPTION + 1)}, {"caption": b"x"},
+)  # fmt: skip
 CORPUS = Path(__file__).resolve().parents[1] / "golden" / "hostile"
 """Minimised files on which a reader once failed; the viewer's tests read them too."""
 
@@ -166,7 +180,10 @@ def test_chunk_with_wrong_values_is_rejected(tmp_path, change, closed):
         {"outcome": None}, {"outcome": 5}, {"outcome": {"score": 3}}, {"outcome": {"winner": "blue"}},
         {"outcome": {"alive": [float("nan"), 0]}}, {"world": [2**40, 8]}, {"world": ["a", 1]}, {"world": []},
         {"t": None},
-        {"t": [[0, b""]]}, {"t": [5, 6, 7]}, {"t": [[2**62, b""]] * 3}, {"t": [[True, b""]] * 3},
+        {"t": [[0, b""]]}, {"t": [5, 6, 7]}, {"t": [[2**62, b""]] * 4}, {"t": [[True, b""]] * 4},
+        {"moments": None}, {"moments": 5}, {"moments": [5]}, {"moments": [{}]},
+        {"moments": [MOMENT] * (MAX_MOMENTS + 1)},
+        *({"moments": [{**MOMENT, **change}]} for change in HOSTILE_MOMENTS),
     ],
     ids=str,
 )  # fmt: skip
@@ -178,6 +195,29 @@ def test_index_with_wrong_values_costs_at_most_the_index(tmp_path, index):
     assert run_readers(path, assemble(made)) == {}
     with Replay(path) as replay:
         assert len(replay.chunks) == len(made.chunks)
+
+
+def test_index_with_hostile_moments_of_the_right_form_is_read(tmp_path):
+    made = parts()
+    made.moments = [
+        {**MOMENT, "rank": 2, "caption": "\x1b[31m" * 99, "mechs": ["<b>"] * MAX_MOMENT_MECHS}
+    ] * MAX_MOMENTS
+    path = tmp_path / "odd.ecr"
+    assert run_readers(path, assemble(made)) == {}
+    with Replay(path) as replay:
+        assert replay.complete and replay.timeline()["moments"] == made.moments and replay.top_moment == ""
+
+
+@pytest.mark.parametrize(("rows", "valid"), [(MAX_WIN_POINTS + 1, False), (1500, True)])
+def test_index_with_too_many_points_of_win_probability_is_ignored(tmp_path, rows, valid):
+    made = parts()
+    made.win = [[2**32 - 1, 65535, 0, 65535, *([-(2**15)] * len(WIN_GROUPS))]] * rows
+    path = tmp_path / "odd.ecr"
+    assert run_readers(path, assemble(made)) == {}
+    with Replay(path) as replay:
+        assert replay.complete == valid
+        blue = replay.timeline()["win"]["blue"]
+        assert len(blue) <= MAX_WIN_POINTS and all(0.0 <= p <= 1.0 for p in blue)
 
 
 @pytest.mark.parametrize("row", [[0, 0, 0, 0], [8, 2**31, 0, 40], [2**32 - 8, 64, 0, 40], [9, 64, 0, 40]], ids=str)
@@ -315,7 +355,7 @@ def test_budgets_exceed_the_longest_match_of_100_against_100():
     assert 20 * 9 * mechs * (values_per_mech + policy_values) < MAX_VALUES
     header = parts(roster=bases()[0].header["roster"] * (mechs // 4), mechs=mechs).header
     assert 10 * len(pack_map(header)) < BUDGETS[RecordType.HEADER].raw_bytes
-    index_bytes = day_s * 18 + day_s // 2 * 16 + MAX_MARKERS * 9
+    index_bytes = day_s * 18 + day_s // 2 * 16 + MAX_MARKERS * 9 + MAX_WIN_POINTS * 26 + MAX_MOMENTS * 2**10
     assert index_bytes < BUDGETS[RecordType.INDEX].raw_bytes
 
 

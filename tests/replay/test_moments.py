@@ -1,4 +1,4 @@
-"""Moments are found, ranked and captioned in replays of every schema, and hostile files cost only themselves."""
+"""Moments are found, ranked and captioned while a match is recorded, and hostile files cost only themselves."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import pytest
 from echelon.replay import moment_text
 from echelon.replay import moments as module
 from echelon.replay.codec import ReplayError
-from echelon.replay.moments import AGAINST, BONUS, MAX_MOMENTS, MAX_SAMPLES, MIN_SCORE, Moment, MomentScan, find_moments
-from echelon.replay.reader import Chunk, Replay
-from echelon.replay.schema import EVENTS, EventKind, HitFlag, MechFlag
-from echelon.replay.validate import ChunkRef
+from echelon.replay.moments import AGAINST, BONUS, MIN_SCORE, Moment, MomentScan
+from echelon.replay.reader import Replay
+from echelon.replay.schema import EVENTS, MAX_MOMENT_MECHS, MAX_MOMENTS, MAX_WIN_POINTS, EventKind, HitFlag, MechFlag
 from echelon.replay.winprob import FEATURES, WinModel
 from tests.golden import FOLDER, assert_golden_json
 from tests.replay.golden import EDITS, GOLDEN, SMALL, SMOKE
@@ -74,13 +73,15 @@ class Match:
 
     def scan(self, winner: int = -1, weights: Mapping[str, float] = WEIGHTS) -> dict[str, Any]:
         """Return the moments of the match, read in two chunks."""
-        scan = MomentScan(self.header, int(self.tick[-1]), model(weights))
+        scan = MomentScan(self.header, model(weights))
         half = len(self.tick) // 2
         for part in (slice(0, half + 1), slice(half, None)):
-            scan.add(self._chunk(part))
-        return scan.result({"winner": winner})
+            scan.add(*self.chunk(part))
+        rows, moments = scan.result(winner)
+        return {"moments": moments, "tick": rows[:, 0].tolist(), "win": (rows[:, 1:4] / 65535).tolist()}
 
-    def _chunk(self, part: slice) -> Chunk:
+    def chunk(self, part: slice) -> tuple[dict[str, Any], dict[str, Any], int]:
+        """Return frames, events and first tick of a part of the match."""
         first, last = int(self.tick[part][0]), int(self.tick[part][-1])
         rows = [row for row in self.events if first < row[0] <= last or (first == 0 and row[0] == 0)]
         table = np.array(rows, np.int64).reshape(-1, len(EVENTS.columns))
@@ -96,7 +97,7 @@ class Match:
             "hp": zero + 100,
             "flags": self.flags[part],
         }
-        return Chunk(ChunkRef(0, 0, first, last), frames, {"events": events}, b"")
+        return frames, events, first
 
     def captions(self, **options: Any) -> list[str]:
         """Return the captions in order of time."""
@@ -159,13 +160,20 @@ def test_kills_within_seconds_are_one_moment_with_own_losses():
 def test_strongest_hit_of_a_kill_is_the_one_that_a_scan_finds():
     rng = np.random.default_rng(0)
     for count in (0, 60, 2000):
-        columns = ("kind", 0, 4), ("tick", 0, 6), ("who", -1, 4), ("whom", -1, 4), ("value", 0, 9), ("weapon", 0, 99)
-        events = {name: rng.integers(low, high, count) for name, low, high in columns}
+        limits = {
+            "kind": (0, 4),
+            "tick": (0, 6),
+            "actor": (-1, 4),
+            "target": (-1, 4),
+            "value": (0, 9),
+            "weapon": (0, 99),
+        }
+        events = {name: rng.integers(*limit, count) for name, limit in limits.items()}
         events["flags"] = np.arange(count) % 7
         hits = module._Hits(events)
         for tick, killer, victim in np.ndindex(7, 5, 5):
             same = (events["kind"] == int(EventKind.HIT)) & (events["tick"] == tick)
-            rows = np.flatnonzero(same & (events["who"] == killer - 1) & (events["whom"] == victim - 1))
+            rows = np.flatnonzero(same & (events["actor"] == killer - 1) & (events["target"] == victim - 1))
             row = rows[np.argmax(events["value"][rows])] if len(rows) else None
             found = (-1, 0) if row is None else (events["weapon"][row], events["flags"][row])
             assert hits.strongest(tick, killer - 1, victim - 1) == found
@@ -231,10 +239,10 @@ def test_swing_goes_on_over_small_reversals_and_ends_at_large_ones():
 
 def test_league_match_has_its_swing_where_the_curve_falls(repository):
     with Replay(repository / LEAGUE) as replay:
-        found = find_moments(replay)
-    curve = dict(zip(found["curve"]["second"], found["curve"]["blue"], strict=True))
+        found, hz = replay.timeline(), replay.header["tick_hz"]
+    curve = dict(zip(found["win"]["tick"], found["win"]["blue"], strict=True))
     (row,) = (row for row in found["moments"] if row["kind"] == "swing" and row["second"] > 20)
-    assert curve[31.0] > 0.9 and curve[32.0] < 0.4
+    assert curve[31 * hz] > 0.9 and curve[32 * hz] < 0.4
     assert 31.0 <= row["second"] < 32.0 <= row["to"] and row["before"] > 0.9 and row["after"] < 0.4
 
 
@@ -248,16 +256,10 @@ def test_moment_of_several_kills_is_shown_to_the_last():
 
 @pytest.mark.golden
 def test_golden_moments(repository):
-    """The viewer's test finds the same moments in the same files."""
     golden = {}
     for path in (SMALL, EDITS, SMOKE, repository / LEAGUE):
         with Replay(path) as replay:
-            name = path.relative_to(repository).as_posix()
-            golden[name] = {
-                "outcome": replay.outcome,
-                "ticks": replay.ticks,
-                "moments": find_moments(replay)["moments"],
-            }
+            golden[path.relative_to(repository).as_posix()] = replay.timeline()["moments"]
     assert_golden_json(VALUES, golden)
 
 
@@ -271,40 +273,62 @@ def test_points_in_captions_are_rounded_down():
 def test_quiet_match_has_a_curve_and_no_moments():
     found = Match().scan(winner=1)
     assert found["moments"] == []
-    curve = found["curve"]
-    assert curve["second"] == [float(s) for s in range(SECONDS + 1)] and set(curve["blue"][:-1]) == {0.5}
-    assert curve["blue"][-1] == curve["low"][-1] == curve["high"][-1] == 0.0
+    assert found["tick"] == [HZ // 2 * n for n in range(2 * SECONDS + 1)]
+    assert all(p == pytest.approx(0.5, abs=1e-4) for row in found["win"][:-1] for p in row)
+    assert found["win"][-1] == [0.0, 0.0, 0.0]
 
 
-def test_long_match_has_a_bounded_number_of_samples():
+def test_only_the_result_is_certain():
+    match = Match()
+    for number in range(SIZE):
+        match.kill(3.0 + number, 0, SIZE + number)
+    curve = match.scan(winner=0, weights={"alive": 400.0})["win"]
+    assert max(max(row) for row in curve[:-1]) < 1.0 and curve[-1] == [1.0, 1.0, 1.0]
+
+
+def test_long_match_has_a_bounded_number_of_samples(monkeypatch):
     match = Match()
     match.kill(15.0, 1, 4)
-    scan = MomentScan(match.header, 100 * int(match.tick[-1]) * MAX_SAMPLES // len(match.tick), model())
-    scan.add(match._chunk(slice(None)))
-    assert scan._count <= len(match.tick) // 50
+    monkeypatch.setattr(module, "MAX_SAMPLES", 16)
+    monkeypatch.setattr(module, "MAX_WIN_POINTS", 6)
+    scan = MomentScan(match.header, model())
+    for first in range(0, len(match.tick) - 1, 8):
+        scan.add(*match.chunk(slice(first, first + 9)))
+        assert scan._samples.count <= 16 + 9
+    rows, moments = scan.result()
+    assert len(rows) <= 6 and len(moments) == 1 and moments[0]["second"] == 15.0
 
 
-def test_scan_in_steps_equals_scan_at_once(monkeypatch):
-    with Replay(SMOKE) as replay:
-        whole = find_moments(replay)
-        monkeypatch.setattr(module, "STEP_BYTES", 0)
-        scan, steps = MomentScan(replay.header, replay.ticks), 1
-        while not scan.advance(replay):
-            steps += 1
-        assert steps == len(replay.chunks) and scan.result(replay.timeline()["outcome"]) == whole
+def test_moment_names_a_bounded_number_of_mechs():
+    match = Match()
+    for number in range(SIZE):
+        match.kill(10.0 + number / 10, number, SIZE + number)
+    (row,) = match.scan()["moments"]
+    assert len(row["mechs"]) == 2 * SIZE == MAX_MOMENT_MECHS
 
 
 @pytest.mark.parametrize("path", [row[0] for row in GOLDEN], ids=lambda path: path.stem)
-def test_replays_of_every_schema_have_moments(path):
+def test_index_has_what_an_unclosed_file_computes_up_to_the_result(path, tmp_path):
     with Replay(path) as replay:
-        found, last = find_moments(replay), replay.ticks
+        found, last, end = replay.timeline(), replay.ticks, replay.chunks[-1]
+    cut = tmp_path / "cut.ecr"
+    cut.write_bytes(path.read_bytes()[: end.offset + end.length])
+    with Replay(cut) as replay:
+        assert not replay.complete and replay.top_moment == ""
+        computed = replay.timeline()
+    for name, values in found["win"].items():
+        assert (
+            [v[:-1] for v in values] == [v[:-1] for v in computed["win"][name]]
+            if name == "parts"
+            else (values[:-1] == computed["win"][name][:-1])
+        )
+    assert len(found["win"]["tick"]) <= MAX_WIN_POINTS and found["win"]["tick"][-1] == last
     moments: Sequence[Mapping[str, Any]] = found["moments"]
     assert 1 <= len(moments) <= MAX_MOMENTS
     assert sorted(row["rank"] for row in moments) == list(range(1, len(moments) + 1))
     assert [row["tick"] for row in moments] == sorted(row["tick"] for row in moments)
     assert all(0 <= row["tick"] <= last and row["from"] < row["to"] for row in moments)
     assert all(0.0 <= p <= 1.0 for row in moments for p in (row["before"], row["after"]))
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
 def test_hostile_replays_raise_replay_errors_alone(tmp_path):
@@ -313,7 +337,7 @@ def test_hostile_replays_raise_replay_errors_alone(tmp_path):
         path.write_bytes(hostile_replay(random.Random(seed)))
         try:
             with Replay(path) as replay:
-                found = find_moments(replay)
+                found = replay.timeline()
         except ReplayError:
             continue
         read += 1

@@ -99,7 +99,9 @@ def all_events(replay: Replay) -> list[tuple[int, int, int, int]]:
         events = chunk.tables["events"]
         rows += [
             (chunk.ref.tick0 + int(t), int(kind), int(actor), int(target))
-            for t, kind, actor, target in zip(*(events[name] for name in ("tick", "kind", "who", "whom")), strict=True)
+            for t, kind, actor, target in zip(
+                *(events[name] for name in ("tick", "kind", "actor", "target")), strict=True
+            )
         ]
     return rows
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from echelon.replay.match_text import result_text, team_name
-from echelon.replay.reel import REEL_S, Span, caption_at, choose_spans, kill_moments
+from echelon.replay.reel import REEL_S, Span, caption_at, choose_spans
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "reel.json"
 """Matches and their spans; ``viewer/tests/reel.test.ts`` reads it too."""
@@ -36,11 +36,6 @@ def test_choose_spans_contains_the_best_moments_and_the_end_and_fills_the_length
     assert covered == [True] * 4 + [False] * 7 and spans[-1].end == 300.0
     assert REEL_S - 1 < sum(b - a for a, b in spans) <= REEL_S
     assert all(a < b for a, b in spans) and all(x.end < y.start for x, y in zip(spans, spans[1:], strict=False))
-
-
-def test_kill_moments_rank_the_last_kill_first():
-    rows = kill_moments([100, 400], 20.0, 60.0)
-    assert [(row["from"], row["to"], row["rank"]) for row in rows] == [(18.0, 21.5, 1), (3.0, 6.5, 2)]
 
 
 def test_caption_at_returns_the_latest_moment_of_a_time():

@@ -11,8 +11,8 @@ import pytest
 
 from echelon.replay import winprob, winprob_fit
 from echelon.replay.reader import Replay
-from echelon.replay.schema import MechFlag
-from echelon.replay.winprob import FEATURES, GROUPS, MODEL_FILE, Roster, Situation, WinModel, features, load_model
+from echelon.replay.schema import WIN_GROUPS, MechFlag
+from echelon.replay.winprob import FEATURES, MODEL_FILE, Roster, Situation, WinModel, features, load_model
 from echelon.replay.winprob_fit import Rows, Sampled
 from tests.golden import FOLDER, assert_golden_json, assert_golden_text
 from tests.replay.golden import SMALL, SMOKE
@@ -118,16 +118,22 @@ def test_golden_win_probability():
             low, high = model.band(values)
             row = {"p": model.probability(values), "low": low, "high": high, "features": values, "chunk": number}
             rows.append(row | {"parts": model.contributions(values)})
+        line = replay.timeline()
     plain = [
         {name: v if isinstance(v, int) else np.round(v, 12).reshape(-1).tolist() for name, v in row.items()}
         for row in rows
     ]
-    assert_golden_json(VALUES, {"replay": SMOKE.name, "groups": list(GROUPS), "frames": plain}, compact=True)
+    index = {name: line[name] for name in ("win", "outcome")}
+    assert_golden_json(VALUES, {"replay": SMOKE.name, "index": index, "frames": plain}, compact=True)
 
 
 @pytest.mark.golden
 def test_golden_viewer_has_the_same_coefficients(repository):
     assert_golden_text(repository / "viewer" / "src" / "winprob.json", MODEL_FILE.read_text(encoding="utf-8"))
+
+
+def test_groups_of_the_schema_are_those_of_the_features():
+    assert tuple(dict.fromkeys(feature.group for feature in FEATURES)) == WIN_GROUPS
 
 
 def test_model_of_other_features_is_refused(tmp_path):

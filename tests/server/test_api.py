@@ -11,7 +11,6 @@ import zlib
 import pytest
 
 from echelon.replay.codec import world_hash
-from echelon.replay.moments import find_moments
 from echelon.replay.reader import Replay
 from echelon.replay.schema import WORLDS_FOLDER
 from echelon.server.catalogue import match_id, version_of
@@ -227,19 +226,20 @@ def test_match_newer_than_last_scan_is_found_by_id(ask, home):
     assert ask(work) == 200
 
 
-def test_moments_equal_those_of_the_file(ask):
+def test_index_has_the_moments_of_the_file_and_the_list_the_top_one(ask):
     with Replay(GOLDEN) as replay:
-        expected = find_moments(replay)
-    status, found = get_json(ask, f"/api/v1/matches/{MATCH}/moments")
-    assert status == 200 and found == json.loads(json.dumps(expected))
+        expected, top = replay.timeline(), replay.top_moment
+    _, found = get_json(ask, f"/api/v1/matches/{MATCH}/index")
+    assert {name: found[name] for name in ("win", "moments")} == {n: expected[n] for n in ("win", "moments")}
     assert found["moments"] and {"caption", "rank", "tick", "before", "after"} <= set(found["moments"][0])
-    assert get_json(ask, "/api/v1/matches/0123456789abcdef/moments")[0] == 404
+    _, matches = get_json(ask, "/api/v1/matches")
+    assert [row["moment"] for row in matches["matches"] if row["id"] == MATCH] == [top] and top
 
 
-def test_moments_of_a_truncated_match_are_read_in_steps(ask, home, monkeypatch):
-    monkeypatch.setattr("echelon.replay.moments.STEP_BYTES", 0)
+def test_index_of_a_truncated_match_has_its_moments_so_far(ask, home):
     path = home / RUN / "replays" / "cut.ecr"
-    path.write_bytes(GOLDEN.read_bytes()[:-400])
+    path.write_bytes(GOLDEN.read_bytes()[:-1400])
     os.utime(path, (1, 1))
-    status, found = get_json(ask, f"/api/v1/matches/{match_id(RUN, 'cut.ecr')}/moments")
-    assert status == 200 and found["curve"]["second"]
+    status, found = get_json(ask, f"/api/v1/matches/{match_id(RUN, 'cut.ecr')}/index")
+    assert status == 200 and found["outcome"]["winner"] == -1
+    assert found["win"]["tick"] and found["moments"] and all(0 < p < 1 for p in found["win"]["blue"])

@@ -2,7 +2,6 @@
 // closed, the owner is asked to poll instead.
 
 import type { LeagueFilter } from "./data/league";
-import type { Moment } from "./data/moments";
 import { ApiError, request } from "./data/request";
 import { retryDelay } from "./data/retry";
 import type { LeagueMatchPage, Header, IndexView, LeagueView, MatchSummary, Notice, PairsView } from "./protocol.gen";
@@ -30,11 +29,6 @@ export class Api {
 
   index(id: string): Promise<IndexView> {
     return this.json(`matches/${encodeURIComponent(id)}/index`);
-  }
-
-  /** Turning points of a match. */
-  moments(id: string): Promise<{ moments: Moment[] }> {
-    return this.json(`matches/${encodeURIComponent(id)}/moments`);
   }
 
   /** URL of a chunk of one version of a match; immutable. */

@@ -4,13 +4,14 @@
 import { FOGS } from "./data/cursor";
 import { fillVisibility } from "./data/fog_of_war";
 import { HEAT_SIDES } from "./data/heat";
-import { type Moment, nextMoment } from "./data/moments";
+import { nextMoment } from "./data/moments";
+import { WinCurve } from "./data/win_curve";
 import { chunkAt, isDamage } from "./data/store";
 import { paceAt, shotAt, sideView, teamAxis } from "./director";
 import { type Insets, type Point, fitPoints, freeArea, freeTangents } from "./framing";
 import { samplePoses } from "./interpolate";
 import { FIELD_OF_VIEW } from "./spaces";
-import { EventKind, type IndexView, MechFlag } from "./protocol.gen";
+import { EventKind, type IndexView, MechFlag, type Moment } from "./protocol.gen";
 import { type CameraMode, type CameraState, LAYERS, type MatchState, type ViewerState, firstTick } from "./state";
 import {
   LIVE_MARGIN_S,
@@ -58,7 +59,9 @@ export function secondsBehind(state: ViewerState): number {
 /** Update a match's index; the cursor keeps its tick. */
 export function updateIndex(match: MatchState, index: IndexView): void {
   match.index = index;
-  match.markers = index.markers.map(([tick, kind, who, whom]): Marker => ({ tick, kind, who, whom }));
+  match.win = WinCurve.of(index.win);
+  match.moments = index.moments;
+  match.markers = index.markers.map(([tick, kind, actor, target]): Marker => ({ tick, kind, actor, target }));
   match.deaths = deathTicks(match.markers, EventKind.KILL, match.header.mechs);
 }
 
@@ -191,7 +194,7 @@ export function jumpToMarker(state: ViewerState, step: 1 | -1): Marker | null {
   if (match && marker) {
     seek(state, marker.tick);
     state.unannounced.push(...match.markers.filter(({ tick }) => tick === marker.tick));
-    if (followsMech(state.camera.mode) && marker.whom >= 0) state.selected = marker.whom;
+    if (followsMech(state.camera.mode) && marker.target >= 0) state.selected = marker.target;
   }
   return marker;
 }
@@ -275,8 +278,6 @@ export function updateCursor(state: ViewerState): void {
   if (!state.awaitsPicture) match.prefetcher.request(match.index, match.store.isWaiting);
   if (isBlank(match)) match.poses.tick = NaN;
   if (!match.chunk) return;
-  // the cursor's chunks come first
-  if (!state.awaitsPicture && !match.store.isWaiting) match.win.request(match.index);
   const { poses, header } = match;
   samplePoses(match.chunk, state.tick, header.tick_hz, poses);
   fillVisibility(match, state.fog, state.selected, state.tick, match.shown);

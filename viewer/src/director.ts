@@ -209,7 +209,7 @@ function combatWeights(chunks: readonly Chunk[], from: number, to: number, mechs
     for (let i = firstAfter(events.tick, from); i < events.count && events.tick[i] <= to; i++) {
       const value =
         events.kind[i] === EventKind.KILL ? KILL_WORTH : events.kind[i] === EventKind.HIT ? events.value[i] : 0;
-      for (const mech of [events.who[i], events.whom[i]]) if (mech >= 0 && mech < mechs) worth[mech] += value;
+      for (const mech of [events.actor[i], events.target[i]]) if (mech >= 0 && mech < mechs) worth[mech] += value;
     }
   }
   return worth;

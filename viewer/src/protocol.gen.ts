@@ -24,10 +24,9 @@ export const MAX_MARKERS = 262144;
 export const MAX_TEXT = 4096;
 export const MAX_DEPTH = 16;
 export const TICK_HZ_LIMIT = 1000.0;
-export const OLDEST_MAJOR = 1;
-export const SCHEMA_MAJOR = 2;
-export const SCHEMA_MINOR = 4;
-export const HASH_BYTES = 8;
+export const SCHEMA_MAJOR = 3;
+export const MAX_WIN_POINTS = 4096;
+export const MAX_MOMENTS = 24;
 export const BY_RATE = 3;
 export interface Budget { rawBytes: number; objects: number; entries: number }
 /** Limits of the payload of each record type; 0 for other types. */
@@ -57,11 +56,13 @@ export const REASONS = ["", "zone_control", "elimination", "time_up"] as const;
 export type Reason = (typeof REASONS)[number];
 export const WINNERS = ["blue", "red", "draw"] as const;
 export type WinnerName = (typeof WINNERS)[number];
+export const WIN_GROUPS = ["mechs alive", "hit points", "zone points", "zone control", "distance to the zone", "knocked down", "leg damage", "painted"] as const;
+export type WinGroup = (typeof WIN_GROUPS)[number];
 export type Dtype = "u8" | "u16" | "u32" | "i8" | "i16" | "i32";
 export interface ColumnSpec { name: string; dtype: Dtype; scale: number; predict: number }
 export interface FrameColumnSpec extends ColumnSpec {
   per: "frame" | "team" | "mech"; k: number;
-  rate?: string; gain?: number; // since 2.0, where predict is BY_RATE
+  rate?: string; gain?: number; // where predict is BY_RATE
 }
 export interface TableSpec { name: string; columns: ColumnSpec[] }
 export interface RosterEntry { team: 0 | 1; pack: number; chassis: number; name: string; present: boolean }
@@ -76,7 +77,7 @@ export interface TeamHeader { name: string; policy: string; checkpoint: string; 
 /** Contents of the policy columns. */
 export interface InsightSpec {
   actions: string[]; terms: string[]; contacts: number; estimates: boolean;
-  chances?: string[]; // since 2.4: choices whose probabilities are recorded
+  chances?: string[]; // choices whose probabilities are recorded
 }
 /** Sensor ranges, and weights and range of electronic warfare. */
 export interface SensingSpec {
@@ -96,25 +97,27 @@ export interface ParentSpec {
 /** The HEADER record. */
 export interface Header {
   schema: [number, number]; created: number; echelon: string;
-  sim_version?: number; // rules of the simulation; 1 where it is absent
+  sim_version: number; // rules of the simulation
   tick_hz: number; frame_ticks: number; chunk_ticks: number; mechs: number;
   teams: [TeamHeader, TeamHeader]; seed: number; map_seed: number; env: number;
   run: string; update: number; global_step: number; duration_s: number; score_to_win: number;
   world: { sha256: string; size: [number, number, number] }; zone: [number, number, number];
-  cloud?: { radius: number; life_s: number }; // since 1.1
-  sensing?: SensingSpec; // since 2.2
+  cloud: { radius: number; life_s: number };
+  sensing: SensingSpec;
   roster: RosterEntry[]; chassis: ChassisSpec[]; weapons: WeaponSpec[];
   materials: string[]; events: string[]; flags: string[]; hit_flags: string[]; cooldowns: string[];
   columns: FrameColumnSpec[]; tables: TableSpec[]; config: Record<string, unknown>;
-  insight?: InsightSpec; // since 1.2, if policy columns were recorded
-  actions?: string[]; // since 2.3: entries of an action, where actions are the only policy column
-  pilots?: PilotsSpec; // since 2.3
-  parent?: ParentSpec; // since 2.3, of a branch
+  insight?: InsightSpec; // if policy columns were recorded
+  actions?: string[]; // entries of an action, where actions are the only policy column
+  pilots?: PilotsSpec; // if there are scripted pilots
+  parent?: ParentSpec; // of a branch
 }
 /** The CHUNK record. */
 export interface ChunkRecord { f: number; c: Uint8Array; t: [number, Uint8Array][]; h: Uint8Array }
 /** The INDEX record; its tables are INDEX_TABLES in order. */
-export interface IndexRecord { t: [number, Uint8Array][]; world: [number, number] | null; outcome: Outcome | null }
+export interface IndexRecord {
+  t: [number, Uint8Array][]; world: [number, number] | null; outcome: Outcome | null; moments: Moment[];
+}
 export interface Series {
   second: number[]; score: [number[], number[]]; alive: [number[], number[]];
   hp: [number[], number[]]; damage: [number[], number[]];
@@ -123,11 +126,25 @@ export interface Outcome {
   winner: number; reason: string; ticks: number;
   score: [number, number]; hp: [number, number]; alive: [number, number];
 }
+/** Win probability of blue at some ticks, the ends of its band, and the part of each of WIN_GROUPS in its logit. */
+export interface WinSeries { tick: number[]; blue: number[]; low: number[]; high: number[]; parts: number[][] }
+/** A turning point; probabilities are those of blue. */
+export interface Moment {
+  tick: number; second: number;
+  from: number; to: number; // the time that shows it [s]
+  kind: string;
+  rank: number; // 1 is the most important
+  score: number;
+  team: number; // team that acts or gains, -1 for none
+  mechs: string[]; before: number; after: number;
+  caption: string; // a sentence with the time
+}
 /** Tick, kind, acting mech, target mech. */
 export type Marker = [number, number, number, number];
 /** GET /api/v1/matches/{id}/index; a chunk is its first tick, its last tick and its bytes. */
 export interface IndexView {
   live: boolean; chunks: [number, number, number][]; series: Series; markers: Marker[]; outcome: Outcome | null;
+  win: WinSeries; moments: Moment[];
 }
 /** A row of GET /api/v1/matches. */
 export interface MatchSummary {
@@ -136,6 +153,7 @@ export interface MatchSummary {
   update: number; mechs: number; size: [number, number, number];
   live: boolean; complete: boolean; chunks: number;
   ticks: number; bytes: number; winner: number; reason: string; score: [number, number]; alive: [number, number];
+  moment: string; // caption of the most important turning point of a complete match
   parent?: BranchSummary | null; // of a branch
 }
 /** The file and tick that a branch continues, and what was changed; `match` is its id, "" if not listed. */
@@ -178,14 +196,15 @@ export interface Form {
   readonly minimum?: number; readonly maximum?: number; readonly exclusiveMinimum?: number;
 }
 /* Forms of the HEADER record and of an outcome; further keys are allowed everywhere. */
-export const HEADER_FORM: Form = {"required": ["schema", "mechs", "tick_hz", "frame_ticks", "chunk_ticks", "created", "echelon", "teams", "roster", "seed", "map_seed", "env", "run", "update", "global_step", "duration_s", "score_to_win", "zone", "world", "chassis", "weapons", "materials", "events", "flags", "hit_flags", "cooldowns", "columns", "tables", "config"], "type": "object", "properties": {"schema": {"items": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "maxItems": 2, "minItems": 2, "type": "array"}, "mechs": {"maximum": 4096, "minimum": 1, "type": "integer"}, "tick_hz": {"exclusiveMinimum": 0, "maximum": 1000.0, "type": "number"}, "frame_ticks": {"maximum": 65535, "minimum": 1, "type": "integer"}, "chunk_ticks": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "created": {"maximum": 1099511627776.0, "minimum": 0, "type": "number"}, "echelon": {"maxLength": 4096, "type": "string"}, "sim_version": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "teams": {"items": {"required": ["name"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "policy": {"maxLength": 4096, "type": "string"}, "checkpoint": {"maxLength": 4096, "type": "string"}, "level": {"maxLength": 4096, "type": "string"}}}, "maxItems": 2, "minItems": 2, "type": "array"}, "roster": {"items": {"required": ["team", "name", "chassis"], "type": "object", "properties": {"team": {"maximum": 1, "minimum": 0, "type": "integer"}, "name": {"maxLength": 4096, "type": "string"}, "pack": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "chassis": {"maximum": 1024, "minimum": 0, "type": "integer"}, "present": {"type": "boolean"}}}, "maxItems": 4096, "minItems": 1, "type": "array"}, "seed": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "map_seed": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "env": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "run": {"maxLength": 4096, "type": "string"}, "update": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "global_step": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "duration_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "score_to_win": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "zone": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 3, "minItems": 3, "type": "array"}, "world": {"required": ["sha256", "size"], "type": "object", "properties": {"sha256": {"pattern": "^[0-9a-f]{64}$", "type": "string"}, "size": {"items": {"maximum": 1024, "minimum": 1, "type": "integer"}, "maxItems": 3, "minItems": 3, "type": "array"}}}, "cloud": {"required": ["radius", "life_s"], "type": "object", "properties": {"radius": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "life_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "sensing": {"required": ["radar", "ewar", "ecm", "eccm", "own_eccm", "quality"], "type": "object", "properties": {"radar": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 1024, "type": "array"}, "ewar": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "ecm": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "eccm": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "own_eccm": {"type": "boolean"}, "quality": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}}}, "without": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "changes": {"type": "object"}, "chassis": {"items": {"required": ["name", "size", "hp", "leg_hp", "heat_cap", "max_speed", "max_jet"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "size": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 3, "minItems": 3, "type": "array"}, "hp": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "leg_hp": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "heat_cap": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "max_speed": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "max_jet": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "maxItems": 1024, "type": "array"}, "weapons": {"items": {"required": ["name", "guidance", "range", "speed", "cooldown_s", "damage"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "guidance": {"maxLength": 4096, "type": "string"}, "range": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "speed": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "cooldown_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "damage": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "maxItems": 1024, "type": "array"}, "materials": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "events": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "flags": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "hit_flags": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "cooldowns": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "columns": {"items": {"required": ["name", "dtype", "scale", "predict"], "type": "object", "properties": {"name": {"maxLength": 4096, "minLength": 1, "type": "string"}, "dtype": {"maxLength": 4096, "type": "string"}, "scale": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "predict": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "per": {"maxLength": 4096, "type": "string"}, "k": {"maximum": 1024, "minimum": 1, "type": "integer"}, "rate": {"maxLength": 4096, "type": "string"}, "gain": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}}}, "maxItems": 1024, "type": "array"}, "tables": {"items": {"required": ["name", "columns"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "columns": {"items": {"required": ["name", "dtype", "scale", "predict"], "type": "object", "properties": {"name": {"maxLength": 4096, "minLength": 1, "type": "string"}, "dtype": {"maxLength": 4096, "type": "string"}, "scale": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "predict": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "per": {"maxLength": 4096, "type": "string"}, "k": {"maximum": 1024, "minimum": 1, "type": "integer"}, "rate": {"maxLength": 4096, "type": "string"}, "gain": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}}}, "maxItems": 64, "minItems": 1, "type": "array"}}}, "maxItems": 64, "type": "array"}, "config": {"type": "object"}, "insight": {"required": ["actions", "terms", "contacts"], "type": "object", "properties": {"actions": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "terms": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "contacts": {"maximum": 1024, "minimum": 0, "type": "integer"}, "estimates": {"type": "boolean"}, "chances": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}}}, "actions": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "pilots": {"required": ["script", "weapon_prob"], "type": "object", "properties": {"script": {"items": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "maxItems": 4096, "type": "array"}, "weapon_prob": {"maximum": 1, "minimum": 0, "type": "number"}, "names": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 4096, "type": "array"}, "checkpoints": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 4096, "type": "array"}}}, "parent": {"required": ["file", "sha256", "tick"], "type": "object", "properties": {"file": {"maxLength": 4096, "type": "string"}, "sha256": {"pattern": "^[0-9a-f]{64}$", "type": "string"}, "tick": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}}}}};
+export const HEADER_FORM: Form = {"required": ["schema", "mechs", "tick_hz", "frame_ticks", "chunk_ticks", "created", "echelon", "sim_version", "teams", "roster", "seed", "map_seed", "env", "run", "update", "global_step", "duration_s", "score_to_win", "zone", "world", "cloud", "sensing", "without", "changes", "chassis", "weapons", "materials", "events", "flags", "hit_flags", "cooldowns", "columns", "tables", "config"], "type": "object", "properties": {"schema": {"items": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "maxItems": 2, "minItems": 2, "type": "array"}, "mechs": {"maximum": 4096, "minimum": 1, "type": "integer"}, "tick_hz": {"exclusiveMinimum": 0, "maximum": 1000.0, "type": "number"}, "frame_ticks": {"maximum": 65535, "minimum": 1, "type": "integer"}, "chunk_ticks": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "created": {"maximum": 1099511627776.0, "minimum": 0, "type": "number"}, "echelon": {"maxLength": 4096, "type": "string"}, "sim_version": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "teams": {"items": {"required": ["name"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "policy": {"maxLength": 4096, "type": "string"}, "checkpoint": {"maxLength": 4096, "type": "string"}, "level": {"maxLength": 4096, "type": "string"}}}, "maxItems": 2, "minItems": 2, "type": "array"}, "roster": {"items": {"required": ["team", "name", "chassis"], "type": "object", "properties": {"team": {"maximum": 1, "minimum": 0, "type": "integer"}, "name": {"maxLength": 4096, "type": "string"}, "pack": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "chassis": {"maximum": 1024, "minimum": 0, "type": "integer"}, "present": {"type": "boolean"}}}, "maxItems": 4096, "minItems": 1, "type": "array"}, "seed": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "map_seed": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "env": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "run": {"maxLength": 4096, "type": "string"}, "update": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "global_step": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "duration_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "score_to_win": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "zone": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 3, "minItems": 3, "type": "array"}, "world": {"required": ["sha256", "size"], "type": "object", "properties": {"sha256": {"pattern": "^[0-9a-f]{64}$", "type": "string"}, "size": {"items": {"maximum": 1024, "minimum": 1, "type": "integer"}, "maxItems": 3, "minItems": 3, "type": "array"}}}, "cloud": {"required": ["radius", "life_s"], "type": "object", "properties": {"radius": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "life_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "sensing": {"required": ["radar", "ewar", "ecm", "eccm", "own_eccm", "quality"], "type": "object", "properties": {"radar": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 1024, "type": "array"}, "ewar": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "ecm": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "eccm": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "own_eccm": {"type": "boolean"}, "quality": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}}}, "without": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "changes": {"type": "object"}, "chassis": {"items": {"required": ["name", "size", "hp", "leg_hp", "heat_cap", "max_speed", "max_jet"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "size": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 3, "minItems": 3, "type": "array"}, "hp": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "leg_hp": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "heat_cap": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "max_speed": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "max_jet": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "maxItems": 1024, "type": "array"}, "weapons": {"items": {"required": ["name", "guidance", "range", "speed", "cooldown_s", "damage"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "guidance": {"maxLength": 4096, "type": "string"}, "range": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "speed": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "cooldown_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "damage": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "maxItems": 1024, "type": "array"}, "materials": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "events": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "flags": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "hit_flags": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "cooldowns": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "columns": {"items": {"required": ["name", "dtype", "scale", "predict"], "type": "object", "properties": {"name": {"maxLength": 4096, "minLength": 1, "type": "string"}, "dtype": {"maxLength": 4096, "type": "string"}, "scale": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "predict": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "per": {"maxLength": 4096, "type": "string"}, "k": {"maximum": 1024, "minimum": 1, "type": "integer"}, "rate": {"maxLength": 4096, "type": "string"}, "gain": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}}}, "maxItems": 1024, "type": "array"}, "tables": {"items": {"required": ["name", "columns"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "columns": {"items": {"required": ["name", "dtype", "scale", "predict"], "type": "object", "properties": {"name": {"maxLength": 4096, "minLength": 1, "type": "string"}, "dtype": {"maxLength": 4096, "type": "string"}, "scale": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "predict": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "per": {"maxLength": 4096, "type": "string"}, "k": {"maximum": 1024, "minimum": 1, "type": "integer"}, "rate": {"maxLength": 4096, "type": "string"}, "gain": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}}}, "maxItems": 64, "minItems": 1, "type": "array"}}}, "maxItems": 64, "type": "array"}, "config": {"type": "object"}, "insight": {"required": ["actions", "terms", "contacts"], "type": "object", "properties": {"actions": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "terms": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "contacts": {"maximum": 1024, "minimum": 0, "type": "integer"}, "estimates": {"type": "boolean"}, "chances": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}}}, "actions": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "pilots": {"required": ["script", "weapon_prob"], "type": "object", "properties": {"script": {"items": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "maxItems": 4096, "type": "array"}, "weapon_prob": {"maximum": 1, "minimum": 0, "type": "number"}, "names": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 4096, "type": "array"}, "checkpoints": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 4096, "type": "array"}}}, "parent": {"required": ["file", "sha256", "tick"], "type": "object", "properties": {"file": {"maxLength": 4096, "type": "string"}, "sha256": {"pattern": "^[0-9a-f]{64}$", "type": "string"}, "tick": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}}}}};
 export const OUTCOME_FORM: Form = {"type": "object", "properties": {"winner": {"maximum": 1024, "minimum": -1, "type": "integer"}, "reason": {"maxLength": 4096, "type": "string"}, "ticks": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "score": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}, "hp": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}, "alive": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}}};
+export const MOMENT_FORM: Form = {"required": ["tick", "second", "from", "to", "kind", "rank", "score", "team", "mechs", "before", "after", "caption"], "type": "object", "properties": {"tick": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "second": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "from": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "to": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "kind": {"maxLength": 512, "type": "string"}, "rank": {"maximum": 24, "minimum": 1, "type": "integer"}, "score": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "team": {"maximum": 1, "minimum": -1, "type": "integer"}, "mechs": {"items": {"maxLength": 512, "type": "string"}, "maxItems": 8, "type": "array"}, "before": {"maximum": 1, "minimum": 0, "type": "number"}, "after": {"maximum": 1, "minimum": 0, "type": "number"}, "caption": {"maxLength": 512, "type": "string"}}};
 export const TABLES: readonly TableSpec[] = [
   { name: "events", columns: [
     {"name": "tick", "dtype": "u16", "scale": 1.0, "predict": 1},
     {"name": "kind", "dtype": "u8", "scale": 1.0, "predict": 0},
-    {"name": "who", "dtype": "i16", "scale": 1.0, "predict": 0},
-    {"name": "whom", "dtype": "i16", "scale": 1.0, "predict": 0},
+    {"name": "actor", "dtype": "i16", "scale": 1.0, "predict": 0},
+    {"name": "target", "dtype": "i16", "scale": 1.0, "predict": 0},
     {"name": "weapon", "dtype": "i8", "scale": 1.0, "predict": 0},
     {"name": "value", "dtype": "u16", "scale": 0.1, "predict": 0},
     {"name": "flags", "dtype": "u8", "scale": 1.0, "predict": 0},
@@ -218,7 +237,7 @@ export const TABLES: readonly TableSpec[] = [
   ] },
   { name: "clouds", columns: [
     {"name": "tick", "dtype": "i16", "scale": 1.0, "predict": 1},
-    {"name": "who", "dtype": "i16", "scale": 1.0, "predict": 0},
+    {"name": "actor", "dtype": "i16", "scale": 1.0, "predict": 0},
     {"name": "x", "dtype": "u16", "scale": 0.125, "predict": 0},
     {"name": "y", "dtype": "u16", "scale": 0.125, "predict": 0},
     {"name": "z", "dtype": "u16", "scale": 0.125, "predict": 0},
@@ -245,8 +264,22 @@ export const INDEX_TABLES: readonly TableSpec[] = [
   { name: "markers", columns: [
     {"name": "tick", "dtype": "u32", "scale": 1.0, "predict": 1},
     {"name": "kind", "dtype": "u8", "scale": 1.0, "predict": 0},
-    {"name": "who", "dtype": "i16", "scale": 1.0, "predict": 0},
-    {"name": "whom", "dtype": "i16", "scale": 1.0, "predict": 0},
+    {"name": "actor", "dtype": "i16", "scale": 1.0, "predict": 0},
+    {"name": "target", "dtype": "i16", "scale": 1.0, "predict": 0},
+  ] },
+  { name: "win", columns: [
+    {"name": "tick", "dtype": "u32", "scale": 1.0, "predict": 2},
+    {"name": "blue", "dtype": "u16", "scale": 1.5259021896696422e-05, "predict": 1},
+    {"name": "low", "dtype": "u16", "scale": 1.5259021896696422e-05, "predict": 1},
+    {"name": "high", "dtype": "u16", "scale": 1.5259021896696422e-05, "predict": 1},
+    {"name": "mechs alive", "dtype": "i16", "scale": 0.001, "predict": 1},
+    {"name": "hit points", "dtype": "i16", "scale": 0.001, "predict": 1},
+    {"name": "zone points", "dtype": "i16", "scale": 0.001, "predict": 1},
+    {"name": "zone control", "dtype": "i16", "scale": 0.001, "predict": 1},
+    {"name": "distance to the zone", "dtype": "i16", "scale": 0.001, "predict": 1},
+    {"name": "knocked down", "dtype": "i16", "scale": 0.001, "predict": 1},
+    {"name": "leg damage", "dtype": "i16", "scale": 0.001, "predict": 1},
+    {"name": "painted", "dtype": "i16", "scale": 0.001, "predict": 1},
   ] },
 ];
 export const MARKER_KINDS: readonly EventKind[] = [3, 7, 8];
@@ -273,8 +306,8 @@ export const PLAY_OWN_COLUMNS = ["x", "y", "z", "vx", "vy", "vz", "yaw", "hp", "
 export const PLAY_SENSE_COLUMNS = ["targeted", "under_fire", "hit_ahead", "hit_left", "missile_inbound", "sensor_quality", "jam", "suppressed", "noise_front_left", "noise_front_right", "noise_rear_left", "noise_rear_right", "in_zone", "zone_control"] as const;
 export const PLAY_CONTACT_COLUMNS = ["mech", "team", "chassis", "x", "y", "z", "vx", "vy", "vz", "yaw", "age", "certainty", "hull", "heat", "stability", "flags", "slot"] as const;
 export const PLAY_ROUND_COLUMNS = ["owner", "slot", "weapon", "age", "x", "y", "z", "yaw", "pitch"] as const;
-export const PLAY_EVENT_COLUMNS = ["tick", "kind", "who", "whom", "weapon", "value", "flags", "x", "y", "z"] as const;
-export const PLAY_CLOUD_COLUMNS = ["tick", "who", "x", "y", "z"] as const;
+export const PLAY_EVENT_COLUMNS = ["tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z"] as const;
+export const PLAY_CLOUD_COLUMNS = ["tick", "actor", "x", "y", "z"] as const;
 /** A recorded match: run and file as listed by /api/v1/matches; both empty for the match of this session. */
 export interface PlaySource {
   run?: string;

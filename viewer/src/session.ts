@@ -11,8 +11,7 @@ import { FileSource, type OpenedMatch, type ReplaySource, ServerSource } from ".
 import { BEHIND, ChunkStore, chunkAt } from "./data/store";
 import { KillFacts } from "./data/kill_facts";
 import { MatchScan, type ScanContext } from "./data/match_scan";
-import { embeddedMoments } from "./data/moments";
-import { WinScan } from "./data/win_scan";
+import { WinCurve } from "./data/win_curve";
 import { teamAxis } from "./director";
 import { errorText, teamName } from "./text";
 import { makePoses } from "./interpolate";
@@ -69,11 +68,8 @@ export function makeMatch(id: string, source: ReplaySource, opened: OpenedMatch,
     shown: new Float32Array(header.mechs).fill(1),
     kills,
     scan: new MatchScan(read, scanContext(header)),
-    win: new WinScan(header, (number) => {
-      const chunk = store.get(number);
-      return chunk ? Promise.resolve(chunk) : read(number);
-    }),
-    moments: [],
+    win: WinCurve.of(index.win),
+    moments: index.moments,
   };
   control.updateIndex(match, index);
   return match;
@@ -259,17 +255,7 @@ export class Session {
 
   /** Fetch what the first picture did not need, once it is drawn or cannot be. */
   endFirstPicture(): void {
-    const { match } = this.state;
     this.state.awaitsPicture = false;
-    if (match && match.moments.length === 0) void this.loadMoments(match.id, match.source);
-  }
-
-  /** Load the turning points of a match that has ended. */
-  private async loadMoments(id: string, source: ReplaySource): Promise<void> {
-    const { match } = this.state;
-    if (match?.source !== source || match.index.live) return;
-    if (id === "page") match.moments = embeddedMoments();
-    else match.moments = await source.moments().catch(() => []);
   }
 
   private async loadWorld(source: ReplaySource): Promise<void> {
@@ -372,9 +358,8 @@ export class Session {
   private retryRequests(): void {
     const { match } = this.state;
     if (!match) return;
-    for (const part of [match.store, match.scan, match.win, match.prefetcher]) part.retry();
+    for (const part of [match.store, match.scan, match.prefetcher]) part.retry();
     if (match.scenery === null) void this.loadWorld(match.source);
-    if (match.moments.length === 0) void this.loadMoments(match.id, match.source);
   }
 
   /** Open a newer match, if the newest is followed. */
@@ -399,8 +384,6 @@ export class Session {
     match.store.retry();
     match.scan.retry();
     control.updateIndex(match, index);
-    if (index.live) return;
-    this.state.following = false;
-    void this.loadMoments(match.id, match.source);
+    if (!index.live) this.state.following = false;
   }
 }

@@ -10,10 +10,9 @@ import type { MatchScan } from "./data/match_scan";
 import type { HeatSide } from "./data/heat";
 import type { Fog, MatchCursor } from "./data/cursor";
 import type { KillFacts } from "./data/kill_facts";
-import type { Moment } from "./data/moments";
-import type { WinScan } from "./data/win_scan";
+import type { WinCurve } from "./data/win_curve";
 import { ALL_MATCHES, type LeagueFilter } from "./data/league";
-import type { Header, IndexView, LeagueMatch, LeagueView, MatchSummary, PairsView } from "./protocol.gen";
+import type { Header, IndexView, LeagueMatch, LeagueView, MatchSummary, Moment, PairsView } from "./protocol.gen";
 import type { Box, Insets } from "./framing";
 import type { TierName } from "./quality";
 import type { Marker } from "./timeline";
@@ -50,7 +49,7 @@ export interface MatchState extends MatchCursor {
   scenery: Scenery | null; // appearance of the world, null until loaded
   kills: KillFacts; // what mechs were destroyed with, as far as read
   scan: MatchScan; // background scan of the whole match
-  win: WinScan; // win probability over the match, as far as read
+  win: WinCurve; // win probability over the match, as far as recorded
   moments: readonly Moment[]; // turning points in order of time; empty if unknown
   ghosts?: readonly Ghost[]; // other continuations that are drawn over the match
 }

@@ -66,14 +66,14 @@ export function className(header: Header, mech: number): string {
 
 /** Return a marked event as a sentence, e.g. "R2 destroyed B5". */
 export function markerText(header: Header, marker: Marker): string {
-  const [who, whom] = [mechName(header, marker.who), mechName(header, marker.whom)];
+  const [actor, target] = [mechName(header, marker.actor), mechName(header, marker.target)];
   switch (marker.kind) {
     case EventKind.KILL:
-      return marker.who < 0 ? `${whom} was destroyed by a hazard` : `${who} destroyed ${whom}`;
+      return marker.actor < 0 ? `${target} was destroyed by a hazard` : `${actor} destroyed ${target}`;
     case EventKind.FALL:
-      return `${who} was knocked down`;
+      return `${actor} was knocked down`;
     case EventKind.SHUTDOWN:
-      return `${who} overheated`;
+      return `${actor} overheated`;
     default:
       return "";
   }

@@ -11,8 +11,8 @@ const LAG_S = 2; // additional lag that still counts as live [s]
 export interface Marker {
   readonly tick: number;
   readonly kind: EventKind;
-  readonly who: number; // acting mech, -1 for a hazard
-  readonly whom: number; // affected mech, -1 for none
+  readonly actor: number; // acting mech, -1 for a hazard
+  readonly target: number; // affected mech, -1 for none
 }
 
 /** Return seconds as m:ss. */
@@ -73,8 +73,8 @@ export function passedMarkers(markers: readonly Marker[], from: number, to: numb
 export function deathTicks(markers: readonly Marker[], kill: EventKind, mechs: number): Float64Array {
   const ticks = new Float64Array(mechs).fill(Infinity);
   for (const marker of markers) {
-    if (marker.kind === kill && marker.whom >= 0 && marker.whom < mechs)
-      ticks[marker.whom] = Math.min(ticks[marker.whom], marker.tick);
+    if (marker.kind === kill && marker.target >= 0 && marker.target < mechs)
+      ticks[marker.target] = Math.min(ticks[marker.target], marker.tick);
   }
   return ticks;
 }

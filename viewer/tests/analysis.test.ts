@@ -13,7 +13,7 @@ import { KillFacts } from "../src/data/kill_facts";
 import { UNDAMAGED } from "../src/data/damage";
 import { MatchScan } from "../src/data/match_scan";
 import { Prefetcher } from "../src/data/prefetch";
-import { WinScan } from "../src/data/win_scan";
+import { WinCurve, seriesOf } from "../src/data/win_curve";
 import { floorHeights, pathToZone, zoneDistances } from "../src/data/zone_distance";
 import { shotAt } from "../src/director";
 import { gaitPhase, makePoses } from "../src/interpolate";
@@ -50,6 +50,8 @@ async function opened(): Promise<ViewerState> {
     outcome: null,
     markers: [],
     series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
+    win: seriesOf([]),
+    moments: [],
   } as MatchState["index"];
   const match: MatchState = {
     id: "x",
@@ -62,7 +64,6 @@ async function opened(): Promise<ViewerState> {
       chunk: none,
       prefetch: none,
       scenery: none,
-      moments: none,
       file: none,
       close: () => undefined,
     },
@@ -81,7 +82,7 @@ async function opened(): Promise<ViewerState> {
     kills: new KillFacts(),
     damage: UNDAMAGED,
     prefetcher: new Prefetcher(async () => null),
-    win: new WinScan(header, (number) => Promise.resolve(chunks[number])),
+    win: new WinCurve([]),
     moments: [],
   };
   const state = defaults();

@@ -37,7 +37,7 @@ describe("cloudsAt", () => {
     chunks.forEach((chunk, n) => {
       const { clouds } = expected.chunks[n].tables;
       expect([...chunk.clouds.tick]).toEqual(clouds.tick.map((tick) => tick + expected.chunks[n].tick0));
-      expect([...chunk.clouds.who]).toEqual(clouds.who);
+      expect([...chunk.clouds.actor]).toEqual(clouds.actor);
       for (const axis of ["x", "y", "z"] as const)
         expect([...chunk.clouds[axis]]).toEqual(clouds[axis].map((at) => at / 8));
       rows += chunk.clouds.count;
@@ -62,9 +62,8 @@ describe("cloudsAt", () => {
     }
   });
 
-  test("returns no clouds for files of schema 1.0", () => {
+  test("returns no clouds for a match without smoke", () => {
     const { chunks, header } = smallReplay();
-    expect(header.schema).toEqual([1, 0]);
     for (const chunk of chunks) expect(cloudsAt(chunk, header, chunk.tick1)).toEqual([]);
   });
 });
@@ -160,7 +159,7 @@ test("findFlights ends a missile where point defence stopped it", () => {
         owner: flight.owner,
         ...flight.points[flight.points.length - 1],
       }));
-      expect(ends.some((end) => end.owner === events.whom[i] && end.tick === events.tick[i])).toBe(true);
+      expect(ends.some((end) => end.owner === events.target[i] && end.tick === events.tick[i])).toBe(true);
     }
   }
   expect(stopped).toBeGreaterThan(0);

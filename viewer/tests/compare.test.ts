@@ -59,7 +59,7 @@ test("addEvents counts shots, damage to hostile mechs and kills up to a tick", (
   const kills = [0, 0];
   for (const { events } of chunks)
     for (let i = 0; i < events.count; i++)
-      if (events.kind[i] === EventKind.KILL) kills[1 - header.roster[events.whom[i]].team]++;
+      if (events.kind[i] === EventKind.KILL) kills[1 - header.roster[events.target[i]].team]++;
   expect(all.kills).toEqual(kills);
   expect(Math.min(...all.damage, ...all.shots)).toBeGreaterThan(0);
   expect(addEvents(noSums(), header, chunks[0], -1)).toEqual(noSums());

@@ -9,7 +9,7 @@ import { KillFacts } from "../src/data/kill_facts";
 import { UNDAMAGED } from "../src/data/damage";
 import { MatchScan } from "../src/data/match_scan";
 import { Prefetcher } from "../src/data/prefetch";
-import { WinScan } from "../src/data/win_scan";
+import { WinCurve } from "../src/data/win_curve";
 import { groupEvents, lineText } from "../src/hud/feed";
 import { freeArea } from "../src/framing";
 import { makePoses } from "../src/interpolate";
@@ -26,7 +26,6 @@ const source: ReplaySource = {
   refresh: () => Promise.reject(new Error("unused")),
   chunk: () => Promise.reject(new Error("unused")),
   prefetch: async () => null,
-  moments: async () => [],
   scenery: () => Promise.reject(new Error("unused")),
   file: () => Promise.reject(new Error("unused")),
   close: () => undefined,
@@ -66,7 +65,7 @@ async function opened(live = false): Promise<ViewerState> {
     kills: new KillFacts(),
     damage: UNDAMAGED,
     prefetcher: new Prefetcher(async () => null),
-    win: new WinScan(header, (number) => Promise.resolve(chunks[number])),
+    win: new WinCurve([]),
     moments: [],
   };
   control.updateIndex(match, index);
@@ -204,15 +203,15 @@ describe("takeUnannounced", () => {
 
   test("returns all markers of a moment jumped to, and none passed by seeking", () => {
     const match = state.match!;
-    match.markers = [30, 50, 50, 50, 90].map((tick, who) => ({ tick, kind: EventKind.FALL, who, whom: -1 }));
+    match.markers = [30, 50, 50, 50, 90].map((tick, actor) => ({ tick, kind: EventKind.FALL, actor, target: -1 }));
     state.playing = false;
     control.seek(state, 40);
     control.jumpToMarker(state, 1);
-    expect(control.takeUnannounced(state).map(({ who }) => who)).toEqual([1, 2, 3]);
+    expect(control.takeUnannounced(state).map(({ actor }) => actor)).toEqual([1, 2, 3]);
     control.seek(state, 90);
     expect(control.takeUnannounced(state)).toEqual([]);
     control.jumpToMarker(state, -1);
-    expect(control.takeUnannounced(state).map(({ who }) => who)).toEqual([1, 2, 3]);
+    expect(control.takeUnannounced(state).map(({ actor }) => actor)).toEqual([1, 2, 3]);
   });
 });
 
@@ -339,8 +338,8 @@ describe("timeline", () => {
 
   test("deathTicks returns each mech's death", () => {
     const markers = [
-      { tick: 9, kind: EventKind.KILL, who: 1, whom: 2 },
-      { tick: 12, kind: EventKind.FALL, who: 0, whom: -1 },
+      { tick: 9, kind: EventKind.KILL, actor: 1, target: 2 },
+      { tick: 12, kind: EventKind.FALL, actor: 0, target: -1 },
     ];
     expect([...deathTicks(markers, EventKind.KILL, 4)]).toEqual([Infinity, Infinity, 9, Infinity]);
     expect(nextMarker(markers, 9, 1)?.tick).toBe(12);
@@ -401,8 +400,8 @@ describe("addresses", () => {
 });
 
 describe("groupEvents", () => {
-  const heat = (tick: number, who: number) => ({ tick, kind: EventKind.SHUTDOWN, who, whom: -1 });
-  const kill = (tick: number, who: number, whom: number) => ({ tick, kind: EventKind.KILL, who, whom });
+  const heat = (tick: number, actor: number) => ({ tick, kind: EventKind.SHUTDOWN, actor, target: -1 });
+  const kill = (tick: number, actor: number, target: number) => ({ tick, kind: EventKind.KILL, actor, target });
 
   test("joins overheating of all mechs in one line, and keeps kills apart", () => {
     const lines = groupEvents([heat(1, 3), kill(2, 0, 5), heat(2, 4), heat(3, 3), kill(4, 0, 6)]);
@@ -421,7 +420,7 @@ describe("groupEvents", () => {
   });
 
   test("names at most four mechs in a line", () => {
-    const [line] = groupEvents([0, 1, 2, 3, 4, 5].map((who) => heat(who, who)));
+    const [line] = groupEvents([0, 1, 2, 3, 4, 5].map((actor) => heat(actor, actor)));
     expect(lineText(state.match!.header, line)).toBe("R1, B5, B4, 3 more overheated");
   });
 });

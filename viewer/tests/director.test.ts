@@ -126,7 +126,7 @@ describe("paceAt", () => {
   const match = (damage: number[], kills: number[]) =>
     ({
       header: { tick_hz: 20 },
-      markers: kills.map((tick) => ({ tick, kind: EventKind.KILL, who: 0, whom: 1 })),
+      markers: kills.map((tick) => ({ tick, kind: EventKind.KILL, actor: 0, target: 1 })),
       index: { series: { second: damage.map((_, i) => i + 1), damage: [damage, damage.map(() => 0)] } },
     }) as unknown as MatchState;
 

@@ -8,18 +8,26 @@ import { entryName, killText, sideNames } from "../src/text";
 import { EventKind, HitFlag, type Header, type MatchSummary, type Series } from "../src/protocol.gen";
 import { replayOf } from "./fixtures";
 
-type Event = [tick: number, kind: EventKind, who: number, whom: number, weapon: number, value: number, flags: number];
+type Event = [
+  tick: number,
+  kind: EventKind,
+  actor: number,
+  target: number,
+  weapon: number,
+  value: number,
+  flags: number,
+];
 
 /** Return a chunk that has only events. */
 function chunkOf(...events: Event[]): Chunk {
-  const names = ["tick", "kind", "who", "whom", "weapon", "value", "flags"] as const;
+  const names = ["tick", "kind", "actor", "target", "weapon", "value", "flags"] as const;
   const columns = names.map((name, k) => [name, Float64Array.from(events, (event) => event[k])]);
   return { events: { ...Object.fromEntries(columns), count: events.length } } as Chunk;
 }
 
-const hit = (tick: number, who: number, whom: number, weapon: number, value: number, flags = 0): Event =>
-  [tick, EventKind.HIT, who, whom, weapon, value, flags]; // prettier-ignore
-const kill = (tick: number, who: number, whom: number): Event => [tick, EventKind.KILL, who, whom, -1, 0, 0];
+const hit = (tick: number, actor: number, target: number, weapon: number, value: number, flags = 0): Event =>
+  [tick, EventKind.HIT, actor, target, weapon, value, flags]; // prettier-ignore
+const kill = (tick: number, actor: number, target: number): Event => [tick, EventKind.KILL, actor, target, -1, 0, 0];
 
 describe("KillFacts", () => {
   test("adds up the killer's damage of ten seconds, from chunks in any order", () => {
@@ -46,7 +54,7 @@ describe("KillFacts", () => {
     const facts = new KillFacts();
     chunks.forEach((chunk, number) => facts.add(number, chunk));
     const victims = chunks.flatMap(({ events }) =>
-      [...events.whom].filter((_, row) => events.kind[row] === EventKind.KILL && events.who[row] >= 0),
+      [...events.target].filter((_, row) => events.kind[row] === EventKind.KILL && events.actor[row] >= 0),
     );
     expect(victims.length).toBeGreaterThan(0);
     for (const victim of victims) expect(killText(header, facts.of(victim))).toMatch(/^[a-z]+ [1-9]\d*(, rear)?$/);

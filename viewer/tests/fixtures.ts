@@ -42,13 +42,13 @@ export function replayOf(name: string): { bytes: Uint8Array; map: FileMap; heade
   return { bytes, map, header, chunks: map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head))) };
 }
 
-/** The golden match of schema 2.2, with sensor ranges in its header. */
+/** The golden match with ECM and ECCM. */
 export const sensorReplay = () => replayOf("reach.ecr");
 
-/** The golden replay of schema 1.0. */
+/** The golden replay of scripted pilots on a small map. */
 export const smallReplay = () => replayOf("small.ecr");
 
-/** The golden match of schema 2.0, with its expected motion. */
+/** The golden match of pilots that move constantly, with its expected motion. */
 export function ratesReplay() {
   return {
     ...replayOf("rates.ecr"),

@@ -11,10 +11,10 @@ const WEAPONS = [
   { speed: 400, range: 300 },
 ];
 const HEADER = { weapons: WEAPONS, tick_hz: 20, frame_ticks: 5 } as unknown as Header;
-const COLUMNS = ["tick", "kind", "who", "whom", "weapon", "value", "flags", "x", "y", "z"];
+const COLUMNS = ["tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z"];
 
 /** Return a chunk of impacts and launches in time order, without frames and rounds. */
-function chunkOf(rows: { tick: number; kind: number; who: number; weapon: number }[]): Chunk {
+function chunkOf(rows: { tick: number; kind: number; actor: number; weapon: number }[]): Chunk {
   rows.sort((a, b) => a.tick - b.tick);
   const column = (name: string) => Float64Array.from(rows, (row) => (row as Record<string, number>)[name] ?? 0);
   const events = Object.fromEntries(COLUMNS.map((name) => [name, column(name)]));
@@ -37,14 +37,14 @@ function searched(chunk: Chunk): number[][] {
       (i) =>
         events.kind[i] === EventKind.IMPACT &&
         !used.has(i) &&
-        events.who[i] === events.who[launch] &&
+        events.actor[i] === events.actor[launch] &&
         events.weapon[i] === events.weapon[launch] &&
         events.tick[i] > events.tick[launch] - 1 &&
         events.tick[i] <= until,
     );
     if (strike === undefined) continue;
     used.add(strike);
-    found.push([events.who[launch], events.tick[launch], Math.max(events.tick[strike], events.tick[launch] + 1)]);
+    found.push([events.actor[launch], events.tick[launch], Math.max(events.tick[strike], events.tick[launch] + 1)]);
   }
   return found;
 }
@@ -64,7 +64,7 @@ test("findFlights pairs launches and impacts as a search of all does", () => {
     const row = () => ({
       tick: draw(41),
       kind: draw(2) ? EventKind.LAUNCH : EventKind.IMPACT,
-      who: draw(3),
+      actor: draw(3),
       weapon: draw(3),
     });
     const chunk = chunkOf(Array.from({ length: 1 + draw(60) }, row));
@@ -75,7 +75,7 @@ test("findFlights pairs launches and impacts as a search of all does", () => {
 test("findFlights reads each of many impacts a few times", () => {
   // launches of one mech, and impacts of it: none in reach, and all at the tick of the launches
   for (const [at, paired] of [[39, 0], [5, 30_000]]) {
-    const rows = Array.from({ length: 30_000 }, () => ({ tick: 5, kind: EventKind.LAUNCH, who: 1, weapon: 2 }));
+    const rows = Array.from({ length: 30_000 }, () => ({ tick: 5, kind: EventKind.LAUNCH, actor: 1, weapon: 2 }));
     const impacts = rows.map((row) => ({ ...row, tick: at, kind: EventKind.IMPACT }));
     expect(findFlights(chunkOf([...rows, ...impacts]), HEADER).length).toBe(paired);
   }

@@ -18,9 +18,9 @@ const { header, chunks } = sensorReplay();
 const weapon = (name: string) => header.weapons.findIndex((spec) => spec.name === name);
 const shown = (...hidden: number[]) => Float32Array.from(header.roster, (_, mech) => (hidden.includes(mech) ? 0 : 1));
 
-/** Return the first chunk with only these events: tick, kind, who, whom, weapon, value, flags, x, y, z. */
+/** Return the first chunk with only these events: tick, kind, actor, target, weapon, value, flags, x, y, z. */
 function chunkWith(...rows: number[][]): Chunk {
-  const names = ["tick", "kind", "who", "whom", "weapon", "value", "flags", "x", "y", "z"];
+  const names = ["tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z"];
   const events = Object.fromEntries(names.map((name, k) => [name, Float64Array.from(rows, (row) => row[k])]));
   const none = { ...chunks[0].rounds, count: 0 };
   return { ...chunks[0], rounds: none, events: { ...events, count: rows.length } as unknown as EventRows };

@@ -7,7 +7,7 @@ import { EventKind, HitFlag } from "../src/protocol.gen";
 import { smallReplay } from "./fixtures";
 
 const HZ = 20;
-type Hit = [tick: number, whom: number, value: number, flags?: number, kind?: EventKind];
+type Hit = [tick: number, target: number, value: number, flags?: number, kind?: EventKind];
 
 function rows(hits: readonly Hit[]): EventRows {
   const column = (pick: (hit: Hit) => number) => Float64Array.from(hits, pick);
@@ -16,8 +16,8 @@ function rows(hits: readonly Hit[]): EventRows {
     count: hits.length,
     tick: column((hit) => hit[0]),
     kind: column((hit) => hit[4] ?? EventKind.HIT),
-    who: none,
-    whom: column((hit) => hit[1]),
+    actor: none,
+    target: column((hit) => hit[1]),
     weapon: none,
     value: column((hit) => hit[2]),
     flags: column((hit) => hit[3] ?? 0),
@@ -47,7 +47,7 @@ describe("findHitGroups", () => {
   });
 
   test("separates mechs, late hits and long series", () => {
-    expect(hitGroups([0, 1, 5], [1, 2, 6], [2, 1, 7]).map((hitGroup) => [hitGroup.whom, hitGroup.sums])).toEqual([
+    expect(hitGroups([0, 1, 5], [1, 2, 6], [2, 1, 7]).map((hitGroup) => [hitGroup.target, hitGroup.sums])).toEqual([
       [1, [5, 12]],
       [2, [6]],
     ]);
@@ -75,12 +75,12 @@ describe("findHitGroups", () => {
     for (const { events, tick0, tick1 } of chunks) {
       const found = findHitGroups(events, HZ);
       for (let i = 0; i < events.count; i++)
-        if (events.kind[i] === EventKind.HIT && events.whom[i] >= 0 && events.weapon[i] >= 0) hits += events.value[i];
+        if (events.kind[i] === EventKind.HIT && events.target[i] >= 0 && events.weapon[i] >= 0) hits += events.value[i];
       for (const hitGroup of found) counted += hitGroup.sums[hitGroup.sums.length - 1];
       for (let tick = tick0; tick <= tick1; tick++) {
         const counts = new Map<number, number>();
         for (const hitGroup of found)
-          if (shown(hitGroup, tick)) counts.set(hitGroup.whom, (counts.get(hitGroup.whom) ?? 0) + 1);
+          if (shown(hitGroup, tick)) counts.set(hitGroup.target, (counts.get(hitGroup.target) ?? 0) + 1);
         most = Math.max(most, ...counts.values());
       }
     }

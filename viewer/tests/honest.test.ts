@@ -57,7 +57,7 @@ async function failing(status: number): Promise<{ state: ViewerState; match: Mat
   );
   const none = { request: () => undefined, stop: () => undefined, retry: () => undefined };
   const base = { id: "m", header, store, damage: UNDAMAGED, poses: makePoses(header.mechs), moments: [] };
-  const parts = { axis: 0, shown: new Float32Array(header.mechs), scan: none, win: none, prefetcher: none };
+  const parts = { axis: 0, shown: new Float32Array(header.mechs), scan: none, prefetcher: none };
   const match = { ...base, ...parts } as unknown as MatchState;
   control.updateIndex(match, { ...smallExpected().index, ...index(ended) });
   const state = defaults();

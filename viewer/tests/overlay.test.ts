@@ -165,8 +165,8 @@ describe("byInterest", () => {
       count: 4,
       tick: Float64Array.of(5, 50, 60, 90),
       kind: Float64Array.of(EventKind.HIT, EventKind.HIT, EventKind.KILL, EventKind.HIT),
-      who: Float64Array.of(0, 0, 0, 0),
-      whom: Float64Array.of(1, 2, 2, 1),
+      actor: Float64Array.of(0, 0, 0, 0),
+      target: Float64Array.of(1, 2, 2, 1),
       value: Float64Array.of(9, 5, 0, 7),
     };
     expect([...recentDamage([{ events } as unknown as Chunk], 80, 20, 3)]).toEqual([5, 0, 5]);

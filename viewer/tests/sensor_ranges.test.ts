@@ -7,7 +7,7 @@ import { conditionText, stateText } from "../src/text";
 import { makePoses, samplePoses } from "../src/interpolate";
 import { type Header, MechFlag } from "../src/protocol.gen";
 import type { MatchState } from "../src/state";
-import { sensorReplay, smallReplay } from "./fixtures";
+import { sensorReplay } from "./fixtures";
 
 const { ALIVE, ECM, ECCM, SHUTDOWN, VENT, PAINTED } = MechFlag;
 const SENSING = {
@@ -84,14 +84,6 @@ describe("sensorRanges", () => {
     expect(sensorRanges(match, 3).filter(({ mech }) => mech === 3)).toEqual([]);
     match.poses.flags[0] = 0;
     expect(sensorRanges(match, 0).map(({ kind }) => kind)).toEqual(["eccm", "ecm"]);
-  });
-
-  test("is empty for files without sensor parameters", () => {
-    const { header, chunks } = smallReplay();
-    const poses = samplePoses(chunks[1], chunks[1].tick0, header.tick_hz, makePoses(header.mechs));
-    const match = { header, poses, shown: new Float32Array(header.mechs).fill(1) } as unknown as MatchState;
-    expect(sensorRanges(match, 0)).toEqual([]);
-    expect(radarOf(header, poses, 0)).toBeNull();
   });
 
   test("returns the ranges of a recorded match's header", () => {

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Api } from "../src/client";
 import { PromiseCache } from "../src/data/promise_cache";
 import { mergeFirstPage } from "../src/data/matches";
+import { seriesOf } from "../src/data/win_curve";
 import { ageText, countText, emptyText } from "../src/hud/match_list";
 import { Clip } from "../src/share/panel";
 import type { IndexView, MatchSummary } from "../src/protocol.gen";
@@ -36,6 +37,8 @@ function served(count: number) {
     outcome: null,
     markers: [],
     series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
+    win: seriesOf([]),
+    moments: [],
   };
   const api = {
     matches: async (run: string, limit: number, offset: number) => {
@@ -47,7 +50,6 @@ function served(count: number) {
     runs: async () => ({ runs: [{ id: "r", matches: server.all.length }] }),
     match: async (id: string) => ({ summary: server.all.find((match) => match.id === id), header }),
     index: async () => index,
-    moments: async () => ({ moments: [] }),
     worldUrl: () => "world",
     chunkUrl: () => "chunk",
     isAlive: async () => true,

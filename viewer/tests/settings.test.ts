@@ -35,7 +35,7 @@ describe("cuesBetween", () => {
   const camera: CameraState = { mode: "orbit", target: [0, 0, 0], azimuth: 0, elevation: 0, distance: 10 };
   const rows = (list: Partial<Record<keyof EventRows, number>>[]): EventRows => {
     const column = (name: keyof EventRows) => Float64Array.from(list, (row) => row[name] ?? 0);
-    const names = ["tick", "kind", "who", "whom", "weapon", "value", "flags", "x", "y", "z"] as const;
+    const names = ["tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z"] as const;
     return { ...Object.fromEntries(names.map((name) => [name, column(name)])), count: list.length } as EventRows;
   };
   const gauss = WEAPON_NAMES.indexOf("gauss");

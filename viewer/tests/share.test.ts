@@ -2,10 +2,8 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { type Candidate, captionAt, chooseSpans, killMoments } from "../src/data/reel";
-import type { Moment } from "../src/data/moments";
-import { markerText } from "../src/text";
-import { EventKind, type Header } from "../src/protocol.gen";
+import { type Candidate, captionAt, chooseSpans } from "../src/data/reel";
+import type { Moment } from "../src/protocol.gen";
 import { compareHash, parseRoute, readableWords } from "../src/routes";
 import { plaqueText } from "../src/render/overlay/plaque";
 import { exportPage, toBase64 } from "../src/share/page_export";
@@ -25,23 +23,6 @@ describe("chooseSpans", () => {
     expect(chosen.length).toBe(spans.length);
     chosen.forEach((span, i) => span.forEach((value, j) => expect(value).toBeCloseTo(spans[i][j], 9)));
   });
-});
-
-test("killMoments names kills and ranks the last first", () => {
-  const header = {
-    tick_hz: 20,
-    roster: [
-      { name: "B1", team: 0 },
-      { name: "R1", team: 1 },
-    ],
-  } as unknown as Header;
-  const kill = (tick: number) => ({ tick, kind: EventKind.KILL, who: 0, whom: 1 });
-  const moments = killMoments(header, [kill(20), { ...kill(30), kind: EventKind.FALL }, kill(100)], markerText);
-  expect(moments.map(({ rank, from, to }) => [rank, from, to])).toEqual([
-    [2, 0, 2.5],
-    [1, 3, 6.5],
-  ]);
-  expect(moments[1].caption).toBe("0:05 B1 destroyed R1");
 });
 
 test("captionAt returns the latest moment of a time", () => {
@@ -84,18 +65,16 @@ describe("exportPage", () => {
     name: 'a"b.ecr',
     title: "Blue & red",
     start: "#t=3",
-    moments: [{ caption: "</script>" } as Moment],
     world: null,
   };
 
-  test("embeds all assets, the replay, its moments and where it opens", async () => {
+  test("embeds all assets, the replay and where it opens", async () => {
     const page = await exportPage(content, read);
     expect(page).not.toMatch(/(src|href)="\.\/|url\(\.\//);
     expect(page).toContain("<title>Blue &amp; red</title>");
     expect(page).toContain(`id="echelon-replay" data-name="a&quot;b.ecr" data-start="#t=3">iQEC</script>`);
     expect(page).toContain(`data:font/woff2;base64,${toBase64(bytes("font"))}`);
     expect(page).toContain(`{"decode.worker-D2_x.js":"${toBase64(bytes("work('é')"))}"}`);
-    expect(page).toContain('{"moments":[{"caption":"\\u003c/script>"}]}');
     expect(page).toContain('const a = "<\\/script><\\!-- $& é"');
     expect(page).not.toContain("echelon-world");
     expect(await exportPage({ ...content, world: Uint8Array.of(1) }, read)).toContain('id="echelon-world">AQ==<');

@@ -2,35 +2,29 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { findMoments } from "../src/data/find_moments";
-import { comebackText, swingText } from "../src/data/moment_text";
-import { type Moment, momentAt, nextMoment, topMoment } from "../src/data/moments";
-import { WinScan } from "../src/data/win_scan";
-import { EVEN, FEATURES, GROUPS, causesOf, featuresOf, sigmoid, winPoint } from "../src/data/winprob";
+import { payload } from "../src/data/container";
+import { decodeChunk } from "../src/data/decode";
+import { momentAt, nextMoment, topMoment } from "../src/data/moments";
+import { rebuildIndex } from "../src/data/series";
+import { WinCurve, seriesOf } from "../src/data/win_curve";
+import { EVEN, FEATURES, causesOf, featuresOf, sigmoid, winPoint } from "../src/data/winprob";
 import { percentText } from "../src/text";
 import { aheadText, basisText, leaderText, startText } from "../src/hud/win_text";
-import type { Header, IndexView, Outcome } from "../src/protocol.gen";
+import { type Header, type Moment, type Outcome, WIN_GROUPS, type WinSeries } from "../src/protocol.gen";
 import model from "../src/winprob.json";
 import { replayOf } from "./fixtures";
 
 interface Golden {
   replay: string;
-  groups: string[];
+  index: { win: WinSeries; outcome: Outcome };
   frames: { chunk: number; p: number[]; low: number[]; high: number[]; features: number[]; parts: number[] }[];
 }
 const file = new URL("../../tests/golden/winprob.json", import.meta.url);
 const golden = JSON.parse(readFileSync(file, "utf8")) as Golden;
 const { header, chunks } = replayOf(golden.replay);
-/** Moments as Python finds them, by path in the repository. */
-const found = JSON.parse(readFileSync(new URL("../../tests/golden/moments.json", import.meta.url), "utf8")) as Record<
-  string,
-  { outcome: Outcome; ticks: number; moments: Moment[] }
->;
-
 describe("win probability", () => {
   it("equals the values of the Python side", () => {
     expect(FEATURES.map(({ name }) => name)).toEqual(model.features);
-    expect(GROUPS).toEqual(golden.groups);
     for (const frame of golden.frames) {
       const number = Number(frame.chunk);
       const found = winPoint(header, chunks[number], 0);
@@ -55,7 +49,7 @@ describe("win probability", () => {
     const parts = EVEN.parts.map((_, g) => (g === 0 ? 1 : g === 1 ? -0.4 : 0));
     const point = { ...EVEN, logit: 0.6, p: sigmoid(0.6), parts };
     const causes = causesOf(EVEN, point);
-    expect(causes.map(({ group }) => group)).toEqual([GROUPS[0], GROUPS[1]]);
+    expect(causes.map(({ group }) => group)).toEqual([WIN_GROUPS[0], WIN_GROUPS[1]]);
     expect(causes[0].share).toBeGreaterThan(0);
     expect(causes[1].share).toBeLessThan(0);
   });
@@ -69,8 +63,8 @@ describe("win probability", () => {
   it("names the favourite of the starting position and what it is ahead in", () => {
     const parts = EVEN.parts.map((_, g) => (g === 0 ? -0.8 : g === 1 ? 0.2 : 0));
     const point = { ...EVEN, logit: -0.6, p: sigmoid(-0.6), parts };
-    expect(startText(point, 0)).toBe(`Red is the favourite at the start, 65 %: ahead in ${GROUPS[0]}`);
-    expect(basisText(point, 0)).toContain(`from the starting position: ${GROUPS[0]} +`);
+    expect(startText(point, 0)).toBe(`Red is the favourite at the start, 65 %: ahead in ${WIN_GROUPS[0]}`);
+    expect(basisText(point, 0)).toContain(`from the starting position: ${WIN_GROUPS[0]} +`);
     expect([startText(point, 10), startText(EVEN, 10), startText(null, 0)]).toEqual(["", "", ""]);
     expect(startText({ ...EVEN, p: 0.53 }, 2)).toBe("Even at the start: Blue 53 %, Red 47 % to win");
     expect(basisText(EVEN, 10)).toContain("from the state of the match: both teams are even");
@@ -80,7 +74,7 @@ describe("win probability", () => {
 describe("aheadText", () => {
   /** Return a point at which red is the favourite by a group. */
   const redBy = (group: string) => {
-    const parts = GROUPS.map((name) => (name === group ? -0.9 : 0));
+    const parts = WIN_GROUPS.map((name) => (name === group ? -0.9 : 0));
     return { ...EVEN, logit: -0.9, p: sigmoid(-0.9), parts };
   };
 
@@ -88,7 +82,7 @@ describe("aheadText", () => {
     expect(aheadText(redBy("hit points"), 0)).toEqual({ team: 1, text: "Red ahead in hit points" });
     expect(aheadText(redBy("mechs alive"), -1)?.text).toBe("Red ahead in mechs alive");
     expect(aheadText(redBy("distance to the zone"), 0)?.text).toBe("Red closer to the zone");
-    for (const group of GROUPS) expect(aheadText(redBy(group), 0)?.text).toMatch(/^Red (ahead in|closer|with) /);
+    for (const group of WIN_GROUPS) expect(aheadText(redBy(group), 0)?.text).toMatch(/^Red (ahead in|closer|with) /);
   });
 
   it("is silent if points and probability agree or the match is even", () => {
@@ -98,42 +92,25 @@ describe("aheadText", () => {
 });
 
 describe("curve of the win probability", () => {
-  it("covers the match in order and ends with the result", async () => {
-    const scan = new WinScan(header, (number) => Promise.resolve(chunks[number]));
-    const spans = chunks.map(({ tick0, tick1 }) => [tick0, tick1, 0] as [number, number, number]);
-    const index = { live: false, chunks: spans, markers: [], outcome: { winner: 1 } } as unknown as IndexView;
-    for (let round = 0; round < 2 * chunks.length; round++) {
-      scan.request(index);
-      await new Promise((done) => setTimeout(done));
-    }
-    const ticks = scan.points.map(({ tick }) => tick);
-    expect(ticks).toEqual([...ticks].sort((a, b) => a - b));
-    expect(new Set(ticks).size).toBe(ticks.length);
-    expect(scan.points.at(-1)).toMatchObject({ tick: chunks.at(-1)?.tick1, p: 0 });
-    expect(scan.at(ticks[3] + 0.5)).toBe(scan.points[3]);
-    expect(scan.at(-1)).toBeNull();
+  it("is that of the index and ends with the result", () => {
+    const { index } = golden;
+    const curve = WinCurve.of(index.win);
+    expect(seriesOf(curve.points)).toEqual(index.win);
+    const ticks = curve.points.map(({ tick }) => tick);
+    expect(ticks).toEqual([...new Set(ticks)].sort((a, b) => a - b));
+    expect(curve.points.at(-1)).toMatchObject({ tick: chunks.at(-1)?.tick1, p: [1, 0, 0.5][index.outcome.winner] });
+    expect(curve.at(ticks[3] + 0.5)).toBe(curve.points[3]);
+    expect(curve.at(-1)).toBeNull();
+    for (const { p, logit } of curve.points.slice(0, -1)) expect(p).toBeCloseTo(sigmoid(logit), 2);
   });
 
-  it("knows nothing of moments that have not been read", async () => {
-    const { tick0, tick1 } = chunks[2];
-    const scan = new WinScan(header, (number) => (number ? new Promise(() => {}) : Promise.resolve(chunks[0])));
-    const spans = chunks.map((chunk) => [chunk.tick0, chunk.tick1, 0] as [number, number, number]);
-    scan.request({ live: false, chunks: spans, markers: [], outcome: null } as unknown as IndexView);
-    await new Promise((done) => setTimeout(done));
-    expect(scan.at(tick0)).not.toBeNull();
-    expect(scan.at((tick0 + tick1) / 2)).toBeNull();
-  });
-
-  it("reads a bounded number of chunks and stops after failures", async () => {
-    let asked = 0;
-    const spans = Array.from({ length: 5000 }, (_, i) => [i, i + 1, 0]);
-    const long = { chunks: spans, outcome: null } as unknown as IndexView;
-    const scan = new WinScan(header, () => Promise.reject(new Error(`no chunk ${asked++}`)));
-    for (let round = 0; round < 30; round++) {
-      scan.request(long);
-      await new Promise((done) => setTimeout(done));
-    }
-    expect(asked).toBeLessThan(10);
+  it("of a file without index is computed from its chunks", () => {
+    const { bytes, map } = replayOf(golden.replay);
+    const rebuilt = rebuildIndex(header, map.chunks, (head) => decodeChunk(header, head, payload(bytes, head)));
+    const [own, stored] = [WinCurve.of(rebuilt.win), WinCurve.of(golden.index.win)];
+    expect(own.points.map(({ tick }) => tick)).toEqual(stored.points.map(({ tick }) => tick));
+    own.points.slice(0, -1).forEach(({ p }, i) => expect(p).toBeCloseTo(stored.points[i].p, 4));
+    expect(rebuilt.moments).toEqual([]);
   });
 });
 
@@ -153,23 +130,5 @@ describe("turning points", () => {
     expect(momentAt(moments, 385, 20)).toBeNull();
     expect(topMoment(moments)?.tick).toBe(300);
     expect(topMoment([])).toBeNull();
-  });
-
-  it("have points rounded down in their captions", () => {
-    expect(comebackText(0, 0.1, [2, 3], [7.35, 9.99])).toMatch(/7\.3 to 9\.9 zone points$/);
-    const swing = swingText("zone points", 1, [0, 0], [1.26, 7.35], 4);
-    expect(swing).toBe("Red scores 7.3 zone points to 1.2 within 4 s");
-  });
-
-  it.each(Object.entries(found))("equal those of the Python side: %s", (path, { outcome, ticks, moments }) => {
-    const { header, chunks } = replayOf(`../../../${path}`);
-    const own = findMoments(header, chunks, ticks, outcome);
-    expect(own.map(({ caption, kind, rank, team, tick }) => ({ caption, kind, rank, team, tick }))).toEqual(
-      moments.map(({ caption, kind, rank, team, tick }) => ({ caption, kind, rank, team, tick })),
-    );
-    own.forEach((moment, i) => {
-      for (const name of ["second", "from", "to"] as const) expect(moment[name]).toBeCloseTo(moments[i][name], 2);
-      for (const name of ["before", "after"] as const) expect(moment[name]).toBeCloseTo(moments[i][name], 3);
-    });
   });
 });

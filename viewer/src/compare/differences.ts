@@ -60,7 +60,7 @@ export function addEvents(
   const { events } = chunk;
   for (let i = 0; i < events.count && events.tick[i] <= until; i++) {
     if (events.tick[i] < from) continue;
-    const [actor, target] = [header.roster[events.who[i]]?.team, header.roster[events.whom[i]]?.team];
+    const [actor, target] = [header.roster[events.actor[i]]?.team, header.roster[events.target[i]]?.team];
     if (events.kind[i] === EventKind.KILL && target !== undefined) sums.kills[1 - target]++;
     if (actor === undefined) continue;
     const hit = events.kind[i] === EventKind.HIT;

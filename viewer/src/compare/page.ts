@@ -219,7 +219,7 @@ export class ComparePage {
         .filter(({ kind }) => kind === EventKind.KILL)
         .map((marker) => {
           const mark = el("i", { class: `compare-kill ${side === 0 ? "above" : "below"}` });
-          mark.classList.add(match.header.roster[marker.whom]?.team === 0 ? "red" : "blue");
+          mark.classList.add(match.header.roster[marker.target]?.team === 0 ? "red" : "blue");
           mark.style.left = place(marker.tick / match.header.tick_hz);
           return mark;
         }),

@@ -8,7 +8,6 @@ import type { Chunk } from "./replay";
 const GROW_S = 0.5; // time from burst to full size
 const THIN_S = 1.5; // final part of the lifetime, in which it thins out
 const SMALLEST = 0.18; // initial size, as a share of the full size
-const DEFAULT_CLOUD = { radius: 4, life_s: 10 }; // of files whose header has no cloud entry
 
 /** One cloud at a moment. */
 export interface Cloud {
@@ -35,13 +34,13 @@ export function cloudShape(age: number, life: number): { size: number; density: 
 /** Return the clouds of a chunk that exist at a tick, oldest first. */
 export function cloudsAt(chunk: Chunk, header: Header, tick: number): Cloud[] {
   const { clouds } = chunk;
-  const { radius, life_s } = header.cloud ?? DEFAULT_CLOUD;
+  const { radius, life_s } = header.cloud;
   const living: Cloud[] = [];
   for (let i = 0; i < clouds.count; i++) {
     const age = (tick - clouds.tick[i]) / header.tick_hz;
     const shape = cloudShape(age, life_s);
     if (!shape) continue;
-    const seed = (clouds.tick[i] * 3.17 + clouds.who[i] * 17.9 + clouds.x[i]) % 997;
+    const seed = (clouds.tick[i] * 3.17 + clouds.actor[i] * 17.9 + clouds.x[i]) % 997;
     living.push({ x: clouds.x[i], y: clouds.y[i], z: clouds.z[i], radius, age, seed, ...shape });
   }
   return living;

@@ -1,5 +1,5 @@
 // Decodes record payloads into typed arrays. Columns, tables and their types are named by the file's header; unknown
-// ones are skipped, and those that an older file lacks are zero. Ticks are converted to ticks of the match, tables
+// ones are skipped, and those that a file lacks are zero. Ticks are converted to ticks of the match, tables
 // sorted by time, and cells renumbered with x fastest.
 
 import type { ChunkRecord, FrameColumnSpec, Header, IndexRecord, IndexView, Series, TableSpec } from "../protocol.gen";
@@ -11,15 +11,18 @@ import {
   MAX_CHUNKS,
   MAX_FRAMES,
   MAX_MARKERS,
+  MAX_MOMENTS,
   MAX_RAW_BYTES,
   MAX_ROWS,
   MAX_SECONDS,
   MAX_VALUES,
+  MAX_WIN_POINTS,
   MECH_COLUMNS,
-  OLDEST_MAJOR,
+  MOMENT_FORM,
   OUTCOME_FORM,
   RecordType,
   SCHEMA_MAJOR,
+  WIN_GROUPS,
   WORLD_HEAD_BYTES,
 } from "../protocol.gen";
 import { decodeBlock } from "./columns";
@@ -35,9 +38,8 @@ const MAX_TABLES = 64; // of a record
 /** Check a header before anything trusts it; throws with a message for the user. */
 export function checkHeader(header: Header): Header {
   const major: unknown = header.schema?.[0];
-  if (typeof major === "number" && !(major >= OLDEST_MAJOR && major <= SCHEMA_MAJOR)) {
-    throw new ReplayError(`the replay has format ${major}, this viewer reads ${OLDEST_MAJOR} to ${SCHEMA_MAJOR}`);
-  }
+  if (typeof major === "number" && major !== SCHEMA_MAJOR)
+    throw new ReplayError(`the replay has schema ${major}, this viewer reads ${SCHEMA_MAJOR}`);
   checkForm(header, HEADER_FORM, "the replay's header");
   const voxels = header.world.size.reduce((product, edge) => product * edge, 1);
   if (voxels > MAX_VOXELS)
@@ -240,9 +242,9 @@ function insightOf(
   };
 }
 
-const EVENT_COLUMNS = ["tick", "kind", "who", "whom", "weapon", "value", "flags", "x", "y", "z"] as const;
+const EVENT_COLUMNS = ["tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z"] as const;
 const ROUND_COLUMNS = ["frame", "owner", "slot", "weapon", "age", "x", "y", "z", "yaw", "pitch"] as const;
-const CLOUD_COLUMNS = ["tick", "who", "x", "y", "z"] as const;
+const CLOUD_COLUMNS = ["tick", "actor", "x", "y", "z"] as const;
 const VOXEL_COLUMNS = ["tick", "cell", "run", "material"] as const;
 const TABLE_COLUMNS = {
   events: EVENT_COLUMNS,
@@ -313,7 +315,12 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   return { ...chunk, bytes: arrayBytes(chunk) };
 }
 
-const INDEX_ROWS: Record<string, number> = { chunks: MAX_CHUNKS, series: MAX_SECONDS, markers: MAX_MARKERS };
+const INDEX_ROWS: Record<string, number> = {
+  chunks: MAX_CHUNKS,
+  series: MAX_SECONDS,
+  markers: MAX_MARKERS,
+  win: MAX_WIN_POINTS,
+};
 
 /** Return the leading chunks of a match that follow each other and end within the longest match. */
 export function validChunks(header: Header, heads: readonly RecordHead[]): RecordHead[] {
@@ -346,8 +353,25 @@ export function decodeIndex(data: Uint8Array): Timeline {
     hp: pair("hp"),
     damage: pair("damage"),
   };
-  const marks = table(INDEX_TABLES, blocks, "markers", ["tick", "kind", "who", "whom"]);
+  const marks = table(INDEX_TABLES, blocks, "markers", ["tick", "kind", "actor", "target"]);
   const markers: IndexView["markers"] = [];
-  for (let i = 0; i < marks.count; i++) markers.push([marks.tick[i], marks.kind[i], marks.who[i], marks.whom[i]]);
-  return { series, markers, outcome: record.outcome || null };
+  for (let i = 0; i < marks.count; i++) markers.push([marks.tick[i], marks.kind[i], marks.actor[i], marks.target[i]]);
+  const win = table(INDEX_TABLES, blocks, "win", ["tick", "blue", "low", "high", ...WIN_GROUPS]);
+  const { moments } = record;
+  if (!Array.isArray(moments) || moments.length > MAX_MOMENTS)
+    throw new ReplayError(`index has no list of at most ${MAX_MOMENTS} moments`);
+  for (const moment of moments) checkForm(moment, MOMENT_FORM, "a moment of the replay");
+  return {
+    series,
+    markers,
+    outcome: record.outcome || null,
+    win: {
+      tick: [...win.tick],
+      blue: [...win.blue],
+      low: [...win.low],
+      high: [...win.high],
+      parts: WIN_GROUPS.map((name) => [...win[name]]),
+    },
+    moments,
+  };
 }

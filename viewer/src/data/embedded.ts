@@ -1,10 +1,9 @@
-// What an exported page carries: the replay, its moments, its world if the replay has none, and the workers' scripts.
+// What an exported page carries: the replay, its world if the replay has none, and the workers' scripts.
 // echelon/server/page.py and page_export.ts write it as elements of the page.
 
 /** Ids of the elements. */
 export const HOLDERS = {
   replay: "echelon-replay",
-  moments: "echelon-moments",
   world: "echelon-world",
   workers: "echelon-workers",
 } as const;

@@ -55,7 +55,7 @@ function flightEnds(chunk: Chunk, header: Header, kinds: readonly EventKind[]): 
     if (defended && !(events.flags[i] & HitFlag.STOPPED)) continue;
     const spec = header.weapons[events.weapon[i]];
     if (!spec || spec.speed <= 0) continue;
-    const mech = events.kind[i] === EventKind.HIT ? events.whom[i] : events.who[i];
+    const mech = events.kind[i] === EventKind.HIT ? events.target[i] : events.actor[i];
     const position =
       defended || events.kind[i] === EventKind.IMPACT
         ? { x: events.x[i], y: events.y[i], z: events.z[i] }
@@ -65,7 +65,7 @@ function flightEnds(chunk: Chunk, header: Header, kinds: readonly EventKind[]): 
       x: position.x,
       y: position.y,
       z: position.z,
-      owner: defended ? events.whom[i] : events.who[i],
+      owner: defended ? events.target[i] : events.actor[i],
       weapon: events.weapon[i],
       used: false,
       next: 0,

@@ -11,7 +11,7 @@ export const LIFE_S = 1.1; // how long a number is shown after its last hit [s]
 
 /** Hits on one mech in quick succession, in order. */
 export interface HitGroup {
-  readonly whom: number; // the mech that was hit
+  readonly target: number; // the mech that was hit
   readonly turn: number; // number of earlier groups of this mech in the chunk
   readonly ticks: readonly number[]; // ticks of the hits
   readonly sums: readonly number[]; // damage up to and including each hit [hit points]
@@ -29,19 +29,19 @@ export interface HitGroupState {
 
 /** Return the hit groups of a chunk's events, in order of their first hit. */
 export function findHitGroups(events: EventRows, tickHz: number): HitGroup[] {
-  const found: { whom: number; turn: number; ticks: number[]; sums: number[]; strong: number[] }[] = [];
+  const found: { target: number; turn: number; ticks: number[]; sums: number[]; strong: number[] }[] = [];
   const open = new Map<number, (typeof found)[number]>();
   for (let i = 0; i < events.count; i++) {
-    const [tick, whom, value] = [events.tick[i], events.whom[i], events.value[i]];
-    if (events.kind[i] !== EventKind.HIT || whom < 0 || events.weapon[i] < 0 || value <= 0) continue;
-    let hitGroup = open.get(whom);
+    const [tick, target, value] = [events.tick[i], events.target[i], events.value[i]];
+    if (events.kind[i] !== EventKind.HIT || target < 0 || events.weapon[i] < 0 || value <= 0) continue;
+    let hitGroup = open.get(target);
     const joins =
       hitGroup &&
       tick - hitGroup.ticks[hitGroup.ticks.length - 1] <= GAP_S * tickHz &&
       tick - hitGroup.ticks[0] <= LONGEST_S * tickHz;
     if (!hitGroup || !joins) {
-      hitGroup = { whom, turn: hitGroup ? hitGroup.turn + 1 : 0, ticks: [], sums: [], strong: [] };
-      open.set(whom, hitGroup);
+      hitGroup = { target, turn: hitGroup ? hitGroup.turn + 1 : 0, ticks: [], sums: [], strong: [] };
+      open.set(target, hitGroup);
       found.push(hitGroup);
     }
     const critical = (events.flags[i] & (HitFlag.REAR | HitFlag.PAINTED)) !== 0;

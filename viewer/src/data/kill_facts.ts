@@ -15,11 +15,11 @@ export interface KillFact {
 
 /** The kills of one chunk by victim, and the damage in it by attacker and victim. */
 interface ChunkFacts {
-  kills: Map<number, { who: number; weapon: number; rear: boolean }>;
+  kills: Map<number, { actor: number; weapon: number; rear: boolean }>;
   dealt: Map<string, number>;
 }
 
-const pairOf = (who: number, whom: number): string => `${who} ${whom}`;
+const pairOf = (actor: number, target: number): string => `${actor} ${target}`;
 
 /** Facts of all kills in the chunks read so far. */
 export class KillFacts {
@@ -44,7 +44,7 @@ export class KillFacts {
     if (number === undefined || !kill) return null;
     let damage = 0;
     for (let at = number; at > number - CHUNKS; at--)
-      damage += this.chunks.get(at)?.dealt.get(pairOf(kill.who, victim)) ?? 0;
+      damage += this.chunks.get(at)?.dealt.get(pairOf(kill.actor, victim)) ?? 0;
     return { weapon: kill.weapon, rear: kill.rear, damage };
   }
 }
@@ -52,10 +52,10 @@ export class KillFacts {
 function factsOf({ events }: Chunk): ChunkFacts {
   const facts: ChunkFacts = { kills: new Map(), dealt: new Map() };
   for (let row = 0; row < events.count; row++) {
-    const [who, whom] = [events.who[row], events.whom[row]];
-    const pair = pairOf(who, whom);
+    const [actor, target] = [events.actor[row], events.target[row]];
+    const pair = pairOf(actor, target);
     if (events.kind[row] === EventKind.HIT) facts.dealt.set(pair, (facts.dealt.get(pair) ?? 0) + events.value[row]);
-    if (events.kind[row] === EventKind.KILL) facts.kills.set(whom, { who, ...lastHit(events, row) });
+    if (events.kind[row] === EventKind.KILL) facts.kills.set(target, { actor, ...lastHit(events, row) });
   }
   return facts;
 }
@@ -64,7 +64,7 @@ function factsOf({ events }: Chunk): ChunkFacts {
 export function lastHit(events: Chunk["events"], kill: number): { weapon: number; rear: boolean } {
   let best = -1;
   for (let row = 0; row < events.count; row++) {
-    const same = (["tick", "who", "whom"] as const).every((name) => events[name][row] === events[name][kill]);
+    const same = (["tick", "actor", "target"] as const).every((name) => events[name][row] === events[name][kill]);
     if (events.kind[row] !== EventKind.HIT || !same) continue;
     if (best < 0 || events.value[row] > events.value[best]) best = row;
   }

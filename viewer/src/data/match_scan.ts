@@ -160,8 +160,8 @@ export class MatchScan {
     let frame = 0;
     for (let i = 0; i < chunk.events.count; i++) {
       while (frame < chunk.frames - 1 && chunk.tick[frame] < chunk.events.tick[i]) frame++;
-      if (chunk.events.kind[i] === EventKind.HIT && chunk.events.whom[i] >= 0)
-        add(this.damage, frame * chunk.mechs + chunk.events.whom[i], chunk.events.value[i]);
+      if (chunk.events.kind[i] === EventKind.HIT && chunk.events.target[i] >= 0)
+        add(this.damage, frame * chunk.mechs + chunk.events.target[i], chunk.events.value[i]);
     }
   }
 

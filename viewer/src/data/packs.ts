@@ -37,7 +37,7 @@ export function recentDamage(chunks: readonly Chunk[], tick: number, tickHz: num
     const first = firstAfter(events.tick, tick - FIGHT_S * tickHz);
     for (let i = first; i < events.count && events.tick[i] <= tick; i++) {
       if (events.kind[i] !== EventKind.HIT) continue;
-      for (const mech of [events.who[i], events.whom[i]])
+      for (const mech of [events.actor[i], events.target[i]])
         if (mech >= 0 && mech < mechs) damage[mech] += events.value[i];
     }
   }

@@ -1,16 +1,13 @@
 // Highlight reel of a match: the spans of time around its most important moments, as echelon/replay/reel.py chooses
 // them. Pure.
 
-import { EventKind, type Header } from "../protocol.gen";
-import { type Marker, clockText } from "../timeline";
-import type { Moment } from "./moments";
+import type { Moment } from "../protocol.gen";
 
 export const REEL_S = 20; // length of a reel [s]
 const ENDING_S = 3; // time before the end of the match that every reel shows [s]
 const JOIN_S = 1; // spans closer than this become one [s]
 const WIDENINGS = 8; // rounds in which spans are lengthened until they fill the reel
 const LEAD_SHARE = 0.6; // share of the added time that comes before a span
-const [KILL_LEAD_S, KILL_TAIL_S] = [2, 1.5]; // time shown before and after a kill [s]
 const [CAPTION_LEAD_S, CAPTION_S] = [0.3, 3.5]; // time before a moment from which its caption is shown, and its length
 
 /** Part of a match [s]. */
@@ -60,30 +57,6 @@ export function chooseSpans(moments: readonly Candidate[], seconds: number, leng
     else share /= 2; // joining filled gaps
   }
   return spans;
-}
-
-/** Return the kills of a match in the form of moments, the last ranked first, where its moments are unknown. */
-export function killMoments(
-  header: Header,
-  markers: readonly Marker[],
-  textOf: (header: Header, marker: Marker) => string,
-): Moment[] {
-  const kills = markers.filter(({ kind }) => kind === EventKind.KILL);
-  return kills.map((marker, i): Moment => {
-    const second = marker.tick / header.tick_hz;
-    return {
-      tick: marker.tick,
-      second,
-      from: Math.max(0, second - KILL_LEAD_S),
-      to: second + KILL_TAIL_S,
-      kind: "kill",
-      rank: kills.length - i,
-      team: header.roster[marker.who]?.team ?? -1,
-      before: 0.5,
-      after: 0.5,
-      caption: `${clockText(second)} ${textOf(header, marker)}`,
-    };
-  });
 }
 
 /** Return the caption of the latest moment that is shown at a second, "" without one. */

@@ -6,9 +6,9 @@ import type { MechColumn } from "../protocol.gen";
 /** The rows of a table by column: physical values, arrays of equal length, ticks of the match. */
 export type Rows<Names extends string> = Record<Names, Float64Array> & { readonly count: number };
 
-export type EventRows = Rows<"tick" | "kind" | "who" | "whom" | "weapon" | "value" | "flags" | "x" | "y" | "z">;
+export type EventRows = Rows<"tick" | "kind" | "actor" | "target" | "weapon" | "value" | "flags" | "x" | "y" | "z">;
 export type RoundRows = Rows<"frame" | "owner" | "slot" | "weapon" | "age" | "x" | "y" | "z" | "yaw" | "pitch">;
-export type CloudRows = Rows<"tick" | "who" | "x" | "y" | "z">;
+export type CloudRows = Rows<"tick" | "actor" | "x" | "y" | "z">;
 /** Voxels with their materials, one row per voxel; compact, since a chunk may hold millions. */
 export interface BaseRows {
   readonly cell: Uint32Array;

@@ -21,9 +21,8 @@ export function emissionOf(flags: number): "ecm" | "eccm" | null {
   return flags & MechFlag.ECM ? "ecm" : flags & MechFlag.ECCM ? "eccm" : null;
 }
 
-/** Return a mech's sensor quality, 1 without interference; null if the file has no sensor parameters. */
-export function qualityOf({ sensing, roster }: Header, poses: Poses, mech: number): number | null {
-  if (!sensing) return null;
+/** Return a mech's sensor quality, 1 without interference. */
+export function qualityOf({ sensing, roster }: Header, poses: Poses, mech: number): number {
   const [least, most] = sensing.quality;
   if (!(poses.flags[mech] & MechFlag.ALIVE) || poses.flags[mech] & MechFlag.SHUTDOWN) return least;
   let [jamming, aid] = [0, 0];
@@ -43,18 +42,16 @@ export function qualityOf({ sensing, roster }: Header, poses: Poses, mech: numbe
   return Math.max(least, Math.min(most, 1 - sensing.ecm * jamming + sensing.eccm * aid));
 }
 
-/** Return the radar range of a living mech [vox], or null if unknown. */
+/** Return the radar range of a living mech [vox], or null for a destroyed one. */
 export function radarOf(header: Header, poses: Poses, mech: number): number | null {
-  const quality = qualityOf(header, poses, mech);
-  if (quality === null || !(poses.flags[mech] & MechFlag.ALIVE)) return null;
-  return quality * (header.sensing?.radar[header.roster[mech].chassis] ?? 0);
+  if (!(poses.flags[mech] & MechFlag.ALIVE)) return null;
+  return qualityOf(header, poses, mech) * (header.sensing.radar[header.roster[mech].chassis] ?? 0);
 }
 
-/** Return all ranges of visible mechs; empty if the file has no sensor parameters. */
+/** Return all ranges of visible mechs. */
 export function sensorRanges(match: MatchCursor, selected: number): SensorRange[] {
   const { header, poses } = match;
   const found: SensorRange[] = [];
-  if (!header.sensing) return found;
   for (let mech = 0; mech < header.mechs; mech++) {
     const kind = emissionOf(poses.flags[mech]);
     if (kind !== null && isShown(match, mech)) found.push({ mech, kind, radius: header.sensing.ewar });

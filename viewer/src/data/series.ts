@@ -1,5 +1,6 @@
 // Rebuilds the timeline of a whole match from its chunks, for files that were not closed and have no INDEX: values per
-// second of both teams, and marked events. The counterpart of echelon/replay/timeline.py.
+// second of both teams, marked events, and the win probability; no turning points. The counterpart of
+// echelon/replay/timeline.py.
 
 import {
   EventKind,
@@ -7,11 +8,16 @@ import {
   type IndexView,
   MARKER_KINDS,
   MAX_MARKERS,
+  MAX_WIN_POINTS,
   MechFlag,
   type Series,
 } from "../protocol.gen";
 import type { RecordHead } from "./container";
 import type { Chunk } from "./replay";
+import { seriesOf } from "./win_curve";
+import { type WinPoint, winPoint } from "./winprob";
+
+const WIN_STEP_S = 0.5; // least time between points of the win probability [s]
 
 /** Series, markers and outcome of a match. */
 export type Timeline = Omit<IndexView, "live" | "chunks">;
@@ -41,6 +47,8 @@ export function rebuildIndex(
   const pair = (): [number[], number[]] => [[], []];
   const series: Series = { second: [], score: pair(), alive: pair(), hp: pair(), damage: pair() };
   const markers: IndexView["markers"] = [];
+  const points: WinPoint[] = [];
+  const step = Math.max(WIN_STEP_S * header.tick_hz, (heads.at(-1)?.tick1 ?? 0) / (MAX_WIN_POINTS - 2));
   let damage = [0, 0];
   for (const head of heads) {
     const chunk = read(head);
@@ -48,13 +56,14 @@ export function rebuildIndex(
     let at = 0;
     for (let frame = series.second.length > 0 ? 1 : 0; frame < chunk.frames; frame++) {
       for (; at < events.count && events.tick[at] <= chunk.tick[frame]; at++) {
-        const [who, whom] = [events.who[at], events.whom[at]];
+        const [actor, target] = [events.actor[at], events.target[at]];
         const listed = MARKER_KINDS.includes(events.kind[at]) && markers.length < MAX_MARKERS;
-        if (listed) markers.push([events.tick[at], events.kind[at], who, whom]);
+        if (listed) markers.push([events.tick[at], events.kind[at], actor, target]);
         // damage by hazards (-1) and to friends does not count
-        const counts = events.kind[at] === EventKind.HIT && who in teams && whom in teams && teams[who] !== teams[whom];
-        if (counts) damage[teams[who]] += events.value[at];
+        const hostile = actor in teams && target in teams && teams[actor] !== teams[target];
+        if (hostile && events.kind[at] === EventKind.HIT) damage[teams[actor]] += events.value[at];
       }
+      if (chunk.tick[frame] >= points.length * step) points.push(winPoint(header, chunk, frame));
       if (chunk.tick[frame] < series.second.length * header.tick_hz) continue;
       const totals = teamTotals(chunk, frame, teams);
       for (const team of [0, 1]) {
@@ -67,5 +76,5 @@ export function rebuildIndex(
       damage = [0, 0];
     }
   }
-  return { series, markers, outcome: null };
+  return { series, markers, outcome: null, win: seriesOf(points), moments: [] };
 }

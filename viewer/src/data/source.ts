@@ -7,7 +7,6 @@ import type { DecodeCalls } from "../workers/messages";
 import { Api } from "../client";
 import type { Scenery } from "./appearance";
 import { type FileDamage, UNDAMAGED } from "./damage";
-import type { Moment } from "./moments";
 import { fitsMemory } from "./prefetch";
 import type { Chunk } from "./replay";
 
@@ -29,8 +28,6 @@ export interface ReplaySource {
   /** Fetch a chunk and keep its bytes, so that the server is not needed for it. */
   prefetch(number: number): Promise<unknown>;
   scenery(): Promise<Scenery>;
-  /** Return the turning points of the match. */
-  moments(): Promise<readonly Moment[]>;
   /** Return the bytes of the replay file, and the stored world if they have none. */
   file(): Promise<{ bytes: Uint8Array; world: Uint8Array | null }>;
   close(): void;
@@ -89,10 +86,6 @@ export class ServerSource implements ReplaySource {
     return this.worker.request("world", { url: this.api.worldUrl(world.sha256), size: world.size, materials });
   }
 
-  async moments(): Promise<readonly Moment[]> {
-    return (await this.api.moments(this.id)).moments;
-  }
-
   async file(): Promise<{ bytes: Uint8Array; world: null }> {
     return { bytes: new Uint8Array(await this.api.file(this.id)), world: null };
   }
@@ -120,8 +113,7 @@ export class FileSource implements ReplaySource {
     const bytes = await this.replay.arrayBuffer();
     const opened = await this.worker.request("openFile", { bytes }, [bytes]);
     if (opened.ticks.length === 0) throw new Error("the replay is truncated within its first chunk");
-    const { series, markers, outcome } = opened.index;
-    this.index = { live: false, chunks: opened.ticks.map(([from, to]) => [from, to, 0]), series, markers, outcome };
+    this.index = { live: false, chunks: opened.ticks.map(([from, to]) => [from, to, 0]), ...opened.index };
     this.header = opened.header;
     return { header: opened.header, index: this.index, run: "", damage: opened.damage };
   }
@@ -156,10 +148,6 @@ export class FileSource implements ReplaySource {
   /** Return the URL of the world of a replay that has none. */
   private outerWorld(sha256: string): string {
     return this.stored ? URL.createObjectURL(new Blob([this.stored])) : this.api.worldUrl(sha256);
-  }
-
-  moments(): Promise<readonly Moment[]> {
-    return this.worker.request("fileMoments", null);
   }
 
   async file(): Promise<{ bytes: Uint8Array; world: Uint8Array | null }> {

@@ -1,7 +1,8 @@
-// Win probability of blue in a frame: the counterpart of echelon/replay/winprob.py, with the same coefficients
-// (winprob.json is a copy of the package's file). Swapping the teams gives exactly 1 - p. Pure.
+// Win probability of blue in a frame, for matches flown in the browser and files without INDEX: the counterpart of
+// echelon/replay/winprob.py with the same coefficients (winprob.json is a copy of the package's file). Swapping the
+// teams gives exactly 1 - p. Pure.
 
-import { type Header, MechFlag } from "../protocol.gen";
+import { type Header, MechFlag, WIN_GROUPS, type WinGroup } from "../protocol.gen";
 import model from "../winprob.json";
 import type { Chunk } from "./replay";
 
@@ -102,11 +103,11 @@ const size = (s: Situation): number => Math.log2(Math.max(1, (s.present[0] + s.p
 /** A value that changes its sign when the teams are swapped; `group` is the quantity as the page names it. */
 interface Feature {
   readonly name: string;
-  readonly group: string;
+  readonly group: WinGroup;
   readonly value: (s: Situation) => number;
 }
 
-const feature = (name: string, group: string, value: (s: Situation) => number): Feature => ({ name, group, value });
+const feature = (name: string, group: WinGroup, value: (s: Situation) => number): Feature => ({ name, group, value });
 
 /** The inputs of the model, in the order of its coefficients. */
 export const FEATURES: readonly Feature[] = [
@@ -128,8 +129,7 @@ export const FEATURES: readonly Feature[] = [
   feature("painted", "painted", (s) => -difference(mean(s, s.painted))),
 ];
 
-export const GROUPS: readonly string[] = [...new Set(FEATURES.map(({ group }) => group))];
-const GROUP_OF = FEATURES.map(({ group }) => GROUPS.indexOf(group));
+const GROUP_OF = FEATURES.map(({ group }) => WIN_GROUPS.indexOf(group));
 
 /** The logistic function; sigmoid(-z) is exactly 1 - sigmoid(z). */
 export function sigmoid(z: number): number {
@@ -144,7 +144,7 @@ export interface WinPoint {
   readonly low: number; // ends of the 90 % band
   readonly high: number;
   readonly logit: number;
-  readonly parts: readonly number[]; // part of each of GROUPS in the logit
+  readonly parts: readonly number[]; // part of each of WIN_GROUPS in the logit
 }
 
 const dot = (values: readonly number[], weights: readonly number[]): number =>
@@ -162,7 +162,7 @@ export function winPoint(header: Header, chunk: Chunk, frame: number): WinPoint 
   const logit = dot(values, model.weights);
   const squares = model.ensemble.map((weights) => (dot(values, weights) - logit) ** 2);
   const spread = Math.sqrt(squares.reduce((sum, square) => sum + square, 0) / squares.length) * BAND;
-  const parts = GROUPS.map(() => 0);
+  const parts = WIN_GROUPS.map(() => 0);
   values.forEach((value, i) => (parts[GROUP_OF[i]] += value * model.weights[i]));
   return {
     tick: chunk.tick[frame],
@@ -182,10 +182,10 @@ export interface Cause {
 
 /** Return what moved the win probability from one point to another, largest first, without what did little. */
 export function causesOf(from: WinPoint, to: WinPoint, least = 0.02): Cause[] {
-  return GROUPS.map((group, g) => ({ group, share: to.p - sigmoid(to.logit - (to.parts[g] - from.parts[g])) }))
+  return WIN_GROUPS.map((group, g) => ({ group, share: to.p - sigmoid(to.logit - (to.parts[g] - from.parts[g])) }))
     .filter(({ share }) => Math.abs(share) >= least)
     .sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
 }
 
 /** An even match, as a point to compare with. */
-export const EVEN: WinPoint = { tick: 0, p: 0.5, low: 0.5, high: 0.5, logit: 0, parts: GROUPS.map(() => 0) };
+export const EVEN: WinPoint = { tick: 0, p: 0.5, low: 0.5, high: 0.5, logit: 0, parts: WIN_GROUPS.map(() => 0) };

@@ -24,7 +24,7 @@ export function groupEvents(markers: readonly Marker[]): Line[] {
   for (const marker of markers) {
     const same = marker.kind === EventKind.KILL ? -1 : lines.findIndex(({ kind }) => kind === marker.kind);
     const mechs = new Map(same >= 0 ? lines.splice(same, 1)[0].mechs : []);
-    mechs.set(marker.who, (mechs.get(marker.who) ?? 0) + 1);
+    mechs.set(marker.actor, (mechs.get(marker.actor) ?? 0) + 1);
     lines.push({ ...marker, mechs });
   }
   return lines;
@@ -81,10 +81,10 @@ export class Feed {
     if (line.kind === EventKind.KILL)
       return el("p", { class: "feed-line kill" }, [
         time,
-        name(line.who),
+        name(line.actor),
         verb("destroyed"),
-        name(line.whom),
-        el("span", { class: "feed-detail", text: killText(header, match.kills.of(line.whom)) }),
+        name(line.target),
+        el("span", { class: "feed-detail", text: killText(header, match.kills.of(line.target)) }),
       ]);
     const { named, others } = namedMechs(line);
     return el("p", { class: "feed-line" }, [

@@ -149,7 +149,8 @@ class Card {
     this.badge.className = `badge ${side}`;
     setText(this.badge, result);
     setText(this.time, length);
-    if (!match.live) this.thumbnails.watchMoment(this.moment, match.id);
+    setText(this.moment, match.moment);
+    this.moment.title = match.moment;
   }
 }
 

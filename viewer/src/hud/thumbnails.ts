@@ -1,14 +1,11 @@
-// Thumbnails of maps and top moments for the match list: fetched one at a time when their cards come into view; maps
-// are cached by world hash.
+// Thumbnails of maps for the match list: fetched one at a time when their cards come into view, cached by world hash.
 
 import type { Api } from "../client";
-import { topMoment } from "../data/moments";
 import { PromiseCache } from "../data/promise_cache";
 import { decodeWorker } from "../data/source";
 import type { Picture } from "../data/thumbnail";
 import type { WorkerLink } from "../workers/link";
 import type { DecodeCalls } from "../workers/messages";
-import { setText } from "./dom";
 
 const CACHED_PICTURES = 64;
 
@@ -28,31 +25,7 @@ export class Thumbnails {
     void this.work();
   });
 
-  private readonly moments = new IntersectionObserver((entries) => {
-    for (const { isIntersecting, target } of entries) {
-      if (!isIntersecting) continue;
-      this.moments.unobserve(target);
-      this.captions = this.captions.then(() => this.showMoment(target as HTMLElement));
-    }
-  });
-  private captions = Promise.resolve();
-
   constructor(private readonly api: Api) {}
-
-  /** Write the top moment of a match into an element when it comes into view. */
-  watchMoment(element: HTMLElement, id: string): void {
-    element.dataset.match = id;
-    this.moments.observe(element);
-  }
-
-  private async showMoment(element: HTMLElement): Promise<void> {
-    if (!element.isConnected) return this.moments.observe(element); // when it is visible again
-    // a failed request only leaves its card without a moment
-    const found = await this.api.moments(element.dataset.match ?? "").catch(() => ({ moments: [] }));
-    const caption = topMoment(found.moments)?.caption ?? "";
-    setText(element, caption);
-    element.title = caption;
-  }
 
   /** Paint the map of a match onto a canvas when it comes into view. */
   watch(canvas: HTMLCanvasElement, id: string): void {
@@ -63,8 +36,6 @@ export class Thumbnails {
   /** Paint again what has failed, e.g. while the server was lost. */
   retry(): void {
     for (const canvas of document.querySelectorAll<HTMLCanvasElement>("canvas.missing")) this.watcher.observe(canvas);
-    for (const element of document.querySelectorAll<HTMLElement>(".card-moment:empty[data-match]"))
-      this.moments.observe(element);
   }
 
   private async work(): Promise<void> {

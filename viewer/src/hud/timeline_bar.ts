@@ -129,7 +129,7 @@ export class TimelineBar {
     const near = match.markers
       .filter((marker) => Math.abs(marker.tick - tick) < NEAR_S * hz)
       .sort((a, b) => Math.abs(a.tick - tick) - Math.abs(b.tick - tick))[0];
-    const kill = near?.kind === EventKind.KILL ? killText(match.header, match.kills.of(near.whom)) : "";
+    const kill = near?.kind === EventKind.KILL ? killText(match.header, match.kills.of(near.target)) : "";
     const text = near ? `${markerText(match.header, near)}${kill ? ` (${kill})` : ""}` : "";
     setText(this.tip, `${clockText((near?.tick ?? tick) / hz)}  ${text}`.trimEnd());
     placeTip(this.tip, this.root, event.clientX);
@@ -220,9 +220,9 @@ export class TimelineBar {
 
   private mark(match: MatchState, marker: Marker, last: number): HTMLElement | null {
     const { roster } = match.header;
-    const team = roster[marker.who]?.team ?? -1;
+    const team = roster[marker.actor]?.team ?? -1;
     // a kill by a hazard counts for the other team
-    const counts = team < 0 ? 1 - (roster[marker.whom]?.team ?? 0) : team;
+    const counts = team < 0 ? 1 - (roster[marker.target]?.team ?? 0) : team;
     const lane = LANES.findIndex((each) => each.kind === marker.kind && (each.team ?? counts) === counts);
     if (lane < 0) return null;
     const mark = el("i", {

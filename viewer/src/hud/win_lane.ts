@@ -2,9 +2,10 @@
 // points as marks, and the caption of the current one. Hovering names the causes; a click seeks.
 
 import * as control from "../control";
-import { type Moment, momentAt } from "../data/moments";
+import { momentAt } from "../data/moments";
 import { EVEN, type WinPoint } from "../data/winprob";
 import { TEAMS } from "../palette";
+import type { Moment } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { describe, el, setText } from "./dom";

@@ -260,12 +260,13 @@ export class Cockpit {
     const { header } = live.match;
     for (const event of live.events) {
       if (event.tick <= this.heard) continue;
-      if (event.kind === EventKind.HIT && event.whom === live.pilot) {
+      if (event.kind === EventKind.HIT && event.target === live.pilot) {
         const angle = hitDirection(live.senses);
         if (angle !== null) this.hits = [{ angle, at: now }, ...this.hits].slice(0, HITS);
       } else if (event.kind === EventKind.KILL) {
-        const whom = knownName(header, event.whom);
-        const text = event.who < 0 ? `${whom} was destroyed` : `${knownName(header, event.who)} destroyed ${whom}`;
+        const target = knownName(header, event.target);
+        const actor = knownName(header, event.actor);
+        const text = event.actor < 0 ? `${target} was destroyed` : `${actor} destroyed ${target}`;
         const line = el("li", { text, data: { at: String(now) } });
         this.feed.append(line);
         while (this.feed.children.length > FEED) this.feed.firstElementChild?.remove();

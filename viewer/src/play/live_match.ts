@@ -9,6 +9,8 @@ import { FRESH_S } from "../data/perception";
 import type { Chunk, CloudRows, EventRows, RoundRows } from "../data/replay";
 import { type OpenedMatch, type ReplaySource, decodeWorker } from "../data/source";
 import { ChunkStore } from "../data/store";
+import { WinCurve, seriesOf } from "../data/win_curve";
+import { winPoint } from "../data/winprob";
 import {
   EventKind,
   type Header,
@@ -29,6 +31,7 @@ import { makeMatch } from "../session";
 import type { MatchState } from "../state";
 
 const FRAMES = 40; // frames of the chunk
+const FULL_HP = 100; // hit points that a hostile counts with until its class is known
 const EVENTS_S = 12; // time for which events and clouds are kept [s]
 const CONTROLLED = 0.02; // zone control from which a team counts as holding the zone
 
@@ -81,7 +84,6 @@ class SessionSource implements ReplaySource {
   refresh = (): Promise<IndexView> => Promise.reject(new Error("a session has no file"));
   chunk = (): Promise<Chunk> => new Promise(() => undefined); // frames are the only chunk
   prefetch = (): Promise<unknown> => new Promise(() => undefined);
-  moments = () => Promise.resolve([]);
   file = () => Promise.reject(new Error("a match in progress has no file"));
 
   close(): void {
@@ -112,6 +114,8 @@ const emptyIndex = (): IndexView => ({
   series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
   markers: [],
   outcome: null,
+  win: seriesOf([]),
+  moments: [],
 });
 
 /** The match of a seat. */
@@ -159,6 +163,7 @@ export class LiveMatch {
     const mech = Object.fromEntries(
       MECH_COLUMNS.map((name) => [name, before ? before.mech[name].slice() : new Float32Array(count)]),
     ) as Moment["mech"];
+    if (!before) mech.hp.fill(FULL_HP);
     PLAY_OWN_COLUMNS.forEach((name, column) => (mech[name][pilot] = own[column] ?? 0));
     this.cooldown = own.slice(PLAY_OWN_COLUMNS.length);
     this.senses = rowsOf(frame.senses, PLAY_SENSE_COLUMNS)[0] ?? this.senses;
@@ -167,7 +172,7 @@ export class LiveMatch {
     );
     this.place(mech);
     this.addEvents(rowsOf(frame.events, PLAY_EVENT_COLUMNS), frame.tick);
-    for (const row of rowsOf(frame.clouds, PLAY_CLOUD_COLUMNS)) this.clouds.set(`${row.tick} ${row.who}`, row);
+    for (const row of rowsOf(frame.clouds, PLAY_CLOUD_COLUMNS)) this.clouds.set(`${row.tick} ${row.actor}`, row);
     this.change(frame.edits);
     const walked = before ? before.walked.slice() : new Float32Array(count);
     if (before) addWalk(walked, before.mech, mech);
@@ -184,6 +189,7 @@ export class LiveMatch {
     if (this.moments.length > FRAMES) this.moments.shift();
     this.store.latest = this.chunk();
     match.index.chunks = [[this.moments[0].tick, frame.tick, 0]];
+    match.win = new WinCurve([winPoint(match.header, this.store.latest, this.moments.length - 1)]);
   }
 
   /** Return the tick of the frame before the last one. */
@@ -252,12 +258,12 @@ export class LiveMatch {
     const { match } = this;
     for (const row of rows) {
       // shots and hits of unknown mechs have no place
-      if ((row.kind === EventKind.LAUNCH && row.who < 0) || (row.kind === EventKind.HIT && row.whom < 0)) continue;
+      if ((row.kind === EventKind.LAUNCH && row.actor < 0) || (row.kind === EventKind.HIT && row.target < 0)) continue;
       this.events.push(row);
-      if (row.kind !== EventKind.KILL || row.whom < 0) continue;
-      this.dead.add(row.whom);
-      match.deaths[row.whom] = row.tick;
-      match.markers.push({ tick: row.tick, kind: row.kind, who: row.who, whom: row.whom });
+      if (row.kind !== EventKind.KILL || row.target < 0) continue;
+      this.dead.add(row.target);
+      match.deaths[row.target] = row.tick;
+      match.markers.push({ tick: row.tick, kind: row.kind, actor: row.actor, target: row.target });
     }
     const oldest = tick - EVENTS_S * match.header.tick_hz;
     this.events = this.events.filter((row) => row.tick >= oldest);

@@ -33,9 +33,9 @@ export interface EffectPools {
 interface Moment {
   age: number; // time since the event [s]
   seed: number; // random seed of the event
-  who: MechPose | null; // pose of the acting mech at the event, null if hidden
-  whom: MechPose | null; // pose of the affected mech, null if hidden
-  whomHeight: number; // height of the affected mech [vox]
+  actor: MechPose | null; // pose of the acting mech at the event, null if hidden
+  target: MechPose | null; // pose of the affected mech, null if hidden
+  targetHeight: number; // height of the affected mech [vox]
   at: Vector3; // position of the event, in world space
   muzzle: Vector3; // muzzle of the acting mech, in world space
   weapon: WeaponAppearance | null;
@@ -208,18 +208,18 @@ const EFFECTS: Record<EventKind, Effect | null> = {
   [EventKind.NONE]: null,
   [EventKind.ASSIST]: null,
   [EventKind.HIT]: (m, pools) => {
-    if (!m.whom || !m.weapon) return;
-    centreOf(m.whom, target);
-    target.y += (hashRandom(m.seed, 3) - 0.3) * m.whomHeight * 0.4;
-    if (m.who) shot(pools, m.muzzle, target, m.weapon, m.age, m.seed);
+    if (!m.target || !m.weapon) return;
+    centreOf(m.target, target);
+    target.y += (hashRandom(m.seed, 3) - 0.3) * m.targetHeight * 0.4;
+    if (m.actor) shot(pools, m.muzzle, target, m.weapon, m.age, m.seed);
     if (m.weapon.blast >= 1.2) explosion(pools, target, m.weapon.blast * 0.8, m.age, m.seed);
     else sparks(pools, target, m.weapon.blast * 1.3, m.weapon.colour, m.age, 0.28, m.seed);
   },
   [EventKind.PAINT]: (m, pools) => {
-    if (m.who && m.whom && m.weapon) shot(pools, m.muzzle, centreOf(m.whom, target), m.weapon, m.age, m.seed);
+    if (m.actor && m.target && m.weapon) shot(pools, m.muzzle, centreOf(m.target, target), m.weapon, m.age, m.seed);
   },
   [EventKind.LAUNCH]: (m, pools) => {
-    if (!m.who || !m.weapon) return;
+    if (!m.actor || !m.weapon) return;
     sparks(pools, m.muzzle, 0.45 + m.weapon.blast * 0.35, m.weapon.colour, m.age, 0.16, m.seed);
     if (m.weapon.trail > 0) dust(pools, m.muzzle.x, m.muzzle.y - 0.4, m.muzzle.z, 0.6, m.age, 0.9, m.seed);
   },
@@ -232,7 +232,7 @@ const EFFECTS: Record<EventKind, Effect | null> = {
   [EventKind.AMS]: (m, pools) => {
     const { colour, width, linger, blast, astray } = POINT_DEFENCE;
     const left = 1 - m.age / linger;
-    if (m.who && left > 0) {
+    if (m.actor && left > 0) {
       target.copy(m.at);
       // a miss passes the missile
       if (!m.stopped) target.lerpVectors(m.muzzle, m.at, 1.3).y += astray * (hashRandom(m.seed, 2) - 0.3);
@@ -244,14 +244,14 @@ const EFFECTS: Record<EventKind, Effect | null> = {
     sparks(pools, m.at, blast * 1.2, colour, m.age, 0.3, m.seed);
   },
   [EventKind.KILL]: (m, pools) => {
-    if (m.whom) explosion(pools, centreOf(m.whom, target), 1.1 + m.whomHeight * 0.62, m.age, m.seed);
+    if (m.target) explosion(pools, centreOf(m.target, target), 1.1 + m.targetHeight * 0.62, m.age, m.seed);
   },
   [EventKind.FALL]: (m, pools) => {
-    if (m.who) dust(pools, centreOf(m.who, target).x, target.y - 1, target.z, 1.6, m.age - 0.15, 1.2, m.seed);
+    if (m.actor) dust(pools, centreOf(m.actor, target).x, target.y - 1, target.z, 1.6, m.age - 0.15, 1.2, m.seed);
   },
   [EventKind.SHUTDOWN]: (m, pools) => {
-    if (!m.who || m.age > 1.5) return;
-    centreOf(m.who, target);
+    if (!m.actor || m.age > 1.5) return;
+    centreOf(m.actor, target);
     for (let k = 0; k < 3; k++) {
       const flicker = hashRandom(m.seed + Math.floor(m.age * 14), k);
       const [x, z] = [hashRandom(m.seed, k) - 0.5, hashRandom(m.seed, k + 7) - 0.5];
@@ -317,8 +317,8 @@ export class Effects {
     for (const hitGroup of hitGroups) {
       const shown = hitGroupAt(hitGroup, tick, hz);
       if (!shown) continue;
-      const place = sampleMech(chunk, hitGroup.whom, Math.min(tick, hitGroup.ticks[hitGroup.ticks.length - 1]), hz);
-      this.pools.numbers.add([place.x, place.y, place.z], hitGroup, shown, drawn[hitGroup.whom]);
+      const place = sampleMech(chunk, hitGroup.target, Math.min(tick, hitGroup.ticks[hitGroup.ticks.length - 1]), hz);
+      this.pools.numbers.add([place.x, place.y, place.z], hitGroup, shown, drawn[hitGroup.target]);
     }
   }
 
@@ -328,21 +328,21 @@ export class Effects {
     const effect = EFFECTS[kind];
     if (!effect) return;
     const age = (tick - events.tick[i]) / this.header.tick_hz;
-    const [who, whom] = [events.who[i], events.whom[i]];
+    const [acting, affected] = [events.actor[i], events.target[i]];
     const name = this.header.weapons[events.weapon[i]]?.name as WeaponName | undefined;
-    if (kind === EventKind.HIT && whom >= 0) this.hits[whom] = Math.min(this.hits[whom], age);
+    if (kind === EventKind.HIT && affected >= 0) this.hits[affected] = Math.min(this.hits[affected], age);
     const placeOf = (mech: number) =>
       mech >= 0 && isShown({ shown }, mech) ? sampleMech(chunk, mech, events.tick[i], this.header.tick_hz) : null;
-    const actor = placeOf(who);
+    const actor = placeOf(acting);
     const muzzle = new Vector3();
-    if (actor) this.mechs.muzzle(who, actor.x, actor.y, actor.z, actor.yaw, muzzle);
+    if (actor) this.mechs.muzzle(acting, actor.x, actor.y, actor.z, actor.yaw, muzzle);
     effect(
       {
         age,
-        seed: (events.tick[i] * 7.31 + who * 3.7 + whom * 1.3 + i) % 1000,
-        who: actor,
-        whom: placeOf(whom),
-        whomHeight: whom >= 0 ? this.mechs.height(whom) : 2,
+        seed: (events.tick[i] * 7.31 + acting * 3.7 + affected * 1.3 + i) % 1000,
+        actor,
+        target: placeOf(affected),
+        targetHeight: affected >= 0 ? this.mechs.height(affected) : 2,
         muzzle,
         at: worldPoint(events.x[i], events.y[i], events.z[i], new Vector3()),
         weapon: name && WEAPON_NAMES.includes(name) ? WEAPONS[name] : null,

@@ -1,7 +1,6 @@
 // Export of the viewer and the open match as one HTML file that opens without a server, put together in the browser as
 // echelon/server/page.py does on the server.
 
-import type { Moment } from "../data/moments";
 import { HOLDERS } from "../data/embedded";
 
 const SCRIPT = /<script type="module"[^>]*\bsrc="\.\/([^"]+)"[^>]*><\/script>/;
@@ -21,7 +20,6 @@ export interface PageContent {
   readonly name: string; // file name of the replay
   readonly title: string; // of the page
   readonly start: string; // moment at which it opens, as a fragment
-  readonly moments: readonly Moment[];
   readonly world: Uint8Array | null; // stored world of a replay that has none
 }
 
@@ -63,7 +61,6 @@ export async function exportPage(content: PageContent, read: ReadAsset): Promise
   const marks = ` data-name="${escapeHtml(content.name)}" data-start="${escapeHtml(content.start)}"`;
   const parts = [
     holder(HOLDERS.replay, "text/plain", toBase64(content.replay), marks),
-    holder(HOLDERS.moments, "application/json", scriptJson({ moments: content.moments })),
     ...(content.world ? [holder(HOLDERS.world, "text/plain", toBase64(content.world))] : []),
     holder(HOLDERS.workers, "application/json", scriptJson(workers)),
     `<script type="module">${code.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--")}</script>`,

@@ -1,7 +1,7 @@
 // The share panel: a link to the current moment, a picture, a clip of the screen, highlights as a film, one HTML page,
 // and the replay file.
 
-import { chooseSpans, killMoments } from "../data/reel";
+import { chooseSpans } from "../data/reel";
 import { lastTick } from "../control";
 import type { TierName } from "../quality";
 import { formatRoute, readableWords } from "../routes";
@@ -10,7 +10,7 @@ import { plaqueOf, plaqueText } from "../render/overlay/plaque";
 import { FilmMaker, type FilmShape } from "./reel_maker";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
 import { ICONS, button, el, icon, setShare, setText } from "../hud/dom";
-import { errorText, markerText } from "../text";
+import { errorText } from "../text";
 
 /** Capture of the picture for images and clips. */
 export interface ViewCapture {
@@ -217,9 +217,8 @@ export class SharePanel {
     const { match } = this.state;
     if (!match || this.film) return;
     this.state.playing = false;
-    const moments = match.moments.length > 0 ? match.moments : killMoments(match.header, match.markers, markerText);
-    const spans = chooseSpans(moments, lastTick(match) / match.header.tick_hz);
-    const film = new FilmMaker(match, moments, spans, shape, this.shown.tier());
+    const spans = chooseSpans(match.moments, lastTick(match) / match.header.tick_hz);
+    const film = new FilmMaker(match, match.moments, spans, shape, this.shown.tier());
     this.film = film;
     this.filmed.firstElementChild?.replaceChildren(film.canvas);
     this.showFilm(true);
@@ -256,7 +255,7 @@ export class SharePanel {
       const start = formatRoute({ match: null, seconds, mech: this.state.selected, camera: this.state.camera.mode });
       const title = `${plaqueText(plaqueOf(match, tick))} · Echelon`;
       const name = clipName(match, tick, "ecr");
-      const content = { replay: bytes, name, title, start, moments: match.moments, world };
+      const content = { replay: bytes, name, title, start, world };
       const page = await exportPage(content, this.addresses.asset);
       download(new Blob([page], { type: "text/html" }), clipName(match, tick, "html"));
       this.showStatus("Saved.");

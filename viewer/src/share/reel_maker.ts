@@ -3,8 +3,8 @@
 
 import * as control from "../control";
 import { MatchScan } from "../data/match_scan";
-import type { Moment } from "../data/moments";
 import { type Span, captionAt } from "../data/reel";
+import type { Moment } from "../protocol.gen";
 import { ChunkStore } from "../data/store";
 import { isOver } from "../score_text";
 import { makePoses } from "../interpolate";

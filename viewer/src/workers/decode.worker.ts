@@ -11,7 +11,6 @@ import {
   validChunks,
 } from "../data/decode";
 import type { FileDamage } from "../data/damage";
-import { findMoments } from "../data/find_moments";
 import { ReplayError } from "../data/payload";
 import { DAMAGED, requestBytes } from "../data/request";
 import { type Scenery, prepareScenery } from "../data/appearance";
@@ -97,11 +96,6 @@ function timelineOf(bytes: Uint8Array, map: FileMap): Timeline {
   return rebuildIndex(known(), readable, (head) => chunkOf(bytes, head));
 }
 
-/** Decode chunks of a file one after the other. */
-function* readChunks(bytes: Uint8Array, heads: readonly RecordHead[]): Generator<Chunk> {
-  for (const head of heads) yield chunkOf(bytes, head);
-}
-
 const handlers: Parameters<typeof serve<DecodeCalls>>[0] = {
   openFile: ({ bytes }) => [openFile(new Uint8Array(bytes))],
   setHeader: (args) => {
@@ -122,13 +116,6 @@ const handlers: Parameters<typeof serve<DecodeCalls>>[0] = {
   prefetch: async ({ url }) => {
     await recordBytes(url, true);
     return [null];
-  },
-  fileMoments: () => {
-    if (!file) throw new ReplayError("no replay is open");
-    const { bytes, map } = file;
-    const readable = map.chunks.filter((head) => !map.damaged.has(head));
-    const [last, { outcome }] = [readable.at(-1)?.tick1 ?? 0, timelineOf(bytes, map)];
-    return [findMoments(known(), readChunks(bytes, readable), last, outcome)];
   },
   fileWorld: () => {
     const head = file?.map.world;

@@ -3,7 +3,6 @@
 import type { Header } from "../protocol.gen";
 import type { Scenery } from "../data/appearance";
 import type { FileDamage } from "../data/damage";
-import type { Moment } from "../data/moments";
 import type { Chunk } from "../data/replay";
 import type { Timeline } from "../data/series";
 import type { Picture } from "../data/thumbnail";
@@ -39,8 +38,6 @@ export interface DecodeCalls {
   record: { args: { url: string; keep: boolean }; value: Chunk };
   /** Fetch a CHUNK record of a server and keep its bytes. */
   prefetch: { args: { url: string }; value: null };
-  /** Find the turning points of the open file. */
-  fileMoments: { args: null; value: readonly Moment[] };
   /** Prepare the world of the open file; throws if it has none. */
   fileWorld: { args: null; value: Scenery };
   /** Fetch and prepare a world of a server. */

@@ -54,7 +54,7 @@ export class DamageNumbers {
   /** Add the number of a hit group at a mech's centre in voxel space, with the opacity of the mech. */
   add(
     [x, y, z]: readonly [number, number, number],
-    { whom, turn, ticks }: HitGroup,
+    { target, turn, ticks }: HitGroup,
     { damage, strong, sinceFirst, sinceLatest, sinceEnd }: HitGroupState,
     drawn: number,
   ): void {
@@ -70,7 +70,7 @@ export class DamageNumbers {
       size: Math.min(MOST_PIXELS, LEAST_PIXELS + damage * PIXELS_PER_POINT) * (0.55 + 0.45 * grown) * (1 + bump),
       alpha,
       critical: strong > 0.5,
-      side: (whom + turn) % 2 === 0 ? 1 : -1,
+      side: (target + turn) % 2 === 0 ? 1 : -1,
       weight: alpha * grown,
       order: ticks[0],
     });

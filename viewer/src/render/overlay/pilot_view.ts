@@ -146,7 +146,7 @@ export function scopePlace({ window: [width, height], insets, flying }: ViewerSt
 
 /** Return the range of the scope [vox]. */
 export function scopeRange({ header }: MatchState, pilot: number): number {
-  const radar = header.sensing?.radar[header.roster[pilot].chassis];
+  const radar = header.sensing.radar[header.roster[pilot].chassis];
   return radar ? Math.ceil((radar * SCOPE_RANGE) / STEP) * STEP : ANY_RANGE;
 }
 
