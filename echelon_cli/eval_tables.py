@@ -21,21 +21,21 @@ def show_result(result: dict[str, Any]) -> None:
 
 def show_single(result: dict[str, Any]) -> None:
     """Print the result against one opponent."""
-    sampled = result["sampled"]
+    sampled = _sampled_cells(result)
     output.show_table(
         ("", ""),
         [
             ("wins", f"{output.percent(result['win_rate'])} (95 % interval {_interval(result)})"),
             *(
-                [("wins, sampled", f"{output.percent(sampled['win_rate'])} (95 % interval {_interval(sampled)})")]
-                if sampled
+                [("wins, sampled", f"{sampled[0]} (95 % interval {sampled[1]})")]
+                if result["sampled_win_rate"] is not None
                 else []
             ),
             ("draws, losses", f"{output.percent(result['draw_rate'])}, {output.percent(result['loss_rate'])}"),
             ("episodes", f"{result['episodes']}: {result['seeds']} seeds from {result['first_seed']}, both sides"),
             ("against", _against(result)),
             ("task", _task(result)),
-            ("endings", ", ".join(f"{reason} {count}" for reason, count in result["reasons"])),
+            ("endings", ", ".join(f"{reason} {count}" for reason, count in result["reasons"].items())),
             ("hp margin", output.figure(result["mean_hp_margin"])),
             ("return", _named_values(result["returns_by_role"])),
             ("reward", _named_values(result["reward_terms"])),
@@ -61,7 +61,7 @@ def show_ladder(result: dict[str, Any]) -> None:
                 row["level"],
                 output.percent(row["win_rate"]),
                 _interval(row),
-                *((output.percent(row["sampled"]["win_rate"]), _interval(row["sampled"])) if row["sampled"] else "--"),
+                *_sampled_cells(row),
                 output.percent(row["draw_rate"]),
                 output.percent(row["loss_rate"]),
                 output.figure(row["mean_hp_margin"]),
@@ -138,6 +138,14 @@ def rate_cells(rate: WinRate | None) -> tuple[str, str]:
 
 def _interval(row: dict[str, Any]) -> str:
     return f"{output.percent(row['win_low'])} to {output.percent(row['win_high'])}"
+
+
+def _sampled_cells(row: dict[str, Any]) -> tuple[str, str]:
+    """Return the win rate with sampled actions and its interval as text."""
+    if row["sampled_win_rate"] is None:
+        return "-", "-"
+    low, high = output.percent(row["sampled_low"]), output.percent(row["sampled_high"])
+    return output.percent(row["sampled_win_rate"]), f"{low} to {high}"
 
 
 def _against(result: dict[str, Any]) -> str:

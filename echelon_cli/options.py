@@ -12,7 +12,7 @@ from echelon_cli.foreign_text import completable
 CHOICES: dict[str, tuple[str, ...]] = {
     "chart": ("wins", "return", "speed", "gradient", "losses", "kl", "entropy", "explained", "imitation"),
     "class": ("scout", "light", "medium", "heavy"),
-    "metric": ("win_rate", "sampled_win_rate", "hp_margin", "mean_return"),
+    "metric": ("win_rate", "sampled_win_rate", "mean_hp_margin", "mean_return"),
     "pilot": ("baseline", "legacy", "trivial", "easy", "medium", "hard", "expert"),
     "mirror": ("tensorboard", "wandb", "trackio"),
     "scene": (

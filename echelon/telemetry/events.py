@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from echelon.telemetry.event import Event, record
@@ -178,34 +178,52 @@ class EventEpisodes(Event):
     """At most 32 episodes: env, seed, return, length, winner, reason, hp, zone_score, opponent."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvalStats:
+    """Statistics of an evaluation from the policy's point of view, in results, records and tables."""
+
+    win_rate: float
+    mean_hp_margin: float = math.nan
+    """Share of hit points remaining at the end, own team minus opponent."""
+    mean_episode_length: float = math.nan
+    """[environment steps]"""
+    episodes: int
+    draw_rate: float = 0.0
+    loss_rate: float = 0.0
+    win_low: float = math.nan
+    """Lower bound of the 95 % confidence interval (Wilson) of the win rate."""
+    win_high: float = math.nan
+    sampled_win_rate: float = math.nan
+    """Win rate with sampled actions where both kinds were played; all other fields are of mean actions then."""
+    sampled_low: float = math.nan
+    """Lower bound of its 95 % confidence interval (Wilson)."""
+    sampled_high: float = math.nan
+    mean_return: float = math.nan
+    duration_s: float = 0.0
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Number of episodes by how they ended."""
+    returns_by_role: dict[str, float] = field(default_factory=dict)
+    """Mean return of the policy's mechs of each class."""
+    reward_terms: dict[str, float] = field(default_factory=dict)
+    """Mean sum of each reward term per mech and episode."""
+    actions: dict[str, float] = field(default_factory=dict)
+    """Activation rate per ``class/control``, over steps of living mechs."""
+    outcomes: list[list[Any]] = field(default_factory=list)
+    """Per episode: seed, side of the policy (0 blue, 1 red), and win, loss or draw; empty in records."""
+
+
 @record
-class EventEval(Event):
+class EventEval(Event, EvalStats):
     """An evaluation on held-out seeds, each played from both sides."""
 
     kind: ClassVar[str] = "eval"
     update: int
     global_step: int
     opponent: str
-    episodes: int
-    win_rate: float
-    draw_rate: float = 0.0
-    loss_rate: float = 0.0
-    win_low: float = math.nan
-    """Lower bound of the 95 % confidence interval (Wilson) of the win rate."""
-    win_high: float = math.nan
-    hp_margin: float = math.nan
-    mean_return: float = math.nan
-    mean_length: float = math.nan
-    """Mean length [decisions]."""
     weapon_prob: float = math.nan
     """Trigger probability of the scripted opponent."""
     deterministic: bool = True
-    sampled_win_rate: float = math.nan
-    """Win rate with sampled actions where both were played; ``win_rate`` is of mean actions then."""
-    sampled_low: float = math.nan
-    """Lower bound of its 95 % confidence interval (Wilson)."""
-    sampled_high: float = math.nan
-    duration_s: float = 0.0
+    """Whether mean actions were played."""
     purpose: str = "choice"
     """choice decides which checkpoint is the best; report has seeds of its own and decides nothing."""
     is_best: bool = False
@@ -213,15 +231,10 @@ class EventEval(Event):
     """Id of the evaluated checkpoint where an evaluation job played it; ``job`` is that job."""
     job: str = ""
     maps: str = ""
-    """Kind of the maps: any or path; empty in older records."""
+    """Kind of the maps: any or path; empty where unknown."""
     map_size: list[int] = field(default_factory=list)
-    """Size of the maps [vox]; empty in older records."""
+    """Size of the maps [vox]; empty where unknown."""
     seeds: list[int] = field(default_factory=list)
-    reasons: dict[str, int] = field(default_factory=dict)
-    returns_by_role: dict[str, float] = field(default_factory=dict)
-    reward_terms: dict[str, float] = field(default_factory=dict)
-    actions: dict[str, float] = field(default_factory=dict)
-    """Activation rate per ``role/control``."""
 
 
 @record

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from echelon.actions import RATED_CONTROLS
 from echelon.sim.arsenal import Chassis
 from echelon.statistics import wilson_interval
+from echelon.telemetry.events import EvalStats
 from echelon.training.opponents.outcomes import hp_margin, learner_return, outcome_of, side_of
 from echelon.training.records import RowLayout, mean_terms, role_name
 
@@ -43,36 +44,6 @@ class EpisodeResult:
     """Steps with the control active, and steps of living mechs, by ``class/control``."""
     replay: str = ""
     """File of its recording; empty without one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvalStats:
-    """Statistics of an evaluation, from the policy's point of view."""
-
-    win_rate: float
-    mean_hp_margin: float
-    """Share of hit points remaining at the end, own team minus opponent."""
-    mean_episode_length: float
-    """[environment steps]"""
-    episodes: int
-    draw_rate: float = 0.0
-    loss_rate: float = 0.0
-    win_low: float = 0.0
-    """Lower end of the 95 % Wilson interval of the win rate."""
-    win_high: float = 1.0
-    mean_return: float = 0.0
-    duration_s: float = 0.0
-    reasons: tuple[tuple[str, int], ...] = ()
-    outcomes: tuple[tuple[int, int, str], ...] = ()
-    """Per episode: seed, side of the policy (0 blue, 1 red), and win, loss or draw."""
-    returns_by_role: dict[str, float] = field(default_factory=dict)
-    """Mean return of the policy's mechs of each class."""
-    reward_terms: dict[str, float] = field(default_factory=dict)
-    """Mean sum of each reward term per mech and episode."""
-    actions: dict[str, float] = field(default_factory=dict)
-    """Activation rate per ``class/control``, over steps of living mechs."""
-    sampled: EvalStats | None = None
-    """The same episodes with sampled actions, where both were played; the other fields are of mean actions then."""
 
 
 def episode_result(
@@ -106,7 +77,7 @@ def statistics_of(
 ) -> EvalStats:
     """Return the statistics of results, with the given rates of ``actions`` or those of the results."""
     if not results:
-        return EvalStats(win_rate=0.0, mean_hp_margin=0.0, mean_episode_length=0.0, episodes=0)
+        return EvalStats(win_rate=0.0, episodes=0)
     count = len(results)
     outcomes = Counter(result.outcome for result in results)
     low, high = wilson_interval(outcomes["win"], count)
@@ -121,12 +92,17 @@ def statistics_of(
         win_high=high,
         mean_return=sum(result.mean_return for result in results) / count,
         duration_s=duration_s,
-        reasons=tuple(sorted(Counter(result.reason for result in results).items())),
-        outcomes=tuple(sorted((result.seed, result.side, result.outcome) for result in results)),
+        reasons=dict(sorted(Counter(result.reason for result in results).items())),
+        outcomes=sorted([result.seed, result.side, result.outcome] for result in results),
         returns_by_role=_mean_returns(results),
         reward_terms=mean_terms([result.reward_terms for result in results]),
         actions=_activation_rates(results) if actions is None else dict(actions),
     )
+
+
+def mean_and_sampled(mean: EvalStats, sampled: EvalStats) -> EvalStats:
+    """Return the statistics of mean actions with the win rate of sampled ones."""
+    return replace(mean, sampled_win_rate=sampled.win_rate, sampled_low=sampled.win_low, sampled_high=sampled.win_high)
 
 
 def _mean_returns(results: Sequence[EpisodeResult]) -> dict[str, float]:

@@ -20,8 +20,8 @@ from echelon.config.ranges import require
 from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
 from echelon.rl.weights import LoadedPolicy
-from echelon.telemetry.events import EventEval
-from echelon.training.episode_results import EpisodeResult, EvalStats, episode_result, statistics_of
+from echelon.telemetry.events import EvalStats, EventEval
+from echelon.training.episode_results import EpisodeResult, episode_result, mean_and_sampled, statistics_of
 from echelon.training.evaluation import MakeEnv, eval_event, make_eval_env, play_episodes
 from echelon.training.opponents.champion import interface_of
 from echelon.training.opponents.fixed import play_against
@@ -273,7 +273,7 @@ class EvalMatches:
             parts = [played[p] for p in self.plan.parts() if (p.opponent, p.deterministic) == (opponent, mode)]
             results = [result for part in parts for result in part.results]
             by_mode.append(statistics_of(results, sum(part.duration_s for part in parts)))
-        return replace(by_mode[0], sampled=by_mode[1] if len(by_mode) > 1 else None)
+        return mean_and_sampled(*by_mode) if len(by_mode) > 1 else by_mode[0]
 
     def event(self, opponent: str, stats: EvalStats, job: str) -> EventEval:
         """Return the record of the results against an opponent."""

@@ -26,9 +26,9 @@ from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
 from echelon.rl.traced_policy import trace_act
 from echelon.statistics import wilson_interval as wilson_interval
+from echelon.telemetry.events import EvalStats as EvalStats
 from echelon.telemetry.events import EventEval
-from echelon.training.episode_results import EvalStats as EvalStats
-from echelon.training.episode_results import episode_result, statistics_of
+from echelon.training.episode_results import episode_result, mean_and_sampled, statistics_of
 from echelon.training.opponents.champion import load_champion
 from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import team_hit_points
@@ -233,13 +233,13 @@ def play_mean_and_sampled(
     on_step: Callable[[], object] = lambda: None,
     opponents: Opponents | None = None,
 ) -> EvalStats:
-    """Play every episode with mean actions, then with sampled ones; return the first, with the second as ``sampled``.
+    """Play every episode with mean actions, then with sampled ones, and return the statistics of both.
 
     ``observers`` follow the mean actions only.
     """
     mean = play_and_summarize(policy, env, env_cfg, observers=observers, on_step=on_step, opponents=opponents)
     sampled = play_and_summarize(policy, env, env_cfg, deterministic=False, on_step=on_step, opponents=opponents)
-    return replace(mean, sampled=sampled)
+    return mean_and_sampled(mean, sampled)
 
 
 def evaluate_ladder(
@@ -258,7 +258,7 @@ def evaluate_ladder(
     """Play every seed from both sides against each level in turn and return the statistics by level.
 
     A level may also be ``champion`` (see ``YARDSTICK``), which plays mean actions; ``ValueError`` where it cannot play
-    this game. The statistics are of the policy's mean actions, with those of sampled actions as ``sampled``; without
+    this game. The statistics are of the policy's mean actions, with the win rate of sampled ones; without
     ``deterministic`` of sampled ones only. ``tell`` is called with each level before it is played.
     """
     other = load_champion(env_cfg, device) if champion.NAME in levels else None
@@ -340,37 +340,16 @@ def eval_event(
 ) -> EventEval:
     """Return the event of an evaluation; ``purpose`` is the range of its seeds."""
     return EventEval(
+        **{**vars(stats), "outcomes": []},
         update=update,
         global_step=global_step,
         opponent=opponent,
-        episodes=stats.episodes,
-        win_rate=stats.win_rate,
-        draw_rate=stats.draw_rate,
-        loss_rate=stats.loss_rate,
-        win_low=stats.win_low,
-        win_high=stats.win_high,
-        hp_margin=stats.mean_hp_margin,
-        mean_return=stats.mean_return,
-        mean_length=stats.mean_episode_length,
         weapon_prob=weapon_prob,
         deterministic=deterministic,
-        duration_s=stats.duration_s,
         purpose=purpose,
         is_best=is_best,
         seeds=list(seeds),
-        reasons=dict(stats.reasons),
-        returns_by_role=stats.returns_by_role,
-        reward_terms=stats.reward_terms,
-        actions=stats.actions,
-        **_sampled_fields(stats.sampled),
     )
-
-
-def _sampled_fields(stats: EvalStats | None) -> dict[str, Any]:
-    """Return the event's fields of sampled actions, none where they were not played."""
-    if stats is None:
-        return {}
-    return {"sampled_win_rate": stats.win_rate, "sampled_low": stats.win_low, "sampled_high": stats.win_high}
 
 
 def _generators(env: BatchedEnv, seed: int | Sequence[int]) -> list[torch.Generator]:

@@ -38,11 +38,10 @@ def best_evaluation(best: dict[str, Any], stats: EvalStats, update: int, opponen
     task = {"opponent": opponent, "purpose": "choice"}
     highest = stats.win_rate
     if task.items() <= best.items():
-        highest = max(highest, best.get("highest", best["win_rate"]))
+        highest = max(highest, best["highest"])
         if stats.win_rate < wilson_interval(highest * stats.episodes, stats.episodes, z=1.0)[0]:
             return best
-    margin = stats.mean_hp_margin
-    return {"win_rate": stats.win_rate, "mean_hp_margin": margin, "highest": highest, "update": update, **task}
+    return {"win_rate": stats.win_rate, "highest": highest, "update": update, **task}
 
 
 class Evaluator:

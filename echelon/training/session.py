@@ -74,7 +74,7 @@ class Counters:
     elo: float = float("nan")
     """Elo of the newest rated snapshot."""
     best: dict[str, Any] = field(default_factory=dict)
-    """Win rate, HP margin, update, opponent and seed range of the best evaluation."""
+    """Win rate, highest win rate so far, update, opponent and seed range of the best evaluation."""
 
 
 class Session:

@@ -90,7 +90,7 @@ def start(
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="Metric: win_rate, sampled_win_rate, hp_margin or mean_return; default: win_rate.",
+            help="Metric: win_rate, sampled_win_rate, mean_hp_margin or mean_return; default: win_rate.",
             autocompletion=one_of(*CHOICES["metric"]),
         ),
     ] = None,

@@ -57,7 +57,7 @@ def train(paths, link, resume):
     if reason == "completed" or 0 < config["pause_steps"] <= step:
         value = learned(config["ppo.lr"], config["seed"], step)
         link.emit(
-            EventEval(update=update, global_step=step, opponent="easy", episodes=8, win_rate=value, hp_margin=0.0)
+            EventEval(update=update, global_step=step, opponent="easy", episodes=8, win_rate=value, mean_hp_margin=0.0)
         )
     save(state, update)
     link.emit(EventCheckpoint(update=update, global_step=step, path=f"checkpoints/step-{step}"))

@@ -72,7 +72,7 @@ class StandInTrials:
             return self.start(trial, rung)
         steps = self.machine.plan.rung_steps[rung]
         value = learned(trial.params.get("ppo.lr", 1e-4), trial.seed, steps)
-        return EventEval(update=1, global_step=steps, opponent="easy", episodes=8, win_rate=value, hp_margin=0.0)
+        return EventEval(update=1, global_step=steps, opponent="easy", episodes=8, win_rate=value, mean_hp_margin=0.0)
 
     def stop(self, trial: EventTrial) -> None: ...
 

@@ -256,7 +256,7 @@ def test_report_at_the_end_uses_seeds_that_chose_nothing(small_run, tmp_path):
     assert math.isnan(choices[-1].sampled_win_rate) and report.deterministic
     assert report.sampled_low <= report.sampled_win_rate <= report.sampled_high
     assert result.evaluation is not None and result.evaluation.win_rate == report.win_rate
-    assert result.evaluation.sampled is not None
+    assert result.evaluation.sampled_win_rate == report.sampled_win_rate
     without = replace(config, eval=replace(config.eval, report=False))
     plain, _ = run(without, tmp_path / "without")
     assert result.checkpoint is not None and plain.checkpoint is not None

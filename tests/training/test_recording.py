@@ -83,7 +83,7 @@ def test_recording_does_not_change_results(battle_run, tmp_path):
     figures = []
     for seeds, folder in ((1, "with"), (0, "without")):
         events = run(battle_run(record_seeds=seeds), tmp_path / folder)
-        figures.append([(e.win_rate, e.mean_return, e.hp_margin) for e in of(events, EventEval)])
+        figures.append([(e.win_rate, e.mean_return, e.mean_hp_margin) for e in of(events, EventEval)])
     assert figures[0] == figures[1]
 
 

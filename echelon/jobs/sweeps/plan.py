@@ -26,7 +26,7 @@ from echelon.jobs.sweeps.space import grid_values
 from echelon.validation import validated
 
 Sampler = Literal["random", "grid", "tpe"]
-Metric = Literal["win_rate", "sampled_win_rate", "hp_margin", "mean_return"]
+Metric = Literal["win_rate", "sampled_win_rate", "mean_hp_margin", "mean_return"]
 BATCH = {"tpe": 8}
 """Trials that a sampler which learns from results chooses at once; the others choose all."""
 RATES = {"win_rate": ("win_low", "win_high"), "sampled_win_rate": ("sampled_low", "sampled_high")}

@@ -101,7 +101,7 @@ class Sweep:
             value=getattr(found, metric),
             low=getattr(found, low, event.low),
             high=getattr(found, high, event.high),
-            hp_margin=found.hp_margin,
+            hp_margin=found.mean_hp_margin,
             opponent=found.opponent,
         )
 
