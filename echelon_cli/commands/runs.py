@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.commands import retention
 from echelon_cli.commands.export import export
 from echelon_cli.commands.heat import heat
 from echelon_cli.commands.logs import logs
 from echelon_cli.commands.queue import queue
-from echelon_cli.commands.rm import rm
 from echelon_cli.commands.stop import stop
+from echelon_cli.commands.tidy import rm, tidy
 from echelon_cli.commands.wait import wait
 from echelon_cli.eval_tables import opponent_name
 from echelon_cli.help import Sections
@@ -69,7 +68,7 @@ def complete_columns(incomplete: str) -> list[str]:
 
 app = typer.Typer(
     cls=Sections,
-    help="Runs: list, compare, follow, stop, label, export, archive, delete.",
+    help="Runs: list, compare, follow, stop, queue, label, export, delete.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -356,8 +355,5 @@ app.command("logs", rich_help_panel=CONTROL)(logs)
 app.command("wait", rich_help_panel=CONTROL)(wait)
 app.command("stop", rich_help_panel=CONTROL)(stop)
 app.command("queue", rich_help_panel=CONTROL)(queue)
-app.command("disk", rich_help_panel=DISK)(retention.disk)
-app.command("archive", rich_help_panel=DISK)(retention.archive)
-app.command("restore", rich_help_panel=DISK)(retention.restore)
-app.command("prune", rich_help_panel=DISK)(retention.prune)
+app.command("tidy", rich_help_panel=DISK)(tidy)
 app.command("rm", rich_help_panel=DISK)(rm)

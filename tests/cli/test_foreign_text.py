@@ -20,7 +20,6 @@ from echelon.runs import runs_home
 from echelon.server.security import Access
 from echelon.telemetry.events import EVENTS
 from echelon_cli import output
-from echelon_cli.commands.retention import complete_archives
 from echelon_cli.commands.sweep import complete_sweeps
 from echelon_cli.follow import Follower, show_summary
 from echelon_cli.foreign_text import visible
@@ -42,8 +41,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "policy pull": ("--out", f"{{home}}/{NAME}.pulled"),
     "dash": ("--once",),
     "runs rm": ("--yes",),
-    "runs archive": ("--yes",),
-    "runs prune": ("--keep", "best", "--yes"),
+    "runs tidy": ("--keep", "best", "--yes"),
     "runs export": ("--csv", "{home}/out.csv"),
     "runs label": ("--tag", HOSTILE),
     "sim": ("--blue", HOSTILE),
@@ -197,11 +195,8 @@ def test_completion_offers_only_names_that_a_shell_takes_as_they_are():
     for name in (*ACTIVE, "2026-sweep-calm-elk", *(f"2026-sweep-{name}" for name in ACTIVE)):
         paths = make_run(home, name)
         paths.labels.write_text(json.dumps({"group": name, "tags": [name]}))
-    (home / "archive").mkdir()
-    for name in (*ACTIVE, "2026-sweep-calm-elk"):
-        (home / "archive" / f"{name}.tar.gz").touch()
     plain = ["2026-sweep-calm-elk"]
-    assert complete_runs("2026") == complete_sweeps("2026") == complete_archives("2026") == plain
+    assert complete_runs("2026") == complete_sweeps("2026") == plain
     assert complete_labels("group")("2026") == complete_labels("tag")("2026") == plain
     assert complete_filter("tag:2026") == ["tag:2026-sweep-calm-elk"]
 

@@ -1,0 +1,137 @@
+"""``echelon runs tidy`` and ``rm``: the disk space of runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import FilterOption, JsonFlag, RunsArgument, complete_runs, one_of
+from echelon_cli.usage import usage_errors
+
+if TYPE_CHECKING:
+    from echelon.runs import RunPaths
+
+BYTES = ((1e3, 1.0, "B"), (1e6, 1e3, "kB"), (1e9, 1e6, "MB"), (float("inf"), 1e9, "GB"))
+"""(limit, divisor, unit)"""
+PARTS = ("checkpoints", "replays", "log", "other", "total")
+
+YesFlag = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
+
+
+def amount(size: float) -> str:
+    """Return a number of bytes in at most eight characters."""
+    for limit, divisor, unit in BYTES:
+        if size < limit:
+            return f"{size / divisor:.3g} {unit}"
+    raise AssertionError("unreachable")
+
+
+def chosen(names: list[str] | None, query: str | None) -> list[RunPaths]:
+    """Return the runs of these names that match a query; all runs for neither."""
+    from echelon.runs import find_run, list_runs
+    from echelon_cli.listing import run_row
+    from echelon_cli.query import read_query
+
+    found = list({paths.root: paths for paths in map(find_run, names)}.values()) if names else list_runs()
+    if query is None:
+        return found
+    matches, now = read_query(query), time.time()
+    return [paths for paths in found if matches.matches(run_row(paths), now)]
+
+
+def confirm(what: str, yes: bool, as_json: bool) -> None:
+    """Ask before something is deleted."""
+    if yes:
+        return
+    if as_json:
+        raise typer.BadParameter("--json cannot ask for confirmation; add --yes")
+    output.confirm(what)
+
+
+def tidy(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="Ids, parts of ids, folders.", autocompletion=complete_runs),
+    ] = None,
+    filter_query: FilterOption = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="RULE",
+            help="Delete checkpoints and replays except best, latest=N, replays=N, separated by commas.",
+            autocompletion=one_of("best", "latest=", "replays=", "best,latest"),
+        ),
+    ] = None,
+    yes: YesFlag = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Show the disk space of runs, the largest first. --keep deletes what it does not name.
+
+    The newest checkpoint always stays, and so do records, logs and settings.
+    """
+    from echelon.runs import require_home
+
+    require_home()
+    if not keep:
+        return _show(chosen(runs, filter_query), as_json)
+    from echelon.jobs import retention
+    from echelon_cli.listing import job_json
+
+    if not runs and filter_query is None:
+        raise typer.BadParameter(
+            "--keep names no runs, expected RUN or --filter; try --filter 'age>30d state:completed'"
+        )
+    with usage_errors():
+        rule = retention.parse_keep(keep)
+    found = chosen(runs, filter_query)
+    for paths in found:
+        retention.require_ended(paths)
+    if found:
+        confirm(f"Delete all but {','.join(keep)} of {', '.join(paths.id for paths in found)}?", yes, as_json)
+    rows = []
+    for paths in found:
+        freed = retention.prune(paths, rule)
+        rows.append(job_json(paths, freed=freed))
+        if not as_json:
+            output.print_line(f"{paths.id}: {amount(freed)} freed")
+    if as_json:
+        output.show_json(rows)
+    return output.DONE
+
+
+def _show(found: list[RunPaths], as_json: bool) -> int:
+    from echelon.jobs.retention import disk_use
+    from echelon_cli.listing import job_json, shown_id
+
+    sizes = sorted(((disk_use(paths), paths) for paths in found), key=lambda pair: -pair[0].total)
+    if as_json:
+        output.show_json([job_json(paths, **asdict(use), total=use.total) for use, paths in sizes])
+        return output.DONE
+    rows: list[list[Any]] = [
+        [shown_id(paths.id), *(amount(getattr(use, part)) for part in PARTS)] for use, paths in sizes
+    ]
+    if len(sizes) != 1:
+        rows.append(["all", *(amount(sum(getattr(use, part) for use, _ in sizes)) for part in PARTS)])
+    output.show_table(("run", *PARTS), rows, right=PARTS, optional=("log", "other"))
+    return output.DONE
+
+
+def rm(runs: RunsArgument, yes: YesFlag = False, as_json: JsonFlag = False) -> int:
+    """Delete runs with their checkpoints and logs."""
+    from echelon.jobs.launch import remove
+
+    found = chosen(runs, None)
+    names = [paths.id for paths in found]
+    confirm(f"Delete {', '.join(names)}?", yes, as_json)
+    for paths in found:
+        remove(paths)
+        if not as_json:
+            output.print_line(f"{paths.id} deleted")
+    if as_json:
+        output.show_json(sorted(names))
+    return output.DONE
