@@ -155,7 +155,7 @@ NotifyOption = Annotated[
     typer.Option(
         "--notify",
         metavar="URL",
-        help="Report end, failure and alerts to a webhook, ntfy or Slack; may be repeated; also ECHELON_NOTIFY.",
+        help="Report end, failure and alerts to a URL of apprise, such as ntfys://ntfy.sh/TOPIC; may be repeated.",
     ),
 ]
 

@@ -1,18 +1,21 @@
 """Live mirrors of a run's curves: TensorBoard, W&B and trackio, written by the observer's process.
 
-Each is an optional package, imported on use. ``MIRROR_WRITERS`` has a row for each name of ``observers.MIRRORS``.
+Each is an optional package, imported on use.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from echelon.runs import RunPaths
-from echelon.telemetry.events import EventResume
-from echelon.telemetry.export import Row
+
+if TYPE_CHECKING:
+    from echelon.telemetry.events import EventResume
+    from echelon.telemetry.export import Row
 
 PROJECT = "echelon"
 FLUSH_S = 5
@@ -105,9 +108,20 @@ class TrackioWriter:
         self._run.finish()
 
 
-MIRROR_WRITERS: dict[str, Callable[[RunPaths, str, Mapping[str, Any]], MirrorWriter]] = {
-    "tensorboard": TensorBoardWriter,
-    "wandb": WandbWriter,
-    "trackio": TrackioWriter,
+@dataclass(frozen=True, kw_only=True)
+class MirrorKind:
+    """A program that shows curves."""
+
+    open: Callable[[RunPaths, str, Mapping[str, Any]], MirrorWriter]
+    """Opens a mirror: (run, target, configuration)."""
+    title: str
+    target: str
+    """What follows its name after ``=``."""
+
+
+MIRRORS: dict[str, MirrorKind] = {
+    "tensorboard": MirrorKind(open=TensorBoardWriter, title="TensorBoard", target="folder"),
+    "wandb": MirrorKind(open=WandbWriter, title="W&B", target="project"),
+    "trackio": MirrorKind(open=TrackioWriter, title="trackio", target="project"),
 }
-"""Opens a mirror: (run, target, configuration)."""
+"""Mirrors by the name of their package and of Echelon's extra."""

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from echelon.jobs import lock, notifications
-from echelon.jobs.mirrors import MIRROR_WRITERS, MirrorWriter
-from echelon.jobs.notifications import Message, Target, parse_target
+from echelon.jobs.mirrors import MIRRORS, MirrorWriter
+from echelon.jobs.notifications import Message, open_target
 from echelon.jobs.observers import Observers, observers_path, read_observers, write_private
 from echelon.jobs.spec import read_spec
 from echelon.jobs.status import JobStatus, job_status
@@ -110,7 +110,7 @@ class Observer:
         self._alert_count = 0
         self._update: EventUpdate | None = None
         self._eval: EventEval | None = None
-        self.notified = [self._notifier(parse_target(url)) for url in observers.notify]
+        self.notified = [self._notifier(url) for url in observers.notify]
         self.mirrored = [self._mirror(text) for text in observers.mirrors]
         for channel in self.channels:
             channel.start()
@@ -119,12 +119,12 @@ class Observer:
     def channels(self) -> Sequence[Channel]:
         return [*self.notified, *self.mirrored]
 
-    def _notifier(self, target: Target) -> Channel:
+    def _notifier(self, url: str) -> Channel:
         def deliver(message: Message) -> None:
-            if problem := notifications.send(target, message):
+            if problem := notifications.send(open_target(url), message):
                 log(problem)
 
-        return Channel(target.shown, deliver)
+        return Channel("notification", deliver)
 
     def _mirror(self, text: str) -> Channel:
         name, _, target = text.partition("=")
@@ -133,7 +133,7 @@ class Observer:
         def writer() -> MirrorWriter:
             # opening may take seconds, or need a network
             if not opened:
-                opened.append(MIRROR_WRITERS[name](self.paths, target, read_spec(self.paths).config))
+                opened.append(MIRRORS[name].open(self.paths, target, read_spec(self.paths).config))
             return opened[0]
 
         def deliver(event: Event) -> None:
@@ -153,7 +153,7 @@ class Observer:
             elif isinstance(event, EventEval):
                 self._eval = event
             elif isinstance(event, EventAlert) and event.level != "info" and self._is_new(event.message):
-                self._notify("alert", f"{self.paths.id}: {event.level}", event.message, event.level)
+                self._notify("alert", f"{self.paths.id}: {event.level}", event.message)
             for channel in self.mirrored:
                 channel.put(event)
         return bool(events)
@@ -166,28 +166,17 @@ class Observer:
         self._alerts[text], self._alert_count = now, self._alert_count + 1
         return True
 
-    def _notify(self, event: str, title: str, text: str, level: str, state: str = "") -> None:
-        update, found = self._update, self._eval
-        facts: dict[str, Any] = {}
-        if update is not None:
-            facts |= {"update": update.update, "global_step": update.global_step, "elapsed_s": update.elapsed_s}
-        if found is not None:
-            facts |= {"win_rate": found.win_rate, "win_low": found.win_low, "win_high": found.win_high}
-            facts |= {"opponent": found.opponent}
-        message = Message(
-            event=event, run=self.paths.id, title=title, message=text, state=state, level=level, facts=facts
-        )
+    def _notify(self, event: str, title: str, text: str) -> None:
         for channel in self.notified:
-            channel.put(message)
+            channel.put(Message(event=event, title=title, text=text))
 
     def finish(self, status: JobStatus, linger_s: float = LINGER_S) -> None:
         """Report how the session ended and wait, for ``linger_s`` at most, until everything is sent."""
         while self.poll():
             pass
         event = EVENTS.get(status.state, "failure")
-        level = "error" if event == "failure" else "info"
         text = ". ".join(part for part in (status.reason, self._result()) if part)
-        self._notify(event, f"{self.paths.id} {status.state}", text or "no update yet", level, status.state)
+        self._notify(event, f"{self.paths.id} {status.state}", text or "no update yet")
         for channel in self.channels:
             channel.end(event == "failure")
         deadline = time.monotonic() + linger_s

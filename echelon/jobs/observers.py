@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from echelon.files import fsync
-from echelon.jobs.notifications import parse_target
+from echelon.jobs.mirrors import MIRRORS
+from echelon.jobs.notifications import open_target
 from echelon.runs import RunPaths, read_json
 
 FOLDER = ".observers"
@@ -26,24 +27,6 @@ NOTIFY_VARIABLE = "ECHELON_NOTIFY"
 """Variable with further URLs, separated by blanks; unlike a command line, other users cannot read it."""
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 MAX_OBSERVERS = 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class MirrorKind:
-    """A program that shows curves."""
-
-    package: str
-    title: str
-    extra: str
-    target: str
-    """What follows its name after ``=``."""
-
-
-MIRRORS: dict[str, MirrorKind] = {
-    "tensorboard": MirrorKind(package="tensorboard", title="TensorBoard", extra="tensorboard", target="folder"),
-    "wandb": MirrorKind(package="wandb", title="W&B", extra="wandb", target="project"),
-    "trackio": MirrorKind(package="trackio", title="trackio", extra="trackio", target="project"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +48,13 @@ def requested(notify: Sequence[str] = (), mirrors: Sequence[str] = ()) -> Observ
     """Return the observers that options and environment name; ``ValueError`` for one that cannot be used."""
     urls = [*notify, *os.environ.get(NOTIFY_VARIABLE, "").split()]
     for url in urls:
-        parse_target(url)
+        open_target(url)
     for text in mirrors:
         name = text.partition("=")[0]
         if (kind := MIRRORS.get(name)) is None:
             raise ValueError(f"mirror {name!r} does not exist, expected one of: {', '.join(MIRRORS)}")
-        if importlib.util.find_spec(kind.package) is None:
-            raise ValueError(f"{kind.title} is not installed; try: pip install 'echelon[{kind.extra}]'")
+        if importlib.util.find_spec(name) is None:
+            raise ValueError(f"{kind.title} is not installed; try: pip install 'echelon[{name}]'")
     if len(urls) + len(mirrors) > MAX_OBSERVERS:
         raise ValueError(f"{len(urls) + len(mirrors)} observers, expected at most {MAX_OBSERVERS}")
     return Observers(notify=tuple(dict.fromkeys(urls)), mirrors=tuple(dict.fromkeys(mirrors)))

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from echelon.jobs import launch, observers
-from echelon.jobs.observers import MirrorKind, Observers
+from echelon.jobs.mirrors import MirrorKind
+from echelon.jobs.observers import Observers
 from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.runs import RunPaths, list_runs, runs_home
 from echelon.sim.backend import default_threads
@@ -69,14 +70,15 @@ def test_sweep_of_variants_plans_them_without_limit_in_minutes(echelon):
 
 
 def test_sweep_notifies_and_its_trials_are_mirrored(echelon, monkeypatch):
-    found = {"tensorboard": MirrorKind(package="json", title="x", extra="x", target="folder")}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    found = {"tensorboard": MirrorKind(open=lambda *_: None, title="x", target="folder")}
     monkeypatch.setattr(observers, "MIRRORS", {**found, "wandb": replace(found["tensorboard"], target="project")})
     monkeypatch.setattr(launch, "launch", lambda *_, **__: None)
     monkeypatch.setattr(sweep_job, "follow", lambda *_, **__: 0)
-    words = ("--vary", "ppo.lr=1e-4,1e-3", "--preset", "quickstart", "--notify", "https://host/x")
+    words = ("--vary", "ppo.lr=1e-4,1e-3", "--preset", "quickstart", "--notify", "jsons://host/x")
     assert echelon("sweep", "start", *words, "--mirror", "tensorboard=boards", "--mirror", "wandb")[0] == 0
     (sweep,) = (RunPaths(folder) for folder in runs_home().glob("*-sweep-*"))
-    assert observers.read_observers(sweep).notify == ("https://host/x",)
+    assert observers.read_observers(sweep).notify == ("jsons://host/x",)
     assert observers.mirrors_of_trial(sweep, "calm-fox").mirrors == ("tensorboard=boards/calm-fox", "wandb")
     assert observers.mirrors_of_trial(sweep, "calm-fox").notify == (), "the sweep reports its end once"
     monkeypatch.setattr(launch, "launch", lambda paths, *_, **__: started.append(observers.read_observers(paths)))
