@@ -81,11 +81,6 @@ def png(scene: Scene, view: MapView) -> bytes:
     return encode_png(_bytes(picture[::-1]))
 
 
-def plain_pixels(view: MapView, per_voxel: int) -> Pixels:
-    """Return the view without markers, ``uint8 [height, width, 3]`` with ``per_voxel`` pixels per voxel edge."""
-    return _bytes(_fine(view, per_voxel)[::-1])
-
-
 def _fine(view: MapView, per_voxel: int) -> NDArray[np.float64]:
     """Return colours 0 to 1 with light, shadow and edges, bottom row first."""
     colour = view.colour * _grain(view.height.shape)[..., None]

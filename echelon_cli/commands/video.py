@@ -1,17 +1,21 @@
-"""``echelon replay video``: a match's highlights as a video file."""
+"""``echelon replay video``: a match's highlights as a video, which the viewer makes in a headless browser."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from echelon_cli import output
 from echelon_cli.matches import MatchArgument, find_replay
-from echelon_cli.options import JsonFlag, one_of
+from echelon_cli.options import JsonFlag
 
 if TYPE_CHECKING:
     from echelon.replay.reader import Replay
@@ -23,28 +27,44 @@ SIDES = (160, 1920)
 RATES = (1, 60)
 LENGTHS = (2.0, 600.0)
 """Least and most length of a video [s]."""
-PICTURE_BYTES = 2**29
-"""Most bytes of the frames of a GIF, all of which are in memory."""
-PROGRESS = 10
-"""Frames between two reports of progress."""
-Frames = tuple[Iterable, Callable[[], list], int]
+HOLD_S = 1.6
+"""Time for which the viewer holds the last frame [s], as in ``viewer/src/share/reel_maker.ts``."""
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ("--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-accelerated-2d-canvas")
+"""Software rendering works on every machine; frames are then read from memory, not back from the drawing process."""
+PICTURE_MS = 120_000
+"""Longest wait for the first picture [ms]."""
+READY = "() => echelon.state.match !== null && echelon.complete() && !echelon.state.awaitsPicture"
+MAKE = """async ([shape, spans]) => {
+  const film = echelon.film(shape, spans);
+  const made = await film.make((frame) => showFrame(frame, film.frames));
+  const link = document.createElement("a");
+  link.download = "film";
+  link.href = URL.createObjectURL(made.film);
+  link.click();
+}"""
+
+
+class Shape(NamedTuple):
+    """Size and rate of a video."""
+
+    width: int
+    """[px]"""
+    height: int
+    """[px]"""
+    fps: int
+
+
+SHAPES = {".mp4": Shape(1280, 720, 30), ".webm": Shape(1280, 720, 30), ".gif": Shape(640, 360, 12)}
+"""Defaults by ending of the file."""
 
 
 def video(
     match: MatchArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Output file: .mp4, .webm, .gif or .webp; default: NAME.mp4."),
+        typer.Option("--out", "-o", metavar="FILE", help="Output file: .mp4, .webm or .gif; default: NAME.mp4."),
     ] = None,
-    view: Annotated[
-        str,
-        typer.Option(
-            "--view",
-            metavar="map|viewer",
-            help="Picture: from above, fast (map), or the viewer's in headless Chromium (viewer).",
-            autocompletion=one_of("map", "viewer"),
-        ),
-    ] = "map",
     length: Annotated[float, typer.Option("--length", help="Length of the highlights [s].")] = 20.0,
     start: Annotated[
         float | None, typer.Option("--from", help="Start of a part instead of highlights [s]; default: 0 with --to.")
@@ -54,83 +74,90 @@ def video(
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option("--size", metavar="WxH", help="Width and height [px]; default: 1280x720, of GIF and WebP less."),
+        typer.Option("--size", metavar="WxH", help="Width and height [px]; default: 1280x720, for GIF 640x360."),
     ] = None,
-    fps: Annotated[
-        int | None, typer.Option("--fps", help="Frames per second; default: 30, of GIF and WebP 12.")
-    ] = None,
+    fps: Annotated[int | None, typer.Option("--fps", help="Frames per second; default: 30, for GIF 12.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Write the highlights of a match as a video. 20 s around its most important moments, with names and score."""
-    from echelon.atlas.video import FORMATS, encode, require_libraries
     from echelon.files import output_file
     from echelon.replay.reader import Replay
 
     path = find_replay(match)
     target = out or Path(f"{path.stem}.mp4")
-    if target.suffix not in FORMATS:
-        raise typer.BadParameter(f"--out is {str(target)!r}, expected a name that ends in {', '.join(FORMATS)}")
-    if view not in VIEWS:
-        raise typer.BadParameter(f"--view is {view!r}, expected {' or '.join(VIEWS)}")
-    kind = FORMATS[target.suffix]
-    shape, rate = _size(size) if size else kind.size, kind.fps if fps is None else fps
-    _check("--fps", rate, RATES)
+    if target.suffix not in SHAPES:
+        raise typer.BadParameter(f"--out is {str(target)!r}, expected a name that ends in {', '.join(SHAPES)}")
+    shape = SHAPES[target.suffix]
+    if size is not None:
+        shape = Shape(*_size(size), shape.fps)
+    shape = shape._replace(fps=shape.fps if fps is None else fps)
+    _check("--fps", shape.fps, RATES)
     _check("--length", length, LENGTHS)
-    require_libraries(target.suffix)
     if target.exists() and not force:
         raise ValueError(f"file {str(target)!r} already exists; try another --out or --force")
     with Replay(path) as replay, output.waiting("reading", quiet=as_json) as show:
         if not replay.chunks:
             raise ValueError(f"replay {str(path)!r} has no frames, expected a recorded match")
-        moments = replay.timeline()
-        spans = _spans(replay, moments, length, start, end)
-        frames, samples, count = VIEWS[view](replay, moments, spans, shape, rate)
-        if not kind.encoder and count * shape[0] * shape[1] > PICTURE_BYTES:
-            raise ValueError(f"{count} frames of {shape[0]}x{shape[1]} are too many for {target.suffix}; try .mp4")
-
-        def shown() -> Iterator:
-            for number, frame in enumerate(frames):
-                if number % PROGRESS == 0:
-                    show(f"drawing frame {number + 1} of {count}")
-                yield frame
-
-        with output_file(target) as file:
-            encode(file, target.suffix, shown(), rate, () if kind.encoder else samples())
+        spans = _spans(replay, length, start, end)
+        with tempfile.TemporaryDirectory(prefix="echelon-film-") as folder:
+            made = Path(folder) / f"film{target.suffix}"
+            frames = film(replay, spans, shape, made, show)
+            with output_file(target) as file, open(made, "rb") as source:
+                shutil.copyfileobj(source, file)
     parts = [{"from": round(span.start, 2), "to": round(span.end, 2)} for span in spans]
     if as_json:
-        output.show_json({"file": str(target), "bytes": target.stat().st_size, "frames": count, "parts": parts})
+        output.show_json({"file": str(target), "bytes": target.stat().st_size, "frames": frames, "parts": parts})
     else:
-        output.print_line(f"{target}: {count / rate:.0f} s, {target.stat().st_size / 1024:.0f}K")
+        output.print_line(f"{target}: {frames / shape.fps:.0f} s, {target.stat().st_size / 1024:.0f}K")
     return output.DONE
 
 
-def _map_frames(replay: Replay, moments: dict, spans: list[Span], size: tuple[int, int], fps: int) -> Frames:
-    """Return frames seen from above, a function that draws samples of their colours, and their number."""
-    from echelon.atlas.film import Film
+def film(replay: Replay, spans: list[Span], shape: Shape, target: Path, show: Callable[[str], None]) -> int:
+    """Write a film of spans of a match in the format of the file's ending; return the number of its frames."""
+    from echelon.replay.embed import embed_world
+    from echelon.server.page import single_page
 
-    film = Film(replay, moments, spans, size, fps)
-    return film.draw(), film.samples, film.frames
+    if importlib.util.find_spec("playwright") is None:
+        raise ValueError('Playwright is not installed, expected for videos; try pip install "echelon[browser]"')
+    from playwright.sync_api import Error, sync_playwright
+
+    browser_path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    file = target.with_suffix(".html")
+    text = single_page(embed_world(replay), replay.path.name, "film", start="t=0")
+    file.write_text(text, encoding="utf-8", errors="backslashreplace")
+    count = 0
+
+    def show_frame(frame: int, frames: int) -> None:
+        nonlocal count
+        count = frames
+        show(f"frame {frame} of {frames}")
+
+    try:
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=browser_path, args=list(FLAGS))
+            page = browser.new_page(viewport={"width": 480, "height": 320})
+            page.set_default_timeout(PICTURE_MS)
+            page.expose_function("showFrame", show_frame)
+            page.goto(file.as_uri())
+            page.wait_for_function(READY)
+            with page.expect_download(timeout=0) as download:
+                page.evaluate(MAKE, [{**shape._asdict(), "format": target.suffix.removeprefix(".")}, spans])
+            download.value.save_as(target)
+            browser.close()
+    except Error as error:
+        cause = str(error).splitlines()[0]
+        raise ValueError(f"the browser cannot film the match: {cause}; set CHROMIUM to the path of another") from None
+    return count
 
 
-def _viewer_frames(replay: Replay, moments: dict, spans: list[Span], size: tuple[int, int], fps: int) -> Frames:
-    """Return frames of the viewer's picture, as ``_map_frames``."""
-    from echelon_cli.viewer_film import viewer_frames
-
-    return viewer_frames(replay, spans, size, fps)
-
-
-VIEWS = {"map": _map_frames, "viewer": _viewer_frames}
-
-
-def _spans(replay: Replay, moments: dict, length: float, start: float | None, end: float | None) -> list[Span]:
+def _spans(replay: Replay, length: float, start: float | None, end: float | None) -> list[Span]:
     """Return the parts of a match to show: highlights, or one from ``start`` to ``end``."""
-    from echelon.atlas.film import HOLD_S
     from echelon.replay.reel import Span, choose_spans
 
     seconds = replay.ticks / float(replay.header["tick_hz"])
     if start is None and end is None:
-        return choose_spans(moments["moments"], seconds, max(1.0, length - HOLD_S))
+        return choose_spans(replay.timeline()["moments"], seconds, max(1.0, length - HOLD_S))
     first, last = max(0.0, start or 0.0), min(seconds, seconds if end is None else end)
     if last - first < 1 / RATES[1] or last - first > LENGTHS[1]:
         raise ValueError(

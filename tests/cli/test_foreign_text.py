@@ -50,7 +50,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "replay branch": ("--at", "0:01", "--set", f"B1={HOSTILE}", "--runs", "1"),
     "replay fit-winprob": ("--hold-out", HOSTILE),
     "replay export": ("--out", f"{{home}}/{NAME}.html"),
-    "replay video": ("--out", f"{{home}}/{NAME}.webp", "--size", "160x160", "--fps", "1", "--to", "1"),
+    "replay video": ("--out", f"{{home}}/{NAME}.mp4", "--from", "900"),
     "config show": ("--run", "{run}"),
     "config observation": ("--config", "{config}"),
     "demos record": ("--policy", HOSTILE),

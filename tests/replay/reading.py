@@ -9,19 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from echelon.arena.reconstruct import action_entries, moment_tick, recorded_pilots, recorded_steps, require_playable
-from echelon.atlas.film import Film
 from echelon.atlas.scene import scene_from_map, scene_from_replay
 from echelon.atlas.world_file import WorldFileError, load_world
 from echelon.replay.codec import ReplayError
 from echelon.replay.embed import embed_world
 from echelon.replay.extra_records import read_seats, read_state, state_heads
 from echelon.replay.reader import Replay
-from echelon.replay.reel import choose_spans
 from echelon.server.catalogue import summarize
 from echelon.server.responses import strict_json
 from echelon_cli.commands.replay import _rows, describe
-
-FILM_SIZE, FILM_FPS = (160, 160), 1
 
 
 def open_replay(path: Path) -> None:
@@ -74,16 +70,6 @@ def draw_replay(path: Path) -> None:
         scene_from_replay(replay)
 
 
-def film_replay(path: Path) -> None:
-    """Draw the first frame of a replay's highlights, as ``replay video`` does."""
-    with Replay(path) as replay:
-        if not replay.chunks:
-            return
-        moments = replay.timeline()
-        spans = choose_spans(moments["moments"], replay.ticks / float(replay.header["tick_hz"]))
-        next(Film(replay, moments, spans, FILM_SIZE, FILM_FPS).draw())
-
-
 def prepare_verification(path: Path) -> None:
     """Check whether a replay can be played again."""
     with Replay(path) as replay:
@@ -117,7 +103,6 @@ READERS: tuple[tuple[Callable[[Path], None], type[Exception]], ...] = (
     (export_replay, ReplayError),
     (rank_moments, ReplayError),
     (draw_replay, ReplayError),
-    (film_replay, ReplayError),
     (prepare_verification, ValueError),
     (read_extra_records, ReplayError),
 )

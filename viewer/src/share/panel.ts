@@ -33,8 +33,8 @@ export interface Addresses {
 }
 
 const FILMS: readonly (FilmShape & { label: string })[] = [
-  { label: "Highlights as a video, 20 s", width: 1280, height: 720, fps: 24, gif: false },
-  { label: "Highlights as a GIF", width: 400, height: 224, fps: 10, gif: true, zoom: 1.5 },
+  { label: "Highlights as a video, 20 s", width: 1280, height: 720, fps: 24, format: "video" },
+  { label: "Highlights as a GIF", width: 400, height: 224, fps: 10, format: "gif", zoom: 1.5 },
 ];
 
 const CLIP_TYPES = ["video/mp4;codecs=avc1", "video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm"];

@@ -13,7 +13,7 @@ import { Screen } from "../screen";
 import { scanContext } from "../session";
 import { type MatchState, type ViewerState, defaults } from "../state";
 import { WorkerLink } from "../workers/link";
-import type { FilmCalls, FilmFormat } from "../workers/messages";
+import type { FilmCalls, FilmFormat, FilmWish } from "../workers/messages";
 import { plaqueOf } from "../render/overlay/plaque";
 
 const WAIT_MS = 15; // interval at which a frame that is not complete is tried again
@@ -26,7 +26,7 @@ export interface FilmShape {
   readonly width: number; // [px]
   readonly height: number; // [px]
   readonly fps: number;
-  readonly gif: boolean;
+  readonly format: FilmWish;
   readonly zoom?: number; // size of the picture that is scaled down to the film's, relative to it; 1 without
 }
 
@@ -91,8 +91,8 @@ export class FilmMaker {
       new Worker(new URL("../workers/film.worker.ts", import.meta.url), { type: "module" }),
     );
     try {
-      const { width, height, fps, gif } = this.shape;
-      const { format } = await worker.request("start", { width, height, fps, gif });
+      const { width, height, fps } = this.shape;
+      const { format } = await worker.request("start", { width, height, fps, format: this.shape.format });
       let made = 0;
       const add = async (cut: boolean) => {
         const bitmap = await createImageBitmap(this.canvas);

@@ -1,4 +1,4 @@
-// Worker that encodes the frames of a film: MP4 or WebM where the browser can encode one, else and on request GIF.
+// Worker that encodes the frames of a film as MP4, WebM or GIF.
 
 import { GIFEncoder, applyPalette, quantize } from "gifenc";
 import {
@@ -29,11 +29,16 @@ interface Encoder {
 
 let encoder: Encoder | null = null;
 
-/** Return an encoder of the first format that this browser can encode, or null. */
-async function videoEncoder(width: number, height: number, fps: number): Promise<[FilmFormat, Encoder] | null> {
+/** Return an encoder of the first of some formats that this browser can encode, or null. */
+async function videoEncoder(
+  width: number,
+  height: number,
+  fps: number,
+  formats: readonly FilmFormat[],
+): Promise<[FilmFormat, Encoder] | null> {
   const bitrate = Math.round(width * height * fps * BITS_PER_PIXEL);
   for (const [ending, codec] of CHOICES) {
-    if (!(await canEncodeVideo(codec, { width, height, bitrate }))) continue;
+    if (!formats.includes(ending) || !(await canEncodeVideo(codec, { width, height, bitrate }))) continue;
     const target = new BufferTarget();
     const format = ending === "mp4" ? new Mp4OutputFormat() : new WebMOutputFormat();
     const output = new Output({ format, target });
@@ -79,9 +84,10 @@ function gifEncoder(width: number, height: number, fps: number): Encoder {
 }
 
 serve<FilmCalls>({
-  start: async ({ width, height, fps, gif }) => {
-    const video = gif ? null : await videoEncoder(width, height, fps);
-    if (!gif && !video) throw new Error("this browser cannot encode videos; try a GIF");
+  start: async ({ width, height, fps, format: wanted }) => {
+    const formats = wanted === "video" ? (["mp4", "webm"] as const) : [wanted];
+    const video = await videoEncoder(width, height, fps, formats);
+    if (!video && wanted !== "gif") throw new Error(`this browser cannot encode ${wanted}; try a GIF`);
     const [format, made] = video ?? (["gif", gifEncoder(width, height, fps)] as const);
     encoder = made;
     return [{ format }];

@@ -64,10 +64,13 @@ export interface MeshCalls {
 /** Format of a film, and the ending of its file. */
 export type FilmFormat = "mp4" | "webm" | "gif";
 
+/** What is asked for: a format, or the best video that the browser can encode. */
+export type FilmWish = FilmFormat | "video";
+
 /** Calls of the film worker. */
 export interface FilmCalls {
   /** Start a film; returns its format. */
-  start: { args: { width: number; height: number; fps: number; gif: boolean }; value: { format: FilmFormat } };
+  start: { args: { width: number; height: number; fps: number; format: FilmWish }; value: { format: FilmFormat } };
   /** Add a frame; `cut` is set for the first one after a cut. */
   frame: { args: { bitmap: ImageBitmap; number: number; cut: boolean }; value: null };
   /** Return the file. */
