@@ -267,7 +267,7 @@ def test_killed_sweep_leaves_no_trial_running(sweeps, monkeypatch):
     monkeypatch.setenv(UPDATE_S_VARIABLE, "1.0")
     paths = sweep_job.start(make_plan(at_once=2)).paths
     wait_for(paths, lambda _: len([run for run in list_runs() if job_status(run).state == "running"]) > 1)
-    assert run(["stop", "--now", paths.id]) == 0
+    assert run(["runs", "stop", "--now", paths.id]) == 0
     assert until(paths, "stopped", "crashed").state == "stopped"
     runs = [found for found in list_runs() if found.id != paths.id]
     assert runs and not any(job_status(found).is_alive for found in runs)
@@ -278,7 +278,7 @@ def test_sweep_of_real_training_pauses_at_a_rung_and_continues():
     overrides = {
         "device": "cpu", "threads": 1, "num_envs": 2, "bank_maps": 1, "bank_spare": 1, "env.num_packs": 1,
         "ppo.rollout_steps": 32, "ppo.num_minibatches": 2, "eval.seeds": 1, "eval.report": False,
-        "curriculum.ladder": False, "opponents.skill": "trivial", "eval.skill": "trivial",
+        "opponents.skill": "trivial", "eval.skill": "trivial",
     }  # fmt: skip
     fields = {"sampler": "grid", "steps": 1200, "rungs": 2, "reduction": 2, "finalists": 0}
     paths = sweep_job.start(plan_of(None, "quickstart", overrides, ("ppo.lr=1e-3",), fields)).paths
