@@ -63,7 +63,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("value", 8, lambda u, _: figure(u.vf_loss)),
     Column("entropy", 7, lambda u, _: figure(u.entropy)),
     Column("kl", 8, lambda u, _: figure(u.approx_kl), wide=True),
-    Column("clip", 5, lambda u, _: percent(u.clip_frac), wide=True),
+    Column("clip", 5, lambda u, _: percent(u.clipfrac), wide=True),
     Column("expl", 6, lambda u, _: figure(u.explained_variance), wide=True),
     Column("grad", 7, lambda u, _: figure(u.grad_norm)),
     Column("left", 6, lambda u, s: duration(s.eta_s)),

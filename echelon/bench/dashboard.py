@@ -66,7 +66,7 @@ def synthetic_update(number: int, planned: int, rng: random.Random) -> EventUpda
         vf_loss=0.12 + 0.02 * abs(rng.gauss(0, 1)),
         entropy=15.6 - 5.2 * number / planned + 0.12 * rng.gauss(0, 1),
         approx_kl=0.0075 + 0.0018 * rng.gauss(0, 1),
-        clip_frac=0.11 + 0.015 * rng.gauss(0, 1),
+        clipfrac=0.11 + 0.015 * rng.gauss(0, 1),
         grad_norm=0.42 + 0.06 * abs(rng.gauss(0, 1)),
         grad_norm_max=0.75 + 0.25 * abs(rng.gauss(0, 1)),
         max_grad_norm=0.5,

@@ -34,6 +34,7 @@ from echelon.actions import (
 from echelon.rl import squash
 from echelon.rl.action_columns import runs_of, split_runs, take
 from echelon.rl.action_score import log_softmax, score_choices, score_numbers, score_switches, take_columns
+from echelon.rl.regime import HOST, Regime
 
 UNAVAILABLE = -1e9
 """Logit of a choice that cannot be chosen; finite, so that log-probabilities and gradients stay finite."""
@@ -174,6 +175,8 @@ class _Normalised(NamedTuple):
 class ActionDistribution(nn.Module):
     """Samples and scores actions ``[..., action_dim]`` with the columns of a layout; it has no parameters."""
 
+    regime: Regime = HOST
+
     def __init__(self, action_dim: int, layout: ActionLayout = GAUSSIAN) -> None:
         super().__init__()
         if not layout.fits(action_dim):
@@ -262,7 +265,7 @@ class ActionDistribution(nn.Module):
 
     def score(self, parameters: ActionParameters, action: Tensor, noise: Tensor) -> tuple[Tensor, Entropies]:
         """Return ``log_prob`` and ``entropy`` ``[...]`` of ``action`` and ``noise [..., A]`` in one pass."""
-        if torch.compiler.is_compiling():
+        if not self.regime.writes_gradients:
             discrete = self._normalised(parameters)
             return self._log_prob(parameters, action, discrete), self._entropy(parameters, noise, discrete)
         location, log_std, logits = parameters

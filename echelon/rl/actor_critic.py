@@ -15,18 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from echelon.rl import squash
-from echelon.rl.action_distribution import (
-    GAUSSIAN,
-    HYBRID,
-    UNAVAILABLE,
-    ActionDistribution,
-    ActionParameters,
-    Entropies,
-)
-from echelon.rl.host_reads import reads_are_free
+from echelon.rl.action_distribution import GAUSSIAN, HYBRID, UNAVAILABLE, ActionDistribution, ActionParameters
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.mingru import MinGRU
 from echelon.rl.recurrent import lstm_weights, make_lstm, reset_state, run_lstm, run_lstm_cells, run_lstm_unrolled
+from echelon.rl.regime import HOST, Regime
 
 ENCODER_GAIN = math.sqrt(2.0)
 ACTOR_GAIN = 0.01
@@ -80,57 +73,13 @@ def init_encoder(encoder: nn.Module) -> None:
             init_linear(layer, ENCODER_GAIN)
 
 
-class ActorCritic(nn.Module):
-    """Recurrent core and heads; a subclass provides ``encode``."""
+class PolicyCalls(nn.Module):
+    """The calls of a policy: an encoding, one step or a chunk of the recurrence of ``core``, its heads.
 
-    log_std_max: Tensor | None
-    """Upper bound of the log standard deviation ``[]``, saved with the weights; None for the Gaussian action head."""
+    A subclass has ``core`` and provides ``encode``, and ``encode_with_targets`` where it can point at contacts.
+    """
 
-    def __init__(
-        self,
-        feature_dim: int,
-        action_dim: int,
-        lstm_hidden_dim: int,
-        *,
-        action_head: str = "gaussian",
-        target_key_dim: int = 0,
-        init_log_std: float = 0.0,
-        log_std_end: float | None = None,
-        predict_dim: int = 0,
-        memory: bool = True,
-        recurrence: str = "lstm",
-    ) -> None:
-        """``target_key_dim`` is the width of the keys of ``encode_with_targets``, 0 if the model has none."""
-        super().__init__()
-        self.action_dim = action_dim
-        self.memory = memory
-        """Whether recurrent state is carried from step to step; without it every step starts from a zero state."""
-        self.branchless = False
-        """Whether chunks are evaluated without a branch on data, as a captured graph requires."""
-        self.lstm_hidden_dim = lstm_hidden_dim
-        self.mingru: MinGRU | None = None
-        if recurrence == "mingru":
-            self.mingru = MinGRU(feature_dim, lstm_hidden_dim)
-        else:
-            self.lstm = make_lstm(feature_dim, lstm_hidden_dim)
-            self._lstm_weights = lstm_weights(self.lstm)
-        self.actor_mean = init_linear(nn.Linear(lstm_hidden_dim, action_dim), ACTOR_GAIN)
-        self.actor_logstd_head = init_linear(nn.Linear(lstm_hidden_dim, action_dim, bias=False), 1.0)
-        nn.init.zeros_(self.actor_logstd_head.weight)
-        self.actor_logstd = nn.Parameter(torch.full((action_dim,), init_log_std))
-        self.critic = init_linear(nn.Linear(lstm_hidden_dim, 1), CRITIC_GAIN)
-        hybrid = action_head == "hybrid"
-        self.distribution = ActionDistribution(action_dim, HYBRID if hybrid else GAUSSIAN)
-        self.noise_dim = self.distribution.noise_dim
-        self.selectors: nn.Linear | None = None
-        self.target_key_dim = 0
-        """Width of the keys of contacts that the target head points at; 0 if it scores slots by number."""
-        if hybrid:
-            self.target_key_dim = target_key_dim
-            self.selectors = init_linear(nn.Linear(lstm_hidden_dim, sum(self._selector_widths())), ACTOR_GAIN)
-        self.log_std_span = (init_log_std, log_std_end)
-        self.register_buffer("log_std_max", torch.tensor(squash.LOG_STD_MAX) if hybrid else None)
-        self.obs_predictor = nn.Linear(lstm_hidden_dim, predict_dim) if predict_dim else None
+    core: ActorCritic
 
     def encode(self, obs: Any) -> Tensor:
         """Return features ``[..., F]`` of observations."""
@@ -140,24 +89,14 @@ class ActorCritic(nn.Module):
         """Return features ``[..., F]`` of observations and the contacts that a pointer head selects from, if any."""
         return self.encode(obs), None
 
-    def set_progress(self, progress: float) -> None:
-        """Lower the bound of the log standard deviation for ``progress`` in [0, 1] through training.
-
-        The bound falls linearly from ``init_log_std`` to ``log_std_end``; without the latter nothing changes. The bias
-        of the log standard deviation is lowered with it: above the bound it would have no gradient.
-        """
-        start, end = self.log_std_span
-        if self.log_std_max is None or end is None:
-            return
-        bound = start + (end - start) * progress
-        with torch.no_grad():
-            self.log_std_max.fill_(bound)
-            self.actor_logstd.clamp_(max=bound)
+    def value_of(self, obs: Any, own: Tensor) -> Tensor:
+        """Return the value ``[...]`` of observations, where ``own`` is that of the value head."""
+        return own
 
     def initial_state(self, batch_size: int, device: torch.device | str | None = None) -> LSTMState:
         """Return a zero state ``[1, batch_size, H]`` on ``device``, by default the parameters' device."""
-        device = self.actor_logstd.device if device is None else device
-        shape = (1, batch_size, self.lstm_hidden_dim)
+        device = self.core.actor_logstd.device if device is None else device
+        shape = (1, batch_size, self.core.lstm_hidden_dim)
         return LSTMState(h=torch.zeros(shape, device=device), c=torch.zeros(shape, device=device))
 
     def get_action_and_value(
@@ -168,10 +107,11 @@ class ActorCritic(nn.Module):
         ``done [B]`` of 1 resets the state before the step. Without ``action [B, A]`` one is sampled, without gradient.
         """
         out, state = self._step(obs, lstm_state, done)
+        distribution = self.core.distribution
         if action is None:
-            action = self.distribution.sample(out.action, self._fresh_noise(out)).detach()
-        logprob, entropies = self._score(out, action)
-        return action, logprob, entropies.total(), out.value, state
+            action = distribution.sample(out.action, self._noise(out)).detach()
+        logprob, entropies = distribution.score(out.action, action, torch.randn_like(out.action.location))
+        return action, logprob, entropies.total(), self.value_of(obs, out.value), state
 
     def sample(
         self, obs: Any, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
@@ -181,8 +121,9 @@ class ActorCritic(nn.Module):
         ``noise [B, W]`` is a standard normal draw, made here if None.
         """
         out, state = self._step(obs, lstm_state, done)
-        action = self.distribution.sample(out.action, self._fresh_noise(out) if noise is None else noise).detach()
-        return action, self.distribution.log_prob(out.action, action), out.value, state
+        distribution = self.core.distribution
+        action = distribution.sample(out.action, self._noise(out) if noise is None else noise).detach()
+        return action, distribution.log_prob(out.action, action), self.value_of(obs, out.value), state
 
     def act(
         self, observations: Any, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
@@ -190,20 +131,20 @@ class ActorCritic(nn.Module):
         """Return actions ``[B, A]`` and the next state: the mean action, or the sample of ``noise [B, W]``."""
         out, state = self._step(observations, state, done)
         if noise is None:
-            return self.distribution.mode(out.action), state
-        return self.distribution.sample(out.action, noise), state
+            return self.core.distribution.mode(out.action), state
+        return self.core.distribution.sample(out.action, noise), state
 
     @torch.no_grad()
     def estimate(self, obs: Any, lstm_state: LSTMState, done: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the value ``[B]`` and the probabilities of ``CHANCES`` ``[B, C]``, without gradient."""
         out, _ = self._step(obs, lstm_state, done)
-        return out.value, self.distribution.chances(out.action)
+        return self.value_of(obs, out.value), self.core.distribution.chances(out.action)
 
     @torch.no_grad()
     def get_value(self, obs: Any, lstm_state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
         """Return the value ``[B]`` and the next state ``[1, B, H]``, without gradient; ``done [B]`` resets it first."""
-        features, state = self._recur_once(self.encode(obs), lstm_state, done)
-        return self._value(features), state
+        features, state = self.core.recur_once(self.encode(obs), lstm_state, done)
+        return self.value_of(obs, self.core.own_value(features)), state
 
     def evaluate_actions_sequence(
         self, obs_seq: Any, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState
@@ -229,18 +170,101 @@ class ActorCritic(nn.Module):
         the actions of a teacher.
         """
         x, targets = self.encode_with_targets(obs_seq)
-        features, state = self._recur(x, dones_seq, init_state)
-        out = self._heads(features, targets)
-        logprobs, entropies = self._score(out, actions_seq, noise)
-        imitation = None if labels_seq is None else self.distribution.imitation_loss(out.action, labels_seq)
+        features, state = self.core.recur(x, dones_seq, init_state)
+        out = self.core.heads(features, targets)
+        noise = torch.randn_like(out.action.location) if noise is None else noise
+        distribution = self.core.distribution
+        logprobs, entropies = distribution.score(out.action, actions_seq, noise)
+        imitation = None if labels_seq is None else distribution.imitation_loss(out.action, labels_seq)
+        values = self.value_of(obs_seq, out.value)
         parts = (entropies.switches, entropies.selectors)
-        return SequenceScores(logprobs, entropies.total(), out.value, state, features, *parts, imitation)
+        return SequenceScores(logprobs, entropies.total(), values, state, features, *parts, imitation)
 
     def replay_state(self, obs_seq: Any, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
         """Return the state ``[1, B, H]`` after a chunk, ``dones_seq [T, B]``, without scoring it."""
-        return self._recur(self.encode(obs_seq), dones_seq, init_state)[1]
+        return self.core.recur(self.encode(obs_seq), dones_seq, init_state)[1]
 
-    def _recur(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+    def _step(self, obs: Any, state: LSTMState, done: Tensor | None) -> tuple[HeadOutputs, LSTMState]:
+        x, targets = self.encode_with_targets(obs)
+        features, state = self.core.recur_once(x, state, done)
+        return self.core.heads(features, targets), state
+
+    def _noise(self, out: HeadOutputs) -> Tensor:
+        return torch.randn(*out.value.shape, self.core.noise_dim, device=out.value.device)
+
+
+class ActorCritic(PolicyCalls):
+    """Recurrent core and heads; a subclass provides ``encode``."""
+
+    regime: Regime = HOST
+
+    log_std_max: Tensor | None
+    """Upper bound of the log standard deviation ``[]``, saved with the weights; None for the Gaussian action head."""
+
+    def __init__(
+        self,
+        feature_dim: int,
+        action_dim: int,
+        lstm_hidden_dim: int,
+        *,
+        action_head: str = "gaussian",
+        target_key_dim: int = 0,
+        init_log_std: float = 0.0,
+        log_std_end: float | None = None,
+        predict_dim: int = 0,
+        memory: bool = True,
+        recurrence: str = "lstm",
+    ) -> None:
+        """``target_key_dim`` is the width of the keys of ``encode_with_targets``, 0 if the model has none."""
+        super().__init__()
+        self.action_dim = action_dim
+        self.memory = memory
+        """Whether recurrent state is carried from step to step; without it every step starts from a zero state."""
+        self.lstm_hidden_dim = lstm_hidden_dim
+        self.mingru: MinGRU | None = None
+        if recurrence == "mingru":
+            self.mingru = MinGRU(feature_dim, lstm_hidden_dim)
+        else:
+            self.lstm = make_lstm(feature_dim, lstm_hidden_dim)
+            self._lstm_weights = lstm_weights(self.lstm)
+        self.actor_mean = init_linear(nn.Linear(lstm_hidden_dim, action_dim), ACTOR_GAIN)
+        self.actor_logstd_head = init_linear(nn.Linear(lstm_hidden_dim, action_dim, bias=False), 1.0)
+        nn.init.zeros_(self.actor_logstd_head.weight)
+        self.actor_logstd = nn.Parameter(torch.full((action_dim,), init_log_std))
+        self.critic = init_linear(nn.Linear(lstm_hidden_dim, 1), CRITIC_GAIN)
+        hybrid = action_head == "hybrid"
+        self.distribution = ActionDistribution(action_dim, HYBRID if hybrid else GAUSSIAN)
+        self.noise_dim = self.distribution.noise_dim
+        self.selectors: nn.Linear | None = None
+        self.target_key_dim = 0
+        """Width of the keys of contacts that the target head points at; 0 if it scores slots by number."""
+        if hybrid:
+            self.target_key_dim = target_key_dim
+            self.selectors = init_linear(nn.Linear(lstm_hidden_dim, sum(self._selector_widths())), ACTOR_GAIN)
+        self.log_std_span = (init_log_std, log_std_end)
+        self.register_buffer("log_std_max", torch.tensor(squash.LOG_STD_MAX) if hybrid else None)
+        self.obs_predictor = nn.Linear(lstm_hidden_dim, predict_dim) if predict_dim else None
+
+    def set_progress(self, progress: float) -> None:
+        """Lower the bound of the log standard deviation for ``progress`` in [0, 1] through training.
+
+        The bound falls linearly from ``init_log_std`` to ``log_std_end``; without the latter nothing changes. The bias
+        of the log standard deviation is lowered with it: above the bound it would have no gradient.
+        """
+        start, end = self.log_std_span
+        if self.log_std_max is None or end is None:
+            return
+        bound = start + (end - start) * progress
+        with torch.no_grad():
+            self.log_std_max.fill_(bound)
+            self.actor_logstd.clamp_(max=bound)
+
+    @property
+    def core(self) -> ActorCritic:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self
+
+    def recur(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+        """Return outputs ``[T, B, H]`` of features ``x [T, B, F]``, and the state ``[1, B, H]`` after them."""
         if not self.memory:
             return self._recur_memoryless(x, dones_seq, state)
         return self._run(x, dones_seq, state)
@@ -248,9 +272,9 @@ class ActorCritic(nn.Module):
     def _run(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         if self.mingru is not None:
             return self.mingru(x, dones_seq, state)
-        if not (reads_are_free(x.device) or torch.compiler.is_compiling()):
+        if self.regime.lstm == "cells":
             return run_lstm_cells(self._lstm_weights, x, dones_seq, state)
-        if self.branchless or torch.compiler.is_compiling():
+        if self.regime.lstm == "unrolled":
             return run_lstm_unrolled(self._lstm_weights, x, dones_seq, state)
         return run_lstm(self.lstm, x, dones_seq, state)
 
@@ -264,25 +288,22 @@ class ActorCritic(nn.Module):
         h, c = (part.view(steps, sequences, -1)[-1:] for part in end_state)
         return y.view(steps, sequences, -1), LSTMState(h, c)
 
-    def _step(self, obs: Any, state: LSTMState, done: Tensor | None) -> tuple[HeadOutputs, LSTMState]:
-        x, targets = self.encode_with_targets(obs)
-        features, state = self._recur_once(x, state, done)
-        return self._heads(features, targets), state
-
-    def _recur_once(self, x: Tensor, state: LSTMState, done: Tensor | None) -> tuple[Tensor, LSTMState]:
+    def recur_once(self, x: Tensor, state: LSTMState, done: Tensor | None) -> tuple[Tensor, LSTMState]:
+        """Return the output ``[B, H]`` of features ``x [B, F]`` and the next state; ``done [B]`` resets it first."""
         if done is None or not self.memory:
             done = state.h.new_full((state.h.shape[1],), 0.0 if self.memory else 1.0)
         state = reset_state(state, done)
         if self.mingru is not None:
             return self.mingru.step(x, state)
         before = LSTMState(state.h.to(x.dtype), state.c.to(x.dtype))
-        if not reads_are_free(x.device):
+        if self.regime.lstm == "cells":
             y, (h, c) = run_lstm_cells(self._lstm_weights, x.unsqueeze(0), torch.zeros_like(done).unsqueeze(0), before)
         else:
             y, (h, c) = self.lstm(x.unsqueeze(0), before)
         return y[0], LSTMState(h.to(state.h.dtype), c.to(state.c.dtype))
 
-    def _heads(self, features: Tensor, targets: TargetContacts | None = None) -> HeadOutputs:
+    def heads(self, features: Tensor, targets: TargetContacts | None = None) -> HeadOutputs:
+        """Return the outputs of the heads for recurrent outputs ``[..., H]``, in float32."""
         with torch.autocast(features.device.type, enabled=False):
             y = squash.full_precision(features)
             log_std = (self.actor_logstd_head(y) + self.actor_logstd).clamp(squash.LOG_STD_MIN, squash.LOG_STD_MAX)
@@ -307,13 +328,7 @@ class ActorCritic(nn.Module):
             target = torch.cat([scores.masked_fill(~targets.selectable, UNAVAILABLE), none], -1)
         return HYBRID.stack([target, *others])
 
-    def _value(self, features: Tensor) -> Tensor:
+    def own_value(self, features: Tensor) -> Tensor:
+        """Return the value ``[...]`` of recurrent outputs ``[..., H]``, in float32."""
         with torch.autocast(features.device.type, enabled=False):
             return self.critic(squash.full_precision(features)).squeeze(-1)
-
-    def _fresh_noise(self, out: HeadOutputs) -> Tensor:
-        return torch.randn(*out.value.shape, self.noise_dim, device=out.value.device)
-
-    def _score(self, out: HeadOutputs, action: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Entropies]:
-        noise = torch.randn_like(out.action.location) if noise is None else noise
-        return self.distribution.score(out.action, action, noise)

@@ -6,20 +6,21 @@ Nothing here needs an environment. Shapes: ``T step, B row, D column, A action, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from echelon.config import ModelConfig
 from echelon.env.layout import CONTACT_DIM, EGO_DIM, END_WIDTH, FLAT_OBS_DIM, flat_offsets
-from echelon.rl.actor_critic import CRITIC_GAIN, ENCODER_GAIN, SequenceScores, init_linear
-from echelon.rl.deepset import packs_rows, room_for_rows
-from echelon.rl.lstm_state import LSTMState
+from echelon.rl.actor_critic import CRITIC_GAIN, ENCODER_GAIN, ActorCritic, PolicyCalls, TargetContacts, init_linear
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.obs_norm import ObsNormalizer
 from echelon.rl.packed_obs import PackedRollout, PackedRows, count_entities, pack, packing
+from echelon.rl.regime import HOST, Regime, regime_of, set_regime
 from echelon.rl.suite_model import (
     CombatSuiteActorCritic,
     SuiteObservation,
@@ -52,14 +53,16 @@ class CentralCritic(nn.Module):
             return self.critic(central.float()).squeeze(-1)
 
 
-class FlatPolicy(nn.Module):
+class FlatPolicy(PolicyCalls):
     """A policy over flat observations, which it normalizes and splits into the blocks of its core; an ``Actor``.
 
     With a central critic (``central_dim`` above 0) rows may have the central state ``[..., S]`` behind the
     observation: the value reads it and nothing else. Without it actions are the same and the value is 0.
     """
 
-    def __init__(self, core: ActorCriticLSTM | CombatSuiteActorCritic, obs_dim: int, central_dim: int = 0) -> None:
+    regime: Regime = HOST
+
+    def __init__(self, core: ActorCritic, obs_dim: int, central_dim: int = 0) -> None:
         super().__init__()
         self.core = core
         self.obs_dim = obs_dim
@@ -72,6 +75,14 @@ class FlatPolicy(nn.Module):
         self.obs_normalizer = ObsNormalizer(obs_dim)
         self.central_dim = central_dim
         self.central = CentralCritic(central_dim) if central_dim else None
+        self._room: Mapping[str, int] | None = None
+        set_regime(self, regime_of(core.actor_logstd.device))
+
+    def _apply(self, fn: Any, recurse: bool = True) -> FlatPolicy:
+        """Move or convert tensors as ``nn.Module`` does, and take the regime of the new device."""
+        super()._apply(fn, recurse)
+        set_regime(self, regime_of(self.core.actor_logstd.device))
+        return self
 
     def set_normalizable(self, columns: Tensor, hidden: Sequence[int] = ()) -> None:
         """Choose the normalized columns ``[D] bool`` and the hidden ones; rows of entities are never normalized.
@@ -84,79 +95,21 @@ class FlatPolicy(nn.Module):
         self.obs_normalizer.set_normalizable(columns)
         self.obs_normalizer.set_hidden(hidden)
 
-    def initial_state(self, batch_size: int, device: torch.device | str | None = None) -> LSTMState:
-        """Return a zero state ``[1, batch_size, H]``."""
-        return self.core.initial_state(batch_size, device)
-
-    def get_action_and_value(
-        self, obs: Tensor, lstm_state: LSTMState, done: Tensor, action: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, LSTMState]:
-        """Return action ``[B, A]``, log-probability, entropy and value ``[B]``, and the next state."""
-        action, logprob, entropy, value, state = self.core.get_action_and_value(
-            self._unpack(obs), lstm_state, done, action
-        )
-        return action, logprob, entropy, self._value(obs, value), state
-
-    def sample(
-        self, obs: Tensor, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
-        """Return actions ``[B, A]`` sampled with ``noise [B, W]``, log-probability, value ``[B]`` and next state."""
-        action, logprob, value, state = self.core.sample(self._unpack(obs), lstm_state, done, noise)
-        return action, logprob, self._value(obs, value), state
-
-    def act(
-        self, observations: Tensor, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
-    ) -> tuple[Tensor, LSTMState]:
-        """Return actions ``[B, A]`` and the next state ``[1, B, H]``, as ``Actor.act`` does."""
-        return self.core.act(self._unpack(observations), state, done, noise)
-
-    def get_value(self, obs: Tensor, lstm_state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
-        """Return the value ``[B]`` and the next state ``[1, B, H]``, without gradient."""
-        with torch.no_grad():
-            value, state = self.core.get_value(self._unpack(obs), lstm_state, done)
-            return self._value(obs, value), state
-
-    def estimate(self, obs: Tensor, lstm_state: LSTMState, done: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the value ``[B]`` and the probabilities of ``CHANCES`` ``[B, C]``, without gradient."""
-        with torch.no_grad():
-            value, chances = self.core.estimate(self._unpack(obs), lstm_state, done)
-            return self._value(obs, value), chances
-
-    def evaluate_actions_sequence(
-        self, obs_seq: Tensor, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState
-    ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
-        """Return log-probabilities, entropies and values ``[T, B]`` of a chunk, and its end state ``[1, B, H]``."""
-        scores = self.score_sequence(obs_seq, actions_seq, dones_seq, init_state)
-        return scores.logprobs, scores.entropies, scores.values, scores.state
-
-    get_chunk_values = evaluate_actions_sequence
-
-    def score_sequence(
-        self,
-        obs_seq: Tensor | PackedRows,
-        actions_seq: Tensor,
-        dones_seq: Tensor,
-        init_state: LSTMState,
-        noise: Tensor | None = None,
-        labels_seq: Tensor | None = None,
-    ) -> SequenceScores:
-        """Return the scores of a chunk ``[T, B, ...]``; ``noise [T, B, A]`` is the draw of the entropy estimate."""
-        scores = self.core.score_sequence(self._unpack(obs_seq), actions_seq, dones_seq, init_state, noise, labels_seq)
-        if isinstance(obs_seq, PackedRows):
-            return scores  # a central critic's rows are never packed
-        return scores._replace(values=self._value(obs_seq, scores.values))
-
-    def replay_state(self, obs_seq: Tensor, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
-        """Return the state ``[1, B, H]`` after a chunk ``[T, B, ...]``, without scoring it."""
-        return self.core.replay_state(self._unpack(obs_seq), dones_seq, init_state)
-
     def predict_next(self, features: Tensor) -> Tensor:
         """Return the predicted normalised next observation ``[..., D]`` of recurrent outputs ``[..., H]``."""
         if self.core.obs_predictor is None:
             raise ValueError("model has no next-observation head; build it with build_model(predict=True)")
         return self.core.obs_predictor(features)
 
-    def _value(self, obs: Tensor, own: Tensor) -> Tensor:
+    def encode(self, obs: Tensor | PackedRows) -> Tensor:
+        """Return features ``[..., F]`` of observations ``[..., D]``."""
+        return self.core.encode(self._unpack(obs))
+
+    def encode_with_targets(self, obs: Tensor | PackedRows) -> tuple[Tensor, TargetContacts | None]:
+        """Return features ``[..., F]`` of observations and the contacts that a pointer head selects from, if any."""
+        return self.core.encode_with_targets(self._unpack(obs))
+
+    def value_of(self, obs: Any, own: Tensor) -> Tensor:
         """Return the value ``[...]`` of rows ``obs``, where ``own`` is that of the core."""
         if self.central is None:
             return own
@@ -167,7 +120,7 @@ class FlatPolicy(nn.Module):
 
         Rows of it can be scored instead of observations, until the weights of the normalizer change.
         """
-        if self._packing is None or self.central is not None or not packs_rows(obs):
+        if self._packing is None or self.central is not None or not self.regime.packs:
             return None
         return PackedRollout(obs[..., : self.obs_dim], self._packing, self.obs_normalizer)
 
@@ -175,14 +128,26 @@ class FlatPolicy(nn.Module):
         """Return the entities of each kind in observations ``[..., D]``, each ``[...]`` int64; none if flat."""
         return {} if self._packing is None else count_entities(obs, self._packing)
 
+    @contextmanager
+    def packing_into(self, room: Mapping[str, int] | None) -> Iterator[None]:
+        """Let calls inside pack entities into ``room`` rows for each kind, where shapes must be fixed.
+
+        More entities than that lose the last ones, so ``room`` must be that of a counted batch. None packs nothing.
+        """
+        before, self._room = self._room, room
+        try:
+            yield
+        finally:
+            self._room = before
+
     def _unpack(self, obs: Tensor | PackedRows) -> Tensor | SuiteObservation:
         return obs.gather() if isinstance(obs, PackedRows) else self._unpack_flat(obs)
 
     def _unpack_flat(self, obs: Tensor) -> Tensor | SuiteObservation:
         if obs.shape[-1] not in (self.obs_dim, self.obs_dim + self.central_dim):
             raise ValueError(f"observation has {obs.shape[-1]} columns, expected {self.obs_dim}")
-        if self._packing is not None and (packs_rows(obs) or room_for_rows() is not None):
-            return pack(obs[..., : self.obs_dim], self._packing, self.obs_normalizer)
+        if self._packing is not None and (self.regime.packs or self._room is not None):
+            return pack(obs[..., : self.obs_dim], self._packing, self.obs_normalizer, self._room, self.regime)
         obs = self.obs_normalizer(obs[..., : self.obs_dim])
         if self._packing is None:
             return obs
@@ -209,19 +174,17 @@ def build_model(
 
     Widths are columns of the suite layout's tail. Raises ``ValueError`` if they do not add up to ``obs_dim``.
     """
+    options: dict[str, Any] = {
+        "action_head": model_cfg.action_head,
+        "init_log_std": model_cfg.init_log_std,
+        "log_std_end": model_cfg.log_std_end,
+        "predict_dim": obs_dim if predict else 0,
+        "memory": model_cfg.memory,
+        "recurrence": model_cfg.recurrence,
+    }
     if model_cfg.kind == "classic":
-        core: ActorCriticLSTM | CombatSuiteActorCritic = ActorCriticLSTM(
-            obs_dim,
-            action_dim,
-            CLASSIC_WIDTH_FACTOR * model_cfg.hidden_dim,
-            model_cfg.lstm_hidden_dim,
-            action_head=model_cfg.action_head,
-            init_log_std=model_cfg.init_log_std,
-            log_std_end=model_cfg.log_std_end,
-            predict_obs=predict,
-            memory=model_cfg.memory,
-            recurrence=model_cfg.recurrence,
-        )
+        hidden_dim = CLASSIC_WIDTH_FACTOR * model_cfg.hidden_dim
+        core: ActorCritic = ActorCriticLSTM(obs_dim, action_dim, hidden_dim, model_cfg.lstm_hidden_dim, **options)
         return FlatPolicy(core, obs_dim, central_dim)
     if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width + END_WIDTH:
         sizes = f"{FLAT_OBS_DIM} + {comm_width} comms + {map_width} map + {extra_width} extras + {END_WIDTH} at the end"
@@ -235,11 +198,6 @@ def build_model(
         comm_width=comm_width,
         map_width=map_width,
         extra_width=extra_width,
-        action_head=model_cfg.action_head,
-        init_log_std=model_cfg.init_log_std,
-        log_std_end=model_cfg.log_std_end,
-        predict_dim=obs_dim if predict else 0,
-        memory=model_cfg.memory,
-        recurrence=model_cfg.recurrence,
+        **options,
     )
     return FlatPolicy(core, obs_dim, central_dim)

@@ -2,22 +2,19 @@
 
 Padding never reaches the output, and where possible it is not computed either: in a typical battle most contact slots
 are empty, so real rows are packed before the entity network and summed per set afterwards. On a CPU there are as many
-packed rows as real ones, on a device as many as its caller has made room for (``packing_into``).
+packed rows as real ones, on a device as many as its learner has made room for (``FlatPolicy.packing_into``).
 Shapes: ``B set, N slot, F entity feature, H hidden, O output, P packed row``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.rl.host_reads import reads_are_free
+from echelon.rl.regime import HOST, Regime
 from echelon.rl.squash import full_precision
 
 MIN_BUCKET = 64
@@ -45,9 +42,9 @@ class EntityRows(NamedTuple):
     """First row of each set, then of sets that have the padding, then P int64; None where the host made the rows."""
 
     @classmethod
-    def padded(cls, features: Tensor, sets: Tensor, slots: Tensor) -> EntityRows:
+    def padded(cls, features: Tensor, sets: Tensor, slots: Tensor, regime: Regime = HOST) -> EntityRows:
         """Return real entities, ``features [P, F]`` of ``sets`` and ``slots [P]``, padded to one of few lengths."""
-        padding = _padding(sets)
+        padding = _padding(sets, regime)
         return cls(
             functional.pad(features, (0, 0, 0, padding)),
             functional.pad(sets, (0, padding), value=-1),
@@ -80,9 +77,11 @@ class LayerNorm(nn.LayerNorm):
     Statistics are computed in float32 all the same. What follows reads and writes half as many bytes.
     """
 
+    regime: Regime = HOST
+
     def forward(self, x: Tensor) -> Tensor:
         """Return ``x [..., normalized_shape]`` normalized over its last axis."""
-        if x.device.type == "cpu" or x.dtype == self.weight.dtype:
+        if not self.regime.lowers_norms or x.dtype == self.weight.dtype:
             return super().forward(x)
         with torch.autocast(x.device.type, enabled=False):
             weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
@@ -91,6 +90,8 @@ class LayerNorm(nn.LayerNorm):
 
 class DeepSetEncoder(nn.Module):
     """Encode ``entities [B, N, F]`` with ``mask [B, N]`` (1 = padding) to ``[B, O]``."""
+
+    regime: Regime = HOST
 
     def __init__(
         self, entity_dim: int, hidden_dim: int = 64, output_dim: int = 64, aggregation: str = "mean", key_dim: int = 0
@@ -124,7 +125,7 @@ class DeepSetEncoder(nn.Module):
         keep = (mask < 1.0).to(full_precision(mask).dtype)
         if isinstance(entities, EntityRows):
             total, keys = self._sum_rows(entities, mask.shape[0], slots)
-        elif packs_rows(entities):
+        elif self.regime.packs:
             total, keys = self._sum_packed(entities, keep, slots)
         else:
             total, keys = self._sum_dense(entities, keep, slots)
@@ -140,7 +141,7 @@ class DeepSetEncoder(nn.Module):
 
     def _sum_packed(self, entities: Tensor, keep: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
         sets, slot = keep.nonzero(as_tuple=True)
-        return self._sum_rows(EntityRows.padded(entities[sets, slot], sets, slot), keep.shape[0], slots)
+        return self._sum_rows(EntityRows.padded(entities[sets, slot], sets, slot, self.regime), keep.shape[0], slots)
 
     def _sum_rows(self, rows: EntityRows, sets: int, slots: int) -> tuple[Tensor, Tensor | None]:
         encoded = full_precision(self.phi(rows.features))
@@ -179,27 +180,6 @@ class Compacted(NamedTuple):
         )
 
 
-_room: ContextVar[Mapping[str, int] | None] = ContextVar("room", default=None)
-
-
-@contextmanager
-def packing_into(room: Mapping[str, int] | None) -> Iterator[None]:
-    """Let forward passes inside pack entities into a number of rows for each kind, where shapes must be fixed.
-
-    More entities than that lose the last ones, so ``room`` must be that of a counted batch. None packs nothing.
-    """
-    token = _room.set(room)
-    try:
-        yield
-    finally:
-        _room.reset(token)
-
-
-def room_for_rows() -> Mapping[str, int] | None:
-    """Return what ``packing_into`` has set; None in a compiled region."""
-    return None if torch.compiler.is_compiling() else _room.get()
-
-
 def bucket(count: int) -> int:
     """Return the packed length for ``count`` rows: one of eight per power of two.
 
@@ -209,29 +189,9 @@ def bucket(count: int) -> int:
     return max(1, -(-count // step)) * step
 
 
-_traces_pack: ContextVar[bool] = ContextVar("traces_pack", default=False)
-
-
-@contextmanager
-def packing_traces() -> Iterator[None]:
-    """Let a trace made inside pack rows too: it runs on a CPU only, and its shapes depend on its input."""
-    token = _traces_pack.set(True)
-    try:
-        yield
-    finally:
-        _traces_pack.reset(token)
-
-
-def _padding(rows: Tensor) -> int:
+def _padding(rows: Tensor, regime: Regime) -> int:
     """Return the number of rows that pad packed ``rows [P]`` to a bucket."""
-    if torch.jit.is_tracing():  # pyright: ignore
-        # it must stay a computed value in a trace, which has no branch and compiles no kernel per shape
-        return -rows.shape[0] % MIN_BUCKET
-    return bucket(rows.numel()) - rows.numel()
-
-
-def packs_rows(entities: Tensor) -> bool:
-    """Return whether shapes may depend on ``entities [...]``: not in a compiled, captured or exported region."""
-    if not reads_are_free(entities.device) or torch.compiler.is_compiling():
-        return False
-    return _traces_pack.get() or not torch.jit.is_tracing()  # pyright: ignore
+    if regime.pads_to_buckets:
+        return bucket(rows.numel()) - rows.numel()
+    # it must stay a computed value in a trace, which has no branch and compiles no kernel per shape
+    return -rows.shape[0] % MIN_BUCKET

@@ -21,6 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from echelon.rl import squash
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.regime import HOST, Regime
 
 SHORTEST_MEMORY, LONGEST_MEMORY = 2.0, 64.0
 """Range of the initial time constants of the memory [environment steps], spread evenly by ratio."""
@@ -28,6 +29,8 @@ SHORTEST_MEMORY, LONGEST_MEMORY = 2.0, 64.0
 
 class MinGRU(nn.Module):
     """One layer of the recurrence; its memory is the state's ``h``, ``c`` is 0."""
+
+    regime: Regime = HOST
 
     def __init__(self, input_dim: int, hidden_dim: int) -> None:
         super().__init__()
@@ -39,7 +42,7 @@ class MinGRU(nn.Module):
         ``dones [T, B]`` is 1 where an episode starts before the step: memories are exactly 0 there, and no gradient
         flows back across it.
         """
-        run = scan_stepwise if torch.compiler.is_compiling() else scan
+        run = scan if self.regime.writes_gradients else scan_stepwise
         keep = 1.0 - dones.to(state.h.dtype).unsqueeze(-1)
         y, memory = run(squash.full_precision(self.layers(x)), keep, state.h[0])
         return y, LSTMState(memory.unsqueeze(0), torch.zeros_like(state.c))

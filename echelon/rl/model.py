@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from echelon.rl.actor_critic import ActorCritic, init_encoder
@@ -14,30 +16,10 @@ class ActorCriticLSTM(ActorCritic):
     """Flat observations ``[..., obs_dim]`` to actions ``[..., action_dim]`` in (-1, 1) and a value."""
 
     def __init__(
-        self,
-        obs_dim: int,
-        action_dim: int,
-        hidden_dim: int = 128,
-        lstm_hidden_dim: int = 128,
-        *,
-        action_head: str = "gaussian",
-        init_log_std: float = 0.0,
-        log_std_end: float | None = None,
-        predict_obs: bool = False,
-        memory: bool = True,
-        recurrence: str = "lstm",
+        self, obs_dim: int, action_dim: int, hidden_dim: int = 128, lstm_hidden_dim: int = 128, **options: Any
     ) -> None:
-        super().__init__(
-            hidden_dim,
-            action_dim,
-            lstm_hidden_dim,
-            action_head=action_head,
-            init_log_std=init_log_std,
-            log_std_end=log_std_end,
-            predict_dim=obs_dim if predict_obs else 0,
-            memory=memory,
-            recurrence=recurrence,
-        )
+        """``options`` are the keyword arguments of ``ActorCritic``."""
+        super().__init__(hidden_dim, action_dim, lstm_hidden_dim, **options)
         self.obs_dim = obs_dim
         self.hidden_dim = hidden_dim
         self.encoder = nn.Sequential(

@@ -9,6 +9,7 @@ Shapes: ``T step, N learner row, L chunk step, B sequence, R row, S slot, P pack
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,8 +17,9 @@ import torch
 from torch import Tensor
 
 from echelon.env.layout import CONTACT_DIM, END_BLOCKS, END_WIDTH, SQUAD_DIM, flat_offsets
-from echelon.rl.deepset import Compacted, EntityRows, room_for_rows
+from echelon.rl.deepset import Compacted, EntityRows
 from echelon.rl.obs_norm import ObsNormalizer, clip_
+from echelon.rl.regime import HOST, Regime
 from echelon.rl.suite_model import JOINED_TO, SuiteObservation
 
 STEPS_AT_ONCE = 4
@@ -69,17 +71,23 @@ def packing(obs_dim: int) -> Packing:
     )
 
 
-def pack(obs: Tensor, layout: Packing, normalizer: ObsNormalizer) -> SuiteObservation:
+def pack(
+    obs: Tensor,
+    layout: Packing,
+    normalizer: ObsNormalizer,
+    room: Mapping[str, int] | None = None,
+    regime: Regime = HOST,
+) -> SuiteObservation:
     """Return the normalized blocks of ``obs [..., D]``, entities packed in the order of rows and slots.
 
-    There are as many rows as entities, or those that ``packing_into`` makes room for.
+    There are as many rows as entities, or as ``room`` has for each kind: more entities than that lose the last ones.
     """
     fields: dict[str, Any] = _vectors(obs, layout, normalizer)
-    rows, room = obs.flatten(0, -2), room_for_rows()
+    rows = obs.flatten(0, -2)
     for name in layout.entities:
         fields[MASKS[name]] = obs[..., slice(*layout.masks[name])]
         if room is None:
-            fields[name] = EntityRows.padded(*_entities(rows, layout, name, normalizer))
+            fields[name] = EntityRows.padded(*_entities(rows, layout, name, normalizer), regime)
             continue
         at = Compacted.of(_real(rows, layout, name), room[name])
         features = _features(rows, layout, name, normalizer, at.sets.clamp_min(0), at.slots % layout.masks[name].width)

@@ -8,6 +8,7 @@ defined in ``echelon.env.layout``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -198,25 +199,10 @@ class CombatSuiteActorCritic(ActorCritic):
         comm_width: int = 0,
         map_width: int = 0,
         extra_width: int = 0,
-        action_head: str = "gaussian",
-        init_log_std: float = 0.0,
-        log_std_end: float | None = None,
-        predict_dim: int = 0,
-        memory: bool = True,
-        recurrence: str = "lstm",
+        **options: Any,
     ) -> None:
-        super().__init__(
-            FUSION_WIDTH,
-            action_dim,
-            lstm_hidden_dim,
-            action_head=action_head,
-            target_key_dim=TARGET_KEY_DIM,
-            init_log_std=init_log_std,
-            log_std_end=log_std_end,
-            predict_dim=predict_dim,
-            memory=memory,
-            recurrence=recurrence,
-        )
+        """``options`` are the keyword arguments of ``ActorCritic``."""
+        super().__init__(FUSION_WIDTH, action_dim, lstm_hidden_dim, target_key_dim=TARGET_KEY_DIM, **options)
         self.hidden_dim = hidden_dim
         self.max_contacts = max_contacts
         self.max_squad = max_squad

@@ -24,11 +24,10 @@ import torch
 from torch import Tensor, nn
 
 from echelon.rl.build import FlatPolicy
-from echelon.rl.deepset import packing_traces
-from echelon.rl.host_reads import reads_are_free
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.policy import Act
+from echelon.rl.regime import HOST, TRACED, set_regime
 from echelon.rl.suite_model import CombatSuiteActorCritic
 
 TRACEABLE_CORES = (ActorCriticLSTM, CombatSuiteActorCritic)
@@ -160,12 +159,13 @@ def _trace(
 
     def step(tensors: Sequence[Tensor], obs: Tensor, h: Tensor, c: Tensor, *arguments: Tensor) -> tuple[Tensor, ...]:
         own = copy.deepcopy(source.pop())  # its tensors become arguments of the trace
+        set_regime(own, TRACED)
         _replace_tensors(own, tensors)
         return call(own, obs, LSTMState(h, c), *arguments)
 
     obs, *arguments = example
     state = policy.initial_state(EXAMPLE_ROWS)
-    with torch.inference_mode(), packing_traces(), _casts_recorded(dtype), warnings.catch_warnings():
+    with torch.inference_mode(), _casts_recorded(dtype), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # shapes become constants, as intended
         inputs = (tuple(_tensors(policy).values()), obs, *state, *arguments)
         return torch.jit.trace(step, inputs, check_trace=False)
@@ -211,7 +211,7 @@ class TracedPolicies:
 def is_traceable(policy: FlatPolicy) -> bool:
     """Return whether a policy can be traced: on a CPU, and a network known to have no branch on data."""
     known = type(policy) is FlatPolicy and type(policy.core) in TRACEABLE_CORES
-    return known and reads_are_free(policy.obs_normalizer.scale.device)
+    return known and policy.regime == HOST
 
 
 def trace_act(policy: FlatPolicy, *, stochastic: bool) -> Act:

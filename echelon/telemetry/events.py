@@ -88,7 +88,7 @@ class EventUpdate(Event):
     """Fraction of learner mechs that the learner controls; a teacher controls the others."""
     entropy: float = 0.0
     approx_kl: float = 0.0
-    clip_frac: float = 0.0
+    clipfrac: float = 0.0
     """Fraction of samples whose probability ratio was clipped."""
     grad_norm: float = 0.0
     """Mean gradient norm before clipping."""

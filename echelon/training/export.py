@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from echelon.files import write_output
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.regime import EXPORTED, sharing_weights
 from echelon.training.weights import LoadedPolicy
 
 INPUTS = ("obs", "h", "c", "done")
@@ -58,7 +59,7 @@ def export_policy(loaded: LoadedPolicy, target: Path, kind: str) -> float:
     if kind not in FORMATS:
         raise ValueError(f"export format is {kind!r}, expected one of {', '.join(FORMATS)}")
     write, read = FORMATS[kind]
-    step = PolicyStep(loaded.policy.cpu().float().eval())
+    step = PolicyStep(sharing_weights(loaded.policy.cpu().float().eval(), EXPORTED))
     with torch.no_grad():
         data = write(step, description(loaded))
         difference = largest_difference(step, read(data), loaded.policy)

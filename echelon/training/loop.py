@@ -33,7 +33,6 @@ from echelon.training import checkpoint as checkpoints
 from echelon.training import records
 from echelon.training.curriculum import significant_changes
 from echelon.training.evaluation import EvalStats, MakeEnv, eval_event
-from echelon.training.normalization import update_obs_normalizer
 from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.pool import scripted_name
 from echelon.training.ppo.collect import CollectionAborted, CollectTimes
@@ -121,9 +120,7 @@ def run(
                 except ReloadCheckpoint as error:
                     training.reload(error)
                     continue
-                update_obs_normalizer(
-                    session.policy.obs_normalizer, session.buffer.obs, session.buffer.alive, session.group
-                )
+                session.trainer.observe(session.buffer)
                 session.ema.update(session.counters.update)
                 release_cache(session.device, session.counters.update + 1, config.ppo.empty_cache_every)
                 timer.mark("update")
@@ -298,7 +295,6 @@ class TrainingRun:
                 **s.episode_stats.averages(),
                 **update_fields(metrics),
                 flown_share=s.collector.flown_share,
-                clip_frac=metrics["clipfrac"],
                 max_grad_norm=s.config.ppo.max_grad_norm,
                 peak_memory_mb=peak_memory_mb(),
                 device_memory_mb=device_memory_mb(s.device),

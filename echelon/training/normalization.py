@@ -1,7 +1,8 @@
 """Running statistics of returns (for the value loss) and of observations (for the policy's input).
 
 Batches are merged by the parallel formula of Chan, Golub and LeVeque (1979), in float64. The observation normalizer is
-part of the policy (``echelon.rl.obs_norm``); ``update_obs_normalizer`` updates its statistics.
+part of the policy (``echelon.rl.obs_norm``); ``update_obs_normalizer`` updates its statistics, and
+``update_obs_normalizer_stepwise`` does so without a read of the device.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.rl.host_reads import reads_are_free
 from echelon.rl.obs_norm import NORM_EPS, ObsNormalizer
 from echelon.training.runtime.process_group import ProcessGroup
 
@@ -118,9 +118,6 @@ def update_obs_normalizer(
 ) -> None:
     """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]``, of every rank, into the statistics."""
     group = group or ProcessGroup()
-    if not reads_are_free(obs.device):
-        _update_on_device(normalizer, obs, alive, group)
-        return
     columns = normalizer.normalizable.nonzero().flatten()
     rows = alive.bool()
     if columns.numel() == 0 or (group.is_single and not bool(rows.any())):
@@ -135,7 +132,8 @@ def update_obs_normalizer(
     normalizer.refresh()
 
 
-def _update_on_device(normalizer: ObsNormalizer, obs: Tensor, alive: Tensor, group: ProcessGroup) -> None:
+@torch.no_grad()
+def update_obs_normalizer_stepwise(normalizer: ObsNormalizer, obs: Tensor, alive: Tensor, group: ProcessGroup) -> None:
     """Do what ``update_obs_normalizer`` does step by step, so that no column or row is read or copied whole."""
     width = normalizer.mean.shape[0]
     rms = RunningMeanStd(0.0, (width,), device=obs.device, group=group)

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.rl.host_reads import reads_are_free
+from echelon.rl.action_distribution import discrete_choices
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.packed_obs import PackedRollout, PackedRows
+from echelon.sim.arsenal import Chassis
 from echelon.training.runtime.transfers import upload
 
 LONG_ROLLOUT = 1000
@@ -42,6 +43,20 @@ class Truncation(NamedTuple):
     """Learner rows [K] of these episodes."""
     obs: Tensor
     """Their final observations [K, D]."""
+
+
+class RolloutRow(NamedTuple):
+    """What a rollout stores of one step, without the time axis."""
+
+    obs: Tensor
+    actions: Tensor
+    logprobs: Tensor
+    rewards: Tensor
+    dones: Tensor
+    values: Tensor
+    alive: Tensor
+    present: Tensor
+    labels: Tensor | None
 
 
 @dataclass(eq=False)
@@ -71,7 +86,7 @@ class RolloutBuffer:
     truncation_bonus: Tensor
     """[T, N]"""
     roles: Tensor
-    """Mech class id of each row [N] int8"""
+    """Mech class id of each row [N] int8, set by ``set_roles``"""
     start_age: Tensor
     """Steps from the episode start to step 0, if step 0 starts none [N]; infinite where unknown"""
     next_done: Tensor
@@ -83,6 +98,8 @@ class RolloutBuffer:
     """Where ``truncation_bonus`` comes from, so that it can be revalued."""
     labels: Tensor | None = None
     """Actions of the teacher [T, N, A]; None in a run without one"""
+    role_rows: list[Tensor] = field(default_factory=list)
+    """Rows of each mech class, in order of its id"""
 
     @classmethod
     def create(
@@ -119,6 +136,28 @@ class RolloutBuffer:
             next_value=zeros(num_agents),
             labels=zeros(*flat, action_dim) if has_labels else None,
         )
+
+    def set_roles(self, roles: Tensor) -> None:
+        """Set the mech class id of each row ``[N]``."""
+        self.roles.copy_(roles)
+        self.role_rows = rows_by_role(self.roles)
+
+    def row(self, t: int) -> RolloutRow:
+        """Return step t as views."""
+        return RolloutRow(self.obs_rows[t], *(None if x is None else x[t] for x in self._stored()))  # type: ignore[arg-type]
+
+    def new_row(self) -> RolloutRow:
+        """Return a step beside the rollout."""
+        return RolloutRow(*(None if x is None else torch.zeros_like(x) for x in self.row(0)))  # type: ignore[arg-type]
+
+    def put(self, index: Tensor, row: RolloutRow) -> None:
+        """Copy a step, except for its observations, to the step ``index [1]``, which is not read."""
+        for target, values in zip(self._stored(), row[1:], strict=True):
+            if target is not None and values is not None:
+                target.index_copy_(0, index, values.unsqueeze(0))
+
+    def _stored(self) -> tuple[Tensor | None, ...]:
+        return tuple(getattr(self, name) for name in RolloutRow._fields[1:])
 
     @property
     def obs(self) -> Tensor:
@@ -278,10 +317,8 @@ def plan_minibatches(
     return [part[i : i + per_minibatch] for part in (full_length, shorter) for i in range(0, len(part), per_minibatch)]
 
 
-def on_device(plan: list[list[Unit]], device: torch.device) -> list[list[Unit]]:
-    """Return ``plan`` with its rows on ``device``, in one upload where that is no CPU."""
-    if reads_are_free(device):
-        return plan
+def upload_plan(plan: list[list[Unit]], device: torch.device) -> list[list[Unit]]:
+    """Return ``plan`` with its rows on ``device``, in one upload."""
     units = [unit for part in plan for unit in part]
     rows = upload(torch.cat([unit.rows for unit in units]), device).split([len(unit.rows) for unit in units])
     moved = iter([unit._replace(rows=of) for unit, of in zip(units, rows, strict=True)])
@@ -317,7 +354,6 @@ def gather_minibatch(
     ``packed`` are the observations of the rollout, where its minibatches gather from them.
     With ``has_labels`` the minibatch has the labels of the rollout.
     """
-    units = [u._replace(rows=u.rows.to(buffer.actions.device)) for u in units]
     shape = (units[0].end - units[0].first, sum(len(u.rows) for u in units), buffer.actions.shape[-1])
     noise = torch.randn(shape, device=buffer.actions.device)
     if skips_idle:
@@ -350,34 +386,24 @@ def _select(units: list[Unit], selected: Tensor) -> list[Unit]:
     return [u._replace(rows=u.rows[part]) for u, part in zip(units, parts, strict=True) if bool(part.any())]
 
 
-def micro_batch_columns(length: int, sequences: int, device: torch.device) -> list[slice]:
+def micro_batch_columns(length: int, sequences: int) -> list[slice]:
     """Return the ranges of sequences that form the micro-batches of a minibatch of ``length`` steps."""
     full = length * sequences // MICRO_BATCH_ROWS
-    count = min(sequences, MAX_MICRO_BATCHES, max(full, 2)) if full and device.type == "cpu" else 1
+    count = min(sequences, MAX_MICRO_BATCHES, max(full, 2)) if full else 1
     edges = [sequences * m // count for m in range(count + 1)]
     return [slice(left, right) for left, right in zip(edges, edges[1:], strict=False)]
 
 
+def rows_by_role(roles: Tensor) -> list[Tensor]:
+    """Return the rows of each mech class among ``roles [N]``, in order of its id."""
+    return [(roles == int(chassis)).nonzero().flatten() for chassis in Chassis]
+
+
 def rollout_statistics(buffer: RolloutBuffer) -> dict[str, Any]:
-    """Return the logged statistics of a rollout, over present mechs; call it before advantages are normalized.
+    """Return the logged statistics of a rollout, over present mechs, as tensors that were not read.
 
-    On a device they are tensors that were not read.
+    Call it before advantages are normalized.
     """
-    if not reads_are_free(buffer.actions.device):
-        return _statistics_on_device(buffer)
-    present = buffer.present > 0
-    values, returns = buffer.values[present], buffer.returns[present]
-    return {
-        "explained_variance": explained_variance(values, returns),
-        "adv_std": _std(buffer.advantages[buffer.alive > 0]),
-        "value_std": _std(values),
-        "return_std": _std(returns),
-        "reward_std": _std(buffer.rewards[present]),
-        "dead_share": 1.0 - float(buffer.alive.sum() / buffer.present.sum().clamp_min(1.0)),
-    }
-
-
-def _statistics_on_device(buffer: RolloutBuffer) -> dict[str, Tensor]:
     present, alive = buffer.present, buffer.alive
     variance = _variance(buffer.returns, present, 0)
     residual = _variance(buffer.returns - buffer.values, present, 0)
@@ -393,19 +419,22 @@ def _statistics_on_device(buffer: RolloutBuffer) -> dict[str, Tensor]:
 
 def _variance(x: Tensor, weight: Tensor, correction: int = 1) -> Tensor:
     """Return the variance of the elements of weight 1; 0 for fewer than two."""
-    x, weight = x.double(), weight.double()
-    count = weight.sum()
+    weight = weight.double()
+    x, count = torch.where(weight > 0, x.double(), 0.0), weight.sum()
     mean = (x * weight).sum() / count.clamp_min(1.0)
     squares = ((x - mean).square() * weight).sum()
     return torch.where(count > 1, squares / (count - correction).clamp_min(1.0), 0.0)
 
 
-def explained_variance(values: Tensor, returns: Tensor) -> float:
-    """Return the share of the variance of ``returns [K]`` that ``values [K]`` explain; 0 if returns are constant."""
-    variance = float(returns.var(correction=0))
-    return 1.0 - float((returns - values).var(correction=0)) / variance if variance > 0 else 0.0
+def agreement(buffer: RolloutBuffer) -> dict[str, Any]:
+    """Return in which share of its living steps the learner samples the teacher's choice, by part and their mean.
 
-
-def _std(x: Tensor) -> float:
-    """Return the standard deviation of ``x [K]``; 0 for fewer than two."""
-    return float(x.std()) if x.numel() > 1 else 0.0
+    They are tensors that were not read.
+    """
+    assert buffer.labels is not None, "agreement needs labels"
+    own, taught = discrete_choices(buffer.actions), discrete_choices(buffer.labels)
+    living = buffer.alive * buffer.present
+    count = living.sum().clamp_min(1.0)
+    by_part = {name: ((own[name] == taught[name]) * living).sum() / count for name in own}
+    mean = sum(by_part.values()) / len(by_part) if by_part else float("nan")
+    return {"agreement": mean, "agreement_by_part": by_part}

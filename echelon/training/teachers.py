@@ -65,7 +65,7 @@ class PolicyTeacher:
         self.state = policy.initial_state(env.rows, device)
         """Recurrent state now, [1, N, H]."""
         self._act = trace_act(policy, stochastic=False)
-        self._pool, self._slices = pool or ThreadPool(1), forward_slices(env.rows, device)
+        self._pool, self._slices = pool or ThreadPool(1), forward_slices(env.rows, policy.regime)
 
     def set_active(self, active: bool) -> None:
         """Do nothing: a policy acts only when it labels."""

@@ -14,6 +14,7 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.model import LSTMState as LSTMStateOfModel
 from echelon.rl.recurrent import lstm_weights, make_lstm, run_lstm, run_lstm_cells, run_lstm_unrolled
+from echelon.rl.regime import DEVICE, HOST, compiled, set_regime, sharing_weights
 from echelon.rl.suite_model import CombatSuiteActorCritic, SuiteObservation, flat_obs_to_suite_obs
 
 T, B, A = 9, 6, 26
@@ -181,9 +182,9 @@ def test_fully_masked_contacts_get_zero_gradient():
 def test_log_std_depends_on_observation_and_is_bounded(kind):
     core = policy_of(kind).core
     nn.init.normal_(core.actor_logstd_head.weight, std=0.5)
-    out = core._heads(torch.tensor([[1.0] * 128, [-1.0] * 128])).action
+    out = core.heads(torch.tensor([[1.0] * 128, [-1.0] * 128])).action
     assert not torch.allclose(out.log_std[0], out.log_std[1])
-    extreme = core._heads(torch.full((1, 128), 1e6)).action.log_std
+    extreme = core.heads(torch.full((1, 128), 1e6)).action.log_std
     assert extreme.min() >= -20 and extreme.max() <= 2
 
 
@@ -280,12 +281,12 @@ def test_progress_lowers_the_bound_of_the_log_std_and_leaves_it_a_gradient():
     for progress, bound in ((0.0, -0.5), (0.5, -1.0), (1.0, -1.5)):
         core.set_progress(progress)
         free.set_progress(progress)
-        log_std = core._heads(y).action.log_std
+        log_std = core.heads(y).action.log_std
         assert torch.allclose(log_std, torch.full_like(log_std, bound))
         assert torch.equal(core.state_dict()["log_std_max"], torch.tensor(bound))
         log_std.sum().backward()
         assert (core.actor_logstd.grad > 0).all()
-    assert torch.equal(free._heads(y).action.log_std, torch.full((4, A), -0.5))
+    assert torch.equal(free.heads(y).action.log_std, torch.full((4, A), -0.5))
 
 
 def test_progress_leaves_a_gaussian_policy_unchanged():
@@ -307,9 +308,10 @@ def test_log_std_end_needs_the_hybrid_action_head():
 def test_score_sequence_compiles_without_graph_break(kind):
     policy, obs = policy_of(kind), flat_obs(3, 2)
     args = (obs, torch.zeros(3, 2, A), torch.zeros(3, 2), policy.initial_state(2))
-    compiled = torch.compile(policy.score_sequence, fullgraph=True, backend="eager")
+    twin = sharing_weights(policy, compiled(HOST))
+    fast = torch.compile(twin.score_sequence, fullgraph=True, backend="eager")
     noise = torch.randn(3, 2, A)
-    got, expected = compiled(*args, noise), policy.score_sequence(*args, noise)
+    got, expected = fast(*args, noise), policy.score_sequence(*args, noise)
     assert isinstance(got.state, LSTMState)
     assert torch.allclose(got.logprobs, expected.logprobs, atol=1e-4)
     assert torch.allclose(got.values, expected.values, atol=1e-5)
@@ -374,11 +376,12 @@ def test_lstm_runs_one_fused_call_without_episode_starts(pattern, calls, monkeyp
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pattern", ["none", "scattered"])
-def test_branchless_recurrence_scores_equal(kind, pattern):
+@pytest.mark.parametrize("regime", [DEVICE, compiled(HOST)], ids=["device", "compiled"])
+def test_regimes_score_equal(kind, pattern, regime):
     policy, obs, d = policy_of(kind), flat_obs(T, B), dones(pattern)
     actions, noise = torch.rand(T, B, A) - 0.5, torch.randn(T, B, A)
     expected = policy.score_sequence(obs, actions, d, policy.initial_state(B), noise)
-    policy.core.branchless = True
+    policy = sharing_weights(policy, regime)
     got = policy.score_sequence(obs, actions, d, policy.initial_state(B), noise)
     for actual, reference in (
         (got.logprobs, expected.logprobs),
@@ -389,10 +392,10 @@ def test_branchless_recurrence_scores_equal(kind, pattern):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("branchless", [False, True])
-def test_memoryless_policy_depends_on_current_observation_only(kind, branchless):
+@pytest.mark.parametrize("regime", [HOST, DEVICE], ids=["host", "device"])
+def test_memoryless_policy_depends_on_current_observation_only(kind, regime):
     policy, obs, d = policy_of(kind, memory=False), flat_obs(T, B), dones("scattered")
-    policy.core.branchless = branchless
+    set_regime(policy, regime)
     actions, noise = torch.rand(T, B, A) - 0.5, torch.randn(T, B, A)
     fresh, left = policy.initial_state(B), LSTMState(torch.randn(1, B, 128), torch.randn(1, B, 128))
     scores = policy.score_sequence(obs, actions, d, left, noise)

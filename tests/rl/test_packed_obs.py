@@ -7,10 +7,10 @@ import torch
 
 from echelon.config import ModelConfig
 from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM, flat_offsets
-from echelon.rl import build
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.deepset import NO_SLOT, PADDING_SET, Compacted, packing_into
+from echelon.rl.deepset import NO_SLOT, PADDING_SET, Compacted
 from echelon.rl.packed_obs import PackedRows
+from echelon.rl.regime import DEVICE, set_regime
 
 STEPS, ROWS, ACTIONS, COMMS = 6, 5, 18, 40
 MODELS = {"hybrid": {"action_head": "hybrid", "recurrence": "mingru"}, "gaussian": {}}
@@ -54,14 +54,14 @@ def scores_and_gradients(policy: FlatPolicy, obs: torch.Tensor | PackedRows) -> 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("model", MODELS)
-def test_packed_rows_score_as_dense_observations(model, share, monkeypatch):
+def test_packed_rows_score_as_dense_observations(model, share):
     policy = fresh(MODELS[model])
     obs = rollout(policy, share)
     packed = policy.packed(obs)
     assert packed is not None
     index = packed.index[1:5, [3, 0, 4]]
     got = scores_and_gradients(policy, PackedRows(packed, index))
-    monkeypatch.setattr(build, "packs_rows", lambda _: False)
+    set_regime(policy, DEVICE)
     expected = scores_and_gradients(policy, obs[1:5, [3, 0, 4]])
     for mine, dense in zip(got, expected, strict=True):
         torch.testing.assert_close(mine, dense, rtol=1e-4, atol=1e-5)
@@ -69,13 +69,13 @@ def test_packed_rows_score_as_dense_observations(model, share, monkeypatch):
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("model", MODELS)
-def test_rows_of_a_fixed_number_score_as_dense_observations(model, share, monkeypatch):
+def test_rows_of_a_fixed_number_score_as_dense_observations(model, share):
     policy = fresh(MODELS[model])
     obs = rollout(policy, share)
-    monkeypatch.setattr(build, "packs_rows", lambda _: False)
+    set_regime(policy, DEVICE)
     expected = scores_and_gradients(policy, obs)
     room = {name: int(of.sum()) + 7 for name, of in policy.count_entities(obs).items()}
-    with packing_into(room):
+    with policy.packing_into(room):
         got = scores_and_gradients(policy, obs)
     for mine, dense in zip(got, expected, strict=True):
         torch.testing.assert_close(mine, dense, rtol=1e-4, atol=1e-5)

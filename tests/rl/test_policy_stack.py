@@ -10,9 +10,9 @@ import torch
 from echelon.config import ModelConfig
 from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.host_reads import device_rules
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.policy_stack import PolicyStack, stack_by_architecture
+from echelon.rl.regime import device_rules
 
 WIDTH = FLAT_OBS_DIM + END_WIDTH
 ROWS, HIDDEN = 5, 24
@@ -47,11 +47,12 @@ def inputs(policies: int, noise_dim: int):
 @pytest.mark.parametrize("sampled", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_stack_acts_as_its_policies(name, sampled, amp):
-    policies = [fresh(seed, **MODELS[name]) for seed in range(3)]
+    with device_rules():
+        policies = [fresh(seed, **MODELS[name]) for seed in range(3)]
     assert stack_by_architecture(policies) == [[0, 1, 2]]
     obs, state, done, noise = inputs(len(policies), policies[0].noise_dim)
     draw = noise if sampled else None
-    with device_rules(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=amp):
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=amp):
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # an operation that is not mapped, but run policy by policy, says so
             action, after = PolicyStack(policies).act(obs, state, done, draw)

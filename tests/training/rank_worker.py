@@ -21,6 +21,7 @@ from echelon.training import loop
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_obs_normalizer
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.trainer import PPOTrainer
+from echelon.training.rollout import rows_by_role
 from echelon.training.runtime.process_group import process_group_from_environment
 from echelon.training.session import Session
 from tests.training.conftest import make_small_run
@@ -89,7 +90,7 @@ def statistics(folder: Path):
     advantages, by_role = x[rows].clone(), x[rows].clone()
     ppo_losses.normalize_advantages(advantages, alive[rows], NORM_EPS, group)
     roles_of_rank = roles if group.rank else torch.zeros_like(roles)
-    ppo_losses.normalize_advantages_per_role(by_role, alive[rows], roles_of_rank, NORM_EPS, group)
+    ppo_losses.normalize_advantages_per_role(by_role, alive[rows], rows_by_role(roles_of_rank), NORM_EPS, group)
     gradient = [torch.full((2, 2), float(group.rank)), torch.full((3,), 4.0 * group.rank)]
     group.average(gradient)
     found = {

@@ -10,12 +10,13 @@ import torch
 
 from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, TeacherConfig, WorldConfig
 from echelon.rl.build import build_model
-from echelon.rl.host_reads import device_rules
+from echelon.rl.regime import device_rules
 from echelon.training.episode_log import EpisodeLog
 from echelon.training.opponents.schedule import OpponentSchedule
-from echelon.training.ppo.cuda_graph import WARM_UP
-from echelon.training.ppo.device_rollout import DeviceSteps, episode_slots, put_row, take_row
+from echelon.training.ppo.graph.capture import WARM_UP
+from echelon.training.ppo.graph.steps import GraphSteps, episode_slots
 from echelon.training.ppo.teacher import Teaching
+from echelon.training.rollout import RolloutBuffer
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from tests.training.conftest import GAMMA, make_small_run
@@ -80,7 +81,7 @@ def test_device_rollout_equals_cpu_rollout(network):
 def test_device_rollout_reads_the_device_once(teacher):
     with device_rules(), session(teacher=TeacherConfig(policy=teacher)) as s:
         s.begin()
-        s.collector._revalues = False
+        s.collector.steps.revalues = False
         s.set_progress()
         with counting() as transfers:
             s.collector.collect()
@@ -92,7 +93,7 @@ def test_device_rollout_places_waiting_maps_without_another_read():
     """Besides the one read there are only uploads of maps and of the list of those in use."""
     with device_rules(), session() as s:
         s.begin()
-        s.collector._revalues = False
+        s.collector.steps.revalues = False
         pool, batch = s.env.map_pool, s.env.engine.batch
         s.set_progress()
         s.collector.collect()
@@ -128,7 +129,7 @@ def test_share_of_rows_that_the_learner_controls_is_not_read_from_the_device():
 def test_transfer_counter_finds_a_read_in_a_step():
     with device_rules(), session(2) as s:
         s.begin()
-        s.collector._revalues = False
+        s.collector.steps.revalues = False
         step = s.env.step
         for fault in (
             lambda: s.env.rewards.sum().item(),
@@ -145,29 +146,35 @@ def test_transfer_counter_finds_a_read_in_a_step():
 
 
 def test_device_steps_are_captured_after_a_warm_up_and_again_after_a_change():
-    played, captures = [], []
+    captures, indices = [], []
 
     def capture(work):
-        captures.append(len(played))
+        captures.append(len(indices))
         return work
 
-    steps = DeviceSteps(lambda row: played.append(int(row)), torch.device("cpu"), capture=True, capture_work=capture)
-    for _ in range(WARM_UP + 2):
-        steps()
-    assert captures == [WARM_UP] and played == list(range(WARM_UP + 2))
-    steps.clear()
-    steps.begin()
-    for _ in range(WARM_UP + 1):
-        steps()
-    assert captures == [WARM_UP, 2 * WARM_UP + 2] and played[-1] == WARM_UP
+    with device_rules(), session(STEPS) as s:
+        steps = GraphSteps(s.collector, capture=True, revalues=False, capture_work=capture)
+        s.collector.steps = steps
+        choose = s.collector.choose
+        s.collector.choose = lambda row: (indices.append(int(steps.index)), choose(row))
+        s.begin()
+        s.set_progress()
+        s.collector.collect()
+        assert captures == [WARM_UP] and indices == list(range(STEPS))
+        steps.clear()
+        s.collector.collect()
+    assert captures == [WARM_UP, STEPS + WARM_UP] and indices == [*range(STEPS), *range(STEPS)]
 
 
-def test_rows_are_written_alike_by_number_and_by_index():
-    source = torch.randn(4, 5, 3)
-    for row in (2, torch.tensor([2])):
-        target = torch.zeros(4, 5, 3)
-        put_row(target, row, take_row(source, row))
-        assert torch.equal(target[2], source[2]) and not target[[0, 1, 3]].any()
+def test_step_beside_the_rollout_is_put_into_its_row():
+    buffer = RolloutBuffer.create(4, 5, 3, 2, has_labels=True)
+    row = buffer.new_row()
+    for part in row:
+        part.normal_()
+    buffer.put(torch.tensor([2]), row)
+    for stored, part in zip(buffer.row(2)[1:], row[1:], strict=True):
+        assert torch.equal(stored, part) and part.any()
+    assert not buffer.actions[[0, 1, 3]].any() and not buffer.obs_rows.any()
 
 
 def test_schedule_stays_at_its_last_opponent():
@@ -207,8 +214,7 @@ def test_cuda_rollout_waits_once_and_is_equal_captured_and_eager(monkeypatch):
     for capture in (False, True):
         with session(device="cuda") as s:
             s.begin()
-            s.collector._revalues = False
-            s.collector._steps = DeviceSteps(s.collector._play, s.device, capture=capture)
+            s.collector.steps = GraphSteps(s.collector, capture=capture, revalues=False)
             for _ in range(2):
                 s.set_progress()
                 torch.cuda.set_sync_debug_mode("error")

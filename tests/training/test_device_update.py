@@ -10,13 +10,13 @@ import torch
 from echelon.config import ModelConfig
 from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM, flat_offsets
 from echelon.rl.build import build_model
-from echelon.rl.host_reads import device_rules
-from echelon.training.normalization import RunningMeanStd, update_obs_normalizer
-from echelon.training.ppo import device_update
-from echelon.training.ppo.device_update import DeviceUpdate, EntityCounts, read_figures
-from echelon.training.ppo.losses import largest_advantages
+from echelon.rl.regime import device_rules
+from echelon.training.normalization import RunningMeanStd
+from echelon.training.ppo.graph import update as graph_update
+from echelon.training.ppo.graph.update import EntityCounts, GraphUpdate
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.rollout import RolloutBuffer, chunk_spans, plan_minibatches
+from echelon.training.runtime.transfers import read_scalars
 from tests.training.test_ppo import N, T, model_of, rollout_of, trainer_of, weights_of
 from tests.training.transfer_counter import counting
 
@@ -66,9 +66,9 @@ def updated(*, on_device: bool, record=None, recurrence: str = "mingru", **optio
     with device_rules() if on_device else nullcontext():
         model = model_of(head="hybrid", recurrence=recurrence)
         buffer, trainer = labelled(model), trainer_of(model, **{**PLAIN, **options})
-        assert (trainer.on_device is not None) == on_device
+        assert isinstance(trainer.player, GraphUpdate) == on_device
         if record is not None:
-            trainer.on_device = DeviceUpdate(trainer.gradients, trainer.optimizer, trainer.config, record)
+            trainer.player = GraphUpdate(trainer.gradients, trainer.optimizer, trainer._report, record)
         metrics = []
         for progress in (0.0, 0.5):
             trainer.set_progress(progress, Teaching(has_labels=True, coef=0.1))
@@ -118,7 +118,7 @@ def test_device_update_of_entities_equals_cpu_update():
                 buffer = suite_rollout_of(model, share)
                 metrics = trainer.update(buffer, model.initial_state(N))
                 if on_device:
-                    rooms.append(trainer.on_device.room)
+                    rooms.append(trainer.player.room)
             results.append((metrics, weights_of(model)))
     assert results[0][0]["grad_norm"] == pytest.approx(results[1][0]["grad_norm"], rel=1e-2)
     for mine, other in zip(results[0][1], results[1][1], strict=True):
@@ -133,10 +133,10 @@ def test_room_grows_at_once_and_shrinks_when_it_was_not_needed_for_long():
     captures = []
     with device_rules():
         model = suite_of()
-        update = trainer_of(model).on_device
+        update = trainer_of(model).player
     update.clear = lambda: captures.append(update.room)
     for needed, room in [(1000, 1152), (1100, 1152), (400, 1152), (1200, 1408), *[(500, 1408)] * 7, (500, 576)]:
-        update.make_room({"contacts": needed})
+        update.allot({"contacts": needed})
         assert update.room == {"contacts": room}
     assert len(captures) == 3
 
@@ -178,7 +178,7 @@ def test_device_update_reads_the_device_once(case):
         assert transfers.faults == [] and transfers.reads == 1
         assert transfers.uploads == trainer.config.update_epochs == transfers.host_work
         with counting() as transfers:
-            update_obs_normalizer(model.obs_normalizer, buffer.obs, buffer.alive)
+            trainer.observe(buffer)
         assert transfers.faults == [] and transfers.reads == 0
 
 
@@ -207,7 +207,7 @@ def test_nonfinite_minibatch_moves_nothing_on_a_device(policy):
         buffer.advantages.fill_(float("nan"))
         trainer = trainer_of(model, nonfinite_policy=policy, update_epochs=1)
         if policy == "raise":
-            with pytest.raises(ValueError, match="loss at update 1, minibatch 0 is not finite"):
+            with pytest.raises(ValueError, match="loss at update 1, epoch 0, minibatch 0 is not finite"):
                 trainer.update(buffer, model.initial_state(N))
         else:
             metrics = trainer.update(buffer, model.initial_state(N))
@@ -219,9 +219,9 @@ def test_nonfinite_gradient_moves_nothing_on_a_device(monkeypatch):
     with device_rules():
         model = model_of()
         buffer, trainer = rollout_of(model), trainer_of(model, nonfinite_policy="skip", update_epochs=2)
-        clip = device_update.nn.utils.clip_grad_norm_
+        clip = graph_update.nn.utils.clip_grad_norm_
         norms = iter([torch.tensor(torch.inf)])
-        monkeypatch.setattr(device_update.nn.utils, "clip_grad_norm_", lambda *a: next(norms, None) or clip(*a))
+        monkeypatch.setattr(graph_update.nn.utils, "clip_grad_norm_", lambda *a: next(norms, None) or clip(*a))
         metrics = trainer.update(buffer, model.initial_state(N))
         assert metrics["nonfinite"] == 1 and metrics["optimizer_steps"] == 5
         assert {int(state["step"]) for state in trainer.optimizer.state.values()} == {5}
@@ -229,17 +229,8 @@ def test_nonfinite_gradient_moves_nothing_on_a_device(monkeypatch):
 
 def test_figures_of_an_update_are_read_at_once():
     with counting() as transfers:
-        _, found = read_figures(None, {"a": torch.tensor(1.5), "b": {"x": torch.tensor(2.0), "y": 3}, "c": "name"})
+        _, found = read_scalars({"a": torch.tensor(1.5), "b": {"x": torch.tensor(2.0), "y": 3}, "c": "name"})
     assert found == {"a": 1.5, "b": {"x": 2.0, "y": 3}, "c": "name"} and transfers.reads == 1
-
-
-def test_device_rules_choose_the_largest_advantages_alike():
-    torch.manual_seed(0)
-    advantages, living = torch.randn(7, 9), (torch.rand(7, 9) < 0.7).float()
-    for share in (0.01, 0.4, 0.77, 1.0):
-        expected = largest_advantages(advantages, living, share)
-        with device_rules():
-            assert torch.equal(largest_advantages(advantages, living, share), expected)
 
 
 def test_weighted_statistics_equal_those_of_the_chosen_samples():

@@ -13,8 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from echelon.config import ModelConfig, PPOConfig
 from echelon.config.presets import quickstart
 from echelon.rl.build import build_model
+from echelon.rl.regime import DEVICE, set_regime
 from echelon.training import loop, rollout
-from echelon.training.ppo.cuda_graph import CudaGraphCache
+from echelon.training.ppo.graph.capture import CudaGraphCache
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.runtime import precision
@@ -94,9 +95,9 @@ def test_compile_keeps_gradients(monkeypatch, recurrence):
         batch = rollout.gather_minibatch(
             buffer, states, buffer.returns, buffer.present, [rollout.Unit(0, 0, 2, torch.arange(N))]
         )
-        _, shards = trainer.gradients.of(batch)
+        _, shards = trainer.player.evaluate(batch)
         assert shards is not None and len(shards) > 1
-        trainer.gradients.add(shards)
+        trainer.player.add(shards)
         results.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
     assert results[0].keys() == results[1].keys()
     for name, expected in results[0].items():
@@ -252,6 +253,12 @@ def replayed(work):
     return work
 
 
+def capture_by(trainer, capture) -> None:
+    """Let a trainer evaluate minibatches as on a device on which the host checks them, captured by ``capture``."""
+    set_regime(trainer.model, DEVICE)
+    trainer.player.graphs = CudaGraphCache(trainer.gradients.evaluate_whole, capture)
+
+
 @pytest.mark.parametrize(("head", "recurrence"), RECURRENT_HEADS)
 def test_captured_update_matches_plain_update(head, recurrence):
     results = []
@@ -260,7 +267,7 @@ def test_captured_update_matches_plain_update(head, recurrence):
         buffer = rollout_of(model)
         trainer = trainer_of(model, ent_coef=0.05, ent_coef_end=0.0, lr_schedule="linear", grad_accum_steps=2)
         if captured:
-            trainer.gradients.capture(CudaGraphCache(trainer.gradients.evaluate_whole, replayed))
+            capture_by(trainer, replayed)
         for progress in (0.0, 0.5):
             trainer.set_progress(progress)
             metrics = trainer.update(buffer, model.initial_state(N))
@@ -293,7 +300,7 @@ def test_captured_update_follows_a_teacher_through_its_phases(head):
         buffer.labels = torch.rand(buffer.actions.shape, generator=torch.Generator().manual_seed(2)) * 2 - 1
         trainer = trainer_of(model)
         if captured:
-            trainer.gradients.capture(CudaGraphCache(trainer.gradients.evaluate_whole, capture))
+            capture_by(trainer, capture)
         found = []
         for progress, teaching in enumerate(phases):
             trainer.set_progress(progress / 3, teaching)
@@ -324,7 +331,7 @@ def test_cuda_graph_is_captured_once_per_shape_without_host_reads(head, recurren
         return play
 
     trainer = trainer_of(model, tbptt_chunk_length=9)
-    trainer.gradients.capture(CudaGraphCache(trainer.gradients.evaluate_whole, capture))
+    capture_by(trainer, capture)
     trainer.update(buffer, model.initial_state(N))
     assert len(captures) == 2, "chunks of nine steps and a shorter last one"
     trainer.update(buffer, model.initial_state(N))
@@ -336,7 +343,7 @@ def test_captured_nonfinite_loss_is_skipped():
     buffer, before = rollout_of(model), weights_of(model)
     buffer.advantages.fill_(float("nan"))
     trainer = trainer_of(model, nonfinite_policy="skip", update_epochs=1)
-    trainer.gradients.capture(CudaGraphCache(trainer.gradients.evaluate_whole, replayed))
+    capture_by(trainer, replayed)
     assert trainer.update(buffer, model.initial_state(N))["nonfinite"] == 3
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
@@ -372,7 +379,8 @@ def test_rewards_and_dones_are_gathered_without_conversion(small_run, monkeypatc
         env.episode_over[::3] = True
         monkeypatch.setattr(env, "pop_episodes", list)
         collector.opponents = None
-        collector._store_result(3)
+        collector.store(buffer.row(3))
+        collector.steps.note_ends(3)
         assert torch.equal(buffer.rewards[3], env.agent_of_row.float())
         assert torch.equal(collector.next_done, (env.env_of_row % 3 == 0).float())
 
@@ -435,6 +443,6 @@ def test_captured_cuda_update_matches_plain_update():
                 setattr(buffer, name, value.to("cuda"))
         options = PPOConfig(tbptt_chunk_length=8, num_minibatches=1, update_epochs=2, ent_coef=0.0, capture=capture)
         trainer = PPOTrainer(model, options, "cuda")
-        assert (trainer.gradients.captured is not None) == capture
+        assert (trainer.player._record is not None) == capture
         results.append(trainer.update(buffer, model.initial_state(N))["loss"])
     assert results[0] == pytest.approx(results[1], abs=1e-3)

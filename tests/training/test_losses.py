@@ -22,6 +22,7 @@ from echelon.training.ppo.losses import (
     prediction_terms,
     weighted_entropies,
 )
+from echelon.training.rollout import rows_by_role
 from echelon.training.runtime.process_group import ProcessGroup
 
 L, B = 5, 4
@@ -250,7 +251,7 @@ def test_normalize_advantages_counts_the_steps_of_all_ranks(living, samples):
 def test_normalize_advantages_per_role_counts_the_steps_of_all_ranks():
     x, alive = torch.tensor([[3.0, 1.0], [4.0, 2.0]]), torch.ones(2, 2)
     alive[1] = 0.0
-    normalize_advantages_per_role(x, alive, torch.tensor([0, 1]), EPS, OneOfTwo())
+    normalize_advantages_per_role(x, alive, [torch.tensor([0]), torch.tensor([1])], EPS, OneOfTwo())
     for column, values, living in ((0, (3.0, 4.0), 3.0), (1, (1.0, 2.0), 1.0)):
         samples = [living, 5.0]
         expected = [(a - statistics.mean(samples)) / (statistics.stdev(samples) + EPS) for a in values]
@@ -259,16 +260,16 @@ def test_normalize_advantages_per_role_counts_the_steps_of_all_ranks():
 
 def test_normalize_advantages_per_role_matches_the_oracle(rng):
     """Two living steps are enough for moments of a role, one is not."""
-    x, alive, roles = advantages_of(rng, 6), torch.ones(9, 6), torch.tensor([2, 0, 2, 5, 7, 0])
+    x, alive, roles = advantages_of(rng, 6), torch.ones(9, 6), torch.tensor([2, 0, 2, 1, 3, 0])
     alive[2:, 3] = alive[1:, 4] = alive[4:, 1] = 0.0
     columns, lives = x.T.tolist(), alive.T.tolist()
     living = [a for column, one in zip(columns, lives, strict=True) for a, on in zip(column, one, strict=True) if on]
     shared = statistics.mean(living), statistics.stdev(living)
-    normalize_advantages_per_role(x, alive, roles, EPS)
-    for role in (0, 2, 5, 7):
+    normalize_advantages_per_role(x, alive, rows_by_role(roles), EPS)
+    for role in (0, 1, 2, 3):
         members = [n for n in range(6) if roles[n] == role]
         expected = standardized(
-            [columns[n] for n in members], [lives[n] for n in members], shared if role == 7 else None
+            [columns[n] for n in members], [lives[n] for n in members], shared if role == 3 else None
         )
         for n, row in zip(members, expected, strict=True):
             assert x[:, n].tolist() == pytest.approx(row, rel=1e-4, abs=1e-4)

@@ -95,7 +95,7 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
     "gamma": ("ppo.gamma", 0.9, lambda d, b: d.config.env.gamma == 0.9 and d.updates[0].value_std > 0
               and d.updates[0].return_std > b.updates[0].return_std),
     "gae-lambda": ("ppo.gae_lambda", 0.0, lambda d, b: d.updates[0].adv_std != b.updates[0].adv_std),
-    "clip-coef": ("ppo.clip_coef", 1e-4, lambda d, b: d.updates[0].clip_frac > b.updates[0].clip_frac),
+    "clip-coef": ("ppo.clip_coef", 1e-4, lambda d, b: d.updates[0].clipfrac > b.updates[0].clipfrac),
     "ent-coef-start": ("ppo.ent_coef", 0.5, lambda d, b: d.updates[0].ent_coef == 0.5),
     "ent-coef-end": (
         "ppo.ent_coef_end", 0.3, lambda d, b: d.updates[-1].ent_coef > d.updates[0].ent_coef and b.updates[-1].ent_coef

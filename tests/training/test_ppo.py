@@ -15,7 +15,7 @@ from echelon.training import rollout
 from echelon.training.normalization import NORM_EPS
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.trainer import PPOTrainer, ReloadCheckpoint, lr_factor
-from echelon.training.rollout import RolloutBuffer, plan_minibatches
+from echelon.training.rollout import RolloutBuffer, plan_minibatches, rows_by_role
 from echelon.training.runtime.precision import has_bfloat16
 from echelon.training.runtime.thread_pool import ThreadPool
 
@@ -36,7 +36,7 @@ def rollout_of(model, seed: int = 1) -> RolloutBuffer:
     buffer.rewards.normal_()
     buffer.dones.copy_((torch.rand(T, N) < 0.1).float())
     buffer.alive.copy_((torch.rand(T, N) < 0.9).float())
-    buffer.roles.copy_(torch.arange(N) % 3)
+    buffer.set_roles(torch.arange(N) % 3)
     state = model.initial_state(N)
     with torch.no_grad():
         for t in range(T):
@@ -175,7 +175,7 @@ def test_minibatch_without_idle_sequences_has_the_same_loss_and_gradient(idle):
     for skips in (False, True):
         torch.manual_seed(1)
         batch = rollout.gather_minibatch(buffer, states, buffer.returns, counted, units, skips_idle=skips)
-        terms, gradients = trainer.gradients.of(batch)
+        terms, gradients = trainer.player.evaluate(batch)
         assert gradients is not None
         found.append((batch.obs.shape[1], terms, gradients))
     (whole, terms, gradients), (trimmed, same_terms, same_gradients) = found
@@ -357,7 +357,7 @@ def test_normalize_advantages_per_role_falls_back_for_single_sample():
     roles = torch.tensor([0, 0, 1, 1, 2, 2])
     mean, std = x[alive.bool()].mean(), x[alive.bool()].std()
     expected = (x[7, 4] - mean) / std
-    ppo_losses.normalize_advantages_per_role(x, alive, roles, NORM_EPS)
+    ppo_losses.normalize_advantages_per_role(x, alive, rows_by_role(roles), NORM_EPS)
     for columns in (slice(0, 2), slice(2, 4)):
         assert abs(float(x[:, columns].mean())) < 1e-5 and abs(float(x[:, columns].std()) - 1) < 1e-4
     assert float(x[7, 4]) == pytest.approx(float(expected), abs=1e-4)
@@ -420,7 +420,7 @@ def test_prediction_loss_skips_episode_boundaries_and_trains_core():
     buffer = rollout_of(model)
     buffer.advantages.zero_()
     trainer = trainer_of(model, aux_coef=0.01, ent_coef=0.0, vf_coef=0.0, tbptt_chunk_length=T)
-    terms, shards = trainer.gradients.of(batch_of(trainer, buffer, buffer.present))
+    terms, shards = trainer.player.evaluate(batch_of(trainer, buffer, buffer.present))
     gradients = dict(zip(dict(model.named_parameters()), (shards or [[]])[0], strict=True))
     assert terms.aux_loss > 0, "the only nonzero loss term"
     assert all(gradients[f"core.lstm.weight_{part}_l0"].any() for part in ("ih", "hh"))

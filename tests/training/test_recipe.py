@@ -15,7 +15,6 @@ from echelon.training.evaluator import Evaluator
 from echelon.training.opponents.pool import OpponentMix, scripted_name
 from echelon.training.opponents.priorities import FLOOR, Priorities
 from echelon.training.ppo.average import RAW_WEIGHTS, WeightAverage
-from echelon.training.ppo.losses import largest_advantages
 from echelon.training.ppo.optimizer import HEADS, Combined
 from tests.training.test_loop import of, run, weights
 from tests.training.test_ppo import N, model_of, rollout_of, trainer_of
@@ -67,20 +66,12 @@ def test_muon_state_resumes_exactly_and_other_optimizers_are_named():
             own.load_state_dict(state.state_dict())
 
 
-def test_largest_advantages_scores_that_share_of_living_steps():
-    advantages = torch.tensor([[5.0, -4.0, 3.0], [-2.0, 1.0, 9.0]])
-    living = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
-    for share, expected in ((1e-6, {5}), (0.4, {5, -4}), (0.6, {5, -4, 3}), (1.0, {5, -4, 3, -2, 1})):
-        assert set(advantages[largest_advantages(advantages, living, share) > 0].tolist()) == expected
-    assert not largest_advantages(advantages, torch.zeros(2, 3), 0.5).any()
-
-
 def test_advantage_share_filters_the_policy_loss_but_not_the_value_loss(monkeypatch):
     seen = []
     model = model_of()
     buffer, trainer = rollout_of(model), trainer_of(model, advantage_share=0.25, update_epochs=1)
-    evaluate = trainer.gradients.of
-    monkeypatch.setattr(trainer.gradients, "of", lambda batch: seen.append(batch) or evaluate(batch))
+    evaluate = trainer.player.evaluate
+    monkeypatch.setattr(trainer.player, "evaluate", lambda batch: seen.append(batch) or evaluate(batch))
     trainer.update(buffer, model.initial_state(N))
     living = int((buffer.alive * buffer.present).sum())
     scored = [batch.advantages[batch.policy_weights > 0].abs() for batch in seen]

@@ -192,7 +192,7 @@ def test_statistics_have_only_episodes_that_the_learner_began(small_run):
         ended = [SimpleNamespace(env=e) for e in range(envs)]
 
         def counted() -> list[int]:
-            collector._add_episodes(ended, [""] * envs)
+            collector.add_episodes(ended, [""] * envs)
             taken = collector.take_episodes()
             assert taken.count == envs and len(taken.opponents) == len(taken.records)
             return [record.env for record in taken.records]

@@ -18,7 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon.training import episode_log, rollout, vec_env
 from echelon.training.opponents import pool, runner, schedule
-from echelon.training.ppo import device_rollout, device_update, trainer
+from echelon.training.ppo import trainer
+from echelon.training.ppo.graph import steps, update
+from echelon.training.runtime import transfers
 
 READING = (
     "_local_scalar_dense", "nonzero", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive",
@@ -34,9 +36,9 @@ LEAVING = (
     (wp, ("synchronize", "synchronize_device", "synchronize_stream")),
 )
 """Functions that copy between torch or Warp and the host, or wait."""
-USERS = (episode_log, rollout, device_rollout, device_update, pool, runner, schedule, vec_env)
+USERS = (episode_log, rollout, steps, update, pool, runner, schedule, transfers, vec_env)
 """Modules that have ``read`` or ``upload`` by name."""
-HOST_WORK = ((trainer, "plan_minibatches"), (device_update.EntityCounts, "most"))
+HOST_WORK = ((trainer, "plan_minibatches"), (update.EntityCounts, "most"))
 """Functions whose tensors all lie on the host."""
 
 

@@ -31,7 +31,7 @@ from echelon.training.opponents.pool import (
     scripted_name,
 )
 from echelon.training.opponents.schedule import OpponentSchedule
-from echelon.training.ppo.cuda_graph import Replayed, record_cuda_graph
+from echelon.training.ppo.graph.capture import Replayed, record_cuda_graph
 from echelon.training.ppo.protocols import BatchedEnv, DeviceEnv
 from echelon.training.runtime.precision import mixed_precision
 from echelon.training.runtime.thread_pool import ThreadPool

@@ -1,7 +1,8 @@
 """Collection: play a rollout with the current policy, straight from environment tensors into the rollout buffer.
 
 The environment writes observations into their row of the buffer, actions go into the environment's own tensor, so a
-step costs one forward pass and a few copies of ``[N]`` vectors. No Python runs per environment.
+step costs one forward pass and a few copies of ``[N]`` vectors. No Python runs per environment. ``host.steps`` and
+``graph.steps`` play a step; both call ``choose``, ``store`` and ``note_boundaries`` of the collector.
 
 Shapes: ``E environment, M mech, N learner row, K opponent row, D observation, A action, H recurrent state``.
 """
@@ -11,19 +12,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
-from echelon.rl.host_reads import reads_are_free
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.regime import Regime
 from echelon.rl.traced_policy import trace_sample
-from echelon.training.ppo.device_rollout import DeviceSteps, LateTruncations, Row, episode_slots, put_row, take_row
-from echelon.training.ppo.protocols import BatchedEnv, DeviceEnv, Opponents
+from echelon.training.ppo.players import make_steps
+from echelon.training.ppo.protocols import BatchedEnv, Opponents
 from echelon.training.ppo.teacher import Teacher, Teaching, flown_by_learner
-from echelon.training.rollout import MAX_MICRO_BATCHES, ChunkStates, RolloutBuffer, Truncation, chunk_spans
+from echelon.training.rollout import MAX_MICRO_BATCHES, ChunkStates, RolloutBuffer, RolloutRow, chunk_spans
 from echelon.training.runtime.precision import low_precision, mixed_precision
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.runtime.transfers import upload
@@ -94,7 +95,7 @@ class Collector:
         self.device = buffer.actions.device
         self._sample = trace_sample(policy, low_precision(self.device, amp_dtype) if amp else None)
         self._pool = pool or ThreadPool(1)
-        self._row_slices = forward_slices(env.rows, self.device)
+        self._row_slices = forward_slices(env.rows, policy.regime)
         self._noise = torch.zeros(env.rows, policy.noise_dim, device=self.device)
         self.chunk_starts = {first: c for c, (first, _) in enumerate(chunk_spans(buffer.num_steps, chunk_length))}
         self.chunk_states = ChunkStates.create(len(self.chunk_starts), env.rows, policy.lstm_hidden_dim, self.device)
@@ -112,25 +113,19 @@ class Collector:
         self._ended = EndedEpisodes()
         self._continues = False
         self._row_flags = torch.zeros(env.rows, dtype=torch.bool, device=self.device)
-        self._steps: DeviceSteps | None = None
-        """How steps are played where reading the device costs time; None on a CPU."""
-        if not reads_are_free(self.device):
-            self._steps = DeviceSteps(self._play, self.device, capture=capture and self.device.type == "cuda")
-            self._late = LateTruncations(env.rows, policy, self.device)
-            self._device_env, self._revalues = cast(DeviceEnv, env), revalues
-            self._device_env.log_episodes(episode_slots(buffer.num_steps))
         width = env.obs_dim + policy.central_dim
         assert buffer.obs_rows.shape[1:] == (env.rows, width), "rollout and environment differ in rows or columns"
         assert buffer.actions.shape[1:] == (env.rows, env.action_dim), "rollout and environment differ in actions"
         env.attach(buffer.obs_rows[..., : env.obs_dim] if policy.central_dim else buffer.obs_rows)
-        buffer.roles.copy_(env.roles)
+        buffer.set_roles(env.roles)
+        self.steps = make_steps(self, capture=capture, revalues=revalues)
 
     def set_teaching(self, teaching: Teaching) -> None:
         """Set the teacher's part in the coming rollout: whether it labels, and where the learner acts."""
         if self.teacher is not None:
             self.teacher.set_active(teaching.has_labels)
-        if self._steps is not None and teaching.has_labels != self.teaching.has_labels:
-            self._steps.clear()
+        if teaching.has_labels != self.teaching.has_labels:
+            self.steps.clear()
         self.teaching = teaching
         flown = flown_by_learner(self.env.num_envs, self.first_env, teaching.flown)
         self._flown = flown.tolist()
@@ -144,7 +139,7 @@ class Collector:
         if self.opponents is not None:
             self.opponents.reset()
         self.env.reset(0)
-        self._write_central(0)
+        self.write_central(self.buffer.obs_rows[0])
         self.next_done.fill_(1.0)
         for part in self.state:
             part.zero_()
@@ -161,7 +156,7 @@ class Collector:
         buffer.clear()
         self._continues = True
         _copy_state(self.start_state, self.state)
-        self._begin_on_device()
+        self.steps.begin()
         for t in range(buffer.num_steps):
             if should_abort():
                 raise CollectionAborted(f"collection aborted at step {t}")
@@ -171,85 +166,70 @@ class Collector:
             self._noise.normal_()
             if self.opponents is not None:
                 self.opponents.act()
-            if self._steps is None:
-                self._choose(t)
-                acted = time.perf_counter()
-                self._advance(t)
-            else:
-                acted = time.perf_counter()
-                self._steps()
-                if (t + 1) % self._device_env.truncation_interval == 0:
-                    self._resolve_truncations()
-            times.forward_s += acted - began
-            times.env_s += time.perf_counter() - acted
+            times.forward_s += time.perf_counter() - began
+            self.steps.play(t, times)
         began = time.perf_counter()
-        self._end_on_device()
+        self.steps.end()
         times.env_s += time.perf_counter() - began
         return times
 
-    @torch.inference_mode()
-    def _play(self, t: Row) -> None:
-        """Play step t."""
-        self._choose(t)
-        self._advance(t)
-
-    def _choose(self, t: Row) -> None:
-        """Write the learners' actions of step t into the environment, and what the rollout stores before the step."""
-        env, buffer = self.env, self.buffer
-        put_row(buffer.dones, t, self.next_done)
+    def choose(self, row: RolloutRow) -> None:
+        """Write the learners' actions into the environment, and into ``row`` what the rollout stores before a step."""
+        env = self.env
+        row.dones.copy_(self.next_done)
         torch.index_select(env.present.view(-1), 0, env.agent_of_row, out=self._row_flags)
-        put_row(buffer.present, t, self._row_flags)
-        self._pool.map(lambda rows: self._act(t, rows), self._row_slices)
-        env.actions.view(-1, env.action_dim).index_copy_(0, env.agent_of_row, self._flown_actions(t))
-
-    def _advance(self, t: Row) -> None:
-        """Play step t with the actions in the environment, and store its results."""
-        self.env.step(t + 1)
-        self._write_central(t + 1)
-        self._store_result(t)
-
-    def _write_central(self, t: Row) -> None:
-        """Write the central state of row t behind the observations, where the critic reads it."""
-        if not self.policy.central_dim:
-            return
-        columns = self.buffer.obs_rows[..., self.env.obs_dim :]
-        if isinstance(t, int):
-            self.env.write_central(columns[t])
-            return
-        central = columns.new_empty(columns.shape[1:])
-        self.env.write_central(central)
-        put_row(columns, t, central)
+        row.present.copy_(self._row_flags)
+        self._pool.map(lambda rows: self._act(row, rows), self._row_slices)
+        env.actions.view(-1, env.action_dim).index_copy_(0, env.agent_of_row, self._flown_actions(row))
 
     @torch.inference_mode()
-    def _act(self, t: Row, rows: slice) -> None:
-        """Sample the actions of a range of rows at step t; write them, log-probabilities and values."""
-        buffer, state = self.buffer, LSTMState(self.state.h[:, rows], self.state.c[:, rows])
-        action, logprob, value, next_state = self._sample(
-            take_row(buffer.obs_rows, t, rows), state, self.next_done[rows], self._noise[rows]
-        )
+    def _act(self, row: RolloutRow, rows: slice) -> None:
+        """Sample the actions of a range of learner rows; write them, log-probabilities and values."""
+        state = LSTMState(self.state.h[:, rows], self.state.c[:, rows])
+        sampled = self._sample(row.obs[rows], state, self.next_done[rows], self._noise[rows])
+        action, logprob, value, next_state = sampled
         _copy_state(state, next_state)
-        put_row(buffer.actions, t, action, rows)
-        put_row(buffer.logprobs, t, logprob, rows)
-        put_row(buffer.values, t, value, rows)
+        row.actions[rows].copy_(action)
+        row.logprobs[rows].copy_(logprob)
+        row.values[rows].copy_(value)
 
-    def _flown_actions(self, t: Row) -> Tensor:
-        """Return the actions ``[N, A]`` of step t, the teacher's where it flies; write its labels."""
-        actions, labels = take_row(self.buffer.actions, t), self.buffer.labels
+    def _flown_actions(self, row: RolloutRow) -> Tensor:
+        """Return the actions ``[N, A]`` of a step, the teacher's where it flies; write its labels."""
         if not self.teaching.has_labels:
-            return actions
-        assert labels is not None and self.teacher is not None, "a rollout with labels has a teacher"
-        own = take_row(labels, t)
-        self.teacher.label(take_row(self.buffer.obs_rows, t), self.next_done, own)
-        if not isinstance(t, int):
-            put_row(labels, t, own)
-        return torch.where(self._flies, actions, own)
+            return row.actions
+        assert row.labels is not None and self.teacher is not None, "a rollout with labels has a teacher"
+        self.teacher.label(row.obs, self.next_done, row.labels)
+        return torch.where(self._flies, row.actions, row.labels)
+
+    def write_central(self, obs: Tensor) -> None:
+        """Write the central state behind the observations ``obs [N, D]``, where the critic reads it."""
+        if self.policy.central_dim:
+            self.env.write_central(obs[:, self.env.obs_dim :])
+
+    def store(self, row: RolloutRow) -> None:
+        """Write rewards and alive flags of the step that was played into ``row``."""
+        env = self.env
+        row.rewards.copy_(env.rewards.view(-1).index_select(0, env.agent_of_row))
+        torch.index_select(env.acting.view(-1), 0, env.agent_of_row, out=self._row_flags)
+        row.alive.copy_(self._row_flags)
+
+    def note_boundaries(self) -> Tensor:
+        """Note where the next step starts an episode, and return whether one is over in each environment ``[E]``."""
+        over = self.env.episode_over
+        torch.index_select(over, 0, self.env.env_of_row, out=self._row_flags)
+        self.next_done.copy_(self._row_flags)
+        return over
+
+    def value(self, obs: Tensor, state: LSTMState, dones: Tensor) -> Tensor:
+        """Return the values ``[K]`` of ``obs [K, D]`` under ``state [1, K, H]``, without gradient."""
+        with mixed_precision(self.device, self.amp, self.amp_dtype):
+            return self.policy.get_value(obs, state, dones)[0].float()
 
     @torch.no_grad()
     def bootstrap(self, gae_lambda: float) -> None:
         """Complete the rollout: the value of the next observation under the detached state, then advantages."""
-        with mixed_precision(self.device, self.amp, self.amp_dtype):
-            value, _ = self.policy.get_value(self.buffer.obs_rows[-1], self.state, self.next_done)
-        self.buffer.compute_gae(value.float(), self.next_done, self.gamma, gae_lambda)
+        value = self.value(self.buffer.obs_rows[-1], self.state, self.next_done)
+        self.buffer.compute_gae(value, self.next_done, self.gamma, gae_lambda)
 
     def carry(self) -> dict[str, Tensor]:
         """Return the tensors that the next rollout starts from, for a checkpoint."""
@@ -284,109 +264,29 @@ class Collector:
             self._learner_began = carry[LEARNER_BEGAN].tolist()
         self._continues = False
 
-    def _store_result(self, t: Row) -> None:
-        """Write rewards, alive flags and episode ends of step t."""
-        env, buffer = self.env, self.buffer
-        put_row(buffer.rewards, t, env.rewards.view(-1).index_select(0, env.agent_of_row))
-        torch.index_select(env.acting.view(-1), 0, env.agent_of_row, out=self._row_flags)
-        put_row(buffer.alive, t, self._row_flags)
-        if not isinstance(t, int):
-            self._note_ends(t)
-            return
-        if self.truncation_bootstraps and bool(env.final_mask.any()):
-            self._add_truncation_bonus(t)
-        over = env.episode_over
-        torch.index_select(over, 0, env.env_of_row, out=self._row_flags)
-        self.next_done.copy_(self._row_flags)
-        any_over = bool(over.any())
-        if any_over:
-            ended = env.pop_episodes()
-            self._add_episodes(ended, [self.opponents.names[r.env] if self.opponents else "" for r in ended])
-        if self.opponents is not None:
-            self.opponents.after_step(over, any_over)
+    def add_episodes(self, ended: Sequence[Any], opponents: Sequence[str], unrecorded: int = 0) -> None:
+        """Add records of ended episodes, in order of time, where the learner acted throughout, and their opponents.
 
-    def _add_episodes(self, ended: Sequence[Any], opponents: Sequence[str]) -> None:
-        """Add records of ended episodes, in order of time, where the learner acted throughout, and their opponents."""
+        ``unrecorded`` more have ended.
+        """
         own: list[int] = []
         for i, record in enumerate(ended):
             if self._learner_began[record.env]:
                 own.append(i)
             self._learner_began[record.env] = self._flown[record.env]
-        self._ended.count += len(ended)
+        self._ended.count += len(ended) + unrecorded
         self._ended.records += [ended[i] for i in own]
         self._ended.opponents += [opponents[i] for i in own]
-
-    def _begin_on_device(self) -> None:
-        """Prepare what a rollout on a device must not decide in its steps; nothing on a CPU."""
-        if self._steps is None:
-            return
-        self._steps.begin()
-        self._late.clear()
-        self._device_env.place_maps()
-        if self.opponents is not None:
-            self.opponents.begin_schedule(episode_slots(self.buffer.num_steps))
-
-    def _note_ends(self, t: Tensor) -> None:
-        """Note truncations and ended episodes of step t on the device."""
-        env = self.env
-        if self.truncation_bootstraps:
-            truncated = env.truncated.view(-1).index_select(0, env.agent_of_row)
-            truncated = truncated & env.final_mask.index_select(0, env.env_of_row)
-            self._late.note(t, truncated, self.state)
-        over = env.episode_over
-        torch.index_select(over, 0, env.env_of_row, out=self._row_flags)
-        self.next_done.copy_(self._row_flags)
-        self._device_env.log_ended(t)
-        if self.opponents is not None:
-            self.opponents.after_step(over, False)
-
-    def _resolve_truncations(self) -> None:
-        """Value the truncations noted since the last call."""
-        if not self.truncation_bootstraps:
-            return
-        final_obs = self._device_env.final_obs
-        with mixed_precision(self.device, self.amp, self.amp_dtype):
-            self._late.resolve(self.policy, final_obs, self.buffer.truncation_bonus, self.gamma)
-        if self._revalues:
-            self.buffer.truncations += self._late.read(final_obs)
-        self._late.clear()
-
-    def _end_on_device(self) -> None:
-        """Value the remaining truncations, and read the episodes of the rollout: the one read of the device."""
-        if self._steps is None:
-            return
-        self._resolve_truncations()
-        records, slots, counts, _ = self._device_env.drain_log()
-        names = [""] * len(records)
-        if self.opponents is not None:
-            names = [self.opponents.scheduled(r.env, slot) for r, slot in zip(records, slots, strict=True)]
-            self.opponents.end_schedule(counts)
-        self._add_episodes(records, names)
-        self._ended.count += int(counts.sum()) - len(records)
 
     def take_episodes(self) -> EndedEpisodes:
         """Return the episodes that ended since the last call."""
         taken, self._ended = self._ended, EndedEpisodes()
         return taken
 
-    def _add_truncation_bonus(self, t: int) -> None:
-        """Add the discounted value of final observations, under the recurrent state before its reset."""
-        env = self.env
-        truncated = env.truncated.view(-1)[env.agent_of_row] & env.final_mask[env.env_of_row]
-        rows = truncated.nonzero().flatten()
-        if rows.numel() == 0:
-            return
-        truncation = Truncation(t, rows, env.final_obs[rows])
-        state = LSTMState(self.state.h[:, rows], self.state.c[:, rows])
-        with mixed_precision(self.device, self.amp, self.amp_dtype):
-            value, _ = self.policy.get_value(truncation.obs, state, torch.zeros(rows.numel(), device=self.device))
-        self.buffer.truncation_bonus[t, rows] = self.gamma * value.float()
-        self.buffer.truncations.append(truncation)
 
-
-def forward_slices(rows: int, device: torch.device) -> list[slice]:
-    """Return the ranges of learner rows whose forward passes run in parallel."""
-    count = min(MAX_MICRO_BATCHES, max(1, rows // FORWARD_ROWS)) if device.type == "cpu" else 1
+def forward_slices(rows: int, regime: Regime) -> list[slice]:
+    """Return the ranges of learner rows whose forward passes run in parallel; a device takes all rows at once."""
+    count = min(MAX_MICRO_BATCHES, max(1, rows // FORWARD_ROWS)) if regime.packs else 1
     edges = [rows * i // count for i in range(count + 1)]
     return [slice(left, right) for left, right in zip(edges, edges[1:], strict=False)]
 

@@ -1,23 +1,31 @@
-"""Terms of the clipped PPO objective (Schulman et al., 2017) over weighted steps, in float32.
+"""The clipped PPO objective (Schulman et al., 2017) over weighted steps, in float32, and its gradients.
 
-Weights say how much a step counts and sum to 1 over a minibatch, so terms of micro-batches add up to those of the
-minibatch. Shapes: ``L chunk step, B sequence``; everything is ``[L, B]`` unless noted.
+Weights say how much a step counts and sum to 1 over a minibatch, so terms and gradients of micro-batches add up to
+those of the minibatch. Shapes: ``T step, N learner row, L chunk step, B sequence, D observation, A action``; everything
+is ``[L, B]`` unless noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from echelon.config import PPOConfig
 from echelon.rl.actor_critic import SequenceScores
-from echelon.rl.host_reads import reads_are_free
-from echelon.sim.arsenal import Chassis
+from echelon.rl.lstm_state import LSTMState
+from echelon.rl.packed_obs import PackedRows
+from echelon.rl.regime import HOST, Regime, compiled, sharing_weights
+from echelon.training.rollout import Minibatch, chunk_spans
+from echelon.training.runtime.precision import loss_scaler, mixed_precision
 from echelon.training.runtime.process_group import ProcessGroup
 
+CHECKPOINTED_STEPS = 8
+"""Steps whose activations exist at the same time with activation checkpointing."""
 SINGLE_PROCESS = ProcessGroup()
 
 Moments = tuple[Tensor, Tensor, Tensor]
@@ -96,8 +104,7 @@ def weighted_entropies(scores: SequenceScores, cfg: PPOConfig) -> Tensor | None:
 def imitation_terms(x: LossInputs, imitation_coef: float | Tensor, vf_coef: float) -> LossTerms:
     """Return the loss of imitation and value regression and its parts, inputs ``[L, B]``; actions are not scored.
 
-    The value is regressed on the returns of every environment, whoever acts there: where the learner does they are its
-    own, elsewhere those of the policy that it becomes.
+    The value is regressed on the returns of all environments, also of those in which the teacher acts.
     """
     assert x.imitation_losses is not None, "imitation needs labels"
     imitation_loss = (x.policy_weights * x.imitation_losses).sum()
@@ -123,34 +130,18 @@ def normalize_advantages(advantages: Tensor, alive: Tensor, eps: float, group: P
 
 
 def normalize_advantages_per_role(
-    advantages: Tensor, alive: Tensor, roles: Tensor, eps: float, group: ProcessGroup = SINGLE_PROCESS
+    advantages: Tensor, alive: Tensor, role_rows: Sequence[Tensor], eps: float, group: ProcessGroup = SINGLE_PROCESS
 ) -> None:
-    """Standardize ``advantages [T, N]`` in place within each role ``[N]``, over living steps ``alive [T, N]``.
+    """Standardize ``advantages [T, N]`` in place within the rows of each role, over living steps ``alive [T, N]``.
 
     A role with fewer than two living steps uses the moments of all roles.
     """
     shared = _moments(advantages, alive, group)
-    if not reads_are_free(advantages.device):
-        _normalize_roles_on_device(advantages, alive, roles, eps, group, shared)
-        return
-    for role in sorted({role for roles_of_rank in group.all_gather(roles.unique().tolist()) for role in roles_of_rank}):
-        rows = (roles == role).nonzero().flatten()
+    for rows in role_rows:
         part = advantages[:, rows]
         of_role = _moments(part, alive[:, rows], group)
-        mean, std, _ = of_role if float(of_role[2]) >= 2 else shared
+        mean, std = (torch.where(of_role[2] >= 2, own, all_) for own, all_ in zip(of_role[:2], shared[:2], strict=True))
         advantages[:, rows] = (part - mean) / (std + eps)
-
-
-def _normalize_roles_on_device(
-    advantages: Tensor, alive: Tensor, roles: Tensor, eps: float, group: ProcessGroup, shared: Moments
-) -> None:
-    """Do what ``normalize_advantages_per_role`` does for every class of the game, by weights instead of rows."""
-    before = advantages.clone()
-    for role in Chassis:
-        own = (roles == int(role)).to(alive.dtype)
-        of_role = _moments(before, alive * own, group)
-        mean, std = (torch.where(of_role[2] >= 2, x, y) for x, y in zip(of_role[:2], shared[:2], strict=True))
-        advantages.copy_(torch.where(own > 0, (before - mean) / (std + eps), advantages))
 
 
 def largest_advantages(advantages: Tensor, living: Tensor, share: float) -> Tensor:
@@ -158,16 +149,9 @@ def largest_advantages(advantages: Tensor, living: Tensor, share: float) -> Tens
 
     At least one step has 1, if any is living; steps as large as the smallest of them have 1 too.
     """
-    if not reads_are_free(advantages.device):
-        ranked = torch.where(living > 0, advantages.abs(), -1.0).flatten().sort(descending=True).values
-        last = (share * (living > 0).sum()).round().long().clamp_min(1) - 1
-        return living * (advantages.abs() >= ranked.gather(0, last.view(1)))
-    magnitudes = advantages.abs()[living > 0]
-    count = magnitudes.numel()
-    if not count:
-        return living
-    smallest = magnitudes.kthvalue(count - max(1, round(share * count)) + 1).values
-    return living * (advantages.abs() >= smallest)
+    ranked = torch.where(living > 0, advantages.abs(), -1.0).flatten().sort(descending=True).values
+    last = (share * (living > 0).sum().double()).round().long().clamp_min(1) - 1
+    return living * (advantages.abs() >= ranked.gather(0, last.view(1)))
 
 
 def _moments(x: Tensor, weight: Tensor, group: ProcessGroup) -> Moments:
@@ -178,3 +162,103 @@ def _moments(x: Tensor, weight: Tensor, group: ProcessGroup) -> Moments:
     count, mean, squares = group.merge_moments(count, mean, squares)
     few, std = count < 2, (squares / (count - 1)).sqrt()
     return torch.where(few, 0.0, mean), torch.where(few, 1.0, std), count
+
+
+class Gradients:
+    """The terms and gradients of minibatches, and of their micro-batches, which add up to them.
+
+    ``terms`` turns the scores of a chunk into loss terms. The differentiable path begins at the stored observations,
+    actions and recurrent state of a chunk; whatever was computed in the rollout is constant.
+    """
+
+    def __init__(
+        self, model: nn.Module, config: PPOConfig, device: torch.device, terms: Callable[[LossInputs], LossTerms]
+    ) -> None:
+        self.model: Any = model
+        self.config, self.device, self._terms = config, device, terms
+        self.regime: Regime = getattr(model, "regime", HOST)
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.scaler = loss_scaler(device, config.amp, config.amp_dtype)
+        self.score: Callable[..., Any] = self.model.score_sequence
+        if config.compile:
+            twin: Any = sharing_weights(model, compiled(self.regime))
+            self.score = torch.compile(twin.score_sequence, fullgraph=True)
+
+    def precision(self) -> AbstractContextManager[Any]:
+        """Return the autocast context in which the model is evaluated."""
+        return mixed_precision(self.device, self.config.amp, self.config.amp_dtype)
+
+    def evaluate_micro_batch(self, batch: Minibatch, part: slice) -> tuple[LossTerms, Gradient | None]:
+        """Return terms and gradients of the sequences ``part``; no gradients if the loss is not finite."""
+        with torch.enable_grad():
+            terms = self._evaluate(batch, part)
+            if not bool(terms.loss.isfinite()):
+                return _detached(terms), None
+            return _detached(terms), self._gradient(terms)
+
+    def evaluate_whole(self, batch: Minibatch) -> tuple[LossTerms, Gradient]:
+        """Return terms and gradients of a minibatch, finite or not, without reading a value from the device."""
+        with torch.enable_grad():
+            terms = self._evaluate(batch, slice(None))
+            return _detached(terms), self._gradient(terms)
+
+    def _gradient(self, terms: LossTerms) -> Gradient:
+        loss = self.scaler.scale(terms.loss)
+        return torch.autograd.grad(loss, self.parameters, allow_unused=True)
+
+    def _evaluate(self, batch: Minibatch, part: slice) -> LossTerms:
+        """Return the loss terms of the sequences ``part``."""
+        obs, dones = batch.obs[:, part], batch.dones[:, part]
+        state = LSTMState(batch.state.h[:, part], batch.state.c[:, part])
+        with self.precision():
+            labels = None if batch.labels is None else batch.labels[:, part]
+            scores = self._forward(obs, batch.actions[:, part], dones, state, batch.noise[:, part], labels)
+        terms = self._terms(
+            LossInputs(
+                batch.advantages[:, part],
+                batch.returns[:, part],
+                batch.old_logprobs[:, part],
+                scores.logprobs,
+                scores.values,
+                scores.entropies,
+                batch.policy_weights[:, part],
+                batch.value_weights[:, part],
+                scores.imitation_losses,
+                weighted_entropies(scores, self.config),
+            )
+        )
+        if self.config.aux_coef:
+            predicted = self.model.predict_next(scores.features[:-1].float())
+            observed = self.model.obs_normalizer(obs[1:])
+            aux = prediction_terms(predicted, observed, dones[1:], batch.value_weights[1:, part])
+            terms = terms._replace(loss=terms.loss + self.config.aux_coef * aux, aux_loss=aux)
+        return terms
+
+    def _forward(
+        self,
+        obs: Tensor | PackedRows,
+        actions: Tensor,
+        dones: Tensor,
+        state: LSTMState,
+        noise: Tensor,
+        labels: Tensor | None,
+    ) -> SequenceScores:
+        """Score a chunk ``[L, B, ...]``; with activation checkpointing in spans that the backward pass recomputes.
+
+        Nothing is drawn inside, so the recomputation needs no generator state.
+        """
+        if not self.config.activation_checkpointing:
+            return self.score(obs, actions, dones, state, noise, labels)
+        parts: list[SequenceScores] = []
+        for first, end in chunk_spans(obs.shape[0], CHECKPOINTED_STEPS):
+            own_labels = None if labels is None else labels[first:end]
+            inputs = (obs[first:end], actions[first:end], dones[first:end], state, noise[first:end], own_labels)
+            parts.append(checkpoint(self.score, *inputs, use_reentrant=False, preserve_rng_state=False))
+            state = parts[-1].state
+        names = [n for n in SequenceScores._fields if n != "state" and getattr(parts[0], n) is not None]
+        joined = {name: torch.cat([getattr(p, name) for p in parts]) for name in names}
+        return SequenceScores(**joined, state=state)
+
+
+def _detached(terms: LossTerms) -> LossTerms:
+    return LossTerms(*(term.detach() for term in terms))

@@ -51,11 +51,14 @@ class Combined:
             part.zero_grad(set_to_none)
 
 
-def make_optimizer(model: nn.Module, config: PPOConfig) -> Optimizer:
-    """Return the optimizer ``ppo.optimizer`` of a model's parameters; groups have their learning-rate factor."""
+def make_optimizer(model: nn.Module, config: PPOConfig, *, capturable: bool = False) -> Optimizer:
+    """Return the optimizer ``ppo.optimizer`` of a model's parameters; groups have their learning-rate factor.
+
+    ``capturable`` lets a captured graph step Adam, which then reads learning rates from the device.
+    """
     if config.optimizer == "adam":
         adam = _adam(model, config, muon=False)
-        if config.capture and all(p.is_cuda for p in model.parameters()):
+        if capturable:
             for group in adam.param_groups:
                 group["capturable"] = True
                 group["lr"] = torch.tensor(group["lr"], device=group["params"][0].device)

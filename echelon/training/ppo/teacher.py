@@ -1,4 +1,4 @@
-"""A teacher's part in training: which phase it is, where the learner acts, and how far the two agree.
+"""A teacher's part in training: which phase it is, and where the learner acts.
 
 While imitating, the learner is trained on what the teacher would do in the states of the rollout (dataset aggregation;
 Ross et al., 2011), in a growing share of the environments states that the learner itself reaches. Then PPO continues
@@ -9,15 +9,12 @@ in the same phase.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from echelon.config import TeacherConfig
-from echelon.rl.action_distribution import discrete_choices
-from echelon.rl.host_reads import reads_are_free
-from echelon.training.rollout import RolloutBuffer
 
 IMITATION_DECAY = 0.85
 """Progress of the learning-rate schedule at the end of the imitation; the schedule begins again with PPO."""
@@ -94,18 +91,3 @@ def flown_by_learner(num_envs: int, first_env: int, share: float) -> Tensor:
     """
     order = (torch.arange(first_env, first_env + num_envs, dtype=torch.float64) * GOLDEN_RATIO).frac()
     return order < share
-
-
-def agreement(buffer: RolloutBuffer) -> dict[str, Any]:
-    """Return in which share of its living steps the learner samples the teacher's choice, by part and their mean.
-
-    On a device they are tensors that were not read.
-    """
-    assert buffer.labels is not None, "agreement needs labels"
-    own, taught = discrete_choices(buffer.actions), discrete_choices(buffer.labels)
-    living = buffer.alive * buffer.present
-    count = living.sum().clamp_min(1.0)
-    shares = {name: ((own[name] == taught[name]) * living).sum() / count for name in own}
-    by_part = {n: float(s) for n, s in shares.items()} if reads_are_free(living.device) else shares
-    mean = sum(by_part.values()) / len(by_part) if by_part else float("nan")
-    return {"agreement": mean, "agreement_by_part": by_part}

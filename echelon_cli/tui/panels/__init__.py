@@ -144,7 +144,7 @@ PANELS: dict[str, PanelSpec] = {
         title="KL and clipping",
         page="learning",
         make=chart(
-            Series(metric="approx_kl", label="KL", unit="nats"), second_series("clip_frac", "clipped", right=True)
+            Series(metric="approx_kl", label="KL", unit="nats"), second_series("clipfrac", "clipped", right=True)
         ),
         help="KL divergence of the policy per update; clipped: fraction of samples clipped",
     ),

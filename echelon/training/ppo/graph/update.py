@@ -11,7 +11,8 @@ every minibatch packs its own into as many rows as the fullest one needs, and so
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,19 +20,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from echelon.config import PPOConfig
-from echelon.rl.deepset import bucket, packing_into
-from echelon.training.ppo.cuda_graph import WARM_UP, copy_inputs, copy_of
-from echelon.training.ppo.gradients import Gradients
-from echelon.training.ppo.losses import LossTerms
-from echelon.training.ppo.optimizer import Optimizer
-from echelon.training.rollout import Minibatch, Unit
-from echelon.training.runtime.transfers import read
+from echelon.rl.build import FlatPolicy
+from echelon.rl.deepset import bucket
+from echelon.rl.obs_norm import ObsNormalizer
+from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer_stepwise
+from echelon.training.ppo.graph.capture import WARM_UP, copy_inputs, copy_of
+from echelon.training.ppo.losses import Gradients, LossTerms
+from echelon.training.ppo.protocols import Report, UpdateStats
+from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, chunk_spans
+from echelon.training.runtime.process_group import ProcessGroup
+from echelon.training.runtime.transfers import read, read_scalars
 
 HEADROOM = 1.12
-"""Rows for entities, by those that the fullest minibatch has when they are allotted."""
+"""Allotted rows for each entity in the fullest minibatch."""
 MOST_ROOM = 1.6
-"""Rows by those needed above which fewer are allotted."""
+"""Allotted rows for each entity in the fullest minibatch above which fewer rows are allotted."""
 REMEMBERED_NEEDS = 8
 """Epochs whose needs decide: the number of contacts swings while episodes that began at once are alike."""
 
@@ -53,7 +56,7 @@ class MinibatchFigures(NamedTuple):
 
     @classmethod
     def of(cls, rows: NDArray[np.float32]) -> MinibatchFigures:
-        """Return the figures of rows ``[n, W]`` as ``DeviceUpdate.train`` stores them."""
+        """Return the figures of rows ``[n, W]`` as ``GraphUpdate`` stores them."""
         *terms, finite, norms, steps = rows.T
         return cls(LossTerms(*terms), finite > 0, norms, steps)
 
@@ -74,16 +77,23 @@ class EntityCounts:
         }
 
 
-class DeviceUpdate:
+class GraphUpdate:
     """Trains on minibatches and stores a row of figures of each on the device, in ``rows``."""
 
+    packed = None
+    skips_idle = False
+
     def __init__(
-        self, gradients: Gradients, optimizer: torch.optim.Optimizer, config: PPOConfig, record: Record | None = None
+        self, gradients: Gradients, optimizer: torch.optim.Optimizer, report: Report, record: Record | None = None
     ) -> None:
         """``record`` captures a minibatch, None trains without graphs."""
-        self.gradients, self.optimizer, self.config = gradients, optimizer, config
+        self.gradients, self.optimizer, self.config = gradients, optimizer, gradients.config
         self.rows: list[Tensor] = []
-        self._record = record
+        self._report, self._record = report, record
+        self._places: list[str] = []
+        """Where each of ``rows`` was trained, for messages."""
+        self._counts: EntityCounts | None = None
+        self._group = ProcessGroup()
         self.room: dict[str, int] | None = None
         """Rows of a minibatch for each kind of entity; None where all slots are computed."""
         self._needs: deque[dict[str, int]] = deque(maxlen=REMEMBERED_NEEDS)
@@ -101,7 +111,20 @@ class DeviceUpdate:
         """Capture again, where the loss itself has changed."""
         self._captured = {}
 
-    def make_room(self, needed: dict[str, int]) -> None:
+    @torch.no_grad()
+    def begin(self, buffer: RolloutBuffer, length: int) -> None:
+        """Count the entities of a rollout, where minibatches of fixed shapes pack them."""
+        self._counts, model = None, self.gradients.model
+        if isinstance(model, FlatPolicy):
+            counts = model.count_entities(buffer.obs[..., : model.obs_dim])
+            self._counts = EntityCounts(counts, chunk_spans(buffer.num_steps, length)) if counts else None
+
+    def make_room(self, plan: Sequence[Sequence[Unit]]) -> None:
+        """Allot rows for the entities of the minibatches of ``plan``."""
+        if self._counts is not None:
+            self.allot(self._counts.most(plan))
+
+    def allot(self, needed: dict[str, int]) -> None:
         """Allot rows for the entities of the coming minibatches, of which each has at most ``needed``."""
         self._needs.append(needed)
         most = {name: max(needs[name] for needs in self._needs) for name in needed}
@@ -111,28 +134,50 @@ class DeviceUpdate:
         self.room = {name: bucket(int(HEADROOM * count)) for name, count in most.items()}
         self.clear()
 
-    def train(self, batch: Minibatch, *, steps: bool) -> None:
+    def train(self, batches: Iterable[Minibatch], count: int, where: str) -> None:
+        """Train once on ``count`` minibatches; a gradient is applied after every ``grad_accum_steps`` of them."""
+        self.optimizer.zero_grad(set_to_none=True)
+        for index, batch in enumerate(batches):
+            self._places.append(f"{where}, minibatch {index}")
+            steps = (index + 1) % self.config.grad_accum_steps == 0 or index == count - 1
+            self.train_minibatch(batch, steps=steps)
+
+    def train_minibatch(self, batch: Minibatch, *, steps: bool) -> None:
         """Add the gradient of a minibatch; with ``steps`` clip and apply the sum since the last step."""
-        with packing_into(self.room):
-            self._train_packed(batch, steps)
+        with self.gradients.model.packing_into(self.room) if self.room else nullcontext():
+            if self._record is None:
+                self.rows.append(self._train(batch, steps))
+                return
+            key = (tuple(batch.obs.shape), steps)
+            if key not in self._captured:
+                inputs = copy_of(batch)
+                self._warm_up(inputs)
+                self._captured[key] = (inputs, self._record(lambda: self._train(inputs, steps)))
+            inputs, replay = self._captured[key]
+            copy_inputs(inputs, batch)
+            self.rows.append(replay().clone())
 
-    def _train_packed(self, batch: Minibatch, steps: bool) -> None:
-        if self._record is None:
-            self.rows.append(self._train(batch, steps))
-            return
-        key = (tuple(batch.obs.shape), steps)
-        if key not in self._captured:
-            inputs = copy_of(batch)
-            self._warm_up(inputs)
-            self._captured[key] = (inputs, self._record(lambda: self._train(inputs, steps)))
-        inputs, replay = self._captured[key]
-        copy_inputs(inputs, batch)
-        self.rows.append(replay().clone())
+    def finish(self, metrics: dict[str, Any]) -> tuple[UpdateStats, dict[str, Any]]:
+        """Return what the minibatches gave and ``metrics`` as numbers, in the one read of an update."""
+        rows, self.rows = torch.stack(self.rows), []
+        places, self._places = self._places, []
+        data, metrics = read_scalars(metrics, rows)
+        figures = MinibatchFigures.of(data)
+        terms = [LossTerms(*values) for values in zip(*figures.terms, strict=True)]
+        for index in (~figures.is_finite).nonzero()[0]:
+            self._report(f"loss at {places[index]}", terms[index])
+        for index in (figures.steps < 0).nonzero()[0]:
+            self._report(f"gradient norm at {places[index]}", None)
+        finite = [term for term, is_finite in zip(terms, figures.is_finite, strict=True) if is_finite]
+        return UpdateStats(finite, figures.norms[figures.steps > 0].tolist()), metrics
 
-    def take_rows(self) -> Tensor:
-        """Return the rows ``[n, W]`` since the last call; they are not read."""
-        taken, self.rows = torch.stack(self.rows), []
-        return taken
+    def update_returns(self, normalizer: ReturnNormalizer, returns: Tensor, present: Tensor) -> None:
+        """Merge the ``returns [T, N]`` where ``present [T, N]`` into the statistics, unless one is not finite."""
+        normalizer.update_weighted(returns, present * returns.isfinite().all())
+
+    def update_observations(self, normalizer: ObsNormalizer, obs: Tensor, alive: Tensor) -> None:
+        """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]`` into the statistics."""
+        update_obs_normalizer_stepwise(normalizer, obs, alive, self._group)
 
     def _train(self, batch: Minibatch, steps: bool) -> Tensor:
         """Return the figures ``[W]`` of a minibatch that is trained on, without reading a value of the device."""
@@ -172,26 +217,3 @@ class DeviceUpdate:
         self._bind()
         self._found_inf.fill_(1.0)
         self.optimizer.step()
-
-
-def read_figures(rows: Tensor | None, metrics: dict[str, Any]) -> tuple[MinibatchFigures | None, dict[str, Any]]:
-    """Return the figures of ``rows [n, W]`` and ``metrics`` with numbers for their scalars, in one read.
-
-    Metrics are scalars on the device or mappings of such; without rows there are no figures.
-    """
-    scalars = [v for value in metrics.values() for v in (value.values() if isinstance(value, dict) else [value])]
-    tensors = [v.reshape(1).float() for v in scalars if isinstance(v, Tensor)]
-    data = read(torch.cat([*([] if rows is None else [rows.flatten()]), *tensors]))
-    count = 0 if rows is None else rows.numel()
-    values = iter(data[count:].tolist())
-
-    def number(value: Any) -> Any:
-        return next(values) if isinstance(value, Tensor) else value
-
-    found = {n: {k: number(x) for k, x in v.items()} if isinstance(v, dict) else number(v) for n, v in metrics.items()}
-    return None if rows is None else MinibatchFigures.of(data[:count].reshape(rows.shape)), found
-
-
-def trains_on_device(optimizer: Optimizer, gradients: Gradients) -> bool:
-    """Return whether an update can keep its flags on the device: with Adam, and in a precision without a loss scale."""
-    return isinstance(optimizer, torch.optim.Adam) and not gradients.scaler.is_enabled()

@@ -1,0 +1,85 @@
+"""How networks compute where they are: the one place that asks for the device.
+
+On a CPU, values may decide shapes and branches, and an operation costs little more than its work. On a GPU every read
+of a value waits for the device; work without reads is queued ahead and can be captured as a graph. A policy takes the
+regime of the device that it is on (``FlatPolicy``), and the learner plays and updates by it
+(``echelon.training.ppo.players``). ``device_rules`` applies the rules of a GPU on a CPU, so that tests run what a GPU
+runs.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple, TypeVar
+
+import torch
+from torch import nn
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+class Regime(NamedTuple):
+    """Choices of a network and of its learner that change speed, and results by rounding only."""
+
+    packs: bool
+    """Values decide shapes and branches: what is empty, absent or not finite is left out."""
+    lstm: Literal["spans", "cells", "unrolled"]
+    """One fused LSTM call between episode starts, one fused cell per step, or plain operations per step."""
+    captures: bool = False
+    """Work can be captured as a CUDA graph."""
+    lowers_norms: bool = False
+    """Layer norms return the precision of their input, where autocast would return float32."""
+    writes_gradients: bool = True
+    """Small operations have their gradients written out, which a compiler cannot look into."""
+    pads_to_buckets: bool = True
+    """Packed rows are padded to one of few lengths; a trace computes the padding instead."""
+
+
+HOST = Regime(packs=True, lstm="spans")
+DEVICE = Regime(packs=False, lstm="cells", lowers_norms=True)
+CUDA = DEVICE._replace(captures=True)
+TRACED = HOST._replace(pads_to_buckets=False)
+"""Traces that run on a CPU only: their shapes depend on their inputs."""
+EXPORTED = HOST._replace(packs=False)
+
+_device_rules = False
+
+
+def regime_of(device: torch.device) -> Regime:
+    """Return the regime of policies on ``device``."""
+    if device.type == "cpu":
+        return DEVICE if _device_rules else HOST
+    return CUDA if device.type == "cuda" else DEVICE
+
+
+def compiled(regime: Regime) -> Regime:
+    """Return the regime of what ``torch.compile`` evaluates on the device of ``regime``."""
+    return regime._replace(packs=False, lstm="unrolled", writes_gradients=False)
+
+
+def set_regime(model: nn.Module, regime: Regime) -> None:
+    """Let all parts of a model compute by ``regime``."""
+    for module in model.modules():
+        if hasattr(module, "regime"):
+            module.regime = regime
+
+
+def sharing_weights(model: Module, regime: Regime) -> Module:
+    """Return ``model`` in another regime, with the same parameters and buffers."""
+    tensors = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    twin = copy.deepcopy(model, tensors)
+    set_regime(twin, regime)
+    return twin
+
+
+@contextmanager
+def device_rules() -> Iterator[None]:
+    """Apply the rules of a GPU to the policies that are made or moved inside, in all threads."""
+    global _device_rules  # noqa: PLW0603 - threads of a pool must see it
+    before, _device_rules = _device_rules, True
+    try:
+        yield
+    finally:
+        _device_rules = before

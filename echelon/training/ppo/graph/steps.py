@@ -1,0 +1,170 @@
+"""Steps of a rollout without a round trip to the host, one captured graph for all of them.
+
+A step's row index lies on the device. What a host would branch on is noted on the device and resolved at the end of the
+rollout.
+
+Shapes: ``E environment, T step, N learner row, D observation, H recurrent state``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.rl.build import FlatPolicy
+from echelon.rl.lstm_state import LSTMState
+from echelon.training.ppo.graph.capture import Replayed, capture_environment_step
+from echelon.training.ppo.protocols import DeviceEnv
+from echelon.training.rollout import Truncation
+from echelon.training.runtime.transfers import read, upload
+
+if TYPE_CHECKING:
+    from echelon.training.ppo.collect import Collector, CollectTimes
+
+SHORTEST_EPISODE = 32
+"""Environment steps; a rollout has records and opponents for the episodes of this length that fit into it, and one."""
+
+
+ValueOf = Callable[[Tensor, LSTMState, Tensor], Tensor]
+"""Values ``[N]`` of observations ``[N, D]`` under a recurrent state ``[1, N, H]`` and episode starts ``[N]``."""
+
+
+def episode_slots(steps: int) -> int:
+    """Return the number of episodes per environment that a rollout of ``steps`` has records and opponents for."""
+    return 1 + -(-steps // SHORTEST_EPISODE)
+
+
+class GraphSteps:
+    """Plays the steps of a rollout by their index on the device; with ``capture`` by one graph after a warm-up.
+
+    The learner chooses in a row at a fixed address (``row``), which is copied from and into the rollout.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        *,
+        capture: bool,
+        revalues: bool,
+        capture_work: Callable[[Callable[[], None]], Callable[[], None]] = capture_environment_step,
+    ) -> None:
+        self._collector, self.revalues = collector, revalues
+        self.row = collector.buffer.new_row()
+        self.index = torch.zeros(1, dtype=torch.int64, device=collector.device)
+        """Row of the coming step [1]."""
+        self.late = LateTruncations(collector.env.rows, collector.policy, collector.device)
+        self._env = cast(DeviceEnv, collector.env)
+        self._env.log_episodes(episode_slots(collector.buffer.num_steps))
+        self._run = Replayed(self._step, capture_work if capture else None)
+
+    def begin(self) -> None:
+        """Start at row 0, with waiting maps and the opponents of the whole rollout."""
+        self.index.zero_()
+        self.late.clear()
+        self._env.place_maps()
+        if self._collector.opponents is not None:
+            self._collector.opponents.begin_schedule(episode_slots(self._collector.buffer.num_steps))
+
+    def play(self, t: int, times: CollectTimes) -> None:
+        """Play the step of the index, which is t, and add to ``times``."""
+        began = time.perf_counter()
+        self._run()
+        if (t + 1) % self._env.truncation_interval == 0:
+            self._resolve_truncations()
+        times.env_s += time.perf_counter() - began
+
+    def end(self) -> None:
+        """Value the remaining truncations, and read the episodes of the rollout: the one read of the device."""
+        collector, opponents = self._collector, self._collector.opponents
+        self._resolve_truncations()
+        records, slots, counts, _ = self._env.drain_log()
+        names = [""] * len(records)
+        if opponents is not None:
+            names = [opponents.scheduled(r.env, slot) for r, slot in zip(records, slots, strict=True)]
+            opponents.end_schedule(counts)
+        collector.add_episodes(records, names, unrecorded=int(counts.sum()) - len(records))
+
+    def clear(self) -> None:
+        """Capture again, where the step itself has changed; the next steps warm it up."""
+        self._run.clear()
+
+    @torch.inference_mode()
+    def _step(self) -> None:
+        """Play the step of the index, and advance the index; nothing here reads the device."""
+        collector, buffer, index = self._collector, self._collector.buffer, self.index
+        torch.index_select(buffer.obs_rows, 0, index, out=self.row.obs.unsqueeze(0))
+        collector.choose(self.row)
+        collector.env.step(index + 1)
+        if collector.policy.central_dim:
+            after = torch.empty_like(self.row.obs)
+            collector.write_central(after)
+            columns = slice(collector.env.obs_dim, None)
+            buffer.obs_rows[..., columns].index_copy_(0, index + 1, after[:, columns].unsqueeze(0))
+        collector.store(self.row)
+        buffer.put(index, self.row)
+        self._note_ends(index)
+        self.index += 1
+
+    def _note_ends(self, index: Tensor) -> None:
+        """Note truncations and ended episodes of the step ``index [1]`` on the device."""
+        collector, env = self._collector, self._collector.env
+        if collector.truncation_bootstraps:
+            truncated = env.truncated.view(-1).index_select(0, env.agent_of_row)
+            truncated = truncated & env.final_mask.index_select(0, env.env_of_row)
+            self.late.note(index, truncated, collector.state)
+        over = collector.note_boundaries()
+        self._env.log_ended(index)
+        if collector.opponents is not None:
+            collector.opponents.after_step(over, False)
+
+    def _resolve_truncations(self) -> None:
+        """Value the truncations noted since the last call."""
+        collector = self._collector
+        if not collector.truncation_bootstraps:
+            return
+        final_obs = self._env.final_obs
+        self.late.resolve(collector.value, final_obs, collector.buffer.truncation_bonus, collector.gamma)
+        if self.revalues:
+            collector.buffer.truncations += self.late.read(final_obs)
+        self.late.clear()
+
+
+class LateTruncations:
+    """Truncated rows and their recurrent states, valued at the end of the rollout in one forward pass.
+
+    A row is truncated at most once between two calls of ``resolve``, so its final observation is still that of the
+    environment.
+    """
+
+    def __init__(self, rows: int, policy: FlatPolicy, device: torch.device) -> None:
+        self.steps = torch.full((rows,), -1, dtype=torch.int64, device=device)
+        """Step that truncated each row [N], -1 where none did."""
+        self.state = policy.initial_state(rows, device)
+        self._starts = torch.zeros(rows, device=device)
+
+    def note(self, step: Tensor, truncated: Tensor, state: LSTMState) -> None:
+        """Store step and ``state [1, N, H]`` where ``truncated [N]``."""
+        self.steps.copy_(torch.where(truncated, step, self.steps))
+        for target, source in zip(self.state, state, strict=True):
+            target.copy_(torch.where(truncated.view(1, -1, 1), source, target))
+
+    def resolve(self, value_of: ValueOf, final_obs: Tensor, bonus: Tensor, gamma: float) -> None:
+        """Write the discounted values of ``final_obs [N, D]`` into ``bonus [T, N]`` at their steps."""
+        value = value_of(final_obs, self.state, self._starts)
+        at = self.steps.clamp_min(0).unsqueeze(0)
+        bonus.scatter_(0, at, torch.where(self.steps >= 0, gamma * value, bonus.gather(0, at)))
+
+    def read(self, final_obs: Tensor) -> list[Truncation]:
+        """Return the truncations by step, with their rows of ``final_obs [N, D]``, in one read of the device."""
+        steps = read(self.steps)
+        rows = {int(step): np.flatnonzero(steps == step) for step in np.unique(steps[steps >= 0])}
+        found = {step: upload(of, final_obs.device) for step, of in rows.items()}
+        return [Truncation(step, of, final_obs[of]) for step, of in found.items()]
+
+    def clear(self) -> None:
+        self.steps.fill_(-1)

@@ -1,0 +1,1 @@
+"""Rollouts and updates in which the host reads every result at once."""

@@ -1,0 +1,150 @@
+"""An update whose minibatches the host checks one by one: micro-batches on a few threads, or captured evaluations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from echelon.rl.build import FlatPolicy
+from echelon.rl.obs_norm import ObsNormalizer
+from echelon.rl.packed_obs import PackedRollout
+from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer
+from echelon.training.ppo.graph.capture import CudaGraphCache
+from echelon.training.ppo.losses import Gradient, Gradients, LossTerms
+from echelon.training.ppo.optimizer import Optimizer
+from echelon.training.ppo.protocols import Report, UpdateStats
+from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, micro_batch_columns
+from echelon.training.runtime.process_group import ProcessGroup
+from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.transfers import read_scalars
+
+
+class HostUpdate:
+    """Trains on minibatches; one whose loss is not finite on any rank is left out and reported."""
+
+    def __init__(
+        self,
+        gradients: Gradients,
+        optimizer: Optimizer,
+        pool: ThreadPool,
+        group: ProcessGroup,
+        report: Report,
+        graphs: CudaGraphCache | None = None,
+    ) -> None:
+        """With ``graphs`` a minibatch is evaluated whole, as a captured graph."""
+        self.gradients, self.optimizer, self.graphs = gradients, optimizer, graphs
+        self._pool, self._group, self._report = pool, group, report
+        self.stats = UpdateStats()
+        self.packed: PackedRollout | None = None
+        # a compiled or captured evaluation is made for one shape
+        config = gradients.config
+        self._may_vary = gradients.regime.packs and not (config.compile or config.capture)
+        self.skips_idle = self._may_vary
+
+    @torch.no_grad()
+    def begin(self, buffer: RolloutBuffer, length: int) -> None:
+        """Pack the observations of a rollout, where the model has entities and nothing reads the whole rows."""
+        self.stats, model = UpdateStats(), self.gradients.model
+        packs = self._may_vary and not self.gradients.config.aux_coef and isinstance(model, FlatPolicy)
+        self.packed = model.packed(buffer.obs) if packs else None
+
+    def make_room(self, plan: Sequence[Sequence[Unit]]) -> None:
+        """Do nothing: packed minibatches have as many rows as entities."""
+
+    def train(self, batches: Iterable[Minibatch], count: int, where: str) -> None:
+        """Train once on ``count`` minibatches; a gradient is applied after ``grad_accum_steps`` finite ones."""
+        accumulated = 0
+        self.optimizer.zero_grad(set_to_none=True)
+        for index, batch in enumerate(batches):
+            location = f"{where}, minibatch {index}"
+            if not self._accumulate(batch, location):
+                continue
+            accumulated += 1
+            if accumulated == self.gradients.config.grad_accum_steps:
+                self._step(location)
+                accumulated = 0
+        if accumulated:
+            self._step(f"the end of {where}")
+
+    def finish(self, metrics: dict[str, Any]) -> tuple[UpdateStats, dict[str, Any]]:
+        """Return what the minibatches gave, and ``metrics`` as numbers."""
+        self.packed = None
+        return self.stats, read_scalars(metrics)[1]
+
+    def clear(self) -> None:
+        """Forget captured evaluations, where the loss itself has changed."""
+        if self.graphs is not None:
+            self.graphs.clear()
+
+    def update_returns(self, normalizer: ReturnNormalizer, returns: Tensor, present: Tensor) -> None:
+        """Merge the ``returns [T, N]`` where ``present [T, N]`` into the statistics, unless one is not finite."""
+        if self._group.any(not bool(returns.isfinite().all())):
+            return
+        has_absent = bool((present == 0).any())
+        normalizer.update(returns[present > 0] if has_absent else returns)
+
+    def update_observations(self, normalizer: ObsNormalizer, obs: Tensor, alive: Tensor) -> None:
+        """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]`` into the statistics."""
+        update_obs_normalizer(normalizer, obs, alive, self._group)
+
+    def evaluate(self, batch: Minibatch) -> tuple[LossTerms, list[Gradient] | None]:
+        """Return terms of a minibatch and the gradient of each micro-batch; None if the loss is not finite."""
+        if self.graphs is not None:
+            terms, gradient = self.graphs(batch)
+            return terms, [gradient] if bool(terms.loss.isfinite()) else None
+        length, sequences = batch.dones.shape
+        columns = micro_batch_columns(length, sequences) if self.gradients.regime.packs else [slice(0, sequences)]
+        parts = self._pool.map(lambda part: self.gradients.evaluate_micro_batch(batch, part), columns)
+        terms = LossTerms(*(torch.stack(values).sum(0) for values in zip(*(p[0] for p in parts), strict=True)))
+        gradients = [p[1] for p in parts if p[1] is not None]
+        return terms, gradients if len(gradients) == len(parts) else None
+
+    def add(self, gradients: list[Gradient]) -> None:
+        """Add micro-batch gradients to ``p.grad``, divided by the minibatches of one optimizer step.
+
+        The gradients are not modified: compiled evaluations may return one tensor for two parameters.
+        """
+        count = self.gradients.config.grad_accum_steps
+        for micro_batch in gradients:
+            for parameter, gradient in zip(self.gradients.parameters, micro_batch, strict=True):
+                if gradient is None:
+                    continue
+                if parameter.grad is None:
+                    parameter.grad = gradient / count
+                else:
+                    parameter.grad.add_(gradient, alpha=1.0 / count)
+
+    def _accumulate(self, batch: Minibatch, location: str) -> bool:
+        """Add a minibatch's gradient to the parameters; return False if it was left out."""
+        terms, gradients = self.evaluate(batch)
+        if self._group.any(gradients is None):
+            self._report(f"loss at {location}", terms)
+            return False
+        self.add(gradients or [])
+        self.stats.terms.append(terms)
+        return True
+
+    def _step(self, location: str) -> None:
+        """Average, clip and apply the accumulated gradient, then clear it.
+
+        A gradient that overflows float16 skips the step and lowers the loss scale; that is no fault.
+        """
+        parameters, scaler = self.gradients.parameters, self.gradients.scaler
+        self._group.average([p.grad for p in parameters if p.grad is not None])
+        optimizer = cast(torch.optim.Optimizer, self.optimizer)
+        scaler.unscale_(optimizer)
+        norm = float(nn.utils.clip_grad_norm_(parameters, self.gradients.config.max_grad_norm))
+        if math.isfinite(norm):
+            self.stats.grad_norms.append(norm)
+        elif scaler.is_enabled():
+            self.stats.overflows += 1
+        else:
+            self._report(f"gradient norm at {location}", None)
+        if math.isfinite(norm) or scaler.is_enabled():
+            scaler.step(optimizer)
+            scaler.update()
+        optimizer.zero_grad(set_to_none=True)

@@ -1,0 +1,52 @@
+"""The two ways to play and to train, and which of them a policy gets: the host reads every result, or none.
+
+Where the policy computes (``echelon.rl.regime``) decides here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import torch
+
+from echelon.training.ppo.graph.capture import CudaGraphCache, record_cuda_graph
+from echelon.training.ppo.graph.steps import GraphSteps
+from echelon.training.ppo.graph.update import GraphUpdate
+from echelon.training.ppo.host.steps import HostSteps
+from echelon.training.ppo.host.update import HostUpdate
+from echelon.training.ppo.losses import Gradients
+from echelon.training.ppo.optimizer import Optimizer
+from echelon.training.ppo.protocols import Report, Steps, Update
+from echelon.training.runtime.process_group import ProcessGroup
+from echelon.training.runtime.thread_pool import ThreadPool
+
+if TYPE_CHECKING:
+    from echelon.training.ppo.collect import Collector
+
+
+def make_steps(collector: Collector, *, capture: bool, revalues: bool) -> Steps:
+    """Return how the steps of a collector are played, with ``capture`` as a CUDA graph where that is possible.
+
+    ``revalues`` says whether an update computes the values of truncated episodes again.
+    """
+    regime = collector.policy.regime
+    if regime.packs:
+        return HostSteps(collector)
+    return GraphSteps(collector, capture=capture and regime.captures, revalues=revalues)
+
+
+def make_update(
+    gradients: Gradients, optimizer: Optimizer, pool: ThreadPool, group: ProcessGroup, report: Report
+) -> Update:
+    """Return how minibatches are trained on; ``report(what, terms)`` handles a loss or gradient that is not finite.
+
+    Flags on a device can stop Adam alone, in one process and without a loss scale; elsewhere the host checks there too.
+    """
+    config, regime = gradients.config, gradients.regime
+    captures = config.capture and regime.captures
+    flags = group.is_single and isinstance(optimizer, torch.optim.Adam) and not gradients.scaler.is_enabled()
+    if not regime.packs and flags:
+        adam = cast(torch.optim.Optimizer, optimizer)
+        return GraphUpdate(gradients, adam, report, record_cuda_graph if captures else None)
+    graphs = CudaGraphCache(gradients.evaluate_whole) if captures else None
+    return HostUpdate(gradients, optimizer, pool, group, report, graphs)
