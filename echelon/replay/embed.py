@@ -15,8 +15,6 @@ from echelon.replay.validate import Index
 
 EXTRA = (RecordType.STATE, RecordType.SEAT)
 """Records that are copied besides the chunks."""
-PART_BYTES = 128
-"""Memory of an entry of a list of parts."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +27,6 @@ class Embedding:
     """Offset and length in the file of those records, those beside each other as one."""
     tail: bytes
     """Index and trailer; empty without INDEX."""
-
-    def __len__(self) -> int:
-        """Return the bytes that it takes in memory."""
-        return len(self.head) + len(self.tail) + PART_BYTES * len(self.parts)
 
 
 def embed_world(replay: Replay) -> bytes:

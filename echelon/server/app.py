@@ -23,14 +23,14 @@ from echelon.arena.store import league_path
 from echelon.files import atomic_write, reason_of
 from echelon.runs import RunPaths, read_json, runs_home
 from echelon.server import routes
-from echelon.server.bodies import BODIES, Bodies
+from echelon.server.bodies import ResponseCache
 from echelon.server.catalogue import ReplayCatalogue, home_hash
 from echelon.server.connections import (
     LIMITS,
     ConnectionFactory,
     Limits,
     accept_connections,
-    rate_limited,
+    paced,
     set_stall_timeout,
     within_descriptors,
 )
@@ -38,7 +38,6 @@ from echelon.server.listing import LISTING, Listing
 from echelon.server.live import NoticeHub
 from echelon.server.play import PlayGate, Revive
 from echelon.server.pools import add_pools
-from echelon.server.response_cache import ResponseCache
 from echelon.server.responses import CATALOGUE, LEAGUE, RESPONSE_CACHE
 from echelon.server.security import Access, access_middleware
 from echelon.state_files import parse_json
@@ -77,11 +76,10 @@ def make_app(
     With ``play``, a session that it keeps company, browsers may join the play sessions of ``home``; ``revive`` may
     start another one in its place.
     """
-    app = web.Application(middlewares=[rate_limited, access_middleware(access)], client_max_size=1)
+    app = web.Application(middlewares=[paced, access_middleware(access)], client_max_size=1)
     app[CATALOGUE] = ReplayCatalogue(home)
     app[LEAGUE] = league or league_path(home)
-    app[BODIES] = Bodies()
-    app[RESPONSE_CACHE] = ResponseCache(bodies=app[BODIES])
+    app[RESPONSE_CACHE] = ResponseCache()
     app[LISTING] = Listing(app[CATALOGUE])
     app[routes.HUB] = NoticeHub(app[LISTING])
     add_pools(app)

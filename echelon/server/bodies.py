@@ -1,29 +1,29 @@
-"""Memory of response bodies: all that are cached, or wait for clients that read slowly, share one budget.
+"""Response bodies in memory: cached, shared by the requests that wait for them, and limited in total.
 
-A body counts from its computation until nothing refers to it, however many responses send it.
+A body counts until no response sends it any more. It is sent no faster than its client reads, and a client that takes
+longer than ``SEND_S`` is disconnected, so that slow clients cost bounded memory. Belongs to one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import threading
-from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from typing import Protocol
+import io
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from weakref import WeakSet
 
-from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import AsyncIterablePayload, BytesIOPayload
 
 MAX_BYTES = 192 * 2**20
-"""Most bytes of bodies; a computation that has begun may exceed it by its own body."""
-LARGE_BYTES = 2**16
-"""Size from which a body counts; smaller ones go to the buffer of their connection."""
-ROOM_WAIT_S = 8.0
-"""Most time that a request waits for room [s]."""
-SLOW_S = 5.0
-"""Time without progress after which a response is ended if there is no room [s]."""
-POLL_S = 0.05
-"""Time between looks for room [s]."""
+"""Most bytes of all bodies; a computation that has begun may exceed it by its own body."""
+CACHE_BYTES = 64 * 2**20
+"""Most bytes of the bodies that are kept for further requests."""
+SEND_S = 120.0
+"""Most time that a client may take for a body [s]."""
+SLICE_BYTES = 2**16
+"""Bytes that are passed to a connection at a time."""
 RETRY_AFTER_S = 5
 """Advice to clients that found no room [s]."""
 TAG_DIGITS = 32
@@ -33,79 +33,114 @@ class NoRoomError(Exception):
     """No more bodies fit into memory at present."""
 
 
-def entity_tag(body: bytes) -> str:
-    """Return the ETag of a body, without its quotes."""
-    return body.tag if isinstance(body, TaggedBody) else hashlib.sha256(body).hexdigest()[:TAG_DIGITS]
+class Body:
+    """A response body with its ETag, without quotes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.tag = data, hashlib.sha256(data).hexdigest()[:TAG_DIGITS]
+
+    @classmethod
+    def of(cls, make: Callable[[], bytes]) -> Body:
+        """Return the result of ``make`` as a body."""
+        return cls(make())
+
+    def __len__(self) -> int:
+        return len(self.data)
 
 
-class TaggedBody(bytes):
-    """A body with its ETag: hashing sixty megabytes in every request would hold up all others."""
-
-    tag: str
-    _bodies: Bodies | None
-
-    def __new__(cls, body: bytes, bodies: Bodies | None = None) -> TaggedBody:
-        tagged = super().__new__(cls, body)
-        tagged.tag, tagged._bodies = entity_tag(body), bodies
-        if bodies is not None:
-            bodies.changes.put(len(body))
-        return tagged
-
-    def __del__(self) -> None:
-        if self._bodies is not None:
-            self._bodies.changes.put(-len(self))
+async def _within_time(sending: Awaitable[None]) -> None:
+    try:
+        async with asyncio.timeout(SEND_S):
+            await sending
+    except TimeoutError:
+        raise ConnectionResetError("the client reads too slowly") from None
 
 
-class Slow(Protocol):
-    """A response that is being sent."""
+class BodyPayload(BytesIOPayload):
+    """Sends a body in slices."""
 
-    progressed: float
-    """Time of the loop at which the client took its last slice [s]."""
+    def __init__(self, body: Body, kind: str) -> None:
+        super().__init__(io.BytesIO(body.data), content_type=kind)
+        self._body = body
 
-    def cut(self) -> None:
-        """Drop the connection."""
-        ...
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send the body."""
+        await _within_time(super().write(writer))
 
 
-class Bodies:
-    """The budget of one server."""
+class SlicesPayload(AsyncIterablePayload):
+    """Sends slices as they are produced."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self.max_bytes = max_bytes
-        self.changes: SimpleQueue[int] = SimpleQueue()
-        """Bytes that came and went; a queue, since bodies may end at any time and on any thread."""
-        self.sending: set[Slow] = set()
-        self._size, self._lock = 0, threading.Lock()
+    def __init__(self, slices: AsyncIterator[bytes | memoryview], kind: str) -> None:
+        super().__init__(slices, content_type=kind)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send the slices."""
+        await _within_time(super().write(writer))
+
+
+class ResponseCache:
+    """Response bodies by key; a key must change whenever its content does.
+
+    Concurrent requests for a missing body share one computation, which is cancelled once no request waits for it. The
+    least recently used bodies are dropped first.
+    """
+
+    def __init__(self, max_bytes: int = CACHE_BYTES, max_total: int = MAX_BYTES) -> None:
+        self.max_bytes, self.max_total = max_bytes, max_total
+        self.size = 0
+        self._alive: WeakSet[Body] = WeakSet()
+        self._bodies: OrderedDict[Hashable, Body] = OrderedDict()
+        self._pending: dict[Hashable, asyncio.Task[Body]] = {}
+        self._waiting: Counter[asyncio.Task[Body]] = Counter()
 
     @property
-    def size(self) -> int:
-        """Bytes of all bodies."""
-        with self._lock:
-            try:
-                while True:
-                    self._size += self.changes.get_nowait()
-            except Empty:
-                return self._size
+    def total(self) -> int:
+        """Bytes of all bodies that are cached or being sent."""
+        return sum(len(body) for body in self._alive)
 
-    def make(self, compute: Callable[[], bytes]) -> TaggedBody:
-        """Return the result of ``compute``, counted; ``NoRoomError`` without calling it if there is no room."""
-        if self.size >= self.max_bytes:
+    async def admit(self, make: Callable[[], Awaitable[Body]]) -> Body:
+        """Return the body of ``make``, counted; ``NoRoomError`` without calling it if there is no room."""
+        if self.total >= self.max_total:
             raise NoRoomError
-        body = compute()
-        return TaggedBody(body, self if len(body) >= LARGE_BYTES else None)
+        body = await make()
+        self._alive.add(body)
+        return body
 
-    async def room(self) -> None:
-        """Wait for room, ending the responses that wait for their clients longest; ``NoRoomError`` if there is none."""
-        clock = asyncio.get_running_loop().time
-        until = clock() + ROOM_WAIT_S
-        while self.size >= self.max_bytes:
-            if clock() > until:
-                raise NoRoomError
-            slowest = min(self.sending, key=lambda response: response.progressed, default=None)
-            if slowest is not None and clock() - slowest.progressed > SLOW_S:
-                slowest.cut()
-                self.sending.discard(slowest)
-            await asyncio.sleep(POLL_S)
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[Body]]) -> Body:
+        """Return the body of ``key``, computed if missing; exceptions reach every waiting request."""
+        if key in self._bodies:
+            self._bodies.move_to_end(key)
+            return self._bodies[key]
+        if key not in self._pending:
+            task = self._pending[key] = asyncio.ensure_future(self._compute(key, make))
+            task.add_done_callback(lambda t: t.cancelled() or t.exception())  # no request may be left to await it
+        task = self._pending[key]
+        self._waiting[task] += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._waiting[task] -= 1
+            if not self._waiting[task]:
+                del self._waiting[task]
+                self._forget(key, task)
+                task.cancel()
 
+    def _forget(self, key: Hashable, task: asyncio.Task[Body] | None) -> None:
+        """Let the next request of ``key`` begin again, unless one has done so already."""
+        if self._pending.get(key) is task:
+            del self._pending[key]
 
-BODIES: web.AppKey[Bodies] = web.AppKey("bodies", Bodies)
+    async def _compute(self, key: Hashable, make: Callable[[], Awaitable[Body]]) -> Body:
+        try:
+            body = await self.admit(make)
+        finally:
+            self._forget(key, asyncio.current_task())
+        if old := self._bodies.pop(key, None):
+            self.size -= len(old)
+        self._bodies[key] = body
+        self.size += len(body)
+        while self.size > self.max_bytes:
+            _, evicted = self._bodies.popitem(last=False)
+            self.size -= len(evicted)
+        return body

@@ -1,4 +1,4 @@
-"""Connection limits: number of connections, idle time and request rate per connection.
+"""Connection limits: number of connections, idle time, and no response while a client does not read.
 
 All clients may arrive from loopback through one tunnel, so limits count connections, not addresses. Above the limit,
 connections without a successful request are dropped first, then those idle for longest. The operating system drops
@@ -37,12 +37,6 @@ class Limits:
     """Time a connection may take to send a whole request, and between two requests [s]."""
     stall_timeout_s: int = 30
     """Time after which data that the peer does not acknowledge drops the connection [s]."""
-    rate_per_s: float = 100.0
-    """Sustained requests of one connection answered without delay [1/s]."""
-    burst: float = 300.0
-    """Requests of one connection answered without delay after a pause; starting a viewer takes fewer."""
-    rejected_cost: float = 10.0
-    """Requests that one rejected request counts as."""
     poll_s: float = 0.05
     """Time between checks whether a connection accepts more data [s]."""
     max_channel_bytes: int = 4096
@@ -60,9 +54,9 @@ LOG = logging.getLogger(__name__)
 
 
 class Connection(web.RequestHandler):
-    """One connection with its state and request budget."""
+    """One connection with its state."""
 
-    __slots__ = ("budget_at", "busy", "carrier", "channel", "limits", "served", "since", "spent")
+    __slots__ = ("busy", "carrier", "channel", "limits", "served", "since")
 
     def __init__(self, server: web.Server, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
@@ -71,27 +65,21 @@ class Connection(web.RequestHandler):
         )  # fmt: skip
         self.limits = limits
         self.served = self.busy = self.channel = False
-        self.since = self.budget_at = loop.time()
-        self.spent = 0.0
+        self.since = loop.time()
         self.carrier: asyncio.BaseTransport | None = None
         """The transport, also when the connection is being dropped."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the connection."""
         self.carrier = transport
         super().connection_made(transport)
 
-    def begin_request(self) -> float:
-        """Charge a received request; return how long its answer is delayed by the rate limit [s]."""
-        now = asyncio.get_running_loop().time()
-        self.spent = max(0.0, self.spent - (now - self.budget_at) * self.limits.rate_per_s) + 1.0
-        self.busy, self.budget_at, self.since = True, now, now
-        return max(0.0, self.spent - self.limits.burst) / self.limits.rate_per_s
+    def begin_request(self) -> None:
+        """Mark a request as received."""
+        self.busy, self.since = True, asyncio.get_running_loop().time()
 
-    def end_request(self, rejected: bool) -> None:
-        """Mark the request as answered; a rejected one costs more."""
-        self.busy, self.served, self.since = False, not rejected, asyncio.get_running_loop().time()
-        self.spent += self.limits.rejected_cost * rejected
+    def end_request(self, served: bool) -> None:
+        """Mark the request as answered."""
+        self.busy, self.served, self.since = False, served, asyncio.get_running_loop().time()
 
     def data_received(self, data: bytes) -> None:
         """Parse received data; drop a live channel that receives too much at once, without parsing it."""
@@ -214,22 +202,20 @@ def set_stall_timeout(bound: socket.socket, limits: Limits = LIMITS) -> None:
 
 
 @web.middleware
-async def rate_limited(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Delay requests above the connection's rate, and track its state."""
+async def paced(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Start no response while the peer does not read, and track the state of the connection."""
     connection = request.protocol
     if not isinstance(connection, Connection):
         return await handler(request)
-    loop = asyncio.get_running_loop()
-    due = connection.begin_request() + loop.time()
-    # no response is started while the peer does not read; a peer that left stays paused for ever
-    while connection.transport is not None and ((wait := due - loop.time()) > 0 or connection.writing_paused):
-        await asyncio.sleep(min(wait, connection.limits.poll_s) if wait > 0 else connection.limits.poll_s)
+    connection.begin_request()
+    while connection.transport is not None and connection.writing_paused:
+        await asyncio.sleep(connection.limits.poll_s)
     if connection.transport is None:
         raise ConnectionResetError("the client closed the connection")
-    rejected = True
+    served = False
     try:
         response = await handler(request)
-        rejected = response.status >= web.HTTPBadRequest.status_code
+        served = response.status < web.HTTPBadRequest.status_code
         return response
     finally:
-        connection.end_request(rejected)
+        connection.end_request(served)

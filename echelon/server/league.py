@@ -16,7 +16,7 @@ from aiohttp import web
 
 from echelon.arena import standings
 from echelon.arena.store import Store
-from echelon.server.bodies import BODIES
+from echelon.server.bodies import Body
 from echelon.server.catalogue import match_id
 from echelon.server.listing import LISTING
 from echelon.server.pools import SLOW, run_on
@@ -28,7 +28,7 @@ from echelon.server.responses import (
     RESPONSE_CACHE,
     REVALIDATE,
     NotFoundError,
-    bytes_response,
+    body_response,
     parse_count,
     strict_json,
 )
@@ -77,10 +77,8 @@ async def pairs(request: web.Request) -> web.StreamResponse:
             return strict_json(standings.head_to_head(store, most=PAIR_ENTRIES))
 
     key = ("pairs", await asyncio.to_thread(_league_stamp, path))
-    body = await request.app[RESPONSE_CACHE].get(
-        key, lambda: run_on(request.app, SLOW, request.app[BODIES].make, query)
-    )
-    return bytes_response(request, body, JSON, REVALIDATE)
+    body = await request.app[RESPONSE_CACHE].get(key, lambda: run_on(request.app, SLOW, Body.of, query))
+    return body_response(request, body, JSON, REVALIDATE)
 
 
 def _page(store: Store, request: web.Request) -> dict[str, Any]:
@@ -126,9 +124,8 @@ async def _respond(request: web.Request, query: Callable[[Store], dict[str, Any]
             row["match"] = ident if ident in known else ""
         return strict_json(found)
 
-    bodies = request.app[BODIES]
-    await bodies.room()
-    return bytes_response(request, await run_on(request.app, SLOW, bodies.make, read), JSON, REVALIDATE)
+    body = await request.app[RESPONSE_CACHE].admit(lambda: run_on(request.app, SLOW, Body.of, read))
+    return body_response(request, body, JSON, REVALIDATE)
 
 
 def _league_stamp(path: Path) -> tuple[tuple[int, int, int], ...]:

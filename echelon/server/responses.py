@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 
-from echelon.server.bodies import BODIES, TaggedBody, entity_tag
+from echelon.server.bodies import SLICE_BYTES, Body, BodyPayload, ResponseCache
 from echelon.server.catalogue import ReplayCatalogue
-from echelon.server.response_cache import ResponseCache
-from echelon.server.sending import SLICE_BYTES, MemoryBody, SlicedResponse
 
 CATALOGUE: web.AppKey[ReplayCatalogue] = web.AppKey("catalogue", ReplayCatalogue)
 LEAGUE: web.AppKey[Path] = web.AppKey("league", Path)
@@ -93,24 +93,21 @@ class NotFoundError(web.HTTPNotFound):
 
 def json_response(request: web.Request, value: Any) -> web.StreamResponse:
     """Return a JSON response with an ETag of its content, or 304 if the client has it."""
-    return bytes_response(request, strict_json(value), JSON, REVALIDATE)
+    return body_response(request, Body(strict_json(value)), JSON, REVALIDATE)
 
 
 async def long_json_response(request: web.Request, value: Any) -> web.StreamResponse:
     """As ``json_response``, with JSON of any length made beside the event loop, if there is room for it."""
-    bodies = request.app[BODIES]
-    await bodies.room()
-    body: TaggedBody = await asyncio.to_thread(bodies.make, lambda: strict_json(value))
-    return bytes_response(request, body, JSON, REVALIDATE)
+    body = await request.app[RESPONSE_CACHE].admit(lambda: asyncio.to_thread(Body.of, lambda: strict_json(value)))
+    return body_response(request, body, JSON, REVALIDATE)
 
 
-def bytes_response(request: web.Request, body: bytes, kind: str, caching: str) -> web.StreamResponse:
-    """Return a response with an ETag of its content, or 304 if the client has it; a large body is sent in slices.
+def body_response(request: web.Request, body: Body, kind: str, caching: str) -> web.Response:
+    """Return a response with the ETag of its content, or 304 if the client has it; a large body is sent in slices.
 
     JSON is compressed for clients that take gzip, under another tag, since its bytes are others.
     """
-    tag = entity_tag(body)
-    headers = {"Cache-Control": caching}
+    tag, headers = body.tag, {"Cache-Control": caching}
     compressed = kind == JSON and accepts(request.headers.get("Accept-Encoding", ""), "gzip")
     if kind == JSON:
         tag += "-gzip" * compressed
@@ -118,14 +115,35 @@ def bytes_response(request: web.Request, body: bytes, kind: str, caching: str) -
     headers["ETag"] = f'"{tag}"'
     if request.if_none_match and any(etag.value in (tag, "*") for etag in request.if_none_match):
         return web.Response(status=304, headers=headers)
-    response: web.StreamResponse
     if len(body) > SLICE_BYTES:
-        response = SlicedResponse(MemoryBody(body), 0, len(body), kind=kind, headers=headers)
+        response = web.Response(body=BodyPayload(body, kind), headers=headers)
     else:
-        response = web.Response(body=body, headers=headers, content_type=kind)
+        response = web.Response(body=body.data, headers=headers, content_type=kind)
     if compressed:
         response.enable_compression(web.ContentCoding.gzip)
     return response
+
+
+class OpenFileResponse(web.FileResponse):
+    """Sends an open file or a range of it, and closes it.
+
+    The path of its descriptor leads to no other file and to no compressed twin. The connection is closed after the
+    file, so that a client notices a file that became shorter meanwhile.
+    """
+
+    def __init__(self, file: BinaryIO, kind: str, headers: Mapping[str, str]) -> None:
+        super().__init__(f"/dev/fd/{file.fileno()}", headers={"Content-Type": kind, **headers})
+        self._open_file = file
+        self.force_close()
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """Send the file; all of it where the range depends on a tag, which aiohttp does not compare."""
+        try:
+            if "If-Range" in request.headers:
+                request = request.clone(headers={k: v for k, v in request.headers.items() if k != "Range"})
+            return await super().prepare(request)
+        finally:
+            self._open_file.close()
 
 
 def accepts(header: str, coding: str) -> bool:

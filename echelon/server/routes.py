@@ -6,11 +6,10 @@ Handlers look ids up in the catalogue and read files on a thread, so that a slow
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
 import zlib
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import wraps
 from mimetypes import MimeTypes
 from pathlib import Path
@@ -19,10 +18,10 @@ from typing import Any
 from aiohttp import web
 
 from echelon.replay.codec import WORLD_LEVEL
-from echelon.replay.embed import Embedding, plan_embedding
+from echelon.replay.embed import plan_embedding
 from echelon.replay.reader import Replay
 from echelon.server import league
-from echelon.server.bodies import BODIES, TaggedBody
+from echelon.server.bodies import SLICE_BYTES, Body, SlicesPayload
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
 from echelon.server.listing import LISTING
 from echelon.server.live import NoticeHub
@@ -38,15 +37,13 @@ from echelon.server.responses import (
     RESPONSE_CACHE,
     REVALIDATE,
     NotFoundError,
-    accepts,
-    bytes_response,
+    OpenFileResponse,
+    body_response,
     json_response,
     long_json_response,
     parse_count,
     strict_json,
 )
-from echelon.server.sending import FileBody, JoinedBody, MemoryBody, SlicedResponse, file_response
-from echelon.state_files import open_regular
 
 HUB: web.AppKey[NoticeHub] = web.AppKey("hub", NoticeHub)
 PLAY: web.AppKey[PlayGate] = web.AppKey("play", PlayGate)
@@ -116,8 +113,8 @@ async def match(request: web.Request, found: Match) -> web.StreamResponse:
         return strict_json({"summary": found.summary, "header": header})
 
     key = ("match", found.id, found.stamp, found.live)
-    body = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, READS, app[BODIES].make, make))
-    return bytes_response(request, body, JSON, REVALIDATE)
+    body = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, READS, Body.of, make))
+    return body_response(request, body, JSON, REVALIDATE)
 
 
 @of_match
@@ -125,10 +122,10 @@ async def index(request: web.Request, found: Match) -> web.StreamResponse:
     """Return chunks, series, markers, win probability, turning points and outcome, as far as recorded."""
     key = ("index", found.id, found.stamp, found.live)
     body = await request.app[RESPONSE_CACHE].get(key, lambda: index_body(request.app, found))
-    return bytes_response(request, body, JSON, REVALIDATE)
+    return body_response(request, body, JSON, REVALIDATE)
 
 
-async def index_body(app: web.Application, match: Match) -> TaggedBody:
+async def index_body(app: web.Application, match: Match) -> Body:
     """Return the index of a match as JSON.
 
     That of an unclosed file is computed in steps that take turns with other timelines and readers, and ends early if
@@ -144,11 +141,11 @@ async def index_body(app: web.Application, match: Match) -> TaggedBody:
 
     catalogue, found = app[CATALOGUE], None
     if await run_on(app, READS, catalogue.read, match, lambda replay: replay.complete):
-        return await run_on(app, SLOW, app[BODIES].make, lambda: strict_json(catalogue.read(match, content)))
+        return await run_on(app, SLOW, Body.of, lambda: strict_json(catalogue.read(match, content)))
     while found is None:
         async with app[TURNS]:
             found = await run_through(app, SLOW, catalogue.read, match, step)
-    return await run_on(app, SLOW, app[BODIES].make, lambda: strict_json(found))
+    return await run_on(app, SLOW, Body.of, lambda: strict_json(found))
 
 
 @of_match
@@ -164,11 +161,11 @@ async def chunk(request: web.Request, found: Match) -> web.StreamResponse:
         return app[CATALOGUE].read(found, lambda replay: replay.chunk_bytes(number))
 
     try:
-        body = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, READS, app[BODIES].make, read))
+        body = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, READS, Body.of, read))
     except IndexError:
         raise NotFoundError("chunk not found") from None
     caching = IMMUTABLE if request.query.get("v") == found.summary["version"] else REVALIDATE
-    return bytes_response(request, body, BINARY, caching)
+    return body_response(request, body, BINARY, caching)
 
 
 @of_match
@@ -176,25 +173,34 @@ async def file(request: web.Request, found: Match) -> web.StreamResponse:
     """Return the replay file or a range of it; with ``world=1`` with its world embedded, for sharing."""
     app, attachment = request.app, {"Content-Disposition": f'attachment; filename="{found.id}.ecr"'}
     if request.query.get("world") == "1":
-        key = ("embedding", found.file, found.stamp)
-        alone = app[CATALOGUE].read_alone
-
-        def plan() -> Embedding:
-            bodies, made = app[BODIES], alone(found, plan_embedding)
-            return replace(made, head=bodies.make(lambda: made.head), tail=bodies.make(lambda: made.tail))
-
-        made = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, SLOW, plan))
-        chunks = FileBody(app, await run_on(app, READS, app[CATALOGUE].open_file, found))
-        body = JoinedBody(
-            [
-                (MemoryBody(made.head), 0, len(made.head)),
-                *((chunks, offset, length) for offset, length in made.parts),
-                (MemoryBody(made.tail), 0, len(made.tail)),
-            ]
-        )
-        return SlicedResponse(body, 0, len(body), kind=BINARY, headers={"Cache-Control": REVALIDATE, **attachment})
+        return await shared_file(app, found, {"Cache-Control": REVALIDATE, **attachment})
     opened = await run_on(app, READS, app[CATALOGUE].open_file, found)
-    return file_response(request, opened, BINARY, {"Cache-Control": REVALIDATE, **attachment})
+    return OpenFileResponse(opened, BINARY, {"Cache-Control": REVALIDATE, **attachment})
+
+
+async def shared_file(app: web.Application, match: Match, headers: Mapping[str, str]) -> web.StreamResponse:
+    """Return a replay with its world embedded: header, world and index from memory, all else from the file."""
+    made = await run_on(app, SLOW, app[CATALOGUE].read_alone, match, plan_embedding)
+    head = await app[RESPONSE_CACHE].admit(lambda: run_on(app, SLOW, Body, made.head))
+    tail = await app[RESPONSE_CACHE].admit(lambda: run_on(app, SLOW, Body, made.tail))
+    opened = await run_on(app, READS, app[CATALOGUE].open_file, match)
+    size = len(head) + len(tail) + sum(length for _, length in made.parts)
+
+    async def slices() -> AsyncIterator[bytes]:
+        with opened:
+            for at in range(0, len(head), SLICE_BYTES):
+                yield head.data[at : at + SLICE_BYTES]
+            for offset, length in made.parts:
+                for at in range(offset, offset + length, SLICE_BYTES):
+                    count = min(SLICE_BYTES, offset + length - at)
+                    part = await run_on(app, READS, os.pread, opened.fileno(), count, at)
+                    if len(part) < count:
+                        raise ConnectionResetError("the file is shorter than announced")
+                    yield part
+            for at in range(0, len(tail), SLICE_BYTES):
+                yield tail.data[at : at + SLICE_BYTES]
+
+    return web.Response(body=SlicesPayload(slices(), BINARY), headers={"Content-Length": str(size), **headers})
 
 
 async def world(request: web.Request) -> web.StreamResponse:
@@ -211,8 +217,8 @@ async def world(request: web.Request) -> web.StreamResponse:
     def pack() -> bytes:
         return zlib.compress(app[CATALOGUE].read_alone(found, Replay.load_world), WORLD_LEVEL)
 
-    body = await app[RESPONSE_CACHE].get(("world", sha), lambda: run_on(app, SLOW, app[BODIES].make, pack))
-    return bytes_response(request, body, BINARY, IMMUTABLE)
+    body = await app[RESPONSE_CACHE].get(("world", sha), lambda: run_on(app, SLOW, Body.of, pack))
+    return body_response(request, body, BINARY, IMMUTABLE)
 
 
 async def runs(request: web.Request) -> web.StreamResponse:
@@ -262,8 +268,8 @@ ROUTES: tuple[tuple[str, Handler], ...] = (
 
 STATIC = Path(__file__).parent / "static"
 PAGE_NAME = "index.html"
-CODINGS = {"br": ".br", "gzip": ".gz"}
-"""Suffixes of compressed twins of assets by content coding, smallest first."""
+TWINS = (".br", ".gz")
+"""Suffixes of compressed twins of assets."""
 MEDIA_TYPES = MimeTypes()
 MEDIA_TYPES.add_type("text/javascript", ".js")
 MEDIA_TYPES.add_type("font/woff2", ".woff2")
@@ -275,10 +281,9 @@ NOT_BUILT = (
 
 async def page(request: web.Request) -> web.StreamResponse:
     """Return the viewer's page."""
-    try:
-        return await static_response(request, PAGE_NAME, STATIC / PAGE_NAME, REVALIDATE)
-    except FileNotFoundError:
+    if not await asyncio.to_thread((STATIC / PAGE_NAME).is_file):
         return web.Response(status=503, text=NOT_BUILT, content_type="text/html")
+    return static_response(PAGE_NAME, STATIC / PAGE_NAME, REVALIDATE)
 
 
 async def asset(request: web.Request) -> web.StreamResponse:
@@ -287,18 +292,13 @@ async def asset(request: web.Request) -> web.StreamResponse:
     path = (await asyncio.to_thread(static_files)).get(name)
     if path is None:
         raise NotFoundError("file not found")
-    return await static_response(request, name, path, IMMUTABLE if name.startswith("assets/") else REVALIDATE)
+    return static_response(name, path, IMMUTABLE if name.startswith("assets/") else REVALIDATE)
 
 
-async def static_response(request: web.Request, name: str, path: Path, caching: str) -> web.StreamResponse:
-    """Return a file of the built viewer, or the compressed twin that the build wrote beside it and the client takes."""
-    taken, headers = request.headers.get("Accept-Encoding", ""), {"Cache-Control": caching, "Vary": "Accept-Encoding"}
-    for coding, suffix in CODINGS.items():
-        if accepts(taken, coding):
-            with contextlib.suppress(FileNotFoundError):
-                opened = await asyncio.to_thread(open_regular, path.with_name(path.name + suffix))
-                return file_response(request, opened, kind_of(name), {**headers, "Content-Encoding": coding})
-    return file_response(request, await asyncio.to_thread(open_regular, path), kind_of(name), headers)
+def static_response(name: str, path: Path, caching: str) -> web.FileResponse:
+    """Return a file of the built viewer; aiohttp prefers the compressed twin that the build wrote beside it."""
+    headers = {"Content-Type": kind_of(name), "Cache-Control": caching, "Vary": "Accept-Encoding"}
+    return web.FileResponse(path, headers=headers)
 
 
 def kind_of(name: str) -> str:
@@ -311,4 +311,4 @@ def static_files() -> dict[str, Path]:
     if not STATIC.is_dir():
         return {}
     files = (p for p in STATIC.rglob("*") if p.is_file() and not p.is_symlink())
-    return {p.relative_to(STATIC).as_posix(): p for p in files if p.suffix not in CODINGS.values()}
+    return {p.relative_to(STATIC).as_posix(): p for p in files if p.suffix not in TWINS}

@@ -200,6 +200,10 @@ def reject(access: Access, request: web.Request) -> web.Response | None:
         return response
     if request.can_read_body:
         return problem(413, "No bodies", "requests must not have a body")
+    try:  # aiohttp's file responses fail on dates beyond any calendar
+        _ = request.if_modified_since, request.if_unmodified_since, request.if_range
+    except (OverflowError, ValueError):
+        return problem(400, "Bad date", "a header has a date beyond any calendar")
     # without the header, aiohttp's ``request.host`` is the name of this machine
     if not access.host_allowed(request.headers.get("Host", "")):
         return problem(421, "Misdirected", "the Host header does not name this server")

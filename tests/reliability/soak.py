@@ -37,8 +37,8 @@ from echelon.jobs.launch import stop
 from echelon.jobs.process import identity_from
 from echelon.runs import RunPaths, read_json
 from echelon.server.app import SERVER_FILE
+from echelon.server.bodies import CACHE_BYTES
 from echelon.server.catalogue import OPEN_FILES, SCAN_INTERVAL_S
-from echelon.server.response_cache import MAX_BYTES
 
 VIEWERS = 64
 COLUMNS, ROWS = 160, 48
@@ -177,7 +177,7 @@ async def grow_matches(replays: Path, finished: Path) -> None:
 
 async def fill_caches(session: aiohttp.ClientSession, base: str, replays: Path, finished: Path) -> None:
     """Let the server open as many finished matches and answer as many chunks as its caches hold."""
-    copies = max(OPEN_FILES, MAX_BYTES // finished.stat().st_size) + SPARE_MATCHES
+    copies = max(OPEN_FILES, CACHE_BYTES // finished.stat().st_size) + SPARE_MATCHES
     for number in range(copies):
         shutil.copyfile(finished, replays / f"finished-{number:03d}.ecr")
     await asyncio.sleep(2 * SCAN_INTERVAL_S)

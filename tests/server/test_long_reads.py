@@ -18,8 +18,8 @@ from echelon.replay.reader import Replay
 from echelon.replay.validate import ChunkRef, Index
 from echelon.server import catalogue, routes
 from echelon.server.app import listen, make_app, open_socket
+from echelon.server.bodies import Body, ResponseCache
 from echelon.server.catalogue import ReplayCatalogue, match_id
-from echelon.server.response_cache import ResponseCache
 from echelon.server.responses import RESPONSE_CACHE
 from echelon.server.security import Access
 from tests.replay.synthetic import write_match
@@ -265,7 +265,7 @@ def test_body_is_computed_again_after_its_last_request_has_gone():
             except asyncio.CancelledError:
                 cancelled.append(1)
                 raise
-            return b"body"
+            return Body(b"body")
 
         first, second = (asyncio.create_task(cache.get("k", compute)) for _ in range(2))
         await asyncio.sleep(0)
@@ -276,7 +276,7 @@ def test_body_is_computed_again_after_its_last_request_has_gone():
         shared = (len(started), len(cancelled))
         second.cancel()
         await asyncio.sleep(0)
-        return shared, await cache.get("k", compute), len(started), len(cancelled)
+        return shared, (await cache.get("k", compute)).data, len(started), len(cancelled)
 
     assert asyncio.run(work()) == ((1, 0), b"body", 2, 1)
 
@@ -321,7 +321,9 @@ def test_estimate_of_chunks_and_index_is_near_what_they_take(home):
     with Replay(home / RUN / "replays" / "eval-0001-blue.ecr") as replay:
         before = replay.memory
         tracemalloc.start()
-        replay.index = Index([], None, None, {"series": (rows, bytes(18 * rows)), "markers": (rows, bytes(9 * rows))})
+        replay.index = Index(
+            [], None, None, [], {"series": (rows, bytes(18 * rows)), "markers": (rows, bytes(9 * rows))}
+        )
         replay.chunks = [ChunkRef(*row) for row in (1000 + np.arange(4 * rows).reshape(rows, 4)).tolist()]
         taken = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()

