@@ -192,3 +192,7 @@ wheel:
 # build the docs site into FOLDER, with warnings as errors
 site FOLDER="build/site":
     {{python}} -m mkdocs build --strict --site-dir {{FOLDER}}
+
+# fits the model of the win probability to recorded matches
+fit-winprob *ARGS:
+    {{python}} -m echelon.replay.winprob_fit {{ARGS}}

@@ -34,7 +34,7 @@ COMMANDS: dict[str, Command] = {
     "runs": Command(TRAIN, "Runs: list, compare, follow, stop, queue, label, export, delete.", "runs"),
     "sweep": Command(LABORATORY, "Search hyper-parameters, or compare ablations.", "sweep"),
     "sim": Command(LABORATORY, "Play matches between policies or levels, without training.", "sim", "sim"),
-    "world": Command(LABORATORY, "Generate maps and show them.", "world"),
+    "world": Command(LABORATORY, "Generate a map, measure and draw it.", "world", "world"),
     "bench": Command(LABORATORY, "Measure the speed of this machine.", "bench", "bench"),
     "config": Command(LABORATORY, "Configuration fields, their values and their sources.", "config"),
     "arena": Command(LEAGUE, "The league: rounds between policies and levels, ratings.", "arena"),

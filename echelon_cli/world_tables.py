@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-from echelon.runs import command
 from echelon_cli import output
 
 TRACE = 5e-5
@@ -44,7 +43,6 @@ def show_measurements(found: dict[str, Any]) -> None:
             ("recipe", found["hashes"]["recipe"][:HASH_DIGITS]),
             ("content", found["hashes"]["materials"][:HASH_DIGITS]),
             ("generated in", f"{1e3 * found['took_s']:.0f} ms"),
-            *((what, found[what]) for what in ("file", "png") if found[what]),
         ],
     )
     output.print_line()
@@ -67,8 +65,6 @@ def show_measurements(found: dict[str, Any]) -> None:
         for walk in found["walk"]
     ]
     output.show_table(columns, walks, right=columns[1:])
-    output.print_line()
-    output.print_line(f"draw it: {command('world', 'show', found['file'] or found['seed'])}", style="dim")
 
 
 STATISTICS: tuple[tuple[str, Callable[[dict[str, Any]], float | None], bool], ...] = (

@@ -268,6 +268,6 @@ def load_model(path: Path = MODEL_FILE) -> WinModel:
     names = [feature.name for feature in FEATURES]
     if data.get("format") != MODEL_FORMAT or data.get("features") != names:
         raise ValueError(
-            f"win model {path.name!r} has other features than this version; try echelon replay fit-winprob"
+            f"win model {path.name!r} has other features than this version; try python -m echelon.replay.winprob_fit"
         )
     return WinModel(np.array(data["weights"], np.float64), np.array(data["ensemble"], np.float64))

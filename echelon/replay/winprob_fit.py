@@ -3,10 +3,12 @@
 Matches are split by map, so that both sides of a swapped pair and all pairings on one map are in one split: one to
 fit, one to calibrate (a factor of the logit, so that the model stays symmetric), one to test. Matches of held-out
 pilots are a test of their own. Every match has the same weight, however long it is.
+``python -m echelon.replay.winprob_fit FOLDER... --out FILE`` fits a model and prints its errors as JSON.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.files import atomic_write
 from echelon.replay.codec import ReplayError
 from echelon.replay.columns import Ints
 from echelon.replay.reader import Replay
@@ -277,3 +280,23 @@ def model_text(model: WinModel, report: Mapping[str, Any]) -> str:
         "tested": {name: both[name] for name in ("matches", "brier", "baseline_brier", "calibration_error")},
     }
     return json.dumps(data) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Fit the model to the matches of some folders, write it, and print its errors."""
+    parser = argparse.ArgumentParser(prog="echelon.replay.winprob_fit", description=main.__doc__)
+    parser.add_argument("folders", nargs="+", type=Path, help="folders with recorded matches, or files")
+    parser.add_argument("--hold-out", action="append", default=[], help="part of a pilot's name; default: a quarter")
+    parser.add_argument("--out", type=Path, help="file of the model")
+    given = parser.parse_args(argv)
+    paths = replay_files(given.folders)
+    sampled = list(sample_all(paths))
+    model, report = fit_matches([match for match in sampled if match is not None], given.hold_out)
+    report = {"files": len(paths), "unused": sum(match is None for match in sampled), **report}
+    if given.out is not None:
+        atomic_write(given.out, model_text(model, report), durable=False)
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()

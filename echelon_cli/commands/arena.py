@@ -51,9 +51,6 @@ def complete_entries(incomplete: str) -> list[str]:
         return []
 
 
-EntryArgument = Annotated[
-    str, typer.Argument(metavar="ENTRY", help="Name, level, id, or part of one.", autocompletion=complete_entries)
-]
 RetiredFlag = Annotated[bool, typer.Option("--retired", help="Include retired entries.")]
 
 
@@ -163,49 +160,37 @@ def _followed(follower: Follower, detach: bool) -> int:
 
 
 @app.command("standings")
-def standings(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
-    """Show ratings with 95 % intervals. The scripted level medium is fixed at 1500."""
-    from echelon.arena.standings import standings as read_standings
-    from echelon.arena.standings import unfinished_rounds
-    from echelon_cli import arena_tables
-
-    with open_league(read_only=True) as store:
-        found = {"entries": read_standings(store, retired=retired), "unfinished": unfinished_rounds(store)}
-    if as_json:
-        output.show_json(found)
-    else:
-        arena_tables.show_standings(found)
-    return output.DONE
-
-
-@app.command("entries")
-def entries(
+def standings(
     name: Annotated[
         str | None,
         typer.Argument(metavar="[ENTRY]", help="One entry, with its history.", autocompletion=complete_entries),
     ] = None,
+    behaviour: Annotated[bool, typer.Option("--behaviour", help="Show the behaviour of the entries.")] = False,
     retired: RetiredFlag = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show the behaviour of all entries, or one entry in detail."""
+    """Show ratings with 95 % intervals. The scripted level medium is fixed at 1500."""
     from echelon.arena.behaviour import style_means
-    from echelon.arena.standings import rating_history, style_sums
+    from echelon.arena.standings import rating_history, style_sums, unfinished_rounds
     from echelon.arena.standings import standings as read_standings
     from echelon_cli import arena_tables
 
     with open_league(read_only=True) as store:
-        rows = [
-            {**row, "style": style_means(style_sums(store, row["id"]))} for row in read_standings(store, retired=True)
+        entry_id = find_entry_id(store, name) if name is not None else None
+        rows = read_standings(store, retired=retired or name is not None)
+        if name is None and not behaviour:
+            found = {"entries": rows, "unfinished": unfinished_rounds(store)}
+            output.show_json(found) if as_json else arena_tables.show_standings(found)
+            return output.DONE
+        chosen = [
+            {**row, "style": style_means(style_sums(store, row["id"]))} for row in rows if entry_id in (None, row["id"])
         ]
-        if name is not None:
-            entry_id = find_entry_id(store, name)
-            row = next(row for row in rows if row["id"] == entry_id)
-            row["history"] = rating_history(store, entry_id)
-    if name is not None:
-        output.show_json(row) if as_json else arena_tables.show_entry(row)
+        history = rating_history(store, entry_id) if entry_id is not None else []
+    if entry_id is not None:
+        entry = {**chosen[0], "history": history}
+        output.show_json(entry) if as_json else arena_tables.show_entry(entry)
     else:
-        rows = [row for row in rows if retired or row["kind"] != "retired"]
-        output.show_json(rows) if as_json else arena_tables.show_entries(rows)
+        output.show_json(chosen) if as_json else arena_tables.show_entries(chosen)
     return output.DONE
 
 
@@ -254,7 +239,9 @@ def add(
     what: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN|CHECKPOINT|LEVEL...", help="Policies or scripted levels.", autocompletion=complete_runs
+            metavar="RUN|CHECKPOINT|LEVEL|FILE",
+            help="Policies or scripted levels, or one .json file of arena export.",
+            autocompletion=complete_runs,
         ),
     ],
     kind: Annotated[
@@ -280,9 +267,11 @@ def add(
     ] = "",
     as_json: JsonFlag = False,
 ) -> int:
-    """Add policies or scripted levels. The first policy fixes the game of the league."""
+    """Add policies, scripted levels or an exported league. The first policy fixes the game of the league."""
     from echelon.arena.bootstrap import SCRIPTED_LEVELS, add_level
 
+    if len(what) == 1 and what[0].endswith(".json"):
+        return _import(Path(what[0]), as_json)
     added = []
     with open_league(create=True) as store:
         against = find_entry_id(store, target) if target else ""
@@ -313,9 +302,38 @@ def _policy(name: str, levels: Sequence[str]) -> Path:
         raise RunNotFoundError(f"{error}; it is no level either{did_you_mean(name, levels)}") from None
 
 
-@app.command("remove")
-def remove(name: EntryArgument, as_json: JsonFlag = False) -> int:
-    """Remove an entry. One with matches is retired instead, since other ratings depend on them."""
+@app.command("edit")
+def edit(
+    remove: Annotated[
+        str | None,
+        typer.Option(
+            "--remove",
+            metavar="ENTRY",
+            help="Remove an entry. One with matches is retired instead, since other ratings depend on them.",
+            autocompletion=complete_entries,
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option("--keep", min=0, help="Retire the weakest commanders beyond this number; default: none."),
+    ] = None,
+    min_games: Annotated[
+        int, typer.Option("--min-games", min=0, help="Games that a commander must have before --keep retires it.")
+    ] = 20,
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="Compute all ratings again from the matches, and show changes.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Remove an entry, retire the weakest commanders, or compute the ratings again."""
+    if (remove is not None) + (keep is not None) + recompute != 1:
+        raise typer.BadParameter("expected one of --remove, --keep and --recompute")
+    if remove is not None:
+        return _remove(remove, as_json)
+    return _recompute(as_json) if recompute else _retire(keep or 0, min_games, as_json)
+
+
+def _remove(name: str, as_json: bool) -> int:
     with open_league() as store:
         entry_id = find_entry_id(store, name)
         unplayed = store.plays(entry_id) == 0
@@ -329,15 +347,7 @@ def remove(name: EntryArgument, as_json: JsonFlag = False) -> int:
     return output.DONE
 
 
-@app.command("retire")
-def retire(
-    keep: Annotated[int, typer.Option("--keep", min=0, help="Number of commanders to keep.")] = 20,
-    min_games: Annotated[
-        int, typer.Option("--min-games", min=0, help="Games that an entry must have before it can retire.")
-    ] = 20,
-    as_json: JsonFlag = False,
-) -> int:
-    """Retire the weakest commanders; they stay in the history."""
+def _retire(keep: int, min_games: int, as_json: bool) -> int:
     with open_league() as store, store.editing() as league:
         retired = [{"id": e.entry_id, "name": e.name} for e in league.retire_commanders(keep, min_games)]
     output.show_json(retired) if as_json else output.print_line(
@@ -346,9 +356,7 @@ def retire(
     return output.DONE
 
 
-@app.command("recompute")
-def recompute(as_json: JsonFlag = False) -> int:
-    """Compute all ratings again from the matches. They differ only if the file was changed."""
+def _recompute(as_json: bool) -> int:
     with open_league() as store:
         changed = {i: {"before": a.as_dict(), "after": b.as_dict()} for i, (a, b) in store.recompute().items()}
         periods = sum(period.closed for period in store.periods())
@@ -374,12 +382,8 @@ def export(
     return output.DONE
 
 
-@app.command("import")
-def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file written by arena export.")],
-    as_json: JsonFlag = False,
-) -> int:
-    """Add the entries of a JSON file. Existing entries are not changed."""
+def _import(file: Path, as_json: bool) -> int:
+    """Add the entries of a file of ``arena export``; entries that the league has are not changed."""
     from echelon.arena.league import League
 
     try:

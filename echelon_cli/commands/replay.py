@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from echelon.runs import command
 from echelon_cli import output
 from echelon_cli.commands.branch import branch
-from echelon_cli.commands.moments import fit_winprob, moments
 from echelon_cli.commands.video import video
 from echelon_cli.devices import require_device
 from echelon_cli.matches import MatchArgument, find_replay, home_of
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 KIB = 1024
 KILLS_SHOWN = 20
 EXPORTS = (".html", ".ecr")
+MIN_WINDOW_S = 0.25
+"""Shortest actions that are measured: an environment step [s]."""
 
 app = typer.Typer(
     help="List, inspect, export and verify recorded matches.", no_args_is_help=True, rich_markup_mode=None
@@ -76,13 +78,32 @@ def list_matches(
 
 
 @app.command("info")
-def info(match: MatchArgument, as_json: JsonFlag = False) -> int:
-    """Show a replay's teams, result, kills and completeness."""
+def info(
+    match: MatchArgument,
+    confirm: Annotated[
+        int | None,
+        typer.Option(
+            "--confirm",
+            min=1,
+            metavar="RANK",
+            help="Measure what the actions behind this turning point achieved; default: show the match.",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Show a match: teams, result, kills, turning points. Turning point 1 is the most important."""
     from echelon.replay.reader import Replay
 
     path = find_replay(match)
     with Replay(path) as replay:
-        found = describe(replay)
+        line = replay.timeline()
+        found = {**describe(replay), "moments": line["moments"], "win": line["win"]}
+    if confirm is not None:
+        without, window = _actions_behind(found["moments"], confirm)
+        if not as_json:
+            shown = command("replay", "branch", path, "--without", without, "--for", f"{window:g}")
+            output.print_line(f"as: {shown}", style="dim")
+        return branch(str(path), without=without, window=window, as_json=as_json)
     if as_json:
         output.show_json(found)
         return output.DONE
@@ -91,7 +112,23 @@ def info(match: MatchArgument, as_json: JsonFlag = False) -> int:
         output.print_line()
         rows = [(f"{kill['time_s']:.1f}s", kill["killer"], kill["killed"]) for kill in found["kills"][:KILLS_SHOWN]]
         output.show_table(("time", "killer", "killed"), rows, right=("time",))
+    if found["moments"]:
+        output.print_line()
+        rows = [(row["rank"], row["kind"].replace("_", " "), row["caption"]) for row in found["moments"]]
+        output.show_table(("rank", "turning point", "moment"), rows, right=("rank",))
     return output.DONE
+
+
+def _actions_behind(found: list[dict[str, Any]], rank: int) -> tuple[str, float]:
+    """Return mech and time of the actions that led to a turning point, as ``--without`` has them, and their length [s].
+
+    ``ValueError`` for a rank that does not exist and a turning point without a mech that acts.
+    """
+    row = next((row for row in found if row["rank"] == rank and row["mechs"]), None)
+    if row is None:
+        ranks = ", ".join(str(row["rank"]) for row in sorted(found, key=lambda row: row["rank"]) if row["mechs"])
+        raise ValueError(f"confirm is {rank}, expected the rank of a turning point with a mech: {ranks or 'none'}")
+    return f"{row['mechs'][0]}@{row['from']:g}", max(MIN_WINDOW_S, row["second"] - row["from"])
 
 
 @app.command("export")
@@ -253,6 +290,4 @@ def _versus(pair: list[float]) -> str:
 
 
 app.command("branch")(branch)
-app.command("moments")(moments)
-app.command("fit-winprob")(fit_winprob)
 app.command("video")(video)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from echelon_cli import output
 from echelon_cli.matches import complete_matches, find_replay
@@ -27,17 +26,6 @@ MANY_SEEDS = 10_000
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
 """Text that is meant as a seed, valid or not."""
-
-app = typer.Typer(help="Generate maps from seeds, measure and draw them.", no_args_is_help=True, rich_markup_mode=None)
-
-
-class SeedCommand(TyperCommand):
-    """A command that reads ``-3`` as an invalid seed instead of an unknown option."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Pass negative numbers through to the argument."""
-        ctx.ignore_unknown_options = any(word.startswith("-") and NUMBER.fullmatch(word) for word in args)
-        return super().parse_args(ctx, args)
 
 
 def complete_biomes(incomplete: str) -> list[str]:
@@ -66,7 +54,6 @@ RatioOption = Annotated[
         help="Greatest ratio of the teams' straight distances to the zone; 0: any; default: the game's.",
     ),
 ]
-PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a PNG.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,9 +100,15 @@ class Recipe:
         }
 
 
-@app.command("make", cls=SeedCommand)
-def make(
-    seed: Annotated[int, typer.Argument(metavar="[SEED]", min=0, help="Map seed; the first one with --count.")] = 0,
+def world(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="SEED|FILE|REPLAY|RUN",
+            help="A seed, a saved map, a replay, a match id, or a run (its newest match).",
+            autocompletion=complete_matches,
+        ),
+    ],
     size: SizeOption = None,
     height: HeightOption = None,
     packs: PacksOption = None,
@@ -129,12 +122,33 @@ def make(
             "--count", min=1, max=MANY_SEEDS, help="Generate this many seeds and print statistics; default: one map."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save the map (.ecw).")] = None,
-    png: PngOption = None,
+    layer: Annotated[
+        int | None,
+        typer.Option("--layer", metavar="Z", help="Draw the slice at this height [vox]; default: from above."),
+    ] = None,
+    heights: Annotated[bool, typer.Option("--heights", help="Draw the height of every column.")] = False,
+    nav: Annotated[
+        str | None,
+        typer.Option(
+            "--nav",
+            metavar="CLASS",
+            help="Draw where a class can walk and its path length to the zone.",
+            autocompletion=one_of(*CHOICES["class"]),
+        ),
+    ] = None,
+    measure: Annotated[bool, typer.Option("--measure", help="Print measurements of a generated map.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Draw letters instead of colours.")] = False,
+    width: Annotated[
+        int | None, typer.Option("--width", min=8, help="Width of the drawing [columns]; default: the terminal's.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save a generated map (.ecw).")] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write the drawing as PNG.")] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Generate a map from a seed and print its measurements."""
-    from echelon.jobs.config_layers import ConfigError
+    """Generate the map of a seed, or read a map, and draw it: from above, a slice, heights or paths to the zone."""
+    from echelon.atlas.render import png as as_png
+    from echelon.atlas.statistics import world_statistics
+    from echelon.files import write_output
 
     recipe = Recipe(
         size=size,
@@ -147,89 +161,48 @@ def make(
     )
     if count is not None:
         if out is not None or png is not None:
-            raise ConfigError("--count generates many maps, --out and --png write one; use one or the other")
-        return _compare(recipe, seed, count, as_json)
-    for file, what in ((out, "map"), (png, "picture")):
-        _require_folder(file, what)
-    made, took = _generate(recipe, seed)
-    found = _describe(made, took)
-    _write(made, out, png, found)
-    if as_json:
-        output.show_json(found)
-        return output.DONE
-    from echelon_cli.world_tables import show_measurements
-
-    show_measurements(found)
-    return output.DONE
-
-
-@app.command("show", cls=SeedCommand)
-def show(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="SEED|FILE|REPLAY|RUN",
-            help="A seed, a saved map, a replay, a match id, or a run (its newest match).",
-            autocompletion=complete_matches,
-        ),
-    ],
-    layer: Annotated[
-        int | None,
-        typer.Option("--layer", metavar="Z", help="Show the slice at this height [vox]; default: from above."),
-    ] = None,
-    heights: Annotated[bool, typer.Option("--heights", help="Show the height of every column.")] = False,
-    nav: Annotated[
-        str | None,
-        typer.Option(
-            "--nav",
-            metavar="CLASS",
-            help="Show where a class can walk and its path length to the zone.",
-            autocompletion=one_of(*CHOICES["class"]),
-        ),
-    ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Draw letters instead of colours.")] = False,
-    width: Annotated[
-        int | None, typer.Option("--width", min=8, help="Width of the drawing [columns]; default: the terminal's.")
-    ] = None,
-    png: PngOption = None,
-    size: SizeOption = None,
-    height: HeightOption = None,
-    packs: PacksOption = None,
-    biome: BiomeOption = ANY_BIOME,
-    zone_radius: ZoneOption = None,
-    maps: MapsOption = None,
-    max_distance_ratio: RatioOption = None,
-    as_json: JsonFlag = False,
-) -> int:
-    """Draw a map: from above, a slice, heights or paths to the zone."""
-    from echelon.atlas.render import png as as_png
-    from echelon.files import write_output
-
-    recipe = Recipe(
-        size=size,
-        height=height,
-        packs=packs,
-        biome=biome,
-        zone_radius=zone_radius,
-        fairness=maps,
-        ratio=max_distance_ratio,
-    )
-    _require_folder(png, "picture")
-    title, scene = _find_scene(what, recipe)
+            raise typer.BadParameter("--count generates many maps, --out and --png write one; use one or the other")
+        return _compare(recipe, _seed(what), count, as_json)
+    for file, kind in ((out, "map"), (png, "picture")):
+        _require_folder(file, kind)
+    generated = _generate(recipe, _seed(what)) if not Path(what).exists() and NUMBER.fullmatch(what) else None
+    if generated is None and (out is not None or measure):
+        raise typer.BadParameter("--out and --measure are for a map that is generated; give a seed")
+    title, scene = _find_scene(what, generated)
     view, sheet = _chosen_view(scene, layer, heights, nav)
     if png is not None:
         write_output(png, as_png(scene, sheet))
+    files = {"file": str(out or ""), "png": str(png or "")}
+    if generated is not None and out is not None:
+        from echelon.atlas.world_file import save_world
+
+        save_world(out, generated[0])
     if as_json:
-        from echelon.atlas.statistics import world_statistics
-
-        output.show_json({"shown": title, "view": view, "png": str(png or ""), **world_statistics(scene)})
+        found = world_statistics(scene) if generated is None else _describe(*generated)
+        output.show_json({"shown": title, "view": view, **found, **files})
         return output.DONE
-    from echelon_cli.world_picture import show_picture
+    if measure and generated is not None:
+        from echelon_cli.world_tables import show_measurements
 
-    show_picture(f"{title}, {view}", scene, sheet, plain=plain, width=width)
-    if png is not None:
-        output.print_line(f"wrote {png}")
+        show_measurements({**_describe(*generated), **files})
+    else:
+        from echelon_cli.world_picture import show_picture
+
+        show_picture(f"{title}, {view}", scene, sheet, plain=plain, width=width)
+    for file in (out, png):
+        if file is not None:
+            output.print_line(f"wrote {file}")
     return output.DONE
+
+
+def _seed(text: str) -> int:
+    """Return the seed that a text names; ``ConfigError`` for anything else."""
+    from echelon.gen.generate import MAX_SEED
+    from echelon.jobs.config_layers import ConfigError
+
+    if not (text.isdecimal() and int(text) <= MAX_SEED):
+        raise ConfigError(f"map seed is {text}, expected a whole number from 0 to {MAX_SEED}")
+    return int(text)
 
 
 def _require_folder(file: Path | None, what: str) -> None:
@@ -286,23 +259,6 @@ def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
     }
 
 
-def _write(made: GeneratedMap, out: Path | None, png: Path | None, found: dict[str, Any]) -> None:
-    """Save the map and its image to the requested files, and add their paths to ``found``."""
-    from echelon.atlas import render, views
-    from echelon.atlas import world_file as file
-    from echelon.atlas.scene import scene_from_map
-    from echelon.files import write_output
-
-    found["file"] = found["png"] = ""
-    if out is not None:
-        file.save_world(out, made)
-        found["file"] = str(out)
-    if png is not None:
-        scene = scene_from_map(made)
-        write_output(png, render.png(scene, views.terrain(scene)))
-        found["png"] = str(png)
-
-
 def _compare(recipe: Recipe, first: int, count: int, as_json: bool) -> int:
     """Generate ``count`` seeds from ``first`` and print statistics over them."""
     from echelon_cli.world_tables import show_spread, spread_of
@@ -320,26 +276,22 @@ def _compare(recipe: Recipe, first: int, count: int, as_json: bool) -> int:
     return output.DONE
 
 
-def _find_scene(what: str, recipe: Recipe) -> tuple[str, Scene]:
+def _find_scene(what: str, generated: tuple[GeneratedMap, float] | None) -> tuple[str, Scene]:
     """Return a title and the scene of a seed, a saved map, a replay, a match or a run; a file wins over a seed."""
     from echelon.atlas.scene import scene_from_map, scene_from_replay
     from echelon.atlas.world_file import SUFFIX, WorldFileError, is_world_file, load_world
-    from echelon.gen.generate import MAX_SEED
-    from echelon.jobs.config_layers import ConfigError
     from echelon.replay.reader import Replay
 
+    if generated is not None:
+        return f"seed {generated[0].map_seed}", scene_from_map(generated[0])
     path = Path(what)
     if path.is_file() and is_world_file(path):
         made = load_world(path)
         return f"{path.name}, seed {made.map_seed}", scene_from_map(made)
     if path.is_file() and path.suffix == SUFFIX:
         raise WorldFileError(
-            f"{path.name!r} is no saved map, expected one written by 'echelon world make --out FILE{SUFFIX}'"
+            f"{path.name!r} is no saved map, expected one written by 'echelon world SEED --out FILE{SUFFIX}'"
         )
-    if not path.exists() and NUMBER.fullmatch(what):
-        if not (what.isdecimal() and int(what) <= MAX_SEED):
-            raise ConfigError(f"map seed is {what}, expected a whole number from 0 to {MAX_SEED}")
-        return f"seed {int(what)}", scene_from_map(_generate(recipe, int(what))[0])
     with Replay(find_replay(what)) as replay:
         return f"{replay.path.name}, map {replay.header.get('map_seed', 0)}", scene_from_replay(replay)
 

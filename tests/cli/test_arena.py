@@ -50,14 +50,21 @@ def test_arena_run_plays_rounds_and_shows_ratings(capsys):
     for weight in ("nash", "alpha_rank"):
         assert sum(row[weight] for row in game["entries"]) == pytest.approx(1.0)
     assert all(row["nash_averaged"] < 0.5 + 1e-9 and row["matches"] == 8 for row in game["entries"])
-    assert reported(capsys, "recompute") == {"periods": 1, "changed": {}}
-    medium = reported(capsys, "entries", "medium")
+    assert reported(capsys, "edit", "--recompute") == {"periods": 1, "changed": {}}
+    medium = reported(capsys, "standings", "medium")
     assert medium["style"]["mechs"] == 40 and len(medium["history"]) == 1
-    assert reported(capsys, "remove", "expert")["done"] == "retired"
-    assert {row["name"] for row in reported(capsys, "entries")} == set(DEFAULT_LEVELS) - {"expert"}
+    assert reported(capsys, "edit", "--remove", "expert")["done"] == "retired"
+    assert {row["name"] for row in reported(capsys, "standings", "--behaviour")} == set(DEFAULT_LEVELS) - {"expert"}
     assert run(["arena", "run", "--set", "env.world.size_x=80"]) == 2
     assert "already plays another game" in capsys.readouterr().err
-    for words in (["standings"], ["entries"], ["entries", "easy"], ["matches"], ["head-to-head"], ["recompute"]):
+    for words in (
+        ["standings"],
+        ["standings", "--behaviour"],
+        ["standings", "easy"],
+        ["matches"],
+        ["head-to-head"],
+        ["edit", "--recompute"],
+    ):
         assert run(["arena", *words]) == 0 and capsys.readouterr().out.strip()
 
 
@@ -89,11 +96,13 @@ def test_arena_add_and_remove_entries(capsys, tmp_path):
         league = store.league()
         assert league.entries[again[0]["id"]].meta["target"] == added[0]["id"]
         assert len(league.entries) == len(DEFAULT_LEVELS) + 3
-    assert reported(capsys, "remove", "first")["done"] == "removed"
-    assert reported(capsys, "remove", "nobody", code=3)["error"].startswith("entry 'nobody' is not in the league")
-    assert reported(capsys, "remove", "e", code=3)["error"].startswith("entry 'e' is ambiguous")
+    assert reported(capsys, "edit", "--remove", "first")["done"] == "removed"
+    assert reported(capsys, "edit", "--remove", "nobody", code=3)["error"].startswith(
+        "entry 'nobody' is not in the league"
+    )
+    assert reported(capsys, "edit", "--remove", "e", code=3)["error"].startswith("entry 'e' is ambiguous")
     assert reported(capsys, "add", str(tmp_path / "nowhere"), code=3)
-    assert reported(capsys, "retire", "--keep", "0") == []
+    assert reported(capsys, "edit", "--keep", "0") == []
 
 
 def test_arena_export_and_import_round_trip(capsys, tmp_path, monkeypatch):
@@ -101,13 +110,13 @@ def test_arena_export_and_import_round_trip(capsys, tmp_path, monkeypatch):
     assert reported(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(DEFAULT_LEVELS)
     before = reported(capsys, "standings")
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "elsewhere"))
-    assert len(reported(capsys, "import", str(tmp_path / "league.json"))["added"]) == len(DEFAULT_LEVELS)
-    assert reported(capsys, "import", str(tmp_path / "league.json")) == {"added": [], "known": len(DEFAULT_LEVELS)}
+    assert len(reported(capsys, "add", str(tmp_path / "league.json"))["added"]) == len(DEFAULT_LEVELS)
+    assert reported(capsys, "add", str(tmp_path / "league.json")) == {"added": [], "known": len(DEFAULT_LEVELS)}
     assert reported(capsys, "standings") == before
-    assert "does not exist" in reported(capsys, "import", str(tmp_path / "none.json"), code=1)["error"]
+    assert "does not exist" in reported(capsys, "add", str(tmp_path / "none.json"), code=1)["error"]
 
 
-LOOKS = (["standings"], ["matches"], ["entries"], ["head-to-head"], ["recompute"], ["remove", "x"])
+LOOKS = (["standings"], ["matches"], ["head-to-head"], ["edit", "--recompute"], ["edit", "--remove", "x"])
 
 
 @pytest.mark.parametrize("words", LOOKS)
@@ -155,17 +164,17 @@ def test_arena_reading_needs_no_writable_disk(capsys, tmp_path, monkeypatch):
         return connect(name, **how)
 
     monkeypatch.setattr(sqlite3, "connect", reading)
-    for words in (["standings"], ["entries"], ["entries", "medium"], ["matches"], ["head-to-head"]):
+    for words in (["standings"], ["standings", "--behaviour"], ["standings", "medium"], ["matches"], ["head-to-head"]):
         reported(capsys, *words)
     assert reported(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(DEFAULT_LEVELS)
-    assert "readonly database" in reported(capsys, "remove", "medium", code=1)["error"]
+    assert "readonly database" in reported(capsys, "edit", "--remove", "medium", code=1)["error"]
 
 
 def test_arena_reading_loads_no_simulator(repository, capsys):
     reported(capsys, "add", "medium")
     script = (
         "import sys; from echelon_cli.main import run; "
-        "run(['arena', 'standings', '--json']); run(['arena', 'entries']); "
+        "run(['arena', 'standings', '--json']); run(['arena', 'standings', '--behaviour']); "
         "print([m for m in ('torch', 'warp', 'numpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=repository, capture_output=True, text=True, timeout=60)

@@ -111,13 +111,13 @@ def test_branch_of_mixed_pilots_is_continued_with_them(echelon, played, tmp_path
 
 
 def test_turning_point_is_measured_by_its_mech_and_time(echelon):
-    code, out, error = echelon("replay", "moments", str(STATES), "--confirm", "2", "--json")
+    code, out, error = echelon("replay", "info", str(STATES), "--confirm", "2", "--json")
     assert code == output.DONE, error
     found = json.loads(out)
     assert found["effect"]["of"].startswith("B4@") and found["effect"]["side"] == "blue"
     assert (found["parent"]["still"], found["parent"]["window"]) == (["B4"], 8)
     for rank in ("1", "9"):
-        code, _, error = echelon("replay", "moments", str(STATES), "--confirm", rank)
+        code, _, error = echelon("replay", "info", str(STATES), "--confirm", rank)
         assert (
             code != output.DONE and f"confirm is {rank}, expected the rank of a turning point with a mech: 2" in error
         )

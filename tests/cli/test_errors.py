@@ -182,7 +182,7 @@ def test_damaged_league_file_is_one_line_error(echelon, tmp_path):
     file = tmp_path / "league.json"
     entry = {"entry_id": "a", "ckpt_path": "", "kind": "heuristic", "rating": 5}
     file.write_text(json.dumps({"schema_version": 1, "entries": [entry]}))
-    code, _, err = echelon("arena", "import", str(file))
+    code, _, err = echelon("arena", "add", str(file))
     assert code == 1 and "league.json' holds no league" in err and err.count("\n") == 1
 
 

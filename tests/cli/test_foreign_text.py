@@ -48,12 +48,12 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "sweep start": ("--vary", f"{HOSTILE}=1", "--ablate", HOSTILE),
     "runs queue": ("--rm", "--yes"),
     "replay branch": ("--at", "0:01", "--set", f"B1={HOSTILE}", "--runs", "1"),
-    "replay fit-winprob": ("--hold-out", HOSTILE),
     "replay export": ("--out", f"{{home}}/{NAME}.html"),
     "replay video": ("--out", f"{{home}}/{NAME}.mp4", "--from", "900"),
     "config show": ("--run", "{run}"),
     "config observation": ("--config", "{config}"),
     "demos record": ("--policy", HOSTILE),
+    "arena edit": ("--remove", HOSTILE),
     "arena run": ("--resume", "{run}"),
 }
 """Options with which a command meets foreign text, or does little."""
@@ -78,9 +78,11 @@ MORE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("runs show", (HOSTILE,)),
     ("runs list", ("--filter", HOSTILE)),
     ("runs logs", ("{run}", "--follow")),
-    ("arena entries", ("bomb",)),
-    ("arena import", ("{league}",)),
-    ("world make", ("--recipe", "{league}")),
+    ("arena standings", ("bomb",)),
+    ("arena standings", ("--behaviour",)),
+    ("arena add", ("{league}",)),
+    ("arena edit", ("--recompute",)),
+    ("world", ("{run}",)),
     ("sweep start", ("{config}", "--vary", f"{HOSTILE}=1")),
     ("demos played", (f"{{home}}/{NAME}", "{replay}")),
     ("config show", ("--set", f"{HOSTILE}=1")),
@@ -93,7 +95,7 @@ MORE: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 SHOWING = {
     "runs logs", "runs rm", "runs stop", "runs wait", "runs list", "runs show", "runs compare", "dash",
-    "demos info", "replay list", "replay info", "config show", "arena standings", "arena entries",
+    "demos info", "replay list", "replay info", "config show", "arena standings",
     "arena matches", "arena head-to-head",
 }  # fmt: skip
 """Commands whose text contains foreign text whenever they succeed."""

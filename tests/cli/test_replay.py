@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from echelon.replay import winprob_fit
 from echelon.replay.schema import MAGIC
 from echelon.replay.winprob import FEATURES, load_model
 from echelon.runs import find_run
@@ -102,37 +103,33 @@ def test_unknown_match_returns_not_found(echelon, recorded):
         assert code == output.NOT_FOUND and "'nobody' does not exist" in err and len(err.splitlines()) == 1
 
 
-def test_replay_moments_lists_turning_points(echelon, recorded):
-    code, out, _ = echelon("replay", "moments", str(recorded))
+def test_replay_info_lists_turning_points(echelon, recorded):
+    code, out, _ = echelon("replay", "info", str(recorded))
     assert code == output.DONE and "first blood: R2's laser kills B5" in out and "rank" in out
-    code, out, _ = echelon("replay", "moments", RUN, "--json")
+    code, out, _ = echelon("replay", "info", RUN, "--json")
     found = json.loads(out)
     assert code == output.DONE and found["file"] == str(recorded)
     assert [row["tick"] for row in found["moments"]] == sorted(row["tick"] for row in found["moments"])
     assert set(found["curve"]) == {"second", "blue", "low", "high"}
 
 
-def test_fit_winprob_reports_errors_and_writes_a_model(echelon, tmp_path, monkeypatch):
+def test_fit_winprob_reports_errors_and_writes_a_model(capsys, tmp_path, monkeypatch):
     weights = np.linspace(0.2, 1.5, len(FEATURES))
     matches = sampled(240, weights, 0) + sampled(60, weights, 1, ("c", "b"))
     monkeypatch.setattr("echelon.replay.winprob_fit.replay_files", lambda places: [Path(str(i)) for i in range(301)])
     monkeypatch.setattr("echelon.replay.winprob_fit.sample_all", lambda paths: [None, *matches])
     model = tmp_path / "model.json"
-    code, out, _ = echelon("replay", "fit-winprob", str(tmp_path), "--hold-out", "c", "--out", str(model))
-    assert code == output.DONE and "held-out pilots: c" in out and "1 of 301 files" in out
-    for words in ("new maps", "new pilots", "both", "baseline", "calibration error", "middle"):
-        assert words in out
+    winprob_fit.main([str(tmp_path), "--hold-out", "c", "--out", str(model)])
+    report = json.loads(capsys.readouterr().out)
+    assert (report["files"], report["unused"], report["held_out_pilots"]) == (301, 1, ["c"])
     assert len(load_model(model).weights) == len(FEATURES)
-    report = json.loads(echelon("replay", "fit-winprob", str(tmp_path), "--hold-out", "c", "--json")[1])
     both = report["tests"]["both"]
     assert both["brier"] < both["baseline_brier"] and set(both["thirds"]) == {"first", "middle", "last"}
 
 
-def test_fit_winprob_without_matches_fails_in_one_line(echelon, tmp_path):
-    code, _, err = echelon("replay", "fit-winprob", str(tmp_path))
-    assert code != output.DONE and "has no matches" in err and len(err.strip().splitlines()) == 1
-    code, _, err = echelon("replay", "fit-winprob", str(tmp_path / "none"))
-    assert code != output.DONE and "does not exist" in err
+def test_fit_winprob_without_matches_fails(tmp_path):
+    with pytest.raises(ValueError, match="has no matches"):
+        winprob_fit.main([str(tmp_path)])
 
 
 def test_video_never_replaces_a_file_by_accident(echelon, tmp_path):

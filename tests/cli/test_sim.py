@@ -97,7 +97,7 @@ def test_sim_recorded_matches_are_found_by_watch(echelon):
     by_seed = {match["seed"]: match["winner"] for match in matches}
     winners = {row["seed"]: row["winner"] for row in found["rows"]}
     assert by_seed == {seed: winners[seed] for seed in by_seed}
-    assert echelon("world", "show", run.id, "--plain")[0] == output.DONE
+    assert echelon("world", run.id, "--plain")[0] == output.DONE
     assert echelon("runs", "rm", run.id, "--yes")[0] == output.DONE
 
 

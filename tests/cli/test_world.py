@@ -27,21 +27,21 @@ PICTURED = ("8", *SMALL, "--width", "60")
 
 
 def shown(echelon, *words):
-    code, out, err = echelon("world", "show", *words)
+    code, out, err = echelon("world", *words)
     assert code == output.DONE, err
     return out
 
 
-def test_world_make_prints_measurements(echelon):
-    code, out, _ = echelon("world", "make", "5", *SMALL)
+def test_world_prints_measurements(echelon):
+    code, out, _ = echelon("world", "5", *SMALL, "--measure")
     assert code == output.DONE
-    for words in ("60x48x14", "blue spawns", "heavy", "reach the zone", "dirt", "echelon world show 5"):
+    for words in ("60x48x14", "blue spawns", "heavy", "reach the zone", "dirt"):
         assert words in out, words
 
 
-def test_world_make_is_deterministic(echelon):
+def test_world_is_deterministic(echelon):
     def figures(*words):
-        return {**parsed(echelon("world", "make", *words, "--json")[1]), "took_s": 0}
+        return {**parsed(echelon("world", *words, "--json")[1]), "took_s": 0}
 
     first = figures("5", *SMALL)
     assert figures("5", *SMALL) == first != figures("6", *SMALL)
@@ -50,32 +50,32 @@ def test_world_make_is_deterministic(echelon):
     assert len(first["spawns"]["blue"]["mechs"]) == 5
 
 
-def test_world_make_default_is_the_match_map(echelon):
+def test_world_default_is_the_match_map(echelon):
     from echelon.config import EnvConfig
     from echelon.gen.generate import generate
 
     env = EnvConfig()
     made = generate(env.world, 2, num_packs=env.num_packs, zone_radius_vox=env.zone_radius_vox)
-    assert parsed(echelon("world", "make", "2", "--json")[1])["hashes"] == made.hashes
+    assert parsed(echelon("world", "2", "--json")[1])["hashes"] == made.hashes
 
 
 def test_world_maps_option_makes_fair_maps(echelon):
-    found = parsed(echelon("world", "make", "5", *SMALL, "--maps", "path", "--json")[1])
-    every = parsed(echelon("world", "make", "5", *SMALL, "--json")[1])
+    found = parsed(echelon("world", "5", *SMALL, "--maps", "path", "--json")[1])
+    every = parsed(echelon("world", "5", *SMALL, "--json")[1])
     assert found["fair"]["ratio"] <= 1.1 and set(found["fair"]["costs"]) == {"scout", "light", "medium", "heavy"}
     assert every["fair"] is None and every["hashes"] != found["hashes"]
-    assert "for a class" in echelon("world", "make", "5", *SMALL, "--maps", "path")[1]
+    assert "for a class" in echelon("world", "5", *SMALL, "--maps", "path", "--measure")[1]
     assert shown(echelon, "5", *SMALL, "--maps", "path") != shown(echelon, "5", *SMALL)
 
 
 def test_world_biome_option_fills_the_map(echelon):
-    found = parsed(echelon("world", "make", "1", "--size", "60", "--biome", "dense_jungle", "--json")[1])
+    found = parsed(echelon("world", "1", "--size", "60", "--biome", "dense_jungle", "--json")[1])
     assert set(found["biomes"].values()) == {"dense_jungle"} and found["seen_from_above"]["foliage"] > 0.2
 
 
-def test_world_show_of_saved_map_equals_its_seed(echelon, tmp_path):
+def test_world_of_saved_map_equals_its_seed(echelon, tmp_path):
     file = tmp_path / "it's a map.ecw"
-    found = parsed(echelon("world", "make", "5", *SMALL, "--out", str(file), "--json")[1])
+    found = parsed(echelon("world", "5", *SMALL, "--out", str(file), "--json")[1])
     assert found["file"] == str(file)
     lines = shown(echelon, str(file)).splitlines()
     assert (
@@ -107,7 +107,7 @@ def terminal(monkeypatch):
             file=io.StringIO(), width=columns, height=lines, force_terminal=True, color_system=colour, **changes
         )
         monkeypatch.setattr(output, "console", lambda: console)
-        assert run(("world", "show", *words)) == output.DONE
+        assert run(("world", *words)) == output.DONE
         return console.file.getvalue().splitlines()
 
     return show
@@ -138,56 +138,53 @@ def test_world_width_option_widens_the_drawing(terminal):
 
 
 def test_world_png_option_writes_png(echelon, tmp_path):
-    made, seen = tmp_path / "a.png", tmp_path / "b.png"
-    echelon("world", "make", "5", *SMALL, "--png", str(made))
-    shown(echelon, "5", *SMALL, "--png", str(seen))
-    assert made.read_bytes() == seen.read_bytes()
+    made = tmp_path / "a.png"
+    shown(echelon, "5", *SMALL, "--png", str(made))
     assert decode_png(made.read_bytes()).shape == (48 * 16, 60 * 16, 3)
 
 
-def test_world_show_accepts_replay_match_and_run(echelon, ended_run):
+def test_world_accepts_replay_match_and_run(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-otter")
     paths.replays.mkdir()
     copy = shutil.copy(REPLAY, paths.replays / "u000004-s1-blue.ecr")
     pictures = [shown(echelon, name) for name in (str(copy), "u000004-s1-blue.ecr", paths.id, "latest")]
     assert len(set(pictures)) == 1 and "36x36x12" in pictures[0]
     assert pictures[0].count("B") >= 2 and pictures[0].count("R") >= 2
-    assert parsed(echelon("world", "show", paths.id, "--json")[1])["size"] == [36, 36, 12]
+    assert parsed(echelon("world", paths.id, "--json")[1])["size"] == [36, 36, 12]
 
 
 def test_world_count_prints_statistics(echelon):
-    found = parsed(echelon("world", "make", "3", *SMALL, "--count", "4", "--json")[1])
+    found = parsed(echelon("world", "3", *SMALL, "--count", "4", "--json")[1])
     assert [row["seed"] for row in found["maps"]] == [3, 4, 5, 6]
     assert sum(found["outcomes"].values()) == found["count"] == 4
     shares = [row["solid_share"] for row in found["maps"]]
     spread = found["statistics"]["solid share"]
     assert (spread["min"], spread["max"]) == (min(shares), max(shares))
     assert shares[spread["max_seed"] - 3] == max(shares)
-    code, out, _ = echelon("world", "make", "3", *SMALL, "--count", "4")
+    code, out, _ = echelon("world", "3", *SMALL, "--count", "4")
     assert code == output.DONE and "4 maps of 60x48x14, seeds 3 to 6" in out and "connected at once" in out
 
 
 MISTAKES = {
-    "small": (("make", "--size", "5"), 2, "world.size_x is 5, expected 20 to 400"),
-    "odd size": (("make", "--size", "ten"), 2, "size is 'ten', expected an edge"),
-    "biome": (("make", "--biome", "barens"), 2, "did you mean 'barrens'"),
-    "packs": (("make", "--size", "30", "--packs", "9"), 2, "too small to spawn 9 packs"),
-    "no packs": (("make", "--packs", "0"), 2, "--packs is '0', expected at least 1"),
-    "many and one": (("make", "--count", "2", "--out", "x.ecw"), 2, "use one or the other"),
-    "seed": (("make", "4294967296"), 2, "map_seed is 4294967296"),
-    "layer": (("show", "1", "--layer", "20"), 2, "layer is 20, expected 0 to 19"),
-    "class": (("show", "1", "--nav", "tank"), 2, "class 'tank' does not exist (have: scout"),
-    "two views": (("show", "1", "--heights", "--layer", "1"), 2, "exclude each other"),
-    "zone nan": (("make", "--zone-radius", "nan"), 2, "env.zone_radius_vox is nan, expected 0.01 to 400"),
-    "zone wide": (("make", "--zone-radius", "500"), 2, "env.zone_radius_vox is 500.0, expected 0.01 to 400"),
-    "no folder": (("make", "--out", "no/such/a.ecw"), 2, "folder 'no/such' does not exist"),
-    "no folder for a picture": (("make", "--png", "no/such/a.png"), 2, "create it to save the picture"),
-    "no folder to show in": (("show", "1", "--png", "no/such/a.png"), 2, "folder 'no/such' does not exist"),
-    "seed large": (("show", "99999999999"), 2, "map seed is 99999999999, expected a whole number from 0 to 4294967295"),
-    "seed below": (("show", "-3"), 2, "map seed is -3, expected a whole number from 0"),
-    "seed part": (("show", "1.5"), 2, "map seed is 1.5, expected a whole number from 0"),
-    "no option": (("show", "1", "--heigth"), 2, "option '--heigth' does not exist, did you mean"),
-    "nothing": (("show", "nobody"), 3, "run 'nobody' does not exist"),
+    "small": (("1", "--size", "5"), 2, "world.size_x is 5, expected"),
+    "odd size": (("1", "--size", "ten"), 2, "size is 'ten', expected an edge"),
+    "biome": (("1", "--biome", "barens"), 2, "did you mean 'barrens'"),
+    "packs": (("1", "--size", "30", "--packs", "9"), 2, "too small to spawn 9 packs"),
+    "no packs": (("1", "--packs", "0"), 2, "--packs"),
+    "many and one": (("1", "--count", "2", "--out", "x.ecw"), 2, "use one or the other"),
+    "seed": (("4294967296",), 2, "map seed is 4294967296"),
+    "layer": (("1", "--layer", "20"), 2, "layer is 20, expected 0 to 19"),
+    "class": (("1", "--nav", "tank"), 2, "class 'tank' does not exist (have: scout"),
+    "two views": (("1", "--heights", "--layer", "1"), 2, "exclude each other"),
+    "zone nan": (("1", "--zone-radius", "nan"), 2, "env.zone_radius_vox is nan, expected"),
+    "zone wide": (("1", "--zone-radius", "500"), 2, "env.zone_radius_vox is 500.0, expected"),
+    "no folder": (("1", "--out", "no/such/a.ecw"), 2, "folder 'no/such' does not exist"),
+    "no folder for a picture": (("1", "--png", "no/such/a.png"), 2, "create it to save the picture"),
+    "no folder to show in": (("1", "--png", "no/such/a.png"), 2, "folder 'no/such' does not exist"),
+    "seed large": (("99999999999",), 2, "map seed is 99999999999, expected a whole number from 0 to 4294967295"),
+    "seed part": (("1.5",), 2, "map seed is 1.5, expected a whole number from 0"),
+    "no option": (("1", "--heigth"), 2, "No such option: --heigth"),
+    "nothing": (("nobody",), 3, "run 'nobody' does not exist"),
 }
 
 
@@ -199,24 +196,24 @@ def test_world_usage_error_is_one_line(echelon, words, code, printed):
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x89ECW\r\n\x1a\n", b"\x89ECW\r\n\x1a\n" + bytes(60)])
-def test_world_show_rejects_other_files_in_one_line(echelon, tmp_path, data):
+def test_world_rejects_other_files_in_one_line(echelon, tmp_path, data):
     path = tmp_path / "other.ecw"
     path.write_bytes(data)
-    code, out, err = echelon("world", "show", str(path))
+    code, out, err = echelon("world", str(path))
     assert (code, out) == (output.FAILED, "") and err.count("\n") == 1
     assert "other.ecw" in err and (
-        data.startswith(b"\x89ECW") or "no saved map, expected one written by 'echelon world make" in err
+        data.startswith(b"\x89ECW") or "no saved map, expected one written by 'echelon world SEED" in err
     )
 
 
 def test_world_unwritable_png_is_one_line_error(echelon, tmp_path):
-    code, _, err = echelon("world", "make", *SMALL, "--png", str(tmp_path))
+    code, _, err = echelon("world", "1", *SMALL, "--png", str(tmp_path))
     assert code == output.FAILED and err.count("\n") == 1
 
 
-def test_world_show_into_pipe_writes_letters(repository):
+def test_world_into_pipe_writes_letters(repository):
     done = subprocess.run(
-        [sys.executable, "-m", "echelon_cli.main", "world", "show", *PICTURED],
+        [sys.executable, "-m", "echelon_cli.main", "world", *PICTURED],
         cwd=repository,
         capture_output=True,
         text=True,
@@ -225,8 +222,8 @@ def test_world_show_into_pipe_writes_letters(repository):
     assert done.stdout == GOLDEN.read_text(encoding="utf-8") and done.stderr == ""
 
 
-def test_world_make_lists_every_dug_path(echelon, capsys):
-    found = parsed(echelon("world", "make", "5", *SMALL, "--json")[1])
+def test_world_lists_every_dug_path(echelon, capsys):
+    found = parsed(echelon("world", "5", *SMALL, "--json")[1])
     found["dug"] = [
         {"label": "blue_to_objective", "attempt": 1, "blocked_cells": 7},
         {"label": "red_to_objective", "attempt": 2, "blocked_cells": 0},

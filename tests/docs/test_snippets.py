@@ -31,7 +31,7 @@ SHORTER = {
 """Parts of the program in the README that take minutes -> what a test runs."""
 PLACEHOLDER = re.compile(r"[A-Z]")
 """A number that the reader chooses."""
-CHEAP = ("config ", "runs list", "runs tidy", "runs queue", "replay moments", "replay info")
+CHEAP = ("config ", "runs list", "runs tidy", "runs queue", "replay info")
 """Commands that are run where they name no run of the reader."""
 RECIPES = set(re.findall(r"^([a-z][\w-]*)[^\n:]*:", (ROOT / "justfile").read_text(encoding="utf-8"), re.MULTILINE))
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]

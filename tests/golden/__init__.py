@@ -3,7 +3,7 @@
 - ``battles.json``: state hashes of reference battles, and material hashes of maps of a single biome
 - ``maps.json``: hashes of reference maps for each fairness
 - ``sim_versions.json``: the hash of the reference battles of every simulation version
-- ``worlds/``: a map printed by ``echelon world show --plain``
+- ``worlds/``: a map printed by ``echelon world --plain``
 - ``replays/``: replays and their decoded content; ``tests/replay/golden.py`` records the ``.ecr`` files
 - elsewhere: ``tests/tui/snapshots/`` (panels and screens) and ``viewer/src/protocol.gen.ts`` (replay schema)
 
