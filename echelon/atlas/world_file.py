@@ -13,8 +13,8 @@ from typing import Annotated, Any, BinaryIO, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from echelon.config import WorldConfig
-from echelon.config.ranges import ENV_RANGES, WORLD_RANGES
+from echelon.config import EnvConfig, WorldConfig
+from echelon.config.checks import ranges_of
 from echelon.files import atomic_write
 from echelon.gen.generate import GeneratedMap
 from echelon.gen.recipe import materials_hash, sha256_json
@@ -34,7 +34,7 @@ SUFFIX = ".ecw"
 
 
 MAX_FIXUPS = 1024
-MAX_COORDINATE = float(max(WORLD_RANGES["size_x"][1], WORLD_RANGES["size_y"][1]))
+MAX_COORDINATE = float(ranges_of(WorldConfig)["size_x"][1])
 
 
 class _Part(BaseModel):
@@ -50,7 +50,7 @@ class _Hashes(_Part):
 
 class _Generator(_Part):
     world: WorldConfig
-    num_packs: Annotated[int, Field(ge=1, le=int(ENV_RANGES["num_packs"][1]))]
+    num_packs: Annotated[int, Field(ge=1, le=int(ranges_of(EnvConfig)["num_packs"][1]))]
 
 
 class _Corners(_Part):

@@ -1,13 +1,14 @@
 """Configuration: frozen keyword-only dataclasses; a field's docstring is its help text.
 
 ``game``, ``display`` and ``reward`` configure the environment; ``opponents`` opponents, curriculum and evaluation;
-``learner`` the network, PPO and a whole run. ``ranges`` defines the valid range of each field, ``seeds`` what each
+``learner`` the network, PPO and a whole run. ``checks`` has the types and ranges of fields, ``seeds`` what each
 range of episode seeds is for. ``presets`` and ``ablations`` are named configurations. Importing this package loads
 neither torch nor warp.
 """
 
 from __future__ import annotations
 
+from echelon.config.checks import require
 from echelon.config.display import DisplayConfig
 from echelon.config.game import (
     MIN_MAP_EDGE,
@@ -17,13 +18,10 @@ from echelon.config.game import (
     EnvConfig,
     Fairness,
     ObsNormConfig,
-    PhysicsConfig,
     WorldConfig,
-    current_values,
-    require,
     with_fairness,
 )
-from echelon.config.learner import REMOVED_FIELDS, ModelConfig, PPOConfig, RunConfig, TeacherConfig, env_signature
+from echelon.config.learner import ModelConfig, PPOConfig, RunConfig, TeacherConfig, env_signature
 from echelon.config.opponents import (
     LADDER,
     MIX_PROFILES,
@@ -44,7 +42,6 @@ __all__ = [
     "MIN_MAP_EDGE",
     "MIX_PROFILES",
     "PACK_SIZE",
-    "REMOVED_FIELDS",
     "REWARD_PROFILES",
     "TANH_EPS",
     "ConnectivityConfig",
@@ -60,13 +57,11 @@ __all__ = [
     "ObsNormConfig",
     "OpponentConfig",
     "PPOConfig",
-    "PhysicsConfig",
     "PilotSkill",
     "RewardConfig",
     "RunConfig",
     "TeacherConfig",
     "WorldConfig",
-    "current_values",
     "env_signature",
     "require",
     "with_fairness",

@@ -7,9 +7,11 @@ mech classes are the suites of ``echelon.env.layout``. The classic layout has no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from echelon.config.ranges import DISPLAY_RANGES, STRICT, require_ranges
+from annotated_types import Interval
+
+from echelon.config.checks import STRICT, TINY, Angle, Fraction, NonNegative, Seconds, require_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,41 +20,41 @@ class DisplayConfig:
 
     __pydantic_config__ = STRICT
 
-    memory_s: float = 5.0
+    memory_s: Annotated[float, Interval(ge=0.0, le=60.0)] = 5.0
     """Time for which a lost contact is shown as last seen [s]; 0 removes it at once."""
-    margin: float = 0.20
+    margin: NonNegative = 0.20
     """Relative priority advantage that a contact needs to replace one in a slot."""
-    noise: float = 0.10
+    noise: Fraction = 0.10
     """Standard deviation of readings at fidelity 0, as a fraction of their range."""
-    class_certainty: float = 0.5
+    class_certainty: Fraction = 0.5
     """Confidence below which all classes are shown as equally likely."""
-    quality_age_s: float = 2.0
+    quality_age_s: NonNegative = 2.0
     """Track age added per unit of lost sensor quality [s]."""
-    jam_age_s: float = 2.0
+    jam_age_s: NonNegative = 2.0
     """Track age added at full jamming [s]."""
-    jam_confidence: float = 0.7
+    jam_confidence: Fraction = 0.7
     """Fraction of track confidence lost at full jamming."""
-    jam_class: float = 0.5
+    jam_class: Fraction = 0.5
     """Fraction of class confidence lost at full jamming."""
-    eccm_most: float = 0.5
+    eccm_most: Fraction = 0.5
     """Maximum jamming that friendly ECCM compensates."""
-    eccm_confidence: float = 0.5
+    eccm_confidence: NonNegative = 0.5
     """Track confidence regained per unit of compensated jamming."""
-    eccm_class: float = 0.3
+    eccm_class: NonNegative = 0.3
     """Class confidence regained per unit of compensated jamming."""
-    faint: float = 0.1
+    faint: Annotated[float, Interval(ge=TINY, le=1.0)] = 0.1
     """Confidence below which a track is faint; also the priority factor of faint tracks."""
-    collision_s: float = 1.0
+    collision_s: Seconds = 1.0
     """Time to collision below which an approaching mech raises an alert [s]."""
-    reactor_heat: float = 0.9
+    reactor_heat: NonNegative = 0.9
     """Fraction of the heat capacity above which the reactor alert is raised."""
-    low_stability: float = 20.0
+    low_stability: NonNegative = 20.0
     """Stability below which the stability alert is raised."""
-    attention: int = 0
+    attention: Annotated[int, Interval(ge=0, le=10**6)] = 0
     """Display budget: a contact costs 5 points, a squad icon 2, squad status 8, alerts 0; 0 disables the budget."""
     fill: Literal["quotas", "suite"] = "quotas"
     """Slot allocation: the same friend and hostile quotas for every class, or the reserved slots of each suite."""
-    aim_cone_rad: float = 0.35
+    aim_cone_rad: Angle = 0.35
     """Angle to a mech within which another counts as aiming at it, for reserved slots [rad]."""
     keeps_slots: bool = True
     """Keep contacts in their slots; off ranks all contacts again at every environment step."""
@@ -72,4 +74,4 @@ class DisplayConfig:
     """Suite of each class: its own, swapped (scout with heavy, light with medium), or the named one for all."""
 
     def __post_init__(self) -> None:
-        require_ranges(self, "display", DISPLAY_RANGES)
+        require_fields(self, "display")

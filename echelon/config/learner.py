@@ -8,19 +8,32 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from echelon.config.game import STRICT, EnvConfig, require
+from annotated_types import Interval
+
+from echelon.config.checks import (
+    STRICT,
+    TINY,
+    Fraction,
+    Limit,
+    Natural,
+    NonNegative,
+    Positive,
+    ranges_of,
+    require,
+    require_fields,
+)
+from echelon.config.game import EnvConfig
 from echelon.config.opponents import CurriculumConfig, EvalConfig, OpponentConfig, PilotSkill
-from echelon.config.ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES, TEACHER_RANGES, require_ranges
 from echelon.config.seeds import EVAL_SEED_BASE
 
 SCRIPTED_TEACHER, POLICY_TEACHER = "heuristic", "policy"
 """Kinds of teachers: scripted levels, and policies from files."""
+Width = Annotated[int, Interval(ge=1, le=65536)]
+"""Width of a layer."""
 DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 """Names of devices."""
-REMOVED_FIELDS = frozenset({"model.target_temperature"})
-"""Fields that older runs and checkpoints contain and that are ignored: they never had an effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +44,9 @@ class ModelConfig:
 
     kind: Literal["suite", "classic"] = "suite"
     """Network: set encoders for the suite layout (suite), or one flat encoder (classic)."""
-    hidden_dim: int = 64
+    hidden_dim: Width = 64
     """Width of the set encoders; the flat encoder of classic is twice as wide."""
-    lstm_hidden_dim: int = 128
+    lstm_hidden_dim: Width = 128
     """Width of the recurrent state."""
     recurrence: Literal["lstm", "mingru"] = "lstm"
     """Recurrent core: LSTM, or MinGRU, whose chunks cost fewer and larger matrix products."""
@@ -46,16 +59,16 @@ class ModelConfig:
     hidden_columns: str = ""
     """Observation columns that the network reads as 0, to measure what they contribute: names of ``echelon config
     observation`` without the slot, or whole blocks, separated by spaces; * is a wildcard (course aiming.bearing_*)."""
-    init_log_std: float = 0.0
+    init_log_std: Annotated[float, Interval(ge=-20.0, le=2.0)] = 0.0
     """Initial log standard deviation of actions before tanh."""
     log_std_end: float | None = None
     """Upper bound of the log standard deviation at the end of training, reached linearly from init_log_std; none sets
     no bound (hybrid action head only)."""
 
     def __post_init__(self) -> None:
-        require_ranges(self, "model", MODEL_RANGES)
+        require_fields(self, "model")
         hybrid = self.action_head == "hybrid"
-        low, end = MODEL_RANGES["init_log_std"][0], self.log_std_end
+        (low, _), end = ranges_of(ModelConfig)["init_log_std"], self.log_std_end
         expected = f"{low:g} to model.init_log_std = {self.init_log_std:g} with model.action_head = 'hybrid', or none"
         require(end is None or (hybrid and low <= end <= self.init_log_std), "model.log_std_end", end, expected)
 
@@ -66,55 +79,55 @@ class PPOConfig:
 
     __pydantic_config__ = STRICT
 
-    lr: float = 3e-4
+    lr: Annotated[float, Interval(ge=1e-12, le=1.0)] = 3e-4
     """Learning rate."""
     optimizer: Literal["adam", "muon"] = "adam"
     """Optimiser: Adam, or Muon for hidden matrices beside Adam for the rest."""
-    muon_lr_mult: float = 1.0
+    muon_lr_mult: NonNegative = 1.0
     """Learning-rate factor of the matrices that Muon moves, in steps of Adam's size."""
-    critic_lr_mult: float = 1.0
+    critic_lr_mult: NonNegative = 1.0
     """Learning-rate factor of the value head."""
-    adam_eps: float = 1e-5
+    adam_eps: Annotated[float, Interval(ge=0.0, le=1.0)] = 1e-5
     """Adam epsilon."""
     lr_schedule: Literal["none", "linear", "cosine"] = "none"
     """Decay of the learning rate over the planned training, by steps or time, whichever is further."""
-    gamma: float = 0.99
+    gamma: Annotated[float, Interval(ge=TINY, le=1.0)] = 0.99
     """Discount factor per environment step."""
-    gae_lambda: float = 0.95
+    gae_lambda: Fraction = 0.95
     """Lambda of generalised advantage estimation."""
-    clip_coef: float = 0.2
+    clip_coef: Positive = 0.2
     """Clipping range of the probability ratio: 1 - clip_coef to 1 + clip_coef."""
-    ent_coef: float = 0.01
+    ent_coef: NonNegative = 0.01
     """Coefficient of the entropy bonus at the start."""
     ent_coef_end: float | None = None
     """Coefficient of the entropy bonus at the end, reached linearly; none keeps ent_coef."""
-    ent_factor_switches: float = 1.0
+    ent_factor_switches: NonNegative = 1.0
     """Factor on the entropy bonus of switches: triggers, vent and display filter of the hybrid action head."""
-    ent_factor_selectors: float = 1.0
+    ent_factor_selectors: NonNegative = 1.0
     """Factor on the entropy bonus of selectors: target, display order and electronic warfare of the hybrid head."""
-    vf_coef: float = 0.5
+    vf_coef: NonNegative = 0.5
     """Coefficient of the value loss."""
-    max_grad_norm: float = 0.5
+    max_grad_norm: Positive = 0.5
     """Maximum gradient norm; the norm before clipping is logged."""
-    update_epochs: int = 4
+    update_epochs: Natural = 4
     """Epochs over each rollout."""
-    rollout_steps: int = 512
+    rollout_steps: Natural = 512
     """Environment steps per rollout."""
-    num_minibatches: int = 8
+    num_minibatches: Natural = 8
     """Minibatches per epoch."""
     draw_members: bool = False
     """Draw the learner rows of a minibatch again in every epoch; off takes neighbours, teammates of a few battles."""
-    tbptt_chunk_length: int = 0
+    tbptt_chunk_length: Limit = 0
     """Environment steps per chunk of truncated backpropagation; 0 divides the rollout by the minibatches."""
-    burn_in_steps: int = 0
+    burn_in_steps: Limit = 0
     """Environment steps after an episode start that only initialise the recurrent state and are not trained on."""
-    aux_coef: float = 0.0
+    aux_coef: NonNegative = 0.0
     """Coefficient of the next-observation prediction loss."""
-    target_kl: float = 0.0
+    target_kl: NonNegative = 0.0
     """Mean KL divergence above which the remaining epochs are skipped; 0 disables early stopping."""
     recompute_advantages: bool = False
     """Recompute advantages after every epoch."""
-    advantage_share: float = 1.0
+    advantage_share: Annotated[float, Interval(ge=TINY, le=1.0)] = 1.0
     """Fraction of the steps that enter the policy loss, those with the largest magnitude of advantage."""
     per_role_adv_norm: bool = False
     """Normalise advantages per mech class."""
@@ -122,7 +135,7 @@ class PPOConfig:
     """Normalise observations with running mean and variance."""
     value_norm: bool = True
     """Normalise returns for the value loss."""
-    grad_accum_steps: int = 1
+    grad_accum_steps: Natural = 1
     """Minibatches accumulated per optimiser step."""
     amp: bool = False
     """Automatic mixed precision where the device supports it in hardware."""
@@ -134,16 +147,16 @@ class PPOConfig:
     """Capture the evaluation of a minibatch as a CUDA graph and replay it (CUDA only)."""
     activation_checkpointing: bool = False
     """Recompute each chunk in the backward pass instead of storing its activations."""
-    empty_cache_every: int = 50
+    empty_cache_every: Limit = 50
     """Updates between releases of unused CUDA memory; 0 disables them."""
-    ema_decay: float = 0.0
+    ema_decay: Annotated[float, Interval(ge=0.0, le=0.999999)] = 0.0
     """Decay per update of the average of weights that is evaluated, saved and an opponent; 0 disables it."""
     nonfinite_policy: Literal["raise", "skip", "reload"] = "raise"
     """Action on a non-finite loss or gradient: stop (raise), skip the minibatch, or reload the last checkpoint."""
 
     def __post_init__(self) -> None:
-        require_ranges(self, "ppo", PPO_RANGES)
-        low, high = PPO_RANGES["ent_coef"]
+        require_fields(self, "ppo")
+        low, high = ranges_of(PPOConfig)["ent_coef"]
         end = self.ent_coef if self.ent_coef_end is None else self.ent_coef_end
         require(low <= end <= high, "ppo.ent_coef_end", end, f"{low:g} to {high:g}, or none")
         conflict = self.capture and (self.compile or self.activation_checkpointing)
@@ -180,23 +193,23 @@ class TeacherConfig:
     policy: str = ""
     """Teacher as KIND:NAME: heuristic:LEVEL is a scripted level, policy:PATH the policy of a checkpoint, run or
     exported file; empty trains without a teacher."""
-    imitation: float = 0.2
+    imitation: Fraction = 0.2
     """Fraction of the planned training that only imitates, before PPO."""
-    flown: float = 0.5
+    flown: Fraction = 0.5
     """Fraction of the environments in which the learner acts at the end of the flown_ramp; the teacher has the rest."""
-    flown_ramp: float = 0.33
+    flown_ramp: Fraction = 0.33
     """Fraction of the imitation over which the learner's environments grow from none to flown."""
-    imitation_coef: float = 0.2
+    imitation_coef: NonNegative = 0.2
     """Coefficient of the imitation loss while only imitating, beside ppo.vf_coef."""
-    coef: float = 0.0
+    coef: NonNegative = 0.0
     """Coefficient of the imitation loss when PPO begins."""
-    fade: float = 0.2
+    fade: Fraction = 0.2
     """Fraction of the planned training, from the end of the imitation, over which coef falls to 0."""
-    rl_lr_factor: float = 0.3
+    rl_lr_factor: Positive = 0.3
     """Factor on ppo.lr after the imitation; ppo.lr_schedule begins again there."""
 
     def __post_init__(self) -> None:
-        require_ranges(self, "teacher", TEACHER_RANGES)
+        require_fields(self, "teacher")
         levels = get_args(PilotSkill)
         known = not self.policy or self.level in levels or bool(self.path)
         expected = f"{SCRIPTED_TEACHER}:LEVEL, a level of {', '.join(levels)}, or {POLICY_TEACHER}:PATH"
@@ -230,42 +243,42 @@ class RunConfig:
     """Seed of all random draws in training."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
-    threads: int = 0
+    threads: Limit = 0
     """CPU threads shared by simulator and torch; 0 uses all cores."""
     deterministic: bool = False
     """Use only bitwise reproducible operations; slower on CUDA."""
-    nproc: int = 1
+    nproc: Natural = 1
     """Training processes on this machine; each uses its own device or share of the cores."""
     start_from: str = ""
     """Policy with the initial weights: a checkpoint, run or exported file; empty starts from random weights."""
-    num_envs: int = 64
+    num_envs: Natural = 64
     """Environments per process."""
-    bank_maps: int = 64
+    bank_maps: Natural = 64
     """Maps in the pool that resets sample from."""
-    bank_spare: int = 16
+    bank_spare: Natural = 16
     """Extra slots of the map pool for maps that are exchanged while episodes run."""
-    bank_refresh_every: int = 0
+    bank_refresh_every: Limit = 0
     """Updates between replacements of the oldest maps, prefetched in the background; 0 keeps the same maps."""
-    bank_refresh_maps: int = 8
+    bank_refresh_maps: Limit = 8
     """Maps replaced per refresh."""
-    total_steps: int = 2_000_000
+    total_steps: Annotated[int, Interval(ge=1, le=10**12)] = 2_000_000
     """Planned training length [learner agent-steps]; schedules follow the nearest of this and the other limits."""
-    max_minutes: float = 0.0
+    max_minutes: Annotated[float, Interval(ge=0, le=10**9)] = 0.0
     """Wall-clock limit of training [min], which schedules follow too; 0 sets no limit."""
-    max_updates: int = 0
+    max_updates: Limit = 0
     """Limit of updates; 0 sets no limit."""
-    max_episodes: int = 0
+    max_episodes: Limit = 0
     """Limit of finished episodes; 0 sets no limit."""
-    pause_steps: int = 0
+    pause_steps: Annotated[int, Interval(ge=0, le=10**12)] = 0
     """Learner agent-steps after which training is evaluated, saved and stopped, to be resumed with another value;
     schedules ignore it; 0 never pauses."""
-    profile_updates: int = 0
+    profile_updates: Limit = 0
     """Updates that are profiled into a trace in the run folder, after warm-up; 0 disables profiling."""
-    save_every: int = 50
+    save_every: Natural = 50
     """Updates between checkpoints."""
-    keep_replays: int = 20
+    keep_replays: Limit = 20
     """Newest recorded evaluation matches that are kept."""
-    keep_checkpoints: int = 3
+    keep_checkpoints: Annotated[int, Interval(ge=2, le=10**9)] = 3
     """Newest checkpoints that are kept besides the best."""
     env: EnvConfig = field(default_factory=EnvConfig)
     """Environment."""
@@ -283,7 +296,7 @@ class RunConfig:
     """Evaluation."""
 
     def __post_init__(self) -> None:
-        require_ranges(self, "", RUN_RANGES)
+        require_fields(self, "")
         require(bool(DEVICE.fullmatch(self.device)), "device", self.device, "auto, cpu, cuda or cuda:N")
         replaced, expected = self.bank_refresh_maps, f"1 to bank_maps, {self.bank_maps}"
         valid = self.bank_refresh_every == 0 or 1 <= replaced <= self.bank_maps

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal
+from typing import Annotated, Literal
 
-from echelon.config.game import STRICT, require
-from echelon.config.ranges import (
-    CURRICULUM_RANGES,
-    EVAL_RANGES,
-    LEAGUE_RANGES,
-    OPPONENT_RANGES,
-    require_ranges,
-    require_types,
-)
+from annotated_types import Interval
 
+from echelon.config.checks import STRICT, Count, Fraction, Positive, require, require_fields
+
+Edge = Annotated[int, Interval(ge=20, le=200)]
+"""Edge of a map [vox]."""
 PilotSkill = Literal["legacy", "trivial", "easy", "medium", "hard", "expert"]
 """Levels of the scripted pilots of ``echelon.agents``."""
 LadderSkill = Literal["trivial", "easy", "medium", "hard", "expert"]
@@ -58,10 +54,7 @@ class MixConfig:
     """League exploiters trained against this run; while there are none, the weight counts for league."""
 
     def __post_init__(self) -> None:
-        require_types(self, "opponents.mix")
-        for item in fields(self):
-            value = getattr(self, item.name)
-            require(0 <= value <= 1e6, f"opponents.mix.{item.name}", value, "0 to 1e6")
+        require_fields(self, "opponents.mix")
         require(any(getattr(self, f.name) > 0 for f in fields(self)), "opponents.mix", "all 0", "a weight above 0")
 
     @property
@@ -103,41 +96,41 @@ class LeagueConfig:
 
     path: str = ""
     """League file; empty uses league.db beside the run folder."""
-    commanders: int = 8
+    commanders: Count = 8
     """Highest-rated commanders that opponents are sampled from."""
-    candidates: int = 4
+    candidates: Count = 4
     """Newest candidates that opponents are sampled from."""
-    sigma: float = 200.0
+    sigma: Positive = 200.0
     """Standard deviation of the rating difference by which opponents are weighted [rating points]."""
-    warmup_games: int = 20
+    warmup_games: Count = 20
     """Rated games before which only opponents within warmup_range are sampled."""
-    warmup_range: float = 200.0
+    warmup_range: Positive = 200.0
     """Rating difference allowed during warm-up, exclusive [rating points]."""
-    refresh_episodes: int = 2000
+    refresh_episodes: Annotated[int, Interval(ge=1, le=10**6)] = 2000
     """Episodes between reads of the league; opponents are sampled again after each."""
-    cache: int = 20
+    cache: Annotated[int, Interval(ge=1, le=10**4)] = 20
     """Loaded policies kept in memory besides those in use."""
-    submit_every_updates: int = 100
+    submit_every_updates: Count = 100
     """Updates between submitted snapshots; 0 submits only the first and the last."""
-    match_opponents: int = 4
+    match_opponents: Annotated[int, Interval(ge=0, le=1000)] = 4
     """Opponents near its rating that a submitted snapshot plays to be rated; 0 leaves rating to arena jobs."""
-    match_seeds: int = 2
+    match_seeds: Annotated[int, Interval(ge=1, le=1000)] = 2
     """Seeds per rating opponent; each is played from both sides."""
-    promote_top: int = 8
+    promote_top: Count = 8
     """Rank up to which a submitted snapshot becomes a commander; 0 disables promotion."""
-    conservatism: float = 2.0
+    conservatism: Annotated[float, Interval(ge=0.0, le=3.0)] = 2.0
     """Rating deviations subtracted from the rating for that rank; 0 ranks by the rating alone."""
-    keep_top: int = 20
+    keep_top: Annotated[int, Interval(ge=1, le=10**6)] = 20
     """Maximum number of commanders; lower-rated ones retire."""
     target: str = ""
     """Target of an exploiter: a league entry, a run, or commander to sample one; empty trains no exploiter."""
-    target_win_rate: float = 0.7
+    target_win_rate: Fraction = 0.7
     """Win rate against the target above which training of an exploiter ends."""
-    target_episodes: int = 100
+    target_episodes: Annotated[int, Interval(ge=1, le=10**6)] = 100
     """Newest episodes against the target over which that win rate is computed."""
 
     def __post_init__(self) -> None:
-        require_ranges(self, "opponents.league", LEAGUE_RANGES)
+        require_fields(self, "opponents.league")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,29 +145,29 @@ class OpponentConfig:
     """Level of the scripted pilots; legacy is the omniscient baseline."""
     mix: MixConfig = field(default_factory=MixConfig)
     """Sampling weights of the opponents; an opponent is sampled at the start of each episode."""
-    pfsp: float = 0.0
+    pfsp: Annotated[float, Interval(ge=0.0, le=8.0)] = 0.0
     """Exponent of 1 - win rate, a factor on the weights of levels and snapshots; 0 samples by mix alone."""
-    weapon_prob_start: float = 0.2
+    weapon_prob_start: Fraction = 0.2
     """Probability that a scripted pilot's trigger takes effect, at the start."""
-    weapon_prob_end: float = 1.0
+    weapon_prob_end: Fraction = 1.0
     """Probability that a scripted pilot's trigger takes effect, at the end of the ramp."""
-    weapon_ramp_share: float = 0.0
+    weapon_ramp_share: Fraction = 0.0
     """Fraction of training over which it rises; 0 uses weapon_prob_end from the start."""
-    weapon_ramp_updates: int = 0
+    weapon_ramp_updates: Count = 0
     """Updates over which it rises, instead of weapon_ramp_share; 0 uses weapon_ramp_share."""
-    past_every_updates: int = 25
+    past_every_updates: Count = 25
     """Updates between snapshots of the policy; 0 keeps only the initial policy."""
-    past_keep: int = 8
+    past_keep: Annotated[int, Interval(ge=1, le=256)] = 8
     """Maximum number of snapshots; surplus ones are removed evenly over the run."""
-    rating_seeds: int = 4
+    rating_seeds: Annotated[int, Interval(ge=0, le=1000)] = 4
     """Seeds per match-up that rates a new snapshot against an older one, from both sides; 0 disables rating."""
-    rating_rivals: int = 4
+    rating_rivals: Annotated[int, Interval(ge=1, le=64)] = 4
     """Maximum number of older snapshots that rate a new one."""
     league: LeagueConfig = field(default_factory=LeagueConfig)
     """Participation in the league, where mix includes it."""
 
     def __post_init__(self) -> None:
-        require_ranges(self, "opponents", OPPONENT_RANGES)
+        require_fields(self, "opponents")
         target, expected = self.league.target, "empty where opponents.mix.league is 0; try --opponents exploiter"
         require(not target or self.mix.league > 0, "opponents.league.target", target, expected)
 
@@ -208,23 +201,23 @@ class CurriculumConfig:
 
     packs: bool = False
     """Start with one pack per team, then two, then num_packs."""
-    packs_two_at: int = 500
+    packs_two_at: Count = 500
     """Update at which two packs per team begin."""
-    packs_all_at: int = 1000
+    packs_all_at: Count = 1000
     """Update at which all packs begin."""
     maps: bool = False
     """Increase the map size over three thirds of training, from the small range to the large range."""
-    map_small_min: int = 40
+    map_small_min: Edge = 40
     """Minimum edge in the first third [vox]."""
-    map_small_max: int = 60
+    map_small_max: Edge = 60
     """Maximum edge in the first third [vox]."""
-    map_large_min: int = 80
+    map_large_min: Edge = 80
     """Minimum edge in the last third [vox]."""
-    map_large_max: int = 120
+    map_large_max: Edge = 120
     """Maximum edge in the last third [vox]."""
     team_alpha_end: float | None = None
     """Final reward.team_alpha, reached linearly from 1; none keeps reward.team_alpha."""
-    team_alpha_share: float = 0.5
+    team_alpha_share: Fraction = 0.5
     """Fraction of training over which team_alpha falls."""
     ladder: bool = False
     """Raise the level of scripted opponents step by step, with an evaluation gate between two levels."""
@@ -232,27 +225,27 @@ class CurriculumConfig:
     """First level of the ladder."""
     ladder_last: LadderSkill = "expert"
     """Last level of the ladder."""
-    gate_seeds: int = 10
+    gate_seeds: Annotated[int, Interval(ge=1, le=10**4)] = 10
     """Seeds per gate evaluation, played from both sides; not used for training or reported results."""
-    gate_episodes: int = 20
+    gate_episodes: Annotated[int, Interval(ge=1, le=10**5)] = 20
     """Minimum number of episodes for a gate decision."""
-    gate_window: int = 80
+    gate_window: Annotated[int, Interval(ge=1, le=10**5)] = 80
     """Newest episodes at a level over which the win rate is computed."""
-    gate_advance: float = 0.6
+    gate_advance: Fraction = 0.6
     """Win rate that the lower 95 % confidence bound must reach for the next level."""
-    gate_retreat: float = 0.3
+    gate_retreat: Fraction = 0.3
     """Win rate below which the upper 95 % confidence bound must fall to return to the previous level."""
-    gate_dwell_updates: int = 10
+    gate_dwell_updates: Count = 10
     """Minimum number of updates at a level."""
     mechanics: bool = False
     """Start with movement and cover only; enable heat, missiles and electronic warfare with paint in turn."""
-    mechanics_share: float = 0.5
+    mechanics_share: Fraction = 0.5
     """Fraction of training after which all mechanics are enabled."""
     reward_phases: bool = False
     """Shift reward weights from combat to the objective during training."""
 
     def __post_init__(self) -> None:
-        require_ranges(self, "curriculum", CURRICULUM_RANGES)
+        require_fields(self, "curriculum")
         if self.team_alpha_end is not None:
             require(0 <= self.team_alpha_end <= 1, "curriculum.team_alpha_end", self.team_alpha_end, "0 to 1, or none")
         for low, high in (
@@ -281,26 +274,26 @@ class EvalConfig:
 
     __pydantic_config__ = STRICT
 
-    every_updates: int = 50
+    every_updates: Count = 50
     """Updates between evaluations; 0 evaluates only at the end."""
-    seeds: int = 40
+    seeds: Annotated[int, Interval(ge=1, le=10**5)] = 40
     """Held-out seeds of an evaluation."""
     report: bool = False
     """End a run with a report: mean and sampled actions, on as many seeds that chose nothing."""
     skill: EvalSkill = "legacy"
     """Level of the scripted opponent; hardest is the hardest level among the run's opponents."""
-    weapon_prob: float = 1.0
+    weapon_prob: Fraction = 1.0
     """Probability that a trigger of the scripted opponent takes effect."""
     deterministic: bool = True
     """Use the mean action instead of a sample."""
     at_start: bool = True
     """Evaluate the initial policy first, as a baseline of progress."""
-    record_seeds: int = 1
+    record_seeds: Annotated[int, Interval(ge=0, le=10**5)] = 1
     """Seeds of a scheduled evaluation whose matches are recorded, from both sides; 0 disables recording."""
     record_policy: bool = True
     """Record contacts, value estimates and rewards of the policy with these matches, besides actions."""
-    heat_cells: int = 16
+    heat_cells: Annotated[int, Interval(ge=0, le=512)] = 16
     """Cells per edge of the heat maps stored with an evaluation; 0 stores none."""
 
     def __post_init__(self) -> None:
-        require_ranges(self, "eval", EVAL_RANGES)
+        require_fields(self, "eval")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from echelon.config.ranges import FINITE, REWARD_RANGES, STRICT, require_ranges
+from echelon.config.checks import STRICT, Finite, Fraction, NonNegative, Seconds, require_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,46 +15,46 @@ class RewardConfig:
 
     __pydantic_config__ = STRICT
 
-    approach: float = 0.25
+    approach: Finite = 0.25
     """Weight of approaching the zone."""
     approach_mode: Literal["pbrs", "decay", "off"] = "pbrs"
     """Approach reward: potential-based shaping (pbrs), the former decaying form (decay), or none (off)."""
-    zone: float = 0.10
+    zone: Finite = 0.10
     """Reward per environment step inside the zone, times the team's zone score of the step."""
-    zone_lead: float = 0.0
+    zone_lead: Finite = 0.0
     """Reward per environment step, times the team's zone score of the step less that of the hostile team."""
-    damage: float = 0.005
+    damage: Finite = 0.005
     """Reward per point of damage dealt to hostiles."""
-    kill: float = 1.0
+    kill: Finite = 1.0
     """Reward per hostile killed."""
-    assist: float = 0.5
+    assist: Finite = 0.5
     """Reward per assist: damage by others to a target that the mech painted."""
-    assist_period_s: float = 1.0
+    assist_period_s: Seconds = 1.0
     """Minimum time between two rewarded assists with the same target [s]."""
-    death: float = -2.0
+    death: Finite = -2.0
     """Reward at the own death, from any cause."""
-    win: float = 0.7
+    win: Finite = 0.7
     """Terminal reward of each mech of the winning team, dead or alive."""
-    loss: float = -0.7
+    loss: Finite = -0.7
     """Terminal reward of each mech of the losing team."""
-    draw: float = 0.0
+    draw: Finite = 0.0
     """Terminal reward of each mech after a draw."""
-    contested_offense: float = 2.0
+    contested_offense: NonNegative = 2.0
     """Factor of damage, kill and assist inside a contested zone."""
-    contested_death: float = 0.5
+    contested_death: NonNegative = 0.5
     """Factor of death inside a contested zone."""
-    teammate_decay: float = 0.5
+    teammate_decay: Fraction = 0.5
     """Factor of the approach potential per teammate inside the zone."""
-    team_alpha: float = 1.0
+    team_alpha: Fraction = 1.0
     """Weight of a mech's own reward; the rest is the mean of its team."""
 
     def __post_init__(self) -> None:
-        require_ranges(self, "reward", {**dict.fromkeys(reward_weights(), FINITE), **REWARD_RANGES})
+        require_fields(self, "reward")
 
 
 def reward_weights() -> tuple[str, ...]:
-    """Return the fields of ``RewardConfig`` that are weights: the numbers without a range in ``REWARD_RANGES``."""
-    return tuple(f.name for f in fields(RewardConfig) if f.type == "float" and f.name not in REWARD_RANGES)
+    """Return the fields of ``RewardConfig`` that are weights, which may have either sign."""
+    return tuple(f.name for f in fields(RewardConfig) if f.type == "Finite")
 
 
 REWARD_PROFILES: Mapping[str, RewardConfig] = {

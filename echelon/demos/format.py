@@ -16,7 +16,7 @@ import numpy as np
 
 from echelon.actions import QUANTISATION_LEVELS
 from echelon.config import EnvConfig
-from echelon.config.ranges import STRICT, require
+from echelon.config.checks import STRICT, require
 from echelon.files import reason_of
 from echelon.state_files import parse_json, read_bounded
 from echelon.validation import validated

@@ -164,7 +164,7 @@ class Engine:
 
     def _tick(self) -> list[Launch]:
         spread = self.batch.device != "cpu"
-        tick = step.tick(recorded=self._keeps_journal, landing=self.cfg.physics.landing, spread=spread)
+        tick = step.tick(recorded=self._keeps_journal, landing=self.cfg.landing, spread=spread)
         return telemetry_map.with_damage_marks(tick) if self._has_telemetry else tick
 
     def reset_program(self, fresh: str) -> list[Launch]:

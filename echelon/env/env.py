@@ -97,7 +97,7 @@ class EchelonEnv:
         self.action_spaces = dict.fromkeys(self.possible_agents, self.action_space)
         self._device = device
         self._without, self._changes = mechanics_of(without), dict(changes or {})
-        apply_overrides(cfg.physics, cfg.dt_sim, self._changes)
+        apply_overrides(cfg.dt_sim, self._changes)
         self._engine: Engine | None = None
         self._closed = False
         self._recorder = EpisodeRecorder() if record else None

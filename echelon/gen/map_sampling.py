@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from echelon.config import MIN_MAP_EDGE, EnvConfig, WorldConfig
-from echelon.config.ranges import require_span
+from echelon.config.checks import require_span
 from echelon.gen.cache import cached_map, load_map, map_path
 from echelon.gen.generate import GeneratedMap, check_world_fits, generate
 from echelon.sim.random import Stream, StreamId

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
-from echelon.config import MIX_PROFILES, REMOVED_FIELDS, REWARD_PROFILES, RunConfig
+from echelon.config import MIX_PROFILES, REWARD_PROFILES, RunConfig
+from echelon.config.checks import range_text, ranges_of
 from echelon.config.presets import get_preset
 from echelon.files import reason_of
 from echelon.state_files import read_bounded
@@ -41,6 +42,9 @@ PROFILES: dict[str, Mapping[str, Any]] = {"env.reward": REWARD_PROFILES, "oppone
 NONE_WORDS = ("none", "null")
 """Spellings of an absent value in ``--set`` and TOML, which has no null."""
 
+
+OUT_OF_RANGE = ("greater_than_equal", "less_than_equal")
+"""Pydantic's errors for a value outside of the range of its field."""
 
 MAX_FILE_BYTES = 64 << 10
 """Largest configuration file; one with every field has some 10 KiB."""
@@ -90,7 +94,7 @@ def resolve(
     from_file = _read_file(file) if file else {}
     file_preset = from_file.pop("preset", None)
     if base is not None:
-        layered = flatten(without_retired(base))
+        layered = flatten(base)
         provenance = dict(base_provenance or {})
     else:
         layered, provenance = _from_preset(preset or file_preset or fallback)
@@ -119,14 +123,9 @@ def validate(
     from pydantic import ValidationError
 
     try:
-        return validator(RunConfig).validate_python(without_retired(nested))
+        return validator(RunConfig).validate_python(nested)
     except ValidationError as error:
         raise ConfigError(_explain(error, provenance or {}, named)) from None
-
-
-def without_retired(nested: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an older run's configuration without removed fields."""
-    return unflatten({key: value for key, value in flatten(nested).items() if key not in REMOVED_FIELDS})
 
 
 def schema() -> dict[str, Any]:
@@ -220,6 +219,15 @@ def _types_of(cls: type, prefix: str = "") -> dict[str, tuple[Any, ...]]:
             found.update(_types_of(hint, f"{prefix}{name}."))
         else:
             found[f"{prefix}{name}"] = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return found
+
+
+def _ranges(kind: type, prefix: str = "") -> dict[str, tuple[float, float]]:
+    """Return the range of every field that has one by dotted key."""
+    found = {f"{prefix}{name}": ends for name, ends in ranges_of(kind).items()}
+    for name, hint in get_type_hints(kind).items():
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            found |= _ranges(hint, f"{prefix}{name}.")
     return found
 
 
@@ -338,6 +346,8 @@ def _explain(error: ValidationError, provenance: Mapping[str, str], named: Colle
     expected = expectation(first["msg"])
     if first["type"] in OWN_MESSAGE:
         return expected + tail
+    if first["type"] in OUT_OF_RANGE:
+        expected = range_text(*_ranges(RunConfig)[key])
     source = provenance.get(key)
     origin = f" (from {source})" if source else ""
     return f"{key} is {first['input']!r}{origin}, expected {expected}{tail}"

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from echelon.config import PhysicsConfig
 from echelon.replay.policy_columns import PolicyColumns
 from echelon.replay.schema import (
     CHUNK_SECONDS,
@@ -23,7 +22,8 @@ from echelon.replay.schema import (
 )
 from echelon.sim.arsenal import Guidance, Mechanic, mechanic_names
 from echelon.sim.batch import Batch
-from echelon.sim.tables import GameTables, stock_tables
+from echelon.sim.physics import Physics
+from echelon.sim.tables import STOCK_TABLES, GameTables
 from echelon.sim.world import MATERIALS
 from echelon.version import SIM_VERSION, __version__
 
@@ -91,7 +91,7 @@ def build_header(
 
 def header_tables(tables: GameTables | None = None) -> dict[str, Any]:
     """Return names, columns and tables of a header; mech classes and weapons have the values of ``tables``."""
-    tables = tables or stock_tables(PhysicsConfig())
+    tables = tables or STOCK_TABLES
     return {
         "chassis": [
             {
@@ -137,14 +137,14 @@ def _row(batch: Batch, name: str, env: int) -> Any:
     return batch[name][env : env + 1].numpy()[0]
 
 
-def _sensing(batch: Batch, physics: PhysicsConfig) -> dict[str, Any]:
+def _sensing(batch: Batch, physics: Physics) -> dict[str, Any]:
     """Return radar range of each class, range and weights of ECM and ECCM, and limits of the sensor quality."""
     return {
         "radar": [round(physics.radar_vox * float(share), 3) for share in batch["sensor_range"].numpy()],
         "ewar": physics.ewar_vox,
         "ecm": physics.ecm_weight,
         "eccm": physics.eccm_weight,
-        "own_eccm": physics.own_eccm,
+        "own_eccm": batch.cfg.own_eccm,
         "quality": [physics.quality_min, physics.quality_max],
     }
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from echelon.config import REMOVED_FIELDS, ModelConfig
+from echelon.config import ModelConfig
 from echelon.files import error_text
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.checkpoint import (
@@ -86,7 +86,7 @@ def check_dimensions(manifest: dict[str, Any], **expected: int) -> None:
 def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.device | str = "cpu") -> FlatPolicy:
     """Return the policy that the metadata describes, with ``weights``, frozen and in evaluation mode."""
     try:
-        fields = {name: value for name, value in meta["model_cfg"].items() if f"model.{name}" not in REMOVED_FIELDS}
+        fields = dict(meta["model_cfg"])
         config = validated(ModelConfig, fields)
         sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
         sizes["extra_width"] = int(meta.get("extra_width", 0))

@@ -31,7 +31,7 @@ from echelon.sim.state import (
     sizes,
 )
 from echelon.sim.structs import Field, allocate, fields_of, numpy_layout
-from echelon.sim.tables import GameTables, pack_rules, stock_tables
+from echelon.sim.tables import STOCK_TABLES, GameTables, pack_rules
 
 
 class Maps(Protocol):
@@ -159,9 +159,7 @@ class Batch:
     def tables(self, env: int) -> GameTables:
         """Return the game tables of an environment, its overrides applied."""
         changes = self.changes[env]
-        return (
-            apply_overrides(self.cfg.physics, self.cfg.dt_sim, changes) if changes else stock_tables(self.cfg.physics)
-        )
+        return apply_overrides(self.cfg.dt_sim, changes) if changes else STOCK_TABLES
 
     def disable_mechanics(self, mechanics: Sequence[Mechanic]) -> None:
         """Disable mechanics from each environment's next episode on; one entry per environment."""

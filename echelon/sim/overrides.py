@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from echelon.config import PhysicsConfig, require
-from echelon.config.ranges import FRACTION, HOUR_S, NON_NEGATIVE, PHYSICS_RANGES, POSITIVE, TINY
+from echelon.config import require
+from echelon.config.checks import HOUR_S, LARGE, TINY, ranges_of
 from echelon.sim.arsenal import CHASSIS, WEAPONS
+from echelon.sim.physics import PHYSICS, Physics
 from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH
 from echelon.sim.tables import GameTables, max_clouds, max_rounds
 
+FRACTION, NON_NEGATIVE, POSITIVE = (0.0, 1.0), (0.0, LARGE), (TINY, LARGE)
+PHYSICS_RANGES = ranges_of(Physics)
 Overrides = Mapping[str, float]
 """Values by dotted parameter name; the argument ``changes`` of environments."""
 
@@ -39,12 +42,12 @@ def override_names() -> list[str]:
     return [*chassis, *weapons, *(f"physics.{name}" for name in PHYSICS_RANGES)]
 
 
-def apply_overrides(physics: PhysicsConfig, dt: float, changes: Overrides) -> GameTables:
+def apply_overrides(dt: float, changes: Overrides) -> GameTables:
     """Return the tables with overrides ``changes``; ``ValueError`` for one unknown or impossible at ``dt`` [s]."""
     rows: dict[str, tuple[object, Mapping[str, tuple[float, float]]]] = {
         **{spec.chassis.name.lower(): (spec, CHASSIS_RANGES) for spec in CHASSIS},
         **{spec.weapon.name.lower(): (spec, WEAPON_RANGES) for spec in WEAPONS},
-        "physics": (physics, PHYSICS_RANGES),
+        "physics": (PHYSICS, PHYSICS_RANGES),
     }
     overrides: dict[str, dict[str, float]] = {name: {} for name in rows}
     for name, value in changes.items():
@@ -64,7 +67,7 @@ def apply_overrides(physics: PhysicsConfig, dt: float, changes: Overrides) -> Ga
     changed = GameTables(
         chassis=tuple(overridden(spec, spec.chassis.name.lower()) for spec in CHASSIS),
         weapons=tuple(overridden(spec, spec.weapon.name.lower()) for spec in WEAPONS),
-        physics=overridden(physics, "physics"),
+        physics=overridden(PHYSICS, "physics"),
     )
     _require_slots(changed, dt)
     return changed

@@ -20,7 +20,7 @@ from warp.types import type_size_in_bytes
 
 from echelon.config import EnvConfig, require
 from echelon.sim.structs import Field, allocate, array_struct, fields_of
-from echelon.sim.tables import NUM_COOLDOWNS, NUM_WEAPONS, GameTables, max_clouds, max_rounds, stock_tables
+from echelon.sim.tables import NUM_COOLDOWNS, NUM_WEAPONS, STOCK_TABLES, GameTables, max_clouds, max_rounds
 
 __all__ = ["Field", "allocate"]
 
@@ -46,9 +46,8 @@ def cloud_slots(tables: GameTables, dt: float) -> int:
     return max(MIN_CLOUDS_PER_MECH, *(max_clouds(tables, mech, dt) for mech in tables.chassis))
 
 
-STOCK = stock_tables(EnvConfig().physics)
-ROUNDS_PER_MECH = round_slots(STOCK, EnvConfig().dt_sim)
-CLOUDS_PER_MECH = cloud_slots(STOCK, EnvConfig().dt_sim)
+ROUNDS_PER_MECH = round_slots(STOCK_TABLES, EnvConfig().dt_sim)
+CLOUDS_PER_MECH = cloud_slots(STOCK_TABLES, EnvConfig().dt_sim)
 CONTACT_SLOTS = 20
 """Contact slots of a display."""
 JOURNAL_ROWS_PER_MECH = 128

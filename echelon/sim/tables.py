@@ -16,8 +16,9 @@ from typing import Any, get_type_hints
 import numpy as np
 import warp as wp
 
-from echelon.config import EnvConfig, PhysicsConfig
+from echelon.config import EnvConfig
 from echelon.sim.arsenal import CHASSIS, ROSTER, WEAPONS, ChassisSpec, Cooldown, Guidance, Weapon, WeaponSpec
+from echelon.sim.physics import PHYSICS, Physics
 from echelon.sim.world import MATERIALS, Material, MaterialSpec
 
 NUM_WEAPONS = len(WEAPONS)
@@ -40,12 +41,11 @@ class GameTables:
 
     chassis: tuple[ChassisSpec, ...]
     weapons: tuple[WeaponSpec, ...]
-    physics: PhysicsConfig
+    physics: Physics
 
 
-def stock_tables(physics: PhysicsConfig) -> GameTables:
-    """Return the tables without overrides, with these physics."""
-    return GameTables(chassis=CHASSIS, weapons=WEAPONS, physics=physics)
+STOCK_TABLES = GameTables(chassis=CHASSIS, weapons=WEAPONS, physics=PHYSICS)
+"""The tables without overrides."""
 
 
 def max_rounds(tables: GameTables, mech: ChassisSpec, dt: float) -> int:
@@ -251,7 +251,7 @@ def pack_rules(cfg: EnvConfig, tables: GameTables, device: str) -> Rules:
     for name, source in RENAMED.items():
         setattr(rules, name, getattr(physics, source))
     rules.gravity = physics.gravity_m_s2 / cfg.world.voxel_size_m
-    rules.own_eccm = int(physics.own_eccm)
+    rules.own_eccm = int(cfg.own_eccm)
     rules.dt = cfg.dt_sim
     for name in ("fallen", "painted", "suppressed", "engaged"):
         setattr(rules, f"{name}_ticks", duration_ticks(getattr(physics, f"{name}_s"), cfg.dt_sim))

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from echelon.config import EnvConfig, Fairness, with_fairness
-from echelon.config.ranges import require
+from echelon.config.checks import require
 from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
 from echelon.rl.weights import LoadedPolicy

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from echelon.agents import heuristic
 from echelon.arena.episodes import EpisodeRecord, finished_episodes
 from echelon.config import MIN_MAP_EDGE, EnvConfig, require
-from echelon.config.ranges import require_span
+from echelon.config.checks import require_span
 from echelon.env import layout as observe
 from echelon.env import reward
 from echelon.env.engine import Engine

@@ -279,7 +279,7 @@ def test_invalid_contest_raises_one_line_error(change, message):
 
 
 def test_statistics_kernels_follow_the_kernels_they_read():
-    match = contest(env=replace(SMALL, physics=replace(SMALL.physics, landing=True)))
+    match = contest(env=replace(SMALL, landing=True))
     from echelon.agents import heuristic
     from echelon.gen.bank import build_bank
 

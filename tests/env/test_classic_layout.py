@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from echelon.agents.heuristic import install
-from echelon.config import EnvConfig, PhysicsConfig, WorldConfig
+from echelon.config import EnvConfig, WorldConfig
 from echelon.env import layout
 from echelon.sim.arsenal import Cooldown
 from tests.env.battle import Battle
@@ -113,7 +113,7 @@ def test_shutdown_hides_own_velocity_and_ewar():  # RL-27 (MED-6)
 
 @pytest.mark.parametrize(("cooldown_s", "ticks", "shown"), [(0.0, 0, 0.0), (1.0, 0, 0.0), (1.0, 5, 0.25)])
 def test_ams_cooldown_is_a_share_of_the_configured_one(cooldown_s, ticks, shown):
-    battle = Battle(obs_layout="classic", physics=PhysicsConfig(ams_cooldown_s=cooldown_s))
+    battle = Battle(obs_layout="classic", changes=[{"physics.ams_cooldown_s": cooldown_s}])
     timers = battle["cooldown"].copy()
     timers[..., Cooldown.AMS] = ticks
     battle.batch.set("cooldown", timers)

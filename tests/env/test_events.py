@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from echelon.agents.heuristic import HeuristicPolicy
-from echelon.config import EnvConfig, PhysicsConfig, WorldConfig
+from echelon.config import EnvConfig, WorldConfig
 from echelon.env.env import STATS, EchelonEnv
 from echelon.env.events import EventLog
 from echelon.sim.arsenal import Chassis
@@ -132,7 +132,7 @@ def held(battle: Battle, mech: int, **columns: float) -> None:
 
 
 def test_crash_death_is_named_crash():
-    with stage(physics=PhysicsConfig(landing=True), decision_repeat=10) as (battle, log):
+    with stage(landing=True, decision_repeat=10) as (battle, log):
         battle.place(4, Chassis.SCOUT, 20, 20, z=8.0)
         battle.place(5, Chassis.SCOUT, 40, 40)
         for name, value in (("vel", (0.0, 0.0, -24.0)), ("hp", 1.0), ("fallen", 50), ("stability", 10.0)):

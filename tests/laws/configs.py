@@ -6,25 +6,18 @@ Sizes are weighted to small maps and few mechs, so that hundreds of battles fit 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from echelon.actions import action_dim
-from echelon.config import (
-    ConnectivityConfig,
-    DisplayConfig,
-    EnvConfig,
-    ObsNormConfig,
-    PhysicsConfig,
-    RewardConfig,
-    WorldConfig,
-)
-from echelon.config.ranges import DISPLAY_RANGES, FINITE, OBS_NORM_RANGES, PHYSICS_RANGES, REWARD_RANGES
+from echelon.config import ConnectivityConfig, DisplayConfig, EnvConfig, ObsNormConfig, RewardConfig, WorldConfig
+from echelon.config.checks import ranges_of
 from echelon.config.reward import reward_weights
 from echelon.env import layout
+from echelon.sim.physics import PHYSICS, Physics
 
 MOST = {"step_height_vox": 1.8, "step_max_vz": 2.0, "memory_s": 10.0, "aim_cone_rad": 3.0, "low_stability": 100.0}
 """Largest value drawn of fields with a wider range."""
@@ -34,7 +27,7 @@ KINDS = ("uniform", "full", "held", "broken", "huge", "still", "duel")
 """Kinds of random actions."""
 JUNK = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, -0.0, 2.0], np.float32)
 Ranges = Mapping[str, tuple[float, float]]
-REWARD_FIELDS: Ranges = {**dict.fromkeys(reward_weights(), FINITE), **REWARD_RANGES}
+REWARD_FIELDS: Ranges = ranges_of(RewardConfig)
 OPTIONAL_BLOCKS = [block.config_field for block in (layout.LOCAL_MAP, *layout.OPTIONAL_BLOCKS)]
 """Fields of ``EnvConfig`` that include an observation block."""
 
@@ -53,21 +46,21 @@ def scaled_fields(
 
 
 @st.composite
-def physics(draw: st.DrawFn) -> PhysicsConfig:
-    """Physics with a few fields changed."""
-    base = PhysicsConfig()
-    changed = scaled_fields(draw, base, PHYSICS_RANGES, 8)
+def physics(draw: st.DrawFn) -> dict[str, float]:
+    """A few changed values of the physics, by parameter."""
+    base = PHYSICS
+    changed = scaled_fields(draw, base, ranges_of(Physics), 8)
     top = changed.get("max_stability", base.max_stability)
     for name in ("legged_max_stability", "stand_up_stability"):
         changed[name] = min(changed.get(name, getattr(base, name)), top)
-    return replace(base, landing=draw(st.booleans()), **changed)
+    return {f"physics.{name}": value for name, value in changed.items()}
 
 
 @st.composite
 def displays(draw: st.DrawFn) -> DisplayConfig:
     """A display with a few fields changed, some set to the ends of their range, and parts switched off."""
     base = DisplayConfig()
-    ranges = {name: ends for name, ends in DISPLAY_RANGES.items() if name != "attention"}
+    ranges = {name: ends for name, ends in ranges_of(DisplayConfig).items() if name != "attention"}
     changed: dict[str, Any] = scaled_fields(draw, base, ranges, 4)
     for name in draw(st.lists(st.sampled_from(sorted(ranges)), max_size=2, unique=True)):
         low, high = ranges[name]
@@ -111,10 +104,11 @@ class Game:
     """A configuration whose repr lists what differs from the defaults."""
 
     cfg: EnvConfig
+    changes: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Return what a failing example prints."""
-        return f"Game({', '.join(changed_fields(self.cfg, EnvConfig()))})"
+        return f"Game({', '.join(changed_fields(self.cfg, EnvConfig()))}, {self.changes})"
 
 
 def changed_fields(one: Any, base: Any) -> Iterator[str]:
@@ -151,12 +145,13 @@ def environments(draw: st.DrawFn) -> Game:
         contested_floor=draw(st.sampled_from((0.0, 0.25, 1.0))),
         zone_win_share=draw(st.sampled_from((0.1, 0.5, 1.0))),
         truncation_bootstraps=draw(flag),
-        physics=draw(physics()),
+        landing=draw(flag),
+        own_eccm=draw(flag),
         display=draw(displays()),
-        obs_norm=ObsNormConfig(**scaled_fields(draw, ObsNormConfig(), OBS_NORM_RANGES, 3)),
+        obs_norm=ObsNormConfig(**scaled_fields(draw, ObsNormConfig(), ranges_of(ObsNormConfig), 3)),
         reward=draw(rewards()),
     )
-    return Game(cfg)
+    return Game(cfg, draw(physics()))
 
 
 class RandomActions:

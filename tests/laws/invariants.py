@@ -152,7 +152,7 @@ def hit_points_agree_with_life(w: InvariantChecker) -> Iterator[str]:
 
 
 def stability_is_a_share_of_its_top(w: InvariantChecker) -> Iterator[str]:
-    physics, value = w.engine.cfg.physics, w.arrays["stability"]
+    physics, value = w.engine.batch.tables(0).physics, w.arrays["stability"]
     top = max(physics.max_stability, physics.legged_max_stability, physics.stand_up_stability)
     yield from violation((value < 0) | (value > top + 1e-3), stability=value)
 
@@ -160,7 +160,7 @@ def stability_is_a_share_of_its_top(w: InvariantChecker) -> Iterator[str]:
 def shutdown_follows_heat(w: InvariantChecker) -> Iterator[str]:
     cap = np.array([c.heat_cap for c in CHASSIS], np.float32)[w.arrays["chassis"]]
     down, heat = w.arrays["shutdown"] == 1, w.arrays["heat"]
-    restart = w.engine.cfg.physics.shutdown_restart
+    restart = w.engine.batch.tables(0).physics.shutdown_restart
     yield from violation(w.alive_mechs & down & (heat <= cap * min(1.0, restart) - 1e-3), heat=heat)
 
 
@@ -180,11 +180,12 @@ def damage_is_dealt_by_mechs_or_hazards(w: InvariantChecker) -> Iterator[str]:
     dealt = w.arrays["dealt"].sum(axis=1) + w.arrays["dealt_friendly"].sum(axis=1)
     hazard, slack = took - dealt, DAMAGE_TOLERANCE * (1 + took)
     yield from violation(hazard < -slack, took=took, dealt=dealt)
-    if cfg.physics.landing:
+    if cfg.landing:
         return
     wrecks = (w.arrays["died"] == 1).any(axis=1)
     hurts = w.debris | w.hazardous() | wrecks
-    most = (cfg.physics.lava_damage_s + cfg.physics.debris_damage_s) * cfg.dt_act * w.last["alive"].sum(axis=1)
+    physics = w.engine.batch.tables(0).physics
+    most = (physics.lava_damage_s + physics.debris_damage_s) * cfg.dt_act * w.last["alive"].sum(axis=1)
     yield from violation(hazard > np.where(hurts, most, 0.0) + slack, took=took, dealt=dealt)
 
 

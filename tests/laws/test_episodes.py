@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from echelon.actions import action_dim
-from echelon.config import EnvConfig, PhysicsConfig
+from echelon.config import EnvConfig
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.hashing import state_hash
 from echelon.sim.world import Material
@@ -24,7 +24,7 @@ from tests.laws.invariants import InvariantChecker
 from tests.parity.scenes import clutter
 
 ENVS = 3
-CFG = EnvConfig(max_episode_seconds=12.0, decision_repeat=3, physics=PhysicsConfig(landing=True))
+CFG = EnvConfig(max_episode_seconds=12.0, decision_repeat=3, landing=True)
 MECH = st.integers(0, CFG.num_mechs - 1)
 ENV = st.integers(0, ENVS - 1)
 SHARE = st.floats(0.0, 1.0)
@@ -36,7 +36,7 @@ def battle(threads: int) -> Battle:
     if threads not in _battles:
         made = Battle(
             envs=ENVS, edit=rough(), own_maps=True, size=40, threads=threads,
-            max_episode_seconds=CFG.max_episode_seconds, decision_repeat=CFG.decision_repeat, physics=CFG.physics,
+            max_episode_seconds=CFG.max_episode_seconds, decision_repeat=CFG.decision_repeat, landing=CFG.landing,
         )  # fmt: skip
         _battles[threads] = made
     return _battles[threads]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from echelon.gen.generate import generate
 from echelon.sim.arsenal import Mechanic, Weapon
 from echelon.sim.backend import Launch, Program
 from echelon.sim.batch import Batch
-from tests.laws.configs import KINDS, RandomActions, environments
+from tests.laws.configs import KINDS, Game, RandomActions, environments
 from tests.laws.free_positions import free_positions
 from tests.laws.invariants import InvariantChecker
 from tests.sim.flat_field import Scene
@@ -77,13 +77,14 @@ class Arena(Scene):
     cfg: EnvConfig
     map_seed: int
     seed: int
+    changes: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         cfg = self.cfg
         maps = stack_maps(
             [generate(cfg.world, self.map_seed, num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox)]
         )
-        self.engine = Engine(cfg, 1, maps, threads=1, seed=self.seed, autoreset=False)
+        self.engine = Engine(cfg, 1, maps, threads=1, seed=self.seed, autoreset=False, changes=[self.changes])
         self.batch = self.engine.batch
         self.batch.capture = plain_launches(self.batch)  # type: ignore[method-assign,assignment]
         self.rows = np.zeros((1, cfg.num_mechs, self.engine.obs_dim), np.float32)
@@ -121,11 +122,11 @@ class Arena(Scene):
         return seen
 
 
-def battle(cfg: EnvConfig, map_seed: int, seed: int, kinds: list[str], close: bool, steps: int = STEPS) -> None:
+def battle(game: Game, map_seed: int, seed: int, kinds: list[str], close: bool, steps: int = STEPS) -> None:
     """Play one configuration from its spawns or gathered at the zone; a rejected one must name its field."""
     note(f"map_seed={map_seed} seed={seed} kinds={kinds} close={close}")
     try:
-        arena = Arena(cfg, map_seed, seed)
+        arena = Arena(game.cfg, map_seed, seed, game.changes)
     except ValueError as refused:
         assert "\n" not in str(refused) and "world" in str(refused), f"unclear: {refused}"
         return
@@ -156,14 +157,14 @@ GAMES = {
 @settings(FUZZ, max_examples=150, derandomize=True)
 @given(**GAMES)
 def test_random_games_and_actions_keep_the_invariants(game, map_seed, seed, kinds, close):
-    battle(game.cfg, map_seed, seed, kinds, close)
+    battle(game, map_seed, seed, kinds, close)
 
 
 @pytest.mark.slow
 @settings(FUZZ, max_examples=10_000)
 @given(**GAMES)
 def test_10000_random_games_keep_the_invariants(game, map_seed, seed, kinds, close):
-    battle(game.cfg, map_seed, seed, kinds, close)
+    battle(game, map_seed, seed, kinds, close)
 
 
 @pytest.fixture(scope="module")

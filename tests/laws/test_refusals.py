@@ -12,12 +12,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from echelon.arena.config import ArenaConfig
-from echelon.config import EnvConfig, PhysicsConfig, RunConfig
-from echelon.config.ranges import ENV_RANGES, MIN_WIN_SCORE_S, PHYSICS_RANGES
+from echelon.config import EnvConfig, RunConfig
+from echelon.config.checks import ranges_of
+from echelon.config.game import MIN_WIN_SCORE_S
 from echelon.config.reward import reward_weights
 from echelon.env.referee import SCORE_ROUNDING
 from echelon.gen.generate import generate
 from echelon.sim.arsenal import WEAPONS
+from echelon.sim.physics import PHYSICS, Physics
 from echelon.sim.state import CLOUDS_PER_MECH
 from echelon.sim.tables import duration_ticks, life_ticks
 
@@ -32,26 +34,6 @@ INVALID: dict[str, tuple[Any, ...]] = {
     "world.connectivity.clearance_z": (-1, 0, 10**9), "world.connectivity.obstacle_inflate_radius": (-1, 10**9),
     "world.connectivity.wall_cost": (-1,), "world.connectivity.carve_width": (-1, 0, 10**9),
     "world.connectivity.max_digs": (-1,), "world.connectivity.max_regenerations": (-1,),
-    "physics.gravity_m_s2": NATURAL, "physics.damping": SHARE, "physics.step_height_vox": NATURAL,
-    "physics.step_max_vz": NATURAL, "physics.legged_speed": SHARE, "physics.legged_jet": SHARE,
-    "physics.water_speed": SHARE, "physics.lava_heat_s": NATURAL, "physics.lava_damage_s": NATURAL,
-    "physics.debris_heat_s": NATURAL, "physics.debris_damage_s": NATURAL, "physics.water_cooling_s": NATURAL,
-    "physics.vent_factor": NATURAL, "physics.ecm_heat_s": NATURAL, "physics.eccm_heat_s": NATURAL,
-    "physics.shutdown_restart": SHARE, "physics.max_stability": POSITIVE, "physics.legged_max_stability": POSITIVE,
-    "physics.stand_up_stability": POSITIVE, "physics.stability_regen_s": NATURAL,
-    "physics.regen_legged_loss": SHARE, "physics.regen_moving_loss": SHARE, "physics.regen_suppressed_loss": SHARE,
-    "physics.regen_min": SHARE, "physics.moving_vox_s": NATURAL, "physics.fallen_s": (-1.0, 0.0, 1e9),
-    "physics.suppressed_s": (-1.0, 0.0, 1e9), "physics.painted_s": (-1.0, 1e9), "physics.engaged_s": (-1.0, 1e9),
-    "physics.rear_cos": (-1.1, 1.1), "physics.rear_factor": NATURAL, "physics.leg_height": SHARE,
-    "physics.leg_body_share": SHARE, "physics.paint_bonus": NATURAL, "physics.radar_vox": NATURAL,
-    "physics.bloom_heat": NATURAL, "physics.ewar_vox": POSITIVE, "physics.ecm_weight": NATURAL,
-    "physics.eccm_weight": NATURAL, "physics.quality_min": NATURAL, "physics.quality_max": POSITIVE,
-    "physics.paint_quality": NATURAL, "physics.targeted_vox": NATURAL, "physics.acoustic_occlusion": SHARE,
-    "physics.smoke_radius_vox": NATURAL, "physics.smoke_life_s": (-1.0, 13.7), "physics.ams_vox": NATURAL,
-    "physics.ams_chance": SHARE, "physics.ams_cooldown_s": (-1.0, 1e9), "physics.homing_gain_s": NATURAL,
-    "physics.loft": NATURAL, "physics.kinetic_cone_rad": NATURAL, "physics.kinetic_focus_cone_rad": NATURAL,
-    "physics.spawn_jitter_vox": (-0.1, 0.6), "physics.spawn_yaw_jitter_rad": NATURAL,
-    "physics.landing_free_speed": NATURAL, "physics.landing_shock": NATURAL, "physics.landing_crash": NATURAL,
     "obs_norm.vel_scale_xy": POSITIVE, "obs_norm.vel_scale_z": POSITIVE, "obs_norm.heat_max_ratio": POSITIVE,
     "display.memory_s": (-1.0, 61.0), "display.margin": NATURAL, "display.noise": SHARE,
     "display.class_certainty": SHARE, "display.quality_age_s": NATURAL, "display.jam_age_s": NATURAL,
@@ -63,7 +45,7 @@ INVALID: dict[str, tuple[Any, ...]] = {
     "reward.contested_offense": NATURAL, "reward.contested_death": NATURAL, "reward.teammate_decay": SHARE,
     "reward.team_alpha": SHARE,
 }  # fmt: skip
-SECTIONS = ("env", "world", "world.connectivity", "physics", "obs_norm", "display", "reward")
+SECTIONS = ("env", "world", "world.connectivity", "obs_norm", "display", "reward")
 
 
 def split_name(name: str) -> tuple[list[str], str]:
@@ -130,11 +112,6 @@ def test_long_value_is_shortened_in_the_error():
     assert len(str(caught.value)) < 200
 
 
-def test_reversed_ranges_are_rejected():
-    with pytest.raises(ValueError, match="quality_m"):
-        changed(EnvConfig(), ["physics"], "quality_min", 2.0)
-
-
 def test_zone_larger_than_the_map_is_rejected():
     with pytest.raises(ValueError, match="zone radius is 0.0, (wanted|expected) more than 0"):
         generate(EnvConfig().world, 0, num_packs=1, zone_radius_vox=0.0)
@@ -189,7 +166,7 @@ def test_wrong_type_error_names_the_config_field(whole):
 )
 def test_contradicting_config_fields_are_rejected(section, changes, message):
     with pytest.raises(ValueError, match=message):
-        replace(PhysicsConfig() if section else EnvConfig(), **changes)
+        replace(PHYSICS if section else EnvConfig(), **changes)
 
 
 def test_one_step_episode_is_allowed():
@@ -206,9 +183,9 @@ TICKS_S = (0.001, 0.02, 1 / 60, 0.025, 0.03, 0.05, 0.07, 0.1, 0.25, 1 / 3, 0.48)
 
 @pytest.mark.parametrize("dt", TICKS_S)
 def test_rounds_live_a_tick_and_smoke_fits_its_pool(dt):
-    low, high = ENV_RANGES["dt_sim"]
+    low, high = ranges_of(EnvConfig)["dt_sim"]
     assert low <= dt <= high
-    longest = duration_ticks(PHYSICS_RANGES["smoke_life_s"][1], dt)
+    longest = duration_ticks(ranges_of(Physics)["smoke_life_s"][1], dt)
     for weapon in WEAPONS:
         if weapon.speed_vox_s:
             assert life_ticks(weapon.life_s, dt) >= 1, weapon.weapon.name

@@ -42,7 +42,7 @@ def rotated(name: str, values: np.ndarray) -> np.ndarray:
 def two_fields(seed: int) -> tuple[Field5v5, Field5v5]:
     """Return a field and the same field rotated by half a turn."""
     base = EnvConfig()
-    physics = replace(base.physics, leg_height=0.0, ams_chance=1.0)
+    physics = {"leg_height": 0.0, "ams_chance": 1.0}
     maps = flat_maps(replace(base, world=replace(base.world, size_x=SIZE, size_y=SIZE)), None, ENVS)
     rng = np.random.default_rng(seed)
     for grid in maps.material:

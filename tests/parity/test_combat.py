@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.config import PhysicsConfig
 from tests.oracles import combat as rules
 from tests.oracles import rounds, world
 from tests.oracles import sensing as sense
@@ -109,7 +108,7 @@ def test_movement_matches_oracle_with_slow_clock_and_high_gravity(monkeypatch):
     """Mechs that stand fall at over the speed up to which mechs step up, and step up nevertheless."""
     monkeypatch.setattr(world, "DT", 0.1)
     monkeypatch.setattr(world, "GRAVITY", 19.62)
-    physics = PhysicsConfig(gravity_m_s2=19.62)
+    physics = {"gravity_m_s2": 19.62}
     field = cluttered_field(4, envs=6, num_packs=1, size=24, boxes=40, dt_sim=0.1, decision_repeat=2, physics=physics)
     rng = np.random.default_rng(2)
     scatter(field, rng, air=0.0)

@@ -8,7 +8,7 @@ import pytest
 from echelon.config import EnvConfig
 from echelon.sim.arsenal import CHASSIS, ROSTER, WEAPONS, Guidance, Weapon
 from echelon.sim.state import ROUNDS_PER_MECH
-from echelon.sim.tables import duration_ticks, life_ticks, pack_rules, stock_tables
+from echelon.sim.tables import STOCK_TABLES, duration_ticks, life_ticks, pack_rules
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, MATERIAL_HP, MATERIALS, STOPS_SHOT
 from tests.oracles import shared as o
 
@@ -54,7 +54,7 @@ def test_material_table_matches_oracle():
 
 
 def test_durations_are_packed_as_ticks():
-    rules = pack_rules(EnvConfig(), stock_tables(EnvConfig().physics), "cpu")
+    rules = pack_rules(EnvConfig(), STOCK_TABLES, "cpu")
     assert (rules.painted_ticks, rules.suppressed_ticks, rules.fallen_ticks) == (100, 24, 60)
     assert rules.max_decisions == 240 and rules.score_to_win == 30 and rules.dt_act == 0.25
 

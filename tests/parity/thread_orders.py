@@ -26,7 +26,7 @@ from warp._src import codegen
 
 from echelon.agents import heuristic
 from echelon.agents.levels import SKILLS, script_of
-from echelon.config import DisplayConfig, EnvConfig, PhysicsConfig, WorldConfig
+from echelon.config import DisplayConfig, EnvConfig, WorldConfig
 from echelon.env.engine import Engine
 from echelon.env.layout import OPTIONAL_BLOCKS
 from echelon.gen.bank import stack_maps
@@ -92,7 +92,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "suite": {},
     "suite-full": {"observation_mode": "full"},
     "suite-fill": {"display": DisplayConfig(fill="suite")},
-    "suite-blocks": {**ALL_BLOCKS, "nav_mode": "assist", "physics": PhysicsConfig(landing=True)},
+    "suite-blocks": {**ALL_BLOCKS, "nav_mode": "assist", "landing": True},
     "classic": {"obs_layout": "classic"},
 }
 """Layouts, with every optional block, navigation assist and hard landings in one."""

@@ -12,6 +12,7 @@ from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import CLOUD_STEP, EventKind, HitFlag
 from echelon.sim.arsenal import Cooldown, Weapon
+from echelon.sim.physics import PHYSICS
 from echelon.sim.tables import duration_ticks
 from echelon.training.vec_env import VectorEnv
 from tests.golden import assert_golden_json
@@ -28,8 +29,8 @@ def config() -> EnvConfig:
     )
 
 
-CLOUD_TICKS = duration_ticks(config().physics.smoke_life_s, config().dt_sim)
-AMS_TICKS = duration_ticks(config().physics.ams_cooldown_s, config().dt_sim)
+CLOUD_TICKS = duration_ticks(PHYSICS.smoke_life_s, config().dt_sim)
+AMS_TICKS = duration_ticks(PHYSICS.ams_cooldown_s, config().dt_sim)
 
 
 def add_round(batch, m: int, weapon: Weapon, pos, vel, target: int = -1) -> None:

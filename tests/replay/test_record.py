@@ -31,11 +31,21 @@ def config(**changes) -> EnvConfig:
     return replace(base, **{"world": world, "max_episode_seconds": SECONDS, **changes})
 
 
-def play(folder: Path, cfg: EnvConfig, *, recorded: int, envs: int = 1, threads: int = 1, observe=lambda env: None):
+def play(
+    folder: Path, cfg: EnvConfig, *, recorded: int, envs: int = 1, threads: int = 1, observe=lambda env: None,
+    changes=None,
+):  # fmt: skip
     """Play an episode in each environment and record ``recorded``; return file, final state hash and recorder."""
     seeds = [EVAL_SEED_BASE + 3 + i for i in range(envs)]
     with VectorEnv(
-        envs, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0, threads=threads
+        envs,
+        cfg,
+        learners="none",
+        seeds=seeds,
+        autoreset=False,
+        initial_weapon_prob=1.0,
+        threads=threads,
+        changes=changes,
     ) as env:
         env.reset()
         teams = TeamInfo(name="B", level="legacy"), TeamInfo(name="R", checkpoint="abc")
@@ -118,10 +128,9 @@ def test_header_sensing_ranges(match):
     }
 
 
-def test_header_sensing_uses_configured_physics(tmp_path):
-    cfg = config(max_episode_seconds=2.0, obs_layout="classic")
-    cfg = replace(cfg, physics=replace(cfg.physics, radar_vox=9.0, ewar_vox=30.0))
-    path, _, _ = play(tmp_path, cfg, recorded=0)
+def test_header_sensing_uses_changed_physics(tmp_path):
+    changes = {"physics.radar_vox": 9.0, "physics.ewar_vox": 30.0}
+    path, _, _ = play(tmp_path, config(max_episode_seconds=2.0, obs_layout="classic"), recorded=0, changes=[changes])
     with Replay(path) as replay:
         assert replay.header["sensing"]["radar"] == [9.0] * 4 and replay.header["sensing"]["ewar"] == 30.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -156,11 +156,14 @@ class Field5v5(Scene):
 
     def __init__(
         self, *, envs: int = 1, edit: Edit | None = None, own_maps: bool = False, threads: int = 1, seed: int = 0,
-        size: int = 60, height: int = 20, maps: Any = None, changes: Any = None, **env: Any,
+        size: int = 60, height: int = 20, maps: Any = None, physics: Mapping[str, float] | None = None,
+        changes: Any = None, **env: Any,
     ) -> None:  # fmt: skip
         """Lay out one map for all environments, or with ``own_maps`` one each; ``edit`` builds on it."""
         self.cfg = replace(EnvConfig(world=WorldConfig(size_x=size, size_y=size, size_z=height)), **env)
         maps = maps or flat_maps(self.cfg, edit, envs if own_maps else 1)
+        if physics:
+            changes = [{f"physics.{name}": value for name, value in physics.items()}] * envs
         self.batch = Batch(self.cfg, envs, maps, threads=threads, seed=seed, changes=changes)
         self.batch.set("forced_slot", np.arange(envs, dtype=np.int32) * own_maps)
         self.batch.lengths["A"] = action_dim(self.cfg.comm_dim)
@@ -175,7 +178,7 @@ class Field5v5(Scene):
     def tick(self, count: int = 1) -> None:
         """Advance ticks with the controls as they are."""
         for _ in range(count):
-            self.play("tick", lambda: step.tick(landing=self.cfg.physics.landing))
+            self.play("tick", lambda: step.tick(landing=self.cfg.landing))
 
     def sense(self) -> None:
         """Run the sensing phase."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.config import PhysicsConfig
 from echelon.sim.arsenal import Chassis
 from tests.sim.flat_field import Field5v5
 
 
 def drop(landing: bool, *, fallen: bool = False, hp: float = 150.0) -> tuple[Field5v5, float]:
     """Drop a medium from ten voxels until it rests; return the field and the landing speed."""
-    field = Field5v5(physics=PhysicsConfig(landing=landing))
+    field = Field5v5(landing=landing)
     field.place(0, Chassis.MEDIUM, 30, 30, z=11.5)
     field.put("hp", hp, 0)
     field.put("fallen", 1000 if fallen else 0, 0)

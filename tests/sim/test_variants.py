@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from echelon.agents import heuristic
-from echelon.config import EnvConfig, PhysicsConfig, WorldConfig
-from echelon.config.ranges import PHYSICS_RANGES
+from echelon.config import EnvConfig, WorldConfig
 from echelon.env import layout as observe
 from echelon.env.engine import Engine
 from echelon.env.env import EchelonEnv
@@ -17,7 +16,8 @@ from echelon.gen.bank import build_bank_for
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Mechanic, Weapon, mechanics_of
 from echelon.sim.backend import Backend, Launch
 from echelon.sim.hashing import state_hash
-from echelon.sim.overrides import CHASSIS_RANGES, WEAPON_RANGES, apply_overrides
+from echelon.sim.overrides import CHASSIS_RANGES, PHYSICS_RANGES, WEAPON_RANGES, apply_overrides
+from echelon.sim.physics import PHYSICS
 from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH
 from echelon.sim.world import Material
 from tests.sim.flat_field import Field5v5
@@ -171,12 +171,13 @@ def test_every_table_column_has_range_or_is_fixed():
             rf"rounds in flight of a heavy is \d+, expected at most {ROUNDS_PER_MECH}: shorter",
         ),
         ({"smoke.cooldown_s": 1.0}, rf"smoke clouds of a scout is \d+, expected at most {CLOUDS_PER_MECH}: shorter"),
+        ({"physics.quality_min": 2.0}, "quality_min is 2.0, expected at most quality_max"),
         ({"physics.stand_up_stability": 200.0}, "stand_up_stability is 200.0, expected at most max_stability"),
     ],
 )
 def test_invalid_override_raises_one_line_error(changes, message):
     with pytest.raises(ValueError, match=message):
-        apply_overrides(PhysicsConfig(), 0.05, changes)
+        apply_overrides(0.05, changes)
     with pytest.raises(ValueError, match=message):
         EchelonEnv(CFG, changes=changes)
 
@@ -205,12 +206,12 @@ def random_changes(rng: np.random.Generator, count: int = 12) -> dict[str, float
         for spec in specs
         for column, ends in ranges.items()
     ]
-    named += [(f"physics.{name}", getattr(PhysicsConfig(), name), ends) for name, ends in PHYSICS_RANGES.items()]
+    named += [(f"physics.{name}", getattr(PHYSICS, name), ends) for name, ends in PHYSICS_RANGES.items()]
     while True:
         picked = [named[i] for i in rng.choice(len(named), count, replace=False)]
         changes = {name: float(np.clip(value * rng.choice([0.25, 0.5, 2, 4]), *ends)) for name, value, ends in picked}
         try:
-            apply_overrides(PhysicsConfig(), 0.05, changes)
+            apply_overrides(0.05, changes)
         except ValueError:
             continue
         return changes
@@ -236,7 +237,7 @@ def test_observations_stay_in_bounds_under_overrides():
 
 
 def test_point_defence_without_cooldown_shoots_once_per_tick():
-    field = Field5v5(physics=replace(PhysicsConfig(), ams_cooldown_s=0.0, ams_chance=0.0))
+    field = Field5v5(physics={"ams_cooldown_s": 0.0, "ams_chance": 0.0})
     field.place(5, HEAVY, 30, 30)
     for shooter in (0, 1):
         field.place(shooter, HEAVY, 10, 10)
@@ -252,7 +253,7 @@ def test_movement_steps_up_and_stands_for_any_clock_and_gravity(dt, gravity):
         grid[0, 25:35, 25:] = Material.SOLID
         grid[0, 40:50, 10:20] = Material.DEBRIS_FIELD
 
-    physics = PhysicsConfig(gravity_m_s2=gravity)
+    physics = {"gravity_m_s2": gravity}
     field = Field5v5(edit=edit, dt_sim=dt, decision_repeat=1, physics=physics)
     field.place(0, HEAVY, 20, 30)
     field.place(1, MEDIUM, 15, 45, z=2.5)
@@ -261,12 +262,12 @@ def test_movement_steps_up_and_stands_for_any_clock_and_gravity(dt, gravity):
     lost = field["hp"][0, 1]
     field.run(round(2 / dt))
     assert field["pos"][0, 0, 0] > 27 and field["pos"][0, 0, 2] > 2.9
-    assert lost - field["hp"][0, 1] == pytest.approx(2 * physics.debris_damage_s, rel=0.1)
+    assert lost - field["hp"][0, 1] == pytest.approx(2 * PHYSICS.debris_damage_s, rel=0.1)
 
 
 @pytest.mark.parametrize("own", [False, True])
 def test_sensing_own_eccm_switch_aids_emitter(own):
-    field = Field5v5(physics=PhysicsConfig(own_eccm=own))
+    field = Field5v5(own_eccm=own)
     field.place(4, SCOUT, 20, 30)
     field.place(0, HEAVY, 20, 34)
     field.put("eccm", 1, 4)

@@ -22,7 +22,7 @@ from echelon.config import (
     RunConfig,
     WorldConfig,
 )
-from echelon.config.ranges import EVAL_RANGES
+from echelon.config.checks import ranges_of
 from echelon.config.seeds import SEED_RANGES, eval_seeds
 from echelon.replay.reader import Replay
 from echelon.rl.build import build_model
@@ -58,7 +58,7 @@ def test_seed_ranges_of_all_purposes_are_disjoint():
     assert all(a.stop <= b.start for a, b in zip(ordered, ordered[1:], strict=False))
     assert SEED_RANGES["training"] == range(EVAL_SEED_BASE) and ordered[-1].stop <= 2**31
     for purpose, seeds in SEED_RANGES.items():
-        assert set(eval_seeds(40, purpose)) == set(seeds[:40]) and len(seeds) > EVAL_RANGES["seeds"][1]
+        assert set(eval_seeds(40, purpose)) == set(seeds[:40]) and len(seeds) > ranges_of(EvalConfig)["seeds"][1]
     assert eval_seeds(40) == eval_seeds(40, "report") == [EVAL_SEED_BASE + s for s in range(40)]
 
 
