@@ -325,7 +325,7 @@ def edit(
     ] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Remove an entry, retire the weakest commanders, or compute the ratings again."""
+    """Remove or retire entries, or compute the ratings again."""
     if (remove is not None) + (keep is not None) + recompute != 1:
         raise typer.BadParameter("expected one of --remove, --keep and --recompute")
     if remove is not None:
