@@ -110,7 +110,7 @@ def test_replay_info_lists_turning_points(echelon, recorded):
     found = json.loads(out)
     assert code == output.DONE and found["file"] == str(recorded)
     assert [row["tick"] for row in found["moments"]] == sorted(row["tick"] for row in found["moments"])
-    assert set(found["curve"]) == {"second", "blue", "low", "high"}
+    assert found["win"]
 
 
 def test_fit_winprob_reports_errors_and_writes_a_model(capsys, tmp_path, monkeypatch):
