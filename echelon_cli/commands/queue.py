@@ -77,12 +77,13 @@ def queue(
         ),
     ] = None,
     at_once: Annotated[
-        int | None, typer.Option("--at-once", min=1, max=10_000, help="Runs that the launcher gets at a time.")
+        int | None,
+        typer.Option("--at-once", min=1, max=10_000, help="Runs that the launcher gets at a time; default: unchanged."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation of --rm.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """List queued runs in the order of their start, move or remove them, pause the queue, or set its slots.
+    """List queued runs; move or remove them, pause the queue, set its slots.
 
     A queued run starts when no earlier one waits for its device and a slot is free. Supervisors that were lost, as at a
     reboot, are started again.
