@@ -83,7 +83,7 @@ def queue(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation of --rm.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """List queued runs; move or remove them, pause the queue, set its slots.
+    """List queued runs, change their order, pause the queue.
 
     A queued run starts when no earlier one waits for its device and a slot is free. Supervisors that were lost, as at a
     reboot, are started again.

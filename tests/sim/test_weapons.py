@@ -10,8 +10,8 @@ import pytest
 from echelon.config import EnvConfig
 from echelon.sim import step
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, Trigger, Weapon
-from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH, STOCK, cloud_slots, round_slots
-from echelon.sim.tables import GameTables, max_rounds
+from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH, cloud_slots, round_slots
+from echelon.sim.tables import STOCK_TABLES, GameTables, max_rounds
 from echelon.sim.world import Material
 from tests.sim.flat_field import Field5v5
 
@@ -353,16 +353,16 @@ def test_voxel_damage_of_hitscan_weapon_raises_one_line_error():
 
 def with_row(weapon: Weapon, **columns: float) -> GameTables:
     """Return the stock tables with columns of one weapon changed."""
-    return replace(STOCK, weapons=tuple(replace(w, **columns) if w.weapon == weapon else w for w in WEAPONS))
+    return replace(STOCK_TABLES, weapons=tuple(replace(w, **columns) if w.weapon == weapon else w for w in WEAPONS))
 
 
 def test_slots_of_a_mech_follow_the_tables():
     dt = EnvConfig().dt_sim
-    assert (round_slots(STOCK, dt), cloud_slots(STOCK, dt)) == (ROUNDS_PER_MECH, CLOUDS_PER_MECH)
+    assert (round_slots(STOCK_TABLES, dt), cloud_slots(STOCK_TABLES, dt)) == (ROUNDS_PER_MECH, CLOUDS_PER_MECH)
     slow = with_row(Weapon.MISSILE, life_s=30.0)
     assert round_slots(slow, dt) == max(max_rounds(slow, mech, dt) for mech in CHASSIS) >= 601 / 60
     assert cloud_slots(with_row(Weapon.SMOKE, cooldown_s=1.0), dt) >= 10
-    assert round_slots(replace(STOCK, chassis=(replace(CHASSIS[0], carries={}),) * 2), dt) == 4
+    assert round_slots(replace(STOCK_TABLES, chassis=(replace(CHASSIS[0], carries={}),) * 2), dt) == 4
     with pytest.raises(ValueError, match="rounds in flight of one mech is .*, expected at most 31"):
         round_slots(with_row(Weapon.GAUSS, life_s=999.0), dt)
 
