@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from echelon.jobs import launchers
 from echelon.jobs.process import identity_from
 from echelon.jobs.ranks import free_port
 from echelon.runs import RunPaths, read_json
@@ -23,11 +24,8 @@ ASK_S = 0.3
 
 
 def ask_often() -> None:
-    """Let this process ask SLURM often, where submitit is installed."""
-    with contextlib.suppress(ImportError):
-        from echelon.jobs.launchers import slurm
-
-        slurm.ASK_S = ASK_S
+    """Let this process ask SLURM often."""
+    launchers.SLURM_ASK_S = ASK_S
 
 
 def environ(pid: int) -> dict[str, str]:

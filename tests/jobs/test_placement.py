@@ -104,7 +104,6 @@ def test_parse_launcher_refuses_other_text_in_one_line(text, message):
 
 def test_launcher_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "submitit", None)
-    monkeypatch.delitem(__import__("sys").modules, "echelon.jobs.launchers.slurm", raising=False)
     with pytest.raises(LauncherError, match=r"launcher slurm is not installed .*pip install 'echelon\[slurm\]'"):
         open_engine("slurm:qos=none-such")
 

@@ -1,0 +1,248 @@
+"""Launchers: engines that start a supervised command on a host of a cluster.
+
+A launcher is named with its options in one text, ``slurm:partition=gpu,time=240``. The engine decides on which host and
+when a command starts; the run folder, on storage that all hosts share, has everything else. The packages of the engines
+are optional, and imported on use.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from echelon.jobs.usage import VISIBLE_VARIABLE
+
+MAX_CHARS = 500
+VALUE = re.compile(r"[\w.:/@%+-]+")
+"""Value of an option: it becomes a word of a command or a line of a batch script."""
+PASSED = re.compile(r"(ECHELON|OMP|MKL|WARP|TORCH|CUDA)_\w+|PYTHONPATH")
+"""Environment variables that a command gets from the process that submits it; the engine chooses the GPUs."""
+NUMBERS = ("cpus", "gpus", "time", "mem")
+SLURM_WORDS = ("partition", "account", "qos", "constraint")
+"""Options that SLURM takes as they are."""
+SLURM_FOLDER = ".submitit"
+"""Folder of submitit's files in the runs folder."""
+SLURM_MINUTES = 1440
+"""Default limit of a SLURM job [min]."""
+SLURM_WARNING_S = 300
+"""Time before the limit of a SLURM job at which it is asked to save and end [s]."""
+RAY_ASK_S, SLURM_ASK_S = 2.0, 30.0
+"""Least time between two questions about the jobs of a cluster [s]."""
+
+
+class LauncherError(ValueError):
+    """A launcher is not installed, cannot be reached, or refuses a command."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A command for one host."""
+
+    name: str
+    command: Sequence[str]
+    home: Path
+    """Runs folder, which all hosts share."""
+    cpus: int
+    gpus: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """Starts commands on hosts and says which of them have not ended."""
+
+    def submit(self, request: Request) -> str:
+        """Submit a command and return its handle, by which another process finds it."""
+        ...
+
+    def is_active(self, handle: str) -> bool:
+        """Whether a command waits or runs; True where the engine does not answer."""
+        ...
+
+    def cancel(self, handle: str) -> None:
+        """End a command that waits or runs."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launcher:
+    """A launcher with its options."""
+
+    name: str
+    options: Mapping[str, str]
+
+    @property
+    def cpus(self) -> int:
+        """Cores of a job."""
+        return int(self.options.get("cpus", 1))
+
+    def gpus(self, device: str, processes: int) -> int:
+        """Return the GPUs of a job on a device."""
+        return int(self.options.get("gpus", processes if device.startswith("cuda") else 0))
+
+
+class RayEngine:
+    """The jobs of a Ray cluster: each command is a job of its Jobs API, which outlives the process that submits it."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._api = importlib.import_module("ray.job_submission")
+        address = launcher.options.get("address")
+        try:
+            self._client = self._api.JobSubmissionClient(address)
+        except (RuntimeError, OSError, ValueError) as error:
+            raise LauncherError(f"ray at {address or 'this host'} cannot be reached: {one_line(error)}") from None
+        self._asked_at = -RAY_ASK_S
+        self._active: frozenset[str] | None = None
+        """Handles of the jobs that wait or run; None where the cluster did not answer."""
+
+    def submit(self, request: Request) -> str:
+        try:
+            handle = self._client.submit_job(
+                entrypoint=f"exec {shlex.join(request.command)}",
+                entrypoint_num_cpus=request.cpus,
+                entrypoint_num_gpus=request.gpus or None,
+                runtime_env={"env_vars": dict(request.environment)},
+                metadata={"run": request.name},
+            )
+        except (RuntimeError, OSError) as error:
+            raise LauncherError(f"ray refuses {request.name!r}: {one_line(error)}") from None
+        self._asked_at = -RAY_ASK_S
+        return str(handle)
+
+    def is_active(self, handle: str) -> bool:
+        if time.monotonic() - self._asked_at >= RAY_ASK_S:
+            self._asked_at = time.monotonic()
+            self._active = self._list()
+        return self._active is None or handle in self._active
+
+    def _list(self) -> frozenset[str] | None:
+        try:
+            jobs = self._client.list_jobs()
+        except (RuntimeError, OSError):
+            return None
+        active = (self._api.JobStatus.PENDING, self._api.JobStatus.RUNNING)
+        return frozenset(str(job.submission_id) for job in jobs if job.status in active)
+
+    def cancel(self, handle: str) -> None:
+        try:
+            self._client.stop_job(handle)
+        except (RuntimeError, OSError) as error:
+            raise LauncherError(f"ray does not stop job {handle}: {one_line(error)}") from None
+
+
+class SlurmEngine:
+    """The SLURM jobs of one user, submitted and watched by submitit."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._submitit = importlib.import_module("submitit")
+        self._options = launcher.options
+        self._asked_at = -SLURM_ASK_S
+
+    def submit(self, request: Request) -> str:
+        options = self._options
+        parameters = {name: options[name] for name in SLURM_WORDS if name in options}
+        if "mem" in options:
+            parameters["mem"] = f"{options['mem']}GB"
+        refusal = self._submitit.core.utils.FailedSubmissionError
+        try:
+            executor = self._submitit.SlurmExecutor(request.home / SLURM_FOLDER)
+            executor.update_parameters(
+                job_name=request.name,
+                time=int(options.get("time", SLURM_MINUTES)),
+                cpus_per_task=request.cpus,
+                signal_delay_s=SLURM_WARNING_S,
+                **({"gpus_per_node": request.gpus} if request.gpus else {}),
+                **parameters,
+            )
+            job = executor.submit(run_command, tuple(request.command), dict(request.environment))
+        except (refusal, RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
+            raise LauncherError(f"slurm refuses {request.name!r}: {one_line(error)}") from None
+        return str(job.job_id)
+
+    def is_active(self, handle: str) -> bool:
+        watcher = self._submitit.SlurmJob.watcher
+        watcher.register_job(handle)
+        is_due = time.monotonic() - self._asked_at >= SLURM_ASK_S
+        if is_due:
+            self._asked_at = time.monotonic()
+        return not watcher.is_done(handle, mode="force" if is_due else "cache")
+
+    def cancel(self, handle: str) -> None:
+        try:
+            self._submitit.SlurmJob(SLURM_FOLDER, handle).cancel()
+        except (OSError, subprocess.SubprocessError) as error:
+            raise LauncherError(f"slurm does not cancel job {handle}: {one_line(error)}") from None
+
+
+def run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command on the host of a SLURM job and return its exit code.
+
+    Before the time limit SLURM sends SIGUSR2, maybe to every process of the job: they ignore it, and the command gets
+    SIGTERM instead, upon which a supervisor lets its job save.
+    """
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    child = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
+    signal.signal(signal.SIGUSR2, lambda *_: child.terminate())
+    return child.wait()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    engine: type[RayEngine] | type[SlurmEngine]
+    options: tuple[str, ...]
+
+
+ENGINES: dict[str, _Row] = {
+    "ray": _Row(engine=RayEngine, options=("address", "cpus", "gpus")),
+    "slurm": _Row(engine=SlurmEngine, options=(*SLURM_WORDS, "time", "mem", "cpus", "gpus")),
+}
+"""Engines by the name of the launcher and of Echelon's extra."""
+
+
+def parse_launcher(text: str) -> Launcher:
+    """Return the launcher of ``NAME[:OPTION=VALUE,...]``; ``ValueError`` for other text. Nothing is imported."""
+    name, _, rest = text[:MAX_CHARS].partition(":")
+    if name not in ENGINES:
+        raise ValueError(f"launcher {name[:40]!r} does not exist, expected one of: {', '.join(ENGINES)}")
+    options: dict[str, str] = {}
+    for word in filter(None, rest.split(",")):
+        key, _, value = word.partition("=")
+        if key not in ENGINES[name].options:
+            expected = ", ".join(ENGINES[name].options)
+            raise ValueError(f"launcher {name} has no option {key[:40]!r}, expected one of: {expected}")
+        if not VALUE.fullmatch(value) or (key in NUMBERS and not (value.isdecimal() and len(value) < 8)):
+            expected = "a number" if key in NUMBERS else "letters, digits and . : / @ % + - _"
+            raise ValueError(f"option {key} of launcher {name} is {value[:40]!r}, expected {expected}")
+        options[key] = value
+    return Launcher(name=name, options=options)
+
+
+@lru_cache(maxsize=8)
+def open_engine(text: str) -> Engine:
+    """Return the engine of a launcher; ``LauncherError`` where its package is missing or it cannot be reached."""
+    launcher = parse_launcher(text)
+    try:
+        return ENGINES[launcher.name].engine(launcher)
+    except ImportError as error:
+        install = f"pip install 'echelon[{launcher.name}]'"
+        raise LauncherError(f"launcher {launcher.name} is not installed ({error}); try: {install}") from None
+
+
+def passed_environment() -> dict[str, str]:
+    """Return the environment variables that a submitted command gets."""
+    return {k: v for k, v in os.environ.items() if PASSED.fullmatch(k) and k != VISIBLE_VARIABLE}
+
+
+def one_line(error: object) -> str:
+    """Return the message of an engine's error as one line of bounded length."""
+    text: Any = " ".join(str(error).split())
+    return text[:MAX_CHARS]
