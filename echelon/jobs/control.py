@@ -31,20 +31,20 @@ def request_stop(paths: RunPaths, *, now: bool = False, origin: str = "command")
 
 def stop_requests(paths: RunPaths) -> list[str]:
     """Return the stop requests so far, each ``stop`` or ``now``."""
-    try:
-        lines = read_bounded(paths.stop).decode(errors="replace").splitlines()
-    except (OSError, ValueError):
-        return []
-    return [NOW if line.startswith(NOW) else STOP for line in lines if line.strip()]
+    return [NOW if line.startswith(NOW) else STOP for line in _stop_lines(paths)]
 
 
 def stop_origins(paths: RunPaths) -> list[str]:
     """Return the origin of each stop request so far: ``command``, or the name of a signal."""
+    return [line.rpartition(" ")[2] for line in _stop_lines(paths)]
+
+
+def _stop_lines(paths: RunPaths) -> list[str]:
     try:
         lines = read_bounded(paths.stop).decode(errors="replace").splitlines()
     except (OSError, ValueError):
         return []
-    return [line.rpartition(" ")[2] for line in lines if line.strip()]
+    return [line for line in lines if line.strip()]
 
 
 def request_checkpoint(paths: RunPaths) -> None:

@@ -130,12 +130,9 @@ def record_environment(paths: RunPaths) -> None:
 
 
 def read_environment(paths: RunPaths) -> dict[str, Any]:
-    """Return the environment of a run's newest session; of an older run what its spec has."""
-    found = read_json(paths.resumed_environment, names=True) or read_json(paths.environment, names=True)
-    if found is not None:
-        return {name: _plain(value) for name, value in found.items()}
-    spec = read_json(paths.spec, names=True) or {}
-    return {"git": _plain(spec.get("git") or {}), "packages": _plain(spec.get("versions") or {}), "devices": {}}
+    """Return the environment of a run's newest session."""
+    found = read_json(paths.resumed_environment, names=True) or read_json(paths.environment, names=True) or {}
+    return {name: _plain(value) for name, value in found.items()}
 
 
 def _plain(value: Any) -> Any:

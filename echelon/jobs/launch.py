@@ -20,7 +20,6 @@ from pathlib import Path
 
 from echelon.files import LOG_FLAGS, fsync, make_folder, open_own, reason_of
 from echelon.jobs import control, lock, placement
-from echelon.jobs.environment import record_environment
 from echelon.jobs.exits import last_line
 from echelon.jobs.kinds import JobKind
 from echelon.jobs.launchers import LauncherError
@@ -85,7 +84,6 @@ def launch(
             words = kind.command(paths.root, arguments, processes)
             if launcher:
                 return _place(paths, spec, launcher, words)
-            record_environment(paths)
             answer = _spawn(paths, words)
     except OSError as error:
         raise StartError(f"run folder {str(paths.root)!r} cannot be written: {reason_of(error)}") from error

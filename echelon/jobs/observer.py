@@ -18,10 +18,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from echelon.jobs import lock, notifications
+from echelon.jobs import lock
 from echelon.jobs.mirrors import MIRRORS, MirrorWriter
-from echelon.jobs.notifications import Message, open_target
-from echelon.jobs.observers import Observers, observers_path, read_observers, write_private
+from echelon.jobs.observers import (
+    Message,
+    Observers,
+    observers_path,
+    open_target,
+    read_observers,
+    send,
+    write_private,
+)  # fmt: skip
 from echelon.jobs.spec import read_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.runs import RunPaths, read_json
@@ -121,7 +128,7 @@ class Observer:
 
     def _notifier(self, url: str) -> Channel:
         def deliver(message: Message) -> None:
-            if problem := notifications.send(open_target(url), message):
+            if problem := send(open_target(url), message):
                 log(problem)
 
         return Channel("notification", deliver)

@@ -1,4 +1,4 @@
-"""Observers of a run: URLs that get notifications, and live mirrors of its curves.
+"""Observers of a run: URLs that get notifications through apprise, and live mirrors of its curves.
 
 They are stored beside the runs, in ``.observers`` of the runs folder, which only its user can read: URLs are secrets,
 and a run folder is copied between people. A separate process reads the run (``observer``), so no observer slows or ends
@@ -8,17 +8,20 @@ it.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import json
+import logging
 import os
 import stat
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from echelon.files import fsync
 from echelon.jobs.mirrors import MIRRORS
-from echelon.jobs.notifications import open_target
 from echelon.runs import RunPaths, read_json
 
 FOLDER = ".observers"
@@ -27,6 +30,14 @@ NOTIFY_VARIABLE = "ECHELON_NOTIFY"
 """Variable with further URLs, separated by blanks; unlike a command line, other users cannot read it."""
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 MAX_OBSERVERS = 16
+PAUSES_S = (2.0, 10.0)
+"""Pauses before further attempts [s]."""
+TIMEOUT_S = 10.0
+"""Longest wait for a connection, and for an answer [s]."""
+MAX_CHARS = 2_000
+"""Longest message."""
+LEVELS = {"end": "success", "failure": "failure", "alert": "warning"}
+"""Level of apprise by event."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,3 +132,46 @@ def remove_observers(paths: RunPaths) -> None:
 
 def _escaped(name: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """What is reported about a run."""
+
+    event: str
+    """Row of ``LEVELS``."""
+    title: str
+    text: str
+
+
+def open_target(url: str) -> Any:
+    """Return apprise's service for a URL.
+
+    ``ValueError``, which does not repeat the URL, for one that cannot be used, and where apprise is not installed.
+    """
+    try:
+        apprise = importlib.import_module("apprise")
+    except ImportError:
+        raise ValueError("apprise is not installed; try: pip install 'echelon[notify]'") from None
+    # its messages contain URLs
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)
+    target = apprise.Apprise.instantiate(url, suppress_exceptions=True)
+    if target is None:
+        raise ValueError(
+            "URL of --notify cannot be used, expected one that apprise knows, such as ntfys://ntfy.sh/TOPIC, "
+            "https://hooks.slack.com/services/... or jsons://HOST/PATH"
+        )
+    target.socket_connect_timeout = target.socket_read_timeout = TIMEOUT_S
+    return target
+
+
+def send(target: Any, message: Message, pause: Callable[[float], object] = time.sleep) -> str:
+    """Send a message and return why it could not be sent; empty where it was."""
+    for wait_s in (*PAUSES_S, None):
+        if target.notify(
+            title=message.title[:MAX_CHARS], body=message.text[:MAX_CHARS], notify_type=LEVELS[message.event]
+        ):
+            return ""
+        if wait_s is not None:
+            pause(wait_s)
+    return f"{target.service_name} was not reached"

@@ -225,7 +225,7 @@ def _run(paths: RunPaths, ticket: Ticket, devices: tuple[str, ...], slots: list[
     if text := Queue(paths.root.parent).settings().launcher:
         demand = demand_of(spec.kind, spec.config)
         return placement.place(paths, text, words, device=demand.device, processes=demand.processes)
-    with begin(paths, words, record=True, slots=slots, environment=visible_gpus(devices)) as supervisor:
+    with begin(paths, words, slots=slots, environment=visible_gpus(devices)) as supervisor:
         start_observer(paths)
         supervisor.run()
 

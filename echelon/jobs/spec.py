@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import socket
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from typing import Any, get_args, get_origin, get_type_hints
 
-import echelon
 from echelon.files import atomic_write
 from echelon.jobs.environment import git_state
 from echelon.jobs.observers import NOTIFY_VARIABLE
 from echelon.runs import RunPaths, read_json
-
-DISTRIBUTIONS = ("torch", "warp-lang", "numpy", "pydantic")
-"""Packages whose versions are recorded, from their metadata without an import."""
 
 NOTIFY_OPTION, HIDDEN = "--notify", "(hidden)"
 """Option whose value is a secret, and what is recorded instead."""
@@ -47,7 +41,6 @@ class JobSpec:
     created: float = field(default_factory=time.time)
     """Time of the request [s since the epoch]."""
     host: str = field(default_factory=socket.gethostname)
-    versions: dict[str, str] = field(default_factory=dict)
     git: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -55,13 +48,12 @@ class JobSpec:
 def new_spec(
     kind: str, config: dict[str, Any], provenance: dict[str, str], argv: Sequence[str] | None = None
 ) -> JobSpec:
-    """Return a spec with versions, commit and environment of this process."""
+    """Return a spec with commit and environment variables of this process."""
     return JobSpec(
         kind=kind,
         config=config,
         provenance=provenance,
         argv=without_secrets(sys.argv if argv is None else argv),
-        versions=versions(),
         git=git_state(),
         environment={k: v for k, v in sorted(os.environ.items()) if is_recorded(k)},
     )
@@ -110,14 +102,3 @@ def _is_of(value: Any, hint: Any) -> bool:
         return False
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return all(_is_of(item, get_args(hint)[-1]) for item in items)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python, Echelon and ``DISTRIBUTIONS``."""
-    versions_by_name = {"python": platform.python_version(), "echelon": echelon.__version__}
-    for name in DISTRIBUTIONS:
-        try:
-            versions_by_name[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions_by_name[name] = "missing"
-    return versions_by_name

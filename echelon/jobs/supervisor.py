@@ -236,14 +236,13 @@ def begin(
     command: Sequence[str],
     *,
     session: str | None = None,
-    record: bool = False,
     slots: Sequence[int] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Supervisor]:
     """Start a session under the run's lock and give its supervisor.
 
-    ``session`` is the id of the session before it; ``StartError`` where another one has begun. ``record`` stores the
-    environment of this host. Without ``slots`` the session takes further slots of its devices.
+    ``session`` is the id of the session before it; ``StartError`` where another one has begun. Without ``slots`` the
+    session takes further slots of its devices.
     """
     try:
         held = lock.acquire(paths.lock)
@@ -255,8 +254,7 @@ def begin(
         if session is not None and session_id(paths) != session:
             raise StartError(f"run {paths.id!r} was started meanwhile; try: {echelon('runs', 'list')}")
         try:
-            if record:
-                record_environment(paths)
+            record_environment(paths)
             supervisor = Supervisor(paths, command, _further_slots(paths) if slots is None else slots, environment)
             supervisor.start()
         except (OSError, ValueError) as error:
@@ -286,11 +284,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("command", nargs=argparse.REMAINDER, help="command to run")
     options = parser.parse_args(argv)
     paths, session = RunPaths(options.run), options.session
+    # a session on a host of a launcher takes no slot of this machine
+    slots = None if session is None else ()
     try:
-        is_placed = session is not None
-        with begin(
-            paths, options.command, session=session, record=is_placed, slots=() if is_placed else None
-        ) as supervisor:
+        with begin(paths, options.command, session=session, slots=slots) as supervisor:
             report(options.ready_fd, READY)
             start_observer(paths)
             supervisor.run()

@@ -11,7 +11,6 @@ import pytest
 
 from echelon.jobs import environment
 from echelon.jobs.environment import flat_environment, git_state, read_environment, record_environment, source_diff
-from echelon.jobs.spec import JobSpec, write_spec
 from echelon.runs import RunPaths
 
 
@@ -67,8 +66,11 @@ def test_package_in_a_checkout_of_something_else_has_the_commit_of_its_wheel(che
     assert git_state() == {"commit": "abc", "dirty": False}
 
 
-def test_older_run_has_the_environment_of_its_spec(tmp_path):
+def test_environment_is_flat_text_by_dotted_key(tmp_path):
     paths = RunPaths(tmp_path)
-    write_spec(paths, JobSpec(kind="train", config={}, versions={"torch": "2.0"}, git={"commit": "abc"}))
+    paths.environment.write_text(
+        json.dumps({"python": "3.11", "git": {"commit": "abc"}, "devices": {"gpus": ["a", "b"]}})
+    )
     flat = flat_environment(read_environment(paths))
-    assert flat == {"environment.git.commit": "abc", "environment.packages.torch": "2.0"}
+    expected = {"python": "3.11", "git.commit": "abc", "devices.gpus": "a, b"}
+    assert flat == {f"environment.{name}": value for name, value in expected.items()}

@@ -15,15 +15,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from echelon.jobs import mirrors, notifications, observer
-from echelon.jobs.notifications import Message, open_target, send
+from echelon.jobs import mirrors, observer, observers
 from echelon.jobs.observer import Channel, Observer
 from echelon.jobs.observers import (
+    Message,
     Observers,
     observers_path,
+    open_target,
     read_observers,
     remove_observers,
     requested,
+    send,
     write_observers,
 )
 from echelon.jobs.spec import new_spec
@@ -292,7 +294,7 @@ def test_tensorboard_file_has_the_curves_and_a_resume(run):
 
 
 def test_send_waits_no_longer_than_its_limit(server, monkeypatch):
-    monkeypatch.setattr(notifications, "TIMEOUT_S", 0.05)
+    monkeypatch.setattr(observers, "TIMEOUT_S", 0.05)
     server.delay_s = 0.5
     found = send(open_target(f"json://{server.address}/x"), MESSAGE, pause=lambda _: None)
     assert found == "JSON was not reached"

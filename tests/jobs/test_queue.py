@@ -242,8 +242,8 @@ class Machine:
             raise Killed
 
     @contextlib.contextmanager
-    def begin(self, paths, command, *, record, slots, environment):
-        assert record and slots
+    def begin(self, paths, command, *, slots, environment):
+        assert slots
         self.pass_point()
         self.sessions[paths.id] += 1
         begin_session(paths, self.sessions[paths.id])
@@ -502,11 +502,14 @@ def test_waiting_supervisor_replaces_the_killed_one_before_it():
     change(paused=True)
     open_queue().revive()
     until(lambda: all(open_queue().has_supervisor(run.id) for run in (first, second)))
-    for process in processes():
-        if process.cmdline()[-1] == str(first.root):
-            process.kill()
-            process.wait(10)
-    until(lambda: open_queue().has_supervisor(first.id))
+
+    def supervisors() -> set[int]:
+        return {process.pid for process in processes() if process.cmdline()[-1] == str(first.root)}
+
+    killed = supervisors()
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: supervisors() - killed and open_queue().has_supervisor(first.id))
 
 
 WAITING_MODULES = """
