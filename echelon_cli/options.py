@@ -13,7 +13,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "chart": ("wins", "return", "speed", "gradient", "losses", "kl", "entropy", "explained", "imitation"),
     "class": ("scout", "light", "medium", "heavy"),
     "metric": ("win_rate", "sampled_win_rate", "mean_hp_margin", "mean_return"),
-    "pilot": ("baseline", "legacy", "trivial", "easy", "medium", "hard", "expert"),
+    "pilot": ("trivial", "easy", "medium", "hard", "expert"),
     "mirror": ("tensorboard", "wandb", "trackio"),
     "scene": (
         "sim-5v5", "sim-10v10", "sim-20v20", "sim-100v100", "sim-blind", "rays", "observation", "reset", "maps",

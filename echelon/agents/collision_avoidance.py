@@ -327,7 +327,7 @@ def avoid_collisions(
     skill = skills[assignment.script[e, m] - FIRST_LEVEL_SCRIPT]
     now = episode.decision[e]
     if skill.stuck_recovery != FREE_DIRECTION:
-        avoidance_out.pilot_move[e, m] = plan.pilot_wish[e, m]
+        avoidance_out.pilot_move[e, m] = plan.pilot_desired[e, m]
         return
     escape_s = wp.where(now == 0, -CALM_S, wp.max(-CALM_S, avoidance.pilot_escape_s[e, m] - rules.dt_act))
     track_progress(rules, mechs, avoidance, e, m, now == 0, avoidance_out)
@@ -362,4 +362,4 @@ def avoid_collisions(
         avoidance_out.pilot_move[e, m] = avoidance.pilot_escape[e, m]
         return
     body.near = near_mechs(rules, skill, mechs, perception, e, m, now, CLEARANCE)
-    follow_detour(rules, skill, world, body, mechs, avoidance, e, m, plan.pilot_wish[e, m], avoidance_out)
+    follow_detour(rules, skill, world, body, mechs, avoidance, e, m, plan.pilot_desired[e, m], avoidance_out)

@@ -1,8 +1,8 @@
-"""Scripted pilots as batched kernels: the ``legacy`` baseline and five skill levels, and a policy object over them.
+"""Scripted pilots as batched kernels: five skill levels, and a policy object over them.
 
 Array ``script`` assigns a pilot to each mech: 0 none, else its index in ``SKILLS`` plus 1; the kernels fill the rows of
-the action array of these mechs. ``weapon_prob`` scales the probability that triggers are pulled at all. The baseline is
-omniscient; the levels are rows of ``levels`` and know what ``tracks`` records of their senses.
+the action array of these mechs. ``weapon_prob`` scales the probability that triggers are pulled at all. The levels are
+rows of ``levels`` and know what ``tracks`` records of their senses.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from echelon.agents import (
     collision_avoidance,
-    legacy,
     levels,
     steering,
     systems_control,
     tactics,
     targets,
     tracks,
+    unstick,
     weapons_control,
 )
 from echelon.agents.levels import SKILLS, script_of
@@ -50,8 +50,8 @@ def install(engine: Engine) -> list[Launch]:
 def perception_program() -> list[Launch]:
     """Return the launches that run once at the start of a decision."""
     return [
-        Launch(legacy.reset_pilots, "EM"),
-        Launch(legacy.detect_stuck, "EM"),
+        Launch(unstick.reset_pilots, "EM"),
+        Launch(unstick.detect_stuck, "EM"),
         Launch(tracks.record_perception, "EM"),
         Launch(tracks.update_tracks, "EP"),
         Launch(tracks.record_history, "EM"),
@@ -73,7 +73,6 @@ def action_program() -> list[Launch]:
         Launch(weapons_control.control_weapons, "EM"),
         Launch(systems_control.control_systems, "EM"),
         Launch(systems_control.deploy_smoke, "EM"),
-        Launch(legacy.control_legacy, "EM"),
     ]
 
 

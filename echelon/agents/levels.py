@@ -1,7 +1,7 @@
 """The five skill levels of scripted pilots: one ``Level`` record each, and the same record as kernels read it.
 
 Kernels read the fields of a level and never its name, so a new level is a new row of ``LEVELS``. A level that lacks a
-capability has the neutral value in that field. ``legacy``, the omniscient baseline, has a separate kernel.
+capability has the neutral value in that field.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ LEVELS: dict[str, Level] = {
 Values were tuned in matches between levels (docs/benchmarks.md): ``trigger_prob`` sets how far apart they are. A
 narrower cone, more sidestepping, and holding the autocannon's fire until there is sight all lost matches.
 """
-SKILLS = ("legacy", *LEVELS)
+SKILLS = tuple(LEVELS)
 """Names of all scripted pilots; ``script`` of a mech is the index of its pilot plus 1, 0 without a scripted pilot."""
 FIRST_LEVEL = SKILLS.index("trivial") + 1
 """``script`` of the weakest level."""

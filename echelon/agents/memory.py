@@ -69,7 +69,7 @@ class Targets:
 class MovementPlan:
     """Desired movement of each pilot, before collision avoidance."""
 
-    pilot_wish = Field(V2, "EM", "desired velocity, world axes [share of full speed]")
+    pilot_desired = Field(V2, "EM", "desired velocity, world axes [share of full speed]")
     pilot_way = Field(V2, "EM", "unit vector of the path to the zone")
     pilot_retreat_s = Field(F32, "EM", "time left of a retreat [s], -1 once over; above 0 while hiding to cool")
     pilot_flank_s = Field(F32, "EM", "time left on the flank path [s]")

@@ -4,10 +4,10 @@ import warp as wp
 
 from echelon.actions import ActionIndex
 from echelon.agents.collision_avoidance import JUMP_HEIGHT
-from echelon.agents.legacy import BACKING_OUT, NORMAL, PHASE_S
 from echelon.agents.levels import JetUse, Skill, StuckRecovery
 from echelon.agents.memory import Assignment, Avoidance, MovementPlan, StuckState, Targets
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
+from echelon.agents.unstick import BACKING_OUT, NORMAL, PHASE_S
 from echelon.env.observe.ego import missile_inbound
 from echelon.sim.geometry import arc_tan2, cos_sin, wrap_angle
 from echelon.sim.raycast import column_bit

@@ -2,13 +2,13 @@
 
 import warp as wp
 
-from echelon.actions import ActionIndex
-from echelon.agents.legacy import ECCM_ON, ECM_ON, FILTER_AT, SORT_AT, TARGET_AT, TARGET_SLOTS, TRIGGER_COLUMN
+from echelon.actions import HOSTILE_ONLY, OBS_CTRL_START, TARGET_DIM, TARGET_START, ActionIndex
 from echelon.agents.levels import EwarUse, Skill, SmokeUse
 from echelon.agents.memory import Assignment, Perception, Targets
 from echelon.agents.routes import REACH
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import PACK, recall
+from echelon.agents.weapons_control import TRIGGER_COLUMN
 from echelon.env.observe.ego import missile_inbound
 from echelon.env.referee import in_zone
 from echelon.nav.waypoints import AHEAD, FlowFields, shortest_layer, waypoint
@@ -19,6 +19,11 @@ from echelon.sim.tables import NUM_WEAPONS, Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
+TARGET_AT, SORT_AT, FILTER_AT = wp.constant(TARGET_START), wp.constant(OBS_CTRL_START), wp.constant(HOSTILE_ONLY)
+"""Action columns of the first target preference, of sorting contacts by distance and of hiding friends."""
+TARGET_SLOTS = wp.constant(TARGET_DIM)
+ECM_ON, ECCM_ON = wp.constant(0.25), wp.constant(0.75)
+"""Values of a scout's SECONDARY column."""
 WEAPON_COUNT = wp.constant(NUM_WEAPONS)
 SECONDARY = wp.constant(int(ActionIndex.SECONDARY))
 EWAR_OFF, _ECM, EWAR_COOL, EWAR_SUPPORT, EWAR_SILENT = (wp.constant(int(use)) for use in EwarUse)

@@ -361,4 +361,4 @@ def plan_movement(
             plan_out.pilot_retreat_s[e, m] = 0.0
         elif not sees:
             velocity = wp.vec2(0.0, 0.0)
-    plan_out.pilot_wish[e, m] = velocity / wp.max(1.0, wp.length(velocity))
+    plan_out.pilot_desired[e, m] = velocity / wp.max(1.0, wp.length(velocity))

@@ -7,13 +7,12 @@ Rules follow columns of the weapon table: painters paint, homing weapons are lau
 import warp as wp
 
 from echelon.actions import ActionIndex
-from echelon.agents.legacy import TRIGGER_COLUMN
 from echelon.agents.levels import MissileUse, PaintUse, Skill
 from echelon.agents.memory import Assignment, Perception, Targets
 from echelon.agents.steering import aim_error
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import PACK, SHUT_DOWN, SIGHTED, recall, recalled_entry
-from echelon.sim.arsenal import WEAPONS, Chassis, Guidance
+from echelon.sim.arsenal import WEAPONS, Chassis, Guidance, Trigger
 from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, unit3, wrap_angle
 from echelon.sim.kernels.fire import in_arc, muzzle_height
 from echelon.sim.raycast import cast_ray
@@ -25,6 +24,8 @@ from echelon.sim.tables import NUM_WEAPONS, Rules
 wp.set_module_options({"enable_backward": False, "fuse_fp": False, "max_unroll": 4})
 
 VENT = wp.constant(int(ActionIndex.VENT))
+TRIGGER_COLUMN = wp.constant(wp.vec4i(*[int(ActionIndex[t.name]) for t in Trigger if t != Trigger.NONE]))
+"""Action column of each trigger bit."""
 SCOUT = wp.constant(int(Chassis.SCOUT))
 HITSCAN, BALLISTIC, HOMING = (wp.constant(int(g)) for g in (Guidance.HITSCAN, Guidance.BALLISTIC, Guidance.HOMING))
 WEAPON_COUNT = wp.constant(NUM_WEAPONS)

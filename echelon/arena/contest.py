@@ -26,13 +26,6 @@ DEFAULT_NUM_ENVS = 64
 """Environments played at the same time by default."""
 SEED_LIMIT = 2**31
 """Upper bound of seeds (exclusive): the simulator takes them as 32-bit integers."""
-PILOT_ALIASES = {"baseline": "legacy"}
-"""Alternative names of pilots."""
-
-
-def pilot_names() -> tuple[str, ...]:
-    """Return the names of all scripted pilots, aliases included."""
-    return (*PILOT_ALIASES, *heuristic.SKILLS)
 
 
 @dataclass(frozen=True)
@@ -109,7 +102,7 @@ class Contest:
     """Probability that a trigger takes effect."""
 
     def __post_init__(self) -> None:
-        names = (*pilot_names(), *self.policies)
+        names = (*heuristic.SKILLS, *self.policies)
         for name in self.pilots:
             require(name in names, "pilot", name, f"one of: {', '.join(names)}")
         require(self.matches >= 1, "matches", self.matches, "at least 1")
@@ -134,7 +127,7 @@ class Contest:
 
     def script(self, name: str) -> int:
         """Return the number of a scripted pilot, 0 for a policy."""
-        return 0 if name in self.policies else heuristic.script_of(PILOT_ALIASES.get(name, name))
+        return 0 if name in self.policies else heuristic.script_of(name)
 
     def team(self, name: str) -> TeamInfo:
         """Return the replay header's description of a pilot."""

@@ -12,7 +12,7 @@ import torch
 
 from echelon import champion
 from echelon.agents.heuristic import SKILLS
-from echelon.arena.contest import BLUE, PILOT_ALIASES, RED, pilot_names
+from echelon.arena.contest import BLUE, RED
 from echelon.arena.header_pilots import SIDES, STILL, mechs_by_name, names_by_mech, team_pilot
 from echelon.arena.policy_runner import Pilot
 from echelon.arena.reconstruct import recorded_inputs, recorded_pilots, require_playable
@@ -46,9 +46,9 @@ class FlownBy(NamedTuple):
 def level_pilot(name: str) -> Pilot | None:
     """Return the scripted pilot of a name, None for a name that is no level."""
     level = name.removeprefix(LEVEL_PREFIX)
-    if level not in pilot_names():
+    if level not in SKILLS:
         return None
-    return Pilot(id=name, label=level, level=PILOT_ALIASES.get(level, level))
+    return Pilot(id=name, label=level, level=level)
 
 
 def still_pilot() -> Pilot:

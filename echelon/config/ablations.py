@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from echelon.config import RunConfig
-from echelon.config.opponents import DEFAULT_LEVEL
 
 
 @dataclass(frozen=True)
@@ -26,13 +25,8 @@ class Ablation:
 
 def _without_curriculum(run: RunConfig) -> dict[str, Any]:
     """Return changes that train on the curriculum's final task from the start."""
-    changes: dict[str, Any] = {
-        f"curriculum.{name}": False for name in ("packs", "maps", "mechanics", "reward_phases", "ladder")
-    }
+    changes: dict[str, Any] = {f"curriculum.{name}": False for name in ("packs", "maps")}
     changes |= {"opponents.weapon_ramp_share": 0.0, "opponents.weapon_ramp_updates": 0}
-    if run.curriculum.ladder:
-        # the level of evaluations; an untrained policy cannot learn against the ladder's last level
-        changes["opponents.skill"] = DEFAULT_LEVEL if run.eval.skill == "hardest" else run.eval.skill
     return changes
 
 

@@ -306,13 +306,6 @@ class RunConfig:
             require(largest <= edge, "curriculum.map_large_max", largest, f"at most the world's edge, {edge}")
         steps, burn_in = self.env.max_steps, self.ppo.burn_in_steps
         require(burn_in < steps, "ppo.burn_in_steps", burn_in, f"less than the {steps} environment steps of an episode")
-        for name, value in (
-            ("opponents.mix.scripted", self.opponents.mix.scripted),
-            ("eval.every_updates", self.eval.every_updates),
-        ):
-            require(value > 0 or not self.curriculum.ladder, name, value, "more than 0 where curriculum.ladder is on")
-        pfsp, ladder = self.opponents.pfsp, self.curriculum.ladder
-        require(not (pfsp and ladder), "opponents.pfsp", pfsp, "0 where curriculum.ladder is on")
         require(0 <= self.seed < EVAL_SEED_BASE, "seed", self.seed, f"0 to {EVAL_SEED_BASE - 1}")
         # an episode's final central state is not kept, and the next one is no observation to predict
         fits = self.model.critic == "own" or not (self.env.truncation_bootstraps or self.ppo.aux_coef)
@@ -329,11 +322,7 @@ class RunConfig:
     @property
     def eval_level(self) -> PilotSkill:
         """Return the scripted level of the run's evaluations."""
-        if self.eval.skill != "hardest":
-            return self.eval.skill
-        return self.opponents.hardest_level(
-            self.curriculum.ladder_last if self.curriculum.ladder else self.opponents.skill
-        )
+        return self.opponents.hardest_level() if self.eval.skill == "hardest" else self.eval.skill
 
 
 def env_signature(cfg: EnvConfig) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from echelon.config.checks import STRICT, Count, Fraction, Positive, require, re
 
 Edge = Annotated[int, Interval(ge=20, le=200)]
 """Edge of a map [vox]."""
-PilotSkill = Literal["legacy", "trivial", "easy", "medium", "hard", "expert"]
+PilotSkill = Literal["trivial", "easy", "medium", "hard", "expert"]
 """Levels of the scripted pilots of ``echelon.agents``."""
-LadderSkill = Literal["trivial", "easy", "medium", "hard", "expert"]
-"""Levels of the curriculum's ladder, weakest first."""
-EvalSkill = Literal["hardest", "legacy", "trivial", "easy", "medium", "hard", "expert"]
+LADDER: tuple[PilotSkill, ...] = ("trivial", "easy", "medium", "hard", "expert")
+"""Levels of the scripted pilots, weakest first."""
+EvalSkill = Literal["hardest", "trivial", "easy", "medium", "hard", "expert"]
 """Level of an evaluation's scripted opponent; hardest is that of ``OpponentConfig.hardest_level``."""
 DEFAULT_LEVEL: PilotSkill = "medium"
 """Level that evaluates a run without scripted opponents."""
@@ -29,9 +29,7 @@ class MixConfig:
     __pydantic_config__ = STRICT
 
     scripted: float = 1.0
-    """Scripted pilots of level opponents.skill, which the curriculum may change."""
-    legacy: float = 0.0
-    """Scripted pilots of level legacy, the omniscient baseline."""
+    """Scripted pilots of level opponents.skill."""
     trivial: float = 0.0
     """Scripted pilots of level trivial."""
     easy: float = 0.0
@@ -139,10 +137,8 @@ class OpponentConfig:
 
     __pydantic_config__ = STRICT
 
-    kind: Literal["heuristic"] = "heuristic"
-    """Kind of the scripted opponents."""
-    skill: PilotSkill = "legacy"
-    """Level of the scripted pilots; legacy is the omniscient baseline."""
+    skill: PilotSkill = DEFAULT_LEVEL
+    """Level of the scripted pilots."""
     mix: MixConfig = field(default_factory=MixConfig)
     """Sampling weights of the opponents; an opponent is sampled at the start of each episode."""
     pfsp: Annotated[float, Interval(ge=0.0, le=8.0)] = 0.0
@@ -161,7 +157,7 @@ class OpponentConfig:
     """Maximum number of snapshots; surplus ones are removed evenly over the run."""
     rating_seeds: Annotated[int, Interval(ge=0, le=1000)] = 4
     """Seeds per match-up that rates a new snapshot against an older one, from both sides; 0 disables rating."""
-    rating_rivals: Annotated[int, Interval(ge=1, le=64)] = 4
+    rating_opponents: Annotated[int, Interval(ge=1, le=64)] = 4
     """Maximum number of older snapshots that rate a new one."""
     league: LeagueConfig = field(default_factory=LeagueConfig)
     """Participation in the league, where mix includes it."""
@@ -176,18 +172,17 @@ class OpponentConfig:
         """Whether snapshots of the policy are kept, as opponents or to rate self-play."""
         return self.mix.past > 0 or self.mix.self_play > 0
 
-    def hardest_level(self, scripted: PilotSkill) -> PilotSkill:
-        """Return the hardest scripted level that is sampled, ``scripted`` being the level of ``mix.scripted``.
+    def hardest_level(self) -> PilotSkill:
+        """Return the hardest scripted level that is sampled; the league contains every level.
 
-        The league contains every level. Without any scripted level it is ``DEFAULT_LEVEL``.
+        Without any scripted level it is ``DEFAULT_LEVEL``.
         """
         if self.mix.uses_league:
             return LADDER[-1]
-        order: tuple[PilotSkill, ...] = ("legacy", *LADDER)
-        sampled: list[PilotSkill] = [level for level in order if getattr(self.mix, level) > 0]
+        sampled: list[PilotSkill] = [level for level in LADDER if getattr(self.mix, level) > 0]
         if self.mix.scripted > 0:
-            sampled.append(scripted)
-        return sorted(sampled, key=order.index)[-1] if sampled else DEFAULT_LEVEL
+            sampled.append(self.skill)
+        return max(sampled, key=LADDER.index, default=DEFAULT_LEVEL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,30 +214,6 @@ class CurriculumConfig:
     """Final reward.team_alpha, reached linearly from 1; none keeps reward.team_alpha."""
     team_alpha_share: Fraction = 0.5
     """Fraction of training over which team_alpha falls."""
-    ladder: bool = False
-    """Raise the level of scripted opponents step by step, with an evaluation gate between two levels."""
-    ladder_first: LadderSkill = "trivial"
-    """First level of the ladder."""
-    ladder_last: LadderSkill = "expert"
-    """Last level of the ladder."""
-    gate_seeds: Annotated[int, Interval(ge=1, le=10**4)] = 10
-    """Seeds per gate evaluation, played from both sides; not used for training or reported results."""
-    gate_episodes: Annotated[int, Interval(ge=1, le=10**5)] = 20
-    """Minimum number of episodes for a gate decision."""
-    gate_window: Annotated[int, Interval(ge=1, le=10**5)] = 80
-    """Newest episodes at a level over which the win rate is computed."""
-    gate_advance: Fraction = 0.6
-    """Win rate that the lower 95 % confidence bound must reach for the next level."""
-    gate_retreat: Fraction = 0.3
-    """Win rate below which the upper 95 % confidence bound must fall to return to the previous level."""
-    gate_dwell_updates: Count = 10
-    """Minimum number of updates at a level."""
-    mechanics: bool = False
-    """Start with movement and cover only; enable heat, missiles and electronic warfare with paint in turn."""
-    mechanics_share: Fraction = 0.5
-    """Fraction of training after which all mechanics are enabled."""
-    reward_phases: bool = False
-    """Shift reward weights from combat to the objective during training."""
 
     def __post_init__(self) -> None:
         require_fields(self, "curriculum")
@@ -252,17 +223,9 @@ class CurriculumConfig:
             ("packs_two_at", "packs_all_at"),
             ("map_small_min", "map_small_max"),
             ("map_large_min", "map_large_max"),
-            ("gate_retreat", "gate_advance"),
-            ("gate_episodes", "gate_window"),
         ):
             least, most = getattr(self, low), getattr(self, high)
             require(least <= most, f"curriculum.{low}", least, f"at most curriculum.{high} = {most}")
-        first, last = LADDER.index(self.ladder_first), LADDER.index(self.ladder_last)
-        require(first <= last, "curriculum.ladder_first", self.ladder_first, f"at most {self.ladder_last!r}")
-
-
-LADDER: tuple[LadderSkill, ...] = ("trivial", "easy", "medium", "hard", "expert")
-"""Levels of the ladder, weakest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +243,7 @@ class EvalConfig:
     """Held-out seeds of an evaluation."""
     report: bool = False
     """End a run with a report: mean and sampled actions, on as many seeds that chose nothing."""
-    skill: EvalSkill = "legacy"
+    skill: EvalSkill = DEFAULT_LEVEL
     """Level of the scripted opponent; hardest is the hardest level among the run's opponents."""
     weapon_prob: Fraction = 1.0
     """Probability that a trigger of the scripted opponent takes effect."""

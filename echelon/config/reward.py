@@ -57,8 +57,5 @@ def reward_weights() -> tuple[str, ...]:
     return tuple(f.name for f in fields(RewardConfig) if f.type == "Finite")
 
 
-REWARD_PROFILES: Mapping[str, RewardConfig] = {
-    "seed": RewardConfig(),
-    "snap10x": RewardConfig(approach=1.5, zone=3.0, damage=0.05, kill=10.0, assist=5.0, death=-1.0, win=0.0, loss=0.0),
-}
+REWARD_PROFILES: Mapping[str, RewardConfig] = {"seed": RewardConfig()}
 """Sets of weights by name: seed is the default; snap10x has tenfold event rewards and no terminal reward."""

@@ -1,7 +1,7 @@
 """Ranges of episode seeds: each purpose has its own, so that no result is reported on seeds that decided anything.
 
 Training draws below ``EVAL_SEED_BASE``, held-out seeds lie above it. ``choice`` decides which checkpoint is the best,
-``gate`` the curriculum's level, ``rating`` the ratings of snapshots. ``report`` decides nothing: ``echelon eval`` and
+``rating`` the ratings of snapshots. ``report`` decides nothing: ``echelon eval`` and
 the report at a run's end play it. Matches of the arena spread over all held-out seeds and choose no checkpoint.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-SeedRange = Literal["training", "report", "rating", "gate", "choice"]
+SeedRange = Literal["training", "report", "rating", "choice"]
 
 EVAL_SEED_BASE = 2**30
 """First held-out seed; training seeds are below it."""
@@ -20,7 +20,6 @@ SEED_RANGES: dict[SeedRange, range] = {
     "training": range(EVAL_SEED_BASE),
     "report": range(EVAL_SEED_BASE, EVAL_SEED_BASE + HELD_OUT),
     "rating": range(EVAL_SEED_BASE + HELD_OUT, EVAL_SEED_BASE + 2 * HELD_OUT),
-    "gate": range(EVAL_SEED_BASE + 2 * HELD_OUT, EVAL_SEED_BASE + 3 * HELD_OUT),
     "choice": range(EVAL_SEED_BASE + 3 * HELD_OUT, EVAL_SEED_BASE + 4 * HELD_OUT),
 }
 """Seeds of each purpose; no two ranges overlap."""

@@ -66,7 +66,7 @@ class TrainingAlertRules:
         return list(self._check_evaluation(event)) if isinstance(event, EventEval) else []
 
     def _reset_on_new_difficulty(self, event: EventCurriculum) -> None:
-        difficulty = tuple(str(event.levers.get(name)) for name in DISCRETE_PARAMETERS)
+        difficulty = tuple(str(event.parameters.get(name)) for name in DISCRETE_PARAMETERS)
         if self._difficulty not in ((), difficulty):
             self._forget_win_rate()
         self._difficulty = difficulty

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon import champion
-from echelon.arena.contest import pilot_names
+from echelon.agents.heuristic import SKILLS
 from echelon.arena.header_pilots import STILL
 from echelon.arena.named_pilots import FlownBy, choose_pilots, level_pilot, policy_pilot, still_pilot
 from echelon.arena.policy_runner import Pilot
@@ -75,7 +75,7 @@ class Catalogue:
         run = next((run for run in list_runs(self.home) if run.id == name), None)
         path = run.root if run is not None else self._entries().get(name)
         if path is None:
-            levels = ", ".join(pilot_names())
+            levels = ", ".join(SKILLS)
             raise ValueError(f"pilot {name!r:.80} does not exist, expected a level ({levels}), {champion.NAME}, a run "
                              "or a league entry")  # fmt: skip
         return path

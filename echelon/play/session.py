@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from echelon import play_protocol as protocol
-from echelon.arena.contest import pilot_names
+from echelon.agents.heuristic import SKILLS
 from echelon.arena.header_pilots import STILL, mechs_by_name
 from echelon.files import error_text
 from echelon.play import what_if
@@ -212,7 +212,7 @@ class Session:
                 session=self.paths.id,
                 sim_version=SIM_VERSION,
                 seats=self.config.seats,
-                levels=[STILL, *pilot_names()],
+                levels=[STILL, *SKILLS],
                 policies=policies,
                 parameters=override_names(),
             )

@@ -286,7 +286,7 @@ class EventRating(Event):
     """Elo rating of the snapshot; the untrained policy is 0."""
     elo_error: float = 0.0
     """Standard error of the rating for fixed ratings of the opponents."""
-    rivals: dict[str, dict[str, float]] = field(default_factory=dict)
+    opponents: dict[str, dict[str, float]] = field(default_factory=dict)
     """Rating, games and score by older snapshot."""
     duration_s: float = 0.0
 
@@ -406,7 +406,7 @@ class EventCurriculum(Event):
     kind: ClassVar[str] = "curriculum"
     update: int
     global_step: int
-    levers: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
     """Value of each curriculum parameter after the change."""
     reason: str = ""
 

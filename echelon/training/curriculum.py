@@ -1,49 +1,22 @@
-"""The curriculum: the value of each curriculum parameter during training, and the gate between scripted levels.
+"""The curriculum: the value of each curriculum parameter during training.
 
-Schedules are pure functions of the coming update and of progress (0 at the start, 1 at the end), so they have no state;
-the gate's results are saved with a checkpoint. ``CURRICULUM_PARAMETERS`` is the table of all scheduled parameters; the
-environment's ``set_curriculum`` applies them.
+Schedules are pure functions of the coming update and of progress (0 at the start, 1 at the end), so they have no state.
+``CURRICULUM_PARAMETERS`` is the table of all scheduled parameters; the environment's ``set_curriculum`` applies them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from echelon.config import LADDER, CurriculumConfig, OpponentConfig, RunConfig
-from echelon.statistics import wilson_interval
+from echelon.config import CurriculumConfig, OpponentConfig, RunConfig
 
 THIRDS = 3
 RANGE_SUFFIX = "_range"
 """Suffix of the parameters that are ranges of maps."""
 AHEAD_UPDATES, AHEAD_PROGRESS = 20, 0.05
 """Updates and progress before a range changes at which its maps are prefetched."""
-ADVANCED, RETREATED = "gate passed", "gate lost"
-"""Reasons of a level change, as events have them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RewardPhase:
-    """Reward weights in a part of training."""
-
-    until: float
-    """Progress at which it ends."""
-    name: str
-    damage: float
-    zone: float
-    approach: float
-
-
-REWARD_PHASES = (
-    RewardPhase(until=0.25, name="combat", damage=0.01, zone=0.0, approach=0.0),
-    RewardPhase(until=0.5, name="objective introduced", damage=0.005, zone=0.3, approach=0.25),
-    RewardPhase(until=0.75, name="objective", damage=0.002, zone=0.5, approach=0.1),
-    RewardPhase(until=1.0, name="self-play", damage=0.0, zone=0.5, approach=0.05),
-)
-
-MECHANIC_LADDER = (("heat", "missiles", "ewar", "paint"), ("missiles", "ewar", "paint"), ("ewar", "paint"), ())
-"""Disabled mechanics, stage by stage."""
 
 
 def weapon_probability(cfg: OpponentConfig, update: int, progress: float) -> float:
@@ -79,23 +52,6 @@ def team_alpha_at(cfg: CurriculumConfig, progress: float) -> float:
     return 1.0 + (end - 1.0) * share
 
 
-def disabled_mechanics(cfg: CurriculumConfig, progress: float) -> tuple[str, ...]:
-    """Return the disabled mechanics at ``progress``: stages of equal length up to ``mechanics_share``, then none."""
-    last = len(MECHANIC_LADDER) - 1
-    stage = int(progress / cfg.mechanics_share * last) if cfg.mechanics_share > 0 else last
-    return MECHANIC_LADDER[min(last, stage)]
-
-
-def reward_phase_at(progress: float) -> RewardPhase:
-    """Return the reward weights at ``progress``."""
-    return next((phase for phase in REWARD_PHASES if progress < phase.until), REWARD_PHASES[-1])
-
-
-def _reward_weights(run: RunConfig, update: int, progress: float) -> dict[str, float]:
-    phase = reward_phase_at(progress)
-    return {"damage": phase.damage, "zone": phase.zone, "approach": phase.approach}
-
-
 def _packs_range(run: RunConfig, update: int, progress: float) -> tuple[int, int]:
     packs = packs_at(run.curriculum, update, run.env.num_packs)
     return packs, packs
@@ -123,54 +79,7 @@ CURRICULUM_PARAMETERS: tuple[CurriculumParameter, ...] = (
         lambda run: run.curriculum.team_alpha_end is not None,
         lambda run, u, p: team_alpha_at(run.curriculum, p),
     ),
-    CurriculumParameter(
-        "without", lambda run: run.curriculum.mechanics, lambda run, u, p: disabled_mechanics(run.curriculum, p)
-    ),
-    CurriculumParameter("reward_weights", lambda run: run.curriculum.reward_phases, _reward_weights),
 )
-
-
-class Gate:
-    """Chooses the level of scripted opponents by the results against the current one."""
-
-    def __init__(self, cfg: CurriculumConfig) -> None:
-        self.cfg = cfg
-        self.level: str = cfg.ladder_first
-        self.since = 0
-        """Update at which the current level was reached."""
-        self.results: list[bool] = []
-        """Whether each of the newest episodes at the current level was won."""
-
-    def judge(self, wins: Sequence[bool], update: int) -> str:
-        """Add results of episodes at the current level; return why the level changed, empty if it did not.
-
-        It rises if the lower 95 % bound of the win rate is at least ``gate_advance`` and falls if the upper bound is
-        below ``gate_retreat``, given enough episodes and updates; then the results are cleared.
-        """
-        cfg = self.cfg
-        self.results = [*self.results, *wins][-cfg.gate_window :]
-        if len(self.results) < cfg.gate_episodes or update - self.since < cfg.gate_dwell_updates:
-            return ""
-        low, high = wilson_interval(sum(self.results), len(self.results))
-        at = LADDER.index(self.level)
-        if low >= cfg.gate_advance and self.level != cfg.ladder_last:
-            return self._move(LADDER[at + 1], update, ADVANCED)
-        if high < cfg.gate_retreat and self.level != cfg.ladder_first:
-            return self._move(LADDER[at - 1], update, RETREATED)
-        return ""
-
-    def _move(self, level: str, update: int, reason: str) -> str:
-        self.level, self.since, self.results = level, update, []
-        return reason
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return level, update and results as plain values."""
-        return {"level": self.level, "since": self.since, "results": list(self.results)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what ``state_dict`` returned."""
-        self.level, self.since = str(state["level"]), int(state["since"])
-        self.results = [bool(won) for won in state["results"]]
 
 
 class Curriculum:
@@ -178,13 +87,11 @@ class Curriculum:
 
     def __init__(self, run: RunConfig) -> None:
         self.run = run
-        self.gate = Gate(run.curriculum) if run.curriculum.ladder else None
         self._scheduled = [parameter for parameter in CURRICULUM_PARAMETERS if parameter.is_enabled(run)]
 
     def parameters(self, update: int, progress: float) -> dict[str, Any]:
         """Return the value of every enabled parameter in ``update`` (from 1), by name."""
-        values = {parameter.name: parameter.value(self.run, update, progress) for parameter in self._scheduled}
-        return values if self.gate is None else {**values, "skill": self.gate.level}
+        return {parameter.name: parameter.value(self.run, update, progress) for parameter in self._scheduled}
 
     def ranges(self, update: int, progress: float) -> dict[str, tuple[int, int]]:
         """Return the parameters that decide which maps are needed."""
@@ -196,15 +103,6 @@ class Curriculum:
         now = self.ranges(update, progress)
         soon = self.ranges(update + AHEAD_UPDATES, min(1.0, progress + AHEAD_PROGRESS))
         return soon if soon != now else {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the gate as plain values."""
-        return {} if self.gate is None else {"gate": self.gate.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what ``state_dict`` returned."""
-        if self.gate is not None and "gate" in state:
-            self.gate.load_state_dict(state["gate"])
 
 
 def significant_changes(before: dict[str, Any], after: dict[str, Any], minimum: float) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from echelon import actions
 from echelon.config import EnvConfig, env_signature, require
+from echelon.config.opponents import DEFAULT_LEVEL
 from echelon.config.seeds import SEED_RANGES
 from echelon.demos.format import (
     ACTION_LEVELS,
@@ -141,7 +142,7 @@ def _play_wave(
     env = VectorEnv(
         len(numbers),
         plan.env,
-        skill=plan.opponent.level or "legacy",
+        skill=plan.opponent.level or DEFAULT_LEVEL,
         initial_weapon_prob=plan.weapon_prob,
         device=device,
         threads=threads,

@@ -18,6 +18,7 @@ import torch
 
 from echelon import champion
 from echelon.config import LADDER, EnvConfig
+from echelon.config.opponents import DEFAULT_LEVEL
 from echelon.config.seeds import SeedRange
 from echelon.config.seeds import eval_seeds as eval_seeds
 from echelon.replay.embed import embed_world
@@ -66,7 +67,7 @@ def make_eval_env(
     seeds: Sequence[int],
     *,
     weapon_prob: float,
-    skill: str = "legacy",
+    skill: str = DEFAULT_LEVEL,
     device: torch.device | str = "cpu",
     threads: int = 0,
     make_env: MakeEnv | None = None,
@@ -176,7 +177,7 @@ def evaluate_policy(
     env_cfg: EnvConfig,
     seeds: Sequence[int],
     *,
-    skill: str = "legacy",
+    skill: str = DEFAULT_LEVEL,
     weapon_prob: float = FULL_WEAPON_PROB,
     device: torch.device | str = "cpu",
     threads: int = 0,

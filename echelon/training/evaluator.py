@@ -63,14 +63,12 @@ class Evaluator:
         """Why replays or heat maps of the newest evaluation could not be written; empty if they were."""
         self._pool, self._make_env = pool, make_env
         self._eval_env: BatchedEnv | None = None
-        self._gate_env: BatchedEnv | None = None
 
     def close(self) -> None:
         """Close the environments."""
         self.rater.close()
-        for env in (self._eval_env, self._gate_env):
-            if env is not None:
-                env.close()
+        if self._eval_env is not None:
+            self._eval_env.close()
 
     def evaluate(
         self, policy: FlatPolicy, update: int, global_step: int, on_step: Callable[[], object] = lambda: None
@@ -103,16 +101,6 @@ class Evaluator:
         finally:
             env.close()
 
-    def gate_wins(self, policy: FlatPolicy, level: str, on_step: Callable[[], object] = lambda: None) -> list[bool]:
-        """Play the gate's seeds from both sides against a level; return whether each episode was won."""
-        if self._gate_env is None:
-            self._gate_env = self._build(eval_seeds(self.config.curriculum.gate_seeds, "gate"), level)
-        self._gate_env.set_heuristic_skill(level)
-        stats = play_and_summarize(
-            policy, self._gate_env, self.config.env, deterministic=self.config.eval.deterministic, on_step=on_step
-        )
-        return [outcome == "win" for _, _, outcome in stats.outcomes]
-
     def _heat(self, env: BatchedEnv) -> HeatMapObserver | None:
         """Return an observer for heat maps; None without a run folder, ``eval.heat_cells`` or an engine."""
         cells = self.config.eval.heat_cells
@@ -141,7 +129,7 @@ class Evaluator:
             count=cfg.eval.record_seeds,
             prefix=f"{TRAINING_PREFIX}{update:06d}",
             policy=TeamInfo(name=f"update {update}" if update else "untrained"),
-            opponent=TeamInfo(name=cfg.eval_level, level=f"{cfg.opponents.kind}:{cfg.eval_level}"),
+            opponent=TeamInfo(name=cfg.eval_level, level=f"heuristic:{cfg.eval_level}"),
             about={"run": paths.id, "update": update, "global_step": global_step},
             policy_columns=cfg.eval.record_policy,
         )

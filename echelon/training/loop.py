@@ -265,7 +265,7 @@ class TrainingRun:
         changes = significant_changes(self._reported_parameters, parameters, MIN_REPORTED_CHANGE)
         if changes:
             self._reported_parameters |= changes
-            self.emit(EventCurriculum(**self._position, levers=dict(self._reported_parameters), reason=reason))
+            self.emit(EventCurriculum(**self._position, parameters=dict(self._reported_parameters), reason=reason))
 
     def report(self, metrics: dict[str, Any], times: CollectTimes, timer: PhaseTimer) -> None:
         """Advance the counters and emit the update and its episodes; ``metrics`` are the trainer's."""
@@ -328,7 +328,7 @@ class TrainingRun:
                     name=rating.name,
                     elo=rating.elo,
                     elo_error=rating.error,
-                    rivals=rating.opponents,
+                    opponents=rating.opponents,
                     duration_s=rating.duration_s,
                 )
             )
@@ -355,7 +355,7 @@ class TrainingRun:
             self._try_save("requested" if requested else "scheduled")
 
     def evaluate(self) -> None:
-        """Evaluate on the seeds of choice, emit the results, judge the gate, and save the policy if it is the best."""
+        """Evaluate on the seeds of choice, emit the results, and save the policy if it is the best."""
         s = self.session
         stats = s.evaluate(self.should_stop)
         is_best = s.is_best(stats)
@@ -365,8 +365,6 @@ class TrainingRun:
             self.emit(match_event(match, **self._position))
         if s.evaluator.fault:
             self._alert(s.evaluator.fault)
-        if s.counters.update > 0 and (reason := s.judge_level(self.should_stop)):
-            self.apply_curriculum(reason)
         if is_best and s.folder is not None and s.counters.update > 0:
             self._try_save("best")
 

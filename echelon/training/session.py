@@ -211,14 +211,6 @@ class Session:
         assert stats is not None
         return stats
 
-    def judge_level(self, on_step: Callable[[], object] = lambda: None) -> str:
-        """Let the curriculum's gate judge by new episodes; return why the level changed, empty if it did not."""
-        gate = self.curriculum.gate
-        if gate is None:
-            return ""
-        wins = self.evaluator.gate_wins(self.ema.policy, gate.level, on_step) if self.group.is_main else []
-        return gate.judge(self.group.broadcast(wins), self.counters.update)
-
     def snapshot(self, on_step: Callable[[], object] = lambda: None) -> SnapshotRating | None:
         """Add the policy to the opponent pool and rate it against earlier snapshots; None if that is off."""
         if not self.config.opponents.takes_snapshots:
@@ -395,7 +387,6 @@ class Session:
         self.counters = Counters(**state["counters"])
         self.episode_stats.load(state["window"])
         self.clock.restart(self.counters.elapsed_s)
-        self.curriculum.load_state_dict(state["gate"])
         if self.league is not None:
             self.league.set_episodes(self.counters.episodes)
         notice = f"saved by {processes} processes, now {self.group.size}: new episodes begin"
@@ -488,7 +479,6 @@ class Session:
             "window": self.episode_stats.state(),
             "rng": random_state(),
             "curriculum": dict(self.env.get_curriculum()),
-            "gate": self.curriculum.state_dict(),
             "opponents": self.opponents.state_dict(),
             **self.ema.state_dict(),
         }

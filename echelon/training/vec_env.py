@@ -22,6 +22,7 @@ from echelon.agents import heuristic
 from echelon.arena.episodes import EpisodeRecord, finished_episodes
 from echelon.config import MIN_MAP_EDGE, EnvConfig, require
 from echelon.config.checks import require_span
+from echelon.config.opponents import DEFAULT_LEVEL
 from echelon.env import layout as observe
 from echelon.env import reward
 from echelon.env.engine import Engine
@@ -96,7 +97,7 @@ class VectorEnv:
         num_envs: int,
         env_cfg: EnvConfig,
         *,
-        skill: str = "legacy",
+        skill: str = DEFAULT_LEVEL,
         initial_weapon_prob: float = 0.5,
         seed: int = 0,
         device: str = "cpu",

@@ -215,7 +215,7 @@ class _Finder:
         self._device = resolve_device(device)
 
     def named(self, name: str) -> tuple[Pilot, LoadedPolicy | None]:
-        from echelon.arena.contest import pilot_names
+        from echelon.agents.heuristic import SKILLS
         from echelon.arena.header_pilots import STILL
         from echelon.arena.named_pilots import level_pilot, still_pilot
         from echelon.runs import RunNotFoundError
@@ -228,7 +228,7 @@ class _Finder:
         try:
             path = policy_file(name, "pilot")
         except RunNotFoundError as error:
-            levels = ", ".join((*pilot_names(), STILL))
+            levels = ", ".join((*SKILLS, STILL))
             raise ValueError(f"set has pilot {name!r}, expected a level ({levels}) or: {error}") from None
         return self.load(name, path)
 

@@ -52,10 +52,7 @@ def evaluate(
         ),
     ] = None,
     skill: Annotated[
-        PilotSkill | None,
-        typer.Option(
-            "--skill", help=f"Scripted level as opponent; legacy is the omniscient baseline; default: {SKILL}."
-        ),
+        PilotSkill | None, typer.Option("--skill", help=f"Scripted level as opponent; default: {SKILL}.")
     ] = None,
     weapon_prob: Annotated[
         float,

@@ -160,12 +160,12 @@ def _recorded_first(record: str, matches: int) -> int:
 
 def _policy_paths(names: tuple[str, str]) -> dict[str, Path]:
     """Return the files of the pilots that are policies, by name; ``ConfigError`` for one that is nothing."""
-    from echelon.arena.contest import pilot_names
+    from echelon.agents.heuristic import SKILLS
     from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.runs import RunNotFoundError
     from echelon_cli.commands.train import policy_file
 
-    levels, paths = pilot_names(), {}
+    levels, paths = SKILLS, {}
     for name in names:
         if name in levels:
             continue
@@ -195,14 +195,13 @@ def _policy_runner(
     if not loaded:
         yield None
         return
-    from echelon.arena.contest import PILOT_ALIASES
     from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
     from echelon.training.runtime.threads import resolve_threads
 
     pilots = {
         name: Pilot(id=name, label=name, path=str(paths[name]), checkpoint=contest.policies[name])
         if name in loaded
-        else Pilot(id=name, label=name, level=PILOT_ALIASES.get(name, name))
+        else Pilot(id=name, label=name, level=name)
         for name in contest.pilots
     }
     plan = PolicyMatchPlan(env=contest.env, pilots=pilots, seats={})
@@ -254,11 +253,11 @@ def _contest(
     swap: bool | None,
 ) -> tuple[Contest, str]:
     """Return the contest, and a notice for the user or an empty string."""
-    from echelon.arena.contest import PILOT_ALIASES, Contest
+    from echelon.arena.contest import Contest
     from echelon.gen.spawn import check_world_fits
     from echelon.jobs.config_layers import ConfigError
 
-    same = len({PILOT_ALIASES.get(name, name) for name in pilots}) == 1
+    same = len({name for name in pilots}) == 1
     swapped = not same if swap is None else swap and not same
     if swapped and matches % 2:
         raise ConfigError(f"matches is {matches}, expected an even number because sides are swapped; try --no-swap")

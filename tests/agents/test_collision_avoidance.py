@@ -68,7 +68,7 @@ def test_enclosed_pilot_does_not_move(skill):
     battle.observe()
     for _ in range(20):
         battle.step()
-        assert np.hypot(*battle["pilot_wish"][0, 0]) > 0.5
+        assert np.hypot(*battle["pilot_desired"][0, 0]) > 0.5
         assert not battle["actions"][0, 0, :2].any()
     battle.close()
 

@@ -59,7 +59,7 @@ class RandomPolicyRunner:
 def against_random(first: str, matches: int) -> tuple[int, int, int]:
     """Return the matches won, drawn and lost by ``first`` against random actions, each seed from both sides."""
     contest = AgainstRandom(
-        env=EnvConfig(), pilots=(first, "legacy"), matches=matches, first_seed=FIRST_SEED, swap=True
+        env=EnvConfig(), pilots=(first, "trivial"), matches=matches, first_seed=FIRST_SEED, swap=True
     )
     won = drawn = 0
     results: list[MatchResult] = list(
@@ -86,12 +86,3 @@ def test_each_level_beats_next_weaker_level():
         results = list(play(contest, contest.pairings(), MatchSession()))
         won, lost = (p["wins"] for p in summarise(contest, results)["pilots"])
         assert won >= WIN_RATE * (won + lost), f"{stronger} against {weaker}: {won} to {lost}"
-
-
-@pytest.mark.slow
-def test_medium_beats_legacy_baseline():
-    contest = Contest(env=EnvConfig(), pilots=("medium", "legacy"), matches=MATCHES, first_seed=FIRST_SEED, swap=True)
-    won, lost = (
-        p["wins"] for p in summarise(contest, list(play(contest, contest.pairings(), MatchSession())))["pilots"]
-    )
-    assert won > 0.55 * (won + lost), (won, lost)

@@ -61,7 +61,7 @@ def test_pack_gathers_before_hostile_zone(field, skill, held, behind, waits):
     field.batch.set("zone_tonnage", np.array([held], np.float32))
     field.observe()
     decide(field, 1)
-    assert (np.hypot(*field["pilot_wish"][0, 0]) < 0.01) == waits
+    assert (np.hypot(*field["pilot_desired"][0, 0]) < 0.01) == waits
 
 
 @pytest.mark.parametrize("skill", ["hard", "expert"])
@@ -76,7 +76,7 @@ def test_gathering_ends_at_level_time_limit(field, skill):
     for k in range(60):
         field.batch.set("decision", np.array([k], np.int32))
         field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
-        waited += np.hypot(*field["pilot_wish"][0, 0]) < 0.01
+        waited += np.hypot(*field["pilot_desired"][0, 0]) < 0.01
     assert 0 < waited * 0.25 <= LEVELS[skill].gather_s
 
 
@@ -190,7 +190,7 @@ def test_overheated_pilot_hides_until_cool(field, skill):
         field.put("heat", heat * CHASSIS[MEDIUM].heat_cap, 0)
         field.batch.set("decision", np.array([k], np.int32))
         field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
-        return field["pilot_wish"][0, 0].copy()
+        return field["pilot_desired"][0, 0].copy()
 
     for k in range(8):
         retreating = desired(k, 0.8)
@@ -214,7 +214,7 @@ def test_zone_balance_counts_own_tonnage_once(field, x):
     field.batch.set("zone_tonnage", np.array([(35.0 * inside, 85.0)], np.float32))
     field.observe()
     decide(field, 1)
-    assert field["pilot_wish"][0, 0][0] < -0.5
+    assert field["pilot_desired"][0, 0][0] < -0.5
 
 
 def test_paint_wait_is_spent_once_per_launch(field):

@@ -56,7 +56,7 @@ def fly(battle: Battle, skill: str, mechs=slice(0, 5), decisions: int = 1) -> np
 
 
 def test_skill_names_match_configuration():
-    assert get_args(PilotSkill) == SKILLS == ("legacy", *LEVELS)
+    assert get_args(PilotSkill) == SKILLS == tuple(LEVELS)
     with pytest.raises(ValueError, match="wizard.*expert"):
         script_of("wizard")
 
@@ -112,25 +112,6 @@ def test_actions_ignore_mechs_hidden_behind_wall(skill, seed):
         return np.array(acted)
 
     np.testing.assert_array_equal(play(False), play(True))
-
-
-def test_legacy_depends_on_hidden_mechs():
-    """The test above can fail: the omniscient baseline faces a hostile that it cannot see."""
-
-    def facing(x: float) -> float:
-        battle = Battle(size=60, edit=wall, pilots=install)
-        battle.empty()
-        battle.place(0, MEDIUM, 10, MIDDLE)
-        battle.place(5, MEDIUM, x, 50)
-        battle.batch["script"].fill_(script_of("legacy"))
-        battle.observe()
-        assert not battle["visible"][0, 0, 5]
-        battle.step()
-        yaw = float(battle["actions"][0, 0, YAW])
-        battle.close()
-        return yaw
-
-    assert facing(45) != facing(55)
 
 
 def wall(grid: np.ndarray) -> None:
@@ -322,7 +303,7 @@ def test_hard_heavy_waits_for_scout_paint(duel):
 def test_pilots_deterministic_across_batch_size_and_threads():
     def outcome(envs: int, threads: int) -> list[np.ndarray]:
         battle = Battle(envs=envs, threads=threads, seed=3, own_maps=True, size=50, pilots=install)
-        scripts = np.array([[script_of(s)] * 10 for s in (*LEVELS, "legacy")], np.int32)
+        scripts = np.array([[script_of(s)] * 10 for s in (*LEVELS, "easy")], np.int32)
         battle.batch.set("script", np.concatenate([scripts] * (envs // 6)))
         battle.batch.set("forced_seed", np.tile(np.arange(6, dtype=np.int32) + 7, envs // 6))
         battle.batch["weapon_prob"].fill_(1.0)

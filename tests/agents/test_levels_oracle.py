@@ -112,7 +112,7 @@ def test_movement_plan_and_throttles_match_oracle(fights):
                     memory, before, after, m, flow, retreat[m], flank[m], waited[m]
                 )
                 np.testing.assert_allclose(after.pilot_way[m], path, atol=1e-5, err_msg=where)
-                np.testing.assert_allclose(after.pilot_wish[m], velocity, atol=2e-5, err_msg=where)
+                np.testing.assert_allclose(after.pilot_desired[m], velocity, atol=2e-5, err_msg=where)
                 assert after.pilot_retreat_s[m] == pytest.approx(retreat[m]), where
                 assert after.pilot_gather_s[m] == pytest.approx(gathered), where
                 gathered_count += gathered > waited[m]
@@ -144,7 +144,7 @@ def test_collision_avoidance_matches_oracle(fights):
                 turned_back = want.detour_s * before.pilot_detour_s[m] < 0
                 counts["detours"] += want.turn > 0
                 counts["jumps"] += want.hops
-                counts["waits"] += np.hypot(*after.pilot_wish[m]) > 0.2 and not want.move.any()
+                counts["waits"] += np.hypot(*after.pilot_desired[m]) > 0.2 and not want.move.any()
                 counts["escapes"] += want.escape_s == 1.25
                 counts["side changes"] += turned_back and before.pilot_lost_s[m] >= CHANGE_SIDE_S - 1e-4
     assert counts["detours"] > 100 and counts["waits"] > 0 and counts["escapes"] > 5, counts

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from echelon.agents import heuristic
 from echelon.arena import match_statistics as statistics
-from echelon.arena.contest import Contest, MatchSession, pilot_names
+from echelon.arena.contest import Contest, MatchSession
 from echelon.arena.match_runner import play
 from echelon.arena.results_table import FIRST, SECOND, summarise, upsets, winner_of
 from echelon.config import EnvConfig
@@ -28,7 +29,7 @@ MOVED_VOX = 3.5
 
 
 def contest(**changes):
-    return Contest(**{"env": SMALL, "pilots": ("baseline", "legacy"), "matches": 4, **changes})
+    return Contest(**{"env": SMALL, "pilots": ("easy", "medium"), "matches": 4, **changes})
 
 
 def played(match, **session):
@@ -157,18 +158,18 @@ def test_replays_are_complete_and_name_teams(recorded):
     for result in results:
         with Replay(session.replays[result.pairing.number]) as replay:
             assert replay.complete and replay.header["seed"] == result.pairing.seed == replay.header["map_seed"]
-            assert [team["name"] for team in replay.header["teams"]] == ["baseline", "legacy"]
+            assert [team["name"] for team in replay.header["teams"]] == ["easy", "medium"]
             assert replay.outcome["winner"] == result.record.winner
 
 
 def test_pairings_swapped_pair_shares_seed():
     match = contest(swap=True, first_seed=7)
     assert [(p.seed, p.swapped) for p in match.pairings()] == [(7, False), (7, True), (8, False), (8, True)]
-    assert [match.sides(p) for p in match.pairings()[:2]] == [("baseline", "legacy"), ("legacy", "baseline")]
+    assert [match.sides(p) for p in match.pairings()[:2]] == [("easy", "medium"), ("medium", "easy")]
 
 
 def test_equal_pilots_split_swapped_pairs():
-    match = contest(swap=True)
+    match = contest(swap=True, pilots=("easy", "easy"))
     results = played(match)
     assert [r.record.winner for r in results[::2]] == [r.record.winner for r in results[1::2]]
     found = summarise(match, results)
@@ -193,8 +194,8 @@ def test_free_environment_starts_next_match_immediately(monkeypatch):
 
 
 def test_every_scripted_pilot_plays(monkeypatch):
-    for name in pilot_names():
-        match = contest(pilots=(name, "baseline"), matches=1, env=replace(SMALL, max_episode_seconds=2.0))
+    for name in heuristic.SKILLS:
+        match = contest(pilots=(name, "easy"), matches=1, env=replace(SMALL, max_episode_seconds=2.0))
         (result,) = played(match)
         assert result.record.length > 0
 
@@ -266,7 +267,7 @@ def test_upsets_are_wins_of_the_weaker_pilot(recorded):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pilots": ("nobody", "legacy")}, "pilot is 'nobody', expected one of: baseline"),
+        ({"pilots": ("nobody", "easy")}, "pilot is 'nobody', expected one of: trivial"),
         ({"matches": 0}, "matches is 0"),
         ({"matches": 3, "swap": True}, "matches is 3, expected an even number"),
         ({"first_seed": 2**31 - 2}, "seed is 2147483646, expected 0 to 2147483644"),

@@ -54,7 +54,7 @@ def test_simulator_scene_reports_phases(monkeypatch):
     for name in ("WARM_STEPS", "MEASURED_STEPS", "TIMED_STEPS"):
         monkeypatch.setattr(scenes, name, 1)
     (result,) = scenes.run_scenes(["sim-5v5"], repeats=1)
-    assert {"tick.movement.move", "tick.weapons.triggers", "sensing.sense_sight", "pilots.control_legacy"} <= set(
+    assert {"tick.movement.move", "tick.weapons.triggers", "sensing.sense_sight", "pilots.steer"} <= set(
         result["phases_ms"]
     )
     assert 0.0 <= result["dead_share"] < 1.0

@@ -88,8 +88,8 @@ def test_league_match_opens_in_viewer(capsys):
 
 
 def test_arena_add_and_remove_entries(capsys, tmp_path):
-    added = reported(capsys, "add", str(save(tmp_path / "one", 1)), "legacy", "--label", "first")
-    assert [row["name"] for row in added] == ["first", "legacy"]
+    added = reported(capsys, "add", str(save(tmp_path / "one", 1)), "trivial", "--label", "first")
+    assert [row["name"] for row in added] == ["first", "trivial"]
     again = reported(capsys, "add", str(save(tmp_path / "two", 2)), "--kind", "exploiter", "--target", "first")
     assert again[0]["kind"] == "exploiter"
     with Store(league_path()) as store:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, get_args
 
-from echelon.arena.contest import pilot_names
+from echelon.agents.heuristic import SKILLS
 from echelon.arena.matchmaking import SCHEMES
 from echelon.bench.scenes import SCENES
 from echelon.config import Fairness
@@ -56,7 +56,7 @@ def test_names_that_are_repeated_for_speed_agree():
         "class": tuple(row.chassis.name.lower() for row in CHASSIS),
         "chart": tuple(COMPARED),
         "metric": get_args(plan.Metric),
-        "pilot": pilot_names(),
+        "pilot": SKILLS,
         "scene": tuple(SCENES),
         "mirror": tuple(MIRRORS),
         "sampler": get_args(plan.Sampler),

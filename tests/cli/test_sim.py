@@ -41,9 +41,9 @@ def without_speed(found):
 
 
 def test_sim_results_are_independent_of_batching(echelon):
-    first = outcome(echelon, "--red", "legacy")
-    assert without_speed(outcome(echelon, "--red", "legacy", "--envs", "3")) == without_speed(first)
-    assert without_speed(outcome(echelon, "--red", "legacy", "--seed", "9"))["rows"] != first["rows"]
+    first = outcome(echelon, "--red", "easy")
+    assert without_speed(outcome(echelon, "--red", "easy", "--envs", "3")) == without_speed(first)
+    assert without_speed(outcome(echelon, "--red", "easy", "--seed", "9"))["rows"] != first["rows"]
     apart = outcome(echelon, "--blue", "hard", "--red", "medium")
     assert without_speed(outcome(echelon, "--blue", "hard", "--red", "medium", "--envs", "1")) == without_speed(apart)
 
@@ -113,7 +113,7 @@ def test_sim_record_all_records_every_match(echelon):
 
 
 MISTAKES = {
-    "unknown pilot": (("--red", "legasy"), "did you mean 'legacy'? (have: baseline"),
+    "unknown pilot": (("--red", "mediun"), "did you mean 'medium'? (have: trivial"),
     "record what": (("--record", "some"), "record is 'some', expected a number, all or upsets"),
     "odd pairs": (
         ("--red", "medium", "--matches", "3"),

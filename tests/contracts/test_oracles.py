@@ -18,7 +18,6 @@ ROOT = Path(__file__).resolve().parents[2]
 LEVELS = "agents/test_levels_oracle.py::test_targets_match_oracle"
 MOVED = "agents/test_levels_oracle.py::test_movement_plan_and_throttles_match_oracle"
 TRIGGERS = "agents/test_levels_oracle.py::test_weapons_and_systems_match_oracle"
-LEGACY = "agents/test_legacy.py::test_legacy_actions_match_oracle"
 COUNTS = "arena/test_match.py::test_statistics_match_replay_events"
 COLUMNS = "parity/test_sensing.py::test_observation_columns_match_oracle"
 CLASSIC = "env/test_classic_layout.py::test_classic_columns_match_the_reference_implementation"
@@ -41,8 +40,7 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["plan_movement", "steer"], MOVED),
     "avoid_collisions": "agents/test_levels_oracle.py::test_collision_avoidance_matches_oracle",
     **dict.fromkeys(["control_weapons", "control_systems", "deploy_smoke"], TRIGGERS),
-    "control_legacy": LEGACY,
-    "detect_stuck": "agents/test_legacy.py::test_stuck_detection_accounts_for_leg_loss_and_water",
+    "detect_stuck": "agents/test_unstick.py::test_stuck_detection_accounts_for_leg_loss_and_water",
     **dict.fromkeys(["count_decision", "count_hits", "count_shots", "name_killers", "name_hazards"], COUNTS),
     **dict.fromkeys(["record_deaths", "record_hits", "record_launches", "record_impacts", "record_defence"], COUNTS),
     "blend_navigation": "env/test_navigation_assist.py::test_navigation_assist_blends_throttles_like_the_reference",

@@ -75,7 +75,7 @@ def test_win_rate_while_a_teacher_plays_raises_no_alert():
 
 
 def level(number: int, skill: str, team_alpha: float = 1.0) -> EventCurriculum:
-    return EventCurriculum(update=number, global_step=number, levers={"skill": skill, "team_alpha": team_alpha})
+    return EventCurriculum(update=number, global_step=number, parameters={"skill": skill, "team_alpha": team_alpha})
 
 
 def test_curriculum_level_change_resets_win_rate_alert():

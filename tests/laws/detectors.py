@@ -154,7 +154,7 @@ class FaultDetector:
 
     def find_astray(self, alive: np.ndarray) -> None:
         """Report once each mech that moves against its intended direction."""
-        step, desired = (self.arrays["pos"] - self.before)[..., :2], self.arrays["pilot_wish"]
+        step, desired = (self.arrays["pos"] - self.before)[..., :2], self.arrays["pilot_desired"]
         walked, expected = np.linalg.norm(step, axis=-1), np.linalg.norm(desired, axis=-1)
         walks = (walked > WALKS * self.dt) & (expected >= WANTS) & (self.arrays["fallen"] == 0) & alive
         against = walks & ((step * desired).sum(axis=-1) < STRAYS * walked * expected)

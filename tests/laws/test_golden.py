@@ -31,7 +31,7 @@ VERSIONS = FOLDER / "sim_versions.json"
 """Sha256 of the golden battles of every simulation version."""
 MAP_NOTE = "and raise GENERATOR_VERSION in echelon/gen/recipe.py"
 DECISIONS = (120, 240)
-PILOTS = ("legacy", "hard")
+PILOTS = ("easy", "hard")
 SEEDS = (3, 2**30)
 CFG = EnvConfig(world=WorldConfig(size_x=60, size_y=60))
 SMALL = WorldConfig(size_x=48, size_y=40, size_z=20)

@@ -115,9 +115,9 @@ def test_recommended_ppo_hyperparameters():  # DR-H1, DR-H2
 
 @pytest.mark.parametrize(
     ("env", "pilot", "most"),
-    [(EnvConfig(), "legacy", 0.1), (EnvConfig(), "medium", 0.1), (quickstart().env, "medium", 0.25),
+    [(EnvConfig(), "medium", 0.1), (quickstart().env, "medium", 0.25),
      (quickstart().env, "easy", 0.25)],
-    ids=["legacy", "medium", "quickstart-medium", "quickstart-easy"],
+    ids=["medium", "quickstart-medium", "quickstart-easy"],
 )  # fmt: skip
 def test_terminal_reward_is_a_small_share_of_all_reward(env, pilot, most):  # KEEP-3
     """In twenty matches of scripted pilots, terminal rewards are below a tenth of all reward; in presets, a quarter."""

@@ -136,7 +136,7 @@ def push_from_friends(s, m: int) -> np.ndarray:
 
 def avoidance(memory: Memory, state, after, m: int) -> AvoidanceResult:
     """Return the commanded velocity of a pilot whose desired velocity is in ``after``."""
-    velocity, first = after.pilot_wish[m].astype(float), state.decision == 0
+    velocity, first = after.pilot_desired[m].astype(float), state.decision == 0
     if level_of(state, m).stuck_recovery != StuckRecovery.FREE_DIRECTION:
         return AvoidanceResult(velocity, *(getattr(state, f"pilot_{name}")[m] for name in AvoidanceResult._fields[1:]))
     s = perceived_state(memory, state, m)

@@ -103,7 +103,7 @@ CASES: dict[str, Case] = {
     "quick": Case(QUICK),
     "quick-spread": Case(QUICK, spread=True),
     **{f"quick-{name}": Case(_cfg(28, 4.0, **LAYOUTS[name]), decisions=24, envs=1) for name in SHORT_LAYOUTS},
-    "quick-classic": Case(_cfg(28, 6.0, **LAYOUTS["classic"]), pilots=("expert", "legacy", "hard"), envs=1),
+    "quick-classic": Case(_cfg(28, 6.0, **LAYOUTS["classic"]), pilots=("expert", "easy", "hard"), envs=1),
     "fault": Case(QUICK, decisions=3, envs=1, faults=(share_heat,)),
     **{f"layout-{name}": Case(_cfg(40, 12.0, num_packs=2, **row), decisions=60) for name, row in LAYOUTS.items()},
     **{f"pilot-{name}": Case(_cfg(40, 15.0), pilots=(name,), decisions=72) for name in SKILLS},

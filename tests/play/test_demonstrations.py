@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from echelon.agents import heuristic
-from echelon.arena.contest import PILOT_ALIASES
 from echelon.arena.policy_runner import Pilot
 from echelon.demos import load
 from echelon.play.demonstrations import export_played
 from echelon.play.match import NewMatch, begin_match
 from tests.arena.recorded_matches import record_matches, small_game
 
-LEVEL = Pilot(id="trivial", label="trivial", level=PILOT_ALIASES.get("trivial", "trivial"))
+LEVEL = Pilot(id="trivial", label="trivial", level="trivial")
 assert LEVEL.level in heuristic.SKILLS
 GAME = small_game(seconds=4.0)
 

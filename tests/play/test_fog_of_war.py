@@ -9,14 +9,13 @@ import pytest
 
 from echelon import play_protocol as play
 from echelon.agents import heuristic
-from echelon.arena.contest import PILOT_ALIASES
 from echelon.arena.policy_runner import Pilot
 from echelon.play.match import NewMatch, PlayedMatch, begin_match, seat_header
 from echelon.play.perception import Perception
 from echelon.sim.state import Mechs, fields_of
 from tests.arena.recorded_matches import small_game
 
-LEVEL = Pilot(id="medium", label="medium", level=PILOT_ALIASES.get("medium", "medium"))
+LEVEL = Pilot(id="medium", label="medium", level="medium")
 assert LEVEL.level in heuristic.SKILLS
 SEED, STEPS = 4, 70
 HIDDEN_STATE = ("pos", "vel", "yaw", "hp", "leg_hp", "heat", "stability", "fallen", "painted", "cooldown", "noise")

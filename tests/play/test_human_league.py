@@ -77,7 +77,7 @@ def test_match_that_was_left_or_continues_another_is_not_entered(home, left):
     [
         ({"opponent": ""}, "named OPPONENT"),
         ({"seats": 2}, "one human pilot"),
-        ({"opponent": "legacy"}, "echelon arena add legacy"),
+        ({"opponent": "trivial"}, "echelon arena add trivial"),
         ({"league": "rated", "size": 40}, "league's game"),
         ({"league": "rated", "speed": 0.5}, "league's game"),
     ],

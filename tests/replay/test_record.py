@@ -48,7 +48,7 @@ def play(
         changes=changes,
     ) as env:
         env.reset()
-        teams = TeamInfo(name="B", level="legacy"), TeamInfo(name="R", checkpoint="abc")
+        teams = TeamInfo(name="B", level="easy"), TeamInfo(name="R", checkpoint="abc")
         recorder = Recorder(env.engine, [recorded], folder, [MatchInfo(name=f"m{recorded}", teams=teams)])
         recorder.begin()
         observe(env)

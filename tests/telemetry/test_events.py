@@ -61,8 +61,8 @@ def test_unknown_field_is_dropped():
             "update.opponents.a is 0.5, expected int",
         ),
         (
-            '{"kind":"rating","update":1,"global_step":1,"name":"","elo":1,"rivals":{"a":2}}',
-            "rivals.a is 2, expected dict",
+            '{"kind":"rating","update":1,"global_step":1,"name":"","elo":1,"opponents":{"a":2}}',
+            "opponents.a is 2, expected dict",
         ),
         ('{"kind":"update","update":1,"glob', "EOF"),
     ],

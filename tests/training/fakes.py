@@ -48,7 +48,7 @@ class FakeEnv:
         num_envs: int,
         env_cfg: Any = None,
         *,
-        skill: str = "legacy",
+        skill: str = "medium",
         initial_weapon_prob: float = 0.5,
         seed: int = 0,
         device: str = "cpu",

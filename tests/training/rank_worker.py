@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from echelon.config import CurriculumConfig, EvalConfig, MixConfig, OpponentConfig
+from echelon.config import EvalConfig, MixConfig, OpponentConfig
 from echelon.config.presets import quickstart
 from echelon.rl.obs_norm import ObsNormalizer
 from echelon.training import loop
@@ -68,7 +68,6 @@ def train(
         "notice": next((e.message for e in events if e.kind == "resume"), ""),
         "losses": [e.loss for e in events if e.kind == "update"], "pool": pool,
         "met": [set(e.opponents) for e in events if e.kind == "update"],
-        "levels": [e.curriculum["skill"] for e in events if e.kind == "update" and "skill" in e.curriculum],
         "elo": [e.elo for e in events if e.kind == "rating"],
     }  # fmt: skip
 
@@ -133,13 +132,11 @@ def sample():
 
 
 def mixed():
-    """Return settings with opponents of every kind and a ladder whose gate opens."""
+    """Return settings with opponents of every kind."""
     mix = MixConfig(scripted=1.0, past=2.0, self_play=1.0)
     return {
         "num_envs": 6, "total_steps": 3000,
         "opponents": OpponentConfig(skill="trivial", mix=mix, past_every_updates=2, past_keep=3, rating_seeds=1),
-        "curriculum": CurriculumConfig(ladder=True, gate_seeds=4, gate_episodes=8, gate_dwell_updates=1,
-                                       gate_advance=0.0, gate_retreat=0.0),
         "eval": EvalConfig(seeds=1, every_updates=2, at_start=False),
     }  # fmt: skip
 

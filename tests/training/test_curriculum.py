@@ -1,4 +1,4 @@
-"""The curriculum: parameter schedules, the gate between scripted levels, and resumes."""
+"""The curriculum: parameter schedules, and their effect in a run."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.config import CurriculumConfig, EnvConfig, EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
-from echelon.sim.arsenal import mechanics_of
-from echelon.statistics import wilson_interval
+from echelon.config import CurriculumConfig, EnvConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop
 from echelon.training.curriculum import (
     CURRICULUM_PARAMETERS,
-    REWARD_PHASES,
     Curriculum,
-    Gate,
-    disabled_mechanics,
     map_range_at,
     packs_at,
-    reward_phase_at,
     significant_changes,
     team_alpha_at,
     weapon_probability,
@@ -29,7 +23,7 @@ from tests.training.fakes import FakeEnv
 from tests.training.test_vec_env import SHORT
 
 BIG = EnvConfig(num_packs=3, world=WorldConfig(size_x=120, size_y=120))
-ALL = CurriculumConfig(packs=True, maps=True, team_alpha_end=0.7, ladder=True, reward_phases=True, mechanics=True)
+ALL = CurriculumConfig(packs=True, maps=True, team_alpha_end=0.7)
 
 
 @pytest.mark.parametrize(("update", "packs"), [(1, 1), (499, 1), (500, 2), (999, 2), (1000, 4), (5000, 4)])
@@ -67,65 +61,14 @@ def test_weapon_probability_ramps_by_updates_or_progress(ramp, update, progress,
     assert weapon_probability(OpponentConfig(**ramp), update, progress) == pytest.approx(expected)
 
 
-def test_reward_phases_shift_from_damage_to_zone():
-    phases = [reward_phase_at(p / 100) for p in range(101)]
-    assert [phases[i].name for i in (0, 24, 25, 50, 75, 100)] == [REWARD_PHASES[i].name for i in (0, 0, 1, 2, 3, 3)]
-    damage = [phase.damage for phase in phases]
-    zone = [phase.zone for phase in phases]
-    assert damage == sorted(damage, reverse=True) and zone == sorted(zone) and zone[0] == damage[-1] == 0
-
-
-@pytest.mark.parametrize(
-    ("progress", "without"),
-    [(0.0, {"heat", "missiles", "ewar", "paint"}), (0.16, {"heat", "missiles", "ewar", "paint"}),
-     (0.17, {"missiles", "ewar", "paint"}), (0.34, {"ewar", "paint"}), (0.5, set()), (1.0, set())],
-)  # fmt: skip
-def test_disabled_mechanics_shrink_with_progress(progress, without):
-    assert set(disabled_mechanics(CurriculumConfig(), progress)) == without
-    assert disabled_mechanics(CurriculumConfig(mechanics_share=0.0), progress) == ()
-    assert int(mechanics_of(disabled_mechanics(CurriculumConfig(), 0.0))) == 15
-
-
-def test_gate_advances_at_lower_bound_and_retreats_at_upper():
-    gate = Gate(CurriculumConfig(ladder=True, gate_dwell_updates=0))
-    assert gate.judge([True] * 15 + [False] * 4, 1) == "", "too few episodes"
-    assert wilson_interval(16, 20)[0] < 0.6 <= wilson_interval(17, 20)[0]
-    assert gate.judge([True], 2) == "" and gate.level == "trivial"
-    gate.results = [True] * 16 + [False] * 3
-    assert gate.judge([True], 3) == "gate passed" and gate.level == "easy" and gate.results == []
-    assert wilson_interval(2, 20)[1] > 0.3 > wilson_interval(1, 20)[1]
-    assert gate.judge([True] * 2 + [False] * 18, 4) == ""
-    gate.results = []
-    assert gate.judge([True] + [False] * 19, 5) == "gate lost" and gate.level == "trivial"
-
-
-def test_gate_respects_dwell_time_and_ladder_ends():
-    cfg = CurriculumConfig(ladder=True, ladder_first="easy", ladder_last="medium", gate_dwell_updates=10)
-    gate = Gate(cfg)
-    assert gate.judge([True] * 40, 9) == "" and gate.judge([], 10) == "gate passed"
-    assert gate.judge([True] * 40, 30) == "" and gate.level == "medium", "the last level"
-    gate = Gate(cfg)
-    assert gate.judge([False] * 40, 30) == "" and gate.level == "easy", "the first level"
-    assert len(gate.results) == 40 and gate.judge([False] * 100, 31) == "" and len(gate.results) == cfg.gate_window
-
-
-def test_gate_state_dict_roundtrip():
-    gate = Gate(ALL)
-    gate.judge([True] * 30, 12)
-    gate.judge([False, True], 13)
-    again = Gate(ALL)
-    again.load_state_dict(gate.state_dict())
-    assert vars(again) == vars(gate) and again.level == "easy"
-
-
 def test_curriculum_parameters_move_only_when_enabled():
     run = RunConfig(env=BIG, curriculum=ALL)
     assert Curriculum(RunConfig()).parameters(1, 0.0).keys() == {"weapon_prob"}
     curriculum = Curriculum(run)
     first, last = curriculum.parameters(1, 0.0), curriculum.parameters(2000, 1.0)
-    assert first.keys() == {parameter.name for parameter in CURRICULUM_PARAMETERS} | {"skill"}
+    assert first.keys() == {parameter.name for parameter in CURRICULUM_PARAMETERS}
     assert first["packs_per_team_range"] == (1, 1) and last["packs_per_team_range"] == (3, 3)
-    assert all(first[name] != last[name] for name in first if name not in ("weapon_prob", "skill"))
+    assert all(first[name] != last[name] for name in first if name != "weapon_prob")
 
 
 def test_significant_changes_ignore_small_moves_except_ends():
@@ -138,25 +81,12 @@ def test_significant_changes_ignore_small_moves_except_ends():
     ("fields", "message"),
     [
         ({"packs_two_at": 2000}, "curriculum.packs_two_at is 2000, expected at most curriculum.packs_all_at = 1000"),
-        ({"gate_advance": 0.2}, "curriculum.gate_retreat is 0.3, expected at most curriculum.gate_advance = 0.2"),
         ({"team_alpha_end": 1.5}, "curriculum.team_alpha_end is 1.5, expected 0 to 1, or none"),
-        ({"ladder_first": "expert", "ladder_last": "easy"}, "curriculum.ladder_first is 'expert'"),
     ],
 )
 def test_curriculum_config_rejects_impossible_values(fields, message):
     with pytest.raises(ValueError, match=message):
         CurriculumConfig(**fields)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"opponents": OpponentConfig(mix=MixConfig(scripted=0.0, easy=1.0))}, r"scripted is 0\.0, expected more than 0"),
-     ({"eval": EvalConfig(every_updates=0)}, "eval.every_updates is 0, expected more than 0")],
-)  # fmt: skip
-def test_ladder_requires_scripted_opponents_and_evaluation(changes, message):
-    with pytest.raises(ValueError, match=f"{message} where curriculum.ladder"):
-        RunConfig(curriculum=CurriculumConfig(ladder=True), **changes)
-    RunConfig(**changes)
 
 
 def test_map_curriculum_larger_than_world_is_rejected():
@@ -165,7 +95,7 @@ def test_map_curriculum_larger_than_world_is_rejected():
 
 
 def test_upcoming_ranges_precede_their_change():
-    curriculum = Curriculum(RunConfig(env=BIG, curriculum=replace(ALL, ladder=False)))
+    curriculum = Curriculum(RunConfig(env=BIG, curriculum=ALL))
     assert curriculum.ranges(1, 0.0) == {"map_size_range": (40, 60), "packs_per_team_range": (1, 1)}
     assert curriculum.upcoming_ranges(1, 0.0) == {}
     assert curriculum.upcoming_ranges(480, 0.0)["packs_per_team_range"] == (2, 2)
@@ -194,7 +124,7 @@ def run(config, run_dir=None, *, stop_after=10**9, **options):
 
 
 def test_scheduled_run_moves_every_curriculum_parameter(small_run):
-    curriculum = replace(ALL, packs_two_at=4, packs_all_at=8, ladder=False)
+    curriculum = replace(ALL, packs_two_at=4, packs_all_at=8)
     config = small_run(num_envs=12, total_steps=6000)
     config = replace(
         config,
@@ -210,27 +140,4 @@ def test_scheduled_run_moves_every_curriculum_parameter(small_run):
     assert alphas[0] == 1.0 and alphas == sorted(alphas, reverse=True) and alphas[-1] == pytest.approx(0.7)
     assert [parameters["packs_per_team_range"][0] for parameters in shown[:8]] == [1, 1, 1, 2, 2, 2, 2, 3]
     reported = [e for e in events if isinstance(e, EventCurriculum)]
-    assert reported[0].reason == "schedule" and reported[-1].levers.keys() == shown[-1].keys()
-
-
-def test_run_climbs_ladder_and_resumes_at_its_level(small_run, tmp_path):
-    config = small_run(
-        num_envs=24,
-        total_steps=12_000,
-        ppo={"lr": 5e-3, "obs_norm": True},
-        curriculum=CurriculumConfig(ladder=True, gate_dwell_updates=1, ladder_last="medium"),
-        eval=EvalConfig(seeds=2, every_updates=2, at_start=False),
-    )
-    whole, events = run(config, tmp_path / "whole")
-    moves = [e for e in events if isinstance(e, EventCurriculum)]
-    assert [m.levers["skill"] for m in moves] == ["trivial", "easy", "medium"]
-    assert moves[-1].reason == "gate passed"
-    updates = [e for e in events if isinstance(e, EventUpdate)]
-    assert updates[0].opponents == {"heuristic:trivial": 24} and updates[-1].opponents == {"heuristic:medium": 24}
-    assert updates[-1].curriculum["skill"] == "medium"
-    cut = moves[1].update + 1
-    run(config, tmp_path / "cut", stop_after=cut)
-    _, rest = run(config, tmp_path / "cut", resume="latest")
-    resumed = [e for e in rest if isinstance(e, EventUpdate)]
-    for a, b in zip(updates[cut:], resumed, strict=True):
-        assert (a.loss, a.curriculum, a.opponents) == (b.loss, b.curriculum, b.opponents)
+    assert reported[0].reason == "schedule" and reported[-1].parameters.keys() == shown[-1].keys()

@@ -13,7 +13,6 @@ from echelon.actions import RATED_CONTROLS
 from echelon.config import (
     EVAL_SEED_BASE,
     LADDER,
-    CurriculumConfig,
     EnvConfig,
     EvalConfig,
     MixConfig,
@@ -53,7 +52,7 @@ def policy(seed: int = 0):
 
 
 def test_seed_ranges_of_all_purposes_are_disjoint():
-    assert set(SEED_RANGES) == {"training", "report", "rating", "gate", "choice"}
+    assert set(SEED_RANGES) == {"training", "report", "rating", "choice"}
     ordered = sorted(SEED_RANGES.values(), key=lambda seeds: seeds.start)
     assert all(a.stop <= b.start for a, b in zip(ordered, ordered[1:], strict=False))
     assert SEED_RANGES["training"] == range(EVAL_SEED_BASE) and ordered[-1].stop <= 2**31
@@ -89,22 +88,18 @@ def test_champion_with_mean_actions_is_its_own_mirror_image():
 
 
 @pytest.mark.parametrize(
-    ("mix", "skill", "ladder", "expected"),
+    ("mix", "skill", "expected"),
     [
-        ({"scripted": 0.0, "easy": 1.0, "medium": 1.0}, "expert", False, "medium"),
-        ({"scripted": 1.0}, "hard", False, "hard"),
-        ({"scripted": 1.0, "easy": 1.0}, "trivial", False, "easy"),
-        ({"scripted": 1.0}, "easy", True, "expert"),
-        ({"scripted": 0.0, "legacy": 1.0}, "easy", False, "legacy"),
-        ({"scripted": 0.0, "self_play": 1.0}, "easy", False, "medium"),
-        ({"scripted": 0.1, "league": 1.0}, "easy", False, "expert"),
+        ({"scripted": 0.0, "easy": 1.0, "medium": 1.0}, "expert", "medium"),
+        ({"scripted": 1.0}, "hard", "hard"),
+        ({"scripted": 1.0, "easy": 1.0}, "trivial", "easy"),
+        ({"scripted": 0.0, "self_play": 1.0}, "easy", "medium"),
+        ({"scripted": 0.1, "league": 1.0}, "easy", "expert"),
     ],
 )
-def test_evaluations_play_the_hardest_level_among_the_opponents(mix, skill, ladder, expected):
+def test_evaluations_play_the_hardest_level_among_the_opponents(mix, skill, expected):
     opponents = OpponentConfig(mix=MixConfig(**mix), skill=skill)
-    hardest = RunConfig(
-        opponents=opponents, eval=EvalConfig(skill="hardest"), curriculum=CurriculumConfig(ladder=ladder)
-    )
+    hardest = RunConfig(opponents=opponents, eval=EvalConfig(skill="hardest"))
     assert hardest.eval_level == expected
     assert replace(hardest, eval=EvalConfig(skill="trivial")).eval_level == "trivial"
 

@@ -71,7 +71,7 @@ def test_run_emits_serializable_events_in_order(small_run, tmp_path):
     assert isinstance(events[0], EventStart) and isinstance(events[-1], EventEnd)
     assert isinstance(events[1], EventEval) and events[1].update == 0
     assert [u.update for u in of(events, EventUpdate)] == list(range(1, result.update + 1))
-    assert of(events, EventCurriculum)[0].levers == {"weapon_prob": 1.0}
+    assert of(events, EventCurriculum)[0].parameters == {"weapon_prob": 1.0}
     assert of(events, EventCheckpoint)[-1].update == result.update
     assert events[-1].reason == "completed" and events[-1].global_step == result.global_step >= 700
 

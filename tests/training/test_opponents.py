@@ -359,9 +359,9 @@ def test_self_play_elo_rises(small_run):
     config = small_run(num_envs=12, total_steps=24_000, opponents=opponents, ppo={"lr": 5e-3, "obs_norm": True})
     _, events = run(config)
     ratings, updates = of(events, EventRating), of(events, EventUpdate)
-    assert ratings[0].rivals["past:0"]["rating"] == 0.0 and ratings[0].rivals["past:0"]["games"] >= 24
+    assert ratings[0].opponents["past:0"]["rating"] == 0.0 and ratings[0].opponents["past:0"]["games"] >= 24
     assert ratings[-1].elo > 200 and ratings[-1].elo > ratings[0].elo
-    assert all(r.name not in r.rivals and r.elo_error > 0 for r in ratings)
+    assert all(r.name not in r.opponents and r.elo_error > 0 for r in ratings)
     assert updates[-1].elo in {r.elo for r in ratings} and math.isnan(updates[0].elo)
 
 

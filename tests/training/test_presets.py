@@ -25,7 +25,7 @@ SHORT = {
     "device": "cpu", "max_updates": 2, "env.max_episode_seconds": 4.0, "ppo.capture": False, "ppo.rollout_steps": 8,
     "ppo.tbptt_chunk_length": 8, "ppo.num_minibatches": 1, "eval.seeds": 1, "eval.every_updates": 0,
     "eval.at_start": False, "eval.record_seeds": 0, "eval.heat_cells": 0, "opponents.past_every_updates": 1,
-    "opponents.rating_seeds": 1, "opponents.league.match_opponents": 0, "curriculum.gate_seeds": 1,
+    "opponents.rating_seeds": 1, "opponents.league.match_opponents": 0,
 }  # fmt: skip
 """Settings that reduce a preset to seconds on any machine: fewer and shorter episodes."""
 

@@ -60,7 +60,7 @@ def test_first_evaluation_is_recorded_from_both_sides(battle_run, tmp_path):
     evaluations, matches = of(events, EventEval), of(events, EventMatch)
     first = [match for match in matches if match.update == 0]
     assert len(evaluations) == 2 and len(matches) == 4
-    assert [(m.blue, m.red) for m in first] == [("untrained", "legacy"), ("legacy", "untrained")]
+    assert [(m.blue, m.red) for m in first] == [("untrained", "medium"), ("medium", "untrained")]
     assert {m.seed for m in matches} == set(eval_seeds(1, "choice"))
     for match in matches:
         with Replay(tmp_path / match.path) as replay:
@@ -140,7 +140,7 @@ def test_evaluation_records_planned_matches(tmp_path):
         count=2,
         prefix="eval",
         policy=TeamInfo(name="idle"),
-        opponent=TeamInfo(name="legacy"),
+        opponent=TeamInfo(name="medium"),
     )
     recordings: list[Recording] = []
 

@@ -73,7 +73,7 @@ def test_saved_checkpoint_opens_and_loads(saved_run):
     assert found.checkpoint is not None and found.notices == ()
     assert found.checkpoint.manifest["update"] == SAVED_UPDATE
     assert found.checkpoint.state().keys() == {
-        "trainer", "counters", "window", "rng", "curriculum", "gate", "opponents", "ranks",
+        "trainer", "counters", "window", "rng", "curriculum", "opponents", "ranks",
     }  # fmt: skip
     loaded = load_policy(saved_run)
     assert loaded.meta["kind"] == "classic" and env_config_of(loaded.meta).world.size_x == 24

@@ -244,7 +244,7 @@ def test_curriculum_changes_opponents_of_later_battles_and_maps():
     ("options", "text"),
     [
         ({"opponent": "nosuch"}, "opponent is 'nosuch', expected a checkpoint, a run or a league entry.*nor is it a"),
-        ({"opponent": "heuristic:nosuch"}, "opponent is 'heuristic:nosuch', expected a scripted level of legacy"),
+        ({"opponent": "heuristic:nosuch"}, "opponent is 'heuristic:nosuch', expected a scripted level of trivial"),
         ({"opponent": {}}, "opponent is {}, expected a name, or weights by name"),
         ({"opponent": {"easy": 0}}, "weight of opponent 'easy' is 0, expected a number above 0"),
         ({"side": "both"}, "side is 'both', expected one of blue, red"),

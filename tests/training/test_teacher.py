@@ -264,7 +264,7 @@ def test_gaussian_head_learns_from_labels(taught):
 
 @pytest.mark.parametrize("policy", ["heuristic:wizard", "expert", "policy:", "heuristic:"])
 def test_unknown_teacher_is_rejected(policy):
-    message = f"^teacher.policy is '{policy}', expected heuristic:LEVEL, a level of legacy, .*, expert, or policy:PATH$"
+    message = f"^teacher.policy is '{policy}', expected heuristic:LEVEL, a level of trivial, .*, or policy:PATH$"
     with pytest.raises(ValueError, match=message):
         TeacherConfig(policy=policy)
 

@@ -74,7 +74,7 @@ def test_get_curriculum_returns_merged_copy():
         assert env.get_curriculum() == {
             "map_size_range": (40, 40),
             "packs_per_team_range": (1, 1),
-            "skill": "legacy",
+            "skill": "medium",
             "weapon_prob": 0.25,
             "team_alpha": 0.5,
         }

@@ -22,7 +22,7 @@ SIZES = ([50, 60], [65, 80], [80, 100])
 
 
 def curriculum_event(update: int, reason: str = "schedule", **parameters) -> EventCurriculum:
-    return EventCurriculum(update=update, global_step=update * 1000, levers=parameters, reason=reason)
+    return EventCurriculum(update=update, global_step=update * 1000, parameters=parameters, reason=reason)
 
 
 def start(**mix: float) -> EventStart:

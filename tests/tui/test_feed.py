@@ -120,7 +120,7 @@ def test_unchanged_run_is_not_read_again(home, ended, monkeypatch):
 
 def test_run_row_shows_newest_records(home, ended):
     (row,) = RunCatalogue(home).poll()
-    assert (row.state, row.update, row.opponent, row.device) == ("completed", 40, "heuristic:legacy", "cpu")
+    assert (row.state, row.update, row.opponent, row.device) == ("completed", 40, "heuristic:medium", "cpu")
     assert row.steps == pytest.approx(720_000, abs=1000) and 0 < row.progress < 1
     assert row.eval_rate == 0.02
     assert row.to_dict()["folder"] == str(ended.root)

@@ -32,7 +32,7 @@ SCRIPTED_KIND = "scripted"
 """Field of ``MixConfig`` whose level the curriculum may change."""
 SEED_OFFSET = 13371
 """Added to the run's seed, so that opponents are sampled from a separate stream."""
-LEVELS = ("legacy", *LADDER)
+LEVELS = LADDER
 
 
 def scripted_name(level: str) -> str:

@@ -91,7 +91,7 @@ class SnapshotRater:
     ) -> SnapshotRating | None:
         """Return the rating of ``policy`` by its results against rated snapshots; None if there are none."""
         began, cfg = time.perf_counter(), self.cfg.opponents
-        opponents = [n for n in source.rating_opponents(cfg.rating_rivals) if n != name and n in source.ratings]
+        opponents = [n for n in source.rating_opponents(cfg.rating_opponents) if n != name and n in source.ratings]
         if not opponents or not cfg.rating_seeds:
             return None
         env = self._env = self._env or self._build()
@@ -132,7 +132,7 @@ class SnapshotRater:
         cfg = self.cfg.opponents
         return make_eval_env(
             self.cfg.env,
-            eval_seeds(cfg.rating_seeds * cfg.rating_rivals, "rating"),
+            eval_seeds(cfg.rating_seeds * cfg.rating_opponents, "rating"),
             weapon_prob=FULL_WEAPON_PROB,
             device=self.device,
             threads=self._pool.threads,

@@ -80,7 +80,7 @@ class PanelCurriculum(Panel):
 
 def parameters_of(snapshot: RunSnapshot) -> dict[str, Any]:
     """Return the newest value of every parameter in use."""
-    values = dict(snapshot.moves[-1].levers) if snapshot.moves else {}
+    values = dict(snapshot.moves[-1].parameters) if snapshot.moves else {}
     if snapshot.update:
         values |= snapshot.update.curriculum
     return _in_use(values, snapshot)
@@ -88,7 +88,7 @@ def parameters_of(snapshot: RunSnapshot) -> dict[str, Any]:
 
 def changes_of(snapshot: RunSnapshot) -> list[ParameterChange]:
     """Return all known changes, newest first."""
-    states = [(event, _in_use(event.levers, snapshot)) for event in snapshot.moves]
+    states = [(event, _in_use(event.parameters, snapshot)) for event in snapshot.moves]
     pairs = pairwise(states)
     changes = [change for (_, before), (event, after) in pairs for change in _differences(event, before, after)]
     return changes[::-1]

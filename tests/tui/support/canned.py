@@ -32,7 +32,7 @@ from echelon.telemetry.events import (
 )
 from echelon.telemetry.log import EventLog
 
-OPPONENT = "heuristic:legacy"
+OPPONENT = "heuristic:medium"
 STEPS_PER_UPDATE = 18_000
 SECONDS_PER_UPDATE = 1.25
 EVAL_EVERY = 50
@@ -43,7 +43,7 @@ START_TIME = 1_795_000_000.0
 REPORTED = {"trivial": 0.96, "easy": 0.87, "medium": 0.74, "hard": 0.5, "expert": 0.31}
 """Win rates of evaluation jobs by level."""
 
-CONFIG = {"preset": "quickstart", "opponents": {"kind": "heuristic", "skill": "legacy"}}
+CONFIG = {"preset": "quickstart", "opponents": {"skill": "medium"}}
 
 
 def start_event(*, total_steps: int = 8_000_000, minutes: float = 10.0) -> EventStart:
@@ -138,7 +138,7 @@ def curriculum_event(update: int) -> EventCurriculum:
     parameters = {"weapon_prob": 0.2, "map_size_range": MAP_SIZES[update]}
     return EventCurriculum(
         time=START_TIME + 4 + update * SECONDS_PER_UPDATE, update=update, global_step=update * STEPS_PER_UPDATE,
-        levers=parameters, reason="schedule",
+        parameters=parameters, reason="schedule",
     )  # fmt: skip
 
 

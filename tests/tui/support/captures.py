@@ -79,7 +79,7 @@ def canned_home(folder: Path) -> Iterator[RunPaths]:
     make_run(folder, "20260101-100000-quickstart-brave-heron", updates=90, ended="stopped", seed=3)
     other = make_run(folder, "20260101-110000-quickstart-quiet-heron", updates=200, ended="completed", seed=4)
     records = other.metrics.read_text(encoding="utf-8")
-    other.metrics.write_text(records.replace('"skill":"legacy"', '"skill":"medium"'), encoding="utf-8")
+    other.metrics.write_text(records.replace('"skill":"medium"', '"skill":"hard"'), encoding="utf-8")
     play(league_path(folder), 4)
     make_sweep(folder, "20260101-080000-sweep-brave-otter")
     with ExitStack() as stack:
