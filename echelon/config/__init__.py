@@ -32,7 +32,7 @@ from echelon.config.opponents import (
     OpponentConfig,
     PilotSkill,
 )
-from echelon.config.reward import REWARD_PROFILES, RewardConfig
+from echelon.config.reward import RewardConfig
 from echelon.config.seeds import EVAL_SEED_BASE
 
 __all__ = [
@@ -41,7 +41,6 @@ __all__ = [
     "MIN_MAP_EDGE",
     "MIX_PROFILES",
     "PACK_SIZE",
-    "REWARD_PROFILES",
     "TANH_EPS",
     "ConnectivityConfig",
     "CurriculumConfig",

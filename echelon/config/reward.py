@@ -1,8 +1,7 @@
-"""Weights of the reward terms, and named sets of weights. The terms are kernels in ``echelon.env.reward``."""
+"""Weights of the reward terms. The terms are kernels in ``echelon.env.reward``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -55,7 +54,3 @@ class RewardConfig:
 def reward_weights() -> tuple[str, ...]:
     """Return the fields of ``RewardConfig`` that are weights, which may have either sign."""
     return tuple(f.name for f in fields(RewardConfig) if f.type == "Finite")
-
-
-REWARD_PROFILES: Mapping[str, RewardConfig] = {"seed": RewardConfig()}
-"""Sets of weights by name: seed is the default; snap10x has tenfold event rewards and no terminal reward."""

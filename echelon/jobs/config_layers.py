@@ -16,7 +16,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
-from echelon.config import MIX_PROFILES, REWARD_PROFILES, RunConfig
+from echelon.config import MIX_PROFILES, RunConfig
 from echelon.config.checks import range_text, ranges_of
 from echelon.config.presets import get_preset
 from echelon.files import reason_of
@@ -36,8 +36,8 @@ LAYERS = (DEFAULT, PRESET, FILE, SET)
 LINKED = (("ppo.gamma", "env.gamma"),)
 """Pairs of equal values: setting one sets the other, unless that is set as well."""
 
-PROFILES: dict[str, Mapping[str, Any]] = {"env.reward": REWARD_PROFILES, "opponents.mix": MIX_PROFILES}
-"""Sections that can be set by the name of a profile: ``--set env.reward=snap10x``, ``--opponents league``."""
+PROFILES: dict[str, Mapping[str, Any]] = {"opponents.mix": MIX_PROFILES}
+"""Sections that can be set by the name of a profile: ``--opponents league``."""
 
 NONE_WORDS = ("none", "null")
 """Spellings of an absent value in ``--set`` and TOML, which has no null."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from echelon.rl.weights import LoadedPolicy
     from echelon.runs import RunPaths
 
-PILOT = "baseline"
+PILOT = "medium"
 MATCHES = 64
 FAIRNESS = "path"
 RECORD_NONE, RECORD_ALL, RECORD_UPSETS = "none", "all", "upsets"

@@ -74,16 +74,16 @@ def test_sim_plays_fair_maps_unless_any_are_requested(echelon):
 def test_sim_prints_tables(echelon):
     code, out, _ = echelon("sim", *SMALL, "--swap")
     assert code == output.DONE
-    for words in ("baseline against baseline: 4 matches", "95 % interval", "deaths by cause", "agent-steps/s",
+    for words in ("medium against medium: 4 matches", "95 % interval", "deaths by cause", "agent-steps/s",
                   "each seed is played once", "elimination", "combat", "weapons"):  # fmt: skip
         assert words in out, words
 
 
 def test_sim_swaps_sides_for_different_levels(echelon):
-    found = outcome(echelon, "--red", "medium", "--seconds", "2")
+    found = outcome(echelon, "--red", "easy", "--seconds", "2")
     assert found["swap"] and found["seeds"] == 2
-    assert [(row["blue"], row["red"]) for row in found["rows"][:2]] == [("baseline", "medium"), ("medium", "baseline")]
-    assert not outcome(echelon, "--red", "medium", "--seconds", "2", "--no-swap")["swap"]
+    assert [(row["blue"], row["red"]) for row in found["rows"][:2]] == [("medium", "easy"), ("easy", "medium")]
+    assert not outcome(echelon, "--red", "easy", "--seconds", "2", "--no-swap")["swap"]
 
 
 def test_sim_recorded_matches_are_found_by_watch(echelon):

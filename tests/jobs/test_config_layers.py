@@ -133,12 +133,12 @@ def test_flatten_unflatten_round_trip():
 
 
 def test_profile_name_expands_section_and_single_values_override():
-    resolved = resolve(overrides={"env.reward.kill": 7.0, "env.reward": "snap10x"})
-    reward = resolved.config.env.reward
-    assert (reward.zone, reward.damage, reward.win, reward.kill) == (3.0, 0.05, 0.0, 7.0)
-    assert resolved.provenance["env.reward.zone"] == "--set"
-    with pytest.raises(ConfigError, match="env.reward is 'loud' .* expected one of seed, snap10x"):
-        resolve(overrides={"env.reward": "loud"})
+    resolved = resolve(overrides={"opponents.mix.past": 0.7, "opponents.mix": "self"})
+    mix = resolved.config.opponents.mix
+    assert (mix.scripted, mix.self_play, mix.past) == (0.0, 1.0, 0.7)
+    assert resolved.provenance["opponents.mix.self_play"] == "--set"
+    with pytest.raises(ConfigError, match="opponents.mix is 'loud' .* expected one of scripted, self"):
+        resolve(overrides={"opponents.mix": "loud"})
 
 
 def test_none_is_null_for_optional_fields_only():
