@@ -108,7 +108,7 @@ def test_none_unsets_optional_value():
         ("bank_refresh_every", -1, "bank_refresh_every is -1 (from --set), expected 0 to 1,000,000,000"),
         ("", 1, "'' (from --set) does not exist"),
         ("opponents.mix", {"past": 0.3}, "opponents.mix is {'past': 0.3} (from --set), expected one of"),
-        ("env.reward", [1], "env.reward is [1] (from --set), expected one of"),
+        ("opponents.mix", [1], "opponents.mix is [1] (from --set), expected one of"),
         ("ppo.lr", {}, "ppo.lr is {} (from --set), expected one value"),
     ],
 )
