@@ -33,7 +33,6 @@ class ChannelError(ValueError):
 
 
 def packet(message: bytes) -> bytes:
-    """Return a message with its length."""
     return LENGTH.pack(len(message)) + message
 
 

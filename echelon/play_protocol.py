@@ -27,7 +27,6 @@ MAX_ENTRIES = 256
 MAX_ACTION = 1024
 MAX_RUNS = 1024
 """Maximum continuations of a what-if request."""
-MAX_GHOSTS = 3
 TOKEN_BYTES = 24
 SPEEDS = (0.1, 8.0)
 """Slowest and fastest pace; 1 is real time."""
@@ -372,7 +371,6 @@ class MessageError(ValueError):
 
 
 def pack(message: Message) -> bytes:
-    """Return a message as msgpack."""
     data = msgpack.packb(message.model_dump(), use_bin_type=True)
     assert data is not None
     return data

@@ -103,7 +103,6 @@ class LocalPlayer:
     def __call__(
         self, batch: Batch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
     ) -> Played:
-        """Play a batch here."""
         seats = {f.number: (f.blue, f.red) for f in batch.fixtures}
         config = batch.config
         plan = PolicyMatchPlan(env=batch.env, pilots=batch.pilots, seats=seats, weapon_prob=config.weapon_prob)

@@ -298,7 +298,6 @@ class ReplayedMatch:
         return Moment(moment, from_tick, tuple(notes))
 
     def close(self) -> None:
-        """Close the engine."""
         self.engine.close()
 
     def __enter__(self) -> ReplayedMatch:

@@ -24,7 +24,6 @@ FIRST, SECOND = 0, 1
 
 
 def summarise(contest: Contest, results: Sequence[MatchResult]) -> dict[str, Any]:
-    """Return the summary of a contest."""
     played = sorted(results, key=lambda result: result.pairing.number)
     totals = _Totals(contest, played)
     return {
@@ -118,7 +117,6 @@ def _lengths(contest: Contest, played: Sequence[MatchResult]) -> dict[str, Any]:
 
 
 def _row(contest: Contest, result: MatchResult) -> dict[str, Any]:
-    """Return one match as a table row."""
     record, pairing = result.record, result.pairing
     blue, red = contest.sides(pairing)
     alive = ~record.deaths & (result.statistics["present"] == 1)

@@ -221,7 +221,6 @@ class _RoundRunner:
         self.relay.call("on_replay", path, blue, red, row["winner"] or "", row["seed"])
 
     def _store_result(self, number: int, record: MatchRecord) -> None:
-        """Store the result of a match."""
         if self.store.record(self.period, number, record):
             if record.reason == FORFEIT:
                 self.relay.call("on_warning", f"match {number}: {record.note}")

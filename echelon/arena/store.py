@@ -80,7 +80,6 @@ class Store(Database):
     """An open league file."""
 
     def league(self) -> League:
-        """Return the current league."""
         constants, signature = self.setting("glicko2"), self.setting("env_signature")
         if not isinstance(signature, dict | None):
             raise StoreError(f"league {str(self.path)!r} is damaged: its environment signature is no object")

@@ -113,7 +113,6 @@ def league_env_config(store: Store, initial: EnvConfig | None = None) -> EnvConf
 
 
 def entry_pilot(entry: LeagueEntry) -> Pilot:
-    """Return the pilot of an entry."""
     level = str(entry.meta.get("level", "")) if entry.kind == "heuristic" else ""
     checkpoint = str(entry.meta.get("checkpoint", ""))
     return Pilot(id=entry.entry_id, label=entry.name, level=level, path=entry.ckpt_path, checkpoint=checkpoint)

@@ -63,7 +63,6 @@ class Seat:
         return self.action
 
     def clear(self) -> None:
-        """Free the seat."""
         self.client, self.key, self.name = None, "", ""
         self.hold_still()
 

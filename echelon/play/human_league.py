@@ -19,7 +19,6 @@ from echelon.play_protocol import Ended
 
 
 def league_game(home: Path) -> EnvConfig:
-    """Return the game of the league."""
     with Store(league_path(home)) as store:
         return league_env_config(store)
 

@@ -222,7 +222,6 @@ def read_stored(file: BinaryIO, head: RecordHead) -> bytes:
 
 
 def read_head(file: BinaryIO, offset: int) -> RecordHead:
-    """Return the head at ``offset``."""
     file.seek(offset)
     return parse_head(file.read(HEAD.size), offset)
 

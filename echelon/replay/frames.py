@@ -71,7 +71,7 @@ class Quantization:
 
 
 @array_struct
-class Recording:
+class FrameLog:
     """Frames, round log and cloud log of each recorded environment since the last fetch; G pages, F ring rows."""
 
     frames = Field(wp.int32, "GFV", "frames, a ring buffer of rows in the order of the frame columns")
@@ -118,7 +118,7 @@ def frame_offset(c: int, m: int, count: int) -> int:
 
 @wp.kernel
 def record_motion(
-    mechs: Mechs, journal: Journal, quantization: Quantization, recording: Recording, recording_out: Recording
+    mechs: Mechs, journal: Journal, quantization: Quantization, recording: FrameLog, recording_out: FrameLog
 ):
     """Write position, velocity, heading, hit points, heat and stability of a mech, and a digest of their exact bits."""
     i, m = wp.tid()
@@ -185,8 +185,8 @@ def record_condition(
     senses: Senses,
     journal: Journal,
     quantization: Quantization,
-    recording: Recording,
-    recording_out: Recording,
+    recording: FrameLog,
+    recording_out: FrameLog,
 ):
     """Write flags, focus target, painter and cooldowns of a mech, and mix its timers into the digest."""
     i, m = wp.tid()
@@ -222,7 +222,7 @@ def record_condition(
 
 @wp.func
 def append_round(
-    rounds: LiveRounds, quantization: Quantization, recording_out: Recording, page: int, e: int, m: int, s: int
+    rounds: LiveRounds, quantization: Quantization, recording_out: FrameLog, page: int, e: int, m: int, s: int
 ):
     """Append round ``s`` of a mech to the round log; a full log only counts it."""
     n = recording_out.round_count[page]
@@ -245,7 +245,7 @@ def append_round(
 
 
 @wp.func
-def append_cloud(recording_out: Recording, page: int, burst_tick: int, m: int, p: wp.vec3):
+def append_cloud(recording_out: FrameLog, page: int, burst_tick: int, m: int, p: wp.vec3):
     """Append a smoke cloud to the cloud log; a full log only counts it."""
     n = recording_out.cloud_count[page]
     recording_out.cloud_count[page] = n + 1
@@ -260,7 +260,7 @@ def append_cloud(recording_out: Recording, page: int, burst_tick: int, m: int, p
 
 @wp.kernel
 def record_clouds(
-    rules: Rules, episode: Episode, smoke: Smoke, journal: Journal, recording: Recording, recording_out: Recording
+    rules: Rules, episode: Episode, smoke: Smoke, journal: Journal, recording: FrameLog, recording_out: FrameLog
 ):
     """Log the smoke clouds that burst since the previous frame; at the first frame, all live clouds."""
     i = wp.tid()
@@ -290,8 +290,8 @@ def finish_frame(
     quantization: Quantization,
     journal: Journal,
     journal_out: Journal,
-    recording: Recording,
-    recording_out: Recording,
+    recording: FrameLog,
+    recording_out: FrameLog,
 ):
     """Write tick, scores, falls, shutdowns and live rounds; count the frame; close the page at the episode's end."""
     i = wp.tid()

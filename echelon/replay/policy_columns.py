@@ -16,7 +16,7 @@ import warp as wp
 
 from echelon.actions import CHANCES
 from echelon.replay.columns import bounds
-from echelon.replay.frames import FRAME_HEAD, Recording, quantized
+from echelon.replay.frames import FRAME_HEAD, FrameLog, quantized
 from echelon.replay.schema import COLUMNS, FrameColumn
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.batch import Batch
@@ -125,8 +125,8 @@ def record_policy(
     value: wp.array2d(dtype=float),
     terms: wp.array3d(dtype=float),
     chances: wp.array3d(dtype=float),
-    recording: Recording,
-    recording_out: Recording,
+    recording: FrameLog,
+    recording_out: FrameLog,
 ):
     """Write the policy columns of a mech; action, value and reward are 0 at the first frame."""
     i, m = wp.tid()

@@ -118,7 +118,6 @@ class Replay:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     @property
@@ -278,7 +277,6 @@ class Replay:
         return True
 
     def raw_bytes(self, offset: int, length: int) -> bytes:
-        """Return bytes of the file."""
         self._file.seek(offset)
         return self._file.read(length)
 

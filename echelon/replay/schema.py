@@ -201,7 +201,6 @@ class Column:
     predict: int = 0
 
     def to_header(self) -> dict[str, Any]:
-        """Return the description of the column in a header."""
         return {f: getattr(self, f) for f in ("name", "dtype", "scale", "predict")}
 
 
@@ -216,7 +215,6 @@ class FrameColumn(Column):
     gain: int = 0
 
     def to_header(self) -> dict[str, Any]:
-        """Return the description of the column in a header."""
         rate = {"rate": self.rate, "gain": self.gain} if self.rate else {}
         return {**super().to_header(), "per": self.per, "k": self.k, **rate}
 
@@ -229,7 +227,6 @@ class Table:
     columns: tuple[Column, ...]
 
     def to_header(self) -> dict[str, Any]:
-        """Return the description of the table in a header."""
         return {"name": self.name, "columns": [column.to_header() for column in self.columns]}
 
 

@@ -65,7 +65,6 @@ class Roster:
 
     @staticmethod
     def of(header: Mapping[str, Any]) -> Roster:
-        """Return the constants in a header."""
         mechs, classes = header["roster"], header["chassis"]
         rows = [classes[m["chassis"]] if m["chassis"] < len(classes) else CLASS for m in mechs]
         x, y, radius = header["zone"]

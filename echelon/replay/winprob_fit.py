@@ -125,7 +125,6 @@ def _share(text: str) -> float:
 
 
 def split_of(match: Sampled) -> str:
-    """Return the split of a match by its map."""
     share = _share(match.world)
     return next(name for name, limit in SHARES if share < limit)
 
@@ -150,7 +149,6 @@ class Rows:
 
     @staticmethod
     def of(matches: Sequence[Sampled]) -> Rows:
-        """Return the rows of matches."""
         counts = [len(match.values) for match in matches]
         return Rows(
             values=np.concatenate([m.values for m in matches]) if matches else np.zeros((0, len(FEATURES))),

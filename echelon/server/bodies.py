@@ -41,7 +41,6 @@ class Body:
 
     @classmethod
     def of(cls, make: Callable[[], bytes]) -> Body:
-        """Return the result of ``make`` as a body."""
         return cls(make())
 
     def __len__(self) -> int:
@@ -64,7 +63,6 @@ class BodyPayload(BytesIOPayload):
         self._body = body
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the body."""
         await _within_time(super().write(writer))
 
 
@@ -75,7 +73,6 @@ class SlicesPayload(AsyncIterablePayload):
         super().__init__(slices, content_type=kind)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the slices."""
         await _within_time(super().write(writer))
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from echelon.server.catalogue import Match
 
 MAX_CHANGED, MAX_TEXT = 256, 200
 """Changes of a branch that are listed, and the length of a text."""
@@ -21,35 +24,6 @@ SCAN_BYTES = 2**27
 """Bytes that are hashed per scan, besides the rest of the last file."""
 BLOCK_BYTES = 2**20
 Stamp = tuple[int, int, int]
-
-
-class Listed(Protocol):
-    """A match of the catalogue."""
-
-    @property
-    def id(self) -> str:
-        """Id of the match."""
-        ...
-
-    @property
-    def run(self) -> str:
-        """Run of the match."""
-        ...
-
-    @property
-    def stamp(self) -> Stamp:
-        """Inode, size and modification time of its file."""
-        ...
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """Row of the match list."""
-        ...
-
-    @property
-    def origin(self) -> str:
-        """SHA-256 of the file that it continues, "" for a match that is no branch."""
-        ...
 
 
 def branch_of(header: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -82,14 +56,14 @@ class Parents:
         self._open_file = open_file
         self._hashes: dict[Stamp, str] = {}
 
-    def find(self, matches: Iterable[Listed]) -> dict[str, str]:
+    def find(self, matches: Iterable[Match]) -> dict[str, str]:
         """Return the id of each branch's parent by the id of the branch, "" for one that is not listed."""
         matches = list(matches)
         branches = [match for match in matches if match.origin]
         names = {match.summary["parent"]["file"] for match in branches}
         named = sorted((m for m in matches if m.summary["file"] in names and m.summary["complete"]), key=lambda m: m.id)
         self._hash(named)
-        by_hash: dict[str, list[Listed]] = {}
+        by_hash: dict[str, list[Match]] = {}
         for match in named:
             by_hash.setdefault(self._hashes.get(match.stamp, ""), []).append(match)
         found = {}
@@ -99,7 +73,7 @@ class Parents:
             found[branch.id] = same[0].id if same else ""
         return found
 
-    def _hash(self, matches: list[Listed]) -> None:
+    def _hash(self, matches: list[Match]) -> None:
         """Hash files that are not known yet, as many as a scan may, and forget those that are gone."""
         stamps = {match.stamp for match in matches}
         self._hashes = {stamp: value for stamp, value in self._hashes.items() if stamp in stamps}
@@ -112,7 +86,7 @@ class Parents:
             left -= match.stamp[1]
             self._hashes[match.stamp] = self._hash_of(match)
 
-    def _hash_of(self, match: Listed) -> str:
+    def _hash_of(self, match: Match) -> str:
         """Return the SHA-256 of a file, "" for one that cannot be read or has grown since it was listed."""
         try:
             digest = hashlib.sha256()
