@@ -72,6 +72,10 @@ cuda-kernels *NAMES:
 weight:
     {{python}} .ci/weight.py
 
+# take the pictures of the documents again, all or NAME...
+pictures *NAMES:
+    {{python}} -m tests.bench.pictures {{NAMES}}
+
 # write the measured figures of docs/results into the documents
 figures *ARGS:
     {{python}} docs/results/figures.py {{ARGS}}
