@@ -22,17 +22,7 @@ from echelon_cli.foreign_text import visible
 from echelon_cli.terminal_alert import terminal_sequence
 from echelon_cli.tui.actions import ActionResult
 from echelon_cli.tui.clipboard import clipboard_sequence, save_copy
-from echelon_cli.tui.feed.messages import (
-    FeedFailed,
-    LeagueChanged,
-    LogChanged,
-    MatchesChanged,
-    RunChanged,
-    RunsChanged,
-    RunsView,
-    RunView,
-    SweepChanged,
-)
+from echelon_cli.tui.feed.messages import FeedFailed, RunsView, RunView, ViewChanged
 from echelon_cli.tui.feed.thread import POLL_S, Feed
 from echelon_cli.tui.keys import bindings
 from echelon_cli.tui.screens.base import COMMON_KEYS, BaseScreen
@@ -123,36 +113,18 @@ class Dashboard(App[None]):
         screen = self.screen_stack[-1] if self.screen_stack else None
         return screen if isinstance(screen, BaseScreen) and screen.has_all_widgets else None
 
-    def on_runs_changed(self, message: RunsChanged) -> None:
-        if found := what_ended(self.runs, message.view):
-            write_to_terminal(self, terminal_sequence(*found, os.environ))
-        self.runs = message.view
+    def on_view_changed(self, message: ViewChanged) -> None:
+        view, ended = message.view, None
+        if isinstance(view, RunsView):
+            ended, self.runs = what_ended(self.runs, view), view
+        elif isinstance(view, RunView):
+            if self.run_view.root == view.root and self.run_view.is_alive and not view.is_alive:
+                ended = f"{view.id} {view.state}", view.reason
+            self.run_view = view
+        if ended:
+            write_to_terminal(self, terminal_sequence(*ended, os.environ))
         if screen := self.active_screen:
-            screen.show_runs(message.view)
-
-    def on_run_changed(self, message: RunChanged) -> None:
-        before, view = self.run_view, message.view
-        if before.root == view.root and before.is_alive and not view.is_alive:
-            write_to_terminal(self, terminal_sequence(f"{view.id} {view.state}", view.reason, os.environ))
-        self.run_view = view
-        if screen := self.active_screen:
-            screen.show_run(message.view)
-
-    def on_log_changed(self, message: LogChanged) -> None:
-        if screen := self.active_screen:
-            screen.show_log(message.view)
-
-    def on_matches_changed(self, message: MatchesChanged) -> None:
-        if screen := self.active_screen:
-            screen.show_matches(message.view)
-
-    def on_league_changed(self, message: LeagueChanged) -> None:
-        if screen := self.active_screen:
-            screen.show_league(message.view)
-
-    def on_sweep_changed(self, message: SweepChanged) -> None:
-        if screen := self.active_screen:
-            screen.show_sweep(message.view)
+            screen.show_view(view)
 
     def on_feed_failed(self, message: FeedFailed) -> None:
         if screen := self.active_screen:

@@ -43,7 +43,7 @@ def read_run(paths: RunPaths) -> RunView:
     follower.poll()
     while follower.behind and not is_long(paths.metrics):
         follower.poll()
-    return follower.view()
+    return follower.view
 
 
 def draw_runs(paths: Sequence[RunPaths], width: int, theme: Theme) -> Grid:

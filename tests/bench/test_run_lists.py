@@ -16,7 +16,7 @@ from echelon.jobs.spec import JobSpec
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventEnd, EventEpisodes, EventEval, EventStart, EventUpdate
 from echelon.telemetry.lines import to_json
-from echelon_cli.tui.feed.thread import RunCatalogue
+from echelon_cli.tui.feed.runs import RunsFollower
 
 RUNS, UPDATES, LIMIT_S = 10_000, 40, 2.0
 FIRST_POLL_S = 4.0
@@ -62,10 +62,10 @@ def test_command_lists_ten_thousand_runs(home):
 
 @pytest.mark.bench
 def test_dashboard_polls_ten_thousand_runs(home):
-    catalogue, seconds = RunCatalogue(home), []
+    catalogue, seconds = RunsFollower(home), []
     for _ in range(2):
         started = time.perf_counter()
-        assert len(catalogue.poll()) == RUNS
+        assert len(catalogue.read()) == RUNS
         seconds.append(time.perf_counter() - started)
     print(f"first poll {seconds[0]:.2f} s, next {seconds[1]:.2f} s")
     assert seconds[0] <= FIRST_POLL_S and seconds[1] <= LIMIT_S

@@ -16,11 +16,12 @@ from echelon.telemetry.latest import read_latest
 from echelon.telemetry.log import EventLog
 from echelon_cli.listing import run_row
 from echelon_cli.tui.feed import follower as followers
-from echelon_cli.tui.feed import thread as feeds
+from echelon_cli.tui.feed import runs as run_lists
 from echelon_cli.tui.feed.follower import RunFollower
 from echelon_cli.tui.feed.logs import MAX_LINE_CHARS, LogFollower
-from echelon_cli.tui.feed.messages import FeedFailed, LogChanged, RunChanged, RunsChanged
-from echelon_cli.tui.feed.thread import Feed, RunCatalogue
+from echelon_cli.tui.feed.messages import FeedFailed, LogView, RunsView, RunView
+from echelon_cli.tui.feed.runs import RunsFollower
+from echelon_cli.tui.feed.thread import RUNS, Feed
 from tests.tui.support.canned import alive, make_run, start_event, update_event
 
 
@@ -36,11 +37,11 @@ def update(number: int) -> EventUpdate:
 
 def test_follower_reads_new_updates(living):
     follower = RunFollower(living.root)
-    assert follower.poll() and follower.view().snapshot.update.update == 60
+    assert follower.poll() and follower.view.snapshot.update.update == 60
     assert not follower.poll(), "unchanged files cause no update"
     append(living, update(61))
     assert follower.poll()
-    view = follower.view()
+    view = follower.view
     assert view.snapshot.update.update == 61 and view.curves.updates[-1] == 61 and view.state == "running"
 
 
@@ -50,13 +51,13 @@ def test_follower_skips_damaged_lines(living):
     whole = living.metrics.stat().st_size
     with open(living.metrics, "ab") as file:
         file.write(b'\x00\xff garbage\n{"kind":"update"}\n[1]\n{"kind":"upd')
-    assert follower.poll() and follower.view().snapshot.skipped == 3
+    assert follower.poll() and follower.view.snapshot.skipped == 3
     append(living, update(61))
     follower.poll()
-    assert follower.view().snapshot.update.update == 61
+    assert follower.view.snapshot.update.update == 61
     os.truncate(living.metrics, whole // 2)
     assert follower.poll(), "a truncated file is read again"
-    view = follower.view()
+    view = follower.view
     assert 0 < view.snapshot.update.update < 60 and view.curves.updates[-1] == view.snapshot.update.update
 
 
@@ -65,7 +66,7 @@ def test_resume_removes_superseded_updates_from_curves(living):
     follower.poll()
     append(living, EventResume(update=50, global_step=900_000), start_event(), update(51))
     follower.poll()
-    curves = follower.view().curves
+    curves = follower.view.curves
     assert list(curves.updates) == list(range(1, 52))
 
 
@@ -75,11 +76,11 @@ def test_missing_folder_is_reported_until_it_returns(living, home):
     moved = home / "elsewhere"
     living.root.rename(moved)
     assert follower.poll()
-    assert "no readable spec.json" in follower.view().problem
-    assert follower.view().snapshot.update.update == 60, "the last view is kept"
+    assert "no readable spec.json" in follower.view.problem
+    assert follower.view.snapshot.update.update == 60, "the last view is kept"
     moved.rename(living.root)
     follower.poll()
-    assert follower.view().problem == ""
+    assert follower.view.problem == ""
 
 
 def test_long_history_is_shown_while_being_read(living, monkeypatch):
@@ -87,11 +88,11 @@ def test_long_history_is_shown_while_being_read(living, monkeypatch):
     monkeypatch.setattr(followers, "READ_BYTES", 1 << 20)
     follower = RunFollower(living.root)
     follower.poll()
-    first = follower.view()
+    first = follower.view
     assert first.behind and 0 < first.snapshot.update.update < 999
     while follower.behind:
         follower.poll()
-    assert follower.view().snapshot.update.update == 999
+    assert follower.view.snapshot.update.update == 999
 
 
 def test_long_history_is_previewed_from_samples(home, monkeypatch):
@@ -101,25 +102,25 @@ def test_long_history_is_previewed_from_samples(home, monkeypatch):
     monkeypatch.setattr("echelon.telemetry.log.CHUNK_BYTES", 1 << 14)
     follower = RunFollower(paths.root)
     assert follower.poll() and follower.behind
-    early = follower.view()
+    early = follower.view
     assert early.snapshot.update is not None and early.snapshot.update.update == 300
     assert early.curves.updates[0] < 10 and early.curves.updates[-1] == 300
     while follower.behind:
         follower.poll()
-    exact = follower.view()
+    exact = follower.view
     assert exact.snapshot.episodes.count == 300 * 26 and len(exact.snapshot.evals) == 7
     assert exact.curves.updates == tuple(range(1, 301))
 
 
 def test_unchanged_run_is_not_read_again(home, ended, monkeypatch):
-    catalogue = RunCatalogue(home)
-    first = catalogue.poll()
-    monkeypatch.setattr(feeds, "run_row", lambda *_: pytest.fail("it was read again"))
-    assert catalogue.poll() == first
+    catalogue = RunsFollower(home)
+    first = catalogue.read()
+    monkeypatch.setattr(run_lists, "run_row", lambda *_: pytest.fail("it was read again"))
+    assert catalogue.read() == first
 
 
 def test_run_row_shows_newest_records(home, ended):
-    (row,) = RunCatalogue(home).poll()
+    (row,) = RunsFollower(home).read()
     assert (row.state, row.update, row.opponent, row.device) == ("completed", 40, "heuristic:medium", "cpu")
     assert row.steps == pytest.approx(720_000, abs=1000) and 0 < row.progress < 1
     assert row.eval_rate == 0.02
@@ -135,7 +136,7 @@ def test_progress_uses_limits_of_the_resume(home, ended):
 
 def test_run_with_damaged_spec_is_listed_by_its_state(home, living):
     atomic_write(living.spec, "{")
-    (row,) = RunCatalogue(home).poll()
+    (row,) = RunsFollower(home).read()
     assert row.state == "running" and "no readable spec.json" in row.reason
 
 
@@ -162,22 +163,22 @@ def test_latest_records_are_read_within_a_byte_limit(living):
 def test_feed_posts_only_changes(home, living, ended):
     posted = []
     feed = Feed(posted.append, home)
-    feed.subscribe(living.root)
+    feed.subscribe(("run", living.root), RUNS)
     feed.poll()
-    assert [type(m) for m in posted] == [RunChanged, RunsChanged]
+    assert [type(m.view) for m in posted] == [RunView, RunsView]
     feed.poll()
     feed.poll()
     assert len(posted) == 2
     append(living, update(61))
     feed.poll()
-    assert [type(m) for m in posted[2:]] == [RunChanged, RunsChanged]
+    assert [type(m.view) for m in posted[2:]] == [RunView, RunsView]
     assert {row.state for row in posted[-1].view.rows} == {"running", "completed"}
 
 
 def test_messages_of_a_burst_replace_older_ones(home, living):
     posted = []
     feed = Feed(posted.append, home)
-    feed.subscribe(living.root)
+    feed.subscribe(("run", living.root), RUNS)
     feed.poll()
     run, runs = posted
     assert run.can_replace(run) and runs.can_replace(runs) and not run.can_replace(runs)
@@ -185,7 +186,7 @@ def test_messages_of_a_burst_replace_older_ones(home, living):
 
 def test_feed_survives_exceptions(home, living, monkeypatch):
     posted = []
-    monkeypatch.setattr(RunCatalogue, "poll", lambda self: 1 / 0)
+    monkeypatch.setattr(RunsFollower, "poll", lambda self: 1 / 0)
     feed = Feed(posted.append, home, poll_s=0.01)
     feed.start()
     deadline = time.monotonic() + 5
@@ -199,7 +200,7 @@ def test_feed_survives_exceptions(home, living, monkeypatch):
 def test_feed_survives_missing_runs_folder(home, living):
     posted = []
     feed = Feed(posted.append, home)
-    feed.subscribe(living.root)
+    feed.subscribe(("run", living.root), RUNS)
     feed.poll()
     shutil.rmtree(home)
     feed.poll()
@@ -236,10 +237,10 @@ def test_log_follower_keeps_newest_lines_and_numbers(tmp_path):
 def test_feed_posts_log_only_when_it_grows(home, living):
     posted = []
     feed = Feed(posted.append, home)
-    feed.subscribe(None, runs=False, log=living.log_trainer)
+    feed.subscribe(("log", living.log_trainer))
     feed.poll()
     feed.poll()
-    assert [type(m) for m in posted] == [LogChanged]
+    assert [type(m.view) for m in posted] == [LogView]
     with open(living.log_trainer, "a") as log:
         log.write("more\n")
     feed.poll()
@@ -248,8 +249,8 @@ def test_feed_posts_log_only_when_it_grows(home, living):
 
 def test_unusual_run_names_are_followed(hostile_home):
     with alive(make_run(hostile_home, "a b'\"c\n机甲", updates=3)) as paths:
-        (row,) = RunCatalogue(hostile_home).poll()
+        (row,) = RunsFollower(hostile_home).read()
         assert row.root == paths.root and row.update == 3
         follower = RunFollower(paths.root)
         follower.poll()
-        assert follower.view().snapshot.update.update == 3
+        assert follower.view.snapshot.update.update == 3

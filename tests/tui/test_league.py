@@ -14,6 +14,7 @@ from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, StoreError, league_path
 from echelon.jobs.tickets import PYTHON_MODULE
 from echelon_cli.tui.feed.league import LeagueFollower, read_league
+from echelon_cli.tui.feed.thread import RUNS
 from echelon_cli.tui.panels.league import (
     COLUMNS,
     draw_entry,
@@ -190,7 +191,7 @@ def test_covered_screen_does_not_change_the_feed_subscription(watch, league, liv
             store.open_period(JOB, 9, fixtures([("anna", "boris")], 9))
         await user.until("round 9: 0 of 1 matches")
         await user.press("escape")
-        await user.holds(lambda: user.app.screen is below and user.app.feed.subscription.runs)
+        await user.holds(lambda: user.app.screen is below and RUNS in user.app.feed.topics)
 
     watch(scene, size=(80, 24))
 

@@ -18,7 +18,7 @@ from echelon_cli.commands import dash
 from echelon_cli.tui.app import Dashboard
 from echelon_cli.tui.charts.canvas import DOTS, Canvas
 from echelon_cli.tui.charts.curves import METRICS, History
-from echelon_cli.tui.feed.messages import LogChanged, LogView, RunChanged, RunsChanged
+from echelon_cli.tui.feed.messages import LogView, ViewChanged
 from echelon_cli.tui.theme import make_theme
 from tests.tui.support.canned import eval_event, make_run, update_event
 from tests.tui.test_panels import canned_view
@@ -127,11 +127,11 @@ def test_screen_retains_no_frames(home, screen):
 
             async def draw(first: int, frames: int) -> Counter[str]:
                 for number in range(first, first + frames):
-                    app.post_message(RunChanged(views[number % FRAMES]))
+                    app.post_message(ViewChanged(views[number % FRAMES]))
                     rows = tuple(replace(row, update=number, steps=1000 * number) for row in app.runs.rows)
-                    app.post_message(RunsChanged(replace(app.runs, rows=rows, now=app.runs.now + number)))
+                    app.post_message(ViewChanged(replace(app.runs, rows=rows, now=app.runs.now + number)))
                     lines = tuple(f"line {n}" for n in range(number, number + 30))
-                    app.post_message(LogChanged(LogView(str(paths.log_trainer), "trainer.log", number, lines)))
+                    app.post_message(ViewChanged(LogView(str(paths.log_trainer), "trainer.log", number, lines)))
                     await pilot.pause()
                 gc.collect()
                 return Counter(type(thing).__name__ for thing in gc.get_objects())

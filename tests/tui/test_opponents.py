@@ -136,15 +136,15 @@ def test_follower_reads_newest_valid_heat_maps(home):
     paths = make_run(home, "20260101-120000-quickstart-amber-jackal", updates=5)
     follower = RunFollower(paths.root)
     follower.poll()
-    assert follower.view().heat_maps is None
+    assert follower.view.heat_maps is None
     paths.heat.mkdir()
     grids = {kind: np.full((4, 4), 2.0, np.float32) for kind in KINDS}
     np.savez_compressed(paths.heat / "u000003.npz", **grids)
-    assert follower.poll() and follower.view().heat_maps.update == 3
+    assert follower.poll() and follower.view.heat_maps.update == 3
     assert not follower.poll(), "unchanged files cause no update"
     (paths.heat / "u000009.npz").write_bytes(b"PK torn")
     follower.poll()
-    assert follower.view().heat_maps.update == 3, "a damaged file is skipped"
+    assert follower.view.heat_maps.update == 3, "a damaged file is skipped"
     assert list(heat_files(paths.heat)) == [3, 9]
 
 

@@ -12,7 +12,7 @@ from echelon.jobs import control
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.status import job_status
 from echelon.telemetry.log import EventLog
-from echelon_cli.tui.feed.messages import RunChanged
+from echelon_cli.tui.feed.messages import ViewChanged
 from echelon_cli.tui.layout import MIN_SIZE
 from echelon_cli.tui.panels import PAGES, PANELS
 from echelon_cli.tui.panels.header import Header
@@ -408,6 +408,6 @@ def test_screen_being_removed_receives_no_messages(watch, living):
         assert user.app.active_screen is user.app.screen
         await user.app.screen.query_one(Header).remove()
         assert user.app.active_screen is None
-        user.app.on_run_changed(RunChanged(user.app.run_view))
+        user.app.on_view_changed(ViewChanged(user.app.run_view))
 
     watch(scene, run=living)

@@ -22,7 +22,7 @@ from echelon.telemetry.preview import sample_updates
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli.tui.charts.curves import Curves, History
 from echelon_cli.tui.feed.logs import LogFollower
-from echelon_cli.tui.feed.messages import HeatMaps, RunView
+from echelon_cli.tui.feed.messages import Follower, HeatMaps, RunView
 
 READ_BYTES = 2 << 20
 """Bytes of records read per poll."""
@@ -40,7 +40,7 @@ TAIL_LINES = 100
 """Newest log lines in a run's view."""
 
 
-class RunFollower:
+class RunFollower(Follower):
     """Follows one run folder; ``view`` returns its state as of the last ``poll``."""
 
     def __init__(self, root: Path) -> None:
@@ -59,7 +59,6 @@ class RunFollower:
 
     @property
     def behind(self) -> bool:
-        """Whether unread records remain."""
         return self._feed.behind
 
     def poll(self) -> bool:
@@ -108,8 +107,8 @@ class RunFollower:
         self._snapshot, self._curves = self._preview
         return True
 
+    @property
     def view(self) -> RunView:
-        """Return the run as of the last poll."""
         status = self._status
         return RunView(
             id=self.paths.id,

@@ -9,7 +9,7 @@ from pathlib import Path
 from echelon.arena import standings
 from echelon.arena.behaviour import style_means
 from echelon.arena.store import Store, StoreError, league_path
-from echelon_cli.tui.feed.messages import LeagueView
+from echelon_cli.tui.feed.messages import Follower, LeagueView
 
 MAX_MATCHES = 500
 """Newest matches in the view."""
@@ -28,7 +28,7 @@ LOCK_TIMEOUT_S = 1.0
 """How long a read waits for a lock before it is retried at a later poll."""
 
 
-class LeagueFollower:
+class LeagueFollower(Follower):
     """The league of a folder of runs; ``view`` is its state as of the last poll."""
 
     def __init__(self, home: Path | None) -> None:

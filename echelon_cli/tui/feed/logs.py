@@ -9,6 +9,7 @@ from pathlib import Path
 
 from echelon.state_files import LineSplitter, open_regular
 from echelon_cli.foreign_text import visible
+from echelon_cli.tui.feed.messages import Follower, LogView
 
 MAX_LINES = 20_000
 """Newest lines kept."""
@@ -26,7 +27,7 @@ ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?
 """Colours and other terminal sequences."""
 
 
-class LogFollower:
+class LogFollower(Follower):
     """Follows one log file; ``lines`` holds its newest lines."""
 
     def __init__(self, path: Path, max_lines: int = MAX_LINES) -> None:
@@ -36,6 +37,10 @@ class LogFollower:
         self.lines: deque[str] = deque(maxlen=max_lines)
         self._inode, self._offset = -1, 0
         self._lines = LineSplitter(MAX_LINE_BYTES)
+
+    @property
+    def view(self) -> LogView:
+        return LogView(str(self.path), self.path.name, self.first, tuple(self.lines))
 
     def poll(self) -> bool:
         """Read what was appended and return whether anything was; a rotated or truncated log is read from its start."""

@@ -1,4 +1,4 @@
-"""Messages of the feed: frozen views of runs, logs, matches and the league, each posted when it has changed.
+"""What the feed passes to screens: frozen views, each posted in a message when it has changed.
 
 Textual drops an older queued message for which ``can_replace`` of a newer one is true, so a burst arrives as its last.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.message import Message
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class RunsView:
     """All runs of a folder, newest first."""
 
+    topic: ClassVar[str] = "runs"
     rows: tuple[RunRow, ...] = ()
     home: str = ""
     loaded: bool = False
@@ -45,6 +46,7 @@ class HeatMaps:
 class RunView:
     """One run that is followed."""
 
+    topic: ClassVar[str] = "run"
     id: str = ""
     root: Path | None = None
     state: str = ""
@@ -78,6 +80,7 @@ class RunView:
 class LogView:
     """The newest lines of one log."""
 
+    topic: ClassVar[str] = "log"
     path: str = ""
     name: str = ""
     first: int = 0
@@ -89,6 +92,7 @@ class LogView:
 class MatchesView:
     """All recorded matches: live ones first, then newest first."""
 
+    topic: ClassVar[str] = "matches"
     rows: tuple[dict[str, Any], ...] = ()
     loaded: bool = False
     now: float = 0.0
@@ -99,6 +103,7 @@ class MatchesView:
 class LeagueView:
     """The league at one moment; rows are those of ``echelon.arena.standings``."""
 
+    topic: ClassVar[str] = "league"
     entries: tuple[dict[str, Any], ...] = ()
     """Highest rating first, each with ``style`` (behaviour statistics) and ``history`` (ratings)."""
     pairs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
@@ -121,6 +126,7 @@ class LeagueView:
 class SweepView:
     """One sweep that is followed."""
 
+    topic: ClassVar[str] = "sweep"
     id: str = ""
     root: Path | None = None
     state: str = ""
@@ -131,45 +137,33 @@ class SweepView:
     loaded: bool = False
 
 
-View = TypeVar("View")
+View = RunsView | RunView | LogView | MatchesView | LeagueView | SweepView
 
 
-class ViewMessage(Message, Generic[View]):
-    """A message with a new view, which replaces queued ones of the same class."""
+class Follower:
+    """Reads files as they change; ``view`` is their state as of the last ``poll``."""
+
+    view: Any
+    behind = False
+    """Whether unread records remain, to be read without a pause."""
+
+    def poll(self) -> bool:
+        """Read what has changed; return whether the view has changed."""
+        raise NotImplementedError
+
+
+class ViewChanged(Message):
+    """What a follower reads has changed."""
 
     def __init__(self, view: View) -> None:
         super().__init__()
         self.view = view
 
     def can_replace(self, message: Message) -> bool:
-        return type(message) is type(self)
-
-
-class RunsChanged(ViewMessage[RunsView]):
-    """The run list has changed."""
-
-
-class RunChanged(ViewMessage[RunView]):
-    """A followed run has changed."""
-
-    def can_replace(self, message: Message) -> bool:
-        return isinstance(message, RunChanged) and message.view.root == self.view.root
-
-
-class LogChanged(ViewMessage[LogView]):
-    """The followed log has changed."""
-
-
-class MatchesChanged(ViewMessage[MatchesView]):
-    """The list of matches has changed."""
-
-
-class LeagueChanged(ViewMessage[LeagueView]):
-    """The league has changed."""
-
-
-class SweepChanged(ViewMessage[SweepView]):
-    """The followed sweep has changed."""
+        if not isinstance(message, ViewChanged):
+            return False
+        old, new = message.view, self.view
+        return type(old) is type(new) and getattr(old, "root", None) == getattr(new, "root", None)
 
 
 class FeedFailed(Message):

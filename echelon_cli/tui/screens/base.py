@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -14,7 +14,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from echelon_cli.tui import actions
-from echelon_cli.tui.feed.messages import LeagueView, LogView, MatchesView, RunsView, RunView, SweepView
+from echelon_cli.tui.feed.messages import View
+from echelon_cli.tui.feed.thread import Topic
 from echelon_cli.tui.format import wrap
 from echelon_cli.tui.keys import Key, KeyBar
 from echelon_cli.tui.layout import MIN_SIZE
@@ -122,10 +123,10 @@ class BaseScreen(Screen[None]):
     def activate(self) -> None:
         """Show the data known so far and subscribe to the feed; called whenever the screen comes to the top."""
 
-    def subscribe(self, run: Path | None = None, *, runs: bool = False, **topics: Any) -> None:
+    def subscribe(self, *topics: Topic) -> None:
         """Subscribe to the feed; ignored while another screen, with its own subscription, is on top."""
         if self.app.screen_stack[-1:] == [self]:
-            self.dashboard.feed.subscribe(run, runs=runs, **topics)
+            self.dashboard.feed.subscribe(*topics)
 
     def lay_out(self, width: int, height: int) -> None:
         """Lay the content out in ``width`` x ``height`` cells."""
@@ -142,23 +143,10 @@ class BaseScreen(Screen[None]):
         """Show a notice in the key bar for a few seconds."""
         self.query_one(KeyBar).show_notice(text, role)
 
-    def show_runs(self, view: RunsView) -> None:
-        """Update the run list."""
-
-    def show_run(self, view: RunView) -> None:
-        """Update the snapshot of a run."""
-
-    def show_log(self, view: LogView) -> None:
-        """Update the lines of a log."""
-
-    def show_matches(self, view: MatchesView) -> None:
-        """Update the list of matches."""
-
-    def show_league(self, view: LeagueView) -> None:
-        """Update the league."""
-
-    def show_sweep(self, view: SweepView) -> None:
-        """Update the sweep."""
+    def show_view(self, view: View) -> None:
+        """Pass a new view to ``show_runs``, ``show_run`` and so on by its topic, where this screen has the method."""
+        if show := getattr(self, f"show_{view.topic}", None):
+            show(view)
 
 
 class RunActions(BaseScreen):

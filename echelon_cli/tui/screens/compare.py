@@ -65,7 +65,7 @@ class CompareScreen(ChartScreen):
 
     def activate(self) -> None:
         self._show()
-        self.subscribe(others=self.roots)
+        self.subscribe(*(("run", root) for root in self.roots))
 
     def show_run(self, view: RunView) -> None:
         if view.root in self._views:

@@ -97,7 +97,7 @@ class LeagueScreen(ChartScreen):
         self.query_one(AddressBar).display = False
 
     def activate(self) -> None:
-        self.subscribe(league=True)
+        self.subscribe(("league", None))
 
     def lay_out(self, width: int, height: int) -> None:
         bar = self.query_one(AddressBar)

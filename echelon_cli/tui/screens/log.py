@@ -96,7 +96,7 @@ class LogScreen(BaseScreen):
         return self.query_one(Pager)
 
     def _subscribe_log(self) -> None:
-        self.subscribe(log=self.files[0])
+        self.subscribe(("log", self.files[0]))
 
     def show_log(self, view: LogView) -> None:
         """Show the lines that pass the level filter."""

@@ -227,7 +227,7 @@ class MatchesScreen(BaseScreen):
         self.table.focus()
 
     def activate(self) -> None:
-        self.subscribe(matches=True)
+        self.subscribe(("matches", None))
 
     @property
     def table(self) -> MatchTable:

@@ -77,7 +77,7 @@ class RunScreen(RunActions, ChartScreen):
         self._subscribe()
 
     def _subscribe(self) -> None:
-        self.subscribe(self.root, others=(self._ghost,) if self._ghost else ())
+        self.subscribe(*(("run", root) for root in (self.root, self._ghost) if root))
 
     def selected_run(self) -> tuple[Path, str, str] | None:
         return self.root, self._view.id, self._view.state

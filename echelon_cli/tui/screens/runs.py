@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from echelon.jobs.status import QUEUED
 from echelon_cli.tui.feed.messages import RunsView, RunView
+from echelon_cli.tui.feed.thread import RUNS
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.panels import PANELS, PREVIEW
 from echelon_cli.tui.panels.base import Panel
@@ -185,7 +186,7 @@ class RunsScreen(RunActions):
         """Subscribe to the run list, and to the selected run where its charts are shown."""
         row = self.table.row
         root = row.root if row is not None and self.query_one("#preview").display else None
-        self.subscribe(root, runs=True)
+        self.subscribe(*([("run", root)] if root else ()), RUNS)
 
     def on_run_table_selected(self, message: RunTable.Selected) -> None:
         for panel in self._preview:

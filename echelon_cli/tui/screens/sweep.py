@@ -90,7 +90,7 @@ class SweepScreen(ChartScreen):
 
     def activate(self) -> None:
         self._show()
-        self.subscribe(sweep=self.root)
+        self.subscribe(("sweep", self.root))
 
     def lay_out(self, width: int, height: int) -> None:
         self.lay_out_panels(width, height, TITLE_ROWS)
