@@ -246,8 +246,8 @@ class ActionDistribution(nn.Module):
         """Return the negative log-likelihood ``[...]`` of a teacher's action ``label [..., A]``, up to a constant.
 
         Switches and selectors are scored as in ``log_prob``. Numbers are scored before tanh with a Gaussian of
-        ``LABEL_STD`` around the mean, so that the own width is left alone; the message is left out. Jets that are off
-        have the label -1: samples around 0 would fire them half of the time.
+        ``LABEL_STD`` around the mean, so the policy's standard deviation gets no gradient. The message is not scored.
+        Jets that are off have the label -1: samples around 0 would fire them half of the time.
         """
         read = quantised(label)
         numbers = take(read, self._labelled)

@@ -70,7 +70,6 @@ class Checkpoint:
         return f"saved with simulation version {str(version)[:20]}, now {SIM_VERSION}: matches differ from those before"
 
     def weights(self, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-        """Return the policy's state dict."""
         return load_tensors(self.path / WEIGHTS, device)
 
     def state(self) -> dict[str, Any]:

@@ -69,10 +69,10 @@ class PolicyStack:
 
 
 def stack_by_architecture(policies: Sequence[FlatPolicy]) -> list[list[int]]:
-    """Return which of ``policies`` can act together: their indices, in lists whose first ones ascend.
+    """Return the indices of ``policies`` that can act together, in lists whose first indices ascend.
 
-    An LSTM reads its weights through a list that no call replaces, and a user's own network may do what cannot be
-    mapped; these act alone.
+    A policy with an LSTM acts alone, since the LSTM holds its weights in a list that ``functional_call`` does not
+    replace. So does a user's own network, since it may have an operation that cannot be mapped.
     """
     found: dict[object, list[int]] = {}
     for index, policy in enumerate(policies):

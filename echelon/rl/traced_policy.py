@@ -4,8 +4,8 @@ A policy that acts for a few mechs spends most of its time between operations, a
 wait for the interpreter lock. A traced policy needs neither: it runs the same operations in the same order on the same
 parameters, also after those have changed in place. Policies are traced on a CPU only; elsewhere ``policy.act`` is used.
 
-PyTorch never frees a trace, so policies of one architecture share one: their parameters are its arguments. A league
-that meets thousands of snapshots of one architecture keeps one trace (about 6 MB).
+PyTorch never frees a trace (about 6 MB). Policies of one architecture therefore share a trace, whose arguments are
+their parameters.
 
 Shapes: ``B row, D column, A action, H recurrent state, W noise``.
 """
@@ -45,44 +45,12 @@ _traces: dict[Hashable, Any] = {}
 """Traces by what they depend on; the entries are as few as architectures met."""
 
 
-class TracedPolicy:
-    """The trace of a policy's architecture with the parameters of the policy; an ``Actor``."""
-
-    def __init__(self, policy: FlatPolicy, *, stochastic: bool) -> None:
-        """``policy`` must be in evaluation mode; ``stochastic`` says whether ``act`` is called with noise."""
-        self._step = _traced(policy, _act, policy.obs_dim, with_noise=stochastic)
-
-    def act(
-        self, observations: Tensor, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
-    ) -> tuple[Tensor, LSTMState]:
-        """Return actions ``[B, A]`` and the next state ``[1, B, H]``, as ``Actor.act`` does."""
-        done = observations.new_zeros(len(observations)) if done is None else done
-        optional = () if noise is None else (noise,)
-        action, h, c = self._step(observations, state.h, state.c, done, *optional)
-        return action, LSTMState(h, c)
-
-
-class TracedSampler:
-    """The trace of what a learner does in a rollout, in its precision and with the parameters of ``policy``."""
-
-    def __init__(self, policy: FlatPolicy, dtype: torch.dtype | None) -> None:
-        """``dtype`` is the lower precision of matrix products, None for float32."""
-        self._step = _traced(policy, _sample, policy.obs_dim + policy.central_dim, with_noise=True, dtype=dtype)
-
-    def sample(
-        self, observations: Tensor, state: LSTMState, done: Tensor, noise: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
-        """Return actions ``[B, A]``, log-probability and value ``[B]``, and the next state ``[1, B, H]``."""
-        action, logprob, value, h, c = self._step(observations, state.h, state.c, done, noise)
-        return action, logprob, value, LSTMState(h, c)
-
-
 def architecture(policy: nn.Module) -> Hashable:
     """Return all that a trace of ``policy`` depends on except the values of its parameters and buffers.
 
-    That is each module's class and plain attributes, and each tensor's shape and type. A list of the policy's own
-    parameters counts by their names. A policy with an attribute whose value cannot be compared, such as another
-    tensor, equals no other policy.
+    It has each module's class and plain attributes, and each tensor's shape and type. A list of the policy's own
+    parameters is described by their names. A policy with an attribute that cannot be compared, such as another tensor,
+    equals no other policy.
     """
     tensors = _tensors(policy)
     names = {id(tensor): name for name, tensor in tensors.items()}
@@ -215,8 +183,23 @@ def is_traceable(policy: FlatPolicy) -> bool:
 
 
 def trace_act(policy: FlatPolicy, *, stochastic: bool) -> Act:
-    """Return the ``act`` of ``policy``, traced if possible; ``stochastic`` if it is called with noise."""
-    return TracedPolicy(policy, stochastic=stochastic).act if is_traceable(policy) else policy.act
+    """Return the ``act`` of ``policy``, traced if possible; ``stochastic`` if it is called with noise.
+
+    A policy must be in evaluation mode to be traced.
+    """
+    if not is_traceable(policy):
+        return policy.act
+    step = _traced(policy, _act, policy.obs_dim, with_noise=stochastic)
+
+    def act(
+        observations: Tensor, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
+    ) -> tuple[Tensor, LSTMState]:
+        done = observations.new_zeros(len(observations)) if done is None else done
+        optional = () if noise is None else (noise,)
+        action, h, c = step(observations, state.h, state.c, done, *optional)
+        return action, LSTMState(h, c)
+
+    return act
 
 
 def trace_sample(policy: FlatPolicy, dtype: torch.dtype | None) -> Sample:
@@ -224,13 +207,18 @@ def trace_sample(policy: FlatPolicy, dtype: torch.dtype | None) -> Sample:
 
     An LSTM's kernel casts the weights itself, which no trace contains.
     """
-    if is_traceable(policy) and (dtype is None or policy.core.mingru is not None):
-        return TracedSampler(policy, dtype).sample
     device = next(policy.parameters()).device.type
+    step = None
+    if is_traceable(policy) and (dtype is None or policy.core.mingru is not None):
+        width = policy.obs_dim + policy.central_dim
+        step = _traced(policy, _sample, width, with_noise=True, dtype=dtype)
 
     def sample(
         observations: Tensor, state: LSTMState, done: Tensor, noise: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
+        if step is not None:
+            action, logprob, value, h, c = step(observations, state.h, state.c, done, noise)
+            return action, logprob, value, LSTMState(h, c)
         with torch.autocast(device, dtype or torch.bfloat16, enabled=dtype is not None):
             return policy.sample(observations, state, done, noise)
 

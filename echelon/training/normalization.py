@@ -50,9 +50,9 @@ class RunningMeanStd:
             self.merge(mean, squares / (total - 1).clamp_min(1.0), total)
 
     def update_weighted(self, samples: Tensor, weights: Tensor) -> None:
-        """Merge the ``samples [n, *shape]`` of weight 1 in ``weights [n]`` of every rank, without reading them."""
-        samples = samples.detach().to(self.mean)
-        weights = weights.to(self.mean).view(-1, *[1] * self.mean.dim())
+        """Merge the ``samples [..., *shape]`` of weight 1 in ``weights [...]`` of every rank, without reading them."""
+        samples = samples.detach().reshape(-1, *self.mean.shape).to(self.mean)
+        weights = weights.to(self.mean).reshape(-1, *[1] * self.mean.dim())
         samples = torch.where(weights > 0, samples, 0.0)
         count = weights.sum()
         mean = samples.sum(0) / count.clamp_min(1.0)
@@ -74,7 +74,6 @@ class RunningMeanStd:
         return (x - self.mean.to(x.dtype)) / (self.var.sqrt().to(x.dtype) + NORM_EPS)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return mean, variance and count."""
         return {"mean": self.mean.clone(), "var": self.var.clone(), "count": self.count.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -83,33 +82,17 @@ class RunningMeanStd:
             target.copy_(torch.as_tensor(state[name]))
 
 
-class ReturnNormalizer:
+class ReturnNormalizer(RunningMeanStd):
     """Scalar running statistics of all returns, which scale the value loss."""
 
     def __init__(
         self, epsilon: float = START_COUNT, device: torch.device | str = "cpu", group: ProcessGroup | None = None
     ) -> None:
-        self.rms = RunningMeanStd(epsilon, device=device, group=group)
+        super().__init__(epsilon, device=device, group=group)
 
-    def update(self, returns: Tensor) -> None:
+    def update(self, returns: Tensor) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Merge ``returns`` of any shape."""
-        self.rms.update(returns.reshape(-1))
-
-    def update_weighted(self, returns: Tensor, weights: Tensor) -> None:
-        """Merge the ``returns`` of weight 1, both of one shape, without reading them."""
-        self.rms.update_weighted(returns.reshape(-1), weights.reshape(-1))
-
-    def normalize(self, x: Tensor) -> Tensor:
-        """Return normalized values in the shape of ``x``."""
-        return self.rms.normalize(x)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return mean, variance and count."""
-        return self.rms.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what ``state_dict`` returned, in place."""
-        self.rms.load_state_dict(state)
+        super().update(returns)
 
 
 @torch.no_grad()
@@ -134,7 +117,7 @@ def update_obs_normalizer(
 
 @torch.no_grad()
 def update_obs_normalizer_stepwise(normalizer: ObsNormalizer, obs: Tensor, alive: Tensor, group: ProcessGroup) -> None:
-    """Do what ``update_obs_normalizer`` does step by step, so that no column or row is read or copied whole."""
+    """Do what ``update_obs_normalizer`` does for each step of ``obs [T, N, D]``, without a read or a copy of all."""
     width = normalizer.mean.shape[0]
     rms = RunningMeanStd(0.0, (width,), device=obs.device, group=group)
     rms.mean, rms.var = normalizer.mean.clone(), normalizer.var.clone()

@@ -38,7 +38,7 @@ from echelon.training.ppo.collect import BatchedEnv, Collector
 from echelon.training.ppo.teacher import teaching_at
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.records import EpisodeStats, RowLayout
-from echelon.training.rollout import RolloutBuffer, chunk_length
+from echelon.training.rollout import RolloutBuffer
 from echelon.training.runtime.clock import SECONDS_PER_MINUTE, Clock, RunClock
 from echelon.training.runtime.devices import resolve_device, set_determinism
 from echelon.training.runtime.process_group import ProcessGroup, process_group_from_environment
@@ -128,17 +128,12 @@ class Session:
             self.env,
             self.policy,
             self.buffer,
-            chunk_length=chunk_length(ppo.rollout_steps, ppo.tbptt_chunk_length, ppo.num_minibatches),
-            gamma=ppo.gamma,
+            ppo,
             truncation_bootstraps=config.env.truncation_bootstraps,
-            amp=ppo.amp,
-            amp_dtype=ppo.amp_dtype,
             pool=self.pool,
             opponents=self.opponents,
             teacher=make_teacher(config, self.env, self.pool, self.device, run_dir, stores=self.group.is_main),
             first_env=self.group.rank * config.num_envs,
-            capture=ppo.capture,
-            revalues=ppo.recompute_advantages,
         )
 
     def __enter__(self) -> Session:

@@ -153,7 +153,7 @@ def test_device_steps_are_captured_after_a_warm_up_and_again_after_a_change():
         return work
 
     with device_rules(), session(STEPS) as s:
-        steps = GraphSteps(s.collector, capture=True, revalues=False, capture_work=capture)
+        steps = GraphSteps(s.collector, capture=True, capture_work=capture)
         s.collector.steps = steps
         choose = s.collector.choose
         s.collector.choose = lambda row: (indices.append(int(steps.index)), choose(row))
@@ -214,7 +214,8 @@ def test_cuda_rollout_waits_once_and_is_equal_captured_and_eager(monkeypatch):
     for capture in (False, True):
         with session(device="cuda") as s:
             s.begin()
-            s.collector.steps = GraphSteps(s.collector, capture=capture, revalues=False)
+            s.collector.steps = GraphSteps(s.collector, capture=capture)
+            s.collector.steps.revalues = False
             for _ in range(2):
                 s.set_progress()
                 torch.cuda.set_sync_debug_mode("error")

@@ -15,8 +15,7 @@ from echelon.training import rollout
 from echelon.training.normalization import NORM_EPS
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.trainer import PPOTrainer, ReloadCheckpoint, lr_factor
-from echelon.training.rollout import RolloutBuffer, plan_minibatches, rows_by_role
-from echelon.training.runtime.precision import has_bfloat16
+from echelon.training.rollout import RolloutBuffer, plan_minibatches
 from echelon.training.runtime.thread_pool import ThreadPool
 
 T, N, D, A = 24, 6, 5, 3
@@ -300,7 +299,7 @@ def test_nonfinite_skip_keeps_weights_and_statistics():
     trainer = trainer_of(model, nonfinite_policy="skip", update_epochs=1)
     metrics = trainer.update(buffer, model.initial_state(N))
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
-    assert metrics["nonfinite"] == 3 and torch.isfinite(trainer.return_normalizer.rms.mean)
+    assert metrics["nonfinite"] == 3 and torch.isfinite(trainer.return_normalizer.mean)
 
 
 def test_nonfinite_reload_raises_reload_checkpoint():
@@ -347,20 +346,6 @@ def test_normalize_advantages_standardizes_living_steps_in_place():
     living = x[alive.bool()]
     assert x.data_ptr() == before
     assert abs(float(living.mean())) < 1e-5 and abs(float(living.std()) - 1) < 1e-4
-
-
-def test_normalize_advantages_per_role_falls_back_for_single_sample():
-    torch.manual_seed(0)
-    x, alive = torch.randn(50, 6) + torch.tensor([0.0, 0.0, 9.0, 9.0, 3.0, 3.0]), torch.ones(50, 6)
-    alive[:, 4:] = 0
-    alive[7, 4] = 1
-    roles = torch.tensor([0, 0, 1, 1, 2, 2])
-    mean, std = x[alive.bool()].mean(), x[alive.bool()].std()
-    expected = (x[7, 4] - mean) / std
-    ppo_losses.normalize_advantages_per_role(x, alive, rows_by_role(roles), NORM_EPS)
-    for columns in (slice(0, 2), slice(2, 4)):
-        assert abs(float(x[:, columns].mean())) < 1e-5 and abs(float(x[:, columns].std()) - 1) < 1e-4
-    assert float(x[7, 4]) == pytest.approx(float(expected), abs=1e-4)
 
 
 def test_dead_steps_train_value_but_not_policy():
@@ -424,16 +409,6 @@ def test_prediction_loss_skips_episode_boundaries_and_trains_core():
     gradients = dict(zip(dict(model.named_parameters()), (shards or [[]])[0], strict=True))
     assert terms.aux_loss > 0, "the only nonzero loss term"
     assert all(gradients[f"core.lstm.weight_{part}_l0"].any() for part in ("ih", "hh"))
-
-
-@pytest.mark.skipif(not has_bfloat16(torch.device("cpu")), reason="this CPU has no bfloat16 arithmetic")
-def test_mixed_precision_update_stays_close_to_float32():
-    losses = []
-    for amp in (False, True):
-        model = model_of()
-        buffer = rollout_of(model)
-        losses.append(trainer_of(model, amp=amp, update_epochs=1).update(buffer, model.initial_state(N))["loss"])
-    assert losses[1] == pytest.approx(losses[0], abs=0.02)
 
 
 def test_trainer_state_dict_resumes_exactly():

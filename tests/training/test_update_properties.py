@@ -62,8 +62,7 @@ def test_collector_and_policy_reject_wrong_observation_width(small_run):
     env.obs_dim = 6
     with Session(small_run(), None, FakeEnv) as session:
         with pytest.raises(AssertionError, match="differ in rows or columns"):
-            Collector(env, session.policy, session.buffer, chunk_length=8, gamma=0.9, truncation_bootstraps=True,
-                      amp=False)  # fmt: skip
+            Collector(env, session.policy, session.buffer, session.config.ppo, truncation_bootstraps=True)
         with pytest.raises(ValueError, match="4 columns, expected 5"):
             session.policy.get_value(torch.zeros(2, 4), session.policy.initial_state(2), torch.zeros(2))
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from echelon.config import PPOConfig
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.regime import Regime
@@ -24,7 +25,14 @@ from echelon.rl.traced_policy import trace_sample
 from echelon.training.ppo.players import make_steps
 from echelon.training.ppo.protocols import BatchedEnv, Opponents
 from echelon.training.ppo.teacher import Teacher, Teaching, flown_by_learner
-from echelon.training.rollout import MAX_MICRO_BATCHES, ChunkStates, RolloutBuffer, RolloutRow, chunk_spans
+from echelon.training.rollout import (
+    MAX_MICRO_BATCHES,
+    ChunkStates,
+    RolloutBuffer,
+    RolloutRow,
+    chunk_length,
+    chunk_spans,
+)
 from echelon.training.runtime.precision import low_precision, mixed_precision
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.runtime.transfers import upload
@@ -67,37 +75,29 @@ class Collector:
         env: BatchedEnv,
         policy: FlatPolicy,
         buffer: RolloutBuffer,
+        config: PPOConfig,
         *,
-        chunk_length: int,
-        gamma: float,
         truncation_bootstraps: bool,
-        amp: bool,
-        amp_dtype: str = "auto",
         pool: ThreadPool | None = None,
         opponents: Opponents | None = None,
         teacher: Teacher | None = None,
         first_env: int = 0,
-        capture: bool = False,
-        revalues: bool = False,
     ) -> None:
-        """``first_env`` is the index of the first environment among those of all ranks.
-
-        On a device, ``capture`` plays steps as a CUDA graph, and ``revalues`` lists truncations for a revaluation.
-        """
+        """``first_env`` is the index of the first environment among those of all ranks."""
         self.env, self.policy, self.buffer = env, policy, buffer
         self.teacher, self.first_env = teacher, first_env
         self.teaching = Teaching()
         self._flies = torch.ones(env.rows, 1, dtype=torch.bool, device=buffer.actions.device)
         self.opponents = opponents
-        self.gamma = gamma
+        self.config, self.gamma = config, config.gamma
         self.truncation_bootstraps = truncation_bootstraps
-        self.amp, self.amp_dtype = amp, amp_dtype
         self.device = buffer.actions.device
-        self._sample = trace_sample(policy, low_precision(self.device, amp_dtype) if amp else None)
+        self._sample = trace_sample(policy, low_precision(self.device, config.amp_dtype) if config.amp else None)
         self._pool = pool or ThreadPool(1)
         self._row_slices = forward_slices(env.rows, policy.regime)
         self._noise = torch.zeros(env.rows, policy.noise_dim, device=self.device)
-        self.chunk_starts = {first: c for c, (first, _) in enumerate(chunk_spans(buffer.num_steps, chunk_length))}
+        length = chunk_length(buffer.num_steps, config.tbptt_chunk_length, config.num_minibatches)
+        self.chunk_starts = {first: c for c, (first, _) in enumerate(chunk_spans(buffer.num_steps, length))}
         self.chunk_states = ChunkStates.create(len(self.chunk_starts), env.rows, policy.lstm_hidden_dim, self.device)
         self.start_state = policy.initial_state(env.rows, self.device)
         """Recurrent state before step 0 of the rollout, [1, N, H]."""
@@ -118,7 +118,7 @@ class Collector:
         assert buffer.actions.shape[1:] == (env.rows, env.action_dim), "rollout and environment differ in actions"
         env.attach(buffer.obs_rows[..., : env.obs_dim] if policy.central_dim else buffer.obs_rows)
         buffer.set_roles(env.roles)
-        self.steps = make_steps(self, capture=capture, revalues=revalues)
+        self.steps = make_steps(self)
 
     def set_teaching(self, teaching: Teaching) -> None:
         """Set the teacher's part in the coming rollout: whether it labels, and where the learner acts."""
@@ -222,7 +222,7 @@ class Collector:
 
     def value(self, obs: Tensor, state: LSTMState, dones: Tensor) -> Tensor:
         """Return the values ``[K]`` of ``obs [K, D]`` under ``state [1, K, H]``, without gradient."""
-        with mixed_precision(self.device, self.amp, self.amp_dtype):
+        with mixed_precision(self.device, self.config.amp, self.config.amp_dtype):
             return self.policy.get_value(obs, state, dones)[0].float()
 
     @torch.no_grad()
@@ -260,8 +260,7 @@ class Collector:
             target.copy_(carry[name])
         if self.teacher is not None:
             self.teacher.load_carry(carry)
-        if LEARNER_BEGAN in carry:  # earlier versions did not store it
-            self._learner_began = carry[LEARNER_BEGAN].tolist()
+        self._learner_began = carry[LEARNER_BEGAN].tolist()
         self._continues = False
 
     def add_episodes(self, ended: Sequence[Any], opponents: Sequence[str], unrecorded: int = 0) -> None:

@@ -37,16 +37,13 @@ class Combined:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Return the groups of all parts."""
         return [group for part in self.parts.values() for group in part.param_groups]
 
     def step(self) -> None:
-        """Step every part."""
         for part in self.parts.values():
             part.step()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients of every part."""
         for part in self.parts.values():
             part.zero_grad(set_to_none)
 

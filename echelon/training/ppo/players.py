@@ -24,15 +24,12 @@ if TYPE_CHECKING:
     from echelon.training.ppo.collect import Collector
 
 
-def make_steps(collector: Collector, *, capture: bool, revalues: bool) -> Steps:
-    """Return how the steps of a collector are played, with ``capture`` as a CUDA graph where that is possible.
-
-    ``revalues`` says whether an update computes the values of truncated episodes again.
-    """
+def make_steps(collector: Collector) -> Steps:
+    """Return how the steps of a collector are played."""
     regime = collector.policy.regime
     if regime.packs:
         return HostSteps(collector)
-    return GraphSteps(collector, capture=capture and regime.captures, revalues=revalues)
+    return GraphSteps(collector, capture=collector.config.capture and regime.captures)
 
 
 def make_update(

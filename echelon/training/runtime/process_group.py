@@ -1,9 +1,9 @@
 """Several training processes that train one policy, seen from one of them.
 
-Each rank collects from its own environments and computes its own gradients; gradients are averaged before every
-optimizer step and running statistics are merged, so weights stay bit-equal. Whatever decides the course of training (a
-stop, a save, the end) is decided once and broadcast, because a rank that leaves alone leaves the others waiting. A
-single process is a group of one, for which every method is free. The environment variables are torchrun's.
+Each rank collects from its own environments and computes its own gradients. Gradients are averaged before every
+optimizer step and running statistics are merged, so weights stay bit-equal. A stop, a save or the end is decided once
+for all ranks: the others would wait for a rank that leaves alone. A single process is a group of one, for which every
+method is free. The environment variables are torchrun's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class ProcessGroup:
 
     @property
     def is_single(self) -> bool:
-        """Whether there is only one process."""
         return self.size == 1
 
     def join(self, device: torch.device) -> None:
@@ -53,7 +52,6 @@ class ProcessGroup:
         self._initialized = True
 
     def close(self) -> None:
-        """Disconnect."""
         if self._initialized:
             dist.destroy_process_group()
             self._initialized = False
@@ -87,15 +85,12 @@ class ProcessGroup:
         return total, center.view_as(mean), merged.view_as(squares)
 
     def any(self, flag: bool) -> bool:
-        """Return whether the flag is true on any rank."""
         return bool(self.all_max(int(flag)))
 
     def all_max(self, value: int) -> int:
-        """Return the largest value of all ranks."""
         return value if self.is_single else self._reduce(value, dist.ReduceOp.MAX)
 
     def all_sum(self, value: int) -> int:
-        """Return the sum over all ranks."""
         return value if self.is_single else self._reduce(value, dist.ReduceOp.SUM)
 
     def broadcast(self, value: T) -> T:

@@ -30,7 +30,6 @@ class ThreadPool:
         return list(self._pool.map(work, items))
 
     def close(self) -> None:
-        """Shut the threads down."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 

@@ -88,7 +88,6 @@ class Replayed:
         self._runs, self._is_captured = 0, False
 
     def __call__(self) -> None:
-        """Do the work once."""
         if self._record is None or self._runs < self._warm_up:
             self._runs += 1
             self._work()

@@ -50,10 +50,9 @@ class GraphSteps:
         collector: Collector,
         *,
         capture: bool,
-        revalues: bool,
         capture_work: Callable[[Callable[[], None]], Callable[[], None]] = capture_environment_step,
     ) -> None:
-        self._collector, self.revalues = collector, revalues
+        self._collector, self.revalues = collector, collector.config.recompute_advantages
         self.row = collector.buffer.new_row()
         self.index = torch.zeros(1, dtype=torch.int64, device=collector.device)
         """Row of the coming step [1]."""

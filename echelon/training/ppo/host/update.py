@@ -71,7 +71,6 @@ class HostUpdate:
             self._step(f"the end of {where}")
 
     def finish(self, metrics: dict[str, Any]) -> tuple[UpdateStats, dict[str, Any]]:
-        """Return what the minibatches gave, and ``metrics`` as numbers."""
         self.packed = None
         return self.stats, read_scalars(metrics)[1]
 
