@@ -139,7 +139,7 @@ RESOURCES: dict[str, Resource] = {
     "disk": Resource(
         free=_disk_free,
         message=lambda folder: (
-            f"disk low: {disk_free_mb(folder):.0f} MiB free for checkpoints and replays; try: echelon runs rm"
+            f"disk low: {disk_free_mb(folder):.0f} MiB free for checkpoints and replays; try: echelon runs tidy"
         ),
     ),
     "memory": Resource(

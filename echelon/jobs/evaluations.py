@@ -51,9 +51,7 @@ def is_admitted(folder: Path, job: RunPaths) -> bool:
     """Whether the evaluation ``job`` may write into a folder."""
     try:
         text = read_bounded(folder / ADMITTED, follow_links=False).decode(errors="replace")
-        lines = text.split("\n")
-        # lines of earlier versions are ids alone, which have no blanks
-        return _line_of(job) in lines or (" " not in job.id and job.id in lines)
+        return _line_of(job) in text.split("\n")
     except (OSError, ValueError):
         return False
 

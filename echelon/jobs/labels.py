@@ -1,8 +1,4 @@
-"""Labels of runs: group, tags and notes in ``labels.json`` of a run, and saved filters beside the runs.
-
-The files are written whole, so a reader sees the labels before or after a change. They are no part of a result: any run
-may be labelled at any time.
-"""
+"""Labels of runs: group, tags and notes in ``labels.json`` of a run, which may change at any time."""
 
 from __future__ import annotations
 

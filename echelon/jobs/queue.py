@@ -78,8 +78,10 @@ def enqueue(paths: RunPaths, spec: JobSpec, arguments: Sequence[str] = (), *, re
 
 
 def find_queued(queue: Queue, name: str) -> str:
-    """Return the queued run with an id or an unambiguous part of it; ``RunNotFoundError`` where there is none."""
+    """Return the queued run with an id, an unambiguous part of one, or ``latest``; else ``RunNotFoundError``."""
     names = queue.runs()
+    if name == "latest" and names:
+        return max(names)
     matches = [run for run in names if run == name] or [run for run in names if name and name in run]
     if len(matches) == 1:
         return matches[0]

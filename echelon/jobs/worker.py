@@ -42,8 +42,8 @@ from echelon.telemetry.log import EventLog
 PROGRESS_S = 1.0
 """Minimum time between two writes of the progress file [s]."""
 
-LEVEL_SAVE, LEVEL_ABANDON = 1, 2
-"""Stop levels: after the update with a checkpoint, or at once."""
+LEVEL_ABANDON = 2
+"""Stop level at which a job ends at once; at a lower one it completes its update and saves."""
 
 TRAINING = "training"
 """Default phase of a started job."""
