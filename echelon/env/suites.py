@@ -14,7 +14,6 @@ from echelon.env.layout import MAX_CONTACTS
 SENSOR_RANGE_MIN = 0.8
 SENSOR_RANGE_SPAN = 0.7
 DETAIL_MAX = 2
-BANDWIDTH_SLOTS = 30
 INTEL_RICH_SLOTS = 5
 
 
@@ -73,12 +72,7 @@ class CombatSuiteSpec:
     fill: tuple[tuple[FillRule, int], ...]
     """Rules of the contact slots in order, each with its number of slots; they sum to ``visual_contact_slots``."""
     sees_squad_engaged: bool = False
-    receives_orders: bool = True
     issues_orders: bool = False
-    order_detail: int = 1
-    """0 own, 1 squad, 2 full."""
-    order_scope: str = "none"
-    """Receivers of its orders: none, squad or pack."""
     receives_painted_targets: bool = True
     receives_contact_reports: bool = True
 
@@ -96,24 +90,6 @@ class CombatSuiteSpec:
     def squad_detail(self) -> float:
         """Squad detail as a share of the highest level."""
         return self.squad_detail_level / DETAIL_MAX
-
-    @property
-    def bandwidth(self) -> float:
-        """How much information the suite carries, 0 to 1."""
-        slots = self.visual_contact_slots + self.intel_slots
-        return min(1.0, (slots / BANDWIDTH_SLOTS + self.squad_detail) / 2)
-
-    @property
-    def outward_bias(self) -> float:
-        """Share of attention given to contacts rather than the squad, 0 to 1."""
-        return (self.contact_capacity + 1 - self.squad_detail) / 2
-
-    @property
-    def coordination(self) -> int:
-        """2 if the suite issues orders, 1 if it receives squad orders and engagements, else 0."""
-        if self.issues_orders:
-            return 2
-        return int(self.order_detail >= 1 and self.sees_squad_engaged)
 
 
 COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
@@ -159,7 +135,6 @@ COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
             squad_detail_level=0,
             intel_slots=3,
             fill=((FillRule.ALERT, 1), (FillRule.FIRE_LINE, 3), (FillRule.DESIGNATED, 1)),
-            order_detail=0,
         ),
         CombatSuiteSpec(
             suite=SuiteType.PACK_COMMAND,
@@ -172,8 +147,6 @@ COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
             fill=((FillRule.SORTED, 8),),
             sees_squad_engaged=True,
             issues_orders=True,
-            order_detail=2,
-            order_scope="pack",
         ),
         CombatSuiteSpec(
             suite=SuiteType.TACTICAL_COMMAND,
@@ -186,8 +159,6 @@ COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
             fill=((FillRule.SORTED, 5),),
             sees_squad_engaged=True,
             issues_orders=True,
-            order_detail=2,
-            order_scope="squad",
         ),
     )
 }

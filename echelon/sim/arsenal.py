@@ -101,6 +101,7 @@ class WeaponSpec:
     guidance: Guidance
     range_vox: float
     damage: float
+    """Damage of a hit; 0 for a device, whose range does not count as gun range in observations (``in_reach``)."""
     heat: float
     cooldown_s: float
     arc_deg: float = 360.0

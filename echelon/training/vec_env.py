@@ -35,7 +35,7 @@ from echelon.sim.overrides import Overrides
 from echelon.training.central_state import CentralState, central_dim
 from echelon.training.engine_state import load_engine_state, save_engine_state
 from echelon.training.episode_log import EpisodeLog, LoggedEpisodes
-from echelon.training.map_pool import PREFIX, MapPool, training_map_seed
+from echelon.training.map_pool import PREFIX, MapPool
 from echelon.training.runtime.devices import share_stream
 from echelon.training.runtime.transfers import upload
 
@@ -45,11 +45,6 @@ SPARE_MAPS = 16
 """Default number of map slots besides those in use."""
 RANGE_PARAMETERS = ("map_size_range", "packs_per_team_range")
 FLAGS = ("terminated", "truncated", "acting", "alive", "present", "over", "cut")
-
-
-def training_map_seeds(cfg: EnvConfig, seed: int, count: int) -> list[int]:
-    """Return the map seeds of a run's bank; all lie below the held-out seeds."""
-    return [training_map_seed(seed, i) for i in range(count)]
 
 
 def make_bank(cfg: EnvConfig, seeds: Sequence[int], *, progress: Callable[[int, int], None] | None = None) -> MapBank:

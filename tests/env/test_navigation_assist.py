@@ -7,15 +7,16 @@ from math import cos, hypot, sin
 import numpy as np
 import pytest
 
-from echelon.nav.field import FLOW_NONE, next_cell
+from echelon.nav.field import FLOW_NONE
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.arsenal import CHASSIS, Chassis
 from tests.env.battle import Battle
+from tests.nav.walk import next_cell
 from tests.oracles.pilot import decode_action
 from tests.parity.scenes import clutter, scatter
 
 FORWARD, STRAFE = 0, 1
-SHARE = {"off": 0.0, "assist": 0.3, "planner": 1.0}
+SHARE = {"off": 0.0, "assist": 0.3, "full": 1.0}
 
 
 def waypoint(flow, zone, pos, foot, cells=2):
@@ -56,7 +57,7 @@ def blended(s, flows, mode, own):
     return np.clip((1 - share) * np.asarray(own) + share * direction, -1, 1)
 
 
-@pytest.mark.parametrize("mode", ["off", "assist", "planner"])
+@pytest.mark.parametrize("mode", ["off", "assist", "full"])
 def test_navigation_assist_blends_throttles_like_the_reference(mode):
     battle = Battle(envs=8, size=44, edit=clutter(np.random.default_rng(2)), own_maps=True, num_packs=2, nav_mode=mode)
     rng = np.random.default_rng(7)
@@ -88,7 +89,7 @@ def test_navigation_assist_blends_throttles_like_the_reference(mode):
 
 
 def test_navigation_assist_replaces_nonfinite_throttles():
-    battle = Battle(size=44, nav_mode="planner")
+    battle = Battle(size=44, nav_mode="full")
     battle.empty()
     battle.place(0, Chassis.MEDIUM, 5, 5)
     battle.observe()
@@ -100,11 +101,11 @@ def test_navigation_assist_replaces_nonfinite_throttles():
     battle.close()
 
 
-def test_planner_mode_walks_every_class_around_a_wall():
+def test_full_assist_walks_every_class_around_a_wall():
     def edit(grid):
         grid[0:8, 7:37, 14:17] = 1
 
-    battle = Battle(size=44, edit=edit, nav_mode="planner", max_episode_seconds=120.0, zone_win_share=1.0)
+    battle = Battle(size=44, edit=edit, nav_mode="full", max_episode_seconds=120.0, zone_win_share=1.0)
     battle.empty()
     for mech, chassis in enumerate(Chassis):
         battle.place(mech, chassis, 5, 8 + 8 * mech)

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from echelon.config import WorldConfig
 from echelon.gen.generate import GeneratedMap, generate
-from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP, cost_to, next_cell, zone_field
+from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP, cost_to, zone_field
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS, build_graph, snap
 from echelon.sim.arsenal import ROSTER
 from echelon.sim.world import Material
 from tests.nav.planner import Planner
+from tests.nav.walk import next_cell
 
 
 @pytest.fixture(scope="module")

@@ -184,7 +184,8 @@ def test_weapons_phase_matches_oracle(battle):
     assert battle["died"].sum() > 0 and not battle["overflow"].any()
     assert (battle["shutdown_due"] < battle["shutdown"]).any(), "own fire shuts no mech down"
     for weapon in o.GUNS:
-        assert (battle["fired"] >> weapon & 1).sum() > 0, f"weapon {weapon} was never fired"
+        fired = (battle["fired"] >> weapon & 1).sum()
+        assert fired > 0, f"weapon {weapon} was never fired: ready a mech that carries it, by a line readied(...) above"
 
 
 def assert_same_rounds(scene, wanted, *names: str) -> None:
