@@ -33,7 +33,7 @@ def insight(home: Path) -> Iterator[Path]:
 def open_match(page: Any, address: str, tick: int, more: str = "") -> None:
     """Open the match paused at a tick."""
     page.set_viewport_size({"width": 720, "height": 480})
-    open_paused(page, address, MATCH, tick, f"&t={tick / 20}{more}", "lowest")
+    open_paused(page, address, MATCH, tick, f"&t={tick / 20}{more}", "low")
 
 
 def unseen_by_red() -> tuple[int, list[int]]:
@@ -208,7 +208,7 @@ def test_clip_is_recorded(page, address, insight):
 
 
 def test_newest_match_opens_when_it_begins(page, address, home, insight):
-    page.goto(f"{address}/?quality=lowest#newest={RUN}")
+    page.goto(f"{address}/?quality=low#newest={RUN}")
     page.wait_for_function("() => echelon.state.match !== null")
     path = home / RUN / "replays" / "later.ecr"
     data = INSIGHT.read_bytes()
@@ -225,7 +225,7 @@ def test_exported_page_opens_without_server(page, tmp_path):
     target.write_text(single_page(INSIGHT.read_bytes(), "insight.ecr", "A match"), encoding="utf-8")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"{target.as_uri()}?quality=lowest#t=3&mech=1")
+    page.goto(f"{target.as_uri()}?quality=low#t=3&mech=1")
     page.wait_for_function("() => echelon.state.match !== null && echelon.complete() && echelon.state.tick >= 60")
     assert state(page, "selected") == 1 and state(page, "problem") == ""
     assert page.title() != "" and not page.locator(".back").is_visible()

@@ -31,7 +31,7 @@ def second(home: Path) -> Iterator[Path]:
 
 
 def test_two_matches_are_chosen_in_the_list_and_share_a_clock(page, address, second):
-    page.goto(f"{address}/?quality=lowest")
+    page.goto(f"{address}/?quality=low")
     page.locator(".cards > li").nth(1).wait_for()
     page.locator(".cards > li").first.hover()
     page.locator(".card-compare").first.click()
@@ -51,9 +51,9 @@ def test_two_matches_are_chosen_in_the_list_and_share_a_clock(page, address, sec
 
 @pytest.mark.long
 def test_link_of_two_matches_opens_paused(page, address, second):
-    page.goto(f"{address}/?a={PAIR[0]}&b={PAIR[1]}&quality=lowest")
+    page.goto(f"{address}/?a={PAIR[0]}&b={PAIR[1]}&quality=low")
     page.wait_for_function(OPENED)
-    page.goto(f"{address}/?quality=lowest#a={PAIR[0]}&b={PAIR[1]}&t=2.0")
+    page.goto(f"{address}/?quality=low#a={PAIR[0]}&b={PAIR[1]}&t=2.0")
     page.wait_for_function(OPENED)
     assert page.evaluate("() => [echelon.compare.seconds, echelon.compare.playing]") == [2, False]
 
@@ -68,7 +68,7 @@ def test_branch_is_compared_with_its_original_from_the_moment_it_leaves_it(page,
     with Replay(source) as replay:
         Brancher(replay, BranchPlan(tick=AT, runs=1)).play([0], folder=folder)
     with served(tmp_path / "home") as address:
-        page.goto(f"{address}/?quality=lowest")
+        page.goto(f"{address}/?quality=low")
         page.locator(".branch-tree summary").click()
         page.locator(".branch-compare").click()
         page.wait_for_function(OPENED)
@@ -81,7 +81,7 @@ def test_branch_is_compared_with_its_original_from_the_moment_it_leaves_it(page,
 
 @pytest.mark.long
 def test_two_files_show_their_differences(page, address):
-    page.goto(f"{address}/?quality=lowest")
+    page.goto(f"{address}/?quality=low")
     page.locator("input[type=file]").set_input_files([str(GOLDEN), str(SMOKE)])
     page.wait_for_function("() => echelon.compare.panes !== null")
     page.wait_for_function(READ)

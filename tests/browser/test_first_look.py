@@ -85,7 +85,7 @@ def test_roster_keeps_its_rows_when_a_mech_is_selected(page, address):
 
 @pytest.mark.long
 def test_director_is_slow_at_kills_fast_without_fights_and_can_be_left(page, address):
-    open_paused(page, address, MATCH, 40, quality="lowest")
+    open_paused(page, address, MATCH, 40, quality="low")
     kill = page.evaluate(f"() => echelon.state.match.markers.find(({{ kind }}) => kind === {EventKind.KILL:d}).tick")
     seek(page, kill - 5)
     page.locator("option", has_text="Auto 0.5×").wait_for(state="attached")
@@ -114,7 +114,7 @@ def test_result_is_a_sentence(page, address):
 @pytest.mark.long
 def test_reason_is_in_words_where_points_and_probability_disagree(page, address, home):
     with served_match(home, LEAGUE):
-        open_paused(page, address, match_id(RUN, LEAGUE.name), DISAGREES, quality="lowest")
+        open_paused(page, address, match_id(RUN, LEAGUE.name), DISAGREES, quality="low")
         page.wait_for_function("() => echelon.state.match.win.at(echelon.state.tick) !== null")
         page.locator(".why", has_text="Red ahead in hit points").wait_for(state="visible")
     assert page.locator(".zone-hold").inner_text().startswith("Blue leads by 2.7 points")
@@ -126,7 +126,7 @@ def test_damage_numbers_keep_off_labels_and_captions(page, address, home):
     page.set_viewport_size({"width": 1280, "height": 720})
     drawn = 0
     with served_match(home, LEAGUE):
-        open_paused(page, address, match_id(RUN, LEAGUE.name), DISAGREES, quality="lowest")
+        open_paused(page, address, match_id(RUN, LEAGUE.name), DISAGREES, quality="low")
         for tick in range(DISAGREES - 20, DISAGREES + 60, 8):
             seek(page, tick)
             page.evaluate(SETTLED)
@@ -145,7 +145,7 @@ def test_damage_numbers_keep_off_labels_and_captions(page, address, home):
 
 @pytest.mark.long
 def test_overlay_has_the_display_resolution_in_every_tier(page, address):
-    open_match(page, address, MATCH, quality="lowest")
+    open_match(page, address, MATCH, quality="low")
     size = page.evaluate("() => { const c = document.querySelector('.picture-overlay'); return [c.width, c.height]; }")
     assert size == [960, 600]
     page.evaluate("() => { echelon.state.playing = false; }")
@@ -182,7 +182,7 @@ def test_opening_names_every_mech_in_the_free_part_of_the_picture(first_visit, a
     width, height = size
     first_visit.set_viewport_size({"width": width, "height": height})
     with served_match(home, SPREAD):
-        open_paused(first_visit, address, match_id(RUN, SPREAD.name), 60, quality="lowest")
+        open_paused(first_visit, address, match_id(RUN, SPREAD.name), 60, quality="low")
     assert first_visit.locator(".welcome").is_visible()
     first_visit.evaluate("() => echelon.settled()")
     boxes, words = first_visit.evaluate(LABELS)

@@ -37,7 +37,7 @@ def chunk_ends() -> list[int]:
 
 
 def drop(page: Any, address: str, data: bytes) -> None:
-    page.goto(f"{address}/?quality=lowest")
+    page.goto(f"{address}/?quality=low")
     page.evaluate(DROP, list(data))
     page.wait_for_function("() => echelon.state.match !== null && echelon.complete()")
 
@@ -74,7 +74,7 @@ def test_damaged_chunk_is_named_and_skipped(page, address, home, tmp_path, how):
     with ExitStack() as stack:
         if how == "served":
             stack.enter_context(served_match(home, damaged))
-            open_match(page, address, match_id(RUN, damaged.name), quality="lowest")
+            open_match(page, address, match_id(RUN, damaged.name), quality="low")
         else:
             drop(page, address, bytes(data))
         end = page.evaluate(f"() => echelon.state.match.index.chunks[{DAMAGED_CHUNK}][1]")
@@ -97,7 +97,7 @@ def test_lost_server_stops_playback_and_recovery_is_whole(page, tmp_path):
     match = match_id(RUN, "match.ecr")
     with served(tmp_path) as address:
         port = int(address.rsplit(":", 1)[1])
-        open_match(page, address, match, quality="lowest")
+        open_match(page, address, match, quality="low")
         pause(page)
     banner = page.get_by_role("alert").filter(has_text="The server does not respond")
     banner.wait_for(state="visible")
@@ -119,7 +119,7 @@ def test_small_match_plays_on_without_server(page, tmp_path):
     (tmp_path / RUN / "spec.json").write_text("{}")
     shutil.copy(GOLDEN, replays / "match.ecr")
     with served(tmp_path) as address:
-        open_match(page, address, match_id(RUN, "match.ecr"), quality="lowest")
+        open_match(page, address, match_id(RUN, "match.ecr"), quality="low")
         pause(page)
         page.wait_for_function("() => echelon.state.match.prefetcher.done === echelon.state.match.index.chunks.length")
     page.get_by_role("alert").filter(has_text="what has been loaded plays on").wait_for(state="visible")
@@ -130,7 +130,7 @@ def test_small_match_plays_on_without_server(page, tmp_path):
 
 def test_slow_drawing_is_named_and_skips_frames(page, address):
     page.add_init_script(SLOW_FRAMES)
-    open_match(page, address, match_id(RUN, "u000001-blue.ecr"), quality="lowest")
+    open_match(page, address, match_id(RUN, "u000001-blue.ecr"), quality="low")
     notice = page.locator(NOTICE).filter(has_text="Drawing at")
     notice.filter(has_text="fps, frames are skipped").wait_for(state="visible")
     pause(page)

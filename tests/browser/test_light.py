@@ -39,7 +39,7 @@ def wire(browser: Any) -> Any:
 
 def test_first_picture_of_ten_mechs_stays_within_its_bytes(wire, address):
     page, count = wire
-    page.goto(f"{address}/?quality=lowest#match={MATCH}")
+    page.goto(f"{address}/?quality=low#match={MATCH}")
     page.wait_for_function(LOADED)
     sizes = count(page.evaluate(FIRST_PICTURE))
     workers = {url.rsplit("/", 1)[1].partition(".")[0] for url in sizes if ".worker-" in url}
@@ -50,7 +50,7 @@ def test_first_picture_of_ten_mechs_stays_within_its_bytes(wire, address):
 
 def test_first_picture_needs_one_chunk_and_everything_else_waits_for_it(wire, address):
     page, count = wire
-    page.goto(f"{address}/?quality=lowest#match={MATCH}")
+    page.goto(f"{address}/?quality=low#match={MATCH}")
     page.wait_for_function("() => echelon.state.match?.prefetcher.done === echelon.state.match?.index.chunks.length")
     page.wait_for_function("() => echelon.state.match.moments.length > 0")
     first = count(page.evaluate(FIRST_PICTURE))
@@ -62,7 +62,7 @@ def test_first_picture_needs_one_chunk_and_everything_else_waits_for_it(wire, ad
 
 @pytest.mark.long
 def test_resize_allocates_the_buffer_once(page, address):
-    open_paused(page, address, MATCH, 60, "", "lowest")
+    open_paused(page, address, MATCH, 60, "", "low")
     page.evaluate("() => echelon.control.setCameraMode(echelon.state, 'orbit')")
     page.evaluate(SETTLED)
     page.evaluate(ALLOCATIONS)
@@ -80,7 +80,7 @@ def test_settings_are_remembered_and_sound_is_off_until_switched_on(page, addres
     page.keyboard.press("/")
     dialog = page.get_by_role("dialog", name="Settings")
     dialog.get_by_label("Sound", exact=True).check()
-    dialog.get_by_label("Graphics").select_option("lowest")
+    dialog.get_by_label("Graphics").select_option("low")
     dialog.get_by_label("Minimap (I)").uncheck()
     page.keyboard.press("Escape")
     dialog.wait_for(state="hidden")
@@ -89,16 +89,16 @@ def test_settings_are_remembered_and_sound_is_off_until_switched_on(page, addres
     page.reload()
     page.wait_for_function(LOADED)
     pause(page)
-    assert [state(page, name) for name in ("sound", "quality", "showMap")] == [True, "lowest", False]
-    assert page.evaluate("() => echelon.cost().tier") == "lowest"
+    assert [state(page, name) for name in ("sound", "quality", "showMap")] == [True, "low", False]
+    assert page.evaluate("() => echelon.cost().tier") == "low"
 
 
 @pytest.mark.long
 def test_dropped_file_has_the_moments_that_the_server_finds(page, address):
-    open_match(page, address, MATCH, quality="lowest")
+    open_match(page, address, MATCH, quality="low")
     page.wait_for_function("() => echelon.state.match.moments.length > 0")
     expected = state(page, "match.moments")
-    page.goto(f"{address}/?quality=lowest")
+    page.goto(f"{address}/?quality=low")
     page.evaluate(DROP, list(GOLDEN.read_bytes()))
     page.wait_for_function("() => echelon.state.match?.id === 'file' && echelon.state.match.moments.length > 0")
     names = ("tick", "kind", "team", "rank", "caption")

@@ -33,7 +33,7 @@ def reach(home: Path) -> Iterator[Path]:
 def open_match(page: Any, address: str, tick: float, more: str = "") -> None:
     """Open the match paused at a tick."""
     page.set_viewport_size({"width": 960, "height": 600})
-    open_paused(page, address, MATCH, tick, f"&t={tick / 20}{more}", "lowest")
+    open_paused(page, address, MATCH, tick, f"&t={tick / 20}{more}", "low")
 
 
 def frame_with(*expected: MechFlag, without: MechFlag, team: int | None = None) -> tuple[int, int]:

@@ -62,7 +62,7 @@ FOCUSED = "(name) => document.querySelector(name).contains(document.activeElemen
 @pytest.fixture(params=PHONES)
 def phone(request: pytest.FixtureRequest, page: Any, address: str) -> Any:
     page.set_viewport_size(PHONES[request.param])
-    open_paused(page, address, MATCH, 60, "", "lowest")
+    open_paused(page, address, MATCH, 60, "", "low")
     return page
 
 
@@ -149,7 +149,7 @@ def test_tap_shows_what_the_win_probability_rests_on(browser, address):
     try:
         made = context.new_page()
         made.set_default_timeout(TIMEOUT_MS)
-        open_paused(made, address, MATCH, 60, "", "lowest")
+        open_paused(made, address, MATCH, 60, "", "low")
         made.wait_for_function("() => echelon.state.match.win.at(echelon.state.tick) !== null")
         for name in (".score-chance", ".win-now"):
             made.locator(name).first.tap()
@@ -164,14 +164,14 @@ def test_tap_shows_what_the_win_probability_rests_on(browser, address):
 @pytest.mark.parametrize("width", [960, 1440])
 def test_text_has_11_pixels_on_desktops(page, address, width):
     page.set_viewport_size({"width": width, "height": 760})
-    open_paused(page, address, MATCH, 60, "&mech=1", "lowest")
+    open_paused(page, address, MATCH, 60, "&mech=1", "low")
     page.evaluate("() => { echelon.state.showChart = echelon.state.showHelp = true; }")
     page.locator(HELP).wait_for(state="visible")
     assert page.evaluate(SMALL, LEAST_TEXT_PX) == []
 
 
 def test_focus_moves_into_dialogs_and_back(page, address):
-    open_paused(page, address, MATCH, 60, "", "lowest")
+    open_paused(page, address, MATCH, 60, "", "low")
     opener = page.get_by_role("button", name="Shortcuts (?)")
     opener.focus()
     page.keyboard.press("Enter")
@@ -190,7 +190,7 @@ def test_reduced_motion_does_not_autoplay(browser, address):
     try:
         made = context.new_page()
         made.set_default_timeout(TIMEOUT_MS)
-        open_match(made, address, MATCH, quality="lowest")
+        open_match(made, address, MATCH, quality="low")
         pass_frames(made)
         assert (state(made, "playing"), state(made, "tick")) == (False, 0)
     finally:

@@ -92,7 +92,7 @@ def served_session(home: Path, options: Mapping[str, Any]) -> Iterator[str]:
             runner = web.AppRunner(app, access_log=None)
             await runner.setup()
             await web.SockSite(runner, bound).start()
-            address = f"http://127.0.0.1:{port}/?quality=lowest#play={write_token(session.paths)}"
+            address = f"http://127.0.0.1:{port}/?quality=low#play={write_token(session.paths)}"
             ready.set()
             await over.wait()
             await runner.cleanup()

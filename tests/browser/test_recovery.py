@@ -44,13 +44,13 @@ FLATTEN = """() => {
 
 def open_low(page: Any, address: str, more: str = "") -> None:
     page.set_viewport_size({"width": 720, "height": 480})
-    open_match(page, address, MATCH, more, "lowest")
+    open_match(page, address, MATCH, more, "low")
 
 
 def test_failed_match_opens_on_second_click(page, address):
     index = re.compile(rf"/matches/{MATCH}/index")
     page.route(index, lambda route: route.abort())
-    page.goto(f"{address}/?quality=lowest")
+    page.goto(f"{address}/?quality=low")
     page.locator(CARD).click()
     problem = page.get_by_role("alert").filter(has_text="Cannot open")
     problem.wait_for(state="visible")
@@ -150,7 +150,7 @@ def test_copied_link_names_current_moment(page, address):
 def test_exported_page_has_moment_links_and_dropped_file_has_none(page, tmp_path):
     target = tmp_path / "match.html"
     target.write_text(single_page(GOLDEN.read_bytes(), "small.ecr", "A match"), encoding="utf-8")
-    page.goto(f"{target.as_uri()}?quality=lowest#t=3&mech=1")
+    page.goto(f"{target.as_uri()}?quality=low#t=3&mech=1")
     page.wait_for_function("() => echelon.state.match !== null && echelon.complete() && echelon.state.tick >= 60")
     pause(page)
     address = page.evaluate(COPY, 100)
@@ -215,7 +215,7 @@ def test_rebuilt_chart_has_one_resize_observer(page, address):
 
 
 def test_clip_is_saved_when_match_closes(page, address):
-    open_paused(page, address, MATCH, 20, "", "lowest")
+    open_paused(page, address, MATCH, 20, "", "low")
     page.keyboard.press("q")
     page.get_by_text("Record a clip").click()
     page.get_by_text("Stop and save").wait_for(state="visible")

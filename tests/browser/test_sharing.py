@@ -38,7 +38,7 @@ def test_link_opens_paused_and_page_is_saved_with_moments(page, address, tmp_pat
     page.keyboard.press("q")
     file = saved(page, "Export as one HTML file", tmp_path / "page.html")
     assert 0 < file.stat().st_size < 3_000_000
-    page.goto(f"file://{file}?quality=lowest")
+    page.goto(f"file://{file}?quality=low")
     page.wait_for_function(LOADED)
     assert state(page, "tick") == 60 and state(page, "playing") is False
     assert state(page, "match.moments.length") > 0
@@ -63,7 +63,7 @@ def test_picture_carries_names_score_and_time(page, address, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("wish", ["video", "gif"])
 def test_film_has_the_frames_of_its_spans(page, address, wish):
-    open_match(page, address, MATCH, "&t=3", "lowest")
+    open_match(page, address, MATCH, "&t=3", "low")
     found = page.evaluate(
         """async (format) => {
           const film = echelon.film({ width: 160, height: 96, fps: 5, format }, [[0, 1], [3, 4]]);
@@ -86,7 +86,7 @@ def test_film_has_the_frames_of_its_spans(page, address, wish):
 
 @pytest.mark.long
 def test_highlights_of_the_share_menu_show_progress_and_leave_the_cursor(page, address):
-    open_match(page, address, MATCH, "&t=3", "lowest")
+    open_match(page, address, MATCH, "&t=3", "low")
     before = page.evaluate(PLACE)
     page.keyboard.press("q")
     page.get_by_text("Highlights as a GIF").click()
@@ -100,7 +100,7 @@ def test_highlights_of_the_share_menu_show_progress_and_leave_the_cursor(page, a
 @pytest.mark.long
 def test_recorded_clip_carries_names_score_and_time(page, address, tmp_path):
     av = pytest.importorskip("av")
-    open_match(page, address, MATCH, "&t=3", "lowest")
+    open_match(page, address, MATCH, "&t=3", "low")
     page.keyboard.press("q")
     page.get_by_text("Record a clip").click()
     page.keyboard.press("k")
@@ -120,7 +120,7 @@ def test_recorded_clip_carries_names_score_and_time(page, address, tmp_path):
 
 @pytest.mark.long
 def test_embedded_match_has_picture_score_and_player_alone(page, address):
-    page.goto(f"{address}/?embed=1&quality=lowest#match={MATCH}&t=3")
+    page.goto(f"{address}/?embed=1&quality=low#match={MATCH}&t=3")
     page.wait_for_function(LOADED)
     assert state(page, "tick") == 60 and state(page, "playing") is False
     for name, shown in ((".score", True), (".timeline", True), (".roster.blue", False), (".tools", False)):

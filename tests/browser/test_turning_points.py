@@ -27,7 +27,7 @@ def found() -> dict[str, Any]:
 
 
 def test_win_probability_is_that_of_python_and_explained(page, address, found):
-    open_paused(page, address, MATCH, 60, quality="lowest")
+    open_paused(page, address, MATCH, 60, quality="low")
     page.wait_for_function(WIN_READ)
     points = {tick: values for tick, *values in page.evaluate(WIN_POINTS)}
     columns = (found["win"][name] for name in ("tick", "blue", "low", "high"))
@@ -43,9 +43,9 @@ def test_win_probability_is_that_of_python_and_explained(page, address, found):
 def test_moments_have_their_captions_at_the_key_and_in_the_list(page, address, found):
     moments = found["moments"]
     top = next(moment for moment in moments if moment["rank"] == 1)
-    page.goto(f"{address}/?quality=lowest")
+    page.goto(f"{address}/?quality=low")
     page.locator(".card-moment", has_text=top["caption"]).wait_for()
-    open_paused(page, address, MATCH, 0, quality="lowest")
+    open_paused(page, address, MATCH, 0, quality="low")
     page.wait_for_function(MOMENTS_READ)
     assert page.locator(".win-mark").count() == len(moments) and page.locator(".win-mark.decisive").count() == 1
     seek(page, 0)

@@ -46,7 +46,7 @@ def test_panels_show_nothing_before_first_chunk(page, address):
     held = []  # chunk requests are held until they are continued below
     page.route("**/chunks/*", lambda route: route.continue_() if held is None else held.append(route))
     page.set_viewport_size({"width": 1200, "height": 700})
-    page.goto(f"{address}/?quality=lowest#match={MATCH}")
+    page.goto(f"{address}/?quality=low#match={MATCH}")
     page.locator(".roster.red .mech-row").nth(4).wait_for(state="visible")
     page.keyboard.press("m")
     page.locator(".table").wait_for(state="visible")
@@ -116,7 +116,7 @@ def test_nothing_is_drawn_while_chunk_is_loading(page, address):
     assert settled_picture(page) != before
 
 
-@pytest.mark.parametrize("quality", [pytest.param("medium", marks=pytest.mark.long), "lowest"])
+@pytest.mark.parametrize("quality", [pytest.param("medium", marks=pytest.mark.long), "low"])
 def test_seek_is_repeatable_in_every_tier(page, address, quality):
     page.set_viewport_size({"width": 480, "height": 360})
     open_match(page, address, quality=quality)
@@ -131,7 +131,7 @@ def test_seek_is_repeatable_in_every_tier(page, address, quality):
 
 def test_software_renderer_starts_in_low_tier(page, address):
     open_match(page, address, quality="")
-    assert page.evaluate("() => echelon.cost().tier") in ("low", "lowest")
+    assert page.evaluate("() => echelon.cost().tier") in ("low", "low")
     page.keyboard.press("?")
     page.get_by_text("(auto)").wait_for(state="visible")
 
@@ -232,7 +232,7 @@ def test_growing_match_is_followed_live(page, address, home):
     data, path = GOLDEN.read_bytes(), Path(home) / RUN / "replays" / "growing.ecr"
     path.write_bytes(data[: ends[1]])
     with keep_live(path):
-        page.goto(f"{address}/?quality=lowest#match={match_id(RUN, 'growing.ecr')}")
+        page.goto(f"{address}/?quality=low#match={match_id(RUN, 'growing.ecr')}")
         page.wait_for_function("() => echelon.state.match?.index.live")
         page.keyboard.press("End")
         page.wait_for_function("() => echelon.state.following")
@@ -261,7 +261,7 @@ def test_dropped_replay_plays_without_server(page, address):
 @pytest.mark.parametrize("width", [800, 1000, 1024, 1280])
 def test_score_bar_covers_no_controls(page, address, width):
     page.set_viewport_size({"width": width, "height": 620})
-    open_match(page, address, quality="lowest")
+    open_match(page, address, quality="low")
     page.locator(".score").wait_for(state="visible")
     meet = """() => {
       const box = (name) => document.querySelector(name).getBoundingClientRect();

@@ -1,7 +1,7 @@
 // Graphics quality: one table of tiers, and a governor that selects a tier and a resolution by frame times. Pure,
 // without a browser. In every tier the picture is a function of tick and camera alone.
 
-export const TIER_NAMES = ["finest", "high", "medium", "low", "lowest"] as const;
+export const TIER_NAMES = ["finest", "high", "medium", "low"] as const;
 export type TierName = (typeof TIER_NAMES)[number];
 
 /** One graphics tier. */
@@ -9,7 +9,7 @@ export interface Tier {
   readonly label: string; // displayed name
   readonly sharpest: number; // most pixels per CSS pixel along a side, limited by the display
   readonly coarsest: number; // least pixels per CSS pixel while the picture moves
-  readonly patterns: boolean; // procedural patterns and a shadow map; otherwise painted tiles and baked shadows
+  readonly patterns: boolean; // procedural patterns and a shadow map; otherwise one painted tile and baked shadows
   readonly shadowTexels: number; // size of the shadow map [texels], 0 for baked shadows
   readonly puffs: number; // puffs per smoke cloud
   readonly adapts: boolean; // whether the governor may select it
@@ -19,8 +19,7 @@ export const TIERS: Record<TierName, Tier> = {
   finest: { label: "finest", sharpest: 2, coarsest: 2, patterns: true, shadowTexels: 4096, puffs: 44, adapts: false },
   high: { label: "high", sharpest: 2, coarsest: 1, patterns: true, shadowTexels: 2048, puffs: 32, adapts: true },
   medium: { label: "medium", sharpest: 1, coarsest: 0.75, patterns: true, shadowTexels: 1024, puffs: 22, adapts: true },
-  low: { label: "low", sharpest: 1, coarsest: 0.59, patterns: false, shadowTexels: 0, puffs: 14, adapts: true },
-  lowest: { label: "lowest", sharpest: 0.5, coarsest: 0.42, patterns: false, shadowTexels: 0, puffs: 9, adapts: true },
+  low: { label: "low", sharpest: 1, coarsest: 0.42, patterns: false, shadowTexels: 0, puffs: 12, adapts: true },
 };
 
 /** A tier and the pixels per CSS pixel while the picture moves. */

@@ -4,7 +4,6 @@
 import { Overlay } from "./render/overlay/canvas";
 import { LETTERS } from "./render/overlay/plates";
 import { Governor, TIERS, type TierName } from "./quality";
-import { setTiles } from "./render/plain_shader";
 import type { MeshWorkers } from "./render/terrain";
 import { freeArea } from "./framing";
 import { MatchView, meshWorkers } from "./render/view";
@@ -12,10 +11,8 @@ import { Stage, makeContext } from "./render/stage";
 import { type Plaque, drawPlaque, plaqueOf } from "./render/overlay/plaque";
 import type { MatchState, ViewerState } from "./state";
 
-const COARSE_STEP = 2; // block size of the first, coarse tiles [texels]
 const NO_INSETS = { left: 0, top: 0, right: 0, bottom: 0 };
 const CLIP_HZ = 30; // frame rate of clips
-const SOON_MS = 50;
 const REST_MS = 250; // time at rest after which the picture is redrawn at full resolution
 
 /** Rendering statistics. */
@@ -39,8 +36,6 @@ export class Screen {
   private workers: MeshWorkers | null = null;
   private governor: Governor | null = null;
   private software = false; // whether WebGL is rendered in software
-  private tilePainting: Promise<void> | null = null; // painting of the plain tiers' tiles, once started
-  private tileState: "no" | "coarse" | "yes" = "no"; // state of the tiles
   private shown: MatchState | null = null;
   private hasShown = false; // whether this match has been drawn completely
   private drawn: readonly unknown[] = []; // inputs of the last picture
@@ -101,26 +96,21 @@ export class Screen {
 
   /** Return what the picture of the moment waits for, in words; nothing if it is complete. */
   missing(): string[] {
-    const { view, tileState } = this;
+    const { view } = this;
     if (!view) return [this.problem || (this.fontsLoaded ? "a match" : "fonts")];
     const found = [...view.missing(), ...(this.lost ? ["graphics"] : [])];
     if (!view.overlaySettled) found.push("ground overlay");
-    if (tileState !== "yes" && this.needsTiles) found.push(tileState === "no" ? "tiles" : "fine tiles");
     return found;
   }
 
-  /** Whether nothing of the moment is missing, though tiles may be coarse. */
+  /** Whether nothing of the moment is missing but the ground overlay. */
   private get contentComplete(): boolean {
-    return this.view !== null && this.view.missing().length === 0 && (this.tileState !== "no" || !this.needsTiles);
+    return this.view !== null && this.view.missing().length === 0;
   }
 
-  /** Return whether a complete picture of a match has been drawn; its tiles may be coarse. */
+  /** Return whether a complete picture of a match has been drawn. */
   hasDrawn(match: MatchState | null): boolean {
     return this.hasShown && this.shown === match;
-  }
-
-  private get needsTiles(): boolean {
-    return !TIERS[this.stats.tier].patterns;
   }
 
   /** Whether a complete picture has been drawn and the moment's chunk has arrived. */
@@ -320,22 +310,8 @@ export class Screen {
     if (!governor || !stage) return;
     this.stats.tier = governor.step.tier;
     const tier = TIERS[governor.step.tier];
-    if (!tier.patterns && this.workers) this.tilePainting ??= this.paintTiles(stage, this.workers);
     stage.setTier(tier);
     this.view?.setTier(tier);
     document.documentElement.classList.toggle("plain", !tier.patterns);
-  }
-
-  /** Paint the tiles of the plain tiers: coarse for the first picture, then in full. */
-  private async paintTiles(stage: Stage, { baker }: MeshWorkers): Promise<void> {
-    for (const [step, tileState] of [
-      [COARSE_STEP, "coarse"],
-      [1, "yes"],
-    ] as const) {
-      setTiles(stage.plain, await baker.request("tiles", { step }));
-      this.tileState = tileState;
-      this.drawn = [];
-      while (!this.hasShown) await new Promise((done) => setTimeout(done, SOON_MS));
-    }
   }
 }

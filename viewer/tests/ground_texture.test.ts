@@ -1,9 +1,9 @@
-// Baked textures of the plain tiers: ground shadows and tiles.
+// Textures of the low tier: ground shadows and the tile.
 
 import { describe, expect, it } from "vitest";
 import { Appearance } from "../src/palette";
 import { GROUND_TEXELS, columnTops, shadowHeights, paintGround, writeShadows } from "../src/render/ground_texture";
-import { TILE, TILE_LAYERS, paintTiles } from "../src/render/tiles";
+import { TILE, paintTile } from "../src/render/tile";
 
 const SIZE = [24, 24, 10];
 
@@ -59,12 +59,14 @@ describe("baked shadows", () => {
   });
 });
 
-describe("tiles", () => {
-  it("are deterministic, and share colours per block when coarse", () => {
-    const [fine, again, rough] = [paintTiles(1), paintTiles(1), paintTiles(2)];
-    expect(fine.length).toBe(TILE_LAYERS * TILE * TILE * 4);
-    expect(Buffer.compare(again, fine)).toBe(0);
-    expect(rough[0]).toBe(fine[0]);
-    expect(rough.subarray(0, 4)).toEqual(rough.subarray(4, 8));
+describe("the tile", () => {
+  it("is the same each time, with windows above the ground floor and seams between voxels", () => {
+    const tile = paintTile();
+    expect(tile.length).toBe(TILE * TILE * 4);
+    expect(Buffer.compare(paintTile(), tile)).toBe(0);
+    const texel = (x: number, y: number) => tile.subarray((y * TILE + x) * 4, (y * TILE + x) * 4 + 4);
+    const windows = (storey: number) => Array.from({ length: 8 }, (_, i) => texel(32 * i + 16, 32 * storey + 16)[1]);
+    expect([Math.max(...windows(0)), Math.max(...windows(3))]).toEqual([0, 255]);
+    expect([texel(0, 16)[3], texel(16, 16)[3]]).toEqual([255, 0]);
   });
 });

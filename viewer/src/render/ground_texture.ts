@@ -2,7 +2,7 @@
 // height up to which it is shadowed. Pure, no three.js; baked in a worker, shadows again after every edit.
 
 import { APPEARANCES, type Appearance } from "../palette";
-import { TILE, sharedNoise } from "./tiles";
+import { TILE, cloudNoise } from "./tile";
 
 export const GROUND_TEXELS = 4; // per voxel
 export const SUN_VOXEL: readonly [number, number, number] = [-0.52, -0.42, 0.62]; // direction to the sun, unnormalised
@@ -76,7 +76,6 @@ function soilAt(soil: Uint8Array, size: readonly number[], x: number, y: number,
 
 /** Return the colour of the ground, shape [y, x, 4] in texels; the fourth channel is reserved for shadows. */
 export function paintGround(soil: Uint8Array, size: readonly number[]): Uint8Array {
-  const noise = sharedNoise();
   const [wide, high] = [size[0] * GROUND_TEXELS, size[1] * GROUND_TEXELS];
   const ground = new Uint8Array(wide * high * 4);
   const near = [0, 0, 0, 0];
@@ -85,7 +84,7 @@ export function paintGround(soil: Uint8Array, size: readonly number[]): Uint8Arr
     for (let x = 0; x < wide; x++) {
       const [vx, vy] = [x / GROUND_TEXELS, y / GROUND_TEXELS];
       soilAt(soil, size, vx, vy, near);
-      const [broad, middle] = [noise.cloud(x >> 1, y >> 1, 2), noise.cloud(x * 2, y * 2, 5)];
+      const [broad, middle] = [cloudNoise(x >> 1, y >> 1, 2), cloudNoise(x * 2, y * 2, 5)];
       const green = ramp(0.18, 0.5, near[0] + 0.34 * (middle - 0.5) + 0.3 * (broad - 0.5));
       const paved = ramp(0.42, 0.5, near[1] - 0.55 * near[0] + 0.16 * (broad - 0.5));
       const scorch = ramp(0.08, 0.7, near[2] + 0.2 * (middle - 0.5)) * 0.9;
@@ -93,7 +92,7 @@ export function paintGround(soil: Uint8Array, size: readonly number[]): Uint8Arr
       const slab = Math.floor(vx / SLAB) + Math.floor(vy / SLAB) * slabs;
       const joint = x % (SLAB * GROUND_TEXELS) === 0 || y % (SLAB * GROUND_TEXELS) === 0 ? 0.84 : 1;
       const stone =
-        (0.88 + 0.16 * noise.cloud((slab * 71) & (TILE - 1), (slab * 37) & (TILE - 1))) *
+        (0.88 + 0.16 * cloudNoise((slab * 71) & (TILE - 1), (slab * 37) & (TILE - 1))) *
         (0.92 + 0.16 * middle) *
         joint;
       const at = (x + y * wide) * 4;

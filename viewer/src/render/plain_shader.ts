@@ -1,9 +1,8 @@
-// GLSL and uniforms shared by all plain materials: lighting per vertex, painted tiles, the ground with baked shadows,
-// and one cheap tone mapping. No branches and no procedural patterns, since these tiers are rendered in software.
+// GLSL and uniforms shared by all materials of the low tier: lighting per vertex, a painted tile, the ground with baked
+// shadows, and one cheap tone mapping. No branches and no procedural patterns, since this tier is rendered in software.
 
 import {
   Color,
-  DataArrayTexture,
   DataTexture,
   LinearFilter,
   LinearMipmapNearestFilter,
@@ -14,7 +13,7 @@ import {
 } from "three";
 import { SCENE } from "../palette";
 import { GROUND_TEXELS, SUN_VOXEL } from "./ground_texture";
-import { TILE, TILE_LAYERS, TILE_VOXELS } from "./tiles";
+import { TILE, paintTile } from "./tile";
 
 const SUN_STRENGTH = 3.3 / Math.PI; // as in the other tiers
 const SKY_STRENGTH = 1.9 / Math.PI;
@@ -22,18 +21,11 @@ const SKY_STRENGTH = 1.9 / Math.PI;
 /** Uniforms of all plain materials. */
 export interface PlainUniforms {
   [name: string]: { value: unknown };
-  uTiles: { value: DataArrayTexture };
+  uTile: { value: DataTexture };
   uGround: { value: DataTexture };
   uMapSize: { value: Vector3 }; // size of the map [vox]
   uFog: { value: Vector2 }; // start of the fog, and 1 / its depth
   uTime: { value: number }; // match time [s]
-}
-
-function tileTexture(): DataArrayTexture {
-  const grey = new Uint8Array(TILE_LAYERS * 4).fill(160); // placeholder until the tiles are painted
-  const texture = new DataArrayTexture(grey, 1, 1, TILE_LAYERS);
-  texture.format = RGBAFormat;
-  return texture;
 }
 
 function groundTexture(): DataTexture {
@@ -43,7 +35,7 @@ function groundTexture(): DataTexture {
 /** Create the shared uniforms. */
 export function plainUniforms(): PlainUniforms {
   return {
-    uTiles: { value: tileTexture() },
+    uTile: { value: new DataTexture(new Uint8Array([127, 0, 0, 0]), 1, 1, RGBAFormat) },
     uGround: { value: groundTexture() },
     uMapSize: { value: new Vector3(1, 1, 1) },
     uFog: { value: new Vector2(100, 0.01) },
@@ -56,17 +48,16 @@ export function plainUniforms(): PlainUniforms {
   };
 }
 
-/** Set the painted tiles, shape [layer, y, x, 4]. */
-export function setTiles(uniforms: PlainUniforms, texels: Uint8Array): void {
-  uniforms.uTiles.value.dispose();
-  const texture = new DataArrayTexture(texels as Uint8Array<ArrayBuffer>, TILE, TILE, TILE_LAYERS);
-  texture.format = RGBAFormat;
+/** Paint the tile; it is white before. */
+export function setTile(uniforms: PlainUniforms): void {
+  uniforms.uTile.value.dispose();
+  const texture = new DataTexture(paintTile() as Uint8Array<ArrayBuffer>, TILE, TILE, RGBAFormat);
   texture.wrapS = texture.wrapT = RepeatWrapping;
   texture.magFilter = LinearFilter;
   texture.minFilter = LinearMipmapNearestFilter;
   texture.generateMipmaps = true;
   texture.needsUpdate = true;
-  uniforms.uTiles.value = texture;
+  uniforms.uTile.value = texture;
 }
 
 /** Set the ground texture of a map, shape [y, x, 4] in texels. */
@@ -110,5 +101,3 @@ export const PLAIN_FILM = /* glsl */ `
 ${PLAIN_CURVE}
 vec3 haze(vec3 c) { return hazeAt(c, 1.0 / gl_FragCoord.w); }
 `;
-
-export const TILES_PER_VOXEL = (1 / TILE_VOXELS).toFixed(6);

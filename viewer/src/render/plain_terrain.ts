@@ -1,50 +1,47 @@
-// Terrain materials of the plain tiers: two textures and a few multiplications per pixel. They read the same vertices
-// as the materials with patterns: appearance, face, occlusion, tint.
+// Terrain materials of the low tier: two textures and a few multiplications per pixel. They read the same vertices as
+// the materials with patterns: appearance, face, occlusion, tint.
 
 import { Color, GLSL3, ShaderMaterial, Vector3, Vector4 } from "three";
-import { APPEARANCES, Appearance } from "../palette";
 import { POSITION_STEPS } from "../data/mesher";
-import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms, TILES_PER_VOXEL } from "./plain_shader";
+import { APPEARANCES, Appearance } from "../palette";
+import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
 import { FACADES } from "./terrain_material";
-import { TileLayer } from "./tiles";
+import { TILE_VOXELS } from "./tile";
 
-/** Drawing of an appearance: tiles of sides and top, drift of the tile over time, opacity. */
-interface PlainAppearance {
-  side: TileLayer;
-  top: TileLayer;
-  drift: number; // [vox/s]
-  alpha: number;
-}
-
-const still = (side: TileLayer, top: TileLayer = side): PlainAppearance => ({ side, top, drift: 0, alpha: 1 });
-
-const PLAIN_APPEARANCES: Record<Appearance, PlainAppearance> = {
-  [Appearance.AIR]: still(TileLayer.GROUND),
-  [Appearance.GROUND]: still(TileLayer.GROUND),
-  [Appearance.CONCRETE]: still(TileLayer.WALL_WIDE, TileLayer.ROOF),
-  [Appearance.ROCK]: still(TileLayer.ROCK),
-  [Appearance.BARK]: still(TileLayer.BARK),
-  [Appearance.RUBBLE]: still(TileLayer.RUBBLE),
-  [Appearance.WRECKAGE]: still(TileLayer.WRECKAGE),
-  [Appearance.STEEL]: still(TileLayer.STEEL_SIDE, TileLayer.STEEL_TOP),
-  [Appearance.FOLIAGE]: still(TileLayer.FOLIAGE),
-  [Appearance.LAVA]: { side: TileLayer.LAVA, top: TileLayer.LAVA, drift: 0.12, alpha: 1 },
-  [Appearance.WATER]: { side: TileLayer.WATER, top: TileLayer.WATER, drift: 0.3, alpha: 0.86 },
-  [Appearance.GLASS]: { side: TileLayer.GLASS, top: TileLayer.GLASS, drift: 0, alpha: 0.42 },
+/** Share of the second colour on windows, veins and seams of the tile, glow of the second colour, opacity. */
+type Look = readonly [windows: number, veins: number, seams: number, glow: number, opacity: number];
+const LOOKS: Record<Appearance, Look> = {
+  [Appearance.AIR]: [0, 0, 0, 0, 1],
+  [Appearance.GROUND]: [0, 0, 0, 0, 1],
+  [Appearance.CONCRETE]: [0.85, 0, 0, 0, 1],
+  [Appearance.ROCK]: [0, 0.8, 0, 0, 1],
+  [Appearance.BARK]: [0, 0.8, 0, 0, 1],
+  [Appearance.RUBBLE]: [0, 0.3, 0, 0.4, 1],
+  [Appearance.WRECKAGE]: [0, 0.6, 0, 0, 1],
+  [Appearance.STEEL]: [0, 0.08, 0, 0, 1],
+  [Appearance.FOLIAGE]: [0, 0.6, 0, 0, 1],
+  [Appearance.LAVA]: [0, 1, 0, 0.9, 1],
+  [Appearance.WATER]: [0, 0.2, 0, 0, 0.86],
+  [Appearance.GLASS]: [0, 0, 0.6, 0, 0.42],
 };
+const DRIFT = 0.2; // of the tile on lava and water [vox/s]
 
 const VERTEX = /* glsl */ `
 #define GROUND ${Appearance.GROUND}
 #define CONCRETE ${Appearance.CONCRETE}
 in vec4 code; // appearance, face, occlusion, tint
-uniform vec4 uAppearances[${Object.keys(APPEARANCES).length}]; // tile of its sides, of its top, drift, opacity
+uniform vec4 uColours[${Object.keys(APPEARANCES).length}]; // and opacity
+uniform vec4 uAccents[${Object.keys(APPEARANCES).length}]; // and glow
+uniform vec3 uMasks[${Object.keys(APPEARANCES).length}];
 uniform vec3 uFacade[${FACADES.length}];
 uniform float uTime;
 out vec2 vTile;
 out vec4 vPlace; // map coordinates, height, occlusion
-flat out vec4 vSunLight; // and opacity
+flat out vec4 vColour; // and opacity
+flat out vec4 vAccent; // and glow
+flat out vec4 vMask; // and ground 1 or 0
+flat out vec3 vSunLight;
 flat out vec3 vSkyLight;
-flat out vec2 vKind; // tile, ground 1 or 0
 #ifdef CUT
 out vec3 vVoxel;
 #endif
@@ -55,20 +52,21 @@ void main() {
   int appearance = int(code.x + 0.5), tint = int(code.w + 0.5);
   float axis = floor(code.y * 0.5), side = 1.0 - 2.0 * mod(code.y, 2.0);
   vec3 n = side * vec3(axis < 0.5, axis > 0.5 && axis < 1.5, axis > 1.5);
-  vec4 plain = uAppearances[appearance];
-  bool wall = appearance == CONCRETE && axis < 1.5;
+  bool concrete = appearance == CONCRETE;
+  bool flows = appearance == ${Appearance.LAVA} || appearance == ${Appearance.WATER};
   vec2 uv = axis < 0.5 ? voxel.yz : axis < 1.5 ? voxel.xz : voxel.xy;
-  uv += plain.z * uTime + (wall ? vec2(float(tint) * 3.0, 0.0) : vec2(0.0));
-  vTile = uv * ${TILES_PER_VOXEL};
-  float tile = wall ? plain.x + mod(float(tint), 3.0) : axis < 1.5 ? plain.x : plain.y;
-  vKind = vec2(tile, appearance == GROUND ? 1.0 : 0.0);
+  uv += flows ? vec2(${DRIFT.toFixed(2)} * uTime) : vec2(concrete ? float(tint) * 3.0 : 0.0, 0.0);
+  vTile = uv / ${TILE_VOXELS.toFixed(1)};
   float open = code.z / 255.0;
   // a wall is lit like the air in front of it
   vPlace = vec4((voxel.xy + n.xy * 0.45) / uMapSize.xy, voxel.z, open * open * (3.0 - 2.0 * open));
-  vec3 tone = appearance == CONCRETE ? uFacade[tint] * 1.12 : vec3(1.0);
-  if (appearance == ${Appearance.FOLIAGE}) tone *= 0.76 + 0.3 * max(0.0, n.z);
-  vSunLight = vec4(sunOn(n) * tone, plain.w);
-  vSkyLight = skyOn(n) * tone;
+  vColour = uColours[appearance];
+  if (concrete) vColour.rgb = axis < 1.5 ? uFacade[tint] : mix(uFacade[tint], vec3(0.5), 0.5);
+  vAccent = uAccents[appearance];
+  // roofs have no windows
+  vMask = vec4(uMasks[appearance] * (axis < 1.5 ? vec3(1.0) : vec3(0.0, 1.0, 1.0)), appearance == GROUND);
+  vSunLight = sunOn(n);
+  vSkyLight = skyOn(n);
 #ifdef CUT
   vVoxel = voxel;
 #endif
@@ -76,13 +74,14 @@ void main() {
 }`;
 
 const FRAGMENT = /* glsl */ `
-precision highp sampler2DArray;
-uniform sampler2DArray uTiles;
+uniform sampler2D uTile;
 in vec2 vTile;
 in vec4 vPlace;
-flat in vec4 vSunLight;
+flat in vec4 vColour;
+flat in vec4 vAccent;
+flat in vec4 vMask;
+flat in vec3 vSunLight;
 flat in vec3 vSkyLight;
-flat in vec2 vKind;
 #ifdef CUT
 in vec3 vVoxel;
 uniform vec3 uEye, uFocus;
@@ -103,19 +102,19 @@ void main() {
   float reach = uCut * (0.45 + 0.55 * dither) * min(1.0, (0.95 - along) * 5.0 + 0.25);
   if (vVoxel.z > 0.05 && along > 0.0 && along < 0.95 && off < reach) discard;
 #endif
-  vec4 tile = texture(uTiles, vec3(vTile, vKind.x));
+  vec4 tile = texture(uTile, vTile);
   vec4 ground = texture(uGround, vPlace.xy);
-  vec3 colour = tile.rgb * tile.rgb;
-  vec3 shine = colour * tile.a * 1.6;
-  colour *= mix(vec3(1.0), ground.rgb * ground.rgb, vKind.y);
+  float second = dot(tile.gba, vMask.xyz);
+  vec3 colour = mix(vColour.rgb, vAccent.rgb, second) * tile.r * 2.0;
+  colour = mix(colour, ground.rgb * ground.rgb * 0.5, vMask.w);
   float lightness = sunlit(vPlace.z, ground.a) * (0.62 + 0.38 * vPlace.w);
-  colour *= vSkyLight * (0.34 + 0.66 * vPlace.w) + vSunLight.rgb * lightness;
-  vec3 lit = film(colour + shine);
+  vec3 lit = colour * (vSkyLight * (0.34 + 0.66 * vPlace.w) + vSunLight * lightness);
+  lit = film(lit + vAccent.rgb * (vAccent.a * second));
 #ifdef OVERLAY
   vec4 overlay = texture(uOverlay, vPlace.xy);
   lit = mix(lit, overlay.rgb, overlay.a);
 #endif
-  fragColour = vec4(haze(lit), vSunLight.a);
+  fragColour = vec4(haze(lit), vColour.a);
 }`;
 
 /** Uniforms of the plain terrain only. */
@@ -133,9 +132,9 @@ export function plainTerrainMaterial(
   clear: boolean,
   cut: boolean,
 ): ShaderMaterial {
-  const appearances = Object.values(PLAIN_APPEARANCES).map(
-    ({ side, top, drift, alpha }) => new Vector4(side, top, drift, alpha),
-  );
+  const specs = Object.values(APPEARANCES);
+  const looks = Object.values(LOOKS);
+  const linear = (hex: number, fourth: number) => new Vector4(...new Color(hex).toArray(), fourth);
   return new ShaderMaterial({
     glslVersion: GLSL3,
     vertexShader: VERTEX,
@@ -146,7 +145,9 @@ export function plainTerrainMaterial(
     uniforms: {
       ...shared,
       ...own,
-      uAppearances: { value: appearances },
+      uColours: { value: specs.map(({ colour }, i) => linear(colour, looks[i][4])) },
+      uAccents: { value: specs.map(({ accent }, i) => linear(accent, looks[i][3])) },
+      uMasks: { value: looks.map(([windows, veins, seams]) => new Vector3(windows, veins, seams)) },
       uFacade: { value: FACADES.map((facade) => new Color(facade)) },
     },
   });

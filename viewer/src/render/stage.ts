@@ -14,7 +14,7 @@ import {
 } from "three";
 import { SCENE } from "../palette";
 import { SUN_VOXEL } from "./ground_texture";
-import { type PlainUniforms, plainUniforms } from "./plain_shader";
+import { type PlainUniforms, plainUniforms, setTile } from "./plain_shader";
 import { type Tier, isSoftwareRenderer } from "../quality";
 import { Apron, Sky } from "./surroundings";
 import { FIELD_OF_VIEW, worldPoint } from "../spaces";
@@ -57,8 +57,9 @@ export class Stage {
   readonly plain: PlainUniforms = plainUniforms();
   private readonly sun = new DirectionalLight(SCENE.sun, 3.3);
   private readonly apron = new Apron(this.plain);
-  private readonly sky = new Sky(this.plain, SUN);
+  private readonly sky = new Sky(SUN);
   private readonly fog = new Fog(SCENE.skyLow, 100, 400);
+  private painted = false; // whether the low tier's tile has been painted
   private span = 1; // diagonal of the map [vox]
   private width = 1;
   private height = 1;
@@ -93,7 +94,8 @@ export class Stage {
     }
     this.sun.castShadow = this.renderer.shadowMap.enabled = tier.shadowTexels > 0;
     this.apron.setPatterns(tier.patterns);
-    this.sky.setPatterns(tier.patterns);
+    if (!tier.patterns && !this.painted) setTile(this.plain);
+    this.painted ||= !tier.patterns;
   }
 
   /** Fit light, surroundings and fog to a map. */

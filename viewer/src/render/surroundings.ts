@@ -1,4 +1,4 @@
-// Surroundings of the map: the sky and a wide plain, each with patterns and as a plain version.
+// Surroundings of the map: the sky, and a wide plain with patterns or as the low tier's version.
 
 import {
   BackSide,
@@ -15,9 +15,6 @@ import {
 } from "three";
 import { SCENE } from "../palette";
 import { PLAIN_FILM, PLAIN_LIGHT, type PlainUniforms } from "./plain_shader";
-import { TileLayer } from "./tiles";
-
-const APRON_VOXELS = 20; // size of the plain's tile [vox]
 
 const APRON_PARS = /* glsl */ `
 float apronNoise(vec2 p) {
@@ -75,21 +72,18 @@ function plainApron(shared: PlainUniforms, size: { value: Vector2 }): Material {
         gl_Position = projectionMatrix * viewMatrix * at;
       }`,
     fragmentShader: /* glsl */ `
-      precision highp sampler2DArray;
-      uniform sampler2DArray uTiles;
       uniform vec2 uMap;
       in vec2 vGround;
       in vec3 vLight;
       out vec4 fragColour;
       ${PLAIN_FILM}
       void main() {
-        vec4 tile = texture(uTiles, vec3(vGround / ${APRON_VOXELS.toFixed(1)}, ${TileLayer.APRON.toFixed(1)}));
         vec2 beyond = max(-vGround, vGround - uMap);
         float away = max(beyond.x, beyond.y);
         // inside the map, visible only through gaps, it is as bright as the ground
         vec3 light = away < 0.0 ? vec3(0.36, 0.3, 0.22) : vLight;
         float rim = clamp(2.4 - abs(away - 1.25) * 8.0, 0.0, 1.0);
-        vec3 colour = tile.rgb * tile.rgb * light * ((1.0 + 0.5 * rim) * (0.82 + 0.18 * clamp(away / 14.0, 0.0, 1.0)));
+        vec3 colour = 0.48 * light * ((1.0 + 0.5 * rim) * (0.82 + 0.18 * clamp(away / 14.0, 0.0, 1.0)));
         fragColour = vec4(haze(film(colour)), 1.0);
       }`,
   });
@@ -136,7 +130,7 @@ void main() {
   gl_Position = far.xyww;
 }`;
 
-const RICH_SKY = /* glsl */ `
+const SKY_FRAGMENT = /* glsl */ `
 uniform vec3 uTop, uLow, uToSun, uSunColour;
 in vec3 vWay;
 void main() {
@@ -150,41 +144,25 @@ void main() {
   #include <colorspace_fragment>
 }`;
 
-const PLAIN_SKY = /* glsl */ `
-uniform vec3 uTop, uLow, uToSun, uSunColour;
-in vec3 vWay;
-${PLAIN_FILM}
-void main() {
-  vec3 way = normalize(vWay);
-  float near = max(0.0, dot(way, uToSun));
-  near *= near;
-  near = near * near * near;
-  vec3 sky = mix(uLow, uTop, sqrt(max(0.0, way.y)));
-  gl_FragColor = vec4(film(sky + uSunColour * (0.28 * near + 0.4 * near * near * near)), 1.0);
-}`;
-
 /** The sky dome: a gradient with a glow around the sun; drawn last, behind everything. */
 export class Sky {
   readonly mesh: Mesh<SphereGeometry, Material>;
-  private readonly rich: Material;
-  private readonly plain: Material;
 
-  constructor(shared: PlainUniforms, sun: Vector3) {
-    const uniforms = {
-      uTop: { value: new Color(SCENE.skyTop) },
-      uLow: { value: new Color(SCENE.skyLow) },
-      uToSun: { value: sun },
-      uSunColour: { value: new Color(SCENE.sun) },
-    };
-    const options = { side: BackSide, depthWrite: false, vertexShader: SKY_VERTEX };
-    this.rich = new ShaderMaterial({ ...options, uniforms, fragmentShader: RICH_SKY });
-    this.plain = new ShaderMaterial({ ...options, uniforms: { ...shared, ...uniforms }, fragmentShader: PLAIN_SKY });
-    this.mesh = new Mesh(new SphereGeometry(1, 32, 16), this.rich);
+  constructor(sun: Vector3) {
+    const material = new ShaderMaterial({
+      side: BackSide,
+      depthWrite: false,
+      vertexShader: SKY_VERTEX,
+      fragmentShader: SKY_FRAGMENT,
+      uniforms: {
+        uTop: { value: new Color(SCENE.skyTop) },
+        uLow: { value: new Color(SCENE.skyLow) },
+        uToSun: { value: sun },
+        uSunColour: { value: new Color(SCENE.sun) },
+      },
+    });
+    this.mesh = new Mesh(new SphereGeometry(1, 32, 16), material);
     this.mesh.frustumCulled = false;
     this.mesh.renderOrder = 0.8;
-  }
-
-  setPatterns(patterns: boolean): void {
-    this.mesh.material = patterns ? this.rich : this.plain;
   }
 }

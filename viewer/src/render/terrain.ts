@@ -49,7 +49,7 @@ export class Terrain {
   private readonly solid: QuadArena;
   private readonly clear: QuadArena;
   private readonly soil: DataTexture;
-  private ground: Uint8Array | null = null; // ground texture, once painted; plain tiers only
+  private ground: Uint8Array | null = null; // ground texture, once painted; low tier only
   private shadowRequests = 0; // number of the latest shadow request
   private patterns = true;
   private covered = false; // whether a ground overlay is shown
@@ -150,7 +150,7 @@ export class Terrain {
     this.updateShadows(appearances);
   }
 
-  /** Request new baked shadows, in plain tiers. */
+  /** Request new baked shadows, in the low tier. */
   updateShadows(appearances: Uint8Array): void {
     if (this.patterns) return;
     const request = ++this.shadowRequests;

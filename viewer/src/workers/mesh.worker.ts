@@ -1,9 +1,8 @@
-// Worker that meshes chunks of voxels and bakes ground, shadows, tiles and visibility.
+// Worker that meshes chunks of voxels and bakes ground, shadows and visibility.
 
 import { visibleColumns } from "../data/line_of_sight";
 import { shadowHeights, paintGround } from "../render/ground_texture";
 import { meshChunk } from "../data/mesher";
-import { paintTiles } from "../render/tiles";
 import { serve } from "./link";
 import type { MeshCalls } from "./messages";
 
@@ -15,7 +14,6 @@ serve<MeshCalls>({
     const arrays = [mesh.opaque.position, mesh.opaque.data, mesh.clear.position, mesh.clear.data];
     return [mesh, arrays.map((array) => array.buffer as ArrayBuffer)];
   },
-  tiles: ({ step }) => given(paintTiles(step)),
   ground: ({ soil, size }) => given(paintGround(soil, size)),
   visibility: ({ heights, size, eyes }) => given(visibleColumns(heights, size, eyes)),
   shadows: ({ appearances, size }) => given(shadowHeights(appearances, size)),

@@ -51,8 +51,6 @@ export interface DecodeCalls {
 /** Calls of the meshing worker. */
 export interface MeshCalls {
   mesh: { args: { appearances: Uint8Array; tints: Uint8Array; origin: readonly number[] }; value: ChunkMesh };
-  /** Paint the tiles of the plain tiers, coarse with a step above 1. */
-  tiles: { args: { step: number }; value: Uint8Array };
   /** Paint the ground texture of a map. */
   ground: { args: { soil: Uint8Array; size: readonly number[] }; value: Uint8Array };
   /** Compute which columns are visible from given points. */
