@@ -1,12 +1,7 @@
 // Types of the part of gifenc that the film worker uses; the package has none.
 declare module "gifenc" {
   interface Stream {
-    writeFrame(
-      index: Uint8Array,
-      width: number,
-      height: number,
-      options: { palette: number[][]; delay: number },
-    ): void;
+    writeFrame(index: Uint8Array, width: number, height: number, options: { palette: number[][]; delay: number }): void;
     finish(): void;
     bytes(): Uint8Array;
   }

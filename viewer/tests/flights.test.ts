@@ -74,7 +74,10 @@ test("findFlights pairs launches and impacts as a search of all does", () => {
 
 test("findFlights reads each of many impacts a few times", () => {
   // launches of one mech, and impacts of it: none in reach, and all at the tick of the launches
-  for (const [at, paired] of [[39, 0], [5, 30_000]]) {
+  for (const [at, paired] of [
+    [39, 0],
+    [5, 30_000],
+  ]) {
     const rows = Array.from({ length: 30_000 }, () => ({ tick: 5, kind: EventKind.LAUNCH, actor: 1, weapon: 2 }));
     const impacts = rows.map((row) => ({ ...row, tick: at, kind: EventKind.IMPACT }));
     expect(findFlights(chunkOf([...rows, ...impacts]), HEADER).length).toBe(paired);

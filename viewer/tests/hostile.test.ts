@@ -42,18 +42,22 @@ describe("a hostile replay", () => {
     readAll(new Uint8Array(readFileSync(new URL(name, CORPUS))));
   });
 
-  test.skipIf(!existsSync(GENERATED))("of the generator throws only declared errors", () => {
-    const all = new Uint8Array(readFileSync(GENERATED));
-    const view = new DataView(all.buffer, all.byteOffset, all.byteLength);
-    let [count, opened] = [0, 0];
-    for (let at = 0; at < all.length; count++) {
-      const length = view.getUint32(at, true);
-      opened += Number(readAll(all.slice(at + 4, at + 4 + length)));
-      at += 4 + length;
-    }
-    expect(opened).toBeGreaterThan(count / 4);
-    expect(opened).toBeLessThan(count);
-  }, 60_000);
+  test.skipIf(!existsSync(GENERATED))(
+    "of the generator throws only declared errors",
+    () => {
+      const all = new Uint8Array(readFileSync(GENERATED));
+      const view = new DataView(all.buffer, all.byteOffset, all.byteLength);
+      let [count, opened] = [0, 0];
+      for (let at = 0; at < all.length; count++) {
+        const length = view.getUint32(at, true);
+        opened += Number(readAll(all.slice(at + 4, at + 4 + length)));
+        at += 4 + length;
+      }
+      expect(opened).toBeGreaterThan(count / 4);
+      expect(opened).toBeLessThan(count);
+    },
+    60_000,
+  );
 });
 
 describe("a msgpack payload", () => {

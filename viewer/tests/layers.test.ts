@@ -31,7 +31,8 @@ const imports = new Map(
     return [file, named.filter((path) => files.includes(path))];
   }),
 );
-const placeOf = (file: string) => (file.includes("/") && !file.startsWith("workers/") ? `${file.split("/")[0]}/` : file);
+const placeOf = (file: string) =>
+  file.includes("/") && !file.startsWith("workers/") ? `${file.split("/")[0]}/` : file;
 const layerOf = (file: string) => LAYERS.findIndex((places) => places.includes(placeOf(file)));
 
 test("every file has a layer", () => {

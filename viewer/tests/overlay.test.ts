@@ -6,14 +6,7 @@ import type { Chunk } from "../src/data/replay";
 import { EventKind, type Header, MechFlag } from "../src/protocol.gen";
 import type { Box } from "../src/framing";
 import { linksOf } from "../src/render/links";
-import {
-  type Label,
-  leaderStart,
-  liftOff,
-  mostPlates,
-  overlap,
-  placeLabels,
-} from "../src/render/overlay/layout";
+import { type Label, leaderStart, liftOff, mostPlates, overlap, placeLabels } from "../src/render/overlay/layout";
 import { nameHeight } from "../src/render/overlay/plates";
 import type { MatchState } from "../src/state";
 

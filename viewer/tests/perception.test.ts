@@ -2,14 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { Contact } from "../src/data/cursor";
-import {
-  contactText,
-  isPerceived,
-  knowledgeOf,
-  markedContacts,
-  memoryOf,
-  perceive,
-} from "../src/data/perception";
+import { contactText, isPerceived, knowledgeOf, markedContacts, memoryOf, perceive } from "../src/data/perception";
 import { chunkAt } from "../src/data/store";
 import { makePoses, samplePoses } from "../src/interpolate";
 import { MechFlag } from "../src/protocol.gen";

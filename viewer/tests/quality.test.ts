@@ -78,7 +78,7 @@ describe("governor", () => {
     const cheap = governor.step;
     const tries = (seconds: number) => {
       let changes = 0;
-      for (let time = 0; time < seconds * 1000; ) {
+      for (let time = 0; time < seconds * 1000;) {
         const interval = governor.step.scale > cheap.scale ? 80 : 20; // only the cheap step is fast enough
         time += interval;
         if (governor.addFrame(interval) && governor.step.scale > cheap.scale) changes++;

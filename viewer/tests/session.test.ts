@@ -26,11 +26,7 @@ function served(count: number) {
   const all = summaries(count, 1);
   const { header } = smallReplay();
   const waiting: (() => void)[] = [];
-  const server = {
-    all,
-    slow: false,
-    release: () => waiting.splice(0).forEach((go) => go()),
-  };
+  const server = { all, slow: false, release: () => waiting.splice(0).forEach((go) => go()) };
   const index: IndexView = {
     live: false,
     chunks: [[0, 40, 0]],

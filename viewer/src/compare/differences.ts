@@ -49,13 +49,7 @@ export function noSums(): Sums {
 }
 
 /** Return sums with the events of a chunk from a tick to another added. */
-export function addEvents(
-  { shots, damage, kills }: Sums,
-  header: Header,
-  chunk: Chunk,
-  until: number,
-  from = 0,
-): Sums {
+export function addEvents({ shots, damage, kills }: Sums, header: Header, chunk: Chunk, until: number, from = 0): Sums {
   const sums: Sums = { shots: [...shots], damage: [...damage], kills: [...kills] };
   const { events } = chunk;
   for (let i = 0; i < events.count && events.tick[i] <= until; i++) {

@@ -151,7 +151,7 @@ export function scanFile(file: Uint8Array): FileMap {
   let fault: Fault = "none";
   let last: RecordHead | null = null;
   let skipped: RecordHead[] = []; // damaged chunks since the last intact record
-  for (let offset = MAGIC.length; offset < file.length && found.chunks.length + skipped.length < MAX_CHUNKS; ) {
+  for (let offset = MAGIC.length; offset < file.length && found.chunks.length + skipped.length < MAX_CHUNKS;) {
     const head = headAt(file, offset);
     const end = offset + HEAD_BYTES + (head?.stored ?? 0);
     if (!head || end > file.length) {

@@ -12,11 +12,7 @@ export interface FileDamage {
 }
 
 export const UNDAMAGED: FileDamage = { fault: "none", complete: true, chunks: [] };
-const CAUSES: Record<Fault, string> = {
-  none: "Incomplete recording",
-  cut: "Truncated file",
-  damaged: "Damaged file",
-};
+const CAUSES: Record<Fault, string> = { none: "Incomplete recording", cut: "Truncated file", damaged: "Damaged file" };
 const MOST_SPANS = 3; // time spans that are named
 
 /** Return whether a match has ended but its result was not recorded. */

@@ -2,11 +2,7 @@
 // echelon/server/page.py and page_export.ts write it as elements of the page.
 
 /** Ids of the elements. */
-export const HOLDERS = {
-  replay: "echelon-replay",
-  world: "echelon-world",
-  workers: "echelon-workers",
-} as const;
+export const HOLDERS = { replay: "echelon-replay", world: "echelon-world", workers: "echelon-workers" } as const;
 
 /** Return bytes of base64. */
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> {

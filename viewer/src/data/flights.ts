@@ -86,7 +86,7 @@ function claimEnd(all: Ends, owner: number, weapon: number, after: number, until
   let free = low;
   while (free < group.length && group[free].used) free = group[free].next;
   // later searches skip the used ends that this one passed
-  for (let at = low; at < free; ) {
+  for (let at = low; at < free;) {
     const { next } = group[at];
     group[at].next = free;
     at = next;

@@ -126,7 +126,7 @@ class Heap {
     if (this.keys.length === 0) return null;
     this.swap(0, this.keys.length - 1);
     const top: [number, number] = [this.keys.pop() as number, this.values.pop() as number];
-    for (let at = 0; ; ) {
+    for (let at = 0; ;) {
       const [left, right] = [2 * at + 1, 2 * at + 2];
       let least = at;
       if (left < this.keys.length && this.keys[left] < this.keys[least]) least = left;

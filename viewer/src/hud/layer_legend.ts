@@ -42,7 +42,11 @@ function rampsOf(layer: Layer, side: HeatSide, most: number): [name: string, css
 export class LayerLegend {
   private readonly title = el("span", { class: "layer-title" });
   private readonly ramps = el("div", { class: "layer-ramps" });
-  private readonly ticks = el("div", { class: "layer-ticks" }, TICKS.map(() => el("span")));
+  private readonly ticks = el(
+    "div",
+    { class: "layer-ticks" },
+    TICKS.map(() => el("span")),
+  );
   private readonly missing = el("span", { class: "layer-missing", text: "no path" });
   private readonly sides: readonly HTMLElement[];
   private readonly choice: HTMLElement;

@@ -203,8 +203,8 @@ export class Roster {
         : hidden
           ? "not seen"
           : alive
-          ? `${Math.ceil(poses.hp[mech])} hit points, heat ${Math.round(hot * 100)} %`
-          : "";
+            ? `${Math.ceil(poses.hp[mech])} hit points, heat ${Math.round(hot * 100)} %`
+            : "";
       root.setAttribute(
         "aria-label",
         `${header.roster[mech].name} ${className(header, mech)} ${status} ${hidden ? "" : stateText(flags)}`,

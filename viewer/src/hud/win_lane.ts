@@ -35,11 +35,7 @@ export class WinLane {
   private readonly now = el("output", { class: "win-now" });
   private readonly caption = el("div", { class: "win-caption", attributes: { role: "status" } });
   private readonly tip = el("div", { class: "tip win-tip", aria: { hidden: "true" } });
-  private readonly track = el("div", { class: "win-track" }, [
-    this.canvas,
-    this.marks,
-    this.head,
-  ]);
+  private readonly track = el("div", { class: "win-track" }, [this.canvas, this.marks, this.head]);
   readonly root = el("div", { class: "win-lane lanes" }, [
     el("span", { class: "win-name", text: "win probability", aria: { hidden: "true" } }),
     this.track,

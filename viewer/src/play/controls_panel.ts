@@ -51,10 +51,7 @@ export class ControlsPanel {
       this.show("The defaults are set.");
     };
     body.append(
-      el("p", {
-        class: "key-note",
-        text: "The mouse aims after a click into the picture. Touch has no controls.",
-      }),
+      el("p", { class: "key-note", text: "The mouse aims after a click into the picture. Touch has no controls." }),
       this.note,
       el("button", {
         class: "button wide",
@@ -98,9 +95,19 @@ export class ControlsPanel {
     };
     const fields = [this.mouse, this.mouseInverted, ...this.sticks];
     for (const input of fields) input.addEventListener("change", change);
-    this.mouse.append(...options(SENSITIVITIES.map((value) => `${value}×`), SENSITIVITIES.map(String)));
+    this.mouse.append(
+      ...options(
+        SENSITIVITIES.map((value) => `${value}×`),
+        SENSITIVITIES.map(String),
+      ),
+    );
     for (const select of this.sticks)
-      select.append(...options(signs.map(([label]) => label), signs.map(([, value]) => value)));
+      select.append(
+        ...options(
+          signs.map(([label]) => label),
+          signs.map(([, value]) => value),
+        ),
+      );
     const field = (label: string, input: HTMLElement) =>
       el("label", { class: "setting" }, [el("span", { text: label }), input]);
     return el("div", { class: "key-group" }, [

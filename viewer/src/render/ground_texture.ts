@@ -92,9 +92,7 @@ export function paintGround(soil: Uint8Array, size: readonly number[]): Uint8Arr
       const slab = Math.floor(vx / SLAB) + Math.floor(vy / SLAB) * slabs;
       const joint = x % (SLAB * GROUND_TEXELS) === 0 || y % (SLAB * GROUND_TEXELS) === 0 ? 0.84 : 1;
       const stone =
-        (0.88 + 0.16 * cloudNoise((slab * 71) & (TILE - 1), (slab * 37) & (TILE - 1))) *
-        (0.92 + 0.16 * middle) *
-        joint;
+        (0.88 + 0.16 * cloudNoise((slab * 71) & (TILE - 1), (slab * 37) & (TILE - 1))) * (0.92 + 0.16 * middle) * joint;
       const at = (x + y * wide) * 4;
       for (let k = 0; k < 3; k++) {
         const dirt = (DRY[k] + (SAND[k] - DRY[k]) * broad) * (0.86 + 0.2 * middle);

@@ -63,9 +63,7 @@ type Result<Value> = [value: Value, transfer?: Transferable[]];
 type Handler<Call extends { args: unknown; value: unknown }> = (
   args: Call["args"],
 ) => Result<Call["value"]> | Promise<Result<Call["value"]>>;
-type Handlers<Table extends Calls<Table>> = {
-  [Name in keyof Table]: Handler<Table[Name]>;
-};
+type Handlers<Table extends Calls<Table>> = { [Name in keyof Table]: Handler<Table[Name]> };
 
 /** Serve calls inside a worker; `statusOf` returns the status of an error that is no `ApiError`. */
 export function serve<Table extends Calls<Table>>(

@@ -114,8 +114,7 @@ function text(
 ): number {
   Object.assign(brush, { font, fillStyle: colour, textAlign: align });
   let shown = words;
-  while (shown.length > 1 && brush.measureText(shown).width > room)
-    shown = `${shown.replace(/…$/, "").slice(0, -1)}…`;
+  while (shown.length > 1 && brush.measureText(shown).width > room) shown = `${shown.replace(/…$/, "").slice(0, -1)}…`;
   brush.fillText(shown, x, y);
   return brush.measureText(shown).width;
 }
