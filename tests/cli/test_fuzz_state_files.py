@@ -35,9 +35,8 @@ from echelon.jobs.sweeps.results import read_results
 from echelon.rl.checkpoint import MANIFEST, describe, latest_valid
 from echelon.rl.weights import find_checkpoint, load_policy
 from echelon.runs import RunPaths, list_runs, runs_home
-from echelon.telemetry.events import EVENTS
+from echelon.telemetry.events import EVENTS, EventRung, EventTrial
 from echelon.telemetry.lines import to_json
-from echelon.telemetry.sweep_events import EventRung, EventTrial
 from echelon_cli import arena_tables, output, sweep_tables
 from echelon_cli.commands import runs as runs_command
 from echelon_cli.follow import Follower
