@@ -63,7 +63,7 @@ def set_regime(model: nn.Module, regime: Regime) -> None:
     """Let all parts of a model compute by ``regime``."""
     for module in model.modules():
         if hasattr(module, "regime"):
-            module.regime = regime
+            module.regime = regime  # pyright: ignore[reportArgumentType]
 
 
 def sharing_weights(model: Module, regime: Regime) -> Module:

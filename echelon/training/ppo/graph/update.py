@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from echelon.rl.build import FlatPolicy
 from echelon.rl.deepset import bucket
 from echelon.rl.obs_norm import ObsNormalizer
+from echelon.rl.packed_obs import PackedRollout
 from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer_stepwise
 from echelon.training.ppo.graph.capture import WARM_UP, copy_inputs, copy_of
 from echelon.training.ppo.losses import Gradients, LossTerms
@@ -80,7 +81,7 @@ class EntityCounts:
 class GraphUpdate:
     """Trains on minibatches and stores a row of figures of each on the device, in ``rows``."""
 
-    packed = None
+    packed: PackedRollout | None = None
     skips_idle = False
 
     def __init__(
