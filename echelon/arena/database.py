@@ -12,10 +12,10 @@ import re
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from echelon.files import make_folder, reason_of
 from echelon.state_files import parse_json, require_utf8
@@ -38,6 +38,8 @@ HINTS = {
     "disk I/O": "; the disk reports an error, stored data is intact",
 }
 """Advice by part of SQLite's message."""
+WHERE_DAMAGED = "move it away and import an export, if there is one"
+"""Advice for a damaged file."""
 DAMAGES = ("not a database", "malformed")
 """Parts of SQLite's message where the file is damaged."""
 
@@ -117,19 +119,19 @@ def _schema_of(db: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
 
 
 @cache
-def _expected_schema(schema: str) -> list[tuple[str, str, str, str]]:
-    """Return the schema of a file that was created with these statements."""
+def _expected_schema() -> list[tuple[str, str, str, str]]:
+    """Return the schema of a file that was created with ``SCHEMA``."""
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(schema)
+        db.executescript(SCHEMA)
         return _schema_of(db)
 
 
 @cache
-def _table_checks(schema: str) -> dict[str, dict[str, str]]:
+def _table_checks() -> dict[str, dict[str, str]]:
     """Return the SQL condition for the values of each column, by table and column."""
     checks: dict[str, dict[str, str]] = {}
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(schema)
+        db.executescript(SCHEMA)
         for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
             rows = db.execute(f"PRAGMA table_info({table})").fetchall()
             checks[table] = {
@@ -148,28 +150,16 @@ class DamagedStoreError(StoreError):
 
 
 class Database:
-    """An open file of a league, or of a subclass's kind; a context manager. Errors are one-line ``StoreError``.
+    """An open file of a league; a context manager. Errors are one-line ``StoreError``.
 
     ``read_only`` reads a snapshot of the file without changing it.
     """
-
-    NOUN: ClassVar[str] = "league"
-    """What messages call the file."""
-    SCHEMA: ClassVar[str] = SCHEMA
-    VERSION: ClassVar[int] = VERSION
-    MAX_ROWS: ClassVar[Mapping[str, int]] = MAX_ROWS
-    MAX_CHARS: ClassVar[Mapping[str, int]] = {"entries": MAX_ENTRY_CHARS}
-    """Most characters of all rows of a table that is read as a whole."""
-    CHECKED_ONCE: ClassVar[tuple[str, ...]] = CHECKED_ONCE
-    WHERE_MISSING: ClassVar[str] = "create one with: echelon arena add or arena run"
-    WHERE_DAMAGED: ClassVar[str] = "move it away and import an export, if there is one"
-    """Advice where the file does not exist or is damaged."""
 
     def __init__(self, path: Path, *, create: bool = True, read_only: bool = False, busy_s: float = BUSY_S) -> None:
         self.path, self.read_only = path, read_only
         create = create and not read_only
         if not create and not path.is_file():
-            raise StoreError(f"{self.NOUN} {str(path)!r} does not exist; {self.WHERE_MISSING}")
+            raise StoreError(f"league {str(path)!r} does not exist; create one with: echelon arena add or arena run")
         with self._readable_errors():
             self._require_files()
             if create:
@@ -191,12 +181,12 @@ class Database:
         for file in (name, *(name + companion for companion in COMPANIONS)):
             with contextlib.suppress(FileNotFoundError):
                 if not stat.S_ISREG(os.lstat(file).st_mode):
-                    raise StoreError(f"{self.NOUN} file {file!r} is no regular file; delete it")
+                    raise StoreError(f"league file {file!r} is no regular file; delete it")
         with contextlib.suppress(FileNotFoundError), open(name + JOURNAL, "rb") as journal:
             journal.seek(max(0, journal.seek(0, os.SEEK_END) - len(JOURNAL_MAGIC)))
             if journal.read(len(JOURNAL_MAGIC)) == JOURNAL_MAGIC:
                 raise StoreError(
-                    f"{self.NOUN} file {name + JOURNAL!r} is a journal that makes SQLite delete another file, "
+                    f"league file {name + JOURNAL!r} is a journal that makes SQLite delete another file, "
                     "expected none: Echelon writes no such journal; move it away"
                 )
 
@@ -205,11 +195,9 @@ class Database:
         # a file gets tables and version in one transaction, so that its version is read after its tables
         tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_schema")}
         version = self._version()
-        if tables and (version == 0 or (version == self.VERSION and not tables >= _table_checks(self.SCHEMA).keys())):
-            raise StoreError(
-                f"{str(self.path)!r} is a database of another program, expected a {self.NOUN}; name another"
-            )
-        if tables and version == self.VERSION:
+        if tables and (version == 0 or (version == VERSION and not tables >= _table_checks().keys())):
+            raise StoreError(f"{str(self.path)!r} is a database of another program, expected a league; name another")
+        if tables and version == VERSION:
             self._require_schema()
 
     def _require_schema(self) -> None:
@@ -218,13 +206,13 @@ class Database:
         Views, triggers, virtual tables, conditions, defaults, generated columns and indexes of expressions would run
         SQL of whoever wrote the file.
         """
-        found, expected = _schema_of(self._db), _expected_schema(self.SCHEMA)
+        found, expected = _schema_of(self._db), _expected_schema()
         if found != expected:
             names = sorted({row[1] for row in set(found) ^ set(expected)})
             shown = ", ".join(repr(name[:SHOWN_CHARS]) for name in names[:SHOWN_NAMES])
             raise StoreError(
-                f"{self.NOUN} {str(self.path)!r} has other SQL than a {self.NOUN}'s in {shown}, expected tables that "
-                f"Echelon created; {self.WHERE_DAMAGED}"
+                f"league {str(self.path)!r} has other SQL than a league's in {shown}, expected tables that "
+                f"Echelon created; {WHERE_DAMAGED}"
             )
 
     @staticmethod
@@ -269,49 +257,49 @@ class Database:
         if self._version() == 0:
             with self.writing():
                 if self._version() == 0:
-                    for statement in self.SCHEMA.split(";"):
+                    for statement in SCHEMA.split(";"):
                         self._db.execute(statement)
-                    self._db.execute(f"PRAGMA user_version = {self.VERSION}")
+                    self._db.execute(f"PRAGMA user_version = {VERSION}")
 
     def _version(self) -> int:
         return self._db.execute("PRAGMA user_version").fetchone()[0]
 
     def _check_version(self) -> None:
-        if (version := self._version()) != self.VERSION:
-            raise StoreError(f"{self.NOUN} {str(self.path)!r} has schema version {version}, expected {self.VERSION}")
+        if (version := self._version()) != VERSION:
+            raise StoreError(f"league {str(self.path)!r} has schema version {version}, expected {VERSION}")
 
     def _check_content(self) -> None:
         """Raise ``StoreError`` unless the tables hold what the schema says: its origin is unknown."""
         self._require_schema()
         checked = _CHECKED.setdefault((os.path.abspath(self.path), os.stat(self.path).st_ino), {})
-        for table, checks in _table_checks(self.SCHEMA).items():
+        for table, checks in _table_checks().items():
             self._check_size(table)
             # rows may have numbers below 0
             unchecked = f"rowid > {checked[table]} AND " if table in checked else ""
             wrong = f"SELECT 1 FROM {table} WHERE {unchecked}NOT ({' AND '.join(checks.values())}) LIMIT 1"
             if self._db.execute(wrong).fetchone():
                 raise DamagedStoreError(
-                    f"{self.NOUN} {str(self.path)!r} is damaged: a value in table {table!r} is of a wrong type"
+                    f"league {str(self.path)!r} is damaged: a value in table {table!r} is of a wrong type"
                 )
-        for table in self.CHECKED_ONCE:
+        for table in CHECKED_ONCE:
             if (newest := self._db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0]) is not None:
                 checked[table] = newest
 
     def _check_size(self, table: str) -> None:
         """Raise ``StoreError`` for a table that would take seconds or gigabytes to read."""
-        limit, ends = self.MAX_ROWS[table], f"(SELECT max(rowid) FROM {table}) - (SELECT min(rowid) FROM {table})"
+        limit, ends = MAX_ROWS[table], f"(SELECT max(rowid) FROM {table}) - (SELECT min(rowid) FROM {table})"
         # the numbers of rows have gaps: rows are counted only where there may be too many
         (span,) = self._db.execute(f"SELECT {ends}").fetchone()
         if (span or 0) >= limit and self._db.execute(f"SELECT 1 FROM {table} LIMIT 1 OFFSET {limit}").fetchone():
             raise StoreError(
-                f"{self.NOUN} {str(self.path)!r} has more than {limit} rows of {table!r}, expected at most that"
+                f"league {str(self.path)!r} has more than {limit} rows of {table!r}, expected at most that"
             )
-        if most := self.MAX_CHARS.get(table):
-            lengths = " + ".join(f"coalesce(length({name}), 0)" for name in _table_checks(self.SCHEMA)[table])
+        if table == "entries":
+            lengths = " + ".join(f"coalesce(length({name}), 0)" for name in _table_checks()[table])
             (chars,) = self._db.execute(f"SELECT sum({lengths}) FROM {table}").fetchone()
-            if (chars or 0) > most:
+            if (chars or 0) > MAX_ENTRY_CHARS:
                 raise StoreError(
-                    f"{self.NOUN} {str(self.path)!r} has {chars} characters of {table}, expected at most {most}"
+                    f"league {str(self.path)!r} has {chars} characters of {table}, expected at most {MAX_ENTRY_CHARS}"
                 )
 
     @contextlib.contextmanager
@@ -323,18 +311,18 @@ class Database:
             message = str(error)
             damaged = any(part in message for part in DAMAGES)
             advice = (hint for part, hint in HINTS.items() if part in message)
-            hint = f"; {self.WHERE_DAMAGED}" if damaged else next(advice, "")
+            hint = f"; {WHERE_DAMAGED}" if damaged else next(advice, "")
             raise (DamagedStoreError if damaged else StoreError)(
-                f"{self.NOUN} {str(self.path)!r} cannot be used: {message}{hint}"
+                f"league {str(self.path)!r} cannot be used: {message}{hint}"
             ) from error
         except OSError as error:
-            raise StoreError(f"{self.NOUN} {str(self.path)!r} cannot be opened: {reason_of(error)}") from error
+            raise StoreError(f"league {str(self.path)!r} cannot be opened: {reason_of(error)}") from error
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Give the connection inside one transaction, which waits for other writers and rolls back on failure."""
         if self.read_only:
-            raise StoreError(f"{self.NOUN} {str(self.path)!r} is open for reading only, expected open for writing")
+            raise StoreError(f"league {str(self.path)!r} is open for reading only, expected open for writing")
         with self._readable_errors():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -360,13 +348,13 @@ class Database:
         try:
             return parse_json(text)
         except ValueError as error:
-            raise StoreError(f"{self.NOUN} {str(self.path)!r} is damaged: {error}") from None
+            raise StoreError(f"league {str(self.path)!r} is damaged: {error}") from None
 
     def parsed_object(self, text: str) -> dict[str, Any]:
         """Return the object of a stored JSON text; ``StoreError`` where it is none."""
         value = self.parsed(text)
         if not isinstance(value, dict):
-            raise StoreError(f"{self.NOUN} {str(self.path)!r} is damaged: {text[:SHOWN_CHARS]!r} is no object")
+            raise StoreError(f"league {str(self.path)!r} is damaged: {text[:SHOWN_CHARS]!r} is no object")
         return value
 
     def entry_meta(self, text: str) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class Replay:
         self._header_bytes = first.raw
         if first.kind != RecordType.HEADER:
             raise ReplayError(f"replay {self.path.name!r} has no header record at its start")
-        header = codec.unpack_map(self._payload(first))
+        header = codec.unpack_map(self.payload(first))
         parse_header(header, self.path.name)
         self._tick_hz = float(header["tick_hz"])
         self._end = first.offset + first.length
@@ -178,7 +178,7 @@ class Replay:
             head = codec.read_head(self._file, offset)
             if head.kind != RecordType.INDEX or head.raw > max(INDEX_BYTES, INDEX_SHARE * self._size):
                 return False
-            body = codec.unpack_map(self._payload(head), RecordType.INDEX)
+            body = codec.unpack_map(self.payload(head), RecordType.INDEX)
             index = parse_index(body, offset, self._tick_hz)
             world_head = codec.read_head(self._file, index.world[0]) if index.world else None
         except ReplayError:
@@ -214,9 +214,6 @@ class Replay:
             elif head.kind == RecordType.WORLD:
                 self._world_head = head
             self._end = head.offset + head.length
-
-    def _payload(self, head: RecordHead) -> bytes:
-        return codec.unpack_payload(head, codec.read_stored(self._file, head))
 
     def chunk_bytes(self, n: int) -> bytes:
         """Return the stored record of chunk ``n``, checksum verified; raise ``IndexError`` if there is none."""
@@ -266,7 +263,7 @@ class Replay:
 
     def payload(self, head: RecordHead) -> bytes:
         """Return the payload of a record; raise ``ReplayError`` if it is damaged."""
-        return self._payload(head)
+        return codec.unpack_payload(head, codec.read_stored(self._file, head))
 
     def is_whole(self, head: RecordHead) -> bool:
         """Whether the checksum of a record is right."""
@@ -326,7 +323,7 @@ class Replay:
             stored = self.path.parent / WORLDS_FOLDER / f"{sha}{WORLD_SUFFIX}"
             payload = read_world(stored, expected, self._open_file)
         elif self._world_head.raw == expected:
-            payload = self._payload(self._world_head)
+            payload = self.payload(self._world_head)
         else:
             raise ReplayError(f"the world of replay {name!r} has {self._world_head.raw} bytes, expected {expected}")
         if codec.world_hash(payload) != sha:

@@ -114,7 +114,7 @@ class Budget:
 
 
 ANY_BUDGET = Budget()
-"""Budget of record types without an own one."""
+"""Budget for record types that have none in ``BUDGETS``."""
 BUDGETS: Mapping[int, Budget] = {
     RecordType.HEADER: Budget(raw_bytes=2**20, objects=2**17, entries=2 * MAX_MECHS),
     RecordType.WORLD: ANY_BUDGET,

@@ -9,10 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
-
-if TYPE_CHECKING:
-    from echelon.server.catalogue import Match
+from typing import Any, BinaryIO
 
 MAX_CHANGED, MAX_TEXT = 256, 200
 """Changes of a branch that are listed, and the length of a text."""
@@ -24,6 +21,8 @@ SCAN_BYTES = 2**27
 """Bytes that are hashed per scan, besides the rest of the last file."""
 BLOCK_BYTES = 2**20
 Stamp = tuple[int, int, int]
+Match = Any
+"""A ``Match`` of the catalogue, which imports this module."""
 
 
 def branch_of(header: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -340,7 +340,7 @@ def stamp_of(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def unreadable(match: Match, error: Exception) -> Exception:
-    """Return the error of a match whose file raised ``error``; a lack of descriptors is none of the file."""
+    """Return the error to report for a match whose file raised ``error``, unchanged if descriptors ran out."""
     if is_exhausted(error):
         return error
     return ReplayError(f"replay {match.path.name!r} cannot be read")

@@ -39,8 +39,8 @@ def test_list_decodes_no_series(home, monkeypatch):
     (folder / "small.ecr").write_bytes(bomb(2, 500, 500))
     monkeypatch.setattr(Index, "columns", lambda index: pytest.fail("decoded"))
     inflated = []
-    original = Replay._payload
-    monkeypatch.setattr(Replay, "_payload", lambda replay, head: inflated.append(head.raw) or original(replay, head))
+    original = Replay.payload
+    monkeypatch.setattr(Replay, "payload", lambda replay, head: inflated.append(head.raw) or original(replay, head))
     found = {match.path.name: match.summary for match in ReplayCatalogue(home).matches()}
     assert found["small.ecr"]["complete"] and not found["large.ecr"]["complete"] and found["large.ecr"]["chunks"]
     assert max(inflated) < 2**16
