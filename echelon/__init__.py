@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from echelon.server.notebook import show
     from echelon.tasks import TASKS
     from echelon.training.api import evaluate, train
+    from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
     from echelon.training.task_env import make_vec
     from echelon.training.task_parallel import parallel_env
     from echelon.training.vec_env import VectorEnv
@@ -33,8 +34,12 @@ __all__ = [
     "EchelonEnv",
     "EchelonVectorEnv",
     "EnvConfig",
+    "Episodes",
+    "Maps",
+    "Pilots",
     "Replay",
     "RunConfig",
+    "Sides",
     "VectorEnv",
     "WorldConfig",
     "evaluate",
@@ -52,8 +57,12 @@ _MODULE_OF = {
     "EchelonEnv": "echelon.env.env",
     "EchelonVectorEnv": "echelon.env.gym_vector",
     "EnvConfig": "echelon.config",
+    "Episodes": "echelon.training.batch_options",
+    "Maps": "echelon.training.batch_options",
+    "Pilots": "echelon.training.batch_options",
     "Replay": "echelon.replay.reader",
     "RunConfig": "echelon.config",
+    "Sides": "echelon.training.batch_options",
     "TASKS": "echelon.tasks",
     "VectorEnv": "echelon.training.vec_env",
     "WorldConfig": "echelon.config",

@@ -28,7 +28,7 @@ options = parser.parse_args()
 
 reward.add_term(reward.Term("cool", term_cool), weight=0.25)
 config = echelon.EnvConfig(world=echelon.WorldConfig(size_x=options.size, size_y=options.size, size_z=16))
-with echelon.VectorEnv(2, config, bank_maps=1, skill="hard") as env:
+with echelon.VectorEnv(2, config, maps=echelon.Maps(1), pilots=echelon.Pilots("hard")) as env:
     env.reset()
     for _ in range(options.steps):
         env.actions.zero_()

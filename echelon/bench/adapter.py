@@ -12,6 +12,7 @@ import torch
 
 from echelon.bench import Measure
 from echelon.tasks import find_task
+from echelon.training.batch_options import Maps, Pilots
 from echelon.training.task_env import TaskVectorEnv
 from echelon.training.vec_env import VectorEnv
 
@@ -28,8 +29,7 @@ def gym_vec() -> Iterator[Measure]:
     """Steps of ``make_vec`` and of the plain ``VectorEnv`` in turns, 64 battles of 5v5, with the overhead."""
     task = find_task(TASK)
     config, rng = task.config(), np.random.default_rng(0)
-    options: dict[str, Any] = {"initial_weapon_prob": 1.0, "skill": task.opponent, "bank_maps": MAPS}
-    with VectorEnv(BATTLES, config, **options) as plain:
+    with VectorEnv(BATTLES, config, maps=Maps(MAPS), pilots=Pilots(task.opponent, weapon_prob=1.0)) as plain:
         envs = TaskVectorEnv(BATTLES, config, opponent=task.opponent, maps=MAPS)
         plain.reset()
         envs.reset()

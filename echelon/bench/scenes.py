@@ -23,6 +23,7 @@ from echelon.bench.stopwatch import Stopwatch
 from echelon.config import EnvConfig, WorldConfig
 from echelon.sim import step
 from echelon.sim.backend import default_threads, resolve_device
+from echelon.training.batch_options import Maps, Pilots, Sides
 from echelon.training.vec_env import VectorEnv
 
 WARM_STEPS = 120
@@ -41,8 +42,8 @@ def battle(
     ``envs`` is the number of environments where the setting has none.
     """
     cfg = EnvConfig(num_packs=num_packs, world=WorldConfig(size_x=edge, size_y=edge))
-    options = {"initial_weapon_prob": 1.0, "learners": "both", "bank_maps": maps, "device": setting.device}
-    with VectorEnv(setting.envs or envs, cfg, **options) as env:
+    parts = {"sides": Sides("both"), "maps": Maps(maps), "pilots": Pilots(weapon_prob=1.0)}
+    with VectorEnv(setting.envs or envs, cfg, **parts, device=setting.device) as env:
         batch = env.engine.batch
         batch["script"].fill_(script_of(PILOTS))
         if not observe:
@@ -211,7 +212,7 @@ def warm_up(report: Callable[[str], None], device: str = "cpu") -> None:
     def progress(_: str, done: int, total: int) -> None:
         report(f"compiling kernels, {done} of {total}")
 
-    with VectorEnv(1, small, bank_maps=1, device=device, progress=progress):
+    with VectorEnv(1, small, maps=Maps(1), device=device, progress=progress):
         pass
 
 

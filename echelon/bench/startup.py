@@ -20,6 +20,7 @@ from echelon.bench import ON_CPU, Measure, Setting
 from echelon.bench.stopwatch import Stopwatch
 from echelon.config import EnvConfig, WorldConfig
 from echelon.gen.generate import generate
+from echelon.training.batch_options import Maps, Sides
 from echelon.training.vec_env import VectorEnv
 
 RESET_ENVS = 64
@@ -33,7 +34,7 @@ MS = 1e3
 def reset(setting: Setting = ON_CPU) -> Iterator[Measure]:
     """Resets with the first observation, 5v5, 100x100x20, 64 environments from 64 maps."""
     envs = setting.envs or RESET_ENVS
-    with VectorEnv(envs, EnvConfig(), learners="both", device=setting.device) as env:
+    with VectorEnv(envs, EnvConfig(), sides=Sides("both"), device=setting.device) as env:
 
         def measure() -> dict[str, Any]:
             env.reset()
@@ -89,7 +90,7 @@ def compile_cold(folder: str) -> dict[str, Any]:
             modules = total
 
     with VectorEnv(
-        1, EnvConfig(world=WorldConfig(size_x=SMALL_EDGE, size_y=SMALL_EDGE)), bank_maps=1, progress=on_progress
+        1, EnvConfig(world=WorldConfig(size_x=SMALL_EDGE, size_y=SMALL_EDGE)), maps=Maps(1), progress=on_progress
     ):
         return {"modules": modules, "seconds": times[-1] - times[0]}
 

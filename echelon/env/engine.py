@@ -21,7 +21,7 @@ from echelon.env.observe import acoustics, program, telemetry_map
 from echelon.nav.waypoints import install_flow_fields
 from echelon.sim import step
 from echelon.sim.backend import Launch, Program, Runner, in_phase
-from echelon.sim.batch import Batch, Maps
+from echelon.sim.batch import Batch, PreparedMaps
 from echelon.sim.overrides import Overrides
 from echelon.sim.state import TRACKS, Field
 
@@ -47,7 +47,7 @@ class Engine:
         self,
         cfg: EnvConfig,
         num_envs: int,
-        maps: Maps,
+        maps: PreparedMaps,
         *,
         device: str = "cpu",
         threads: int = 0,

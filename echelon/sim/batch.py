@@ -34,7 +34,7 @@ from echelon.sim.structs import Field, allocate, fields_of, numpy_layout
 from echelon.sim.tables import STOCK_TABLES, GameTables, pack_rules
 
 
-class Maps(Protocol):
+class PreparedMaps(Protocol):
     """Prepared maps, stacked, such as ``echelon.gen.bank.MapBank``. B maps, M mechs, X Y Z voxels."""
 
     @property
@@ -83,7 +83,7 @@ class Maps(Protocol):
         ...
 
 
-def _map_tables(maps: Maps) -> dict[str, tuple[NDArray[Any], Any]]:
+def _map_tables(maps: PreparedMaps) -> dict[str, tuple[NDArray[Any], Any]]:
     """Return the arrays of a ``MapBank`` that hold maps by name, each with its element type."""
     tables = {
         "bank_material": maps.material,
@@ -99,7 +99,7 @@ def _map_tables(maps: Maps) -> dict[str, tuple[NDArray[Any], Any]]:
     return {name: (np.ascontiguousarray(values), types[name].dtype) for name, values in tables.items()}
 
 
-def _flow_fields(maps: Maps) -> NDArray[np.uint8]:
+def _flow_fields(maps: PreparedMaps) -> NDArray[np.uint8]:
     """Return the flow fields of a map bank ``[B * R, Z + 1, Y, X]``."""
     return np.ascontiguousarray(maps.flow.reshape(-1, *maps.flow.shape[2:]))
 
@@ -115,7 +115,7 @@ class Batch:
         self,
         cfg: EnvConfig,
         num_envs: int,
-        maps: Maps,
+        maps: PreparedMaps,
         *,
         device: str = "cpu",
         threads: int = 0,
@@ -182,7 +182,7 @@ class Batch:
         """Allocate an array that all environments share."""
         self.backend.add({name: wp.array(values, dtype=dtype, device=self.device)}, per_env=False)
 
-    def _add_maps(self, maps: Maps) -> None:
+    def _add_maps(self, maps: PreparedMaps) -> None:
         self.maps = maps
         self.num_maps = len(maps.zone)
         for name, (values, dtype) in _map_tables(maps).items():
@@ -194,7 +194,7 @@ class Batch:
         """Allocate the flow fields of the maps to the zone: ``bank_flow`` [B * R, Z + 1, Y, X]."""
         self.add_constant("bank_flow", _flow_fields(self.maps), wp.uint8)
 
-    def replace_all_maps(self, maps: Maps) -> None:
+    def replace_all_maps(self, maps: PreparedMaps) -> None:
         """Overwrite the map bank in place with equally many maps of the same capacity."""
         for name, (values, _) in _map_tables(maps).items():
             if tuple(self[name].shape) != tuple(values.shape[: len(self[name].shape)]):
@@ -204,7 +204,7 @@ class Batch:
         if "bank_flow" in self.backend.arrays:
             self["bank_flow"].assign(_flow_fields(maps))
 
-    def replace_map(self, index: int, maps: Maps) -> None:
+    def replace_map(self, index: int, maps: PreparedMaps) -> None:
         """Overwrite map ``index`` of the bank with the first of ``maps``, which have the bank's capacity."""
         for name, (values, _) in _map_tables(maps).items():
             self[name][index : index + 1].assign(values[:1])

@@ -37,6 +37,7 @@ from echelon.demos.writer import DemoWriter
 from echelon.env import layout
 from echelon.rl.action_distribution import quantised
 from echelon.rl.weights import LoadedPolicy, check_dimensions
+from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.evaluation import LEARNERS
 from echelon.training.opponents.outcomes import outcome_of
 from echelon.training.opponents.rating import FixedOpponents
@@ -142,14 +143,14 @@ def _play_wave(
     env = VectorEnv(
         len(numbers),
         plan.env,
-        skill=plan.opponent.level or DEFAULT_LEVEL,
-        initial_weapon_prob=plan.weapon_prob,
+        sides=Sides(
+            [LEARNERS[number % 2] for number in numbers],
+            opponents=[LEARNERS[1 - number % 2] for number in numbers] if plan.opponent.loaded else "none",
+        ),
+        pilots=Pilots(plan.opponent.level or DEFAULT_LEVEL, weapon_prob=plan.weapon_prob),
+        episodes=Episodes(seeds=[plan.first_seed + number // 2 for number in numbers], autoreset=False),
         device=device,
         threads=threads,
-        learners=[LEARNERS[number % 2] for number in numbers],
-        opponents=[LEARNERS[1 - number % 2] for number in numbers] if plan.opponent.loaded else "none",
-        seeds=[plan.first_seed + number // 2 for number in numbers],
-        autoreset=False,
     )
     try:
         return _Wave(plan, env, numbers).play(on_step)

@@ -29,6 +29,7 @@ from echelon.rl.traced_policy import trace_act
 from echelon.statistics import wilson_interval as wilson_interval
 from echelon.telemetry.events import EvalStats as EvalStats
 from echelon.telemetry.events import EventEval
+from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.episode_results import episode_result, mean_and_sampled, statistics_of
 from echelon.training.opponents.champion import load_champion
 from echelon.training.opponents.fixed import play_against
@@ -88,14 +89,14 @@ def make_eval_env(
     return make_env(
         2 * len(seeds),
         replace(env_cfg, map_size_range=None, packs_per_team_range=None),
-        skill=skill,
-        initial_weapon_prob=weapon_prob,
+        sides=Sides(
+            [side for side in LEARNERS for _ in seeds],
+            [side for side in reversed(LEARNERS) for _ in seeds] if policy_opponents else "none",
+        ),
+        pilots=Pilots(skill, weapon_prob),
+        episodes=Episodes(seeds=[*seeds, *seeds], autoreset=False),
         device=str(device),
         threads=threads,
-        learners=[side for side in LEARNERS for _ in seeds],
-        opponents=[side for side in reversed(LEARNERS) for _ in seeds] if policy_opponents else "none",
-        seeds=[*seeds, *seeds],
-        autoreset=False,
         progress=progress,
     )
 

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.config import EVAL_SEED_BASE, EnvConfig
-from echelon.gen.bank import MapBank, generate_maps, stack_maps_for
+from echelon.gen.bank import generate_maps, stack_maps_for
 from echelon.gen.generate import GeneratedMap
 from echelon.gen.map_sampling import MapRanges, MapSpec, resized_world, sample_map_spec
 from echelon.gen.prefetch import MapPrefetcher
 from echelon.sim.batch import Batch
 from echelon.sim.random import StreamId, draw_u32
+from echelon.training.batch_options import Maps
 
 PREFIX = "stock_"
 """Prefix of the names of saved arrays."""
@@ -37,9 +38,8 @@ def training_map_seed(seed: int, number: int) -> int:
 
 
 class MapPool:
-    """``count`` maps in use, from the sequence of a run's seed, and ``spare`` slots for new ones.
+    """Maps in use, from the sequence of a run's seed, and slots for new ones; ``used`` counts the maps of the sequence.
 
-    ``per_refresh`` is the number of maps of a refresh, which are prefetched; ``used`` counts the maps of the sequence.
     Where maps are prefetched, up to ``workers`` processes generate the first ones of a large pool too.
     """
 
@@ -47,27 +47,24 @@ class MapPool:
         self,
         cfg: EnvConfig,
         seed: int,
-        count: int,
+        options: Maps,
         *,
-        spare: int = 1,
-        per_refresh: int = 0,
         workers: int = 0,
-        prefetcher: MapPrefetcher | None = None,
-        bank: MapBank | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.cfg, self.seed = cfg, seed
         self.ranges = MapRanges.of(cfg)
         self.ranges.check(cfg)
-        self.prefetcher = prefetcher or MapPrefetcher()
+        self.prefetcher = MapPrefetcher(options.workers)
+        bank, count = options.bank, options.count
         self.count = bank.count if bank else count
-        self.used, self._per_refresh = self.count, per_refresh
+        self.used, self._per_refresh = self.count, options.per_refresh
         # before the bank is made, so that the worker processes start in the meantime
         self.prefetch()
         specs: list[MapSpec] = [] if bank else self._specs(0, count)
         workers = min(workers, count // MAPS_PER_WORKER) if self.prefetcher.workers else 0
         maps = [] if bank else generate_maps(specs, workers=workers, progress=progress)
-        self.bank = bank or stack_maps_for(cfg, maps, slots=count + max(1, spare))
+        self.bank = bank or stack_maps_for(cfg, maps, slots=count + max(1, min(options.spare, count)))
         self.specs: list[MapSpec | None] = [*specs, *([None] * (self.bank.count - len(specs)))]
         """Map of each slot; None for an empty slot or a map of a given bank."""
         self.live = list(range(self.count))

@@ -21,6 +21,7 @@ from echelon.rl.build import FlatPolicy, build_model
 from echelon.runs import RunPaths, read_json
 from echelon.telemetry.events import Event, EventAlert, EventStart
 from echelon.training import checkpoint as checkpoints
+from echelon.training.batch_options import Episodes, Maps, Pilots
 from echelon.training.checkpoint import Checkpoint, RankPart
 from echelon.training.curriculum import Curriculum
 from echelon.training.engine_state import restore_episodes
@@ -410,22 +411,21 @@ class Session:
             from echelon.training.vec_env import VectorEnv
 
             make_env = VectorEnv
-        learners, opponents = assign_sides(cfg.num_envs, cfg.opponents)
+        maps = Maps(
+            cfg.bank_maps,
+            spare=cfg.bank_spare,
+            per_refresh=cfg.bank_refresh_maps if cfg.bank_refresh_every else 0,
+            workers=map_worker_count(self.threads),
+        )
         return make_env(
             cfg.num_envs,
             replace(cfg.env, **self.curriculum.ranges(1, 0.0)),
-            skill=cfg.opponents.skill,
-            initial_weapon_prob=cfg.opponents.weapon_prob_start,
-            seed=cfg.seed,
+            sides=assign_sides(cfg.num_envs, cfg.opponents),
+            maps=maps,
+            pilots=Pilots(cfg.opponents.skill, cfg.opponents.weapon_prob_start),
+            episodes=Episodes(cfg.seed, first_env=self.group.rank * cfg.num_envs),
             device=str(self.device),
             threads=self.threads,
-            learners=learners,
-            opponents=opponents,
-            first_env=self.group.rank * cfg.num_envs,
-            bank_maps=cfg.bank_maps,
-            spare_maps=cfg.bank_spare,
-            maps_per_refresh=cfg.bank_refresh_maps if cfg.bank_refresh_every else 0,
-            map_workers=map_worker_count(self.threads),
             progress=progress,
         )
 

@@ -17,6 +17,7 @@ from echelon.config import EnvConfig, require
 from echelon.env.gym_vector import MAX_BATTLES, MAX_MAPS, MAX_SEED, MAX_THREADS, EchelonVectorEnv, autoreset_mode
 from echelon.env.inputs import require_config, require_int
 from echelon.tasks import SELF_PLAY, find_task
+from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
 from echelon.training.opponents.named import NamedOpponents, Opponent, find_opponents
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.runtime.thread_pool import ThreadPool
@@ -61,11 +62,15 @@ class TaskVectorEnv(EchelonVectorEnv):
         found = None if is_self_play else find_opponents(opponent, device)
         policies = bool(found and found.policies)
         self.batch = VectorEnv(
-            battles, cfg, skill=(found and found.single_level) or "medium", initial_weapon_prob=FULL_WEAPON_PROB,
-            seed=seed, device=device, threads=threads, learners="both" if is_self_play else side,
-            opponents=LEARNERS[side] if policies else "none",
-            bank_maps=maps, autoreset=False,
-        )  # fmt: skip
+            battles,
+            cfg,
+            sides=Sides("both" if is_self_play else side, opponents=LEARNERS[side] if policies else "none"),
+            maps=Maps(maps),
+            pilots=Pilots((found and found.single_level) or "medium", weapon_prob=FULL_WEAPON_PROB),
+            episodes=Episodes(seed, autoreset=False),
+            device=device,
+            threads=threads,
+        )
         self._opponents = found
         self._runner = self._make_runner()
         try:

@@ -22,16 +22,15 @@ from echelon.agents import heuristic
 from echelon.arena.episodes import EpisodeRecord, finished_episodes
 from echelon.config import MIN_MAP_EDGE, EnvConfig, require
 from echelon.config.checks import require_span
-from echelon.config.opponents import DEFAULT_LEVEL
 from echelon.env import layout as observe
 from echelon.env import reward
 from echelon.env.engine import Engine
 from echelon.gen.bank import MapBank, build_bank_for
 from echelon.gen.map_sampling import MapRanges
-from echelon.gen.prefetch import MapPrefetcher
 from echelon.sim.arsenal import Mechanic, mechanics_of
 from echelon.sim.backend import default_threads
 from echelon.sim.overrides import Overrides
+from echelon.training.batch_options import Episodes, Maps, Pilots, SideChoice, Sides
 from echelon.training.central_state import CentralState, central_dim
 from echelon.training.engine_state import load_engine_state, save_engine_state
 from echelon.training.episode_log import EpisodeLog, LoggedEpisodes
@@ -39,20 +38,9 @@ from echelon.training.map_pool import PREFIX, MapPool
 from echelon.training.runtime.devices import share_stream
 from echelon.training.runtime.transfers import upload
 
-Learners = str | Sequence[str]
 SIDES = {"blue": (True, False), "red": (False, True), "both": (True, True), "none": (False, False)}
-SPARE_MAPS = 16
-"""Default number of map slots besides those in use."""
 RANGE_PARAMETERS = ("map_size_range", "packs_per_team_range")
 FLAGS = ("terminated", "truncated", "acting", "alive", "present", "over", "cut")
-
-
-def make_bank(cfg: EnvConfig, seeds: Sequence[int], *, progress: Callable[[int, int], None] | None = None) -> MapBank:
-    """Return the maps of ``seeds`` for environments of this configuration, through the disk cache.
-
-    Maps are generated in this process: at 20 ms a map, starting workers takes a script longer than it saves.
-    """
-    return build_bank_for(cfg, seeds, progress=progress)
 
 
 def _check_share(name: str) -> Callable[[float], None]:
@@ -72,59 +60,34 @@ def _check_terms(weights: Mapping[str, float]) -> None:
 
 
 class VectorEnv:
-    """``num_envs`` environments in one batch.
+    """``num_envs`` environments in one batch; ``echelon.training.batch_options`` has the options of its parts.
 
-    ``learners`` is the learning side (blue, red, both, none), for all environments or per environment. ``opponents``
-    likewise names the side of the K rows that policies can control: they observe ``opponent_obs [K, D]``, and
-    ``set_scripted_skills`` decides whether scripted pilots control them instead.
-
-    With ``seeds`` every environment plays that episode seed on the map of the same seed. Otherwise episode seeds come
-    from ``seed`` and maps from a pool of ``bank_maps`` with ``spare_maps`` further slots; ``map_workers`` processes
-    prefetch the ``maps_per_refresh`` maps of a refresh, and up to ``threads`` the maps of a large pool. World size and
-    packs of the configuration are the capacity; its ranges, and later curriculum parameters, limit what is drawn.
-    ``changes`` are parameter overrides per environment, such as ``{"laser.damage": 20}`` (``echelon.sim.overrides``).
-
-    The tensors below are views that the next ``step`` overwrites.
+    Opponents that policies control observe ``opponent_obs [K, D]``. ``changes`` are parameter overrides per
+    environment, such as ``{"laser.damage": 20}`` (``echelon.sim.overrides``). The tensors below are views that the next
+    ``step`` overwrites.
     """
 
-    def __init__(  # noqa: PLR0913 - options of the batch, all with defaults
+    def __init__(
         self,
         num_envs: int,
         env_cfg: EnvConfig,
         *,
-        skill: str = DEFAULT_LEVEL,
-        initial_weapon_prob: float = 0.5,
-        seed: int = 0,
+        sides: Sides = Sides(),
+        maps: Maps = Maps(),
+        pilots: Pilots = Pilots(),
+        episodes: Episodes = Episodes(),
+        changes: Sequence[Overrides] | None = None,
         device: str = "cpu",
         threads: int = 0,
-        learners: Learners = "blue",
-        opponents: Learners = "none",
-        seeds: Sequence[int] | None = None,
-        bank_maps: int = 64,
-        spare_maps: int = SPARE_MAPS,
-        maps_per_refresh: int = 0,
-        map_workers: int = 0,
-        bank: MapBank | None = None,
-        changes: Sequence[Overrides] | None = None,
-        autoreset: bool = True,
-        first_env: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> None:
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
         self.num_envs, self.cfg = num_envs, env_cfg
         share_stream(device)
-        report = (lambda done, total: progress("maps", done, total)) if progress else None
-        self.map_pool: MapPool | None = None
-        if seeds is None:
-            self.map_pool = MapPool(
-                env_cfg, seed, bank_maps, spare=min(spare_maps, bank_maps), per_refresh=maps_per_refresh,
-                workers=threads or default_threads(), prefetcher=MapPrefetcher(map_workers), bank=bank, progress=report,
-            )  # fmt: skip
-        bank = self.map_pool.bank if self.map_pool is not None else bank
-        self.bank = bank or make_bank(env_cfg, sorted(set(seeds or ())), progress=report)
+        self.map_pool, self.bank = self._make_maps(maps, episodes, threads, progress)
         self.engine = Engine(
-            env_cfg, num_envs, self.bank, device=device, threads=threads, seed=seed, first_env=first_env,
-            autoreset=autoreset, changes=changes, pilots=heuristic.install,
+            env_cfg, num_envs, self.bank, device=device, threads=threads, seed=episodes.seed,
+            first_env=episodes.first_env, autoreset=episodes.autoreset, changes=changes, pilots=heuristic.install,
         )  # fmt: skip
         self.mechs = self.engine.num_mechs
         self.obs_dim, self.action_dim = self.engine.obs_dim, self.engine.action_dim
@@ -133,28 +96,46 @@ class VectorEnv:
         self.normalizable = torch.tensor([row.normalizable for row in self.layout])
         if self.map_pool is not None:
             self.map_pool.attach(self.engine.batch)
-        if seeds is not None:
-            require(len(seeds) == num_envs, "seeds", len(seeds), f"one per environment, {num_envs}")
-            slot = {int(s): i for i, s in enumerate(self.bank.map_seed)}
-            self.engine.batch.set("forced_seed", np.asarray(seeds, np.int32))
-            self.engine.batch.set("forced_slot", np.array([slot[int(s)] for s in seeds], np.int32))
+        if episodes.seeds is not None:
+            self._force_seeds(episodes.seeds)
         ranges = MapRanges.of(env_cfg)
         self._parameters: dict[str, Any] = {"map_size_range": ranges.size, "packs_per_team_range": ranges.packs}
-        self.set_heuristic_weapon_prob(initial_weapon_prob)
+        self.set_heuristic_weapon_prob(pilots.weapon_prob)
         self._scripts, self._teacher_script = np.zeros(num_envs, np.int32), 0
         self._pilots_have_acted = False
         self._central: CentralState | None = None
         self._log: EpisodeLog | None = None
         self._script_schedule: torch.Tensor | None = None
-        self._assign_rows(learners)
-        self._assign_opponents(opponents)
-        self.set_heuristic_skill(skill)
+        self._assign_rows(sides.learners)
+        self._assign_opponents(sides.opponents)
+        self.set_heuristic_skill(pilots.skill)
         self._make_views()
         self._done_count = np.zeros(num_envs, np.int32)
         self.attach(torch.zeros((1, self.rows, self.obs_dim), device=self.device))
         self.engine.load(progress)
 
-    def _assign_rows(self, learners: Learners) -> None:
+    def _make_maps(
+        self, maps: Maps, episodes: Episodes, threads: int, progress: Callable[[str, int, int], None] | None
+    ) -> tuple[MapPool | None, MapBank]:
+        """Return the pool that resets draw from, None for episodes of given seeds, and its maps.
+
+        Maps of given seeds are generated in this process: at 20 ms a map, starting workers takes longer than it saves.
+        """
+        report = (lambda done, total: progress("maps", done, total)) if progress else None
+        if episodes.seeds is not None:
+            seeds = sorted(set(episodes.seeds))
+            return None, maps.bank or build_bank_for(self.cfg, seeds, progress=report)
+        pool = MapPool(self.cfg, episodes.seed, maps, workers=threads or default_threads(), progress=report)
+        return pool, pool.bank
+
+    def _force_seeds(self, seeds: Sequence[int]) -> None:
+        """Give every environment its episode seed and the map of the same seed."""
+        require(len(seeds) == self.num_envs, "seeds", len(seeds), f"one per environment, {self.num_envs}")
+        slot = {int(s): i for i, s in enumerate(self.bank.map_seed)}
+        self.engine.batch.set("forced_seed", np.asarray(seeds, np.int32))
+        self.engine.batch.set("forced_slot", np.array([slot[int(s)] for s in seeds], np.int32))
+
+    def _assign_rows(self, learners: SideChoice) -> None:
         sides, learns, row_of = self._assign("learners", learners)
         self.rows = int(learns.sum())
         self.learner_team = np.array([{"blue": 0, "red": 1}.get(side, -1) for side in sides])
@@ -168,7 +149,7 @@ class VectorEnv:
         roster = np.array([int(c) for c in self._roster()], np.int8)
         self.roles = torch.as_tensor(roster[mech % self.cfg.team_size], device=self.device)
 
-    def _assign_opponents(self, opponents: Learners) -> None:
+    def _assign_opponents(self, opponents: SideChoice) -> None:
         sides, controlled, row_of = self._assign("opponents", opponents)
         both = controlled & (self.row_of.cpu().numpy() >= 0)
         require(not both.any(), "opponents", sides[int(both.any(1).argmax())], "a side that does not learn")
@@ -181,7 +162,7 @@ class VectorEnv:
             self.engine.batch.set("opponent_row_of", row_of)
             self.engine.attach_opponents(wp.from_torch(self.opponent_obs.unsqueeze(0)))
 
-    def _assign(self, name: str, chosen: Learners) -> tuple[list[str], NDArray[np.bool_], NDArray[np.int32]]:
+    def _assign(self, name: str, chosen: SideChoice) -> tuple[list[str], NDArray[np.bool_], NDArray[np.int32]]:
         """Return the side of each environment, whether mechs belong to it [E, M], and their rows [E, M], else -1."""
         sides = [chosen] * self.num_envs if isinstance(chosen, str) else list(chosen)
         require(len(sides) == self.num_envs, name, len(sides), f"one side per environment, {self.num_envs}")

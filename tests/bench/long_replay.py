@@ -34,6 +34,7 @@ def record(path: Path, seconds: float) -> None:
     from echelon.config import EnvConfig
     from echelon.replay.record import MatchInfo, Recorder
     from echelon.sim.arsenal import CHASSIS
+    from echelon.training.batch_options import Episodes, Pilots, Sides
     from echelon.training.vec_env import VectorEnv
 
     base = EnvConfig()
@@ -41,8 +42,14 @@ def record(path: Path, seconds: float) -> None:
     cfg = replace(base, world=world, num_packs=20, max_episode_seconds=seconds, zone_win_share=1.0)
     overrides = {f"{spec.chassis.name.lower()}.hp": spec.hp * HIT_POINT_FACTOR for spec in CHASSIS}
     overrides |= {f"{spec.chassis.name.lower()}.leg_hp": spec.leg_hp * HIT_POINT_FACTOR for spec in CHASSIS}
-    options = {"skill": "medium", "initial_weapon_prob": 1.0, "autoreset": False, "changes": [overrides]}
-    with VectorEnv(1, cfg, learners="none", seeds=[7], **options) as env:
+    with VectorEnv(
+        1,
+        cfg,
+        sides=Sides("none"),
+        pilots=Pilots("medium", weapon_prob=1.0),
+        episodes=Episodes(seeds=[7], autoreset=False),
+        changes=[overrides],
+    ) as env:
         env.reset()
         recorder = Recorder(env.engine, [0], path.parent, [MatchInfo(name=path.stem, map_seed=7)])
         recorder.begin()

@@ -187,8 +187,9 @@ def test_models_and_results_keep_their_kinds():
 def test_vector_env_curriculum_has_its_public_keys():
     from echelon import EnvConfig, WorldConfig
     from echelon.training import VectorEnv
+    from echelon.training.batch_options import Maps
 
-    with VectorEnv(1, EnvConfig(world=WorldConfig(size_x=24, size_y=24, size_z=12)), bank_maps=1) as env:
+    with VectorEnv(1, EnvConfig(world=WorldConfig(size_x=24, size_y=24, size_z=12)), maps=Maps(1)) as env:
         env.set_curriculum(weapon_prob=0.25, map_size_range=None, packs_per_team_range=None)
         curriculum = env.get_curriculum()
     assert curriculum.keys() >= {"weapon_prob", "map_size_range", "packs_per_team_range"}

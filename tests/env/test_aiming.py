@@ -7,7 +7,7 @@ import pytest
 
 from echelon.config import EnvConfig, WorldConfig
 from echelon.env import layout
-from echelon.sim.batch import Maps
+from echelon.sim.batch import PreparedMaps
 from tests.env.battle import Battle
 from tests.oracles import aiming, display, sensing
 from tests.parity.scenes import clutter, recall, scatter, snapshots, stir
@@ -18,7 +18,7 @@ END_AT = layout.obs_dim(EnvConfig()) - layout.END_WIDTH
 """First column of the end blocks."""
 
 
-def hunted(maps: Maps) -> Battle:
+def hunted(maps: PreparedMaps) -> Battle:
     """Return battles in which half of the mechs have a contact as target, on cluttered maps."""
     made = Battle(envs=ENVS, maps=maps, own_maps=True, num_packs=2, size=EDGE)
     rng = np.random.default_rng(11)

@@ -7,6 +7,7 @@ import pytest
 
 from echelon.agents.levels import script_of
 from echelon.config import EnvConfig, WorldConfig
+from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
 from echelon.training.vec_env import VectorEnv
 from tests.laws.invariants import InvariantChecker
 
@@ -34,7 +35,12 @@ def battle(size: tuple[int, int, int], packs: int, envs: int, **ranges) -> Vecto
     world = WorldConfig(size_x=size[0], size_y=size[1], size_z=size[2])
     cfg = EnvConfig(world=world, num_packs=packs, **ranges)
     env = VectorEnv(
-        envs, cfg, initial_weapon_prob=1.0, learners="both", bank_maps=min(envs, MOST_MAPS), autoreset=False
+        envs,
+        cfg,
+        sides=Sides("both"),
+        maps=Maps(min(envs, MOST_MAPS)),
+        pilots=Pilots(weapon_prob=1.0),
+        episodes=Episodes(autoreset=False),
     )
     env.engine.batch["script"].fill_(script_of("medium"))
     return env

@@ -21,6 +21,7 @@ from echelon.env.layout import OPTIONAL_BLOCKS
 from echelon.jobs import worker
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.runs import RunPaths
+from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.vec_env import VectorEnv
 from tests.parity.test_spread import BATTLES, differing, played
 from tests.training.test_many_ranks import trained
@@ -38,7 +39,7 @@ STATE = ("pos", "vel", "yaw", "hp", "leg_hp", "heat", "stability", "cooldown", "
 @pytest.mark.parametrize("layout", ["suite", "classic"])
 def test_cuda_decision_matches_cpu(layout):
     cfg = replace(SMALL, obs_layout=layout)
-    options = {"seeds": list(range(8)), "learners": "blue", "initial_weapon_prob": 1.0}
+    options = {"episodes": Episodes(seeds=list(range(8))), "pilots": Pilots(weapon_prob=1.0)}
     with VectorEnv(8, cfg, device="cpu", **options) as cpu, VectorEnv(8, cfg, device="cuda", **options) as gpu:
         cpu.reset()
         gpu.reset()
@@ -57,7 +58,7 @@ def test_cuda_decision_matches_cpu(layout):
 
 
 def test_cuda_decision_is_captured_once():
-    with VectorEnv(4, SMALL, device="cuda", learners="both") as env:
+    with VectorEnv(4, SMALL, sides=Sides("both"), device="cuda") as env:
         env.reset()
         env.step()
         runner = env.engine._runners["decision"]

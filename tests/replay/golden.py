@@ -20,6 +20,7 @@ import numpy as np
 from echelon.replay.extra_records import read_state, state_heads
 from echelon.replay.reader import Replay
 from echelon.replay.record import PolicyColumnMode
+from echelon.training.batch_options import Episodes, Pilots, Sides
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "replays"
 SMALL = FOLDER / "small.ecr"
@@ -109,7 +110,9 @@ def _record(
     match = MatchInfo(
         name=path.stem, teams=teams, about={"created": 0.0, "run": "golden", "update": 0, "global_step": 0}
     )
-    with VectorEnv(1, cfg, learners="none", seeds=[seed], autoreset=False, initial_weapon_prob=1.0) as env:
+    with VectorEnv(
+        1, cfg, sides=Sides("none"), pilots=Pilots(weapon_prob=1.0), episodes=Episodes(seeds=[seed], autoreset=False)
+    ) as env:
         scripts = [[script_of(pilot)] * cfg.team_size for pilot in pilots]
         env.engine.batch.set("script", np.array([sum(scripts, [])], np.int32))
         env.reset()

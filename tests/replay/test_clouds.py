@@ -14,6 +14,7 @@ from echelon.replay.schema import CLOUD_STEP, EventKind, HitFlag
 from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.physics import PHYSICS
 from echelon.sim.tables import duration_ticks
+from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.vec_env import VectorEnv
 from tests.golden import assert_golden_json
 from tests.replay.golden import SMOKE, SMOKE_EXPECTED, smoke_contents
@@ -58,7 +59,12 @@ def play(folder, *, envs: int = 1, threads: int = 1):
     """Record environment 0 of a disturbed battle; return the file and the state after each environment step."""
     cfg, seeds, states = config(), [EVAL_SEED_BASE + 3 + i for i in range(envs)], []
     with VectorEnv(
-        envs, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0, threads=threads
+        envs,
+        cfg,
+        sides=Sides("none"),
+        pilots=Pilots(weapon_prob=1.0),
+        episodes=Episodes(seeds=seeds, autoreset=False),
+        threads=threads,
     ) as env:
         env.reset()
         recorder = Recorder(env.engine, [0], folder, [MatchInfo(name="m")])

@@ -13,6 +13,7 @@ from echelon.config import EVAL_SEED_BASE
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import MechFlag
+from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.vec_env import VectorEnv
 from tests.golden import assert_golden_json
 from tests.replay.golden import INSIGHT, INSIGHT_EXPECTED, insight_contents
@@ -35,7 +36,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Replay, Played, 
     """A short match of scripted pilots with policy columns and synthetic value estimates."""
     cfg, played, rng = config(max_episode_seconds=SECONDS), Played(), np.random.default_rng(0)
     seeds = [EVAL_SEED_BASE + 3]
-    with VectorEnv(1, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0) as env:
+    with VectorEnv(
+        1, cfg, sides=Sides("none"), pilots=Pilots(weapon_prob=1.0), episodes=Episodes(seeds=seeds, autoreset=False)
+    ) as env:
         env.reset()
         batch = env.engine.batch
         recorder = Recorder(env.engine, [0], tmp_path_factory.mktemp("insight"), [MatchInfo(name="m")], policy="values")
@@ -115,7 +118,7 @@ def test_contact_and_sees_columns_match_start_of_step(recorded):
 
 def test_header_omits_policy_columns_by_default(tmp_path):
     cfg = config(max_episode_seconds=2.0)
-    with VectorEnv(1, cfg, learners="none", seeds=[EVAL_SEED_BASE], autoreset=False) as env:
+    with VectorEnv(1, cfg, sides=Sides("none"), episodes=Episodes(seeds=[EVAL_SEED_BASE], autoreset=False)) as env:
         env.reset()
         recorder = Recorder(env.engine, [0], tmp_path, [MatchInfo(name="m")])
         recorder.begin()

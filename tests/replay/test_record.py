@@ -15,6 +15,7 @@ from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import COLUMNS, EventKind, MechFlag
 from echelon.sim.hashing import state_hash
+from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
 from echelon.training.vec_env import VectorEnv
 
 SECONDS, EDGE, HEIGHT = 15.0, 36, 12
@@ -40,10 +41,9 @@ def play(
     with VectorEnv(
         envs,
         cfg,
-        learners="none",
-        seeds=seeds,
-        autoreset=False,
-        initial_weapon_prob=1.0,
+        sides=Sides("none"),
+        pilots=Pilots(weapon_prob=1.0),
+        episodes=Episodes(seeds=seeds, autoreset=False),
         threads=threads,
         changes=changes,
     ) as env:
@@ -275,7 +275,12 @@ def test_header_and_outcome_match_the_battle(match):
 def test_recording_does_not_change_the_battle(tmp_path):
     cfg = config()
     with VectorEnv(
-        1, cfg, learners="none", seeds=[EVAL_SEED_BASE + 3], autoreset=False, initial_weapon_prob=1.0, threads=1
+        1,
+        cfg,
+        sides=Sides("none"),
+        pilots=Pilots(weapon_prob=1.0),
+        episodes=Episodes(seeds=[EVAL_SEED_BASE + 3], autoreset=False),
+        threads=1,
     ) as env:
         env.reset()
         for _ in range(cfg.max_steps):
@@ -303,7 +308,9 @@ def test_recording_is_identical_alone_and_in_a_batch(tmp_path):
 
 def test_autoreset_episode_is_recorded_to_its_end(tmp_path):
     cfg = config(max_episode_seconds=2.0)
-    with VectorEnv(2, cfg, learners="none", seed=5, bank_maps=2, initial_weapon_prob=1.0, threads=2) as env:
+    with VectorEnv(
+        2, cfg, sides=Sides("none"), maps=Maps(2), pilots=Pilots(weapon_prob=1.0), episodes=Episodes(5), threads=2
+    ) as env:
         env.reset()
         recorder = Recorder(env.engine, [1], tmp_path, [MatchInfo(name="m")])
         recorder.begin()
@@ -322,9 +329,12 @@ def test_autoreset_episode_is_recorded_to_its_end(tmp_path):
 def test_replay_size_per_minute_of_ten_mechs(tmp_path):
     sizes = []
     with VectorEnv(
-        4, EnvConfig(), learners="none", seeds=[EVAL_SEED_BASE + i for i in range(4)], autoreset=False,
-        initial_weapon_prob=1.0,
-    ) as env:  # fmt: skip
+        4,
+        EnvConfig(),
+        sides=Sides("none"),
+        pilots=Pilots(weapon_prob=1.0),
+        episodes=Episodes(seeds=[EVAL_SEED_BASE + i for i in range(4)], autoreset=False),
+    ) as env:
         env.reset()
         recorder = Recorder(env.engine, range(4), tmp_path, [MatchInfo(name=f"m{i}") for i in range(4)])
         recorder.begin()
@@ -343,7 +353,13 @@ def test_replay_size_per_minute_of_ten_mechs(tmp_path):
 @pytest.mark.bench
 def test_recording_one_of_64_environments_costs_at_most_two_percent(tmp_path):
     seeds = [EVAL_SEED_BASE + i % 8 for i in range(64)]
-    with VectorEnv(64, EnvConfig(), learners="both", seeds=seeds, autoreset=False, initial_weapon_prob=1.0) as env:
+    with VectorEnv(
+        64,
+        EnvConfig(),
+        sides=Sides("both"),
+        pilots=Pilots(weapon_prob=1.0),
+        episodes=Episodes(seeds=seeds, autoreset=False),
+    ) as env:
         env.engine.batch["script"].fill_(1)
 
         def seconds(recorded: bool) -> float:
@@ -368,6 +384,8 @@ def test_recording_one_of_64_environments_costs_at_most_two_percent(tmp_path):
 
 
 def test_recorder_rejects_wrong_number_of_matches(tmp_path):
-    with VectorEnv(2, config(), learners="none", seeds=[EVAL_SEED_BASE, EVAL_SEED_BASE + 1], threads=1) as env:
+    with VectorEnv(
+        2, config(), sides=Sides("none"), episodes=Episodes(seeds=[EVAL_SEED_BASE, EVAL_SEED_BASE + 1]), threads=1
+    ) as env:
         with pytest.raises(ValueError, match="matches has 1 entries, expected one for each of 2"):
             Recorder(env.engine, [0, 1], tmp_path, [MatchInfo(name="m")])

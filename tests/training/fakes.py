@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
+
 MECHS, OBS_DIM, ACTION_DIM = 4, 5, 3
 TEAM = MECHS // 2
 LENGTHS = (9, 14)
@@ -43,44 +45,37 @@ class FakeEnv:
 
     reward_names = ("aim", "alive")
 
-    def __init__(  # noqa: PLR0913 - the options of VectorEnv
+    def __init__(
         self,
         num_envs: int,
         env_cfg: Any = None,
         *,
-        skill: str = "medium",
-        initial_weapon_prob: float = 0.5,
-        seed: int = 0,
+        sides: Sides = Sides(),
+        maps: Maps = Maps(),
+        pilots: Pilots = Pilots(),
+        episodes: Episodes = Episodes(),
         device: str = "cpu",
         threads: int = 0,
-        learners: str | Sequence[str] = "blue",
-        opponents: str | Sequence[str] = "none",
-        seeds: Sequence[int] | None = None,
-        bank_maps: int = 64,
-        spare_maps: int = 16,
-        maps_per_refresh: int = 0,
-        map_workers: int = 0,
-        autoreset: bool = True,
-        first_env: int = 0,
         progress: Any = None,
     ) -> None:
-        sides = [learners] * num_envs if isinstance(learners, str) else list(learners)
+        learning = [sides.learners] * num_envs if isinstance(sides.learners, str) else list(sides.learners)
         self.num_envs, self.mechs, self.obs_dim, self.action_dim = num_envs, MECHS, OBS_DIM, ACTION_DIM
         self.device = torch.device(device)
         learns = np.zeros((num_envs, MECHS), bool)
-        for e, side in enumerate(sides):
+        for e, side in enumerate(learning):
             learns[e, :TEAM] = side in ("blue", "both")
             learns[e, TEAM:] = side in ("red", "both")
-        self.sides, self.rows = sides, int(learns.sum())
+        self.sides, self.rows = learning, int(learns.sum())
         self.row_of = torch.full((num_envs, MECHS), -1, dtype=torch.int32)
         self.row_of[torch.from_numpy(learns)] = torch.arange(self.rows, dtype=torch.int32)
         self.agent_of_row = torch.from_numpy(learns.reshape(-1).nonzero()[0])
         self.env_of_row = self.agent_of_row // MECHS
-        self._assign_opponents(opponents, skill)
+        self._assign_opponents(sides.opponents, pilots.skill)
         self.roles = (self.agent_of_row % MECHS % 2 + 1).to(torch.int8)
         self.normalizable = torch.tensor([True, False, False, False, False])
-        self.seeds, self.autoreset, self.weapon_prob, self.skill = seeds, autoreset, initial_weapon_prob, skill
-        self.rng = np.random.default_rng(seed + first_env)
+        self.seeds, self.autoreset = episodes.seeds, episodes.autoreset
+        self.weapon_prob, self.skill = pilots.weapon_prob, pilots.skill
+        self.rng = np.random.default_rng(episodes.seed + episodes.first_env)
         e, m = num_envs, MECHS
         self.actions = torch.zeros(e, m, ACTION_DIM)
         self.rewards = torch.zeros(e, m)

@@ -14,6 +14,7 @@ from echelon.config import EnvConfig, ModelConfig, WorldConfig
 from echelon.env import reward
 from echelon.env.reward import Term, term_zone
 from echelon.rl.build import build_model
+from echelon.training.batch_options import Maps, Pilots, Sides
 from echelon.training.policy_agent import PolicyAgent, env_config_of
 from echelon.training.vec_env import VectorEnv
 
@@ -85,7 +86,7 @@ def test_added_reward_term_is_weighted_reported_and_removable():
     try:
         with pytest.raises(ValueError, match="'presence' exists already"):
             reward.add_term(Term("presence", term_zone), weight=1.0)
-        with VectorEnv(2, cfg, bank_maps=1, learners="none", skill="easy") as env:
+        with VectorEnv(2, cfg, sides=Sides("none"), maps=Maps(1), pilots=Pilots("easy")) as env:
             env.reset()
             zone_rewards = torch.zeros(2)
             for _ in range(60):

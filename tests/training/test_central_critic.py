@@ -14,6 +14,7 @@ from echelon.config.presets import get_preset
 from echelon.rl.weights import load_policy
 from echelon.sim.arsenal import CHASSIS
 from echelon.training import loop
+from echelon.training.batch_options import Maps, Pilots, Sides
 from echelon.training.central_state import MATCH_FEATURES, MECH_FEATURES, central_dim
 from echelon.training.checkpoint import open_checkpoint
 from echelon.training.session import Session
@@ -119,7 +120,9 @@ def test_stored_model_without_critic_is_own():
 
 def test_central_state_equals_a_loop_over_the_simulators_arrays():
     """Columns against plain Python: the own mech first, its team, the other team; dead mechs are zeros."""
-    with VectorEnv(3, BATTLE, bank_maps=2, skill="medium", learners=["blue", "red", "both"], threads=1) as env:
+    with VectorEnv(
+        3, BATTLE, sides=Sides(["blue", "red", "both"]), maps=Maps(2), pilots=Pilots("medium"), threads=1
+    ) as env:
         out = torch.zeros(env.rows, central_dim(BATTLE))
         env.reset()
         env.engine.batch.set("alive", _with_dead(env))

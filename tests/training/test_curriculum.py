@@ -9,6 +9,7 @@ import pytest
 from echelon.config import CurriculumConfig, EnvConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop
+from echelon.training.batch_options import Maps
 from echelon.training.curriculum import (
     CURRICULUM_PARAMETERS,
     Curriculum,
@@ -103,7 +104,7 @@ def test_upcoming_ranges_precede_their_change():
 
 
 def test_reward_weights_parameter_takes_effect_at_once():
-    with VectorEnv(2, SHORT, bank_maps=1) as env:
+    with VectorEnv(2, SHORT, maps=Maps(1)) as env:
         env.reset()
         env.set_curriculum(reward_weights={"zone": 2.0, "approach": 0.0})
         env.set_curriculum(reward_weights={"damage": 0.5})

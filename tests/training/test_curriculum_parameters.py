@@ -15,6 +15,7 @@ from echelon.config.presets import get_preset
 from echelon.env.env import EchelonEnv
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
+from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
 from echelon.training.checkpoint import open_checkpoint
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
@@ -26,7 +27,7 @@ TWO_PACKS = replace(ROOMY, num_packs=2)
 
 
 def vector(cfg: EnvConfig = ROOMY, **options) -> VectorEnv:
-    return VectorEnv(ENVS, cfg, **{"bank_maps": 8, **options})
+    return VectorEnv(ENVS, cfg, **{"maps": Maps(8), **options})
 
 
 def edges(env: VectorEnv) -> list[tuple[int, int]]:
@@ -57,7 +58,11 @@ def test_set_curriculum_reaches_every_environment():
 
 
 def test_map_sizes_are_sampled_within_range_by_seed():
-    with vector(seed=3) as env, vector(seed=3) as same, vector(seed=4) as other:
+    with (
+        vector(episodes=Episodes(3)) as env,
+        vector(episodes=Episodes(3)) as same,
+        vector(episodes=Episodes(4)) as other,
+    ):
         for one in (env, same, other):
             one.set_curriculum(map_size_range=(40, 60))
         drawn = sampled_edges(env, 5)
@@ -146,7 +151,7 @@ def test_env_config_rejects_impossible_ranges(ranges, message):
 
 
 def test_packs_vary_with_constant_shapes():
-    with vector(replace(TWO_PACKS, packs_per_team_range=(1, 2)), learners="both", seed=1) as env:
+    with vector(replace(TWO_PACKS, packs_per_team_range=(1, 2)), sides=Sides("both"), episodes=Episodes(1)) as env:
         env.reset()
         shapes = env.obs.shape, env.actions.shape, env.rewards.shape, env.row_of.shape
         present = env.engine.batch.numpy("present").astype(bool)
@@ -180,8 +185,8 @@ def test_absent_mechs_count_in_no_episode_record():
 def test_small_map_plays_equal_at_any_capacity():
     exact = replace(ROOMY, world=WorldConfig(size_x=40, size_y=40))
     with (
-        vector(exact, skill="hard", seed=5) as tight,
-        vector(replace(ROOMY, map_size_range=(40, 40)), skill="hard", seed=5) as roomy,
+        vector(exact, pilots=Pilots("hard"), episodes=Episodes(5)) as tight,
+        vector(replace(ROOMY, map_size_range=(40, 40)), pilots=Pilots("hard"), episodes=Episodes(5)) as roomy,
     ):
         for env in (tight, roomy):
             env.reset()
@@ -198,7 +203,7 @@ def map_of_each_env(env: VectorEnv) -> np.ndarray:
 
 @pytest.mark.parametrize("spare", [1, 8])
 def test_running_episodes_keep_their_map_when_ranges_change(spare):
-    with vector(spare_maps=spare) as env:
+    with vector(maps=Maps(8, spare=spare)) as env:
         env.reset()
         before, episodes = map_of_each_env(env), env.engine.batch.numpy("episode").copy()
         env.set_curriculum(map_size_range=(40, 50))
@@ -214,7 +219,7 @@ def test_running_episodes_keep_their_map_when_ranges_change(spare):
 
 
 def test_second_range_change_within_episode_takes_effect():
-    with vector(spare_maps=1) as env:
+    with vector(maps=Maps(8, spare=1)) as env:
         env.reset()
         play(env, 3)
         env.set_curriculum(map_size_range=(40, 44))
@@ -249,7 +254,7 @@ def test_restored_map_pool_continues_exactly(tmp_path, monkeypatch):
         env.refresh_maps(2)
         return play(env, 20, seed=2)
 
-    with vector(spare_maps=2, seed=9) as env:
+    with vector(maps=Maps(8, spare=2), episodes=Episodes(9)) as env:
         env.reset()
         play(env, 5, seed=1)
         env.refresh_maps(3)
@@ -260,21 +265,27 @@ def test_restored_map_pool_continues_exactly(tmp_path, monkeypatch):
         )
         state = env.state_dict()
         expected, figures = act(env), env.map_statistics()
-    with vector(spare_maps=2, seed=9) as other:
+    with vector(maps=Maps(8, spare=2), episodes=Episodes(9)) as other:
         other.reset()
         other.load_state_dict(state)
         assert other.get_curriculum()["map_size_range"] == (40, 60)
         for a, b in zip(act(other), expected, strict=True):
             np.testing.assert_array_equal(a, b)
         assert other.map_statistics()["maps_used"] == figures["maps_used"]
-    with vector(spare_maps=4) as other, pytest.raises(ValueError, match="bank of 10 map slots, this run has 12"):
+    with (
+        vector(maps=Maps(8, spare=4)) as other,
+        pytest.raises(ValueError, match="bank of 10 map slots, this run has 12"),
+    ):
         other.load_state_dict(state)
 
 
 def test_fixed_seeds_fix_map_sizes_and_packs():
     cfg = replace(TWO_PACKS, map_size_range=(40, 60), packs_per_team_range=(1, 2))
     seeds = [11, 12, 13, 14, 15, 16]
-    with vector(cfg, seeds=seeds) as env, vector(cfg, seeds=seeds[::-1]) as turned:
+    with (
+        vector(cfg, episodes=Episodes(seeds=seeds)) as env,
+        vector(cfg, episodes=Episodes(seeds=seeds[::-1])) as turned,
+    ):
         env.reset()
         turned.reset()
         assert edges(env) == edges(turned)[::-1] and len(set(edges(env))) > 1
@@ -364,7 +375,7 @@ def test_map_refresh_schedule_resumes_bit_exact(tmp_path):
 
 def test_prefetched_maps_avoid_a_stall(tmp_path, monkeypatch):
     monkeypatch.setenv("ECHELON_CACHE", str(tmp_path))
-    with vector(map_workers=1) as env:
+    with vector(maps=Maps(8, workers=1)) as env:
         pool = env.map_pool
         assert pool is not None
         env.reset()

@@ -12,6 +12,7 @@ from echelon import demos
 from echelon.config import EnvConfig, WorldConfig
 from echelon.demos.format import NO_EPISODE
 from echelon.training import demonstrations
+from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.demonstrations import DemoPlan, Player, record
 from echelon.training.vec_env import VectorEnv
 from echelon_cli import output
@@ -33,9 +34,12 @@ def test_recorded_battle_replays_to_the_same_observations_rewards_and_outcomes(t
     (shard,) = demos.load(tmp_path)
     assert manifest.counts.episodes == 4 and manifest.counts.steps == int((shard.episodes != NO_EPISODE).sum()) // 5
     with VectorEnv(
-        4, ENV, skill="easy", initial_weapon_prob=1.0, learners=["blue", "red", "blue", "red"], seeds=[0, 0, 1, 1],
-        autoreset=False,
-    ) as env:  # fmt: skip
+        4,
+        ENV,
+        sides=Sides(["blue", "red", "blue", "red"]),
+        pilots=Pilots("easy", weapon_prob=1.0),
+        episodes=Episodes(seeds=[0, 0, 1, 1], autoreset=False),
+    ) as env:
         env.reset()
         actions, episodes = torch.from_numpy(shard.float_actions()), []
         for t in range(len(shard.obs)):

@@ -11,6 +11,7 @@ import torch
 from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, TeacherConfig, WorldConfig
 from echelon.rl.build import build_model
 from echelon.rl.regime import device_rules
+from echelon.training.batch_options import Maps, Sides
 from echelon.training.episode_log import EpisodeLog
 from echelon.training.opponents.schedule import OpponentSchedule
 from echelon.training.ppo.graph.capture import WARM_UP
@@ -190,7 +191,7 @@ def test_schedule_stays_at_its_last_opponent():
 
 
 def test_episode_log_has_the_newest_of_too_many_episodes():
-    with VectorEnv(2, SHORT, bank_maps=1, learners="both", threads=1) as env, ExitStack():
+    with VectorEnv(2, SHORT, sides=Sides("both"), maps=Maps(1), threads=1) as env, ExitStack():
         env.log_episodes(2)
         env.reset()
         seeds = {e: [] for e in range(2)}

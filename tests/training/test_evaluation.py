@@ -27,6 +27,7 @@ from echelon.replay.reader import Replay
 from echelon.rl.build import build_model
 from echelon.rl.weights import load_policy
 from echelon.sim.arsenal import Chassis
+from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
 from echelon.training.evaluation import (
     YARDSTICK,
     EvalStats,
@@ -136,7 +137,7 @@ def test_stochastic_episodes_are_reproducible_by_noise_seed():
 
 
 def test_evaluation_uses_inference_mode_and_restores_training_mode():
-    model, env = policy(), FakeEnv(2, seeds=[1, 2], autoreset=False)
+    model, env = policy(), FakeEnv(2, episodes=Episodes(seeds=[1, 2], autoreset=False))
     modes = []
     model.act = lambda *args, act=model.act: modes.append(torch.is_inference_mode_enabled()) or act(*args)
     model.train()
@@ -168,7 +169,9 @@ def test_perfect_policy_wins_and_interval_is_wilson():
 
 def test_action_counter_counts_living_steps_of_first_episode():
     cfg = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=3.0, zone_win_share=2.0)
-    with VectorEnv(2, cfg, bank_maps=1, skill="hard", learners=["blue", "red"], autoreset=False) as env:
+    with VectorEnv(
+        2, cfg, sides=Sides(["blue", "red"]), maps=Maps(1), pilots=Pilots("hard"), episodes=Episodes(autoreset=False)
+    ) as env:
         counter = ActionCounter(env)
         env.reset()
         counter.begin()

@@ -14,6 +14,7 @@ from echelon.arena.glicko2 import Glicko2Rating
 from echelon.arena.league import League, LeagueEntry
 from echelon.config import MIX_PROFILES, LeagueConfig, MixConfig, OpponentConfig
 from echelon.rl.weights import LoadedPolicy
+from echelon.training.batch_options import Sides
 from echelon.training.opponents import league_source
 from echelon.training.opponents.league_source import LeagueSource, find_target
 from echelon.training.opponents.pool import OpponentMix
@@ -167,7 +168,7 @@ def test_unloadable_policy_leaves_the_pool_with_notice(opened):
 
 def test_policy_cache_is_bounded_but_keeps_policies_in_use(opened):
     held = league(*(entry(f"e{n}") for n in range(12)))
-    env = FakeEnv(6, learners="blue", opponents="red")
+    env = FakeEnv(6, sides=Sides("blue", opponents="red"))
     src = source(held, cache=2, candidates=12)
     runner = OpponentRunner(env, src, ThreadPool(1))
     env.reset()
@@ -192,7 +193,7 @@ def test_loading_policies_keeps_training_rng(opened):
 def test_league_refresh_resamples_opponents_from_zero_states(opened):
     submitted = entry("mine", run=RUN, update=3)
     held = league(submitted, entry("rival"))
-    env = FakeEnv(4, learners="blue", opponents="red")
+    env = FakeEnv(4, sides=Sides("blue", opponents="red"))
     src = source(held)
     runner = OpponentRunner(env, src, ThreadPool(1))
     env.reset()
@@ -223,7 +224,7 @@ def test_league_source_state_dict_restores_pool(opened):
 
 def test_missing_opponent_is_replaced_on_resume_from_zero_state(opened):
     held = league(entry("a"), entry("b"))
-    env = FakeEnv(6, learners="blue", opponents="red")
+    env = FakeEnv(6, sides=Sides("blue", opponents="red"))
     first = OpponentRunner(env, source(held), ThreadPool(1))
     env.reset()
     first.reset()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from echelon.config import EnvConfig, WorldConfig
-from echelon.gen.prefetch import MapPrefetcher
 from echelon.training import map_pool
+from echelon.training.batch_options import Maps
 from echelon.training.map_pool import MapPool
 
 CFG = EnvConfig(world=WorldConfig(size_x=28, size_y=28))
@@ -27,13 +27,10 @@ def test_first_maps_are_generated_by_processes_where_many_are_needed(
     monkeypatch.setenv("ECHELON_CACHE", str(tmp_path))
     monkeypatch.setattr(map_pool, "generate_maps", counted)
     monkeypatch.setattr(map_pool, "MAPS_PER_WORKER", per_worker)
-    prefetcher = MapPrefetcher(prefetching)
-    try:
-        pool = MapPool(CFG, 5, MAPS, workers=4, prefetcher=prefetcher)
-    finally:
-        prefetcher.close()
+    pool = MapPool(CFG, 5, Maps(MAPS, workers=prefetching), workers=4)
+    pool.close()
     monkeypatch.setenv("ECHELON_CACHE", str(tmp_path / "empty"))
-    alone = MapPool(CFG, 5, MAPS)
+    alone = MapPool(CFG, 5, Maps(MAPS))
     assert asked == [expected, 0]
     np.testing.assert_array_equal(pool.bank.material, alone.bank.material)
     assert pool.bank.recipe_hashes == alone.bank.recipe_hashes

@@ -24,6 +24,7 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.rl.weights import LoadedPolicy
 from echelon.telemetry.events import EventEpisodes, EventRating, EventUpdate
 from echelon.training import loop
+from echelon.training.batch_options import Maps, Sides
 from echelon.training.opponents.pool import SELF, OpponentMix, assign_sides, level_of, most_redundant
 from echelon.training.opponents.rating import FixedOpponents
 from echelon.training.opponents.runner import OpponentRunner
@@ -180,7 +181,7 @@ def test_snapshot_is_independent_of_the_learner():
 
 
 def test_opponent_is_resampled_only_where_episode_ended():
-    env = FakeEnv(8, learners="blue", opponents="red")
+    env = FakeEnv(8, sides=Sides("blue", opponents="red"))
     pool = source(easy=1, hard=1, past=1)
     pool.add(policy(), 0)
     runner = OpponentRunner(env, pool, ThreadPool(1))
@@ -198,7 +199,7 @@ def test_opponent_is_resampled_only_where_episode_ended():
 
 
 def test_opponent_reset_resamples_all_from_zero_states():
-    env = FakeEnv(4, learners="blue", opponents="red")
+    env = FakeEnv(4, sides=Sides("blue", opponents="red"))
     pool = source(past=1)
     pool.add(policy(), 0)
     runner = OpponentRunner(env, pool, ThreadPool(1))
@@ -216,7 +217,7 @@ def test_opponent_reset_resamples_all_from_zero_states():
 
 
 def test_set_level_before_first_sampling():
-    env, pool = FakeEnv(8, learners="blue", opponents="red"), source(scripted=1, past=1)
+    env, pool = FakeEnv(8, sides=Sides("blue", opponents="red")), source(scripted=1, past=1)
     pool.add(policy(), 0)
     runner = OpponentRunner(env, pool, ThreadPool(1))
     runner.set_level("hard")
@@ -225,7 +226,7 @@ def test_set_level_before_first_sampling():
 
 
 def test_set_level_keeps_opponents_sampled_at_fixed_level():
-    env, pool = FakeEnv(40, learners="blue", opponents="red"), source(scripted=1, medium=1)
+    env, pool = FakeEnv(40, sides=Sides("blue", opponents="red")), source(scripted=1, medium=1)
     runner = OpponentRunner(env, pool, ThreadPool(1))
     runner.reset()
     assert set(runner.names) == {"heuristic:medium"}
@@ -245,7 +246,7 @@ def test_rollout_contains_more_than_one_opponent(small_run):
 def test_grouped_opponents_act_as_each_alone():
     names = ["past:1", "heuristic:easy", "past:2", "past:1", "past:2", "past:2"]
     policies = {"past:1": policy(1), "past:2": policy(2)}
-    env = FakeEnv(ENVS, learners="blue", opponents="red")
+    env = FakeEnv(ENVS, sides=Sides("blue", opponents="red"))
     runner = OpponentRunner(env, FixedOpponents(names, policies), ThreadPool(2), seed=9)
     noise_of = torch.Generator().manual_seed(9 + 13371)
     env.reset()
@@ -275,7 +276,7 @@ def test_grouped_opponents_act_as_each_alone():
 
 def test_opponents_of_different_state_widths_share_a_batch():
     wide = build_model(replace(MODEL, lstm_hidden_dim=12), OBS_DIM, ACTION_DIM).eval()
-    env = FakeEnv(2, learners="blue", opponents="red")
+    env = FakeEnv(2, sides=Sides("blue", opponents="red"))
     source_of = {"past:1": policy(1), "past:2": wide}
     runner = OpponentRunner(env, FixedOpponents(["past:1", "past:2"], source_of), ThreadPool(1))
     env.reset()
@@ -289,15 +290,15 @@ def test_opponents_of_different_state_widths_share_a_batch():
 
 
 def test_assign_sides_reserves_self_play_environments():
-    assert assign_sides(8, mix(self_play=1)) == (["both"] * 8, ["none"] * 8)
-    assert assign_sides(8, mix(scripted=3, self_play=1)) == (["blue"] * 6 + ["both"] * 2, ["none"] * 8)
-    assert assign_sides(4, mix(past=1, self_play=1e-3)) == (["blue"] * 3 + ["both"], ["red"] * 3 + ["none"])
-    assert assign_sides(4, OpponentConfig()) == (["blue"] * 4, ["none"] * 4)
+    assert assign_sides(8, mix(self_play=1)) == Sides(["both"] * 8, ["none"] * 8)
+    assert assign_sides(8, mix(scripted=3, self_play=1)) == Sides(["blue"] * 6 + ["both"] * 2, ["none"] * 8)
+    assert assign_sides(4, mix(past=1, self_play=1e-3)) == Sides(["blue"] * 3 + ["both"], ["red"] * 3 + ["none"])
+    assert assign_sides(4, OpponentConfig()) == Sides(["blue"] * 4, ["none"] * 4)
 
 
 def test_opponent_observations_equal_learner_observations():
-    with VectorEnv(3, SHORT, bank_maps=2, learners="both") as both:
-        with VectorEnv(3, SHORT, bank_maps=2, learners="blue", opponents="red") as split:
+    with VectorEnv(3, SHORT, sides=Sides("both"), maps=Maps(2)) as both:
+        with VectorEnv(3, SHORT, sides=Sides("blue", opponents="red"), maps=Maps(2)) as split:
             split.set_scripted_skills([None] * 3)
             draws = torch.Generator().manual_seed(0)
             both.reset()
@@ -316,11 +317,11 @@ def test_opponent_observations_equal_learner_observations():
 
 def test_learning_side_cannot_have_opponent_rows():
     with pytest.raises(ValueError, match="opponents is 'blue', expected a side that does not learn"):
-        VectorEnv(2, SHORT, bank_maps=1, learners="blue", opponents="blue")
+        VectorEnv(2, SHORT, sides=Sides("blue", opponents="blue"), maps=Maps(1))
 
 
 def test_scripted_and_policy_opponents_share_a_batch():
-    with VectorEnv(3, SHORT, bank_maps=2, opponents="red") as env:
+    with VectorEnv(3, SHORT, sides=Sides(opponents="red"), maps=Maps(2)) as env:
         env.set_scripted_skills(["easy", None, "hard"])
         env.reset()
         env.actions.zero_()

@@ -13,6 +13,7 @@ from echelon.env.layout import obs_dim
 from echelon.jobs.config_layers import resolve
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
+from echelon.training.batch_options import Maps
 from echelon.training.opponents.pool import assign_sides
 from echelon.training.vec_env import VectorEnv
 from echelon.training.weights import load_policy
@@ -90,6 +91,6 @@ def test_preset_uses_several_environments(name):
 def test_batch_rows_are_learners_of_all_environments():
     config = get_preset("quickstart")
     small = replace(config.env, world=replace(config.env.world, size_x=40, size_y=40))
-    learners, opponents = assign_sides(config.num_envs, config.opponents)
-    with VectorEnv(config.num_envs, small, bank_maps=1, learners=learners, opponents=opponents) as env:
+    sides = assign_sides(config.num_envs, config.opponents)
+    with VectorEnv(config.num_envs, small, sides=sides, maps=Maps(1)) as env:
         assert env.rows == config.num_envs * small.team_size

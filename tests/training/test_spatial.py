@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from echelon.config import EnvConfig, WorldConfig
+from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
 from echelon.training.spatial import HeatMapObserver, SpatialAccumulator, load_heat, save_heat
 from echelon.training.vec_env import VectorEnv
 
@@ -88,7 +89,14 @@ def test_heat_maps_roundtrip_through_file(tmp_path):
 
 def test_heat_map_observer_counts_learners_until_episode_end():
     cfg = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=3.0, zone_win_share=2.0)
-    with VectorEnv(3, cfg, bank_maps=2, skill="expert", learners=["blue", "red", "blue"], autoreset=False) as env:
+    with VectorEnv(
+        3,
+        cfg,
+        sides=Sides(["blue", "red", "blue"]),
+        maps=Maps(2),
+        pilots=Pilots("expert"),
+        episodes=Episodes(autoreset=False),
+    ) as env:
         heat = SpatialAccumulator(4)
         watch = HeatMapObserver(env, heat)
         env.reset()

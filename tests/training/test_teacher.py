@@ -16,6 +16,7 @@ from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, Ru
 from echelon.config.presets import get_preset
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
+from echelon.training.batch_options import Maps, Pilots
 from echelon.training.checkpoint import open_checkpoint
 from echelon.training.ppo import losses
 from echelon.training.ppo.losses import LossInputs
@@ -30,7 +31,7 @@ BATTLE = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=
 
 
 def battle(**options) -> VectorEnv:
-    env = VectorEnv(ENVS, BATTLE, bank_maps=2, skill="hard", initial_weapon_prob=1.0, **options)
+    env = VectorEnv(ENVS, BATTLE, maps=Maps(2), pilots=Pilots("hard", weapon_prob=1.0), **options)
     env.reset()
     return env
 

@@ -9,6 +9,7 @@ import torch
 from echelon.agents.levels import script_of
 from echelon.config import EVAL_SEED_BASE, EnvConfig, WorldConfig
 from echelon.env.env import EchelonEnv
+from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
 from echelon.training.map_pool import training_map_seed
 from echelon.training.vec_env import VectorEnv
 
@@ -17,7 +18,7 @@ ENVS = 6
 
 
 def vector(**options) -> VectorEnv:
-    return VectorEnv(ENVS, SHORT, bank_maps=4, **options)
+    return VectorEnv(ENVS, SHORT, maps=Maps(4), **options)
 
 
 def play(env: VectorEnv, decisions: int, seed: int = 0) -> list[np.ndarray]:
@@ -33,7 +34,7 @@ def play(env: VectorEnv, decisions: int, seed: int = 0) -> list[np.ndarray]:
 
 
 def test_vec_env_rows_belong_to_learning_side_in_order():
-    with vector(learners="red") as env:
+    with vector(sides=Sides("red")) as env:
         assert env.rows == ENVS * SHORT.team_size
         assert (env.row_of[:, : SHORT.team_size] == -1).all()
         assert env.agent_of_row.tolist() == [e * 10 + m for e in range(ENVS) for m in range(5, 10)]
@@ -41,19 +42,19 @@ def test_vec_env_rows_belong_to_learning_side_in_order():
 
 
 def test_vec_env_learners_both_and_none():
-    with vector(learners="both") as both:
+    with vector(sides=Sides("both")) as both:
         assert both.rows == ENVS * 10
-    with vector(learners="none") as none:
+    with vector(sides=Sides("none")) as none:
         assert none.rows == 0
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"learners": "green"}, "learners is 'green', expected one of blue, red, both, none"),
-        ({"learners": ["blue"]}, "learners is 1, expected one side per environment, 6"),
-        ({"initial_weapon_prob": 1.5}, "weapon_prob is 1.5, expected 0 to 1"),
-        ({"seeds": [1, 2]}, "seeds is 2, expected one per environment, 6"),
+        ({"sides": Sides("green")}, "learners is 'green', expected one of blue, red, both, none"),
+        ({"sides": Sides(["blue"])}, "learners is 1, expected one side per environment, 6"),
+        ({"pilots": Pilots(weapon_prob=1.5)}, "weapon_prob is 1.5, expected 0 to 1"),
+        ({"episodes": Episodes(seeds=[1, 2])}, "seeds is 2, expected one per environment, 6"),
     ],
 )
 def test_vec_env_rejects_impossible_options(options, message):
@@ -68,7 +69,7 @@ def test_set_curriculum_rejects_unknown_parameter():
 
 
 def test_get_curriculum_returns_merged_copy():
-    with vector(initial_weapon_prob=0.25) as env:
+    with vector(pilots=Pilots(weapon_prob=0.25)) as env:
         env.set_curriculum(team_alpha=0.5)
         parameters = env.get_curriculum()
         parameters["weapon_prob"] = 9
@@ -82,7 +83,7 @@ def test_get_curriculum_returns_merged_copy():
 
 
 def test_skill_parameter_changes_scripted_mechs_only():
-    with vector(skill="medium") as env:
+    with vector(pilots=Pilots("medium")) as env:
         assert (env.engine.batch.numpy("script") == [[0] * 5 + [script_of("medium")] * 5] * ENVS).all()
         env.set_curriculum(skill="hard")
         assert (env.engine.batch.numpy("script") == [[0] * 5 + [script_of("hard")] * 5] * ENVS).all()
@@ -101,7 +102,7 @@ def test_vec_env_is_independent_of_thread_count():
 def test_vec_env_episode_equals_single_environment():
     single = EchelonEnv(SHORT)
     expected, _ = single.reset(seed=77)
-    with vector(learners="both", seeds=[70, 71, 77, 73, 74, 75]) as env:
+    with vector(sides=Sides("both"), episodes=Episodes(seeds=[70, 71, 77, 73, 74, 75])) as env:
         env.reset()
         rows = slice(20, 30)
         np.testing.assert_array_equal(env.obs[0, rows].numpy(), np.stack(list(expected.values())))
@@ -149,7 +150,7 @@ def test_pop_episodes_returns_each_episode_once():
 
 
 def test_episode_ends_once_without_autoreset():
-    with vector(autoreset=False) as env:
+    with vector(episodes=Episodes(autoreset=False)) as env:
         env.reset()
         ends = torch.zeros(ENVS)
         for _ in range(SHORT.max_steps + 5):
@@ -159,7 +160,7 @@ def test_episode_ends_once_without_autoreset():
 
 
 def test_opponents_observe_what_learners_in_their_place_would():
-    with vector(opponents="red") as env, vector(learners="both") as both:
+    with vector(sides=Sides(opponents="red")) as env, vector(sides=Sides("both")) as both:
         for batch in (env, both):
             batch.reset()
         red = both.obs[0].view(ENVS, 2, SHORT.team_size, -1)[:, 1]
@@ -191,14 +192,14 @@ def test_step_writes_observations_to_given_row():
 
 
 def test_training_seeds_stay_below_held_out_range():
-    assert all(0 <= s < EVAL_SEED_BASE for s in (training_map_seed(123, i) for i in range(64)))
-    with vector(seed=2**29, first_env=100_000) as env:
+    assert all(0 <= training_map_seed(123, i) < EVAL_SEED_BASE for i in range(64))
+    with vector(episodes=Episodes(2**29, first_env=100_000)) as env:
         env.reset()
         assert (env.engine.batch.numpy("seed") < EVAL_SEED_BASE).all()
 
 
 def test_zero_weapon_probability_stops_scripted_fire():
-    with vector(initial_weapon_prob=0.0) as env:
+    with vector(pilots=Pilots(weapon_prob=0.0)) as env:
         env.reset()
         env.actions.zero_()
         fired = 0

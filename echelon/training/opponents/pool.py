@@ -21,6 +21,7 @@ from echelon.config import LADDER, OpponentConfig
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy, policy_from
 from echelon.sim.random import StreamId, draw_u32
+from echelon.training.batch_options import Sides
 from echelon.training.opponents.outcomes import outcome_of
 from echelon.training.opponents.priorities import Priorities
 
@@ -231,13 +232,14 @@ def most_redundant(updates: Sequence[int]) -> int:
     return min(range(1, len(updates) - 1), key=lambda i: (updates[i + 1] - updates[i - 1], i))
 
 
-def assign_sides(num_envs: int, cfg: OpponentConfig) -> tuple[list[str], list[str]]:
+def assign_sides(num_envs: int, cfg: OpponentConfig) -> Sides:
     """Return the learning side and the side of policy opponents of each environment; self-play has the last ones."""
     share = cfg.mix.self_play_share
     self_play = round(num_envs * share)
     if 0 < share < 1:
         self_play = min(max(1, self_play), num_envs - 1)
     against_opponents = num_envs - self_play
-    learners = ["blue"] * against_opponents + ["both"] * self_play
     opponents = "red" if cfg.mix.uses_frozen_policies else "none"
-    return learners, [opponents] * against_opponents + ["none"] * self_play
+    return Sides(
+        ["blue"] * against_opponents + ["both"] * self_play, [opponents] * against_opponents + ["none"] * self_play
+    )
