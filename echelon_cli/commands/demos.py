@@ -43,6 +43,11 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of t
 @app.command("record")
 def record(
     folder: FolderArgument,
+    played: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Matches of `echelon play` that are recorded instead of new ones."),
+    ] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Verify and describe the recording instead.")] = False,
     policy: Annotated[
         str, typer.Option("--policy", metavar=SIDE_METAVAR, help="Recorded side.", autocompletion=complete_policies)
     ] = DEMONSTRATOR,
@@ -69,8 +74,14 @@ def record(
 ) -> int:
     """Record matches of one side: observations, actions, outcomes. The same command continues after an interrupt.
 
-    Every seed is played from both sides, in the environment of the preset, else of the first policy's training.
+    Every seed is played from both sides, in the environment of the preset, else of the first policy's training. Of
+    played matches, what their human pilots did is recorded.
     """
+    obs_dtype = "float32" if float32 else "float16"
+    if verify:
+        return _verify(folder, as_json)
+    if played:
+        return _record_played(folder, played, obs_dtype, as_json)
     from echelon.training.runtime.threads import thread_environment
 
     require_device(device)
@@ -86,7 +97,7 @@ def record(
         matches=matches,
         first_seed=seed,
         weapon_prob=weapon_prob,
-        obs_dtype="float32" if float32 else "float16",
+        obs_dtype=obs_dtype,
     )
     with output.waiting(f"recording {matches} matches", quiet=as_json) as show_progress:
         try:
@@ -105,16 +116,8 @@ def record(
     return output.DONE
 
 
-@app.command("played")
-def played(
-    folder: FolderArgument,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recordings of `echelon play`.")],
-    float32: Annotated[
-        bool, typer.Option("--float32", help="Store observations as float32 instead of float16.")
-    ] = False,
-    as_json: JsonFlag = False,
-) -> int:
-    """Turn played matches into data of their human pilots. Continues after an interrupt."""
+def _record_played(folder: Path, files: list[Path], obs_dtype: str, as_json: bool) -> int:
+    """Turn played matches into data of their human pilots."""
     from echelon.play.demonstrations import export_played
     from echelon.training.runtime.system_info import package_versions
 
@@ -123,16 +126,15 @@ def played(
             files,
             folder,
             package_versions(),
-            obs_dtype="float32" if float32 else "float16",
+            obs_dtype=obs_dtype,
             on_match=lambda done: show(f"{done} of {len(files)} matches"),
         )
     _show(folder, manifest, as_json)
     return output.DONE
 
 
-@app.command("info")
-def info(folder: FolderArgument, as_json: JsonFlag = False) -> int:
-    """Describe a recording and verify its shards."""
+def _verify(folder: Path, as_json: bool) -> int:
+    """Read every shard of a recording, and describe it."""
     from echelon.demos import load
 
     demos = load(folder, partial=True)

@@ -51,9 +51,6 @@ def evaluate(
             autocompletion=complete_policies,
         ),
     ] = None,
-    skill: Annotated[
-        PilotSkill | None, typer.Option("--skill", help=f"Scripted level as opponent; default: {SKILL}.")
-    ] = None,
     weapon_prob: Annotated[
         float,
         typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of the scripted opponent, 0 to 1."),
@@ -104,7 +101,7 @@ def evaluate(
     policy = policy_of(target)
     if ladder and (record or opponent):
         raise typer.BadParameter("--ladder plays every level and records nothing; drop --opponent and --record")
-    opponents = [opponent_of(opponent, skill)] if not ladder else ladder_opponents(policy)
+    opponents = [opponent_of(opponent)] if not ladder else ladder_opponents(policy)
     if isinstance(policy, str) and opponents[0].path:
         raise typer.BadParameter("a scripted level is evaluated against other levels; for policies swap the two")
     options = EvalOptions(
@@ -153,15 +150,13 @@ def level_of(name: str) -> str:
     return level
 
 
-def opponent_of(opponent: str | None, skill: PilotSkill | None) -> Opponent:
-    """Return the opponent that ``--opponent`` or ``--skill`` selects."""
+def opponent_of(opponent: str | None) -> Opponent:
+    """Return the opponent that ``--opponent`` selects: a level, with or without its prefix, or a policy."""
     from echelon import champion
     from echelon_cli.commands.train import policy_file
 
     if opponent is None:
-        return Opponent(skill or SKILL)
-    if skill is not None:
-        raise typer.BadParameter("--opponent and --skill both select the opponent; use one of them")
+        return Opponent(SKILL)
     if opponent.startswith(SCRIPTED) or opponent in get_args(PilotSkill):
         return Opponent(level_of(opponent))
     if opponent == "league":

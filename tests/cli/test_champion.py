@@ -99,7 +99,7 @@ def test_eval_plays_champion_on_either_side(echelon, jobs_in_process):
 
 
 def test_champion_is_named_wherever_policies_are():
-    assert policy_file("champion") == find_policy("champion") == opponent_of("champion", None).path == champion.FOLDER
+    assert policy_file("champion") == find_policy("champion") == opponent_of("champion").path == champion.FOLDER
     assert teacher_reference("champion") == f"policy:{champion.FOLDER}"
     assert "champion" in complete_pilots("ch") and "champion" in complete_policies("")
     assert complete_policies("heuristic:e") == ["heuristic:easy", "heuristic:expert"]

@@ -38,13 +38,8 @@ pytestmark = pytest.mark.usefixtures("jobs_in_process")
 
 
 def test_opponent_level_spellings_and_default():
-    assert (
-        opponent_of("heuristic:hard", None)
-        == opponent_of("hard", None)
-        == opponent_of(None, "hard")
-        == Opponent("hard")
-    )
-    assert opponent_of(None, None).title == "heuristic:medium"
+    assert opponent_of("heuristic:hard") == opponent_of("hard") == Opponent("hard")
+    assert opponent_of(None).title == "heuristic:medium"
 
 
 def test_eval_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path):
@@ -68,7 +63,6 @@ def test_eval_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path):
         (("--opponent", "heuristic:hards"), 2, "level 'hards' does not exist, did you mean 'hard'?"),
         (("--opponent", "league"), 2, "try echelon arena run for all"),
         (("--opponent", "nosuch"), 3, "opponent is 'nosuch', expected a checkpoint, a run or a league entry"),
-        (("--opponent", "hard", "--skill", "easy"), 2, "use one of them"),
         (("--opponent", "hard", "--ladder"), 2, "drop --opponent"),
     ],
 )
@@ -140,7 +134,7 @@ def trained() -> RunPaths:
 
 
 def test_eval_of_run_appends_its_results_and_shows_them(echelon, trained):
-    result = parsed(echelon("eval", trained.id, *FEW, "--skill", "easy")[1])
+    result = parsed(echelon("eval", trained.id, *FEW, "--opponent", "easy")[1])
     echelon("eval", trained.id, *FEW, "--ladder", "--stochastic")
     events = read_evaluations(trained.evals)
     assert [e.opponent.removeprefix("heuristic:") for e in events] == ["easy", *YARDSTICK]

@@ -84,7 +84,7 @@ MORE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("arena edit", ("--recompute",)),
     ("world", ("{run}",)),
     ("sweep start", ("{config}", "--vary", f"{HOSTILE}=1")),
-    ("demos played", (f"{{home}}/{NAME}", "{replay}")),
+    ("demos record", ("{demos}", "--verify")),
     ("config show", ("--set", f"{HOSTILE}=1")),
     ("train", ("--config", "{config}")),
     ("serve", ("--league", "{config}")),
@@ -95,7 +95,7 @@ MORE: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 SHOWING = {
     "runs logs", "runs rm", "runs stop", "runs wait", "runs list", "runs show", "runs compare", "dash",
-    "demos info", "replay list", "replay info", "config show", "arena standings",
+    "replay list", "replay info", "config show", "arena standings",
     "arena matches", "arena head-to-head",
 }  # fmt: skip
 """Commands whose text contains foreign text whenever they succeed."""

@@ -122,7 +122,7 @@ def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys, job
         assert echelon(["eval", str(result.checkpoint), *words, "--seeds", "1", "--threads", "1", "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
-    single_level, ladder = evaluated_json("--skill", "hard"), evaluated_json("--ladder")
+    single_level, ladder = evaluated_json("--opponent", "hard"), evaluated_json("--ladder")
     assert [row["level"] for row in ladder["levels"]] == list(YARDSTICK)
     assert all(
         row["episodes"] == 2 and row["win_low"] <= row["win_rate"] <= row["win_high"] for row in ladder["levels"]

@@ -118,14 +118,14 @@ def test_demos_commands_record_verify_and_report(echelon, tmp_path):
              "--set", "env.world.size_x=40", "--set", "env.world.size_y=40")  # fmt: skip
     code, out, err = echelon(*words, "--opponent", "easy")
     assert code == output.DONE and "heuristic:expert against heuristic:easy" in out, err
-    facts = parsed(echelon("demos", "info", folder, "--json")[1])
+    facts = parsed(echelon("demos", "record", folder, "--verify", "--json")[1])
     assert facts["complete"] and facts["counts"]["episodes"] == 2 and facts["obs_dtype"] == "float16"
     assert facts["config"]["world"]["size_x"] == 40 and facts["shards"] == 1 and facts["bytes"] > 10_000
     code, _, err = echelon(*words, "--opponent", "hard")
     assert code == output.FAILED and "another opponent" in err and err.count("\n") == 1
     shard = tmp_path / "demos" / "shard-00000.safetensors"
     shard.write_bytes(shard.read_bytes()[:-1] + b"x")
-    code, _, err = echelon("demos", "info", folder)
+    code, _, err = echelon("demos", "record", folder, "--verify")
     assert code == output.FAILED and "is damaged" in err and err.count("\n") == 1
     for name, code in (("heuristic:wizard", output.USAGE), ("nosuch", output.NOT_FOUND)):
         failed, _, err = echelon("demos", "record", str(tmp_path / "new"), "--policy", name)
