@@ -51,15 +51,15 @@ def jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import contextlib
     import json
 
-    from echelon.jobs import eval_worker, launch, worker
+    from echelon.jobs import evaluations, launch, worker
     from echelon.jobs.exits import exit_record
     from echelon.jobs.spec import write_spec
 
     def run(paths, spec, kind, arguments=()):
-        assert kind.module == eval_worker.__name__
+        assert kind.module == evaluations.__name__
         write_spec(paths, spec)
         with open(paths.log_trainer, "a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
-            code = worker.main([str(paths.root), *arguments], work=eval_worker.work, phase="playing")
+            code = worker.main([str(paths.root), *arguments], work=evaluations.work, phase="playing")
         paths.exit.write_text(json.dumps(exit_record(paths, code, earlier_bytes=0, oom=False)))
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}

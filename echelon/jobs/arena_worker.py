@@ -7,7 +7,6 @@ It reports, writes progress and stops like the training process, and several can
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -60,14 +59,12 @@ class _ProgressRecords:
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     """Play the rounds that the run's spec asks for."""
     from echelon.arena.config import ArenaConfig
-    from echelon.training.runtime.threads import thread_environment
 
     config = ArenaConfig.from_dict(read_spec(paths).config["arena"])
-    os.environ.update(thread_environment())
     from echelon.arena.rounds import RoundCallbacks, play_rounds
     from echelon.arena.store import Store, league_path
     from echelon.arena.submit import league_env_config
-    from echelon.jobs.arena_hosts import Hosts
+    from echelon.jobs.shards import Hosts
 
     def on_replay(path: Path, blue: str, red: str, winner: str, seed: int) -> None:
         name = f"{path.parent.name}/{path.name}"

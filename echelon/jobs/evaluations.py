@@ -1,27 +1,36 @@
-"""Files of evaluation jobs: the batches that a job has played, and the results of a run.
+"""Evaluation jobs: ``python -m echelon.jobs.evaluations RUN``, started by a supervisor.
 
-``matches.jsonl`` in the job's folder has one writer; a batch in it is never played again. ``evals.jsonl`` in the folder
-of the evaluated run has any number of writers, each of which appends one result at a time under a lock. A job writes
-only into folders that list it in ``.eval_jobs``, which the command that the user gave has written: a job's folder may
-be a copy from another machine, which must not choose files of this one.
+``matches.jsonl`` in the job's folder has one writer. A batch in it is never played again, so the process needs no
+checkpoint. ``evals.jsonl`` in the folder of the evaluated run has any number of writers, each of which appends one
+result at a time under a lock. A job writes only into folders that list it in ``.eval_jobs``, which the user's command
+has written: a job's folder may be a copy from another machine, which must not choose files of this one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
+import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from echelon.files import LOG_FLAGS, fsync, make_folder, open_own
-from echelon.jobs import lock
-from echelon.runs import RunPaths, require_plain_files
+from echelon.files import LOG_FLAGS, atomic_write, fsync, make_folder, open_own, reason_of
+from echelon.jobs import lock, worker
+from echelon.jobs.memory import require_match_memory
+from echelon.jobs.spec import read_spec
+from echelon.jobs.worker import LEVEL_ABANDON, RunLink
+from echelon.replay.schema import WORLDS_FOLDER
+from echelon.runs import RunPaths, command, read_json, require_plain_files, require_plain_folder
 from echelon.state_files import read_bounded
 from echelon.telemetry.evaluations import newest_results
-from echelon.telemetry.events import EventEval, EventEvalBatch
+from echelon.telemetry.events import EventAlert, EventEnd, EventEval, EventEvalBatch, EventStart
+from echelon.telemetry.lines import strict
 from echelon.telemetry.log import EventFollower, EventLog, read_events
 
 if TYPE_CHECKING:
@@ -49,20 +58,19 @@ def admit(folder: Path, job: RunPaths) -> None:
 
 def is_admitted(folder: Path, job: RunPaths) -> bool:
     """Whether the evaluation ``job`` may write into a folder."""
-    try:
-        text = read_bounded(folder / ADMITTED, follow_links=False).decode(errors="replace")
-        return _line_of(job) in text.split("\n")
-    except (OSError, ValueError):
-        return False
+    return _line_of(job) in _admitted(folder)
 
 
 def admits(folder: Path, name: str) -> bool:
     """Whether a folder lists a job of this name, whichever folder the job has now."""
+    return any(line.partition(" ")[0] == name for line in _admitted(folder))
+
+
+def _admitted(folder: Path) -> list[str]:
     try:
-        text = read_bounded(folder / ADMITTED, follow_links=False).decode(errors="replace")
-        return any(line.partition(" ")[0] == name for line in text.split("\n"))
+        return read_bounded(folder / ADMITTED, follow_links=False).decode(errors="replace").split("\n")
     except (OSError, ValueError):
-        return False
+        return []
 
 
 def _line_of(job: RunPaths) -> str:
@@ -143,3 +151,95 @@ def batch_event(played: Mapping[Part, PlayedPart], newest: PlayedPart, plan: Eva
         duration_s=newest.duration_s,
         results=[asdict(result) for result in newest.results],
     )
+
+
+class _Abandoned(Exception):
+    """A stop was requested that does not wait for the end of the batch."""
+
+
+def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
+    """Play the evaluation that the spec asks for and write its results."""
+    from echelon.training.eval_job import EvalMatches, EvalPlan
+    from echelon.training.runtime.devices import resolve_device
+
+    plan = EvalPlan.from_dict(read_spec(paths).config.get("eval"))
+    require_own_folders(plan, paths)
+    matches = EvalMatches(replace(plan, device=str(resolve_device(plan.device))), paths.root)
+    position: dict[str, Any] = {"update": matches.update, "global_step": matches.global_step}
+    played = played_parts(paths.matches, plan)
+    batch_size = 2 * max(map(len, plan.batches()))
+    require_match_memory(matches.env, batch_size, matches.plan.device)
+    link.emit(EventStart(device=matches.plan.device, seed=matches.seeds[0], preset="eval", num_envs=batch_size))
+
+    def on_step(finished: int) -> None:
+        link.report(sum(len(part.results) for part in played.values()) + finished, plan.matches, "matches")
+        if link.should_stop() >= LEVEL_ABANDON:
+            raise _Abandoned
+
+    try:
+        with EventLog(paths.matches) as log, closing(matches.play(tuple(played), on_step, link.progress)) as parts:
+            while not link.should_stop() and (newest := next(parts, None)) is not None:
+                played[newest.part] = newest
+                event = batch_event(played, newest, plan)
+                log.append(event)
+                log.sync()
+                link.emit(replace(event, results=[]))
+    except _Abandoned:
+        pass
+    if len(played) < len(plan.parts()):
+        link.emit(EventEnd(reason="stopped", **position))
+        return
+    stats = {opponent: matches.stats(opponent, played) for opponent in plan.opponents}
+    replays = sorted(result.replay for part in played.values() for result in part.results if result.replay)
+    atomic_write(paths.result, json.dumps(strict({**matches.result(stats, replays), "job": paths.id})) + "\n")
+    for opponent, found in stats.items():
+        event = matches.event(opponent, found, paths.id)
+        link.emit(event)
+        if plan.run:
+            _append(RunPaths(Path(plan.run)), event, link)
+    link.emit(EventEnd(reason="completed", episodes=plan.matches, **position))
+
+
+def _append(run: RunPaths, event: EventEval, link: RunLink) -> None:
+    """Append a result to the evaluated run; the job has it too, so a run that is gone costs an alert."""
+    reason: object
+    if is_admitted(run.root, link.paths):
+        try:
+            return append_evaluation(run.evals, event)
+        except (OSError, ValueError) as error:
+            reason = reason_of(error)
+    else:
+        reason = f"the run does not know this job; try: {command('eval', run.root, '--resume', link.paths.id)}"
+    link.emit(EventAlert(message=f"result could not be appended to {str(run.evals)!r}: {reason}"))
+
+
+def require_own_folders(plan: EvalPlan, job: RunPaths) -> None:
+    """Raise ``ValueError`` where a plan would write anywhere but into its job and the run that it evaluates.
+
+    A job folder may be a copy from another machine, which must not choose files of this one: recordings go only into a
+    folder that lists the job.
+    """
+    run, replays = plan.run, plan.replays
+    evaluated = RunPaths(Path(run)) if run else job
+    if run and not (evaluated.root.is_absolute() and read_json(evaluated.spec)):
+        raise ValueError(f"evaluation plan names the run {run!r}, which is no run folder")
+    require_plain_files(evaluated)
+    folder = Path(replays)
+    # matches of a policy in no run are recorded in a folder `replays` beside its file
+    is_expected = folder in (evaluated.replays, job.replays) if run else folder.name == job.replays.name
+    if replays and (not is_expected or folder.is_symlink()):
+        raise ValueError(f"evaluation plan records into {replays!r}, expected {str(evaluated.replays)!r}")
+    if replays and folder != job.replays and not is_admitted(written_folder(plan), job):
+        again = command("eval", Path(run or plan.target), "--resume", job.id)
+        raise ValueError(f"evaluation plan records into {replays!r}, which does not know this job; try: {again}")
+    if replays:
+        for each in (folder, folder / WORLDS_FOLDER):
+            require_plain_folder(each, f"folder {str(each)!r}")
+    if not re.fullmatch(r"[A-Za-z0-9_-]*", plan.replay_prefix):
+        raise ValueError(
+            f"evaluation plan has the replay prefix {plan.replay_prefix!r}, expected letters, digits, '-' and '_'"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(worker.main(work=work, phase="playing"))

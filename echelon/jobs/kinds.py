@@ -31,8 +31,8 @@ class JobKind:
 KINDS: dict[str, JobKind] = {
     "train": JobKind(module="echelon.jobs.worker", summary="train a policy", max_processes=256),
     "arena": JobKind(module="echelon.jobs.arena_worker", summary="play rounds of the league", max_processes=1024),
-    "shard": JobKind(module="echelon.jobs.shard_worker", summary="play matches of an arena job on another host"),
-    "eval": JobKind(module="echelon.jobs.eval_worker", summary="evaluate a policy on held-out seeds"),
+    "shard": JobKind(module="echelon.jobs.shards", summary="play matches of an arena job on another host"),
+    "eval": JobKind(module="echelon.jobs.evaluations", summary="evaluate a policy on held-out seeds"),
     "sweep": JobKind(module="echelon.jobs.sweeps.worker", summary="run the trials of a sweep"),
     "play": JobKind(module="echelon.jobs.play_worker", summary="play matches with human pilots"),
 }

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from echelon.files import LOG_FLAGS, fsync, make_folder, open_own, reason_of
-from echelon.jobs import control, lock, placement
+from echelon.jobs import control, launchers, lock
 from echelon.jobs.exits import last_line
 from echelon.jobs.kinds import JobKind
 from echelon.jobs.launchers import LauncherError
@@ -101,7 +101,7 @@ def _place(paths: RunPaths, spec: JobSpec, launcher: str, words: Sequence[str]) 
     """Submit a run to a launcher; ``StartError`` where that fails."""
     demand = demand_of(spec.kind, spec.config)
     try:
-        placement.place(paths, launcher, words, device=demand.device, processes=demand.processes)
+        launchers.place(paths, launcher, words, device=demand.device, processes=demand.processes)
     except LauncherError as error:
         raise StartError(str(error)) from None
 
@@ -187,10 +187,10 @@ def ended_status(paths: RunPaths) -> JobStatus | None:
 
     A submission that its launcher has dropped has ended too, in the state ``crashed``.
     """
-    status, fate = job_status(paths), placement.fate(paths)
-    if fate == placement.DROPPED:
+    status, fate = job_status(paths), launchers.fate(paths)
+    if fate == launchers.DROPPED:
         return replace(status, state="crashed", reason="dropped by its launcher before it started")
-    if status.is_alive or fate in (placement.PENDING, placement.ACTIVE):
+    if status.is_alive or fate in (launchers.PENDING, launchers.ACTIVE):
         return None
     return status
 
@@ -215,7 +215,7 @@ def stop(paths: RunPaths, *, now: bool = False) -> JobStatus:
     A trainer whose supervisor was killed is signalled as well; a process that is none of the run never is. A run that
     waits for a host is withdrawn.
     """
-    if placement.is_pending(paths) and placement.withdraw(paths):
+    if launchers.is_pending(paths) and launchers.withdraw(paths):
         return job_status(paths)
     status = job_status(paths)
     processes = read_json(paths.processes) or {}

@@ -1,43 +1,67 @@
 """Observers of a run: URLs that get notifications through apprise, and live mirrors of its curves.
 
 They are stored beside the runs, in ``.observers`` of the runs folder, which only its user can read: URLs are secrets,
-and a run folder is copied between people. A separate process reads the run (``observer``), so no observer slows or ends
-it.
+and a run folder is copied between people. A supervisor with observers starts ``python -m echelon.jobs.observers RUN``.
+The process follows the run's records and has a thread for each observer, so one that does not answer delays neither
+the run nor another observer. It ends at the latest ``LINGER_S`` after the run. After a kill the next one continues at
+the stored position.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import importlib
 import importlib.util
 import json
 import logging
 import os
+import queue
 import stat
+import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echelon.files import fsync
-from echelon.jobs.mirrors import MIRRORS
+from echelon.jobs import lock
+from echelon.jobs.spec import NOTIFY_VARIABLE, read_spec
+from echelon.jobs.status import JobStatus, job_status
 from echelon.runs import RunPaths, read_json
+from echelon.telemetry.events import Event, EventAlert, EventEval, EventResume, EventUpdate
+from echelon.telemetry.log import EventFollower
+
+if TYPE_CHECKING:
+    from echelon.telemetry.export import Row
 
 FOLDER = ".observers"
 """Folder beside the runs."""
-NOTIFY_VARIABLE = "ECHELON_NOTIFY"
-"""Variable with further URLs, separated by blanks; unlike a command line, other users cannot read it."""
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 MAX_OBSERVERS = 16
 PAUSES_S = (2.0, 10.0)
-"""Pauses before further attempts [s]."""
+"""Pauses before further attempts to send a message [s]."""
 TIMEOUT_S = 10.0
 """Longest wait for a connection, and for an answer [s]."""
 MAX_CHARS = 2_000
 """Longest message."""
-LEVELS = {"end": "success", "failure": "failure", "alert": "warning"}
-"""Level of apprise by event."""
+PROJECT, STEP = "echelon", "global_step"
+"""Default project of W&B and trackio, and the axis of W&B's curves."""
+FLUSH_S = 5
+"""Time until TensorBoard's file is written [s]."""
+POLL_S, SAVE_S = 1.0, 10.0
+"""Time between two looks at the records, and between two notes of the position in them [s]."""
+LINGER_S = 120.0
+"""Longest time for the last messages after the run has ended [s]."""
+MAX_QUEUED = 10_000
+"""Records that wait for an observer; further ones are dropped."""
+READ_BYTES = 4 << 20
+"""Bytes of records read per look."""
+ALERT_PAUSE_S, MAX_ALERTS = 30.0, 30
+"""Least time between two alerts with the same text [s], and most alerts of a session."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +75,6 @@ class Observers:
 
 
 def observers_path(paths: RunPaths) -> Path:
-    """Return the file with the observers of a run."""
     return paths.root.parent / FOLDER / f"{paths.id}.json"
 
 
@@ -72,24 +95,23 @@ def requested(notify: Sequence[str] = (), mirrors: Sequence[str] = ()) -> Observ
 
 
 def write_observers(paths: RunPaths, observers: Observers) -> None:
-    """Store the observers of a run, readable by its user alone; without any nothing changes."""
+    """Store the observers of a run, if there are any."""
     if observers == Observers():
         return
     path = observers_path(paths)
     path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     os.chmod(path.parent, PRIVATE_FOLDER)
-    row = {**asdict(observers), "inode": os.stat(paths.root).st_ino}
-    write_private(path, json.dumps(row) + "\n")
+    _write_private(path, {**asdict(observers), "inode": os.stat(paths.root).st_ino})
 
 
-def write_private(path: Path, text: str) -> None:
+def _write_private(path: Path, row: Mapping[str, Any]) -> None:
     """Replace a file that only its user can read, durably."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with contextlib.suppress(FileNotFoundError):
         temporary.unlink()
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
+        file.write(json.dumps(row) + "\n")
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
@@ -97,7 +119,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def mirrors_of_trial(sweep: RunPaths, run: str) -> Observers:
-    """Return the observers of a trial's run: the mirrors of its sweep, a folder of which has one for each run."""
+    """Return the mirrors of a sweep for the run of a trial; a folder gets a subfolder for each run."""
     found = []
     for text in read_observers(sweep).mirrors:
         name, equals, target = text.partition("=")
@@ -125,21 +147,17 @@ def _texts(value: object) -> tuple[str, ...]:
 
 def remove_observers(paths: RunPaths) -> None:
     """Delete what is stored about the observers of a run."""
-    for file in observers_path(paths).parent.glob(f"{_escaped(paths.id)}.*"):
+    for file in observers_path(paths).parent.glob(f"{glob.escape(paths.id)}.*"):
         with contextlib.suppress(OSError):
             file.unlink()
 
 
-def _escaped(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """What is reported about a run."""
+    """A notification about a run."""
 
-    event: str
-    """Row of ``LEVELS``."""
+    level: str
+    """Level of apprise: ``success``, ``warning`` or ``failure``."""
     title: str
     text: str
 
@@ -168,10 +186,286 @@ def open_target(url: str) -> Any:
 def send(target: Any, message: Message, pause: Callable[[float], object] = time.sleep) -> str:
     """Send a message and return why it could not be sent; empty where it was."""
     for wait_s in (*PAUSES_S, None):
-        if target.notify(
-            title=message.title[:MAX_CHARS], body=message.text[:MAX_CHARS], notify_type=LEVELS[message.event]
-        ):
+        title, text = message.title[:MAX_CHARS], message.text[:MAX_CHARS]
+        if target.notify(title=title, body=text, notify_type=message.level):
             return ""
         if wait_s is not None:
             pause(wait_s)
     return f"{target.service_name} was not reached"
+
+
+class Mirror:
+    """A program that shows curves; an optional package, imported on use."""
+
+    def __init__(self, paths: RunPaths, target: str, config: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Add the values of records."""
+        raise NotImplementedError
+
+    def resume(self, event: EventResume) -> None:
+        """Drop the curves behind the step at which training continues."""
+
+    def close(self, failed: bool) -> None:
+        """Write what remains and end the run there."""
+        raise NotImplementedError
+
+
+class TensorBoard(Mirror):
+    """An event file in a folder, by default ``tensorboard`` of the run."""
+
+    def __init__(self, paths: RunPaths, target: str, config: Mapping[str, Any]) -> None:
+        pb = "tensorboard.compat.proto"
+        self._event = importlib.import_module(f"{pb}.event_pb2")
+        self._summary = importlib.import_module(f"{pb}.summary_pb2").Summary
+        writer = importlib.import_module("tensorboard.summary.writer.event_file_writer")
+        folder = Path(target) if target else paths.root / "tensorboard"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._writer = writer.EventFileWriter(str(folder), flush_secs=FLUSH_S)
+
+    def write(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            values = [self._summary.Value(tag=tag, simple_value=value) for tag, value in row.values.items()]
+            self._writer.add_event(
+                self._event.Event(wall_time=row.time, step=row.global_step, summary=self._summary(value=values))
+            )
+        self._writer.flush()
+
+    def resume(self, event: EventResume) -> None:
+        log = self._event.SessionLog(status=self._event.SessionLog.START)
+        self._writer.add_event(self._event.Event(wall_time=event.time, step=event.global_step, session_log=log))
+
+    def close(self, failed: bool) -> None:
+        self._writer.close()
+
+
+class Wandb(Mirror):
+    """A run of W&B with the id of the run, so that a resumed session continues it."""
+
+    def __init__(self, paths: RunPaths, target: str, config: Mapping[str, Any]) -> None:
+        wandb = importlib.import_module("wandb")
+        self._run = wandb.init(
+            project=target or PROJECT, name=paths.id, id=paths.id, resume="allow", config=dict(config),
+            dir=str(paths.root), settings=wandb.Settings(silent=True, console="off"),
+        )  # fmt: skip
+        # steps of W&B only increase; those of a resumed run may not
+        self._run.define_metric("*", step_metric=STEP)
+
+    def write(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._run.log({**row.values, STEP: row.global_step})
+
+    def close(self, failed: bool) -> None:
+        self._run.finish(exit_code=int(failed))
+
+
+class Trackio(Mirror):
+    """A run of trackio."""
+
+    def __init__(self, paths: RunPaths, target: str, config: Mapping[str, Any]) -> None:
+        trackio = importlib.import_module("trackio")
+        self._run = trackio.init(project=target or PROJECT, name=paths.id, resume="allow", config=dict(config))
+
+    def write(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._run.log(dict(row.values), step=row.global_step)
+
+    def close(self, failed: bool) -> None:
+        self._run.finish()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MirrorKind:
+    """A row of ``MIRRORS``."""
+
+    open: type[Mirror]
+    title: str
+    target: str
+    """Meaning of the text after ``=``."""
+
+
+MIRRORS: dict[str, MirrorKind] = {
+    "tensorboard": MirrorKind(open=TensorBoard, title="TensorBoard", target="folder"),
+    "wandb": MirrorKind(open=Wandb, title="W&B", target="project"),
+    "trackio": MirrorKind(open=Trackio, title="trackio", target="project"),
+}
+"""Mirrors by the name of their package and of Echelon's extra."""
+
+
+class Channel(threading.Thread):
+    """A thread that hands records or messages to one observer, and drops them where it does not keep up."""
+
+    def __init__(
+        self, name: str, deliver: Callable[[Any], None], close: Callable[[bool], None] = lambda failed: None
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self._queue: queue.Queue[Any] = queue.Queue(MAX_QUEUED)
+        self._deliver, self._close, self._failed = deliver, close, False
+        self.dropped = 0
+        """Items that did not fit."""
+
+    def put(self, item: object) -> None:
+        """Queue an item without waiting."""
+        try:
+            self._queue.put_nowait(item)
+        except queue.Full:
+            self.dropped += 1
+
+    def end(self, failed: bool) -> None:
+        """End after the queued items."""
+        self._failed = failed
+        self.put(None)
+
+    def run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            self._try(self._deliver, item)
+        self._try(self._close, self._failed)
+
+    def _try(self, call: Callable[[Any], None], argument: object) -> None:
+        try:
+            call(argument)
+        except Exception as error:
+            # packages of others can fail in any way; a message of theirs may contain an address
+            log(f"{self.name}: {type(error).__name__}")
+
+
+def log(text: str) -> None:
+    """Write a line into the observers' log."""
+    with contextlib.suppress(OSError):
+        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}", flush=True)
+
+
+class Observer:
+    """Reports one run from where an earlier observer stopped."""
+
+    def __init__(self, paths: RunPaths, observers: Observers) -> None:
+        self.paths = paths
+        self._state_path = observers_path(paths).with_suffix(".state")
+        offset = (read_json(self._state_path) or {}).get("offset")
+        size = paths.metrics.stat().st_size if paths.metrics.exists() else 0
+        is_valid = isinstance(offset, int) and 0 <= offset <= size
+        self._follower = EventFollower(paths.metrics, offset=offset if is_valid else 0)
+        self._alerts: dict[str, float] = {}
+        self._alert_count = 0
+        self._update: EventUpdate | None = None
+        self._eval: EventEval | None = None
+        self._notified = [self._notifier(url) for url in observers.notify]
+        self._mirrored = [self._mirror(text) for text in observers.mirrors]
+        self._channels = [*self._notified, *self._mirrored]
+        for channel in self._channels:
+            channel.start()
+
+    def _notifier(self, url: str) -> Channel:
+        def deliver(message: Message) -> None:
+            if problem := send(open_target(url), message):
+                log(problem)
+
+        return Channel("notification", deliver)
+
+    def _mirror(self, text: str) -> Channel:
+        from echelon.telemetry.export import rows
+
+        name, _, target = text.partition("=")
+
+        @cache
+        def opened() -> Mirror:
+            # opening may take seconds, or need a network
+            return MIRRORS[name].open(self.paths, target, read_spec(self.paths).config)
+
+        def deliver(event: Event) -> None:
+            if isinstance(event, EventResume):
+                opened().resume(event)
+            elif found := [row for row in rows([event]) if row.values]:
+                opened().write(found)
+
+        return Channel(name, deliver, lambda failed: opened().close(failed) if opened.cache_info().currsize else None)
+
+    def poll(self) -> bool:
+        """Pass on new records; return whether there were any."""
+        events = self._follower.poll(READ_BYTES)
+        for event in events:
+            if isinstance(event, EventUpdate):
+                self._update = event
+            elif isinstance(event, EventEval):
+                self._eval = event
+            elif isinstance(event, EventAlert) and event.level != "info" and self._is_new(event.message):
+                self._notify("warning", f"{self.paths.id}: {event.level}", event.message)
+            for channel in self._mirrored:
+                channel.put(event)
+        return bool(events)
+
+    def _is_new(self, text: str) -> bool:
+        """Whether an alert is sent: neither one of many nor a repetition."""
+        now = time.monotonic()
+        if self._alert_count >= MAX_ALERTS or now - self._alerts.get(text, -ALERT_PAUSE_S) < ALERT_PAUSE_S:
+            return False
+        self._alerts[text], self._alert_count = now, self._alert_count + 1
+        return True
+
+    def _notify(self, level: str, title: str, text: str) -> None:
+        for channel in self._notified:
+            channel.put(Message(level=level, title=title, text=text))
+
+    def finish(self, status: JobStatus, linger_s: float = LINGER_S) -> None:
+        """Report how the session ended and wait, for ``linger_s`` at most, until everything is sent."""
+        while self.poll():
+            pass
+        failed = status.state not in ("completed", "stopped")
+        text = ". ".join(part for part in (status.reason, self._result()) if part)
+        level = "failure" if failed else "success"
+        self._notify(level, f"{self.paths.id} {status.state}", text or "no update yet")
+        for channel in self._channels:
+            channel.end(failed)
+        deadline = time.monotonic() + linger_s
+        for channel in self._channels:
+            channel.join(max(0.0, deadline - time.monotonic()))
+            if channel.is_alive() or channel.dropped:
+                log(f"{channel.name}: {channel.dropped} dropped{', did not end' * channel.is_alive()}")
+        self.save()
+
+    def _result(self) -> str:
+        """Return the newest evaluation and the length of the training in one line; empty without any."""
+        update, found, parts = self._update, self._eval, []
+        if found is not None:
+            has_interval = found.win_low == found.win_low
+            interval = f" ({100 * found.win_low:.0f}-{100 * found.win_high:.0f})" if has_interval else ""
+            parts.append(f"evaluation {100 * found.win_rate:.0f} %{interval} against {found.opponent}")
+        if update is not None:
+            parts.append(f"update {update.update}, {update.global_step} steps in {update.elapsed_s / 60:.0f} min")
+        return "; ".join(parts)
+
+    def save(self) -> None:
+        """Store where the next observer continues."""
+        with contextlib.suppress(OSError):
+            _write_private(self._state_path, {"offset": self._follower.position})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Report the run of a folder until its session has ended."""
+    (folder,) = sys.argv[1:] if argv is None else argv
+    paths = RunPaths(Path(folder))
+    observers = read_observers(paths)
+    if observers == Observers():
+        return 0
+    # a session may begin before the observer of the one before has ended
+    deadline = time.monotonic() + 2 * LINGER_S
+    while lock.acquire(observers_path(paths).with_suffix(".lock")) is None:
+        if time.monotonic() > deadline:
+            log("another observer reports this run")
+            return 0
+    with contextlib.suppress(OSError):
+        os.nice(10)
+    observer, saved_at = Observer(paths, observers), time.monotonic()
+    while lock.is_held(paths.lock):
+        if observer.poll() and time.monotonic() - saved_at > SAVE_S:
+            observer.save()
+            saved_at = time.monotonic()
+        time.sleep(POLL_S)
+    observer.finish(job_status(paths))
+    # threads of packages, or a request without answer, must not keep the process
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -47,9 +47,7 @@ def session_slot(paths: RunPaths) -> Iterator[None]:
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     """Serve the session that the run's spec asks for."""
     from echelon.play.config import PlayConfig, league_opponent
-    from echelon.training.runtime.threads import thread_environment
 
-    os.environ.update(thread_environment())
     config = PlayConfig.from_dict(read_spec(paths).config.get("play"))
     for folder in (paths.playing, paths.replays):
         require_plain_folder(folder, f"run {paths.id!r}", paths.root)

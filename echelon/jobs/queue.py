@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from echelon.files import LOG_FLAGS, atomic_write, error_text, make_folder, open_own
-from echelon.jobs import control, launch, placement
+from echelon.jobs import control, launch, launchers
 from echelon.jobs.exits import session_end
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launchers import LauncherError
@@ -154,10 +154,10 @@ def outcome(paths: RunPaths, ticket: Ticket, *, crashes: int = 0, step: int = -1
         status = job_status(paths)
     except ValueError:
         return ENDED  # the run was deleted
-    placed = placement.fate(paths)
-    if placed in (placement.PENDING, placement.ACTIVE):
+    placed = launchers.fate(paths)
+    if placed in (launchers.PENDING, launchers.ACTIVE):
         return RUNNING
-    if placed == placement.DROPPED:
+    if placed == launchers.DROPPED:
         return Interrupted("dropped by its launcher before it started", dropped=True)
     if session_id(paths) == ticket.session:
         return WAITING
@@ -168,7 +168,7 @@ def _session_outcome(paths: RunPaths, ticket: Ticket, status: JobStatus, crashes
     """Return how the newest session ended, or what interrupted it."""
     if status.state == "failed" and (read_json(paths.exit) or {}).get("disk_full"):
         return Interrupted("the disk was full")
-    if status.state == "stopped" and placement.is_preempted(paths):
+    if status.state == "stopped" and launchers.is_preempted(paths):
         return Interrupted("preempted", step=status.global_step)
     if status.state in DEFINITE:
         return ENDED
@@ -226,7 +226,7 @@ def _run(paths: RunPaths, ticket: Ticket, devices: tuple[str, ...], slots: list[
     words = kind.command(paths.root, ticket.arguments if is_first else RESUME, launch.processes_of(spec, kind))
     if text := Queue(paths.root.parent).settings().launcher:
         demand = demand_of(spec.kind, spec.config)
-        return placement.place(paths, text, words, device=demand.device, processes=demand.processes)
+        return launchers.place(paths, text, words, device=demand.device, processes=demand.processes)
     with begin(paths, words, slots=slots, environment=visible_gpus(devices)) as supervisor:
         start_observer(paths)
         supervisor.run()

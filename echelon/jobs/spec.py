@@ -17,11 +17,12 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from echelon.files import atomic_write
 from echelon.jobs.environment import git_state
-from echelon.jobs.observers import NOTIFY_VARIABLE
 from echelon.runs import RunPaths, read_json
 
 NOTIFY_OPTION, HIDDEN = "--notify", "(hidden)"
 """Option whose value is a secret, and what is recorded instead."""
+NOTIFY_VARIABLE = "ECHELON_NOTIFY"
+"""Variable with further URLs, separated by blanks; unlike a command line, other users cannot read it."""
 ENVIRONMENT_PREFIXES = ("ECHELON_", "CUDA_", "OMP_", "MKL_", "WARP_", "TORCH_")
 """Prefixes of recorded environment variables."""
 

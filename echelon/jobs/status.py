@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from echelon.jobs import control, lock
-from echelon.jobs.placement import is_pending, read_placement
+from echelon.jobs.launchers import is_pending, read_placement
 from echelon.jobs.process import STOPPED, boot_id, identity_from, is_alive, process_state, session_id, works_on
 from echelon.jobs.tickets import Queue
 from echelon.runs import RunPaths, read_json

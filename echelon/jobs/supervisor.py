@@ -206,7 +206,7 @@ def start_observer(paths: RunPaths) -> None:
         return
     with _report_errors("observer.log"), os.fdopen(open_own(paths.log_observer, LOG_FLAGS), "ab", buffering=0) as log:
         subprocess.Popen(
-            [*PYTHON_MODULE, "echelon.jobs.observer", str(paths.root)],
+            [*PYTHON_MODULE, "echelon.jobs.observers", str(paths.root)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

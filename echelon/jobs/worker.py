@@ -38,6 +38,7 @@ from echelon.telemetry.events import (
     EventUpdate,
 )
 from echelon.telemetry.log import EventLog
+from echelon.training.runtime.threads import thread_environment
 
 PROGRESS_S = 1.0
 """Minimum time between two writes of the progress file [s]."""
@@ -198,12 +199,9 @@ class SecondaryRunLink(RunLink):
 
 
 def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    """Train the run of a spec; heavy imports happen here, after the thread environment is set."""
+    """Train the run of a spec; heavy packages are imported here."""
     config = config_layers.validate(read_spec(paths).config)
     require_memory(config)
-    from echelon.training.runtime.threads import thread_environment
-
-    os.environ.update(thread_environment())
     from echelon.training import loop
     from echelon.training.runtime.devices import free_memory
 
@@ -268,6 +266,8 @@ def main(
             link = (SecondaryRunLink if rank() else RunLink)(paths, log, phase)
             link.catch_signals()
             link.write_progress()
+            # before torch is loaded, which ``work`` does
+            os.environ.update(thread_environment())
             try:
                 work(paths, link, options.resume)
             except Exception as error:

@@ -12,7 +12,7 @@ from echelon.agents.heuristic import SKILLS
 from echelon.arena.matchmaking import SCHEMES
 from echelon.bench.scenes import SCENES
 from echelon.config import Fairness
-from echelon.jobs.mirrors import MIRRORS
+from echelon.jobs.observers import MIRRORS
 from echelon.jobs.sweeps import plan
 from echelon.sim.arsenal import CHASSIS
 from echelon_cli.main import COMMANDS, root

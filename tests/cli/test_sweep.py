@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from echelon.jobs import launch, observers
-from echelon.jobs.mirrors import MirrorKind
-from echelon.jobs.observers import Observers
+from echelon.jobs.observers import MirrorKind, Observers
 from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.runs import RunPaths, list_runs, runs_home
 from echelon.sim.backend import default_threads

@@ -15,10 +15,10 @@ from echelon.arena.submit import submit
 from echelon.jobs import tickets
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import launch
-from echelon.jobs.placement import read_placement
+from echelon.jobs.launchers import read_placement
 from echelon.jobs.process import send_signal
 from echelon.jobs.queue import open_queue
-from echelon.jobs.shard_worker import FOLDER
+from echelon.jobs.shards import FOLDER
 from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import job_status
 from echelon.runs import RunPaths, create_run, list_runs

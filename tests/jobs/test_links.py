@@ -11,8 +11,7 @@ import pytest
 import echelon.jobs.launch
 from echelon.files import atomic_write
 from echelon.jobs import control, lock
-from echelon.jobs.eval_worker import require_own_folders
-from echelon.jobs.evaluations import ADMITTED, admit, append_evaluation, is_admitted
+from echelon.jobs.evaluations import ADMITTED, admit, append_evaluation, is_admitted, require_own_folders
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import LaunchError, launch
 from echelon.jobs.spec import JobSpec

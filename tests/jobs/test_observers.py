@@ -15,10 +15,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from echelon.jobs import mirrors, observer, observers
-from echelon.jobs.observer import Channel, Observer
+from echelon.jobs import observers
 from echelon.jobs.observers import (
+    Channel,
     Message,
+    Observer,
     Observers,
     observers_path,
     open_target,
@@ -36,7 +37,7 @@ from echelon.telemetry.log import EventLog
 from tests.jobs.conftest import until
 
 SECRET = "T0PSECRET"
-MESSAGE = Message(event="failure", title="fox failed", text="a < b")
+MESSAGE = Message(level="failure", title="fox failed", text="a < b")
 
 
 class Server:
@@ -76,6 +77,12 @@ def server() -> Iterator[Server]:
     opened = Server()
     yield opened
     opened.close()
+
+
+def wait_for_request(server: Server) -> None:
+    deadline = time.monotonic() + 60
+    while not server.requests and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -213,7 +220,7 @@ def write_spec_of(run: RunPaths) -> None:
 
 
 def test_observer_mirrors_records_and_resumes(run, monkeypatch):
-    monkeypatch.setitem(mirrors.MIRRORS, "trackio", replace(mirrors.MIRRORS["trackio"], open=FakeMirror))
+    monkeypatch.setitem(observers.MIRRORS, "trackio", replace(observers.MIRRORS["trackio"], open=FakeMirror))
     write_spec_of(run)
     write_records(run, UPDATE, EventAlert(message="m"), EventResume(update=2, global_step=200), UPDATE)
     Observer(run, Observers(mirrors=("trackio=mine",))).finish(JobStatus(id=run.id, state="failed"))
@@ -227,16 +234,17 @@ def test_observer_that_blocks_delays_neither_the_others_nor_the_end(server, run,
         def write(self, rows):
             threading.Event().wait()
 
-    monkeypatch.setitem(mirrors.MIRRORS, "trackio", replace(mirrors.MIRRORS["trackio"], open=Blocking))
+    monkeypatch.setitem(observers.MIRRORS, "trackio", replace(observers.MIRRORS["trackio"], open=Blocking))
     write_spec_of(run)
     write_records(run, UPDATE)
     found = Observer(run, Observers(notify=(f"json://{server.address}/x",), mirrors=("trackio",)))
     found.finish(JobStatus(id=run.id, state="completed"), linger_s=0.2)
+    wait_for_request(server)
     assert [body["type"] for _, _, body in server.requests] == ["success"]
 
 
 def test_channel_drops_what_does_not_fit(monkeypatch):
-    monkeypatch.setattr(observer, "MAX_QUEUED", 3)
+    monkeypatch.setattr(observers, "MAX_QUEUED", 3)
     channel = Channel("slow", lambda item: None)
     for number in range(10):
         channel.put(number)
@@ -248,7 +256,7 @@ def test_mirror_that_fails_is_logged_and_costs_nothing_else(run, monkeypatch, ca
         def write(self, rows):
             raise RuntimeError(f"token {SECRET} is wrong")
 
-    monkeypatch.setitem(mirrors.MIRRORS, "wandb", replace(mirrors.MIRRORS["wandb"], open=Broken))
+    monkeypatch.setitem(observers.MIRRORS, "wandb", replace(observers.MIRRORS["wandb"], open=Broken))
     write_spec_of(run)
     write_records(run, UPDATE, UPDATE)
     Observer(run, Observers(mirrors=("wandb",))).finish(JobStatus(id=run.id, state="completed"))
@@ -264,9 +272,7 @@ def test_run_ends_on_time_and_is_reported_whatever_the_url_does(server, start, a
     start("short", paths)
     status = until(paths, "completed")
     assert status.update == 5
-    deadline = time.monotonic() + 20
-    while not server.requests and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for_request(server)
     assert [body["title"] for _, _, body in server.requests] == [f"{paths.id} completed"]
     for file in paths.root.rglob("*"):
         assert file.is_dir() or SECRET not in file.read_text(errors="replace"), file
@@ -274,7 +280,7 @@ def test_run_ends_on_time_and_is_reported_whatever_the_url_does(server, start, a
 
 def test_observer_process_without_observers_ends(run, repository):
     done = subprocess.run(
-        [sys.executable, "-m", "echelon.jobs.observer", str(run.root)], cwd=repository, capture_output=True, timeout=20
+        [sys.executable, "-m", "echelon.jobs.observers", str(run.root)], cwd=repository, capture_output=True, timeout=20
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 

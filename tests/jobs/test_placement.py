@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from echelon.jobs import control, launch, launchers, placement, queue, status
+from echelon.jobs import control, launch, launchers, queue, status
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launchers import LauncherError, open_engine, parse_launcher
 from echelon.jobs.process import session_id
@@ -119,14 +119,14 @@ def test_request_has_cores_gpus_and_no_choice_of_gpus(cluster, monkeypatch):
 
 def test_submitted_run_is_starting_until_its_host_has_ended_it(cluster):
     paths = submitted()
-    assert (job_status(paths).state, placement.fate(paths)) == ("starting", placement.PENDING)
+    assert (job_status(paths).state, launchers.fate(paths)) == ("starting", launchers.PENDING)
     cluster.running.add("job-0")
     cluster.start("job-0")
-    assert placement.fate(paths) == placement.ACTIVE, "its lock is not seen here, but its engine has it"
+    assert launchers.fate(paths) == launchers.ACTIVE, "its lock is not seen here, but its engine has it"
     cluster.running.clear()
-    assert (job_status(paths).state, placement.fate(paths)) == ("crashed", placement.OVER)
+    assert (job_status(paths).state, launchers.fate(paths)) == ("crashed", launchers.OVER)
     paths.exit.write_text(json.dumps({"code": 0}))
-    assert (job_status(paths).state, placement.fate(paths)) == ("completed", "")
+    assert (job_status(paths).state, launchers.fate(paths)) == ("completed", "")
 
 
 def test_run_of_a_host_that_went_down_has_crashed_and_is_not_lost(cluster):
@@ -146,13 +146,13 @@ def test_engine_that_does_not_answer_is_waited_for(cluster, monkeypatch):
         raise LauncherError("ray cannot be reached")
 
     monkeypatch.setattr(launchers, "open_engine", unreachable)
-    assert placement.fate(paths) == placement.PENDING
+    assert launchers.fate(paths) == launchers.PENDING
 
 
 def test_stop_withdraws_a_run_that_waits_for_a_host(cluster):
     paths = submitted()
     assert launch.stop(paths).state == "stopped" and not cluster.jobs
-    assert job_status(paths).reason == placement.WITHDRAWN
+    assert job_status(paths).reason == launchers.WITHDRAWN
 
 
 def test_late_host_does_not_start_a_withdrawn_run(cluster, monkeypatch):
@@ -166,7 +166,7 @@ def test_copy_of_a_submitted_run_asks_no_engine(cluster, tmp_path):
     paths = submitted()
     copied = RunPaths(tmp_path / paths.id)
     shutil.copytree(paths.root, copied.root)
-    assert placement.fate(copied) == "" and not placement.is_pending(copied)
+    assert launchers.fate(copied) == "" and not launchers.is_pending(copied)
 
 
 class Followers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 
-from echelon.jobs import launch, placement
+from echelon.jobs import launch, launchers
 from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.evaluations import admit, admits
 from echelon.jobs.kinds import KINDS
@@ -114,7 +114,7 @@ class TrialRuns:
             return found
         if status.state in ("failed", "completed"):
             return status.reason or "ended without an evaluation"
-        if status.state == "stopped" and not placement.is_preempted(paths):
+        if status.state == "stopped" and not launchers.is_preempted(paths):
             seen = self._stopped.setdefault(trial.number, time.monotonic())
             return None if time.monotonic() - seen < STOPPED_S else "stopped by hand"
         if status.state != "stopped":

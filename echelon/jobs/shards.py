@@ -1,30 +1,37 @@
-"""Plays the batches of an arena job on the hosts of a launcher, each a shard with a folder of its own.
+"""Shards of an arena job: its matches on the hosts of a launcher, ``python -m echelon.jobs.shards SHARD`` on each.
 
-The arena job reads the results of its shards and stores them; a host that goes down costs the matches that it was
-playing, which another one plays. Started again, the job follows the shards that it finds.
+A shard is a folder in ``shards`` of the arena job. Its process appends every result to ``matches.jsonl`` when the match
+ends, from which the arena job stores it: only one host writes the league. A host that goes down costs the matches that
+it was playing, which another one plays. Arena job and shard continue after any end with the matches without a result.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from echelon.arena.batches import Batch, Played, Take
-from echelon.arena.store import MatchRecord
-from echelon.jobs import launch, placement
+from echelon.jobs import launch, launchers, worker
 from echelon.jobs.kinds import KINDS
-from echelon.jobs.launchers import parse_launcher
-from echelon.jobs.shard_worker import FOLDER
+from echelon.jobs.memory import require_match_memory
 from echelon.jobs.spec import new_spec, read_spec
 from echelon.jobs.status import JobStatus
+from echelon.jobs.worker import RunLink
 from echelon.runs import RunPaths
 from echelon.telemetry.event import Event
-from echelon.telemetry.events import EventAlert, EventShardMatch
-from echelon.telemetry.log import EventFollower
+from echelon.telemetry.events import EventAlert, EventEnd, EventShardMatch, EventStart
+from echelon.telemetry.log import EventFollower, EventLog, read_events
 
+if TYPE_CHECKING:
+    from echelon.arena.batches import Batch, Played, Take
+    from echelon.arena.store import MatchRecord
+
+FOLDER = "shards"
+"""Folder of the shards in the folder of an arena job."""
 POLL_S = 0.5
 """Time between looks at the shards [s]."""
 MAX_CRASHES = 5
@@ -54,6 +61,9 @@ class Hosts:
         self, batch: Batch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
     ) -> Played:
         """Play a batch in shards, pass each result to ``take``, and return replays and warnings."""
+        from echelon.arena.batches import Played
+        from echelon.arena.store import MatchRecord
+
         shards = [self._follow(paths) for paths in self._shards(batch)]
         numbers = {fixture.number for fixture in batch.fixtures}
         replays: dict[int, Path] = {}
@@ -99,7 +109,7 @@ class Hosts:
         """
         if status.state == "completed":
             return True
-        is_interrupted = status.state == "crashed" or placement.is_preempted(shard.paths)
+        is_interrupted = status.state == "crashed" or launchers.is_preempted(shard.paths)
         self._crashes[shard.paths.id] += 1
         if not is_interrupted or self._crashes[shard.paths.id] > MAX_CRASHES:
             raise ValueError(f"shard {shard.paths.id!r} {status.state}: {status.reason}")
@@ -108,6 +118,8 @@ class Hosts:
 
     def _shards(self, batch: Batch) -> list[RunPaths]:
         """Return the shards that play a batch: those that exist, and new ones for matches in none of them."""
+        from echelon.arena.batches import Batch
+
         prefix = f"r{batch.round:03d}-{'replays-' if batch.repeated else ''}"
         remaining = {fixture.number: fixture for fixture in batch.fixtures}
         found, folder = [], self._arena.root / FOLDER
@@ -134,7 +146,66 @@ class Hosts:
         if paths.spec.exists():
             spec = read_spec(paths)
         else:
-            config = replace(batch.config, threads=batch.config.threads or parse_launcher(batch.config.launcher).cpus)
+            config = replace(
+                batch.config, threads=batch.config.threads or launchers.parse_launcher(batch.config.launcher).cpus
+            )
             shard = replace(batch, config=config).as_dict()
             spec = new_spec("shard", {"preset": "arena", "device": config.device, "shard": shard}, {})
         launch.launch(paths, spec, KINDS["shard"], launcher=batch.config.launcher)
+
+
+def finished(events: Iterable[Event], record: frozenset[int]) -> set[int]:
+    """Return the matches that have a result, and a replay where one is to be recorded."""
+    found = [event for event in events if isinstance(event, EventShardMatch)]
+    recorded = {event.number for event in found if event.replay}
+    played = {event.number for event in found if event.result}
+    return played - (record - recorded)
+
+
+def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
+    """Play the matches of the shard that have no result."""
+    from echelon.arena.batches import Batch, LocalPlayer
+    from echelon.arena.policies import LRUPolicyCache
+    from echelon.training.runtime.devices import resolve_device
+    from echelon.training.runtime.threads import resolve_threads
+
+    whole = Batch.from_dict(read_spec(paths).config.get("shard"))
+    done = finished(read_events(paths.matches)[0], whole.record)
+    batch = replace(whole, fixtures=[f for f in whole.fixtures if f.number not in done])
+    config, device = batch.config, str(resolve_device(batch.config.device))
+    require_match_memory(batch.env, min(config.envs, len(whole.fixtures)), device)
+    link.emit(EventStart(device=device, seed=config.seed, preset="arena", num_envs=config.envs))
+    player = LocalPlayer(
+        folder=_replays(paths),
+        cache=LRUPolicyCache(config.cache),
+        device=device,
+        threads=resolve_threads(config.threads),
+    )
+    stopped = False
+    with EventLog(paths.matches) as log:
+
+        def take(number: int, record: MatchRecord) -> None:
+            log.append(EventShardMatch(number=number, result=asdict(record)))
+            done.add(number)
+            link.report(len(done), len(whole.fixtures), "matches")
+
+        if batch.fixtures:
+            played = player(batch, take, lambda text: link.write_progress(), lambda: link.should_stop() > 0)
+            for number, path in played.replays.items():
+                log.append(EventShardMatch(number=number, replay=path.name))
+            for warning in played.warnings:
+                link.emit(EventAlert(message=warning))
+            stopped = played.stopped
+        log.sync()
+    link.emit(EventEnd(reason="stopped" if stopped else "completed"))
+
+
+def _replays(shard: RunPaths) -> Path:
+    """Return the folder of the replays of the arena job to which a shard belongs; ``ValueError`` for another folder."""
+    if shard.root.parent.name != FOLDER:
+        raise ValueError(f"shard {str(shard.root)!r} lies outside of an arena job, expected a folder in {FOLDER!r}")
+    return RunPaths(shard.root.parent.parent).replays
+
+
+if __name__ == "__main__":
+    sys.exit(worker.main(work=work, phase="playing"))

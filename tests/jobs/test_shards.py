@@ -12,8 +12,8 @@ from echelon.arena.matchmaking import Fixture
 from echelon.arena.policy_runner import Pilot
 from echelon.arena.store import MatchRecord
 from echelon.config import EnvConfig
-from echelon.jobs import arena_hosts, launchers
-from echelon.jobs.arena_hosts import Hosts
+from echelon.jobs import launchers, shards
+from echelon.jobs.shards import Hosts
 from echelon.jobs.spec import read_spec
 from echelon.runs import RunPaths, create_run
 from echelon.telemetry.events import EventShardMatch
@@ -33,7 +33,7 @@ class PlayingCluster(Cluster):
     def advance(self, text: str = "") -> None:
         """Give every command that waits a host."""
         for handle in list(self.jobs):
-            paths = RunPaths(arena_hosts.Path(self.jobs[handle][-1]))
+            paths = RunPaths(shards.Path(self.jobs[handle][-1]))
             fixtures = Batch.from_dict(read_spec(paths).config["shard"]).fixtures
             at = self.sessions[paths.id] * self._each
             with EventLog(paths.matches) as log:
@@ -97,4 +97,4 @@ def test_host_that_plays_nothing_is_given_up(cluster, monkeypatch):
     monkeypatch.setattr(cluster, "advance", lambda text: [cluster.start(handle) for handle in [*cluster.jobs]])
     with pytest.raises(ValueError, match="shard 'r001-0' crashed"):
         Hosts(create_run("arena"), poll_s=0.0)(batch(), lambda *_: None, cluster.advance, lambda: False)
-    assert cluster.sessions["r001-0"] == 1 + arena_hosts.MAX_CRASHES
+    assert cluster.sessions["r001-0"] == 1 + shards.MAX_CRASHES
