@@ -50,7 +50,7 @@ from echelon.rl.checkpoint import (
     steps_in,
 )
 from echelon.rl.tensor_files import split_tensors
-from echelon.training.runtime.fault_points import fault_point
+from echelon.training.runtime.process import fault_point
 
 __all__ = [
     "BEST",

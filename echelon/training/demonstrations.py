@@ -43,8 +43,8 @@ from echelon.training.opponents.outcomes import outcome_of
 from echelon.training.opponents.rating import FixedOpponents
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.collect import BatchedEnv
-from echelon.training.runtime.system_info import package_versions
-from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.process import package_versions
+from echelon.training.runtime.threads import ThreadPool
 from echelon.training.vec_env import VectorEnv
 
 MAX_MATCHES_AT_ONCE = 64

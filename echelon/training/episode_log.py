@@ -16,7 +16,7 @@ from torch import Tensor
 from echelon.arena.episodes import COLUMNS, EpisodeRecord, episode_records
 from echelon.sim.batch import Batch
 from echelon.sim.structs import numpy_layout
-from echelon.training.runtime.transfers import read
+from echelon.training.runtime.devices import read
 
 
 class LoggedEpisodes(NamedTuple):

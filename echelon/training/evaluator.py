@@ -24,7 +24,7 @@ from echelon.training.evaluation import EvalStats, MakeEnv, make_eval_env, play_
 from echelon.training.opponents.rating import SnapshotRater
 from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.recording import TRAINING_PREFIX, RecordedMatch, Recording, RecordingPlan
-from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.threads import ThreadPool
 from echelon.training.spatial import HeatMapObserver, SpatialAccumulator, save_heat
 
 

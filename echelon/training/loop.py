@@ -38,10 +38,8 @@ from echelon.training.opponents.pool import scripted_name
 from echelon.training.ppo.collect import CollectionAborted, CollectTimes
 from echelon.training.ppo.trainer import ReloadCheckpoint
 from echelon.training.recording import match_event
-from echelon.training.runtime.clock import Clock
 from echelon.training.runtime.devices import release_cache
-from echelon.training.runtime.fault_points import fault_point
-from echelon.training.runtime.system_info import device_memory_mb, peak_memory_mb
+from echelon.training.runtime.process import Clock, device_memory_mb, fault_point, peak_memory_mb
 from echelon.training.session import MakePolicy, Session
 
 STOP_AFTER_UPDATE, STOP_NOW = 1, 2

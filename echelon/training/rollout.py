@@ -25,7 +25,7 @@ from echelon.rl.action_distribution import discrete_choices
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.packed_obs import PackedRollout, PackedRows
 from echelon.sim.arsenal import Chassis
-from echelon.training.runtime.transfers import upload
+from echelon.training.runtime.devices import upload
 
 LONG_ROLLOUT = 1000
 """Number of steps above which advantages are accumulated in float64."""

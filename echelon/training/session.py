@@ -40,14 +40,20 @@ from echelon.training.ppo.teacher import teaching_at
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.records import EpisodeStats, RowLayout
 from echelon.training.rollout import RolloutBuffer
-from echelon.training.runtime.clock import SECONDS_PER_MINUTE, Clock, RunClock
 from echelon.training.runtime.devices import resolve_device, set_determinism
+from echelon.training.runtime.process import (
+    SECONDS_PER_MINUTE,
+    Clock,
+    RunClock,
+    UpdateProfiler,
+    package_versions,
+    random_state,
+    rank_seed,
+    restore_random_state,
+    seed_everything,
+)
 from echelon.training.runtime.process_group import ProcessGroup, process_group_from_environment
-from echelon.training.runtime.profile import UpdateProfiler
-from echelon.training.runtime.randomness import random_state, rank_seed, restore_random_state, seed_everything
-from echelon.training.runtime.system_info import package_versions
-from echelon.training.runtime.thread_pool import ThreadPool
-from echelon.training.runtime.threads import map_worker_count, resolve_threads
+from echelon.training.runtime.threads import ThreadPool, map_worker_count, resolve_threads
 from echelon.training.starting_point import RETURN_STATISTICS, initial_weights, plain_statistics
 from echelon.training.teachers import make_teacher
 from echelon.training.weights import LoadedPolicy, check_dimensions

@@ -20,7 +20,7 @@ from echelon.tasks import SELF_PLAY, find_task
 from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
 from echelon.training.opponents.named import NamedOpponents, Opponent, find_opponents
 from echelon.training.opponents.runner import OpponentRunner
-from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.threads import ThreadPool
 from echelon.training.vec_env import VectorEnv
 
 LEARNERS = {"blue": "red", "red": "blue"}

@@ -21,7 +21,7 @@ from echelon.runs import RunPaths
 from echelon.training.policy_agent import env_config_of
 from echelon.training.ppo.collect import BatchedEnv, forward_slices
 from echelon.training.ppo.teacher import Teacher
-from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.threads import ThreadPool
 from echelon.training.weights import export_policy_weights
 
 SOURCE = "teacher"

@@ -35,8 +35,7 @@ from echelon.training.central_state import CentralState, central_dim
 from echelon.training.engine_state import load_engine_state, save_engine_state
 from echelon.training.episode_log import EpisodeLog, LoggedEpisodes
 from echelon.training.map_pool import PREFIX, MapPool
-from echelon.training.runtime.devices import share_stream
-from echelon.training.runtime.transfers import upload
+from echelon.training.runtime.devices import share_stream, upload
 
 SIDES = {"blue": (True, False), "red": (False, True), "both": (True, True), "none": (False, False)}
 RANGE_PARAMETERS = ("map_size_range", "packs_per_team_range")

@@ -119,7 +119,7 @@ def record(
 def _record_played(folder: Path, files: list[Path], obs_dtype: str, as_json: bool) -> int:
     """Turn played matches into data of their human pilots."""
     from echelon.play.demonstrations import export_played
-    from echelon.training.runtime.system_info import package_versions
+    from echelon.training.runtime.process import package_versions
 
     with output.waiting("playing matches again", quiet=as_json) as show:
         manifest = export_played(

@@ -23,7 +23,7 @@ from echelon.config import ModelConfig
 from echelon.rl.build import build_model
 from echelon.training import checkpoint as checkpoints
 from echelon.training.checkpoint import latest_valid, open_checkpoint
-from echelon.training.runtime.fault_points import FAULT_POINTS
+from echelon.training.runtime.process import FAULT_POINTS
 from echelon.training.weights import (
     check_dimensions,
     export_checkpoint,

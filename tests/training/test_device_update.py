@@ -16,7 +16,7 @@ from echelon.training.ppo.graph import update as graph_update
 from echelon.training.ppo.graph.update import EntityCounts, GraphUpdate
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.rollout import RolloutBuffer, chunk_spans, plan_minibatches
-from echelon.training.runtime.transfers import read_scalars
+from echelon.training.runtime.devices import read_scalars
 from tests.training.test_ppo import N, T, model_of, rollout_of, trainer_of, weights_of
 from tests.training.transfer_counter import counting
 

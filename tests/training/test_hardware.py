@@ -19,9 +19,9 @@ from echelon.training import loop, rollout
 from echelon.training.ppo.graph.capture import CudaGraphCache
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.ppo.trainer import PPOTrainer
-from echelon.training.runtime import precision
+from echelon.training.runtime import devices
 from echelon.training.runtime.devices import release_cache, resolve_device, set_determinism
-from echelon.training.runtime.randomness import rank_seed, seed_everything
+from echelon.training.runtime.process import rank_seed, seed_everything
 from echelon.training.session import Session
 from tests.training.fakes import FakeEnv
 from tests.training.test_ppo import N, model_of, rollout_of, trainer_of, weights_of
@@ -107,7 +107,7 @@ def test_compile_keeps_gradients(monkeypatch, recurrence):
 
 def test_activation_checkpointing_trains_equal_on_two_threads(monkeypatch):
     from echelon.training import rollout
-    from echelon.training.runtime.thread_pool import ThreadPool
+    from echelon.training.runtime.threads import ThreadPool
 
     monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 8)
     results = []
@@ -172,8 +172,8 @@ def test_loss_scale_is_saved_with_trainer():
     ],
 )
 def test_low_precision_follows_device_unless_requested(monkeypatch, device, bf16, expected, found):
-    monkeypatch.setattr(precision, "has_bfloat16", lambda _: bf16)
-    assert precision.low_precision(torch.device(device), expected) is found
+    monkeypatch.setattr(devices, "has_bfloat16", lambda _: bf16)
+    assert devices.low_precision(torch.device(device), expected) is found
 
 
 def test_saturated_actions_keep_metrics_finite(small_run):

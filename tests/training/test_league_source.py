@@ -19,7 +19,7 @@ from echelon.training.opponents import league_source
 from echelon.training.opponents.league_source import LeagueSource, find_target
 from echelon.training.opponents.pool import OpponentMix
 from echelon.training.opponents.runner import OpponentRunner
-from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.threads import ThreadPool
 from tests.training.fakes import FakeEnv
 from tests.training.test_opponents import champion_of, policy
 

@@ -328,7 +328,7 @@ def test_repeated_reloads_end_the_run_with_an_error(small_run, tmp_path, monkeyp
 def test_reload_keeps_elapsed_time(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(NanRewards, "steps", 0)
     now = iter(range(10**6))
-    monkeypatch.setattr("echelon.training.runtime.clock.time.monotonic", lambda: float(next(now)))
+    monkeypatch.setattr("echelon.training.runtime.process.time.monotonic", lambda: float(next(now)))
     monkeypatch.setattr(loop, "MAX_RELOADS", 10**6)
     config = small_run(save_every=1, max_minutes=1.0, ppo={"nonfinite_policy": "reload"})
     events: list = []
@@ -387,7 +387,7 @@ def test_run_without_time_limit_ignores_the_clock(small_run, tmp_path):
 def test_timed_run_is_bit_equal_when_its_logged_times_are_fed_back(small_run, tmp_path, monkeypatch):
     pace = random.Random(1)
     now = accumulate(pace.uniform(0.05, 0.2) for _ in range(10**6))
-    monkeypatch.setattr("echelon.training.runtime.clock.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("echelon.training.runtime.process.time.monotonic", lambda: next(now))
     config = small_run(
         total_steps=10**7,
         max_minutes=0.02,

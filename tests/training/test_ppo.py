@@ -16,7 +16,7 @@ from echelon.training.normalization import NORM_EPS
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.trainer import PPOTrainer, ReloadCheckpoint, lr_factor
 from echelon.training.rollout import RolloutBuffer, plan_minibatches
-from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.threads import ThreadPool
 
 T, N, D, A = 24, 6, 5, 3
 

@@ -10,7 +10,7 @@ import torch
 from echelon.telemetry.events import EventUpdate
 from echelon.training.ppo.collect import Collector
 from echelon.training.rollout import RolloutBuffer, plan_minibatches, rollout_statistics
-from echelon.training.runtime.transfers import read_scalars
+from echelon.training.runtime.devices import read_scalars
 from echelon.training.session import Session
 from tests.training.fakes import FakeEnv
 from tests.training.test_loop import of, run

@@ -1,7 +1,7 @@
 """Counts what would make a GPU wait for the host, on a CPU, where the same operations cost nothing.
 
 Torch operations whose result's shape or type lies on the host are seen as they are dispatched; methods that leave torch
-or Warp are replaced while counting. ``read`` and ``upload`` of ``echelon.training.runtime.transfers`` are the intended
+or Warp are replaced while counting. ``read`` and ``upload`` of ``echelon.training.runtime.devices`` are the intended
 transfers; everything else is a fault.
 """
 
@@ -20,7 +20,7 @@ from echelon.training import episode_log, rollout, vec_env
 from echelon.training.opponents import pool, runner, schedule
 from echelon.training.ppo import trainer
 from echelon.training.ppo.graph import steps, update
-from echelon.training.runtime import transfers
+from echelon.training.runtime import devices
 
 READING = (
     "_local_scalar_dense", "nonzero", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive",
@@ -36,7 +36,7 @@ LEAVING = (
     (wp, ("synchronize", "synchronize_device", "synchronize_stream")),
 )
 """Functions that copy between torch or Warp and the host, or wait."""
-USERS = (episode_log, rollout, steps, update, pool, runner, schedule, transfers, vec_env)
+USERS = (episode_log, rollout, steps, update, pool, runner, schedule, devices, vec_env)
 """Modules that have ``read`` or ``upload`` by name."""
 HOST_WORK = ((trainer, "plan_minibatches"), (update.EntityCounts, "most"))
 """Functions whose tensors all lie on the host."""

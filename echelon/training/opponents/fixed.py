@@ -8,7 +8,7 @@ from typing import Any
 from echelon.rl.build import FlatPolicy
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.collect import BatchedEnv
-from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.threads import ThreadPool
 
 NAME = "opponent"
 """Name of a single opponent within its batch."""

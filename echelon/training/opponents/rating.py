@@ -22,7 +22,7 @@ from echelon.training.opponents.outcomes import SCORES, outcome_of
 from echelon.training.opponents.pool import OpponentMix, snapshot_update
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.collect import BatchedEnv
-from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.threads import ThreadPool
 
 SCALE = 400.0 / math.log(10.0)
 """Points per unit of log odds."""

@@ -33,9 +33,8 @@ from echelon.training.opponents.pool import (
 from echelon.training.opponents.schedule import OpponentSchedule
 from echelon.training.ppo.graph.capture import Replayed, record_cuda_graph
 from echelon.training.ppo.protocols import BatchedEnv, DeviceEnv
-from echelon.training.runtime.precision import mixed_precision
-from echelon.training.runtime.thread_pool import ThreadPool
-from echelon.training.runtime.transfers import upload
+from echelon.training.runtime.devices import mixed_precision, upload
+from echelon.training.runtime.threads import ThreadPool
 
 
 class OpponentRunner:

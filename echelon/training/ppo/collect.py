@@ -33,9 +33,8 @@ from echelon.training.rollout import (
     chunk_length,
     chunk_spans,
 )
-from echelon.training.runtime.precision import low_precision, mixed_precision
-from echelon.training.runtime.thread_pool import ThreadPool
-from echelon.training.runtime.transfers import upload
+from echelon.training.runtime.devices import low_precision, mixed_precision, upload
+from echelon.training.runtime.threads import ThreadPool
 
 FORWARD_ROWS = 512
 """Smallest number of learner rows for a separate forward pass."""

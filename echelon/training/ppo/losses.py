@@ -21,7 +21,7 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.rl.packed_obs import PackedRows
 from echelon.rl.regime import HOST, Regime, compiled, sharing_weights
 from echelon.training.rollout import Minibatch, chunk_spans
-from echelon.training.runtime.precision import loss_scaler, mixed_precision
+from echelon.training.runtime.devices import loss_scaler, mixed_precision
 from echelon.training.runtime.process_group import ProcessGroup
 
 CHECKPOINTED_STEPS = 8

@@ -18,7 +18,7 @@ from echelon.training.ppo.losses import Gradients
 from echelon.training.ppo.optimizer import Optimizer
 from echelon.training.ppo.protocols import Report, Steps, Update
 from echelon.training.runtime.process_group import ProcessGroup
-from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.threads import ThreadPool
 
 if TYPE_CHECKING:
     from echelon.training.ppo.collect import Collector

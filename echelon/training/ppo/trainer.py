@@ -36,9 +36,9 @@ from echelon.training.rollout import (
     rollout_statistics,
     upload_plan,
 )
-from echelon.training.runtime.precision import low_precision
+from echelon.training.runtime.devices import low_precision
 from echelon.training.runtime.process_group import ProcessGroup
-from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.threads import ThreadPool
 
 
 class ReloadCheckpoint(RuntimeError):

@@ -1,11 +1,21 @@
-"""The device of a training process: its choice, determinism and memory cache."""
+"""The device of a training process: its choice, determinism, precision, memory, and copies between it and the host.
+
+The copies are the only ones of a rollout and of an update. A read waits for all queued work; an upload from pinned
+memory does not.
+"""
 
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
 
+import numpy as np
 import torch
 import warp as wp
+from numpy.typing import NDArray
+from torch import Tensor
 
 from echelon.sim.backend import start_warp
 
@@ -64,3 +74,77 @@ def release_cache(device: torch.device, update: int, every: int) -> None:
     """Release unused CUDA memory every ``every`` updates; 0 never does."""
     if device.type == "cuda" and every and update % every == 0:
         torch.cuda.empty_cache()
+
+
+CPU_FEATURES = ("avx512_bf16", "amx_bf16", "sve_bf16", "bf16")
+"""CPU capabilities with bfloat16 multiplication in hardware."""
+AUTO = "auto"
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@cache
+def has_bfloat16(device: torch.device) -> bool:
+    """Return whether ``device`` computes bfloat16 faster than float32."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type != "cpu":
+        return False
+    features = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(features.get(name, False) for name in CPU_FEATURES)
+
+
+def low_precision(device: torch.device, requested: str = AUTO) -> torch.dtype | None:
+    """Return the dtype for ``requested`` (``auto``, ``bfloat16`` or ``float16``) on ``device``; None is float32.
+
+    ``auto`` is bfloat16 where that is fast, else float16 on CUDA, else None.
+    """
+    if requested != AUTO:
+        return DTYPES[requested]
+    if has_bfloat16(device):
+        return torch.bfloat16
+    return torch.float16 if device.type == "cuda" else None
+
+
+def mixed_precision(device: torch.device, enabled: bool, requested: str = AUTO) -> AbstractContextManager[Any]:
+    """Return the autocast context; it does nothing if not ``enabled`` or without a lower precision."""
+    dtype = low_precision(device, requested) if enabled else None
+    return torch.autocast(device.type, dtype or torch.bfloat16, enabled=dtype is not None)
+
+
+def loss_scaler(device: torch.device, enabled: bool, requested: str = AUTO) -> torch.amp.GradScaler:
+    """Return the loss scaler of float16; it does nothing in any other precision."""
+    needed = enabled and low_precision(device, requested) is torch.float16
+    return torch.amp.GradScaler(device.type, enabled=needed)
+
+
+def read(values: Tensor) -> NDArray[Any]:
+    """Return a copy of ``values``, of any shape, in host memory, after all queued work."""
+    return values.detach().to("cpu", copy=True).numpy()
+
+
+def upload(values: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
+    """Return ``values`` of the host, of any shape, on ``device`` without waiting for it."""
+    host = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
+    return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host.to(device)
+
+
+def read_scalars(metrics: dict[str, Any], rows: Tensor | None = None) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    """Return ``rows [n, W]`` in host memory and ``metrics`` with numbers for their scalars, in one read.
+
+    Metrics are scalars on the device or mappings of such; other values stay.
+    """
+    scalars = [v for value in metrics.values() for v in (value.values() if isinstance(value, dict) else [value])]
+    tensors = [v.reshape(1).float() for v in scalars if isinstance(v, Tensor)]
+    own = [] if rows is None else [rows.flatten()]
+    data = read(torch.cat([*own, *tensors])) if own or tensors else np.zeros(0, np.float32)
+    count = 0 if rows is None else rows.numel()
+    values = iter(data[count:].tolist())
+
+    def number(value: Any) -> Any:
+        return next(values) if isinstance(value, Tensor) else value
+
+    numbers = {
+        name: {part: number(x) for part, x in value.items()} if isinstance(value, dict) else number(value)
+        for name, value in metrics.items()
+    }
+    return data[:count].reshape((0, 0) if rows is None else rows.shape), numbers

@@ -21,7 +21,7 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.training.ppo.graph.capture import Replayed, capture_environment_step
 from echelon.training.ppo.protocols import DeviceEnv
 from echelon.training.rollout import Truncation
-from echelon.training.runtime.transfers import read, upload
+from echelon.training.runtime.devices import read, upload
 
 if TYPE_CHECKING:
     from echelon.training.ppo.collect import Collector, CollectTimes

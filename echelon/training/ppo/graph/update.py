@@ -29,8 +29,8 @@ from echelon.training.ppo.graph.capture import WARM_UP, copy_inputs, copy_of
 from echelon.training.ppo.losses import Gradients, LossTerms
 from echelon.training.ppo.protocols import Report, UpdateStats
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, chunk_spans
+from echelon.training.runtime.devices import read, read_scalars
 from echelon.training.runtime.process_group import ProcessGroup
-from echelon.training.runtime.transfers import read, read_scalars
 
 HEADROOM = 1.12
 """Allotted rows for each entity in the fullest minibatch."""

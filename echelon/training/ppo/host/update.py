@@ -18,9 +18,9 @@ from echelon.training.ppo.losses import Gradient, Gradients, LossTerms
 from echelon.training.ppo.optimizer import Optimizer
 from echelon.training.ppo.protocols import Report, UpdateStats
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, micro_batch_columns
+from echelon.training.runtime.devices import read_scalars
 from echelon.training.runtime.process_group import ProcessGroup
-from echelon.training.runtime.thread_pool import ThreadPool
-from echelon.training.runtime.transfers import read_scalars
+from echelon.training.runtime.threads import ThreadPool
 
 
 class HostUpdate:
