@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("rl", "training")
 TENSOR = re.compile(r"\bTensor\b")
-PER_NAME = re.compile(r"dict\[str, (torch\.)?Tensor\]")
+PER_NAME = re.compile(r"(dict|Mapping)\[str, (torch\.)?Tensor\]")
 """Dictionaries of tensors: shapes are those of the module whose state they hold."""
 SHAPE = re.compile(r"\[[^\]]*\]|\bshape\b")
 
