@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-HUMAN_ID = "human"
-"""Entry of all human pilots."""
 MANIFEST = "manifest.json"
 """File that marks a checkpoint folder; its size and time identify the entry."""
 
@@ -26,8 +24,6 @@ class Kind:
     """Whether every opponent pool contains it, whatever its rating."""
     plays: bool = True
     """Whether it takes part in rounds."""
-    ranks_by_games: bool = False
-    """Whether it is listed with the ratings, though it takes no part in rounds, once it has rated games."""
     may_be_promoted: bool = False
     may_become_by_adding: bool = False
     """Whether adding the entry again under another kind changes its kind."""
@@ -40,7 +36,6 @@ KINDS: dict[str, Kind] = {
     "commander": Kind(summary="promoted, the hall of fame", in_top=True),
     "exploiter": Kind(summary="trained against named targets", always_in_pool=True, may_become_by_adding=True),
     "heuristic": Kind(summary="a scripted level; never retires", always_in_pool=True),
-    "human": Kind(summary="human pilots of echelon play; unrated by default", plays=False, ranks_by_games=True),
     "retired": Kind(summary="kept for history only", plays=False, may_become_by_adding=True),
 }
 

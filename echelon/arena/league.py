@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon.arena import matchmaking
-from echelon.arena.entries import HUMAN_ID, KINDS, commander_name, entry_id_of
+from echelon.arena.entries import KINDS, commander_name, entry_id_of
 from echelon.arena.glicko2 import DEFAULT_CONSERVATISM, GameResult, Glicko2Config, Glicko2Rating, rate
 from echelon.files import reason_of, write_output
 from echelon.state_files import parse_json, read_bounded
@@ -168,12 +168,6 @@ class League:
         meta = {"level": level, "label": level}
         initial = Glicko2Rating(self.glicko2.rating, self.glicko2.rd, self.glicko2.vol)
         return self.entries.setdefault(entry_id, LeagueEntry(entry_id, "", "heuristic", rating=initial, meta=meta))
-
-    def add_human(self) -> LeagueEntry:
-        """Return the entry of human pilots, added where missing."""
-        initial = Glicko2Rating(self.glicko2.rating, self.glicko2.rd, self.glicko2.vol)
-        entry = LeagueEntry(HUMAN_ID, "", "human", rating=initial, meta={"label": HUMAN_ID})
-        return self.entries.setdefault(HUMAN_ID, entry)
 
     def check_signature(self, signature: Mapping[str, Any] | None) -> None:
         """Raise ``ValueError`` naming the differences from the league's environment signature."""

@@ -46,8 +46,7 @@ def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
     rows = []
     for row in store.read("SELECT * FROM entries ORDER BY rating DESC, id"):
         check_kind(row["kind"])
-        kind = KINDS[row["kind"]]
-        if not (kind.plays or retired or (kind.ranks_by_games and row["games"])):
+        if not (KINDS[row["kind"]].plays or retired):
             continue
         wins, draws, losses = results.get(row["id"], (0, 0, 0))
         meta = store.entry_meta(row["meta"])

@@ -24,8 +24,8 @@ from echelon.state_files import require_utf8
 __all__ = ["MatchRecord", "PeriodResult", "RatingPeriod", "Store", "StoreError", "league_path"]
 
 FILE_NAME = "league.db"
-PLANNED, PLAYED, VOID, UNRATED = "planned", "played", "void", "unrated"
-"""States of a match; one that is ``unrated`` has a result that counts neither for ratings nor between entries."""
+PLANNED, PLAYED, VOID = "planned", "played", "void"
+"""States of a match; a ``void`` one has no result."""
 BLUE_SCORE = {"blue": 1.0, "red": 0.0, "draw": 0.5}
 """Score of blue by winner."""
 
@@ -163,16 +163,13 @@ class Store(Database):
         rows = self.read("SELECT count(*) FROM matches WHERE period = ? AND state = 'planned'", (period.id,))
         return int(rows[0][0])
 
-    def record(self, period: RatingPeriod, number: int, played: MatchRecord, *, rated: bool = True) -> bool:
-        """Store the result of a match, which counts if it is ``rated``.
-
-        Return False, without a change, where it has one already.
-        """
+    def record(self, period: RatingPeriod, number: int, played: MatchRecord) -> bool:
+        """Store the result of a match; return False, without a change, where it has one already."""
         if played.winner and played.winner not in BLUE_SCORE:
             raise ValueError(f"winner is {played.winner!r}, expected one of: {', '.join(BLUE_SCORE)}")
         # a remark may name a file whose name is no UTF-8; the match counts all the same
         note = played.note.encode(errors="backslashreplace").decode()
-        state = VOID if not played.winner else PLAYED if rated else UNRATED
+        state = PLAYED if played.winner else VOID
         with self.writing() as db:
             row = db.execute(
                 "UPDATE matches SET state = ?, winner = ?, reason = ?, note = ?, hp_blue = ?, hp_red = ?, "

@@ -13,14 +13,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from echelon.files import error_text
 from echelon.jobs import lock, worker
 from echelon.jobs.spec import read_spec
 from echelon.jobs.status import job_status
 from echelon.jobs.worker import RunLink
 from echelon.play_channel import write_token
 from echelon.runs import RunPaths, list_runs, require_plain_folder, runs_home
-from echelon.telemetry.events import EventAlert, EventEnd, EventMatch, EventStart
+from echelon.telemetry.events import EventEnd, EventMatch, EventStart
 
 MAX_SESSIONS = 2
 SLOT_NAME = ".play-{n}.lock"
@@ -46,16 +45,12 @@ def session_slot(paths: RunPaths) -> Iterator[None]:
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     """Serve the session that the run's spec asks for."""
-    from echelon.play.config import PlayConfig, league_opponent
+    from echelon.play.config import PlayConfig
 
     config = PlayConfig.from_dict(read_spec(paths).config.get("play"))
     for folder in (paths.playing, paths.replays):
         require_plain_folder(folder, f"run {paths.id!r}", paths.root)
-    home = runs_home(paths.root.parent)
-    if config.league:
-        league_opponent(config, home)
     with session_slot(paths):
-        from echelon.play.human_league import enter_match
         from echelon.play.match import PlayedMatch
         from echelon.play.session import Session
         from echelon.play_protocol import Ended
@@ -72,13 +67,6 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
                 link.emit(
                     EventMatch(update=0, global_step=0, path=name, blue=blue, red=red, winner=ended.winner, seed=seed)
                 )
-
-            if config.league:
-                try:
-                    enter_match(home, paths.id, config, match, ended)
-                except (ValueError, OSError) as error:  # the session goes on
-                    with contextlib.suppress(OSError):
-                        link.emit(EventAlert(message=f"{match.path.name} is not in the league: {error_text(error)}"))
 
         session = Session(paths, config, should_stop=link.should_stop, on_match=on_match)
         asyncio.run(session.run())

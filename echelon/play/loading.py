@@ -12,8 +12,7 @@ from echelon.arena.reconstruct import require_playable
 from echelon.config import EnvConfig
 from echelon.config.presets import PRESETS
 from echelon.play.catalogue import Catalogue
-from echelon.play.config import DEFAULT_LEVEL, RATED, TUTORIAL_S, PlayConfig
-from echelon.play.human_league import league_game
+from echelon.play.config import DEFAULT_LEVEL, TUTORIAL_S, PlayConfig
 from echelon.play.match import NewMatch, PlayedMatch, TakeOver, begin_match, take_over
 from echelon.play_protocol import Source, Start
 from echelon.replay.reader import Replay
@@ -28,7 +27,7 @@ def first_match(config: PlayConfig, catalogue: Catalogue, path: Path, about: Map
     loaded = [policy for _, policy in (hostiles, mates) if policy is not None]
     return begin_match(
         NewMatch(
-            env=league_game(catalogue.home) if config.league == RATED else _environment(config, loaded),
+            env=_environment(config, loaded),
             seed=config.seed,
             team=SIDES[config.team],
             chassis=config.chassis,

@@ -78,10 +78,6 @@ class Outcome:
 
     winner: str = ""
     reason: str = ""
-    hp: tuple[float, float] = (0.0, 0.0)
-    """Remaining hit points of blue and red."""
-    score: tuple[float, float] = (0.0, 0.0)
-    """Zone scores of blue and red [s]."""
 
 
 class PlayedMatch:
@@ -143,12 +139,8 @@ class PlayedMatch:
         batch = self.engine.batch
         self.over = bool(batch.numpy("over")[0])
         if self.over:
-            hp, score = batch.row("done_hp", 0), batch.row("done_score", 0)
             self.outcome = Outcome(
-                winner=WINNERS[int(batch.row("done_winner", 0))],
-                reason=REASONS[int(batch.row("done_reason", 0))],
-                hp=(float(hp[0]), float(hp[1])),
-                score=(float(score[0]), float(score[1])),
+                winner=WINNERS[int(batch.row("done_winner", 0))], reason=REASONS[int(batch.row("done_reason", 0))]
             )
         for perception in self.perceptions.values():
             perception.forget_journal()

@@ -25,7 +25,7 @@ from echelon.files import error_text
 from echelon.play import what_if
 from echelon.play.catalogue import Catalogue
 from echelon.play.clients import Client, Refused, Seat
-from echelon.play.config import RATED, PlayConfig
+from echelon.play.config import PlayConfig
 from echelon.play.loading import first_match, moment_of
 from echelon.play.match import PlayedMatch, seat_header
 from echelon.play.pace import Pace
@@ -305,8 +305,6 @@ class Session:
 
     async def _set_pace(self, client: Client, message: protocol.Pace) -> None:
         self._require_alone(client)
-        if self.config.league == RATED:
-            raise Refused("busy", "a rated match has one pace and no pause")
         self._pace.paused, self._pace.speed = message.paused, message.speed
         self._send_state()
 

@@ -66,15 +66,6 @@ def play(
     tutorial: Annotated[
         bool, typer.Option("--tutorial", help="One minute of practice, no mech but yours moves.")
     ] = False,
-    league: Annotated[
-        str,
-        typer.Option(
-            "--league",
-            metavar="unrated|rated",
-            help="List the match in the league, as one of entry human; default: not.",
-            autocompletion=one_of("unrated", "rated"),
-        ),
-    ] = "",
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
     open_browser: OpenOption = None,
@@ -97,7 +88,6 @@ def play(
         speed=speed,
         seats=seats,
         tutorial=tutorial,
-        league=league,
     )
     opened = browser_here() if open_browser is None else open_browser
     with play_session(config.as_dict(), quiet=as_json) as job:
@@ -112,8 +102,7 @@ def _config(**options: object) -> PlayConfig:
     """Return the options of the session; ``ConfigError`` for an unknown class or preset, or a value out of range."""
     from echelon.config.presets import PRESETS
     from echelon.jobs.config_layers import ConfigError, did_you_mean
-    from echelon.play.config import PlayConfig, league_opponent
-    from echelon.runs import runs_home
+    from echelon.play.config import PlayConfig
 
     try:
         config = PlayConfig.from_dict(options)
@@ -123,8 +112,6 @@ def _config(**options: object) -> PlayConfig:
         if name and name not in names:
             near = did_you_mean(name, names)
             raise ConfigError(f"{option} {name!r} does not exist{near} (have: {', '.join(names)})")
-    if config.league:
-        league_opponent(config, runs_home())
     return config
 
 

@@ -74,7 +74,6 @@ describe("matchEndText", () => {
     expect(match({ reason: "some_new_reason", seconds: null })).toBe("some new reason");
     expect(match({ state: "void", note: "the pilot could not be loaded" })).toBe("the pilot could not be loaded");
     expect(match({ state: "void" })).toBe("void");
-    expect(match({ state: "unrated" })).toBe("zone held, 1:12, unrated");
   });
 });
 

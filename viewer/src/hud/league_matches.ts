@@ -21,8 +21,7 @@ export interface LeagueMatchActions {
 export function matchEndText(match: LeagueMatch): string {
   if (match.state === "void") return match.note || match.state;
   const length = match.seconds === null ? "" : `, ${clockText(match.seconds)}`;
-  const rated = match.state === "unrated" ? ", unrated" : "";
-  return `${END_LABELS[match.reason] ?? match.reason.replaceAll("_", " ")}${length}${rated}`;
+  return `${END_LABELS[match.reason] ?? match.reason.replaceAll("_", " ")}${length}`;
 }
 
 /** Update a list's children to the given elements in order, touching only changes; the focus is kept. */
