@@ -48,7 +48,6 @@ async def read_packet(reader: asyncio.StreamReader, limit: int = MAX_PACKET) -> 
 
 
 def write_token(paths: RunPaths) -> str:
-    """Return a new token, written where only the user can read it."""
     token = secrets.token_urlsafe(TOKEN_BYTES)
     _make_private(paths.channel)
     paths.play_token.unlink(missing_ok=True)
@@ -59,7 +58,6 @@ def write_token(paths: RunPaths) -> str:
 
 
 def read_token(paths: RunPaths) -> str:
-    """Return the token of a session, "" without one."""
     with contextlib.suppress(OSError, ValueError):
         return read_bounded(paths.play_token, MAX_TOKEN).decode().strip()
     return ""

@@ -47,7 +47,6 @@ class Batch:
     round: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the batch as JSON values."""
         playing = {name for fixture in self.fixtures for name in (fixture.blue, fixture.red)}
         pilots = {name: asdict(self.pilots[name]) for name in sorted(playing)}
         return {
@@ -79,9 +78,7 @@ class Player(Protocol):
     """Plays batches."""
 
     @property
-    def device(self) -> str:
-        """Device on which this process checks policies."""
-        ...
+    def device(self) -> str: ...
 
     def __call__(
         self, batch: Batch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
@@ -132,7 +129,6 @@ class LocalPlayer:
 
 
 def match_record(result: MatchResult, plan: PolicyMatchPlan) -> MatchRecord:
-    """Return the result of a match as the league stores it."""
     record, note, dt = result.record, "", plan.env.dt_act
     if record.reason == FORFEIT:
         losers = [name for side, name in enumerate(plan.seats[result.pairing.number]) if record.winner != side]

@@ -17,7 +17,6 @@ DEFAULT_LEVELS = ("trivial", "easy", "medium", "hard", "expert")
 
 
 def add_default_levels(store: Store) -> None:
-    """Add the default levels to a league without entries."""
     if not store.league().entries:
         with store.editing() as league:
             for level in DEFAULT_LEVELS:
@@ -25,7 +24,6 @@ def add_default_levels(store: Store) -> None:
 
 
 def add_level(store: Store, level: str) -> LeagueEntry:
-    """Add a scripted level, or reactivate a retired one, and return its entry."""
     add_default_levels(store)
     with store.editing() as league:
         entry = league.add_scripted(level)

@@ -94,7 +94,6 @@ class Continuation:
     alive: tuple[int, int]
 
     def points(self, side: int) -> float:
-        """Return the points of a side: 1 for a win, 1/2 for a draw."""
         return 0.5 if self.winner == DRAW else float(self.winner == side)
 
     @property
@@ -144,7 +143,6 @@ class Brancher:
             return Start(moment, save_match_state(match.engine, 0), pilots.states())
 
     def seeds(self, numbers: Sequence[int]) -> list[int]:
-        """Return the combat seed of each continuation."""
         tick = self.start.moment.tick
         return [draw_u32(self.plan.seed, StreamId.RUN, tick, 0, number) & SEED_MASK for number in numbers]
 
@@ -177,7 +175,6 @@ class Brancher:
     def _play_wave(
         self, numbers: Sequence[int], folder: Path | None, still: bool, on_step: Callable[[int], object]
     ) -> list[Continuation]:
-        """Play continuations in one batch and return how they ended, in order."""
         plan, seeds = self.plan, self.seeds(numbers)
         with BranchPilots(self._policies, self._threads) as pilots:
             engine = open_match(
@@ -227,12 +224,10 @@ class Brancher:
         return recorder
 
     def name_of(self, number: int, still: bool = True) -> str:
-        """Return the file name, without suffix, of a recorded continuation."""
         suffix = "" if still or not self.plan.still else "-with"
         return f"{self.recorded.path.stem}-t{self.start.moment.tick}-b{number:03d}{suffix}"
 
     def parent(self, still: bool = True) -> dict[str, Any]:
-        """Return what a branch's header has of its parent."""
         names = [mech["name"] for mech in self.recorded.header["roster"]]
         return {
             "file": self.recorded.path.name,
@@ -246,7 +241,6 @@ class Brancher:
         }
 
     def teams(self) -> tuple[TeamInfo, TeamInfo]:
-        """Return the teams of a branch: the recorded ones, named after their pilots where these were changed."""
         return teams_of(self.recorded.header["roster"], self.plan.pilots, recorded=self.recorded.header)
 
 

@@ -60,7 +60,6 @@ class BranchPilots:
         return self._obs[0]
 
     def states(self) -> dict[int, LSTMState]:
-        """Return the recurrent state of each mech of environment 0 that a policy flies."""
         assert self._grouped is not None or not self._policies
         return {mech: self._grouped.state_of(mech) for mech in self._policies} if self._grouped else {}
 
@@ -93,7 +92,6 @@ class BranchPilots:
         self._grouped.nonfinite.zero_()
 
     def stop(self, envs: Sequence[int]) -> None:
-        """Stop flying in these environments, whose match is over."""
         if self._grouped is None or not len(envs):
             return
         mechs = self._noise_buffer.shape[2]
@@ -114,7 +112,6 @@ class BranchPilots:
         return self._noise_buffer[:, index].flatten(0, 1).to(self._obs.device)
 
     def close(self) -> None:
-        """Stop the threads."""
         if self._grouped is not None:
             self._grouped.close()
 

@@ -42,26 +42,16 @@ class MatchPlan(Protocol):
     """Configuration and sides of a list of matches, as ``play`` reads them."""
 
     @property
-    def env(self) -> EnvConfig:
-        """Configuration of the environment."""
-        ...
+    def env(self) -> EnvConfig: ...
 
     @property
-    def weapon_prob(self) -> float:
-        """Probability that a scripted pilot's trigger takes effect."""
-        ...
+    def weapon_prob(self) -> float: ...
 
-    def sides(self, pairing: Pairing) -> tuple[str, str]:
-        """Return the names of the blue and the red pilot."""
-        ...
+    def sides(self, pairing: Pairing) -> tuple[str, str]: ...
 
-    def script(self, name: str) -> int:
-        """Return the number of a scripted pilot, 0 for any other pilot."""
-        ...
+    def script(self, name: str) -> int: ...
 
-    def team(self, name: str) -> TeamInfo:
-        """Return the replay header's description of a pilot."""
-        ...
+    def team(self, name: str) -> TeamInfo: ...
 
 
 class PolicyRunner(Protocol):
@@ -75,14 +65,10 @@ class PolicyRunner(Protocol):
         """Write the actions of the next decision; a side whose actions are not finite forfeits."""
         ...
 
-    def end_matches(self, envs: Sequence[int]) -> None:
-        """Release the policies of environments whose match is over."""
-        ...
+    def end_matches(self, envs: Sequence[int]) -> None: ...
 
     @property
-    def forfeits(self) -> Mapping[int, frozenset[int]]:
-        """Sides that forfeited, by environment."""
-        ...
+    def forfeits(self) -> Mapping[int, frozenset[int]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,16 +107,13 @@ class Contest:
         ]
 
     def sides(self, pairing: Pairing) -> tuple[str, str]:
-        """Return the names of the blue and the red pilot."""
         first, second = self.pilots
         return (second, first) if pairing.swapped else (first, second)
 
     def script(self, name: str) -> int:
-        """Return the number of a scripted pilot, 0 for a policy."""
         return 0 if name in self.policies else heuristic.script_of(name)
 
     def team(self, name: str) -> TeamInfo:
-        """Return the replay header's description of a pilot."""
         if name in self.policies:
             return TeamInfo(name=name, checkpoint=self.policies[name])
         return TeamInfo(name=name, level=f"heuristic:{name}")

@@ -128,7 +128,6 @@ def _expected_schema() -> list[tuple[str, str, str, str]]:
 
 @cache
 def _table_checks() -> dict[str, dict[str, str]]:
-    """Return the SQL condition for the values of each column, by table and column."""
     checks: dict[str, dict[str, str]] = {}
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.executescript(SCHEMA)
@@ -334,12 +333,10 @@ class Database:
                 raise
 
     def read(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """Return the rows of a query."""
         with self._readable_errors():
             return self._db.execute(query, values).fetchall()
 
     def setting(self, key: str) -> Any:
-        """Return a setting, None where it is not set."""
         rows = self.read("SELECT value FROM settings WHERE key = ?", (key,))
         return self.parsed(rows[0][0]) if rows else None
 

@@ -67,7 +67,6 @@ def entry_id_of(path: Path) -> str:
 
 
 def commander_name(entry_id: str) -> str:
-    """Return the name of a promoted entry, a function of its id."""
     seed = int.from_bytes(hashlib.sha256(entry_id.encode()).digest()[:SEED_BYTES], "big")
     adjective = ADJECTIVES[seed % len(ADJECTIVES)]
     noun = NOUNS[seed // len(ADJECTIVES) % len(NOUNS)]

@@ -151,7 +151,6 @@ def rate(player: Glicko2Rating, results: Sequence[GameResult], config: Glicko2Co
 
 
 def _evidence(mu: float, results: Iterable[GameResult], config: Glicko2Config) -> tuple[float, float]:
-    """Return the weighted information of the games and the weighted sum of score minus expected score."""
     information, surprise = [], []
     for game in results:
         g = _weight(game.opponent.rd / config.scale)

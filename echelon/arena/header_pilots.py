@@ -13,7 +13,6 @@ STILL = "still"
 
 
 def mechs_by_name(header: Mapping[str, Any]) -> dict[str, int]:
-    """Return the mechs of a replay header by name."""
     return {str(row["name"]): mech for mech, row in enumerate(header["roster"]) if row["present"]}
 
 

@@ -53,7 +53,6 @@ class LeagueEntry:
 
     @property
     def name(self) -> str:
-        """Displayed name: commander name, else label, else id."""
         return self.names[0]
 
     @property
@@ -163,7 +162,6 @@ class League:
         return entry
 
     def add_scripted(self, level: str) -> LeagueEntry:
-        """Return the entry of a scripted level, added where missing."""
         entry_id = f"heuristic:{level}"
         meta = {"level": level, "label": level}
         initial = Glicko2Rating(self.glicko2.rating, self.glicko2.rd, self.glicko2.vol)
@@ -268,7 +266,6 @@ class League:
         return matchmaking.sample_opponent(pool, rating, rng or random.Random(), sigma, candidate_games, warmup)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the league as plain values."""
         return {
             "schema_version": SCHEMA_VERSION,
             "glicko2": asdict(self.glicko2),

@@ -32,7 +32,6 @@ class _Stopped(Exception):
 
 
 def play(plan: MatchPlan, pairings: Sequence[Pairing], session: MatchSession) -> Iterator[MatchResult]:
-    """Play matches and yield each when it ends, in no particular order."""
     if not pairings:
         return
     recorded = [p for p in pairings if p.number in session.record and session.folder is not None]
@@ -75,7 +74,6 @@ class _MapPool:
         """Running matches by the seed of their map."""
 
     def load_initial(self) -> MapBank:
-        """Return the maps that fill the slots at the start."""
         seeds = self._pending[: self._num_slots]
         self._slot_of = {seed: slot for slot, seed in enumerate(seeds)}
         bank = self._generate(seeds)
@@ -94,7 +92,6 @@ class _MapPool:
         return self._slot_of[seed]
 
     def release(self, seed: int) -> None:
-        """Mark one match on a seed's map as over."""
         self._users[seed] -= 1
 
     def _map_of(self, seed: int) -> MapBank:
@@ -116,8 +113,6 @@ class _MapPool:
 
 
 def _make_engine(plan: MatchPlan, num_envs: int, bank: MapBank, session: MatchSession) -> Engine:
-    """Return an engine with the statistics kernels, compiled."""
-
     def progress(name: str, done: int, total: int) -> None:
         if session.should_stop():
             raise _Stopped
@@ -177,7 +172,6 @@ class _MatchLoop:
         self._end(list(self._running))
 
     def _start(self, envs: Sequence[int], waiting: deque[Pairing]) -> None:
-        """Start the next matches in free environments."""
         starting = {e: waiting.popleft() for e in envs if waiting}
         if not starting:
             return
@@ -205,7 +199,6 @@ class _MatchLoop:
         self._running |= starting
 
     def _results(self, ended: Sequence[int]) -> Iterator[MatchResult]:
-        """Yield the results of matches that have just ended."""
         if not ended:
             return
         batch, index = self.engine.batch, np.array(ended, np.intp)
@@ -242,7 +235,6 @@ class _MatchLoop:
             self.maps.release(self._running.pop(e).seed)
 
     def _hit_points(self, env: int) -> tuple[float, float]:
-        """Return the hit points of living mechs of blue and red."""
         hp, team, alive = (self.engine.batch.numpy(name)[env] for name in ("hp", "team", "alive"))
         blue, red = (float(hp[(team == side) & (alive == 1)].sum()) for side in (BLUE, RED))
         return blue, red

@@ -61,7 +61,6 @@ INITIALLY_UNSET = ("stat_cause", "stat_killer")
 
 @wp.kernel
 def count_shots(ended: wp.array(dtype=int), rounds: Rounds, hits: Hits, stats: MatchStats, stats_out: MatchStats):
-    """Count the beams and rounds that a mech fired in this tick."""
     e, m = wp.tid()
     if ended[e] == 1:
         return
@@ -103,7 +102,6 @@ def count_hits(
     stats: MatchStats,
     stats_out: MatchStats,
 ):
-    """Add the hits and explosions of a mech in this phase."""
     e, m = wp.tid()
     if ended[e] == 1:
         return

@@ -120,7 +120,6 @@ def match_seed(seed: int, index: int) -> int:
 
 
 def round_robin(entries: Sequence[R], spec: RoundSpec) -> list[tuple[str, str]]:
-    """Return every pair once."""
     return [(a.entry_id, b.entry_id) for a, b in combinations(entries, 2)]
 
 

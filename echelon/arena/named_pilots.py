@@ -32,19 +32,16 @@ class FlownBy(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the name without the prefix of levels."""
         return self.name.removeprefix(LEVEL_PREFIX)
 
     @property
     def team(self) -> TeamInfo:
-        """Return the header's description of a team that this pilot flies."""
         if self.name == STILL or self.name.startswith(LEVEL_PREFIX):
             return TeamInfo(name=self.label, level="" if self.name == STILL else self.name)
         return TeamInfo(name=self.name, policy=self.name, checkpoint=self.checkpoint)
 
 
 def level_pilot(name: str) -> Pilot | None:
-    """Return the scripted pilot of a name, None for a name that is no level."""
     level = name.removeprefix(LEVEL_PREFIX)
     if level not in SKILLS:
         return None
@@ -57,7 +54,6 @@ def still_pilot() -> Pilot:
 
 
 def policy_pilot(label: str, path: Path, device: torch.device | str = "cpu") -> tuple[Pilot, LoadedPolicy]:
-    """Return the pilot and the policy of a checkpoint, run or exported policy."""
     loaded = load_policy(path, device)
     return Pilot(id=label, label=label, path=str(path), checkpoint=str(loaded.meta.get("id", ""))), loaded
 
@@ -198,7 +194,6 @@ def choose_pilots(
 def _recorded(
     header: Mapping[str, Any], mech: int, is_human: bool, finder: Finder
 ) -> tuple[Pilot, LoadedPolicy | None]:
-    """Return the pilot that flew a mech without a scripted one, and its policy."""
     flown = flown_by(header, mech)
     if flown.name == STILL and not flown.checkpoint:
         return still_pilot(), None

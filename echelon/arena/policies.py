@@ -62,7 +62,6 @@ class LRUPolicyCache:
         self._shrink()
 
     def fetch(self, name: str, load: Callable[[str], FlatPolicy]) -> FlatPolicy:
-        """Return a policy, loading it where it is not cached."""
         found = self.get(name)
         if found is None:
             found = load(name)
@@ -141,7 +140,6 @@ class GroupedPolicies:
         self.reset(chosen)
 
     def reset(self, rows: Sequence[int] | Tensor) -> None:
-        """Reset the recurrent state of rows where an episode starts."""
         chosen = torch.as_tensor(rows, dtype=torch.long, device=self.device)
         self._fresh[chosen] = 1.0
         self.nonfinite[chosen] = False
@@ -252,7 +250,6 @@ class GroupedPolicies:
             part[:, device_rows[: block.count], :width] = new[:, : block.count]
 
     def close(self) -> None:
-        """Stop the threads."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 

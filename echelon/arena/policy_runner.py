@@ -52,16 +52,13 @@ class PolicyMatchPlan:
     weapon_prob: float = 1.0
 
     def sides(self, pairing: Pairing) -> tuple[str, str]:
-        """Return the ids of the blue and the red pilot."""
         return self.seats[pairing.number]
 
     def script(self, name: str) -> int:
-        """Return the number of a scripted pilot, 0 for a policy."""
         level = self.pilots[name].level
         return heuristic.script_of(level) if level else 0
 
     def team(self, name: str) -> TeamInfo:
-        """Return the replay header's description of a pilot."""
         pilot = self.pilots[name]
         level = f"heuristic:{pilot.level}" if pilot.level else ""
         return TeamInfo(name=pilot.label, level=level, checkpoint=pilot.checkpoint)
@@ -96,7 +93,6 @@ class GroupedPolicyRunner:
         """Rows by policy, by environment."""
 
     def start_matches(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
-        """Assign the policies of matches that start: pairing, blue and red by environment."""
         if self._engine is not engine:
             self._attach(engine)
         mechs, row_of = engine.num_mechs, engine.batch.numpy("row_of").copy()
@@ -124,7 +120,6 @@ class GroupedPolicyRunner:
         engine.batch.set("row_of", row_of)
 
     def _release(self, env: int) -> None:
-        """Unassign the policies of an environment."""
         assigned = self._assigned.pop(env, {})
         for name in assigned:
             self.cache.unpin(name)
@@ -136,7 +131,6 @@ class GroupedPolicyRunner:
         self._rows = torch.tensor(rows, dtype=torch.long)
 
     def _attach(self, engine: Engine) -> None:
-        """Let the engine write observations into the buffer that the policies read, one row per mech."""
         rows, device = engine.num_envs * engine.num_mechs, torch.device(engine.batch.device)
         self._engine = engine
         self._obs = torch.zeros((1, rows, engine.obs_dim), device=device)
@@ -196,7 +190,6 @@ class GroupedPolicyRunner:
         self._policies().nonfinite.zero_()
 
     def end_matches(self, envs: Sequence[int]) -> None:
-        """Stop computing observations and actions of matches that are over."""
         engine = self._engine
         assert engine is not None
         for e in envs:
@@ -211,7 +204,6 @@ class GroupedPolicyRunner:
         return self._grouped
 
     def close(self) -> None:
-        """Unpin the policies and stop the threads."""
         for e in list(self._assigned):
             self._release(e)
         if self._grouped is not None:

@@ -48,7 +48,6 @@ def summarise(contest: Contest, results: Sequence[MatchResult]) -> dict[str, Any
 
 
 def display_name(contest: Contest, player: int) -> str:
-    """Return the displayed name of a pilot, with its side where both pilots are the same."""
     names = contest.pilots
     return names[player] if names[FIRST] != names[SECOND] else f"{SIDES[player]} {names[player]}"
 
@@ -82,7 +81,6 @@ def _task(contest: Contest) -> dict[str, Any]:
 
 
 def _win_rate(name: str, winners: Sequence[int], player: int) -> dict[str, Any]:
-    """Return wins, draws, losses and win rate of a player with its 95 % confidence interval."""
     count, wins, draws = len(winners), winners.count(player), winners.count(DRAW)
     low, high = wilson_interval(wins, count)
     row = {"name": name, "matches": count, "wins": wins, "draws": draws, "losses": count - wins - draws}
@@ -90,7 +88,6 @@ def _win_rate(name: str, winners: Sequence[int], player: int) -> dict[str, Any]:
 
 
 def _pilot_results(contest: Contest, played: Sequence[MatchResult], player: int) -> dict[str, Any]:
-    """Return the results of a pilot over all matches and on each side."""
     row = _win_rate(display_name(contest, player), [winner_of(r) for r in played], player)
     for side, name in enumerate(SIDES):
         on_side = [winner_of(r) for r in played if (player ^ int(r.pairing.swapped)) == side]
@@ -99,7 +96,6 @@ def _pilot_results(contest: Contest, played: Sequence[MatchResult], player: int)
 
 
 def _ends(contest: Contest, played: Sequence[MatchResult]) -> list[dict[str, Any]]:
-    """Return matches and wins by reason of the end."""
     rows = []
     for reason in REASONS[1:]:
         winners = [winner_of(r) for r in played if r.record.reason == reason]
@@ -202,7 +198,6 @@ class _Totals:
         }
 
     def classes(self, player: int) -> list[dict[str, Any]]:
-        """Return the statistics of a pilot's mechs by class."""
         chassis = self.arrays["chassis"] if self.played else np.full(self.player.shape, -1)
         return [
             {"pilot": display_name(self.contest, player), "class": kind.name.lower(), **self._summary(where)}
@@ -211,7 +206,6 @@ class _Totals:
         ]
 
     def weapons(self, player: int) -> list[dict[str, Any]]:
-        """Return the statistics of each weapon that a pilot fired."""
         where = self._mechs_of(player)
         zero = np.zeros(len(WEAPONS))
         shots, hits, damage = (self._sum(f"stat_{what}", where) + zero for what in ("shots", "hits", "damage"))
@@ -233,7 +227,6 @@ class _Totals:
         ]
 
     def deaths(self, player: int) -> dict[str, Any]:
-        """Return the deaths of a pilot's mechs by cause."""
         causes = self.arrays["stat_cause"][self._mechs_of(player)].tolist() if self.played else []
         counts: Mapping[int, int] = Counter(causes)
         names = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}

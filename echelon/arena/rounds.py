@@ -151,7 +151,6 @@ class _RoundRunner:
         return True
 
     def _is_stopped(self, ended: bool) -> bool:
-        """Wait for all processes, relay their callbacks, and return whether any was stopped before the end."""
         self.relay.flush()
         return self.process_group.any(not ended)
 
@@ -228,7 +227,6 @@ class _RoundRunner:
                 self._report(PLAYING)
 
     def _upsets(self) -> list[tuple[Fixture, str]]:
-        """Return the most surprising matches without a replay, with their winners."""
         rows = self.store.read(
             "SELECT number, blue, red, seed, winner FROM matches WHERE period = ? AND winner IN ('blue', 'red') "
             "AND replay = '' AND reason <> ? ORDER BY number",

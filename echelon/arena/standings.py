@@ -32,7 +32,6 @@ def rating_shift(store: Store) -> float:
 
 
 def entry_names(store: Store) -> dict[str, str]:
-    """Return the displayed name of each entry by id."""
     return {
         row["id"]: row["commander_name"] or str(store.entry_meta(row["meta"]).get("label") or row["id"])
         for row in store.read("SELECT id, commander_name, meta FROM entries")
@@ -40,7 +39,6 @@ def entry_names(store: Store) -> dict[str, str]:
 
 
 def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
-    """Return every entry with rating, 95 % confidence interval and games, best first."""
     shift = rating_shift(store)
     results = _results(store)
     rows = []
@@ -73,7 +71,6 @@ def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
 
 
 def _results(store: Store) -> dict[str, tuple[int, int, int]]:
-    """Return wins, draws and losses of each entry over all played matches."""
     rows = store.read(
         "SELECT entry, sum(won), sum(drawn), sum(lost) FROM ("
         "SELECT blue AS entry, winner = 'blue' AS won, winner = 'draw' AS drawn, winner = 'red' AS lost FROM matches "
@@ -84,7 +81,6 @@ def _results(store: Store) -> dict[str, tuple[int, int, int]]:
 
 
 def unfinished_rounds(store: Store) -> list[dict[str, Any]]:
-    """Return the rounds that are not rated yet, with planned and played matches."""
     rows = store.read(
         "SELECT job, round, count(*) AS matches, sum(state <> 'planned') AS played FROM periods "
         "JOIN matches ON matches.period = periods.id WHERE sequence IS NULL GROUP BY periods.id ORDER BY periods.id"
@@ -243,7 +239,6 @@ def _pair(one: str, other: str, counts: list[int], rating: Glicko2Rating, oppone
 
 
 def _cycles(order: list[str], beats: set[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield every cycle of three once, starting with its strongest entry."""
     import numpy as np
 
     among = {i for pair in beats for i in pair}
@@ -260,7 +255,6 @@ def _cycles(order: list[str], beats: set[tuple[str, str]]) -> Iterator[tuple[str
 
 
 def rating_history(store: Store, entry: str) -> list[dict[str, Any]]:
-    """Return an entry's displayed rating after each period it was rated in, oldest first."""
     shift = rating_shift(store)
     rows = store.read(
         "SELECT job, round, closed_at, rating, rd, vol, games FROM ratings JOIN periods ON periods.id = period "
@@ -283,7 +277,6 @@ def rating_histories(store: Store, newest: int) -> dict[str, list[dict[str, Any]
 
 
 def all_style_sums(store: Store) -> dict[str, dict[str, float]]:
-    """Return the style sums of every entry by id."""
     found: dict[str, dict[str, float]] = {}
     for row in store.read("SELECT entry, name, value FROM styles"):
         found.setdefault(row["entry"], {})[row["name"]] = row["value"]

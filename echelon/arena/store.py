@@ -126,7 +126,6 @@ class Store(Database):
             )
 
     def plays(self, entry_id: str) -> int:
-        """Return the number of matches of an entry in any state."""
         return self.read("SELECT count(*) FROM matches WHERE blue = ? OR red = ?", (entry_id, entry_id))[0][0]
 
     def open_period(self, job: str, round_number: int, fixtures: Sequence[Fixture]) -> RatingPeriod:
@@ -143,7 +142,6 @@ class Store(Database):
         return next(p for p in self.periods(job) if p.round == round_number)
 
     def periods(self, job: str | None = None) -> list[RatingPeriod]:
-        """Return the rating periods of a job, or of all jobs, in order."""
         where, values = ("WHERE job = ?", (job,)) if job is not None else ("", ())
         rows = self.read(f"SELECT id, job, round, sequence FROM periods {where} ORDER BY id", values)
         return [
@@ -151,7 +149,6 @@ class Store(Database):
         ]
 
     def unplayed(self, period: RatingPeriod) -> list[Fixture]:
-        """Return the matches of a period that are not played yet."""
         rows = self.read(
             "SELECT number, blue, red, seed FROM matches WHERE period = ? AND state = 'planned' ORDER BY number",
             (period.id,),
@@ -159,7 +156,6 @@ class Store(Database):
         return [Fixture(*row) for row in rows]
 
     def count_unplayed(self, period: RatingPeriod) -> int:
-        """Return the number of matches of a period that are not played yet."""
         rows = self.read("SELECT count(*) FROM matches WHERE period = ? AND state = 'planned'", (period.id,))
         return int(rows[0][0])
 
@@ -187,7 +183,6 @@ class Store(Database):
         return row is not None
 
     def set_replay(self, period: RatingPeriod, number: int, replay: str) -> None:
-        """Store the replay path of a match."""
         with self.writing() as db:
             db.execute("UPDATE matches SET replay = ? WHERE period = ? AND number = ?", (replay, period.id, number))
 

@@ -89,7 +89,6 @@ def run_folder(path: Path) -> Path | None:
 
 
 def display_name(path: Path, meta: dict[str, Any]) -> str:
-    """Return a short name: the two words of its run id and its update."""
     run = run_folder(path)
     words = "-".join(run.name.split("-")[-2:]) if run is not None else path.stem
     return f"{words} u{int(meta.get('update', 0))}"

@@ -69,7 +69,6 @@ def verify(path: Path, *, tolerant: bool = False, device: str = "cpu") -> Verify
 
 
 def replay_actions(recorded: Replay, folder: Path, device: str) -> Path:
-    """Simulate the recorded actions and return the path of the new recording."""
     header = recorded.header
     engine = open_match(recorded, device=device)
     try:
@@ -89,7 +88,6 @@ def replay_actions(recorded: Replay, folder: Path, device: str) -> Path:
 
 
 def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> VerifyResult:
-    """Compare a recording with another of the same match, chunk by chunk."""
     hz, mode = float(recorded.header["tick_hz"]), "tolerant" if tolerant else "strict"
     largest, first, number = 0.0, None, 0
     for number in range(len(recorded.chunks)):
@@ -110,7 +108,6 @@ def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> Veri
 
 
 def _state_divergence(recorded: Replay, played: Replay) -> Divergence | None:
-    """Return the first STATE record that is damaged or has other values than that of the match played again."""
     again = {head.tick0: head for head in state_heads(played)}
     for head in state_heads(recorded):
         chunk = next((n for n, ref in enumerate(recorded.chunks) if head.tick0 <= ref.tick1), 0)
@@ -126,7 +123,6 @@ def _state_divergence(recorded: Replay, played: Replay) -> Divergence | None:
 
 
 def _difference(replay: Replay, number: int, one: Chunk, two: Chunk, tolerant: bool) -> Divergence | None:
-    """Return the earliest difference of a chunk: first frame, then first column."""
     if len(one.ticks) != len(two.ticks):
         frames = min(len(one.ticks), len(two.ticks))
         return Divergence(chunk=number, tick=int(one.ticks[frames - 1]), field="length")
@@ -169,7 +165,6 @@ def _column_divergence(replay: Replay, number: int, one: Chunk, two: Chunk, fram
 
 
 def _table_divergence(number: int, one: Chunk, two: Chunk, name: str) -> Divergence | None:
-    """Return the first differing row and column of two tables, or the table itself where row counts differ."""
     if list(one.tables[name]) != list(two.tables.get(name, ())):
         return Divergence(chunk=number, tick=one.ref.tick0, field=name)
     a, b = (_rows(chunk.tables[name]) for chunk in (one, two))

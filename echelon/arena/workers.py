@@ -17,14 +17,10 @@ class ProcessGroup(Protocol):
     """The processes as seen from one of them; ``echelon.training.runtime.process_group.ProcessGroup`` is one."""
 
     @property
-    def rank(self) -> int:
-        """Number of this process, from 0."""
-        ...
+    def rank(self) -> int: ...
 
     @property
-    def size(self) -> int:
-        """Number of processes."""
-        ...
+    def size(self) -> int: ...
 
     def any(self, flag: bool) -> bool:
         """Return whether the flag is true in any process; waits for all."""

@@ -41,16 +41,13 @@ class Catalogue:
         self._loaded: dict[str, tuple[Pilot, LoadedPolicy]] = {}
 
     def policies(self) -> list[str]:
-        """Return the names of the champion, the newest runs with a checkpoint, and league entries."""
         runs = [run.id for run in list_runs(self.home) if _has_checkpoint(run)]
         return [champion.NAME, *runs[:MAX_LISTED], *sorted(self._entries())[:MAX_LISTED]]
 
     def newest_run(self) -> str:
-        """Return the newest run with a checkpoint, "" without one."""
         return next((run.id for run in list_runs(self.home) if _has_checkpoint(run)), "")
 
     def _entries(self) -> dict[str, Path]:
-        """Return the checkpoints of league entries, by name and id."""
         found: dict[str, Path] = {}
         with contextlib.suppress(StoreError), Store(league_path(self.home), read_only=True) as store:
             names, league = entry_names(store), store.league()

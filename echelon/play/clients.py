@@ -58,7 +58,6 @@ class Seat:
     """Time at which its client was lost [s of the loop's clock]."""
 
     def read(self) -> NDArray[np.int8]:
-        """Return the controls for the next tick."""
         self.read_seq = self.seq
         return self.action
 
@@ -67,6 +66,5 @@ class Seat:
         self.hold_still()
 
     def hold_still(self) -> None:
-        """Let the mech do nothing."""
         self.action[:] = 0
         self.seq = self.read_seq = -1

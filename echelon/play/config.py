@@ -51,5 +51,4 @@ class PlayConfig(BaseModel):
             raise ValueError(f"play option {error}") from None
 
     def as_dict(self) -> Mapping[str, Any]:
-        """Return the options as plain values."""
         return self.model_dump()

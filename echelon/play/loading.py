@@ -43,7 +43,6 @@ def first_match(config: PlayConfig, catalogue: Catalogue, path: Path, about: Map
 
 
 def _environment(config: PlayConfig, loaded: list[LoadedPolicy]) -> EnvConfig:
-    """Return the game of the preset, else that of the first policy's training, with the options' fields replaced."""
     env = EnvConfig()
     if config.preset:
         if config.preset not in PRESETS:

@@ -60,7 +60,6 @@ class Cast:
     """Pilots that were chosen, by mech or team."""
 
     def flown(self) -> dict[int, LoadedPolicy]:
-        """Return the policy of each mech that one flies."""
         return {mech: self.policies[p.path] for mech, p in self.pilots.items() if p.path and mech not in self.seats}
 
     def script(self, recorded: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -102,7 +101,6 @@ class PlayedMatch:
 
     @property
     def now(self) -> int:
-        """Return the ticks since the match's start."""
         return int(self.engine.batch.numpy("tick")[0])
 
     def new_problem(self) -> str:
@@ -231,7 +229,6 @@ def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedM
 
 
 def _roster(batch: Any) -> list[dict[str, Any]]:
-    """Return side, class and presence of each mech."""
     columns = [batch.row(name, 0).tolist() for name in ("team", "chassis", "present")]
     return [{"team": t, "chassis": c, "present": p == 1} for t, c, p in zip(*columns, strict=True)]
 

@@ -80,12 +80,10 @@ class Perception:
         self.sense()
 
     def _column(self, name: str) -> int:
-        """Return the observation's column of a reading, -1 without one."""
         names = (f"ego.{name}", f"self.{name}", f"acoustic.{name.removeprefix('noise_')}")
         return next((column.index for column in layout.columns(self._engine.cfg) if column.name in names), NO_MECH)
 
     def _now(self, name: str) -> int:
-        """Return the present value of an array with one number per environment."""
         return int(self._engine.batch.numpy(name)[0])
 
     def sense(self) -> None:
@@ -143,7 +141,6 @@ class Perception:
         return valid, hull, heat, stability, chassis
 
     def _look_for_edits(self) -> None:
-        """Note the changed voxels that the pilot sees."""
         changed = np.argwhere(self._material != self.known_material)
         if not len(changed):
             return
@@ -200,7 +197,6 @@ class Perception:
         self._read = min(self._read, int(self._engine.batch["journal_count"].numpy()[0]))
 
     def _seen_event(self, row: Rows) -> Rows | None:
-        """Return what the pilot sees of an event, None for nothing."""
         known = {self.mech, *self.contacts.rows[self.contacts.in_sight, 0].astype(int).tolist()}
         actor, target = int(row[EVENT["actor"]]), int(row[EVENT["target"]])
         has_place = bool(row[PLACE].any())
@@ -222,7 +218,6 @@ class Perception:
         return self._now("tick") != self._sent_tick
 
     def frame(self, seq: int) -> protocol.Frame:
-        """Return the frame of this moment, with the events and voxels since the last one."""
         view = self._view
         self._sent_tick = self._now("tick")
         events, edits, self._events, self._edits = self._events, self._edits, [], []
@@ -240,7 +235,6 @@ class Perception:
         )
 
     def _known_mech(self, mech: int) -> int:
-        """Return a mech if the pilot knows of it, else -1."""
         known = self.contacts.rows[self.contacts.in_sight, 0]
         return mech if mech == self.mech or mech in known else NO_MECH
 
@@ -263,7 +257,6 @@ class Perception:
         return np.array([row[column] if column >= 0 else 0.0 for column in self._columns], np.float32)
 
     def _moved_contacts(self) -> Rows:
-        """Return the contacts, those in sight moved on since the sensing."""
         tick, rows, in_sight = self.contacts
         moved, at = rows.copy(), protocol.CONTACT_COLUMNS.index("x")
         seconds = (self._now("tick") - tick) * self._dt
@@ -272,7 +265,6 @@ class Perception:
         return moved
 
     def _rounds(self) -> Rows:
-        """Return the rounds that the pilot fired or sees."""
         view = self._view
         owner, slot = np.nonzero(view["round_weapon"] >= 0)
         seen = owner == self.mech
@@ -289,7 +281,6 @@ class Perception:
         return np.column_stack([shooter, slot, weapon, age, pos, yaw, pitch]).astype(np.float32)
 
     def _clouds(self) -> Rows:
-        """Return the smoke clouds in sight."""
         view = self._view
         owner, slot = np.nonzero(view["cloud_ticks"] > 0)
         seen = self.in_sight(view["cloud_pos"][owner, slot])
@@ -301,5 +292,4 @@ class Perception:
 
 
 def _packed(rows: Any) -> bytes:
-    """Return rows as little-endian 32-bit floats."""
     return np.ascontiguousarray(rows, "<f4").tobytes()

@@ -180,7 +180,6 @@ class Session:
         client.send(protocol.Problem(code=code, text=" ".join(text.split())[:400], re=kind, id=ident))
 
     def _send_state(self) -> None:
-        """Send the state to every client."""
         for client in self._clients:
             if client.is_known:
                 client.send(self._state())
@@ -269,7 +268,6 @@ class Session:
         self._send_frame(client, even_if_sent=True)
 
     def _lose(self, client: Client) -> None:
-        """Reserve the seat of a client that was lost."""
         if (seat := self._seat_of(client)) is not None:
             seat.hold_still()
             seat.client, seat.lost_at = None, self._clock()
@@ -343,7 +341,6 @@ class Session:
             self._send_state()
 
     def _send_frame(self, client: Client, even_if_sent: bool = False) -> None:
-        """Send the newest frame to a pilot that waits for one."""
         seat = self._seat_of(client)
         if self._match is None or seat is None or not (client.wants_frame or even_if_sent):
             return
@@ -353,7 +350,6 @@ class Session:
             client.send(perception.frame(seat.read_seq))
 
     def _close_match(self) -> None:
-        """Close the recording of the match, list it and report how it ended."""
         match, self._match = self._match, None
         if match is None:
             return
@@ -369,14 +365,12 @@ class Session:
                 client.send(ended)
 
     def _warn(self, text: str) -> None:
-        """Send a problem of the match to every client."""
         LOG.warning("%s", text)
         for client in self._clients:
             if client.is_known:
                 self._refuse(client, "recording", text)
 
     def _open(self, match: PlayedMatch) -> None:
-        """Make a match that was loaded the one that is played."""
         width = len(match.engine.action_names)
         labels = {mech: label for label, mech in mechs_by_name(match.header).items()}
         self._match = match
@@ -385,12 +379,10 @@ class Session:
         self._phase, self._note = "playing", WAITING
 
     def _next_name(self) -> str:
-        """Return the path of the next recording, which is listed once it is closed."""
         taken = {path.name for folder in (self.paths.playing, self.paths.replays) for path in folder.glob("*")}
         return next(name for n in range(1, len(taken) + 2) if (name := f"played-{n:03d}{SUFFIX}") not in taken)
 
     async def _begin_first(self) -> None:
-        """Load the session's first match."""
         path = self.paths.playing / self._next_name()
         loading = partial(first_match, self.config, self.catalogue, path, {"run": self.paths.id})
         try:

@@ -79,17 +79,14 @@ class RecordHead:
 
 
 def budget_of(kind: int) -> Budget:
-    """Return the budget of a record type, known or not."""
     return BUDGETS.get(kind, ANY_BUDGET)
 
 
 def padding(length: int) -> int:
-    """Return the number of zero bytes after a payload of ``length`` bytes."""
     return -length % ALIGNMENT
 
 
 def pack_map(value: Any) -> bytes:
-    """Return ``value`` encoded as msgpack."""
     data = msgpack.packb(value, use_bin_type=True)
     assert data is not None
     return data
@@ -102,7 +99,6 @@ class _ObjectCounter:
         self.budget, self.objects = budget, 0
 
     def count(self, container: Any) -> Any:
-        """Count a map or list with its entries, and return it."""
         self.objects += 1 + len(container)
         if self.objects > self.budget.objects:
             raise ReplayError(f"replay record has more than {self.budget.objects} objects")
@@ -138,7 +134,6 @@ def unpack_map(data: bytes, kind: int = RecordType.HEADER) -> dict[str, Any]:
 
 
 def _check_nesting(value: Any) -> None:
-    """Raise ``ReplayError`` for maps and lists nested deeper than ``MAX_DEPTH``, and for keys that are no strings."""
     level = [value]
     for _ in range(MAX_DEPTH):
         inner = []
@@ -265,7 +260,6 @@ def index_offset(file: BinaryIO, size: int) -> int | None:
 
 
 def world_hash(payload: bytes) -> str:
-    """Return the SHA-256 of a world's payload, by which worlds are stored."""
     return hashlib.sha256(payload).hexdigest()
 
 
@@ -279,7 +273,6 @@ class RecordWriter:
         self._write(MAGIC)
 
     def append(self, kind: int, payload: bytes, *, codec: int = Codec.ZLIB, ticks: tuple[int, int] = (0, 0)) -> int:
-        """Append a record and return the offset of its head."""
         offset = self.offset
         self._write(pack_record(kind, payload, codec=codec, ticks=ticks))
         return offset
@@ -316,7 +309,6 @@ class LossyRecordWriter(RecordWriter):
             self._drop(error)
 
     def close(self, index: dict[str, Any] | None = None) -> None:
-        """Close the file, with an index where all records were written."""
         try:
             super().close(None if self.problem else index)
         except OSError as error:

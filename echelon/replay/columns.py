@@ -27,7 +27,6 @@ MAX_GAIN = 2**15
 
 
 def bounds(dtype: str) -> tuple[int, int]:
-    """Return the smallest and largest integer of a column's type."""
     bits = BYTE * DTYPE_BYTES[dtype]
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
@@ -56,7 +55,6 @@ class GrowingRows:
         self.count = 0
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Add rows ``[n, ...]`` at the end."""
         end = self.count + len(rows)
         if end > len(self._data):
             larger = np.zeros((max(end, 2 * len(self._data)), *self._data.shape[1:]), self._data.dtype)
@@ -73,7 +71,6 @@ class GrowingRows:
 
     @property
     def size(self) -> int:
-        """Bytes of the array."""
         return self._data.nbytes
 
     @property
@@ -93,7 +90,6 @@ class _Code(NamedTuple):
 
     @property
     def mask(self) -> int:
-        """Largest unsigned integer of the column's size."""
         return (1 << self.bits) - 1
 
     def wrap(self, values: Ints, low: int) -> Ints:
@@ -191,7 +187,6 @@ class Layout:
 
 
 def _split_plane(coded: Ints) -> tuple[bytes, bytes]:
-    """Return a byte plane: the first row, and the other rows by value."""
     low = coded.astype(np.uint8)
     return low[:1].tobytes(), low[1:].T.tobytes()
 

@@ -49,7 +49,6 @@ class SeatRecord:
 
 
 def pack_state(arrays: Mapping[str, NDArray[Any]], sim_version: int) -> bytes:
-    """Return the payload of a STATE record."""
     parts = {name: [DTYPE_NAMES[v.dtype], list(v.shape), _planes(v)] for name, v in sorted(arrays.items())}
     return pack_map({VERSION: sim_version, ARRAYS: parts})
 
@@ -110,7 +109,6 @@ def read_seats(replay: Replay) -> list[SeatRecord]:
 
 
 def _planes(values: NDArray[Any]) -> bytes:
-    """Return the bytes of an array: the first bytes of all elements, then the second ones, and so on."""
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     return flat.reshape(-1, values.dtype.itemsize).T.tobytes()
 

@@ -93,26 +93,22 @@ def quantized(value: float, step: float, low: int, high: int) -> int:
 
 @wp.func
 def column_value(quantization: Quantization, c: int, value: float) -> int:
-    """Return a value quantised for frame column ``c``."""
     return quantized(value, quantization.column_step[c], quantization.column_low[c], quantization.column_high[c])
 
 
 @wp.func
 def quantized_angle(angle: float, step: float, half: int) -> int:
-    """Return an angle in quantisation steps, wrapped into -half to half - 1."""
     turn = 2 * half
     return (((int(wp.rint(angle * step)) + half) % turn) + turn) % turn - half
 
 
 @wp.func
 def mixed_float(h: wp.uint32, value: float) -> wp.uint32:
-    """Return a digest after mixing in the bits of a float."""
     return mix(h ^ wp.cast(value, wp.uint32))
 
 
 @wp.func
 def frame_offset(c: int, m: int, count: int) -> int:
-    """Return the index in a frame of the value of mech ``m`` in column ``c``."""
     return FRAME_HEAD + (c - FIRST_MECH_COLUMN) * count + m
 
 
@@ -157,7 +153,6 @@ def record_motion(
 
 @wp.func
 def is_seen_by_hostile(mechs: Mechs, senses: Senses, e: int, m: int) -> int:
-    """Return 1 if any hostile can see a mech."""
     for j in range(mechs.team.shape[1]):
         if mechs.team[e, j] != mechs.team[e, m] and senses.visible[e, j, m] == wp.uint8(1):
             return 1

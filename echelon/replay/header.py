@@ -123,7 +123,6 @@ def header_tables(tables: GameTables | None = None) -> dict[str, Any]:
 
 
 def non_default(values: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return values that differ from their defaults, by dotted key."""
     changed: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
@@ -138,7 +137,6 @@ def _row(batch: Batch, name: str, env: int) -> Any:
 
 
 def _sensing(batch: Batch, physics: Physics) -> dict[str, Any]:
-    """Return radar range of each class, range and weights of ECM and ECCM, and limits of the sensor quality."""
     return {
         "radar": [round(physics.radar_vox * float(share), 3) for share in batch["sensor_range"].numpy()],
         "ewar": physics.ewar_vox,
@@ -150,7 +148,6 @@ def _sensing(batch: Batch, physics: Physics) -> dict[str, Any]:
 
 
 def _policy_columns(mechs: int, policy_columns: PolicyColumns | None) -> dict[str, Any]:
-    """Return the header entries of the policy columns, nothing without them."""
     if policy_columns is None:
         return {}
     columns = [column.to_header() for column in (*COLUMNS, *policy_columns.columns(mechs))]

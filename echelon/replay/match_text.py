@@ -31,7 +31,6 @@ def team_name(header: Mapping[str, Any], team: int) -> str:
 
 
 def result_text(header: Mapping[str, Any], outcome: Mapping[str, Any]) -> tuple[str, str]:
-    """Return a result as headline and details: "Red wins by elimination at 0:34" and "zone 5.4 to 9.8, …"."""
     winner, ending = int(outcome.get("winner", -1)), ENDINGS.get(str(outcome.get("reason", "")), "")
     headline = {0: f"{TEAMS[0]} wins{ending}", 1: f"{TEAMS[1]} wins{ending}", 2: f"Draw{ending}"}.get(
         winner, "Undecided"

@@ -50,20 +50,17 @@ def percent(p: float) -> str:
 
 
 def change(team: int, before: float, after: float) -> str:
-    """Return the change of a team's win probability, given those of blue."""
     first, last = (before, after) if team == 0 else (1 - before, 1 - after)
     return f"{TEAMS[team].lower()} {percent(first)} → {percent(last)}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a list with "and", or their number if they are many."""
     if len(names) > MAX_LISTED:
         return f"{len(names)} mechs"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def kill_text(kill: Kill, names: Sequence[str], teams: Sequence[int]) -> str:
-    """Return a kill as a clause."""
     victim = names[kill.victim]
     if kill.killer < 0:
         return f"{victim} is destroyed by a hazard"
@@ -87,19 +84,16 @@ def kill_text(kill: Kill, names: Sequence[str], teams: Sequence[int]) -> str:
 
 
 def multi_kill_text(kills: Sequence[Kill], names: Sequence[str], team: int, seconds: float) -> str:
-    """Return several kills of one team as a clause."""
     killers = {kill.killer for kill in kills}
     subject = names[kills[0].killer] if len(killers) == 1 else TEAMS[team]
     return f"{subject} kills {listed([names[kill.victim] for kill in kills])} within {max(1, round(seconds))} s"
 
 
 def loss_text(team: int, lost: Sequence[str]) -> str:
-    """Return the losses of a team in the same time as an addition to a clause, empty without any."""
     return f", {TEAMS[team].lower()} loses {listed(lost)}" if lost else ""
 
 
 def hold_text(team: int, sole: str, alive: Sequence[int], seconds: float) -> str:
-    """Return a hold of the zone against odds as a clause; ``sole`` names the only living mech."""
     subject = f"{sole} alone holds" if alive[team] == 1 else f"{TEAMS[team]}'s last {alive[team]} hold"
     return f"{subject} the zone against {alive[1 - team]} for {seconds:.0f} s"
 

@@ -91,7 +91,6 @@ class Moment:
 
     @property
     def score(self) -> float:
-        """Value that moments are ranked by."""
         gain = abs(self.after - self.before) if self.team < 0 else (self.after - self.before) * (1 - 2 * self.team)
         return max(gain, -AGAINST * gain) + BONUS[self.kind]
 
@@ -165,7 +164,6 @@ class MomentScan:
 
     @property
     def size(self) -> int:
-        """Bytes of its samples."""
         return self._samples.size
 
     def add(self, frames: Mapping[str, Ints], events: Mapping[str, Ints], tick0: int) -> None:
@@ -194,7 +192,6 @@ class MomentScan:
             self._step *= 2
 
     def _add_kills(self, frames: Mapping[str, Ints], events: Mapping[str, Ints], tick0: int) -> None:
-        """Add the first death of each mech with its cause."""
         mechs, hits = len(self._names), _Hits(events)
         for row in np.flatnonzero(events["kind"] == int(EventKind.KILL)).tolist():
             tick, killer, victim = (int(events[name][row]) for name in ("tick", "actor", "target"))
@@ -290,11 +287,9 @@ class _Finder:
         return [*kills, *self._swings(kills, decided is not None), *self._holds(), *self._comebacks(decided)]
 
     def _at(self, tick: float) -> int:
-        """Return the last sample at or before a tick."""
         return max(0, int(np.searchsorted(self._c.tick, tick, side="right")) - 1)
 
     def _around(self, first: float, last: float) -> tuple[float, float]:
-        """Return the win probability before and after events between two ticks."""
         after = min(len(self._c.tick) - 1, int(np.searchsorted(self._c.tick, last + AFTER_S * self._hz)))
         return float(self._c.p[self._at(first - BEFORE_S * self._hz)]), float(self._c.p[after])
 
@@ -335,7 +330,6 @@ class _Finder:
         return moments
 
     def _lost(self, team: int, first: float, last: float) -> list[str]:
-        """Return the mechs of a team that are destroyed in the time of a moment from one tick to another."""
         start, end = first - BEFORE_S * self._hz, last + AFTER_S * self._hz
         lost = [kill.victim for kill in self._kills if start <= kill.tick <= end and self._team[kill.victim] == team]
         return [self._names[mech] for mech in lost]
@@ -348,7 +342,6 @@ class _Finder:
         return "exploit" if kill.shutdown or kill.rear or kill.fallen else "kill"
 
     def _swings(self, kills: Sequence[Moment], ended: bool) -> list[Moment]:
-        """Return the largest changes that are apart from each other, from kills and from the result."""
         c, span = self._c, SWING_S * self._hz
         before = np.maximum(0, np.searchsorted(c.tick, c.tick - span, side="right") - 1)
         change = c.p - c.p[before]
@@ -408,7 +401,6 @@ class _Finder:
         return Moment(int(c.tick[first]), "swing", team, (), before, after, text, int(c.tick[last]))
 
     def _holds(self) -> list[Moment]:
-        """Return the times in which few mechs of a team keep the zone from many."""
         c, moments = self._c, []
         for team in range(TEAMS):
             own, other = c.alive[:, team], c.alive[:, 1 - team]

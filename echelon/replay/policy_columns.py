@@ -92,13 +92,11 @@ class PolicyLayout:
 
 @wp.func
 def policy_offset(layout: PolicyLayout, c: int, m: int, i: int, count: int) -> int:
-    """Return the index in a frame of entry ``i`` of mech ``m`` in policy column ``c``."""
     return FRAME_HEAD + layout.insight_start[c] * count + m * layout.insight_width[c] + i
 
 
 @wp.func
 def policy_value(layout: PolicyLayout, c: int, value: float) -> int:
-    """Return a value quantised for policy column ``c``."""
     return quantized(value, layout.insight_step[c], layout.insight_low[c], layout.insight_high[c])
 
 

@@ -122,11 +122,9 @@ class Replay:
 
     @property
     def closed(self) -> bool:
-        """Whether the file was closed."""
         return self._file.closed
 
     def status(self) -> os.stat_result:
-        """Return inode, size and modification time of the open file."""
         return os.fstat(self._file.fileno())
 
     @property
@@ -141,7 +139,6 @@ class Replay:
 
     @property
     def top_moment(self) -> str:
-        """Caption of the most important turning point in the index, "" without one."""
         moments = self.index.moments if self.index is not None else []
         return next((moment["caption"] for moment in moments if moment["rank"] == 1), "")
 
@@ -154,7 +151,6 @@ class Replay:
 
     @property
     def ticks(self) -> int:
-        """Last tick of the last complete chunk."""
         return self.chunks[-1].tick1 if self.chunks else 0
 
     def _open(self) -> dict[str, Any]:
@@ -170,7 +166,6 @@ class Replay:
         return header
 
     def _read_index(self) -> bool:
-        """Read the index of a closed file; return whether there is a valid one."""
         offset = codec.index_offset(self._file, self._size)
         if offset is None:
             return False
@@ -244,7 +239,6 @@ class Replay:
         return Chunk(self.chunks[n], frames, tables, chain)
 
     def extra_heads(self, kind: int) -> list[RecordHead]:
-        """Return the heads of the records of a type that stand before, between and after chunks, in order."""
         found: list[RecordHead] = []
         visited = 0
         starts = [len(MAGIC), *(ref.offset + ref.length for ref in self.chunks)]
@@ -266,7 +260,6 @@ class Replay:
         return codec.unpack_payload(head, codec.read_stored(self._file, head))
 
     def is_whole(self, head: RecordHead) -> bool:
-        """Whether the checksum of a record is right."""
         try:
             codec.read_stored(self._file, head)
         except ReplayError:
@@ -312,7 +305,6 @@ class Replay:
 
     @cached_property
     def world(self) -> bytes:
-        """Payload of the world, loaded once."""
         return self.load_world()
 
     def load_world(self) -> bytes:
@@ -339,7 +331,6 @@ class Replay:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with lists in place of arrays."""
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, list):

@@ -69,9 +69,7 @@ class RecordedEngine(Protocol):
         """Run a program by name; ``frame`` is the program given to ``record``."""
         ...
 
-    def match_state(self, env: int) -> Mapping[str, NDArray[Any]]:
-        """Return a copy of the exact state of an environment between two steps."""
-        ...
+    def match_state(self, env: int) -> Mapping[str, NDArray[Any]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +130,6 @@ class _Track:
         self._inputs.append(inputs.copy())
 
     def write_inputs(self) -> None:
-        """Write the inputs so far as a SEAT record."""
         if self._inputs and self._seats:
             actions = np.concatenate(self._inputs)
             last = self._inputs_tick + len(actions)
@@ -225,12 +222,10 @@ class Recorder:
 
     @property
     def paths(self) -> list[Path]:
-        """File of each match."""
         return [self.folder / f"{match.name}{SUFFIX}" for match in self.matches]
 
     @property
     def headers(self) -> list[dict[str, Any]]:
-        """Header of each match that is being recorded."""
         return [track.writer.header for track in self._tracks]
 
     @property
@@ -269,7 +264,6 @@ class Recorder:
             track.add_inputs(int(self._row("tick", track.env)) - len(inputs), seats, inputs)
 
     def after_step(self) -> None:
-        """Count an environment step, and fetch and write chunks that are due."""
         self._steps += 1
         self._fetch(self._ended())
         self._write_states()
@@ -280,7 +274,6 @@ class Recorder:
                 self._fetch(self._tracks)
 
     def finish(self) -> list[Path]:
-        """Write the remaining frames, close all files, stop recording, and return the files."""
         self._fetch(self._tracks)
         for track in self._tracks:
             track.writer.close()
@@ -296,7 +289,6 @@ class Recorder:
         self.engine.record([])
 
     def _write_states(self) -> None:
-        """Write the state of the matches in which one is due."""
         if self.policy_columns is None or not self._state_ticks:
             return
         for track in self._tracks:
@@ -316,7 +308,6 @@ class Recorder:
         return [track for track in self._tracks if not is_open[track.page]]
 
     def _fetch(self, tracks: Sequence[_Track]) -> None:
-        """Write frames and logs of some matches since the last fetch, and empty their logs."""
         if not tracks:
             return
         batch = self.engine.batch
@@ -374,7 +365,6 @@ def cells_in_order(material: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _policy_columns(engine: RecordedEngine, policy: PolicyColumnMode) -> policy_columns.PolicyColumns | None:
-    """Return the policy columns to record, None for mode "none"."""
     if policy == "none":
         return None
     return policy_columns.PolicyColumns(

@@ -54,7 +54,6 @@ def choose_spans(moments: Sequence[Mapping[str, Any]], seconds: float, length: f
 
 
 def caption_at(moments: Sequence[Mapping[str, Any]], second: float) -> str:
-    """Return the caption of the latest moment that is shown at a second, empty without one."""
     shown = [
         row for row in moments if row["second"] - CAPTION_LEAD_S <= second < row["second"] - CAPTION_LEAD_S + CAPTION_S
     ]
@@ -62,7 +61,6 @@ def caption_at(moments: Sequence[Mapping[str, Any]], second: float) -> str:
 
 
 def _joined(spans: Sequence[Span], seconds: float) -> list[Span]:
-    """Return spans within a match in order of time, those that touch or nearly touch as one."""
     joined: list[Span] = []
     for start, end in sorted(spans):
         start, end = max(0.0, start), min(seconds, end)

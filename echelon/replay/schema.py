@@ -393,5 +393,4 @@ INDEX_TABLES: tuple[Table, ...] = (CHUNK_INDEX, SERIES, MARKER_TABLE, WIN_TABLE)
 
 
 def enum_names(members: type[IntFlag] | type[IntEnum]) -> list[str]:
-    """Return the lower-case names of an enumeration's members in order."""
     return [str(member.name).lower() for member in members]

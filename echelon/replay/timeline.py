@@ -95,7 +95,6 @@ class Timeline:
 
     @property
     def size(self) -> int:
-        """Bytes of its arrays."""
         return sum(rows.size for rows in (self._seconds, self._dealt, self._markers, self._moments))
 
     @property

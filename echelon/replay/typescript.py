@@ -195,7 +195,6 @@ export interface Notice { type: "match" | "chunk" | "ended"; id: string; chunks:
 
 
 def generate() -> str:
-    """Return the content of the generated file."""
     lines = [HEAD.rstrip()]
     for name, value in (("MAGIC", schema.MAGIC), ("END_MAGIC", schema.END_MAGIC)):
         lines.append(f"export const {name}: readonly number[] = [{', '.join(f'0x{byte:02x}' for byte in value)}];")
@@ -222,7 +221,6 @@ def generate() -> str:
 
 
 def _suites() -> str:
-    """Return the weapons of each mech class with their trigger and cooldown timer."""
     rows = []
     for spec in CHASSIS:
         carried = [
@@ -239,7 +237,6 @@ def _suites() -> str:
 
 
 def _budgets() -> str:
-    """Return the limits of payloads by record type."""
     rows = [
         f"  {int(kind)}: {{ rawBytes: {one.raw_bytes}, objects: {one.objects}, entries: {one.entries} }},"
         for kind, one in (*schema.BUDGETS.items(), (0, schema.ANY_BUDGET))
@@ -275,7 +272,6 @@ HEADER_FIELD = "header"
 
 
 def play_types() -> list[str]:
-    """Return the lines of constants, column names and message types."""
     lines = [f"export const {name} = {json.dumps(value)};" for name, value in play_protocol.NUMBERS.items()]
     lines += [f"export const {name} = {json.dumps(names)} as const;" for name, names in play_protocol.COLUMNS.items()]
     for model in (*play_protocol.PARTS, *play_protocol.FROM_CLIENT, *play_protocol.FROM_SESSION):
@@ -294,7 +290,6 @@ def _union(name: str, models: Iterable[type[BaseModel]]) -> str:
 
 
 def _interface(model: type[BaseModel]) -> str:
-    """Return a model as an interface; fields with a default, except the type, may be left out."""
     lines = [f"/** {' '.join((model.__doc__ or '').split())} */", f"export interface {_name(model)} {{"]
     for name, field in model.model_fields.items():
         optional = "" if name == "t" or field.is_required() else "?"
@@ -304,7 +299,6 @@ def _interface(model: type[BaseModel]) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """Return the TypeScript type of a field; ``TypeError`` for one that messages do not have."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _type(arguments[0])

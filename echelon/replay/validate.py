@@ -314,12 +314,10 @@ INDEX_LAYOUTS = {table.name: Layout([column.to_header() for column in table.colu
 
 
 def forms() -> dict[str, dict[str, Any]]:
-    """Return the JSON schemas by which the viewer checks headers, outcomes and moments."""
     return {"HEADER_FORM": _form(_Header), "OUTCOME_FORM": _form(_Outcome), "MOMENT_FORM": _form(_Moment)}
 
 
 def _form(model: type[_Part]) -> dict[str, Any]:
-    """Return the JSON schema of a model without titles, defaults and references."""
     schema = model.model_json_schema()
 
     def plain(part: Any) -> Any:
@@ -466,7 +464,6 @@ def _check_values(count: int) -> None:
 
 
 def _validate(model: type[Part], value: Mapping[str, Any], what: str) -> Part:
-    """Return the parsed map; raise ``ReplayError`` with the first entry that has another form."""
     try:
         return validated(model, value)
     except ValueError as error:

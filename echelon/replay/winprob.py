@@ -151,18 +151,15 @@ def _difference(pair: Floats) -> Floats:
 
 
 def _balance(pair: Floats) -> Floats:
-    """Return the difference as a share of the sum, 0 where both are 0."""
     total = pair.sum(axis=1)
     return np.divide(_difference(pair), total, out=np.zeros(len(total)), where=total > 0)
 
 
 def _mean(s: Situation, total: Floats) -> Floats:
-    """Return a sum over the living as a mean of them."""
     return total / np.maximum(1.0, s.alive)
 
 
 def _ratio(s: Situation) -> Floats:
-    """Return the logarithm of the ratio of the shares of hit points."""
     share = s.hp / np.maximum(1.0, s.full) + HP_FLOOR
     return np.log(share[:, 0]) - np.log(share[:, 1])
 
@@ -172,7 +169,6 @@ def _late(s: Situation) -> Floats:
 
 
 def _close(s: Situation) -> Floats:
-    """Return how near each team is to the points that win, 1 at the limit."""
     return np.exp(-np.maximum(0.0, s.limit - s.score) / CLOSE_S)
 
 
@@ -220,7 +216,6 @@ FEATURES: tuple[Feature, ...] = (
 
 
 def features(situation: Situation) -> Floats:
-    """Return the features ``[F, N]`` of a state."""
     return np.stack([feature.value(situation) for feature in FEATURES], axis=1)
 
 
@@ -240,7 +235,6 @@ class WinModel:
     """``[K, N]``."""
 
     def logit(self, values: Floats) -> Floats:
-        """Return the logarithm of blue's odds ``[F]`` for features ``[F, N]``."""
         return (values * self.weights).sum(axis=1)
 
     def probability(self, values: Floats) -> Floats:

@@ -63,18 +63,15 @@ class Sampled:
 
     @property
     def thirds(self) -> Ints:
-        """Return the third of the match of each sample ``[F]``."""
         return np.arange(len(self.values)) * len(THIRDS) // len(self.values)
 
 
 def replay_files(places: Iterable[Path]) -> list[Path]:
-    """Return the replay files among files and, recursively, in folders."""
     found = [sorted(place.rglob(f"*{SUFFIX}")) if place.is_dir() else [place] for place in places]
     return list(dict.fromkeys(path for paths in found for path in paths))
 
 
 def pilot_name(team: Mapping[str, Any]) -> str:
-    """Return what identifies the pilot of a team: a level, or name and checkpoint of a policy."""
     return str(team.get("level") or " ".join(filter(None, (Path(str(team["name"])).name, team.get("checkpoint")))))
 
 
@@ -103,7 +100,6 @@ def sample(path: Path) -> Sampled | None:
 
 
 def sample_all(paths: Sequence[Path]) -> Iterator[Sampled | None]:
-    """Yield the samples of each file; None for one that is damaged, missing or undecided."""
     for path in paths:
         try:
             yield sample(path)
@@ -144,7 +140,6 @@ class Rows:
     third: Ints
 
     def some(self, part: NDArray[np.bool_]) -> Rows:
-        """Return the rows with a mask ``[R]``."""
         return Rows(self.values[part], self.result[part], self.weight[part], self.match[part], self.third[part])
 
     @staticmethod
@@ -188,19 +183,16 @@ def fit_model(rows: Rows, held: Rows, seed: int = 0) -> WinModel:
 
 
 def calibration_factor(model: WinModel, held: Rows) -> float:
-    """Return the factor of the logit that is most likely on calibration matches, 1 without any."""
     if not len(held.values):
         return 1.0
     return float(fit(model.logit(held.values)[:, None], held.result, held.weight, penalty=0.0)[0])
 
 
 def brier(p: Floats, rows: Rows) -> float:
-    """Return the mean squared error of probabilities ``[R]``."""
     return float((rows.weight * (p - rows.result) ** 2).sum() / rows.weight.sum())
 
 
 def calibration_error(p: Floats, rows: Rows, seed: int = 0) -> tuple[float, float, float]:
-    """Return the expected calibration error over equal bins of probability, and its 95 % interval over matches."""
     number = np.minimum(BINS - 1, (p * BINS).astype(int))
     matches = int(rows.match.max()) + 1
     gaps, weights = np.zeros((matches, BINS)), np.zeros(matches)
@@ -213,7 +205,6 @@ def calibration_error(p: Floats, rows: Rows, seed: int = 0) -> tuple[float, floa
 
 
 def evaluate(model: WinModel, baseline: Floats, rows: Rows) -> dict[str, Any]:
-    """Return Brier scores and calibration errors of the whole matches and of their thirds."""
     p = model.probability(rows.values)
     plain = sigmoid((rows.values[:, _columns(BASELINE)] * baseline).sum(axis=1))
     thirds = {}
@@ -266,7 +257,6 @@ def fit_matches(matches: Sequence[Sampled], hold_out: Sequence[str] = ()) -> tup
 
 
 def model_text(model: WinModel, report: Mapping[str, Any]) -> str:
-    """Return the content of a model file."""
     digits = 6
     both = report["tests"]["both"]
     data = {

@@ -72,7 +72,6 @@ def store_world(folder: Path, payload: bytes) -> Path:
 
 
 def _contains_world(path: Path, payload: bytes) -> bool:
-    """Whether a stored world exists and is undamaged."""
     try:
         stored = read_bounded(path, MAX_RAW_BYTES)
         return zlib.decompressobj().decompress(stored, len(payload) + 1) == payload
@@ -165,7 +164,6 @@ class MatchWriter:
         self._records.append(RecordType.STATE, payload, ticks=(tick, tick))
 
     def seat(self, ticks: tuple[int, int], payload: bytes) -> None:
-        """Write a SEAT record of the inputs between two ticks."""
         self._records.append(RecordType.SEAT, payload, ticks=ticks)
 
     def close(self, *, winner: int = UNDECIDED, reason: str = "") -> None:
@@ -179,7 +177,6 @@ class MatchWriter:
         self._records.close({"t": tables, "world": self._world, "outcome": outcome, "moments": moments})
 
     def abandon(self) -> None:
-        """Close the file without an index."""
         with contextlib.suppress(OSError):
             self._records.close()
 

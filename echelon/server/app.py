@@ -132,7 +132,6 @@ def open_socket(host: str, port: int | None) -> socket.socket:
 
 
 def address(access: Access, fragment: str = "") -> str:
-    """Return the URL to open, with the token if the server requires one."""
     host = f"[{access.host}]" if ":" in access.host else access.host
     host = {"0.0.0.0": socket.gethostname(), "[::]": socket.gethostname()}.get(host, host)
     token = f"?token={access.token}" if access.token else ""

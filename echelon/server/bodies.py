@@ -93,7 +93,6 @@ class ResponseCache:
 
     @property
     def total(self) -> int:
-        """Bytes of all bodies that are cached or being sent."""
         return sum(len(body) for body in self._alive)
 
     async def admit(self, make: Callable[[], Awaitable[Body]]) -> Body:

@@ -56,7 +56,6 @@ class Parents:
         self._hashes: dict[Stamp, str] = {}
 
     def find(self, matches: Iterable[Match]) -> dict[str, str]:
-        """Return the id of each branch's parent by the id of the branch, "" for one that is not listed."""
         matches = list(matches)
         branches = [match for match in matches if match.origin]
         names = {match.summary["parent"]["file"] for match in branches}
@@ -73,7 +72,6 @@ class Parents:
         return found
 
     def _hash(self, matches: list[Match]) -> None:
-        """Hash files that are not known yet, as many as a scan may, and forget those that are gone."""
         stamps = {match.stamp for match in matches}
         self._hashes = {stamp: value for stamp, value in self._hashes.items() if stamp in stamps}
         left = SCAN_BYTES

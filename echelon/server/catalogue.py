@@ -75,7 +75,6 @@ class Match:
 
     @property
     def live(self) -> bool:
-        """Whether the match is still being played."""
         return bool(self.summary["live"])
 
     def check(self, status: os.stat_result) -> None:
@@ -149,7 +148,6 @@ def version_of(header: Mapping[str, Any]) -> str:
 
 
 def home_hash(home: Path) -> str:
-    """Return a hash of the home folder's path."""
     return hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:ID_DIGITS]
 
 
@@ -183,11 +181,9 @@ class ReplayCatalogue:
 
     @property
     def listed(self) -> bool:
-        """Whether a scan has listed all matches."""
         return self._listed
 
     def find(self, ident: str) -> Match | None:
-        """Return the match with this id, or None."""
         self._scan()
         return self._matches.get(ident)
 
@@ -244,7 +240,6 @@ class ReplayCatalogue:
         return file
 
     def close(self) -> None:
-        """Close all open files."""
         with self._lock:
             for file in list(self._open):
                 self._drop(file, gone=True)
@@ -283,7 +278,6 @@ class ReplayCatalogue:
         return True
 
     def _with_parents(self, matches: dict[str, Match]) -> dict[str, Match]:
-        """Return the matches by id, branches with the id of the match that they continue."""
         found = self._parents.find(matches.values())
         for ident, parent in found.items():
             summary = matches[ident].summary
@@ -330,7 +324,6 @@ class ReplayCatalogue:
 
 
 def replaced(match: Match) -> ReplacedError:
-    """Return the error of a match whose file is gone or another."""
     return ReplacedError(f"replay {match.path.name!r} was replaced or removed; try again in a moment")
 
 
@@ -368,7 +361,6 @@ def replay_files(run: RunPaths) -> list[tuple[Path, tuple[int, int, int]]]:
 
 
 def _team_name(team: Mapping[str, Any]) -> str:
-    """Return the policy of a team, its whole name where humans fly in it."""
     name = str(team.get("name") or "")
     return name if HUMAN in name.split(JOINT) else str(team.get("policy") or name)
 

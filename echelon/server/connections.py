@@ -74,11 +74,9 @@ class Connection(web.RequestHandler):
         super().connection_made(transport)
 
     def begin_request(self) -> None:
-        """Mark a request as received."""
         self.busy, self.since = True, asyncio.get_running_loop().time()
 
     def end_request(self, served: bool) -> None:
-        """Mark the request as answered."""
         self.busy, self.served, self.since = False, served, asyncio.get_running_loop().time()
 
     def data_received(self, data: bytes) -> None:
@@ -189,7 +187,6 @@ async def accept_connections(factory: ConnectionFactory, bound: socket.socket) -
 
 
 def abort(connection: Connection) -> None:
-    """Drop a connection with its unsent data."""
     transport, connection.transport = connection.transport, None
     if isinstance(transport, asyncio.Transport):
         transport.abort()

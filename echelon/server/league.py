@@ -69,7 +69,6 @@ async def matches(request: web.Request) -> web.StreamResponse:
 
 
 async def pairs(request: web.Request) -> web.StreamResponse:
-    """Return head-to-head results of all pairs, and cycles in which each entry beats the next."""
     path = await _league_path(request)
 
     def query() -> bytes:
@@ -82,7 +81,6 @@ async def pairs(request: web.Request) -> web.StreamResponse:
 
 
 def _page(store: Store, request: web.Request) -> dict[str, Any]:
-    """Return a page of matches and the total number of them."""
     query = request.query
     limit = min(MAX_PAGE, parse_count(query.get("limit", ""), PAGE))
     before = parse_count(query.get("before", ""), standings.MAX_MATCH_ID)

@@ -46,7 +46,6 @@ class Listener:
         self.ready = asyncio.Event()
 
     def enqueue(self, notice: dict[str, Any]) -> None:
-        """Queue a notice in place of an older one of the same match."""
         queued = self.waiting.pop(notice["id"], None)
         if queued is not None and queued["type"] == "match" and notice["type"] == "chunk":
             notice = {**notice, "type": "match"}
@@ -63,7 +62,6 @@ class NoticeHub:
         self._task: asyncio.Task[None] | None = None
 
     async def join(self, request: web.Request) -> web.StreamResponse:
-        """Serve one WebSocket client until it disconnects."""
         if not KEY.fullmatch(request.headers.get("Sec-WebSocket-Key", "")):
             raise web.HTTPBadRequest()
         if len(self.listeners) >= MAX_CLIENTS:
@@ -99,7 +97,6 @@ class NoticeHub:
             await socket.close()
 
     async def stop(self) -> None:
-        """Stop polling and close all client channels."""
         sockets = list(self.listeners.values())
         await asyncio.gather(*(s.close(code=WSCloseCode.GOING_AWAY) for s in sockets), return_exceptions=True)
         if self._task is not None:
@@ -148,7 +145,6 @@ def notice_of(match: Match, kind: str) -> dict[str, Any]:
 
 
 async def send_notices(socket: web.WebSocketResponse, listener: Listener) -> None:
-    """Send queued notices for ever."""
     while True:
         await listener.ready.wait()
         listener.ready.clear()

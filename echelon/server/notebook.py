@@ -27,7 +27,6 @@ class ReplayView:
         self._name = path.name
 
     def __repr__(self) -> str:
-        """Return the replay and its teams in a line."""
         return f"<ReplayView {self._name!r}: {self.title}>"
 
     def page(self, *, embed: bool = False) -> str:
@@ -35,7 +34,6 @@ class ReplayView:
         return single_page(self._data, self._name, f"{self.title} · Echelon", start=self._start, embed=embed)
 
     def save(self, path: Path | str) -> None:
-        """Write the viewer with the replay as one HTML file."""
         write_output(Path(path), self.page().encode(errors="backslashreplace"))
 
     def _repr_html_(self) -> str:

@@ -63,7 +63,6 @@ def _data(value: Mapping[str, Any]) -> str:
 
 
 def _with_assets(css: Path) -> str:
-    """Return a style sheet with the files that it refers to embedded as data URLs."""
     text = css.read_text(encoding="utf-8")
     return ASSET_URL.sub(lambda found: f"url({_data_url(css.parent / found[1])})", text)
 

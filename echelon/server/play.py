@@ -96,7 +96,6 @@ class PlayGate:
         self._keeper = asyncio.get_running_loop().create_task(_keep(paths, revive))
 
     async def stop(self) -> None:
-        """Close every channel."""
         if self._keeper is not None:
             self._keeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -105,7 +104,6 @@ class PlayGate:
         await asyncio.gather(*(s.close(code=WSCloseCode.GOING_AWAY) for s in clients), return_exceptions=True)
 
     async def join(self, request: web.Request) -> web.StreamResponse:
-        """Serve one browser until it leaves or its session ends."""
         if not KEY.fullmatch(request.headers.get("Sec-WebSocket-Key", "")):
             raise web.HTTPBadRequest()
         # browsers always send it, and the middleware has compared it
@@ -127,7 +125,6 @@ class PlayGate:
         return socket
 
     def _close_oldest(self) -> None:
-        """Close the channel that has waited for its token for longest."""
         oldest = next(iter(self._waiting))
         transport = self._waiting.pop(oldest).transport
         if transport is not None:
@@ -271,13 +268,11 @@ async def _pass_out(socket: web.WebSocketResponse, reader: asyncio.StreamReader,
 
 
 async def _refuse(socket: web.WebSocketResponse, code: str, text: str, kind: str) -> None:
-    """Send a problem to a browser."""
     problem = protocol.Problem(code=code, text=text, re=kind, id=-1)  # type: ignore[arg-type]
     with contextlib.suppress(ConnectionError):
         await socket.send_bytes(protocol.pack(problem))
 
 
 def _cookie(request: web.Request) -> str:
-    """Return the token in the cookie of this server, "" without one."""
     port = request.url.port
     return request.cookies.get(COOKIE.format(port=port), "")

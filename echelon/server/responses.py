@@ -92,7 +92,6 @@ class NotFoundError(web.HTTPNotFound):
 
 
 def json_response(request: web.Request, value: Any) -> web.StreamResponse:
-    """Return a JSON response with an ETag of its content, or 304 if the client has it."""
     return body_response(request, Body(strict_json(value)), JSON, REVALIDATE)
 
 

@@ -105,7 +105,6 @@ def of_match(handler: Callable[[web.Request, Match], Awaitable[web.StreamRespons
 
 @of_match
 async def match(request: web.Request, found: Match) -> web.StreamResponse:
-    """Return the summary of one match and the header of its file."""
     app = request.app
 
     def make() -> bytes:
@@ -119,7 +118,6 @@ async def match(request: web.Request, found: Match) -> web.StreamResponse:
 
 @of_match
 async def index(request: web.Request, found: Match) -> web.StreamResponse:
-    """Return chunks, series, markers, win probability, turning points and outcome, as far as recorded."""
     key = ("index", found.id, found.stamp, found.live)
     body = await request.app[RESPONSE_CACHE].get(key, lambda: index_body(request.app, found))
     return body_response(request, body, JSON, REVALIDATE)
@@ -222,7 +220,6 @@ async def world(request: web.Request) -> web.StreamResponse:
 
 
 async def runs(request: web.Request) -> web.StreamResponse:
-    """Return the runs that have matches."""
     matches, _ = await request.app[LISTING].get()
     counts = Counter(match.run for match in matches)
     found = [{"id": run, "matches": counts[run]} for run in sorted(counts, reverse=True)]
@@ -239,12 +236,10 @@ async def health(request: web.Request) -> web.StreamResponse:
 
 
 async def live(request: web.Request) -> web.StreamResponse:
-    """Open the WebSocket of live notices."""
     return await request.app[HUB].join(request)
 
 
 async def play(request: web.Request) -> web.StreamResponse:
-    """Open the WebSocket of a play session, where the server has been started for play."""
     if PLAY not in request.app:
         raise NotFoundError("this server does not play; start one with: echelon serve --play")
     return await request.app[PLAY].join(request)
@@ -280,14 +275,12 @@ NOT_BUILT = (
 
 
 async def page(request: web.Request) -> web.StreamResponse:
-    """Return the viewer's page."""
     if not await asyncio.to_thread((STATIC / PAGE_NAME).is_file):
         return web.Response(status=503, text=NOT_BUILT, content_type="text/html")
     return static_response(PAGE_NAME, STATIC / PAGE_NAME, REVALIDATE)
 
 
 async def asset(request: web.Request) -> web.StreamResponse:
-    """Return a file of the built viewer, looked up by its listed path."""
     name = request.match_info["path"]
     path = (await asyncio.to_thread(static_files)).get(name)
     if path is None:

@@ -80,7 +80,6 @@ class Access:
         return cls(host, port, token, embed_origin, (*names, *extra_hosts))
 
     def host_allowed(self, header: str) -> bool:
-        """Return whether a Host header names this server."""
         if (found := split_host(header)) is None:
             return False
         name, port = found
@@ -108,7 +107,6 @@ class Access:
         return (origin_scheme, origin[0], port) == (scheme, target[0], target_port)
 
     def token_matches(self, token: str) -> bool:
-        """Return whether a token is correct, compared in constant time."""
         return not self.token or hmac.compare_digest(token.encode(errors="surrogateescape"), self.token.encode())
 
 
@@ -119,7 +117,6 @@ def machine_names() -> tuple[str, ...]:
 
 
 def is_address(name: str) -> bool:
-    """Return whether a host is an IPv4 or IPv6 address, not a name."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -145,7 +142,6 @@ def problem(status: int, title: str, detail: str) -> web.Response:
 
 
 def exhausted_problem() -> web.Response:
-    """Return the response of a server without free descriptors."""
     return problem(503, "No descriptors", "the server has too many open files; try again in a moment")
 
 
