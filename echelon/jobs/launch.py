@@ -22,13 +22,12 @@ from echelon.files import LOG_FLAGS, fsync, make_folder, open_own, reason_of
 from echelon.jobs import control, launchers, lock
 from echelon.jobs.exits import last_line
 from echelon.jobs.kinds import JobKind
-from echelon.jobs.launchers import LauncherError
+from echelon.jobs.launchers import LaunchError, StartError
 from echelon.jobs.observers import remove_observers
 from echelon.jobs.process import identity_from, send_signal, works_on
-from echelon.jobs.slots import demand_of
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.status import JobStatus, is_waiting, job_status
-from echelon.jobs.supervisor import FAILED, READY, LaunchError, StartError
+from echelon.jobs.supervisor import FAILED, READY
 from echelon.jobs.tickets import PYTHON_MODULE, Queue
 from echelon.jobs.usage import cuda_fault, machine_memory
 from echelon.runs import RunPaths, command, read_json, require_plain_files
@@ -83,7 +82,7 @@ def launch(
             write_spec(paths, spec)
             words = kind.command(paths.root, arguments, processes)
             if launcher:
-                return _place(paths, spec, launcher, words)
+                return launchers.place(paths, launcher, words, spec)
             answer = _spawn(paths, words)
     except OSError as error:
         raise StartError(f"run folder {str(paths.root)!r} cannot be written: {reason_of(error)}") from error
@@ -95,15 +94,6 @@ def launch(
         raise StartError(answer.removeprefix(FAILED).strip() or _no_answer(paths))
     with contextlib.suppress(OSError):
         Queue(paths.root.parent).revive()
-
-
-def _place(paths: RunPaths, spec: JobSpec, launcher: str, words: Sequence[str]) -> None:
-    """Submit a run to a launcher; ``StartError`` where that fails."""
-    demand = demand_of(spec.kind, spec.config)
-    try:
-        launchers.place(paths, launcher, words, device=demand.device, processes=demand.processes)
-    except LauncherError as error:
-        raise StartError(str(error)) from None
 
 
 @contextlib.contextmanager

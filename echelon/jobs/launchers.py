@@ -24,14 +24,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from echelon.files import atomic_write
 from echelon.jobs import control, lock
 from echelon.jobs.process import session_id
-from echelon.jobs.tickets import PYTHON_MODULE
+from echelon.jobs.tickets import PYTHON_MODULE, demand_of
 from echelon.jobs.usage import VISIBLE_VARIABLE
 from echelon.runs import RunPaths, read_json
+
+if TYPE_CHECKING:
+    from echelon.jobs.spec import JobSpec
 
 MAX_CHARS = 500
 VALUE = re.compile(r"[\w.:/@%+-]+")
@@ -61,8 +64,12 @@ TEXTS, TIMES = ("launcher", "handle", "session"), ("submitted_at", "inode")
 """Fields of ``Placement`` by type."""
 
 
-class LauncherError(ValueError):
-    """A launcher is not installed, cannot be reached, or refuses a command."""
+class LaunchError(ValueError):
+    """A job could not be started."""
+
+
+class StartError(LaunchError):
+    """A job could not be started now: another process works on it, or the machine or a launcher lacks something."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +127,7 @@ class RayEngine:
         try:
             self._client = self._api.JobSubmissionClient(address)
         except (RuntimeError, OSError, ValueError) as error:
-            raise LauncherError(f"ray at {address or 'this host'} cannot be reached: {one_line(error)}") from None
+            raise StartError(f"ray at {address or 'this host'} cannot be reached: {one_line(error)}") from None
         self._asked_at = -RAY_ASK_S
         self._active: frozenset[str] | None = None
         """Handles of the jobs that wait or run; None where the cluster did not answer."""
@@ -135,7 +142,7 @@ class RayEngine:
                 metadata={"run": request.name},
             )
         except (RuntimeError, OSError) as error:
-            raise LauncherError(f"ray refuses {request.name!r}: {one_line(error)}") from None
+            raise StartError(f"ray refuses {request.name!r}: {one_line(error)}") from None
         self._asked_at = -RAY_ASK_S
         return str(handle)
 
@@ -157,7 +164,7 @@ class RayEngine:
         try:
             self._client.stop_job(handle)
         except (RuntimeError, OSError) as error:
-            raise LauncherError(f"ray does not stop job {handle}: {one_line(error)}") from None
+            raise StartError(f"ray does not stop job {handle}: {one_line(error)}") from None
 
 
 class SlurmEngine:
@@ -186,7 +193,7 @@ class SlurmEngine:
             )
             job = executor.submit(run_command, tuple(request.command), dict(request.environment))
         except (refusal, RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
-            raise LauncherError(f"slurm refuses {request.name!r}: {one_line(error)}") from None
+            raise StartError(f"slurm refuses {request.name!r}: {one_line(error)}") from None
         return str(job.job_id)
 
     def is_active(self, handle: str) -> bool:
@@ -201,7 +208,7 @@ class SlurmEngine:
         try:
             self._submitit.SlurmJob(SLURM_FOLDER, handle).cancel()
         except (OSError, subprocess.SubprocessError) as error:
-            raise LauncherError(f"slurm does not cancel job {handle}: {one_line(error)}") from None
+            raise StartError(f"slurm does not cancel job {handle}: {one_line(error)}") from None
 
 
 def run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -249,13 +256,13 @@ def parse_launcher(text: str) -> Launcher:
 
 @lru_cache(maxsize=8)
 def open_engine(text: str) -> Engine:
-    """Return the engine of a launcher; ``LauncherError`` where its package is missing or it cannot be reached."""
+    """Return the engine of a launcher; ``StartError`` where its package is missing or it cannot be reached."""
     launcher = parse_launcher(text)
     try:
         return ENGINES[launcher.name].engine(launcher)
     except ImportError as error:
         install = f"pip install 'echelon[{launcher.name}]'"
-        raise LauncherError(f"launcher {launcher.name} is not installed ({error}); try: {install}") from None
+        raise StartError(f"launcher {launcher.name} is not installed ({error}); try: {install}") from None
 
 
 def passed_environment() -> dict[str, str]:
@@ -283,11 +290,6 @@ class Placement:
     inode: int
     """Number of the run's folder, which a copy does not have."""
 
-    @property
-    def name(self) -> str:
-        """Name of the launcher."""
-        return self.launcher.partition(":")[0]
-
 
 def read_placement(paths: RunPaths) -> Placement | None:
     """Return the newest submission of a run; None without one, where it is damaged, and of another folder."""
@@ -305,20 +307,20 @@ def read_placement(paths: RunPaths) -> Placement | None:
     return None
 
 
-def place(paths: RunPaths, text: str, command: Sequence[str], *, device: str, processes: int) -> None:
-    """Submit the start of a run's next session; ``LauncherError`` where the engine refuses it."""
+def place(paths: RunPaths, text: str, command: Sequence[str], spec: JobSpec) -> None:
+    """Submit the start of a run's next session; ``StartError`` where the engine refuses it."""
+    device, processes = demand_of(spec.kind, spec.config)
     launcher, session = parse_launcher(text), session_id(paths)
     engine = open_engine(text)
     control.clear(paths)
     supervisor = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--session", session, str(paths.root)]
-    gpus = launcher.gpus(device, processes)
     handle = engine.submit(
         Request(
             name=paths.id,
             command=[*APPEND_LOG, str(paths.log_supervisor), *supervisor, *command],
             home=paths.root.parent,
             cpus=max(launcher.cpus, processes),
-            gpus=gpus,
+            gpus=launcher.gpus(device, processes),
             environment=passed_environment(),
         )
     )

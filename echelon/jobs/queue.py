@@ -20,13 +20,12 @@ from echelon.files import LOG_FLAGS, atomic_write, error_text, make_folder, open
 from echelon.jobs import control, launch, launchers
 from echelon.jobs.exits import session_end
 from echelon.jobs.kinds import KINDS
-from echelon.jobs.launchers import LauncherError
+from echelon.jobs.launchers import StartError
 from echelon.jobs.process import session_id
-from echelon.jobs.slots import demand_of, resolved_device, visible_gpus
 from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.jobs.status import JobStatus, job_status
-from echelon.jobs.supervisor import StartError, begin, start_observer
-from echelon.jobs.tickets import Queue, Ticket
+from echelon.jobs.supervisor import begin, start_observer
+from echelon.jobs.tickets import Queue, Ticket, demand_of, resolved_device, visible_gpus
 from echelon.jobs.usage import cuda_fault
 from echelon.runs import RunNotFoundError, RunPaths, command, read_json, require_plain_files, runs_home
 
@@ -55,9 +54,9 @@ def enqueue(paths: RunPaths, spec: JobSpec, arguments: Sequence[str] = (), *, re
     is queued already, runs, or whose device does not exist is a ``ValueError``.
     """
     require_plain_files(paths)
-    queue, demand = Queue(paths.root.parent), demand_of(spec.kind, spec.config)
-    if (fault := cuda_fault(demand.device)) and not queue.settings().launcher:
-        raise ValueError(f"device is {demand.device!r}, expected cpu or auto: {fault}")
+    queue, (device, processes) = Queue(paths.root.parent), demand_of(spec.kind, spec.config)
+    if (fault := cuda_fault(device)) and not queue.settings().launcher:
+        raise ValueError(f"device is {device!r}, expected cpu or auto: {fault}")
     if resumed and not job_status(paths).has_ended:
         raise ValueError(f"run {paths.id!r} is {job_status(paths).state}, expected one that has ended")
     if resumed:
@@ -69,7 +68,7 @@ def enqueue(paths: RunPaths, spec: JobSpec, arguments: Sequence[str] = (), *, re
         for folder in (paths.log, paths.control, paths.checkpoints):
             make_folder(folder)
         ticket = Ticket(
-            run=paths.id, kind=spec.kind, device=resolved_device(demand.device), processes=demand.processes,
+            run=paths.id, kind=spec.kind, device=resolved_device(device), processes=processes,
             arguments=list(arguments), session=session_id(paths), metrics_bytes=size,
             inode=os.stat(paths.root).st_ino, queued_at=time.time(),
         )  # fmt: skip
@@ -105,8 +104,8 @@ def remove(queue: Queue, run: str) -> bool:
 
 def contention(kind: str, config: dict[str, object], home: str | Path | None = None) -> str:
     """Return one line about the running jobs that share a device with one that starts now; empty without any."""
-    queue, demand = open_queue(home), demand_of(kind, config)
-    mine = Ticket(run="", kind=kind, device=resolved_device(demand.device))
+    queue = open_queue(home)
+    mine = Ticket(run="", kind=kind, device=resolved_device(demand_of(kind, config)[0]))
     busy: dict[str, list[str]] = {}
     for run, devices in queue.taken().items():
         shared = [device for device in devices if mine.shares_device(Ticket(run="", kind="", device=device))]
@@ -193,7 +192,7 @@ def work(
         try:
             require_plain_files(paths)
             _run(paths, ticket, devices, slots, is_first=found == WAITING)
-        except (StartError, LauncherError, OSError) as error:
+        except (StartError, OSError) as error:
             print(error_text(error), file=sys.stderr, flush=True)
             time.sleep(RETRY_S)
             return crashes, step
@@ -225,8 +224,7 @@ def _run(paths: RunPaths, ticket: Ticket, devices: tuple[str, ...], slots: list[
     spec = read_spec(paths)
     words = kind.command(paths.root, ticket.arguments if is_first else RESUME, launch.processes_of(spec, kind))
     if text := Queue(paths.root.parent).settings().launcher:
-        demand = demand_of(spec.kind, spec.config)
-        return launchers.place(paths, text, words, device=demand.device, processes=demand.processes)
+        return launchers.place(paths, text, words, spec)
     with begin(paths, words, slots=slots, environment=visible_gpus(devices)) as supervisor:
         start_observer(paths)
         supervisor.run()

@@ -25,11 +25,11 @@ from echelon.jobs import control, lock
 from echelon.jobs.alerts import MachineAlertRules
 from echelon.jobs.environment import record_environment
 from echelon.jobs.exits import exit_record, oom_kills
+from echelon.jobs.launchers import StartError
 from echelon.jobs.observers import Observers, read_observers
 from echelon.jobs.process import boot_id, identify, identity_from, send_signal, session_id, works_on
-from echelon.jobs.slots import demand_of, devices_in_use
 from echelon.jobs.status import foreign_process, job_status
-from echelon.jobs.tickets import PYTHON_MODULE, Queue
+from echelon.jobs.tickets import PYTHON_MODULE, Queue, devices_in_use
 from echelon.runs import RunPaths, read_json
 from echelon.runs import command as echelon
 from echelon.telemetry.log import EventLog
@@ -50,14 +50,6 @@ READY, FAILED = "READY", "FAILED"
 
 GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@" </dev/null', "trainer")
 """Command that waits for a line before it becomes the trainer, or ends where its supervisor ends first."""
-
-
-class LaunchError(ValueError):
-    """A job could not be started."""
-
-
-class StartError(LaunchError):
-    """A job could not be started now: another process works on it, or the machine lacks something."""
 
 
 class Supervisor:
@@ -268,10 +260,10 @@ def _further_slots(paths: RunPaths) -> list[int]:
     """Lock a slot of each device of a run that does not wait for one."""
     spec = read_json(paths.extension) or read_json(paths.spec) or {}
     config = spec.get("config")
-    demand = demand_of(str(spec.get("kind", "")), config if isinstance(config, dict) else {})
+    devices = devices_in_use(str(spec.get("kind", "")), config if isinstance(config, dict) else {})
     queue = Queue(paths.root.parent)
     with contextlib.suppress(OSError, ValueError), queue.editing():
-        return queue.hold(paths.id, devices_in_use(demand))
+        return queue.hold(paths.id, devices)
     return []
 
 

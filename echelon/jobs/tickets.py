@@ -5,7 +5,8 @@ a slot of the device is free. There is no daemon and no other state:
 
 - ``tickets/RUN`` is the request. It is written once, locked by the run's supervisor, and deleted when the run has
   ended, so a ticket without a supervisor gets a new one (``Queue.revive``).
-- ``slots/cpu.0`` names a run that works on a device. The processes of the run lock it.
+- ``slots/cpu.0`` names a run that works on a device. The processes of the run lock it. A run on a CPU takes one slot of
+  ``cpu``, a run on GPUs a slot of each. Runs that do not wait take slots too, even where all are in use.
 - ``order`` lists the runs that a user has moved. The others follow in the order of their tickets.
 - ``settings.json`` has the numbers of slots, the launcher, and whether the queue is paused.
 
@@ -17,10 +18,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import count
 from pathlib import Path
@@ -28,7 +30,7 @@ from typing import Any, TypeVar
 
 from echelon.files import atomic_write, fsync, make_folder, open_own
 from echelon.jobs import lock
-from echelon.jobs.slots import CPU, GPU, Demand, devices_of, free_slots, machine_slots
+from echelon.jobs.usage import VISIBLE_VARIABLE, gpu_count, gpu_processes, has_gpu, visible_gpu
 
 FOLDER = "queue"
 PYTHON_MODULE = (sys.executable, "-P", "-m")
@@ -44,6 +46,13 @@ LOOKS_PER_CHECK = 10
 """Looks of a supervisor at the queue between two looks at the supervisor before it."""
 MIN_FREE_BYTES = 64 << 20
 """Free disk space below which no run starts."""
+
+CPU, GPU, AUTO = "cpu", "cuda", "auto"
+MAX_SLOTS = 256
+DEVICE = re.compile(r"cpu|cuda:\d{1,3}")
+"""Name of a device with slots."""
+CONFIG_SECTIONS = {"arena": "arena", "eval": "eval"}
+"""Section of a spec's configuration that names the device, by kind of job; the others have it at the top."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,8 +216,8 @@ class Queue:
         if settings.launcher:
             name = settings.launcher_name
             return (name,) if used[name] < settings.at_once else ()
-        demand = Demand(device=ticket.device, processes=ticket.processes)
-        return devices_of(demand, free_slots(machine_slots(settings.slots), used.elements())) or ()
+        free = free_slots(machine_slots(settings.slots), used.elements())
+        return devices_of(ticket.device, ticket.processes, free)
 
     def is_disk_full(self) -> bool:
         disk = os.statvfs(self.home)
@@ -321,3 +330,66 @@ def _parsed(cls: type[Row], text: str, **known: str) -> Row | None:
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return cls(**values) if all(IS_VALID[str(each.type)](values[each.name]) for each in fields(cls)) else None
+
+
+def demand_of(kind: str, config: Mapping[str, Any]) -> tuple[str, int]:
+    """Return device and processes that a spec asks for; a damaged one asks for a CPU."""
+    section = config.get(CONFIG_SECTIONS[kind]) if kind in CONFIG_SECTIONS else config
+    device = section.get("device") if isinstance(section, Mapping) else None
+    processes = config.get("nproc", 1)
+    is_known = isinstance(device, str) and re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", device)
+    return str(device) if is_known else CPU, processes if type(processes) is int and processes > 0 else 1
+
+
+def machine_slots(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the slots of each device of this machine: one, or the number in ``counts``."""
+    devices = [CPU, *(f"{GPU}:{number}" for number in range(gpu_count()))]
+    return {device: counts.get(device, 1) for device in devices}
+
+
+def devices_of(device: str, processes: int, free: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the devices on which a run can start, by the free slots of each; empty where it has to wait.
+
+    A device that this machine does not have is returned as it is: the start reports it.
+    """
+    device = resolved_device(device)
+    gpus = sorted((name for name in free if name != CPU), key=lambda name: -free[name])
+    if device == GPU and gpus:
+        count = min(processes, len(gpus))
+        chosen = [name for name in gpus if free[name] > 0][:count]
+        return tuple(sorted(chosen)) if len(chosen) == count else ()
+    return (device,) if free.get(device, 1) > 0 else ()
+
+
+def free_slots(slots: Mapping[str, int], taken: Iterable[str]) -> dict[str, int]:
+    """Return the free slots of each device; ``taken`` names the device of each slot that is in use."""
+    used = Counter(taken)
+    return {
+        device: 0 if not used[device] and gpu_processes(device) else max(0, count - used[device])
+        for device, count in slots.items()
+    }
+
+
+def resolved_device(device: str) -> str:
+    """Return ``cuda`` or ``cpu`` for ``auto``."""
+    return (GPU if has_gpu() else CPU) if device == AUTO else device
+
+
+def devices_in_use(kind: str, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the devices that a running job uses: the first ones of its kind."""
+    return devices_of(*demand_of(kind, config), dict.fromkeys(machine_slots({}), 1)) or (CPU,)
+
+
+def visible_gpus(devices: Iterable[str]) -> dict[str, str]:
+    """Return the variable that shows a process these GPUs alone; none without GPUs."""
+    numbers = [int(name.partition(":")[2]) for name in devices if name.startswith(f"{GPU}:")]
+    visible = os.environ.get(VISIBLE_VARIABLE)
+    return {VISIBLE_VARIABLE: ",".join(visible_gpu(number, visible) for number in numbers)} if numbers else {}
+
+
+def parse_slots(text: str) -> tuple[str, int]:
+    """Return device and number of slots of ``cpu=2`` or ``cuda:0=1``; ``ValueError`` for other text."""
+    device, _, count = text.partition("=")
+    if not DEVICE.fullmatch(device) or not count.isdecimal() or int(count[:9]) > MAX_SLOTS:
+        raise ValueError(f"slots {text!r} are no DEVICE=NUMBER of at most {MAX_SLOTS}; try cpu=2 or cuda:0=1")
+    return device, int(count)

@@ -33,7 +33,7 @@ def complete_queued(incomplete: str) -> list[str]:
 
 def complete_slots(incomplete: str) -> list[str]:
     """Return the devices with slots that start with ``incomplete``, each with an equals sign."""
-    from echelon.jobs.slots import machine_slots
+    from echelon.jobs.tickets import machine_slots
 
     return [f"{device}=" for device in machine_slots({}) if device.startswith(incomplete)]
 
@@ -118,7 +118,7 @@ def queue(
 def _require_valid(slots: list[str] | None, launcher: str | None) -> None:
     """Raise ``BadParameter`` for slots or a launcher that do not exist."""
     from echelon.jobs.launchers import open_engine, parse_launcher
-    from echelon.jobs.slots import machine_slots, parse_slots
+    from echelon.jobs.tickets import machine_slots, parse_slots
 
     with usage_errors():
         devices = [parse_slots(text)[0] for text in slots or ()]
@@ -134,7 +134,7 @@ def _require_valid(slots: list[str] | None, launcher: str | None) -> None:
 def _change_settings(
     queue: Queue, paused: bool | None, slots: list[str] | None, launcher: str | None, at_once: int | None
 ) -> None:
-    from echelon.jobs.slots import parse_slots
+    from echelon.jobs.tickets import parse_slots
 
     with queue.editing():
         before = queue.settings()

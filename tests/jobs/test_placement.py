@@ -13,7 +13,7 @@ import pytest
 
 from echelon.jobs import control, launch, launchers, queue, status
 from echelon.jobs.kinds import KINDS
-from echelon.jobs.launchers import LauncherError, open_engine, parse_launcher
+from echelon.jobs.launchers import StartError, open_engine, parse_launcher
 from echelon.jobs.process import session_id
 from echelon.jobs.queue import open_queue
 from echelon.jobs.spec import JobSpec
@@ -104,7 +104,7 @@ def test_parse_launcher_refuses_other_text_in_one_line(text, message):
 
 def test_launcher_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "submitit", None)
-    with pytest.raises(LauncherError, match=r"launcher slurm is not installed .*pip install 'echelon\[slurm\]'"):
+    with pytest.raises(StartError, match=r"launcher slurm is not installed .*pip install 'echelon\[slurm\]'"):
         open_engine("slurm:qos=none-such")
 
 
@@ -143,7 +143,7 @@ def test_engine_that_does_not_answer_is_waited_for(cluster, monkeypatch):
     paths = submitted()
 
     def unreachable(text):
-        raise LauncherError("ray cannot be reached")
+        raise StartError("ray cannot be reached")
 
     monkeypatch.setattr(launchers, "open_engine", unreachable)
     assert launchers.fate(paths) == launchers.PENDING

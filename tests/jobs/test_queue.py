@@ -18,15 +18,14 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from echelon.jobs import queue, slots, tickets
+from echelon.jobs import queue, tickets
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import StartError, launch
 from echelon.jobs.process import identity_from, send_signal
 from echelon.jobs.queue import MAX_CRASHES, Interrupted, enqueue, find_queued, open_queue
-from echelon.jobs.slots import Demand, demand_of, devices_of, free_slots
 from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import is_waiting, job_status
-from echelon.jobs.tickets import MAX_WAITERS, Ticket
+from echelon.jobs.tickets import MAX_WAITERS, Ticket, demand_of, devices_of, free_slots
 from echelon.runs import RunNotFoundError, RunPaths, create_run, list_runs, read_json, runs_home
 from tests.jobs.queue_standin import WAITER
 
@@ -150,27 +149,27 @@ def test_ticket_that_is_no_file_is_not_read(kind, tmp_path):
 
 
 DEMANDS = {
-    "a CPU": (Demand(device="cpu"), {"cpu": 1}, ("cpu",)),
-    "a CPU in use": (Demand(device="cpu"), {"cpu": 0}, None),
-    "any GPU": (Demand(device="cuda"), {"cpu": 1, "cuda:0": 0, "cuda:1": 1}, ("cuda:1",)),
-    "the emptier GPU": (Demand(device="cuda"), {"cpu": 1, "cuda:0": 1, "cuda:1": 2}, ("cuda:1",)),
-    "two GPUs": (Demand(device="cuda", processes=2), {"cuda:0": 1, "cuda:1": 1}, ("cuda:0", "cuda:1")),
-    "two GPUs, one free": (Demand(device="cuda", processes=2), {"cuda:0": 1, "cuda:1": 0}, None),
-    "more GPUs than there are": (Demand(device="cuda", processes=8), {"cuda:0": 1, "cuda:1": 1}, ("cuda:0", "cuda:1")),
-    "one GPU": (Demand(device="cuda:1"), {"cuda:0": 1, "cuda:1": 0}, None),
-    "a GPU that does not exist": (Demand(device="cuda:7"), {"cpu": 1}, ("cuda:7",)),
-    "automatic without GPU": (Demand(device="auto"), {"cpu": 1}, ("cpu",)),
+    "a CPU": (("cpu", 1), {"cpu": 1}, ("cpu",)),
+    "a CPU in use": (("cpu", 1), {"cpu": 0}, ()),
+    "any GPU": (("cuda", 1), {"cpu": 1, "cuda:0": 0, "cuda:1": 1}, ("cuda:1",)),
+    "the emptier GPU": (("cuda", 1), {"cpu": 1, "cuda:0": 1, "cuda:1": 2}, ("cuda:1",)),
+    "two GPUs": (("cuda", 2), {"cuda:0": 1, "cuda:1": 1}, ("cuda:0", "cuda:1")),
+    "two GPUs, one free": (("cuda", 2), {"cuda:0": 1, "cuda:1": 0}, ()),
+    "more GPUs than there are": (("cuda", 8), {"cuda:0": 1, "cuda:1": 1}, ("cuda:0", "cuda:1")),
+    "one GPU": (("cuda:1", 1), {"cuda:0": 1, "cuda:1": 0}, ()),
+    "a GPU that does not exist": (("cuda:7", 1), {"cpu": 1}, ("cuda:7",)),
+    "automatic without GPU": (("auto", 1), {"cpu": 1}, ("cpu",)),
 }
 
 
 @pytest.mark.parametrize(("demand", "free", "expected"), DEMANDS.values(), ids=DEMANDS)
 def test_devices_of_demand(demand, free, expected, monkeypatch):
-    monkeypatch.setattr(slots, "has_gpu", lambda: False)
-    assert devices_of(demand, free) == expected
+    monkeypatch.setattr(tickets, "has_gpu", lambda: False)
+    assert devices_of(*demand, free) == expected
 
 
 def test_gpu_that_another_program_uses_is_not_free(monkeypatch):
-    monkeypatch.setattr(slots, "gpu_processes", lambda device: int(device == "cuda:1"))
+    monkeypatch.setattr(tickets, "gpu_processes", lambda device: int(device == "cuda:1"))
     have = {"cpu": 2, "cuda:0": 1, "cuda:1": 1, "cuda:2": 2}
     assert free_slots(have, ["cpu", "cuda:2"]) == {"cpu": 1, "cuda:0": 1, "cuda:1": 0, "cuda:2": 1}
 
@@ -178,11 +177,11 @@ def test_gpu_that_another_program_uses_is_not_free(monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "config", "expected"),
     [
-        ("train", {"device": "cuda", "nproc": 2}, Demand(device="cuda", processes=2)),
-        ("eval", {"eval": {"device": "cuda:1"}}, Demand(device="cuda:1")),
-        ("arena", {"arena": {"device": "cpu"}, "nproc": 4}, Demand(device="cpu", processes=4)),
-        ("train", {"device": "rm -rf", "nproc": -1}, Demand(device="cpu")),
-        ("eval", {"eval": None}, Demand(device="cpu")),
+        ("train", {"device": "cuda", "nproc": 2}, ("cuda", 2)),
+        ("eval", {"eval": {"device": "cuda:1"}}, ("cuda:1", 1)),
+        ("arena", {"arena": {"device": "cpu"}, "nproc": 4}, ("cpu", 4)),
+        ("train", {"device": "rm -rf", "nproc": -1}, ("cpu", 1)),
+        ("eval", {"eval": None}, ("cpu", 1)),
     ],
 )
 def test_demand_of_spec(kind, config, expected):

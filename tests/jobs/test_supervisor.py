@@ -15,10 +15,10 @@ import pytest
 
 from echelon.jobs import control, exits, launch, lock
 from echelon.jobs.exits import exit_record
-from echelon.jobs.launch import LaunchError
+from echelon.jobs.launchers import LaunchError, StartError
 from echelon.jobs.process import identify, is_alive, send_signal, works_on
 from echelon.jobs.status import STALL_LIMITS_S, job_status
-from echelon.jobs.supervisor import StartError, begin
+from echelon.jobs.supervisor import begin
 from echelon.runs import RunPaths, create_run, list_runs, read_json
 from echelon.telemetry.events import EventUpdate
 from echelon.telemetry.log import read_events
