@@ -45,6 +45,21 @@ class Key:
         return self.shown or self.keys.replace(",", " ")
 
 
+def move_keys(noun: str, *, pages: bool = False) -> tuple[Key, ...]:
+    """Return the keys that move a cursor through rows: a row, to the ends and, where asked for, a page."""
+    page = (
+        Key(keys="pageup", action="page(-1)", label="", help="page up"),
+        Key(keys="pagedown", action="page(1)", label="", help="page down"),
+    )
+    return (
+        Key(keys="up,k", action="move(-1)", label="", help=f"previous {noun}"),
+        Key(keys="down,j", action="move(1)", label="", help=f"next {noun}"),
+        *(page if pages else ()),
+        Key(keys="home", action="move(-1000000)", label="", help=f"first {noun}"),
+        Key(keys="end", action="move(1000000)", label="", help=f"last {noun}"),
+    )
+
+
 def bindings(keys: Sequence[Key]) -> list[Any]:
     """Return the keys as Textual bindings."""
     return [Binding(k.keys, k.action, k.label or k.help, show=False, priority=k.always) for k in keys]

@@ -6,15 +6,14 @@ import time
 
 import pytest
 
-from echelon.jobs.config_layers import default_values, field_descriptions, unflatten
+from echelon.jobs.config_layers import unflatten
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.runs import create_run, list_runs
 from echelon_cli.tui import actions
-from echelon_cli.tui.screens.new_run import cloned_changes, draw_options, make_draft, value_text
+from echelon_cli.tui.screens.new_run import OTHERS, ROWS, cloned_changes, make_draft, value_text
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.runs import RunsScreen
-from echelon_cli.tui.theme import make_theme
 from tests.jobs.conftest import FAKE, until
 from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture ends what a test has started
 
@@ -25,28 +24,15 @@ def fake_kind(monkeypatch, repository, start_fake):  # noqa: F811
     monkeypatch.setenv("PYTHONPATH", str(repository))
 
 
-def test_option_list_shows_descriptions_on_wide_screens():
-    draft = make_draft("quickstart", {})
-    keys = list(draft.values)
-    meant = draft.descriptions[keys[1]]
-    wide, small = (draw_options(draft, keys, 0, 0, (width, 24), make_theme()).text() for width in (160, 60))
-    assert meant in wide and meant not in small
-    for text, width in ((wide, 160), (small, 60)):
-        assert all(len(line) <= width for line in text.splitlines())
-    assert all(key in wide for key in keys[:20]), "no name is truncated for it"
-
-
 def test_new_run_form_starts_a_run_with_a_changed_option(watch, fake_kind):
     async def scene(user):
         await user.until("no runs yet", "n  starts a run", "kernels")
         await user.press("n")
         await user.until("preset quickstart", "no changes")
-        await user.press("slash", *"ppo.lr", "enter")
-        await user.until("ppo.lr_schedule")
-        await user.press("enter")
+        await user.press(*["down"] * ROWS.index("ppo.lr"), "enter")
         await user.until("type a value")
         await user.press(*["backspace"] * 5, *"2e-4", "enter")
-        await user.until("1 change", "--set", "0.0002")
+        await user.until("1 change", "0.0002")
         await user.press("ctrl+s")
         await user.until("Start a run with preset quickstart and 1")
         await user.press("y")
@@ -66,18 +52,20 @@ def test_new_run_form_starts_a_run_with_a_changed_option(watch, fake_kind):
 def test_new_run_form_reports_invalid_values(watch):
     async def scene(user):
         await user.press("n")
-        await user.until("preset quickstart")
-        await user.press("slash", *"clip_coef", "enter")
-        await user.until("ppo.clip_coef")
-        await user.press("enter", *["backspace"] * 8, *"-3", "enter")
+        await user.until("preset quickstart", "no changes")
+        await user.press("end", "enter", *"ppo.clip_coef=-3", "enter")
         await user.until("ppo.clip_coef is -3")
         assert "no changes" in user.text
-        await user.press(*["backspace"] * 8, *"0.3", "enter")
-        await user.until("1 change")
+        await user.press("backspace", "backspace", *"0.3 seed=5", "enter")
+        await user.until("2 changes", "ppo.clip_coef=0.3", "seed                5")
         await user.press("u")
-        await user.until("no changes")
-        await user.press("escape", "escape")
+        await user.until("1 change\n")
+        await user.press("escape")
         assert isinstance(user.app.screen, RunsScreen)
+        await user.press("n")
+        await user.until("1 change\n", "U resets")
+        await user.press("U")
+        await user.until("no changes")
 
     watch(scene, size=(60, 20))
     assert list_runs() == []
@@ -92,34 +80,23 @@ def test_start_run_reports_failures(tmp_path):
     assert root is None and role == "bad" and "ppo.lr" in text
 
 
-def test_new_run_form_lists_every_option_with_description():
-    draft = make_draft("quickstart", {"seed": 3})
-    assert set(draft.values) == set(default_values()) == set(field_descriptions())
-    assert draft.row("seed") == ("seed", "3", "--set")
-    silent = [key for key, meaning in field_descriptions().items() if not meaning]
-    assert len(silent) < 0.1 * len(draft.values), silent
+def test_form_rows_are_options_with_descriptions_and_assignments():
+    draft = make_draft("quickstart", {"seed": 3, "ppo.clip_coef": 0.3, "start_from": "a b"})
+    assert all(draft.descriptions[name] for name in ROWS) and [draft.text(name) for name in ROWS[:2]] == [
+        "quickstart",
+        "3",
+    ]
+    assert draft.text(OTHERS) == "ppo.clip_coef=0.3"
+    assert draft.with_text(OTHERS, "'eval.seeds=4' threads=2") == {
+        "seed": 3,
+        "start_from": "a b",
+        "eval.seeds": 4,
+        "threads": 2,
+    }
+    assert draft.with_text("seed", "") == {"ppo.clip_coef": 0.3, "start_from": "a b"}
+    with pytest.raises(ValueError, match="expected KEY=VALUE"):
+        draft.with_text(OTHERS, "threads")
     assert [value_text(value) for value in (None, True, 1e-4, (1, 2))] == ["none", "true", "0.0001", "(1, 2)"]
-
-
-def test_new_run_form_keeps_changes_and_shows_its_filter(watch):
-    async def scene(user):
-        await user.press("n")
-        await user.until("preset quickstart", "no changes")
-        assert user.text.index("seed") < user.text.index("total_steps") < user.text.index("ppo.lr"), (
-            "common options first"
-        )
-        await user.press("slash", *"clip_coef", "enter", "enter", *["backspace"] * 8, *"0.3", "enter")
-        await user.until("1 change", "filter 'clip_coef': ", " filter ")
-        await user.press("escape")
-        await user.holds(lambda: "filter 'clip_coef'" not in user.text)
-        await user.press("escape")
-        assert isinstance(user.app.screen, RunsScreen)
-        await user.press("n")
-        await user.until("1 change", "U resets")
-        await user.press("U")
-        await user.until("no changes")
-
-    watch(scene, size=(80, 24))
 
 
 def test_clone_has_the_preset_and_the_differing_values_of_a_run(watch, home):

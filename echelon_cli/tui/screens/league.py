@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import LeagueView
-from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.keys import Key, bindings, move_keys
 from echelon_cli.tui.layout import Slot
 from echelon_cli.tui.panels.league import (
     LeaguePanel,
@@ -67,10 +67,7 @@ class LeagueScreen(ChartScreen):
 
     KEYS = (
         Key(keys="escape", shown="esc", action="back", label="back", help="close the league", rank=2),
-        Key(keys="up,k", action="move(-1)", label="", help="previous entry"),
-        Key(keys="down,j", action="move(1)", label="", help="next entry"),
-        Key(keys="home", action="move(-1000000)", label="", help="first entry"),
-        Key(keys="end", action="move(1000000)", label="", help="last entry"),
+        *move_keys("entry"),
         Key(keys="enter", action="watch", label="watch", help="watch the newest recorded match of the entry", rank=3),
         Key(keys="p", action="play", label="play", help="play a round in the background", rank=4),
         *(key for key in PANEL_KEYS if key.action != "filter"),

@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from echelon_cli.tui.feed.messages import MatchesView
 from echelon_cli.tui.format import age, short_run_id, wrap
-from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.keys import Key, bindings, move_keys
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.viewer_server import ViewerAddress
@@ -203,12 +203,7 @@ class MatchesScreen(BaseScreen):
         Key(
             keys="enter", action="watch", label="watch", help="open the match in a browser, or show its address", rank=2
         ),
-        Key(keys="up,k", action="move(-1)", label="", help="previous match"),
-        Key(keys="down,j", action="move(1)", label="", help="next match"),
-        Key(keys="pageup", action="page(-1)", label="", help="page up"),
-        Key(keys="pagedown", action="page(1)", label="", help="page down"),
-        Key(keys="home", action="move(-1000000)", label="", help="first match"),
-        Key(keys="end", action="move(1000000)", label="", help="last match"),
+        *move_keys("match", pages=True),
     )
     BINDINGS = bindings(KEYS)
 

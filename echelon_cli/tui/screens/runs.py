@@ -13,7 +13,7 @@ from textual.widgets import Input
 from echelon.jobs.status import QUEUED
 from echelon_cli.tui.feed.messages import RunsView, RunView
 from echelon_cli.tui.feed.thread import RUNS
-from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.keys import Key, bindings, move_keys
 from echelon_cli.tui.panels import PANELS, PREVIEW
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
@@ -110,12 +110,7 @@ class RunsScreen(RunActions):
         Key(keys="space", action="mark", label="mark", help="mark or unmark the run for comparison", rank=7),
         Key(keys="m", action="compare", label="compare", help="compare the marked runs", rank=6),
         Key(keys="b", action="baseline", label="", help="make the run the baseline, which b shows behind charts"),
-        Key(keys="up,k", action="move(-1)", label="", help="previous run"),
-        Key(keys="down,j", action="move(1)", label="", help="next run"),
-        Key(keys="pageup", action="page(-1)", label="", help="page up"),
-        Key(keys="pagedown", action="page(1)", label="", help="page down"),
-        Key(keys="home", action="move(-1000000)", label="", help="first run"),
-        Key(keys="end", action="move(1000000)", label="", help="last run"),
+        *move_keys("run", pages=True),
         Key(keys="escape", action="clear", label="", help="clear the filter"),
     )
     BINDINGS = bindings(KEYS)

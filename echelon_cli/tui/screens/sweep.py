@@ -13,7 +13,7 @@ from echelon.jobs.status import ALIVE
 from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import SweepView
 from echelon_cli.tui.format import count, percent, short_run_id
-from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.keys import Key, bindings, move_keys
 from echelon_cli.tui.layout import Slot
 from echelon_cli.tui.panels.sweep import PanelResults, PanelTrials, SweepPanel, position
 from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, ChartScreen
@@ -59,10 +59,7 @@ class SweepScreen(ChartScreen):
 
     KEYS = (
         Key(keys="escape", shown="esc", action="back", label="runs", help="back to the runs", rank=2),
-        Key(keys="up,k", action="move(-1)", label="", help="previous trial"),
-        Key(keys="down,j", action="move(1)", label="", help="next trial"),
-        Key(keys="home", action="move(-1000000)", label="", help="first trial"),
-        Key(keys="end", action="move(1000000)", label="", help="last trial"),
+        *move_keys("trial"),
         Key(keys="enter", action="open_trial", label="open", help="open the run of the trial", rank=3),
         Key(keys="s", action="stop", label="stop", help="save and stop the running trials and the sweep", rank=4),
         Key(keys="r", action="resume", label="resume", help="resume a sweep that was stopped", rank=4),
