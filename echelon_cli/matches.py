@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from echelon_cli.options import complete_runs
+from echelon_cli.options import argument, complete_runs
 
 if TYPE_CHECKING:
     from echelon.server.catalogue import Match, ReplayCatalogue
@@ -28,12 +26,7 @@ def complete_matches(incomplete: str) -> list[str]:
 
 
 MatchArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE|MATCH|RUN",
-        help="A replay file, a match id, or a run (its newest match).",
-        autocompletion=complete_matches,
-    ),
+    str, argument("FILE|MATCH|RUN", "A replay file, a match id, or a run (its newest match).", complete_matches)
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -28,6 +28,28 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 MapKind = Literal["any", "path"]
 """The same of ``echelon.config.Fairness``."""
+
+
+Completion = Callable[[str], list[str]]
+
+
+def option(
+    name: str,
+    text: str,
+    metavar: str | None = None,
+    complete: Completion | None = None,
+    *,
+    short: str = "",
+    **more: Any,
+) -> Any:
+    """Return the declaration of an option with its help text; ``complete`` returns the words that complete one."""
+    names = (short, name) if short else (name,) if name else ()
+    return typer.Option(*names, metavar=metavar, help=text, autocompletion=complete, **more)
+
+
+def argument(metavar: str, text: str, complete: Completion | None = None, **more: Any) -> Any:
+    """Return the declaration of a positional argument with its help text."""
+    return typer.Argument(metavar=metavar, help=text, autocompletion=complete, show_default=False, **more)
 
 
 def complete_runs(incomplete: str) -> list[str]:
@@ -91,7 +113,7 @@ def complete_filter(incomplete: str) -> list[str]:
     return [" ".join((*before, found)) for found in complete_term(term)]
 
 
-def complete_labels(field: str) -> Callable[[str], list[str]]:
+def complete_labels(field: str) -> Completion:
     """Return the completion of a label: ``group`` or ``tag``."""
 
     def complete(incomplete: str) -> list[str]:
@@ -102,7 +124,7 @@ def complete_labels(field: str) -> Callable[[str], list[str]]:
     return complete
 
 
-def one_of(*names: str) -> Callable[[str], list[str]]:
+def one_of(*names: str) -> Completion:
     """Return the completion of an option that takes one of ``names``."""
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
@@ -112,60 +134,50 @@ DEVICE_PRESETS = "quickstart, with a GPU gpu"
 
 TrainedPresetOption = Annotated[
     str | None,
-    typer.Option(
-        "--preset",
-        metavar="NAME",
-        help=f"Named configuration to start from; default: {DEVICE_PRESETS}.",
-        autocompletion=complete_presets,
-    ),
+    option("--preset", f"Named configuration to start from; default: {DEVICE_PRESETS}.", "NAME", complete_presets),
 ]
 
 GamePresetOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--preset",
-        metavar="NAME",
-        help="Preset whose game is played; default: the first policy's game, without one quickstart's.",
-        autocompletion=complete_presets,
+        "Preset whose game is played; default: the first policy's game, without one quickstart's.",
+        "NAME",
+        complete_presets,
     ),
 ]
 
-DeviceOption = Annotated[
-    str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.", autocompletion=complete_devices)
-]
+DeviceOption = Annotated[str, option("--device", "Device: cpu, cuda, cuda:N or auto.", complete=complete_devices)]
 
-ThreadsOption = Annotated[int, typer.Option("--threads", min=0, help="Threads per process; 0 uses every core.")]
+ThreadsOption = Annotated[int, option("--threads", "Threads per process; 0 uses every core.", min=0)]
 
-PacksOption = Annotated[
-    int | None, typer.Option("--packs", min=1, help="Packs of five mechs per team; default: the game's.")
-]
+PacksOption = Annotated[int | None, option("--packs", "Packs of five mechs per team; default: the game's.", min=1)]
 
 MapsOption = Annotated[
     MapKind | None,
-    typer.Option(
-        "--maps",
-        help="Maps with the zone anywhere (any) or equal path costs for both teams (path); default: the game's.",
+    option(
+        "--maps", "Maps with the zone anywhere (any) or equal path costs for both teams (path); default: the game's."
     ),
 ]
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+JsonFlag = Annotated[bool, option("--json", "Print JSON instead of text.")]
 
 NotifyOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--notify",
-        metavar="URL",
-        help="Report end, failure and alerts to a URL of apprise, such as ntfys://ntfy.sh/TOPIC; may be repeated.",
+        "Report end, failure and alerts to a URL of apprise, such as ntfys://ntfy.sh/TOPIC; may be repeated.",
+        "URL",
     ),
 ]
 
 MirrorOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--mirror",
-        metavar="NAME[=TARGET]",
-        help="Show the curves live in tensorboard (=folder), wandb or trackio (=project); may be repeated.",
-        autocompletion=one_of(*CHOICES["mirror"]),
+        "Show the curves live in tensorboard (=folder), wandb or trackio (=project); may be repeated.",
+        "NAME[=TARGET]",
+        one_of(*CHOICES["mirror"]),
     ),
 ]
 
@@ -179,70 +191,45 @@ def complete_launchers(incomplete: str) -> list[str]:
 
 LauncherOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--launcher",
-        metavar="NAME[:KEY=VALUE,...]",
-        help="Start the work on hosts of a cluster: ray or slurm with options, such as slurm:partition=gpu,time=240.",
-        autocompletion=complete_launchers,
+        "Start the work on hosts of a cluster: ray or slurm with options, such as slurm:partition=gpu,time=240.",
+        "NAME[:KEY=VALUE,...]",
+        complete_launchers,
     ),
 ]
 
-QueueFlag = Annotated[
-    bool, typer.Option("--queue", help="Append the job to the queue, which starts it when its device is free.")
-]
+QueueFlag = Annotated[bool, option("--queue", "Append the job to the queue, which starts it when its device is free.")]
 
-RunArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN", help="Id, part of an id, folder, or 'latest'.", autocompletion=complete_runs, show_default=False
-    ),
-]
+RunArgument = Annotated[str, argument("RUN", "Id, part of an id, folder, or 'latest'.", complete_runs)]
 
-RunsArgument = Annotated[
-    list[str],
-    typer.Argument(metavar="RUN", help="Ids, parts of ids, folders, or latest.", autocompletion=complete_runs),
-]
+RunsArgument = Annotated[list[str], argument("RUN", "Ids, parts of ids, folders, or latest.", complete_runs)]
 
 PolicyArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="RUN|CHECKPOINT|ENTRY|champion",
-        help="A run (its best checkpoint, else its newest), a checkpoint or policy folder, a league entry or champion.",
-        autocompletion=complete_networks,
-        show_default=False,
+    argument(
+        "RUN|CHECKPOINT|ENTRY|champion",
+        "A run (its best checkpoint, else its newest), a checkpoint or policy folder, a league entry or champion.",
+        complete_networks,
     ),
 ]
 
 FilterOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--filter",
-        metavar="QUERY",
-        help="Only runs that match, such as 'state:running eval>50% -tag:old'; default: all.",
-        autocompletion=complete_filter,
+        "Only runs that match, such as 'state:running eval>50% -tag:old'; default: all.",
+        "QUERY",
+        complete_filter,
     ),
 ]
 
 PresetOption = Annotated[
-    str | None,
-    typer.Option(
-        "--preset",
-        metavar="NAME",
-        help="Named configuration to start from; default: quickstart.",
-        autocompletion=complete_presets,
-    ),
+    str | None, option("--preset", "Named configuration to start from; default: quickstart.", "NAME", complete_presets)
 ]
 
-ConfigOption = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="TOML file of values that override the preset's.")
-]
+ConfigOption = Annotated[str | None, option("--config", "TOML file of values that override the preset's.", "FILE")]
 
 SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Override a value (ppo.lr=1e-4); may be repeated.",
-        autocompletion=complete_keys,
-    ),
+    list[str] | None, option("--set", "Override a value (ppo.lr=1e-4); may be repeated.", "KEY=VALUE", complete_keys)
 ]

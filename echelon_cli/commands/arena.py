@@ -24,9 +24,11 @@ from echelon_cli.options import (
     QueueFlag,
     SetOption,
     ThreadsOption,
+    argument,
     complete_presets,
     complete_runs,
     one_of,
+    option,
 )
 
 if TYPE_CHECKING:
@@ -51,72 +53,49 @@ def complete_entries(incomplete: str) -> list[str]:
         return []
 
 
-RetiredFlag = Annotated[bool, typer.Option("--retired", help="Include retired entries.")]
+RetiredFlag = Annotated[bool, option("--retired", "Include retired entries.")]
 
 
 @app.command("run")
 def run(
-    rounds: Annotated[int, typer.Option("--rounds", help="Rounds to play; each is one rating period.")] = 1,
+    rounds: Annotated[int, option("--rounds", "Rounds to play; each is one rating period.")] = 1,
     scheme: Annotated[
-        str,
-        typer.Option(
-            "--scheme",
-            metavar="round-robin|skill",
-            help="Pairing scheme of a round.",
-            autocompletion=one_of(*CHOICES["scheme"]),
-        ),
+        str, option("--scheme", "Pairing scheme of a round.", "round-robin|skill", one_of(*CHOICES["scheme"]))
     ] = "round-robin",
-    seeds: Annotated[int, typer.Option("--seeds", help="Seeds per pair and round, each played from both sides.")] = 4,
-    opponents: Annotated[
-        int, typer.Option("--opponents-per-entry", help="Opponents of each entry in scheme skill.")
-    ] = 3,
+    seeds: Annotated[int, option("--seeds", "Seeds per pair and round, each played from both sides.")] = 4,
+    opponents: Annotated[int, option("--opponents-per-entry", "Opponents of each entry in scheme skill.")] = 3,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            "--only",
-            metavar="ENTRY",
-            help="Play only matches of this entry; may be repeated.",
-            autocompletion=complete_entries,
-        ),
+        option("--only", "Play only matches of this entry; may be repeated.", "ENTRY", complete_entries),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Seed of pairs, maps and battles; default: a new one.")
-    ] = None,
-    stochastic: Annotated[
-        bool, typer.Option("--stochastic", help="Sample actions instead of taking the mean.")
-    ] = False,
-    record: Annotated[float, typer.Option("--record-share", help="Fraction of the matches to record, 0 to 1.")] = 0.0,
-    upsets: Annotated[int, typer.Option("--upsets", help="Number of upsets to record per round.")] = 4,
-    promote: Annotated[int, typer.Option("--promote", help="Promote candidates ranked in the top N; 0: none.")] = 0,
+    seed: Annotated[int | None, option("--seed", "Seed of pairs, maps and battles; default: a new one.")] = None,
+    stochastic: Annotated[bool, option("--stochastic", "Sample actions instead of taking the mean.")] = False,
+    record: Annotated[float, option("--record-share", "Fraction of the matches to record, 0 to 1.")] = 0.0,
+    upsets: Annotated[int, option("--upsets", "Number of upsets to record per round.")] = 4,
+    promote: Annotated[int, option("--promote", "Promote candidates ranked in the top N; 0: none.")] = 0,
     conservatism: Annotated[
-        float, typer.Option("--conservatism", help="Rank candidates by rating - k * RD; this is k [1].")
+        float, option("--conservatism", "Rank candidates by rating - k * RD; this is k [1].")
     ] = 2.0,
-    age_idle: Annotated[
-        bool, typer.Option("--age-idle", help="Increase the rating deviation of idle entries.")
-    ] = False,
-    envs: Annotated[int, typer.Option("--envs", help="Matches played in parallel.")] = 64,
+    age_idle: Annotated[bool, option("--age-idle", "Increase the rating deviation of idle entries.")] = False,
+    envs: Annotated[int, option("--envs", "Matches played in parallel.")] = 64,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
     nproc: Annotated[
-        int,
-        typer.Option("--nproc", min=1, max=1024, help="Processes that share the matches; of a launcher, its hosts."),
+        int, option("--nproc", "Processes that share the matches; of a launcher, its hosts.", min=1, max=1024)
     ] = 1,
     launcher: LauncherOption = None,
     preset: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--preset",
-            metavar="NAME",
-            help="Preset of the game of a new league; default: the first policy's game.",
-            autocompletion=complete_presets,
+            "Preset of the game of a new league; default: the first policy's game.",
+            "NAME",
+            complete_presets,
         ),
     ] = None,
     assignments: SetOption = None,
-    resume: Annotated[
-        str | None,
-        typer.Option("--resume", metavar="RUN", help="Resume a stopped or crashed job.", autocompletion=complete_runs),
-    ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return when the job has started.")] = False,
+    resume: Annotated[str | None, option("--resume", "Resume a stopped or crashed job.", "RUN", complete_runs)] = None,
+    detach: Annotated[bool, option("--detach", "Return when the job has started.")] = False,
     queue: QueueFlag = False,
     notify: NotifyOption = None,
     as_json: JsonFlag = False,
@@ -161,11 +140,8 @@ def _followed(follower: Follower, detach: bool) -> int:
 
 @app.command("standings")
 def standings(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[ENTRY]", help="One entry, with its history.", autocompletion=complete_entries),
-    ] = None,
-    behaviour: Annotated[bool, typer.Option("--behaviour", help="Show the behaviour of the entries.")] = False,
+    name: Annotated[str | None, argument("[ENTRY]", "One entry, with its history.", complete_entries)] = None,
+    behaviour: Annotated[bool, option("--behaviour", "Show the behaviour of the entries.")] = False,
     retired: RetiredFlag = False,
     as_json: JsonFlag = False,
 ) -> int:
@@ -197,17 +173,11 @@ def standings(
 @app.command("matches")
 def matches(
     entry: Annotated[
-        str | None,
-        typer.Option(
-            "--entry",
-            metavar="ENTRY",
-            help="Only matches of this entry; default: of all.",
-            autocompletion=complete_entries,
-        ),
+        str | None, option("--entry", "Only matches of this entry; default: of all.", "ENTRY", complete_entries)
     ] = None,
-    recorded: Annotated[bool, typer.Option("--recorded", help="Only matches with a replay.")] = False,
+    recorded: Annotated[bool, option("--recorded", "Only matches with a replay.")] = False,
     limit: Annotated[
-        int, typer.Option("-n", "--limit", min=0, max=MAX_LIMIT, help="Number of matches, newest first; 0: all.")
+        int, option("--limit", "Number of matches, newest first; 0: all.", short="-n", min=0, max=MAX_LIMIT)
     ] = DEFAULT_LIMIT,
     as_json: JsonFlag = False,
 ) -> int:
@@ -238,32 +208,24 @@ def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int
 def add(
     what: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN|CHECKPOINT|LEVEL|FILE",
-            help="Policies or scripted levels, or one .json file of arena export.",
-            autocompletion=complete_runs,
+        argument(
+            "RUN|CHECKPOINT|LEVEL|FILE",
+            "Policies or scripted levels, or one .json file of arena export.",
+            complete_runs,
         ),
     ],
     kind: Annotated[
         str,
-        typer.Option(
+        option(
             "--kind",
-            metavar="candidate|commander|exploiter",
-            help="Kind of the entries.",
-            autocompletion=one_of("candidate", "commander", "exploiter"),
+            "Kind of the entries.",
+            "candidate|commander|exploiter",
+            one_of("candidate", "commander", "exploiter"),
         ),
     ] = "candidate",
-    label: Annotated[
-        str, typer.Option("--label", metavar="NAME", help="Display name of the entry; default: the policy's.")
-    ] = "",
+    label: Annotated[str, option("--label", "Display name of the entry; default: the policy's.", "NAME")] = "",
     target: Annotated[
-        str,
-        typer.Option(
-            "--target",
-            metavar="ENTRY",
-            help="Entry that an exploiter was trained against.",
-            autocompletion=complete_entries,
-        ),
+        str, option("--target", "Entry that an exploiter was trained against.", "ENTRY", complete_entries)
     ] = "",
     as_json: JsonFlag = False,
 ) -> int:
@@ -306,22 +268,21 @@ def _policy(name: str, levels: Sequence[str]) -> Path:
 def edit(
     remove: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--remove",
-            metavar="ENTRY",
-            help="Remove an entry. One with matches is retired instead, since other ratings depend on them.",
-            autocompletion=complete_entries,
+            "Remove an entry. One with matches is retired instead, since other ratings depend on them.",
+            "ENTRY",
+            complete_entries,
         ),
     ] = None,
     keep: Annotated[
-        int | None,
-        typer.Option("--keep", min=0, help="Retire the weakest commanders beyond this number; default: none."),
+        int | None, option("--keep", "Retire the weakest commanders beyond this number; default: none.", min=0)
     ] = None,
     min_games: Annotated[
-        int, typer.Option("--min-games", min=0, help="Games that a commander must have before --keep retires it.")
+        int, option("--min-games", "Games that a commander must have before --keep retires it.", min=0)
     ] = 20,
     recompute: Annotated[
-        bool, typer.Option("--recompute", help="Compute all ratings again from the matches, and show changes.")
+        bool, option("--recompute", "Compute all ratings again from the matches, and show changes.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> int:
@@ -370,9 +331,7 @@ def _recompute(as_json: bool) -> int:
 
 
 @app.command("export")
-def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file to write.")], as_json: JsonFlag = False
-) -> int:
+def export(file: Annotated[Path, argument("FILE", "JSON file to write.")], as_json: JsonFlag = False) -> int:
     """Write entries and ratings to a JSON file. Checkpoints and matches are not included."""
     with open_league(read_only=True) as store:
         league = store.league()

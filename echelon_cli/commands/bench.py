@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-import typer
-
 from echelon_cli import output
-from echelon_cli.options import CHOICES, JsonFlag, complete_devices, one_of
+from echelon_cli.options import CHOICES, JsonFlag, argument, complete_devices, one_of, option
 
 REPEATS = 3
 
@@ -16,28 +14,17 @@ REPEATS = 3
 def bench(
     scenes: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[SCENE]...",
-            help="Scenes; default: all that run on the device.",
-            autocompletion=one_of(*CHOICES["scene"]),
-        ),
+        argument("[SCENE]...", "Scenes; default: all that run on the device.", one_of(*CHOICES["scene"])),
     ] = None,
-    repeats: Annotated[
-        int, typer.Option("--repeats", min=1, help="Measurements per scene; the median is reported.")
-    ] = REPEATS,
+    repeats: Annotated[int, option("--repeats", "Measurements per scene; the median is reported.", min=1)] = REPEATS,
     device: Annotated[
-        str,
-        typer.Option(
-            "--device", help="Device: cpu, cuda or cuda:N; times on CUDA are events.", autocompletion=complete_devices
-        ),
+        str, option("--device", "Device: cpu, cuda or cuda:N; times on CUDA are events.", complete=complete_devices)
     ] = "cpu",
     envs: Annotated[
         list[int] | None,
-        typer.Option(
-            "--envs", min=1, help="Environments; may be repeated; default: the scene's own, 4,096 and more on CUDA."
-        ),
+        option("--envs", "Environments; may be repeated; default: the scene's own, 4,096 and more on CUDA.", min=1),
     ] = None,
-    list_scenes: Annotated[bool, typer.Option("--list", help="List the scenes and exit.")] = False,
+    list_scenes: Annotated[bool, option("--list", "List the scenes and exit.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Run benchmark scenes and show where the time goes."""

@@ -9,12 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from echelon_cli import output
 from echelon_cli.devices import require_device
 from echelon_cli.matches import MatchArgument, find_replay
-from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption
+from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,34 +32,29 @@ SHARE = "{:.0%} ({:.0%} to {:.0%})"
 
 def branch(
     match: MatchArgument,
-    at: Annotated[
-        str, typer.Option("--at", metavar="M:SS", help="Moment to continue from; default: that of --without.")
-    ] = "",
+    at: Annotated[str, option("--at", "Moment to continue from; default: that of --without.", "M:SS")] = "",
     chosen: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--set",
-            metavar="MECH|TEAM=PILOT",
-            help="Pilot of a mech (B2) or team (red): a level, a run, a checkpoint, a league entry, champion.",
+            "Pilot of a mech (B2) or team (red): a level, a run, a checkpoint, a league entry, champion.",
+            "MECH|TEAM=PILOT",
         ),
     ] = None,
     changes: Annotated[
-        list[str] | None,
-        typer.Option("--changes", metavar="NAME=VALUE", help="Parameter override: laser.damage=28; may be repeated."),
+        list[str] | None, option("--changes", "Parameter override: laser.damage=28; may be repeated.", "NAME=VALUE")
     ] = None,
     without: Annotated[
-        str | None,
-        typer.Option("--without", metavar="MECH@M:SS", help="Measure what this mech's actions at that moment achieve."),
+        str | None, option("--without", "Measure what this mech's actions at that moment achieve.", "MECH@M:SS")
     ] = None,
     window: Annotated[
-        float, typer.Option("--for", metavar="SECONDS", help="Length of the actions that --without leaves out [s].")
+        float, option("--for", "Length of the actions that --without leaves out [s].", "SECONDS")
     ] = WINDOW_S,
-    runs: Annotated[int, typer.Option("--runs", min=1, max=4096, help="Continuations.")] = RUNS,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the continuations' combat seeds.")] = 0,
-    mean: Annotated[bool, typer.Option("--mean", help="Policies use their mean action, not a sample.")] = False,
+    runs: Annotated[int, option("--runs", "Continuations.", min=1, max=4096)] = RUNS,
+    seed: Annotated[int, option("--seed", "Seed of the continuations' combat seeds.", min=0)] = 0,
+    mean: Annotated[bool, option("--mean", "Policies use their mean action, not a sample.")] = False,
     record: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Record the median and the two extreme continuations there."),
+        Path | None, option("--out", "Record the median and the two extreme continuations there.", "DIR", short="-o")
     ] = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_runs, one_of
+from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_runs, one_of, option
 
 if TYPE_CHECKING:
     from echelon.jobs.config_layers import ResolvedConfig
@@ -32,13 +32,10 @@ def show(
     preset: PresetOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
-    run: Annotated[
-        str | None,
-        typer.Option("--run", metavar="RUN", help="Show the configuration of this run.", autocompletion=complete_runs),
-    ] = None,
-    presets: Annotated[bool, typer.Option("--presets", help="List the presets instead.")] = False,
+    run: Annotated[str | None, option("--run", "Show the configuration of this run.", "RUN", complete_runs)] = None,
+    presets: Annotated[bool, option("--presets", "List the presets instead.")] = False,
     schema: Annotated[
-        bool, typer.Option("--schema", help="Show default and meaning of every field; with --json as JSON schema.")
+        bool, option("--schema", "Show default and meaning of every field; with --json as JSON schema.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> int:
@@ -94,12 +91,7 @@ def _show_schema(as_json: bool) -> int:
 def observation(
     layout: Annotated[
         str | None,
-        typer.Option(
-            "--layout",
-            metavar="NAME",
-            help="Layout: suite or classic; default: the configuration's.",
-            autocompletion=one_of(*LAYOUTS),
-        ),
+        option("--layout", "Layout: suite or classic; default: the configuration's.", "NAME", one_of(*LAYOUTS)),
     ] = None,
     preset: PresetOption = None,
     config: ConfigOption = None,

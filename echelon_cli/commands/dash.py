@@ -7,10 +7,8 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, complete_runs
+from echelon_cli.options import JsonFlag, argument, complete_runs, option
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths
@@ -25,20 +23,11 @@ more than 20 frames would be a visible part of the memory of a dashboard that st
 
 def dash(
     run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[RUN]",
-            help="Id, part of an id, folder, or 'latest'; default: all runs.",
-            autocompletion=complete_runs,
-            show_default=False,
-        ),
+        str | None, argument("[RUN]", "Id, part of an id, folder, or 'latest'; default: all runs.", complete_runs)
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print the content once and exit; needs no terminal.")] = False,
+    once: Annotated[bool, option("--once", "Print the content once and exit; needs no terminal.")] = False,
     width: Annotated[
-        int | None,
-        typer.Option(
-            "--width", metavar="COLUMNS", min=60, max=400, help="Width of --once [columns]; default: the terminal's."
-        ),
+        int | None, option("--width", "Width of --once [columns]; default: the terminal's.", "COLUMNS", min=60, max=400)
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:

@@ -19,8 +19,10 @@ from echelon_cli.options import (
     JsonFlag,
     SetOption,
     ThreadsOption,
+    argument,
     complete_policies,
     complete_presets,
+    option,
 )
 
 if TYPE_CHECKING:
@@ -37,37 +39,30 @@ SIDE_METAVAR = "heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY"
 
 app = typer.Typer(help="Demonstrations: matches as data to learn from.", no_args_is_help=True)
 
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the recording.")]
+FolderArgument = Annotated[Path, argument("DIR", "Folder of the recording.")]
 
 
 @app.command("record")
 def record(
     folder: FolderArgument,
     played: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Matches of `echelon play` that are recorded instead of new ones."),
+        list[Path] | None, argument("[FILE]...", "Matches of `echelon play` that are recorded instead of new ones.")
     ] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Verify and describe the recording instead.")] = False,
-    policy: Annotated[
-        str, typer.Option("--policy", metavar=SIDE_METAVAR, help="Recorded side.", autocompletion=complete_policies)
-    ] = DEMONSTRATOR,
-    opponent: Annotated[
-        str, typer.Option("--opponent", metavar=SIDE_METAVAR, help="Other side.", autocompletion=complete_policies)
-    ] = OPPONENT,
-    matches: Annotated[int, typer.Option("--matches", min=2, help="Matches, an even number.")] = MATCHES,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first two matches and their map.")] = 0,
+    verify: Annotated[bool, option("--verify", "Verify and describe the recording instead.")] = False,
+    policy: Annotated[str, option("--policy", "Recorded side.", SIDE_METAVAR, complete_policies)] = DEMONSTRATOR,
+    opponent: Annotated[str, option("--opponent", "Other side.", SIDE_METAVAR, complete_policies)] = OPPONENT,
+    matches: Annotated[int, option("--matches", "Matches, an even number.", min=2)] = MATCHES,
+    seed: Annotated[int, option("--seed", "Seed of the first two matches and their map.", min=0)] = 0,
     preset: GamePresetOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
     weapon_prob: Annotated[
-        float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of scripted levels, 0 to 1.")
+        float, option("--weapon-prob", "Trigger probability of scripted levels, 0 to 1.", min=0.0, max=1.0)
     ] = 1.0,
     stochastic: Annotated[
-        bool, typer.Option("--stochastic", help="Let the recorded policy sample its actions instead of their mean.")
+        bool, option("--stochastic", "Let the recorded policy sample its actions instead of their mean.")
     ] = False,
-    float32: Annotated[
-        bool, typer.Option("--float32", help="Store observations as float32 instead of float16.")
-    ] = False,
+    float32: Annotated[bool, option("--float32", "Store observations as float32 instead of float16.")] = False,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
     as_json: JsonFlag = False,
@@ -148,16 +143,11 @@ def _verify(folder: Path, as_json: bool) -> int:
 @app.command("clone")
 def clone(
     folder: FolderArgument,
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="File of the policy, for --start-from.")],
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the recording.")] = EPOCHS,
+    target: Annotated[Path, argument("FILE", "File of the policy, for --start-from.")],
+    epochs: Annotated[int, option("--epochs", "Passes over the recording.", min=1)] = EPOCHS,
     preset: Annotated[
         str | None,
-        typer.Option(
-            "--preset",
-            metavar="NAME",
-            help=f"Preset of network and learning rate; default: {CLONED_PRESET}.",
-            autocompletion=complete_presets,
-        ),
+        option("--preset", f"Preset of network and learning rate; default: {CLONED_PRESET}.", "NAME", complete_presets),
     ] = None,
     config: ConfigOption = None,
     assignments: SetOption = None,

@@ -14,11 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from echelon.files import error_text
 from echelon_cli import output
-from echelon_cli.options import JsonFlag
+from echelon_cli.options import JsonFlag, option
 
 Verdict = Literal["ok", "warning", "fault"]
 
@@ -180,7 +178,7 @@ def measure_speed() -> list[Finding]:
 
 
 def doctor(
-    speed: Annotated[bool, typer.Option("--speed", help="Also measure the simulator at three sizes.")] = False,
+    speed: Annotated[bool, option("--speed", "Also measure the simulator at three sizes.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Check devices, versions, kernel cache, disk, terminal and viewer."""

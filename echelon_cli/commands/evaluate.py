@@ -18,8 +18,10 @@ from echelon_cli.options import (
     NotifyOption,
     QueueFlag,
     ThreadsOption,
+    argument,
     complete_policies,
     complete_runs,
+    option,
 )
 
 SEEDS = 40
@@ -31,56 +33,50 @@ SCRIPTED = "heuristic:"
 def evaluate(
     target: Annotated[
         str | None,
-        typer.Argument(
-            metavar="RUN|CHECKPOINT|ENTRY|champion|heuristic:LEVEL",
-            help="A run (its best checkpoint, else its newest), a checkpoint folder, an exported file, a league entry, "
+        argument(
+            "RUN|CHECKPOINT|ENTRY|champion|heuristic:LEVEL",
+            "A run (its best checkpoint, else its newest), a checkpoint folder, an exported file, a league entry, "
             "the champion, or a scripted level.",
-            autocompletion=complete_policies,
-            show_default=False,
+            complete_policies,
         ),
     ] = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, help="Number of held-out seeds; each is played from both sides.")
+        int, option("--seeds", "Number of held-out seeds; each is played from both sides.", min=1)
     ] = SEEDS,
     opponent: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--opponent",
-            metavar="heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY",
-            help=f"Opponent; champion plays mean actions, other policies sample theirs; default: heuristic:{SKILL}.",
-            autocompletion=complete_policies,
+            f"Opponent; champion plays mean actions, other policies sample theirs; default: heuristic:{SKILL}.",
+            "heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY",
+            complete_policies,
         ),
     ] = None,
     weapon_prob: Annotated[
-        float,
-        typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of the scripted opponent, 0 to 1."),
+        float, option("--weapon-prob", "Trigger probability of the scripted opponent, 0 to 1.", min=0.0, max=1.0)
     ] = FULL_STRENGTH,
-    size: Annotated[int | None, typer.Option("--size", help="Map edge [vox]; default: that of the training.")] = None,
+    size: Annotated[int | None, option("--size", "Map edge [vox]; default: that of the training.")] = None,
     maps: MapsOption = None,
     stochastic: Annotated[
-        bool, typer.Option("--stochastic", help="Play sampled actions only, not mean actions and then sampled ones.")
+        bool, option("--stochastic", "Play sampled actions only, not mean actions and then sampled ones.")
     ] = False,
     ladder: Annotated[
         bool,
-        typer.Option(
-            "--ladder", help="Evaluate against every level, trivial to expert, then against champion's mean actions."
-        ),
+        option("--ladder", "Evaluate against every level, trivial to expert, then against champion's mean actions."),
     ] = False,
-    record: Annotated[
-        bool, typer.Option("--record", help="Record a replay of every episode into the run's replays.")
-    ] = False,
+    record: Annotated[bool, option("--record", "Record a replay of every episode into the run's replays.")] = False,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
     resume: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--resume",
-            metavar="RUN",
-            help="Resume a stopped or crashed evaluation; recorded matches are not played again.",
-            autocompletion=complete_runs,
+            "Resume a stopped or crashed evaluation; recorded matches are not played again.",
+            "RUN",
+            complete_runs,
         ),
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return when the evaluation has started.")] = False,
+    detach: Annotated[bool, option("--detach", "Return when the evaluation has started.")] = False,
     queue: QueueFlag = False,
     notify: NotifyOption = None,
     as_json: JsonFlag = False,

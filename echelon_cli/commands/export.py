@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, PolicyArgument, RunArgument
+from echelon_cli.options import JsonFlag, PolicyArgument, RunArgument, option
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths
@@ -21,34 +21,24 @@ PROJECT = "echelon"
 def export(
     run: RunArgument,
     tensorboard: Annotated[
-        Path | None,
-        typer.Option("--tensorboard", metavar="DIR", help="Write a TensorBoard event file into this folder."),
+        Path | None, option("--tensorboard", "Write a TensorBoard event file into this folder.", "DIR")
     ] = None,
     csv: Annotated[
-        Path | None,
-        typer.Option("--csv", metavar="FILE", help="Write a CSV table: a line per update, a column per curve."),
+        Path | None, option("--csv", "Write a CSV table: a line per update, a column per curve.", "FILE")
     ] = None,
-    wandb: Annotated[bool, typer.Option("--wandb", help="Log the curves to W&B.")] = False,
+    wandb: Annotated[bool, option("--wandb", "Log the curves to W&B.")] = False,
     torchscript: Annotated[
-        Path | None, typer.Option("--torchscript", metavar="FILE", help="Write the policy as TorchScript.", hidden=True)
+        Path | None, option("--torchscript", "Write the policy as TorchScript.", "FILE", hidden=True)
     ] = None,
-    onnx: Annotated[
-        Path | None, typer.Option("--onnx", metavar="FILE", help="Write the policy as an ONNX model.", hidden=True)
-    ] = None,
+    onnx: Annotated[Path | None, option("--onnx", "Write the policy as an ONNX model.", "FILE", hidden=True)] = None,
     weights: Annotated[
-        Path | None,
-        typer.Option(
-            "--weights", metavar="FILE", help="Write the policy's weights as one file for Echelon.", hidden=True
-        ),
+        Path | None, option("--weights", "Write the policy's weights as one file for Echelon.", "FILE", hidden=True)
     ] = None,
     policy: Annotated[
-        Path | None,
-        typer.Option(
-            "--policy", metavar="DIR", help="Write the policy as a folder: safetensors, manifest.json.", hidden=True
-        ),
+        Path | None, option("--policy", "Write the policy as a folder: safetensors, manifest.json.", "DIR", hidden=True)
     ] = None,
-    project: Annotated[str, typer.Option("--project", metavar="NAME", help="W&B project.")] = PROJECT,
-    offline: Annotated[bool, typer.Option("--offline", help="Write W&B files locally, to be synced later.")] = False,
+    project: Annotated[str, option("--project", "W&B project.", "NAME")] = PROJECT,
+    offline: Annotated[bool, option("--offline", "Write W&B files locally, to be synced later.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Export curves as CSV, to TensorBoard or to W&B. echelon policy export writes a run's policy."""
@@ -70,16 +60,10 @@ def export(
 
 def export_policy(
     name: PolicyArgument,
-    torchscript: Annotated[
-        Path | None, typer.Option("--torchscript", metavar="FILE", help="Write TorchScript.")
-    ] = None,
-    onnx: Annotated[Path | None, typer.Option("--onnx", metavar="FILE", help="Write an ONNX model.")] = None,
-    weights: Annotated[
-        Path | None, typer.Option("--weights", metavar="FILE", help="Write the weights as one file for Echelon.")
-    ] = None,
-    policy: Annotated[
-        Path | None, typer.Option("--policy", metavar="DIR", help="Write a folder: safetensors and manifest.json.")
-    ] = None,
+    torchscript: Annotated[Path | None, option("--torchscript", "Write TorchScript.", "FILE")] = None,
+    onnx: Annotated[Path | None, option("--onnx", "Write an ONNX model.", "FILE")] = None,
+    weights: Annotated[Path | None, option("--weights", "Write the weights as one file for Echelon.", "FILE")] = None,
+    policy: Annotated[Path | None, option("--policy", "Write a folder: safetensors and manifest.json.", "DIR")] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Export a policy for other programs; what is written is verified."""

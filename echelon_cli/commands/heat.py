@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, RunArgument
+from echelon_cli.options import JsonFlag, RunArgument, option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,11 +21,9 @@ Kind = Literal["movement", "damage", "deaths"]
 
 def heat(
     run: RunArgument,
-    kind: Annotated[Kind, typer.Option("--kind", help="Quantity to show.")] = "movement",
-    update: Annotated[
-        int | None, typer.Option("--update", help="Update of the evaluation; default: the newest.")
-    ] = None,
-    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a PNG instead of printing.")] = None,
+    kind: Annotated[Kind, option("--kind", "Quantity to show.")] = "movement",
+    update: Annotated[int | None, option("--update", "Update of the evaluation; default: the newest.")] = None,
+    png: Annotated[Path | None, option("--png", "Write a PNG instead of printing.", "FILE")] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Show where mechs moved, dealt damage or died, of an evaluation."""

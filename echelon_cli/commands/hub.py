@@ -5,25 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, PolicyArgument
+from echelon_cli.options import JsonFlag, PolicyArgument, argument, option
 from echelon_cli.usage import usage_errors
 
-RepoArgument = Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Model repository on the Hub.")]
+RepoArgument = Annotated[str, argument("OWNER/NAME", "Model repository on the Hub.")]
 
 
 def push(
     policy: PolicyArgument,
     repo: RepoArgument,
     replay: Annotated[
-        str | None,
-        typer.Option("--replay", metavar="FILE|MATCH|none", help="Match to show; default: the newest of the run."),
+        str | None, option("--replay", "Match to show; default: the newest of the run.", "FILE|MATCH|none")
     ] = None,
-    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    private: Annotated[bool, option("--private", "Make a new repository private.")] = False,
     dry_run: Annotated[
-        Path | None, typer.Option("--dry-run", metavar="DIR", help="Write the files into a new folder, upload nothing.")
+        Path | None, option("--dry-run", "Write the files into a new folder, upload nothing.", "DIR")
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -61,10 +58,10 @@ def push(
 def pull(
     repo: RepoArgument,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="New folder; default: the name of the repository.")
+        Path | None, option("--out", "New folder; default: the name of the repository.", "DIR", short="-o")
     ] = None,
     revision: Annotated[
-        str | None, typer.Option("--revision", metavar="NAME", help="Branch, tag or commit; default: the main branch.")
+        str | None, option("--revision", "Branch, tag or commit; default: the main branch.", "NAME")
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:

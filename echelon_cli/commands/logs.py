@@ -7,11 +7,9 @@ from collections import deque
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from echelon.state_files import LineSplitter, open_regular
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, RunArgument
+from echelon_cli.options import JsonFlag, RunArgument, option
 
 LINES = 40
 MAX_LINES = 1_000_000
@@ -25,8 +23,8 @@ BLOCK_BYTES = 1 << 20
 
 def logs(
     run: RunArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print progress lines until the run ends.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=MAX_LINES, help="Last lines of each log.")] = LINES,
+    follow: Annotated[bool, option("--follow", "Print progress lines until the run ends.", short="-f")] = False,
+    lines: Annotated[int, option("--lines", "Last lines of each log.", short="-n", min=0, max=MAX_LINES)] = LINES,
     as_json: JsonFlag = False,
 ) -> int:
     """Show the logs of a run, or follow its progress."""

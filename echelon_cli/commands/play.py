@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from echelon_cli import output
 from echelon_cli.commands.serve import HostOption, OpenOption, PortOption, announce, browser_here
 from echelon_cli.commands.sim import complete_pilots
-from echelon_cli.options import CHOICES, JsonFlag, PacksOption, complete_presets, one_of
+from echelon_cli.options import CHOICES, JsonFlag, PacksOption, argument, complete_presets, one_of, option
 
 if TYPE_CHECKING:
     from echelon.play.config import PlayConfig
@@ -19,53 +17,38 @@ if TYPE_CHECKING:
 def play(
     opponent: Annotated[
         str,
-        typer.Argument(
-            metavar="OPPONENT",
-            help="A level, champion, a run or a league entry; default: the newest run, or medium without one.",
-            autocompletion=complete_pilots,
+        argument(
+            "OPPONENT",
+            "A level, champion, a run or a league entry; default: the newest run, or medium without one.",
+            complete_pilots,
         ),
     ] = "",
-    team: Annotated[
-        str, typer.Option("--team", metavar="blue|red", help="Your team.", autocompletion=one_of("blue", "red"))
-    ] = "blue",
+    team: Annotated[str, option("--team", "Your team.", "blue|red", one_of("blue", "red"))] = "blue",
     chassis: Annotated[
         str,
-        typer.Option(
-            "--class",
-            metavar="scout|light|medium|heavy",
-            help="Class of your mech; default: the first.",
-            autocompletion=one_of(*CHOICES["class"]),
+        option(
+            "--class", "Class of your mech; default: the first.", "scout|light|medium|heavy", one_of(*CHOICES["class"])
         ),
     ] = "",
     mates: Annotated[
-        str,
-        typer.Option(
-            "--with",
-            metavar="POLICY|LEVEL",
-            help="Pilots of your team mates; default: the opponent.",
-            autocompletion=complete_pilots,
-        ),
+        str, option("--with", "Pilots of your team mates; default: the opponent.", "POLICY|LEVEL", complete_pilots)
     ] = "",
     preset: Annotated[
         str,
-        typer.Option(
+        option(
             "--preset",
-            metavar="NAME",
-            help="Preset whose game is played; default: that of the opponent's training.",
-            autocompletion=complete_presets,
+            "Preset whose game is played; default: that of the opponent's training.",
+            "NAME",
+            complete_presets,
         ),
     ] = "",
-    size: Annotated[int | None, typer.Option("--size", min=20, help="Map edge [vox]; default: the game's.")] = None,
+    size: Annotated[int | None, option("--size", "Map edge [vox]; default: the game's.", min=20)] = None,
     packs: PacksOption = None,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", help="Time limit of the match [s]; default: the game's.")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the match and its map.")] = 0,
-    speed: Annotated[float, typer.Option("--speed", help="Pace of play, 1: real time, 0.5: slow motion.")] = 1.0,
-    seats: Annotated[int, typer.Option("--seats", min=1, help="Human pilots; the second one is an opponent.")] = 1,
-    tutorial: Annotated[
-        bool, typer.Option("--tutorial", help="One minute of practice, no mech but yours moves.")
-    ] = False,
+    seconds: Annotated[float | None, option("--seconds", "Time limit of the match [s]; default: the game's.")] = None,
+    seed: Annotated[int, option("--seed", "Seed of the match and its map.", min=0)] = 0,
+    speed: Annotated[float, option("--speed", "Pace of play, 1: real time, 0.5: slow motion.")] = 1.0,
+    seats: Annotated[int, option("--seats", "Human pilots; the second one is an opponent.", min=1)] = 1,
+    tutorial: Annotated[bool, option("--tutorial", "One minute of practice, no mech but yours moves.")] = False,
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
     open_browser: OpenOption = None,
@@ -108,10 +91,10 @@ def _config(**options: object) -> PlayConfig:
         config = PlayConfig.from_dict(options)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    for option, name, names in (("class", config.chassis, CHOICES["class"]), ("preset", config.preset, PRESETS)):
+    for what, name, names in (("class", config.chassis, CHOICES["class"]), ("preset", config.preset, PRESETS)):
         if name and name not in names:
             near = did_you_mean(name, names)
-            raise ConfigError(f"{option} {name!r} does not exist{near} (have: {', '.join(names)})")
+            raise ConfigError(f"{what} {name!r} does not exist{near} (have: {', '.join(names)})")
     return config
 
 

@@ -11,7 +11,7 @@ import typer
 
 from echelon_cli import output, queue_job
 from echelon_cli.foreign_text import completable
-from echelon_cli.options import JsonFlag, complete_launchers, one_of
+from echelon_cli.options import JsonFlag, argument, complete_launchers, one_of, option
 from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
@@ -39,48 +39,42 @@ def complete_slots(incomplete: str) -> list[str]:
 
 
 def queue(
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[RUN]...", help="Queued runs to move or remove.", autocompletion=complete_queued),
-    ] = None,
+    runs: Annotated[list[str] | None, argument("[RUN]...", "Queued runs to move or remove.", complete_queued)] = None,
     move: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--move",
-            metavar="PLACE",
-            help="Move RUN to a place among the waiting runs: first, last, or a number from 1.",
-            autocompletion=one_of(*PLACES),
+            "Move RUN to a place among the waiting runs: first, last, or a number from 1.",
+            "PLACE",
+            one_of(*PLACES),
         ),
     ] = None,
     rm: Annotated[
-        bool, typer.Option("--rm", help="Remove RUN from the queue; the folder of one that never ran is deleted.")
+        bool, option("--rm", "Remove RUN from the queue; the folder of one that never ran is deleted.")
     ] = False,
-    paused: Annotated[
-        bool | None, typer.Option("--pause/--resume", help="Start no further runs, or start them again.")
-    ] = None,
+    paused: Annotated[bool | None, option("--pause/--resume", "Start no further runs, or start them again.")] = None,
     slots: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--slots",
-            metavar="DEVICE=N",
-            help="Runs at a time of a device, such as cpu=2 or cuda:0=1; default: 1. May be repeated.",
-            autocompletion=complete_slots,
+            "Runs at a time of a device, such as cpu=2 or cuda:0=1; default: 1. May be repeated.",
+            "DEVICE=N",
+            complete_slots,
         ),
     ] = None,
     launcher: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--launcher",
-            metavar="NAME[:KEY=VALUE,...]",
-            help="Start queued runs on hosts of ray or slurm, such as slurm:partition=gpu; local: on this machine.",
-            autocompletion=complete_launchers,
+            "Start queued runs on hosts of ray or slurm, such as slurm:partition=gpu; local: on this machine.",
+            "NAME[:KEY=VALUE,...]",
+            complete_launchers,
         ),
     ] = None,
     at_once: Annotated[
-        int | None,
-        typer.Option("--at-once", min=1, max=10_000, help="Runs that the launcher gets at a time; default: unchanged."),
+        int | None, option("--at-once", "Runs that the launcher gets at a time; default: unchanged.", min=1, max=10_000)
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation of --rm.")] = False,
+    yes: Annotated[bool, option("--yes", "Skip the confirmation of --rm.", short="-y")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """List queued runs, change their order, pause the queue.

@@ -14,7 +14,7 @@ from echelon_cli.commands.branch import branch
 from echelon_cli.commands.video import video
 from echelon_cli.devices import require_device
 from echelon_cli.matches import MatchArgument, find_replay, home_of
-from echelon_cli.options import DeviceOption, JsonFlag, complete_runs
+from echelon_cli.options import DeviceOption, JsonFlag, argument, complete_runs, option
 
 if TYPE_CHECKING:
     from echelon.arena.verify import VerifyResult
@@ -33,9 +33,7 @@ app = typer.Typer(
 
 @app.command("list")
 def list_matches(
-    run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Only the matches of this run.", autocompletion=complete_runs)
-    ] = None,
+    run: Annotated[str | None, argument("[RUN]", "Only the matches of this run.", complete_runs)] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """List recorded matches: live ones first, then newest first."""
@@ -82,11 +80,11 @@ def info(
     match: MatchArgument,
     confirm: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--confirm",
+            "Measure what the actions behind this turning point achieved; default: show the match.",
+            "RANK",
             min=1,
-            metavar="RANK",
-            help="Measure what the actions behind this turning point achieved; default: show the match.",
         ),
     ] = None,
     as_json: JsonFlag = False,
@@ -136,14 +134,14 @@ def export(
     match: MatchArgument,
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--out",
-            "-o",
-            metavar="FILE",
-            help="Output file: .html is a page with viewer, .ecr the replay alone; default: NAME.html.",
+            "Output file: .html is a page with viewer, .ecr the replay alone; default: NAME.html.",
+            "FILE",
+            short="-o",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Export a match as one HTML page, or as one replay file. Either contains its world."""
@@ -175,8 +173,7 @@ def export(
 def verify_match(
     match: MatchArgument,
     tolerant: Annotated[
-        bool,
-        typer.Option("--tolerant/--strict", help="Compare within bounds instead of bit for bit, for another device."),
+        bool, option("--tolerant/--strict", "Compare within bounds instead of bit for bit, for another device.")
     ] = False,
     device: DeviceOption = "cpu",
     as_json: JsonFlag = False,

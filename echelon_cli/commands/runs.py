@@ -27,10 +27,12 @@ from echelon_cli.options import (
     JsonFlag,
     RunArgument,
     RunsArgument,
+    argument,
     complete_keys,
     complete_labels,
     complete_sides,
     one_of,
+    option,
 )
 from echelon_cli.run_facts import describe, shown_facts
 
@@ -76,22 +78,22 @@ app = typer.Typer(
 
 SortOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--sort",
-        metavar="FIELD",
-        help="Sort by a field of --filter, such as eval or ladder: largest first, text from A; default: newest first.",
-        autocompletion=complete_fields,
+        "Sort by a field of --filter, such as eval or ladder: largest first, text from A; default: newest first.",
+        "FIELD",
+        complete_fields,
     ),
 ]
 
 
 ColumnsOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--columns",
-        metavar="NAMES",
-        help="More columns, separated by commas: group, tags, notes, variant, or fields of the configuration.",
-        autocompletion=complete_columns,
+        "More columns, separated by commas: group, tags, notes, variant, or fields of the configuration.",
+        "NAMES",
+        complete_columns,
     ),
 ]
 LABEL_COLUMNS: dict[str, Callable[[Any], str]] = {
@@ -180,27 +182,15 @@ def _columns(rows: Sequence[Any], names: Sequence[str]) -> dict[str, list[str]]:
 def label(
     runs: RunsArgument,
     group: Annotated[
-        str | None,
-        typer.Option(
-            "--group",
-            metavar="NAME",
-            help="Put the runs into a group; '' takes them out.",
-            autocompletion=complete_labels("group"),
-        ),
+        str | None, option("--group", "Put the runs into a group; '' takes them out.", "NAME", complete_labels("group"))
     ] = None,
     tag: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tag", metavar="WORD", help="Add a tag; may be repeated.", autocompletion=complete_labels("tag")
-        ),
+        list[str] | None, option("--tag", "Add a tag; may be repeated.", "WORD", complete_labels("tag"))
     ] = None,
     untag: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--untag", metavar="WORD", help="Remove a tag; may be repeated.", autocompletion=complete_labels("tag")
-        ),
+        list[str] | None, option("--untag", "Remove a tag; may be repeated.", "WORD", complete_labels("tag"))
     ] = None,
-    notes: Annotated[str | None, typer.Option("--notes", metavar="TEXT", help="Replace the notes.")] = None,
+    notes: Annotated[str | None, option("--notes", "Replace the notes.", "TEXT")] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Show or change group, tags and notes of runs. --filter 'group:NAME tag:WORD' finds them."""
@@ -271,16 +261,14 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
 
 @app.command("compare", rich_help_panel=FIND)
 def compare(
-    names: Annotated[
-        list[str], typer.Argument(metavar="RUN|PRESET", help="Runs, or presets.", autocompletion=complete_sides)
-    ],
+    names: Annotated[list[str], argument("RUN|PRESET", "Runs, or presets.", complete_sides)],
     chart: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--chart",
-            metavar="NAME",
-            help="Overlay a chart of the dashboard, such as wins, return, speed, losses or entropy.",
-            autocompletion=one_of(*CHOICES["chart"]),
+            "Overlay a chart of the dashboard, such as wins, return, speed, losses or entropy.",
+            "NAME",
+            one_of(*CHOICES["chart"]),
         ),
     ] = None,
     as_json: JsonFlag = False,

@@ -21,47 +21,37 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.matches import complete_matches, find_match, home_of
-from echelon_cli.options import JsonFlag
+from echelon_cli.options import JsonFlag, argument, option
 
 if TYPE_CHECKING:
     from echelon.server.security import Access
 
-PortOption = Annotated[
-    int | None, typer.Option("--port", min=1, max=65535, help="Port; default: the first free one from 8400.")
-]
+PortOption = Annotated[int | None, option("--port", "Port; default: the first free one from 8400.", min=1, max=65535)]
 HostOption = Annotated[
-    str,
-    typer.Option(
-        "--host", metavar="ADDRESS", help="Address to listen on; any but loopback requires a token from viewers."
-    ),
+    str, option("--host", "Address to listen on; any but loopback requires a token from viewers.", "ADDRESS")
 ]
 LeagueOption = Annotated[
-    Path | None,
-    typer.Option("--league", help="League to show: a league.db or its folder; default: that of the runs folder."),
+    Path | None, option("--league", "League to show: a league.db or its folder; default: that of the runs folder.")
 ]
 OPENED = "opened"
 """Run name of a replay that was opened by its path."""
-OpenOption = Annotated[
-    bool | None, typer.Option("--open/--no-open", help="Open a browser; default: if one is available.")
-]
+OpenOption = Annotated[bool | None, option("--open/--no-open", "Open a browser; default: if one is available.")]
 
 
 def serve(
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
     embed_origin: Annotated[
-        str,
-        typer.Option("--embed-origin", metavar="URL", help="Origin whose pages may frame the viewer; default: none."),
+        str, option("--embed-origin", "Origin whose pages may frame the viewer; default: none.", "URL")
     ] = "",
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Further host name of this server, such as a proxy's."),
+        list[str] | None, option("--allow-host", "Further host name of this server, such as a proxy's.", "NAME")
     ] = None,
     league: LeagueOption = None,
     play: Annotated[
-        bool, typer.Option("--play", help="Let browsers take over moments of replays, in a session kept ready.")
+        bool, option("--play", "Let browsers take over moments of replays, in a session kept ready.")
     ] = False,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open the viewer in a browser.")] = False,
+    open_browser: Annotated[bool, option("--open", "Open the viewer in a browser.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Serve the viewer with all recorded matches. Until interrupted; without --play it only reads."""
@@ -94,22 +84,13 @@ def serve(
 
 def watch(
     what: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|MATCH|FILE",
-            help="A run (its newest match), a match id, or a replay file.",
-            autocompletion=complete_matches,
-        ),
+        str, argument("RUN|MATCH|FILE", "A run (its newest match), a match id, or a replay file.", complete_matches)
     ] = "",
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
     league: LeagueOption = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Open the match of the champion that Echelon comes with.")
-    ] = False,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Switch to each newer match of the run as it appears.")
-    ] = False,
+    demo: Annotated[bool, option("--demo", "Open the match of the champion that Echelon comes with.")] = False,
+    follow: Annotated[bool, option("--follow", "Switch to each newer match of the run as it appears.")] = False,
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
 ) -> int:

@@ -12,8 +12,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from echelon_cli import output
 from echelon_cli.devices import require_device
 from echelon_cli.options import (
@@ -25,6 +23,7 @@ from echelon_cli.options import (
     ThreadsOption,
     complete_runs,
     one_of,
+    option,
 )
 
 if TYPE_CHECKING:
@@ -57,10 +56,11 @@ def complete_pilots(incomplete: str) -> list[str]:
 
 PilotOption = Annotated[
     str,
-    typer.Option(
-        metavar="LEVEL|champion|RUN|CHECKPOINT|ENTRY",
-        help="Pilots of the team: a scripted level, or a policy, which samples its actions.",
-        autocompletion=complete_pilots,
+    option(
+        "",
+        "Pilots of the team: a scripted level, or a policy, which samples its actions.",
+        "LEVEL|champion|RUN|CHECKPOINT|ENTRY",
+        complete_pilots,
     ),
 ]
 
@@ -68,42 +68,39 @@ PilotOption = Annotated[
 def sim(
     blue: PilotOption = PILOT,
     red: PilotOption = PILOT,
-    matches: Annotated[int, typer.Option("--matches", min=1, help="Matches to play.")] = MATCHES,
+    matches: Annotated[int, option("--matches", "Matches to play.", min=1)] = MATCHES,
     packs: PacksOption = None,
-    size: Annotated[int | None, typer.Option("--size", help="Map edge [vox]; default: the game's.")] = None,
-    height: Annotated[int | None, typer.Option("--height", help="Map height [vox]; default: the game's.")] = None,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", help="Time limit of a match [s]; default: the game's.")
-    ] = None,
+    size: Annotated[int | None, option("--size", "Map edge [vox]; default: the game's.")] = None,
+    height: Annotated[int | None, option("--height", "Map height [vox]; default: the game's.")] = None,
+    seconds: Annotated[float | None, option("--seconds", "Time limit of a match [s]; default: the game's.")] = None,
     fair: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--max-distance-ratio",
-            help="Greatest ratio of the teams' straight distances to the zone; 0: any; default: the game's.",
+            "Greatest ratio of the teams' straight distances to the zone; 0: any; default: the game's.",
         ),
     ] = None,
     maps: MapsOption = FAIRNESS,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first match and its map.")] = 0,
+    seed: Annotated[int, option("--seed", "Seed of the first match and its map.", min=0)] = 0,
     weapon_prob: Annotated[
-        float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of both levels, 0 to 1.")
+        float, option("--weapon-prob", "Trigger probability of both levels, 0 to 1.", min=0.0, max=1.0)
     ] = 1.0,
     swap: Annotated[
-        bool | None,
-        typer.Option("--swap/--no-swap", help="Play every seed from both sides; default: if the levels differ."),
+        bool | None, option("--swap/--no-swap", "Play every seed from both sides; default: if the levels differ.")
     ] = None,
     record: Annotated[
         str,
-        typer.Option(
+        option(
             "--record",
-            metavar="N|all|upsets",
-            help="Record replays of the first N matches, of all (also without a value), or of upsets.",
-            autocompletion=one_of("all", "upsets"),
+            "Record replays of the first N matches, of all (also without a value), or of upsets.",
+            "N|all|upsets",
+            one_of("all", "upsets"),
         ),
     ] = RECORD_NONE,
     insight: Annotated[
-        bool, typer.Option("--insight", help="Add contacts, rewards and policies' probabilities to replays.")
+        bool, option("--insight", "Add contacts, rewards and policies' probabilities to replays.")
     ] = False,
-    envs: Annotated[int | None, typer.Option("--envs", min=1, help="Matches played in parallel; default: 64.")] = None,
+    envs: Annotated[int | None, option("--envs", "Matches played in parallel; default: 64.", min=1)] = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
     as_json: JsonFlag = False,

@@ -6,10 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, RunsArgument
+from echelon_cli.options import JsonFlag, RunsArgument, option
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths
@@ -22,8 +20,8 @@ ASK_AGAIN_S = 2.0
 
 def stop(
     runs: RunsArgument,
-    now: Annotated[bool, typer.Option("--now", help="Kill at once; unsaved progress is lost.")] = False,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Longest wait [s].")] = TIMEOUT_S,
+    now: Annotated[bool, option("--now", "Kill at once; unsaved progress is lost.")] = False,
+    timeout: Annotated[float, option("--timeout", "Longest wait [s].", "SECONDS")] = TIMEOUT_S,
     as_json: JsonFlag = False,
 ) -> int:
     """Save and stop jobs. The current update is completed; a second stop discards it."""

@@ -17,8 +17,10 @@ from echelon_cli.options import (
     NotifyOption,
     SetOption,
     TrainedPresetOption,
+    argument,
     complete_keys,
     one_of,
+    option,
 )
 from echelon_cli.usage import usage_errors
 
@@ -45,69 +47,55 @@ def complete_ablations(incomplete: str) -> list[str]:
 
 @app.command("start")
 def start(
-    file: Annotated[
-        str | None, typer.Argument(metavar="FILE", help="TOML file with sections [sweep], [vary] and [config].")
-    ] = None,
+    file: Annotated[str | None, argument("FILE", "TOML file with sections [sweep], [vary] and [config].")] = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--vary",
-            metavar="KEY=VALUES",
-            help="Vary an option: A,B,C or LOW..HIGH, with :log, :step=S or :points=N after it; may be repeated.",
-            autocompletion=complete_keys,
+            "Vary an option: A,B,C or LOW..HIGH, with :log, :step=S or :points=N after it; may be repeated.",
+            "KEY=VALUES",
+            complete_keys,
         ),
     ] = None,
     ablate: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--ablate",
-            metavar="NAME",
-            help="Train a variant: an ablation, a baseline, all 'ablations' or 'baselines', or KEY=VALUE[,...].",
-            autocompletion=complete_ablations,
+            "Train a variant: an ablation, a baseline, all 'ablations' or 'baselines', or KEY=VALUE[,...].",
+            "NAME",
+            complete_ablations,
         ),
     ] = None,
     preset: TrainedPresetOption = None,
     assignments: SetOption = None,
     sampler: Annotated[
         str | None,
-        typer.Option(
-            "--sampler",
-            metavar="NAME",
-            help="Sampler: random, grid or tpe; default: random.",
-            autocompletion=one_of(*CHOICES["sampler"]),
-        ),
+        option("--sampler", "Sampler: random, grid or tpe; default: random.", "NAME", one_of(*CHOICES["sampler"])),
     ] = None,
-    trials: Annotated[int | None, typer.Option("--trials", help="Trials of the search; default: 16.")] = None,
+    trials: Annotated[int | None, option("--trials", "Trials of the search; default: 16.")] = None,
     steps: Annotated[
-        int | None,
-        typer.Option("--steps", help="Length of a complete trial [learner agent-steps]; default: the preset's."),
+        int | None, option("--steps", "Length of a complete trial [learner agent-steps]; default: the preset's.")
     ] = None,
-    rungs: Annotated[
-        int | None, typer.Option("--rungs", help="Evaluations that prune trials, 1: no pruning; default: 3.")
-    ] = None,
+    rungs: Annotated[int | None, option("--rungs", "Evaluations that prune trials, 1: no pruning; default: 3.")] = None,
     metric: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--metric",
-            metavar="NAME",
-            help="Metric: win_rate, sampled_win_rate, mean_hp_margin or mean_return; default: win_rate.",
-            autocompletion=one_of(*CHOICES["metric"]),
+            "Metric: win_rate, sampled_win_rate, mean_hp_margin or mean_return; default: win_rate.",
+            "NAME",
+            one_of(*CHOICES["metric"]),
         ),
     ] = None,
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Training seeds of each variant or finalist; default: 3.")
-    ] = None,
+    seeds: Annotated[int | None, option("--seeds", "Training seeds of each variant or finalist; default: 3.")] = None,
     at_once: Annotated[
-        int | None, typer.Option("--at-once", help="Trials trained at the same time; they share the cores; default: 1.")
+        int | None, option("--at-once", "Trials trained at the same time; they share the cores; default: 1.")
     ] = None,
     launcher: LauncherOption = None,
     notify: NotifyOption = None,
     mirror: MirrorOption = None,
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="SWEEP", help="Continue a sweep.", autocompletion=complete_sweeps)
-    ] = None,
-    plan_only: Annotated[bool, typer.Option("--plan", help="Show what would be done, and start nothing.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Return when the sweep has started.")] = False,
+    resume: Annotated[str | None, option("--resume", "Continue a sweep.", "SWEEP", complete_sweeps)] = None,
+    plan_only: Annotated[bool, option("--plan", "Show what would be done, and start nothing.")] = False,
+    detach: Annotated[bool, option("--detach", "Return when the sweep has started.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Start a sweep in the background and follow it; Ctrl-C detaches."""
@@ -154,11 +142,8 @@ def _show_plan(plan: Any, as_json: bool) -> None:
 
 @app.command("show")
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="SWEEP", help="Id or part of it; default: the newest.", autocompletion=complete_sweeps),
-    ] = "latest",
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Trials shown; default: all.")] = None,
+    name: Annotated[str, argument("SWEEP", "Id or part of it; default: the newest.", complete_sweeps)] = "latest",
+    limit: Annotated[int | None, option("--limit", "Trials shown; default: all.", min=1)] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Show trials, statistics over seeds and the best configuration."""

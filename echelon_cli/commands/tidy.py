@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import FilterOption, JsonFlag, RunsArgument, complete_runs, one_of
+from echelon_cli.options import FilterOption, JsonFlag, RunsArgument, argument, complete_runs, one_of, option
 from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ BYTES = ((1e3, 1.0, "B"), (1e6, 1e3, "kB"), (1e9, 1e6, "MB"), (float("inf"), 1e9
 """(limit, divisor, unit)"""
 PARTS = ("checkpoints", "replays", "log", "other", "total")
 
-YesFlag = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
+YesFlag = Annotated[bool, option("--yes", "Skip the confirmation.", short="-y")]
 
 
 def amount(size: float) -> str:
@@ -53,18 +53,15 @@ def confirm(what: str, yes: bool, as_json: bool) -> None:
 
 
 def tidy(
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[RUN]...", help="Ids, parts of ids, folders.", autocompletion=complete_runs),
-    ] = None,
+    runs: Annotated[list[str] | None, argument("[RUN]...", "Ids, parts of ids, folders.", complete_runs)] = None,
     filter_query: FilterOption = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--keep",
-            metavar="RULE",
-            help="Delete checkpoints and replays except best, latest=N, replays=N, separated by commas.",
-            autocompletion=one_of("best", "latest=", "replays=", "best,latest"),
+            "Delete checkpoints and replays except best, latest=N, replays=N, separated by commas.",
+            "RULE",
+            one_of("best", "latest=", "replays=", "best,latest"),
         ),
     ] = None,
     yes: YesFlag = False,

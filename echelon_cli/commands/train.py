@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
-import typer
-
 from echelon_cli import output, queue_job
 from echelon_cli.options import (
     ConfigOption,
@@ -22,6 +20,7 @@ from echelon_cli.options import (
     complete_networks,
     complete_runs,
     one_of,
+    option,
 )
 from echelon_cli.usage import usage_errors
 
@@ -49,43 +48,34 @@ def train(
     assignments: SetOption = None,
     opponents: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--opponents",
-            metavar="NAME",
-            help="Opponent mix: scripted, self, past, league or exploiter; default: the preset's.",
-            autocompletion=complete_mixes,
+            "Opponent mix: scripted, self, past, league or exploiter; default: the preset's.",
+            "NAME",
+            complete_mixes,
         ),
     ] = None,
     start_from: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--start-from",
-            metavar="POLICY",
-            help="Checkpoint, run, league entry or champion to start from; default: a new network.",
-            autocompletion=complete_networks,
+            "Checkpoint, run, league entry or champion to start from; default: a new network.",
+            "POLICY",
+            complete_networks,
         ),
     ] = None,
     resume: Annotated[
-        str | None,
-        typer.Option(
-            "--resume", metavar="RUN", help="Resume a run from its latest checkpoint.", autocompletion=complete_runs
-        ),
+        str | None, option("--resume", "Resume a run from its latest checkpoint.", "RUN", complete_runs)
     ] = None,
     minutes: Annotated[
-        float | None,
-        typer.Option("--minutes", help="Wall-clock limit of training [min], 0: none; default: the preset's."),
+        float | None, option("--minutes", "Wall-clock limit of training [min], 0: none; default: the preset's.")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the run; default: the preset's.")] = None,
+    seed: Annotated[int | None, option("--seed", "Seed of the run; default: the preset's.")] = None,
     device: Annotated[
-        str | None,
-        typer.Option(
-            "--device", help="Device: auto, cpu, cuda or cuda:N; default: auto.", autocompletion=complete_devices
-        ),
+        str | None, option("--device", "Device: auto, cpu, cuda or cuda:N; default: auto.", complete=complete_devices)
     ] = None,
-    nproc: Annotated[
-        int | None, typer.Option("--nproc", help="Training processes on this machine; default: 1.")
-    ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return when training has started.")] = False,
+    nproc: Annotated[int | None, option("--nproc", "Training processes on this machine; default: 1.")] = None,
+    detach: Annotated[bool, option("--detach", "Return when training has started.")] = False,
     queue: QueueFlag = False,
     notify: NotifyOption = None,
     mirror: MirrorOption = None,

@@ -15,7 +15,7 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.matches import MatchArgument, find_replay
-from echelon_cli.options import JsonFlag
+from echelon_cli.options import JsonFlag, option
 
 if TYPE_CHECKING:
     from echelon.replay.reader import Replay
@@ -62,22 +62,18 @@ SHAPES = {".mp4": Shape(1280, 720, 30), ".webm": Shape(1280, 720, 30), ".gif": S
 def video(
     match: MatchArgument,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Output file: .mp4, .webm or .gif; default: NAME.mp4."),
+        Path | None, option("--out", "Output file: .mp4, .webm or .gif; default: NAME.mp4.", "FILE", short="-o")
     ] = None,
-    length: Annotated[float, typer.Option("--length", help="Length of the highlights [s].")] = 20.0,
+    length: Annotated[float, option("--length", "Length of the highlights [s].")] = 20.0,
     start: Annotated[
-        float | None, typer.Option("--from", help="Start of a part instead of highlights [s]; default: 0 with --to.")
+        float | None, option("--from", "Start of a part instead of highlights [s]; default: 0 with --to.")
     ] = None,
-    end: Annotated[
-        float | None, typer.Option("--to", help="End of that part [s]; default: the end of the match.")
-    ] = None,
+    end: Annotated[float | None, option("--to", "End of that part [s]; default: the end of the match.")] = None,
     size: Annotated[
-        str | None,
-        typer.Option("--size", metavar="WxH", help="Width and height [px]; default: 1280x720, for GIF 640x360."),
+        str | None, option("--size", "Width and height [px]; default: 1280x720, for GIF 640x360.", "WxH")
     ] = None,
-    fps: Annotated[int | None, typer.Option("--fps", help="Frames per second; default: 30, for GIF 12.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    fps: Annotated[int | None, option("--fps", "Frames per second; default: 30, for GIF 12.")] = None,
+    force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Write the highlights of a match as a video. 20 s around its most important moments, with names and score."""

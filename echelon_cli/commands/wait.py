@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, RunArgument
+from echelon_cli.options import JsonFlag, RunArgument, option
 
 
 def wait(
     run: RunArgument,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="Longest wait [s]; default: without limit.")
+        float | None, option("--timeout", "Longest wait [s]; default: without limit.", "SECONDS")
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:

@@ -12,7 +12,7 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.matches import complete_matches, find_replay
-from echelon_cli.options import CHOICES, JsonFlag, MapsOption, PacksOption, one_of
+from echelon_cli.options import CHOICES, JsonFlag, MapsOption, PacksOption, argument, one_of, option
 
 if TYPE_CHECKING:
     from echelon.atlas.scene import Scene
@@ -36,22 +36,20 @@ def complete_biomes(incomplete: str) -> list[str]:
 
 
 SizeOption = Annotated[
-    str | None,
-    typer.Option("--size", metavar="X|XxY", help="Edge of the map, or both edges [vox]; default: the game's."),
+    str | None, option("--size", "Edge of the map, or both edges [vox]; default: the game's.", "X|XxY")
 ]
-HeightOption = Annotated[int | None, typer.Option("--height", help="Map height [vox]; default: the game's.")]
+HeightOption = Annotated[int | None, option("--height", "Map height [vox]; default: the game's.")]
 BiomeOption = Annotated[
-    str,
-    typer.Option("--biome", help="One biome for the whole map; any: four random ones.", autocompletion=complete_biomes),
+    str, option("--biome", "One biome for the whole map; any: four random ones.", complete=complete_biomes)
 ]
 ZoneOption = Annotated[
-    float | None, typer.Option("--zone-radius", help="Mean radius of the capture zone [vox]; default: the game's.")
+    float | None, option("--zone-radius", "Mean radius of the capture zone [vox]; default: the game's.")
 ]
 RatioOption = Annotated[
     float | None,
-    typer.Option(
+    option(
         "--max-distance-ratio",
-        help="Greatest ratio of the teams' straight distances to the zone; 0: any; default: the game's.",
+        "Greatest ratio of the teams' straight distances to the zone; 0: any; default: the game's.",
     ),
 ]
 
@@ -103,10 +101,10 @@ class Recipe:
 def world(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="SEED|FILE|REPLAY|RUN",
-            help="A seed, a saved map, a replay, a match id, or a run (its newest match).",
-            autocompletion=complete_matches,
+        argument(
+            "SEED|FILE|REPLAY|RUN",
+            "A seed, a saved map, a replay, a match id, or a run (its newest match).",
+            complete_matches,
         ),
     ],
     size: SizeOption = None,
@@ -118,31 +116,25 @@ def world(
     max_distance_ratio: RatioOption = None,
     count: Annotated[
         int | None,
-        typer.Option(
-            "--count", min=1, max=MANY_SEEDS, help="Generate this many seeds and print statistics; default: one map."
-        ),
+        option("--count", "Generate this many seeds and print statistics; default: one map.", min=1, max=MANY_SEEDS),
     ] = None,
     layer: Annotated[
-        int | None,
-        typer.Option("--layer", metavar="Z", help="Draw the slice at this height [vox]; default: from above."),
+        int | None, option("--layer", "Draw the slice at this height [vox]; default: from above.", "Z")
     ] = None,
-    heights: Annotated[bool, typer.Option("--heights", help="Draw the height of every column.")] = False,
+    heights: Annotated[bool, option("--heights", "Draw the height of every column.")] = False,
     nav: Annotated[
         str | None,
-        typer.Option(
-            "--nav",
-            metavar="CLASS",
-            help="Draw where a class can walk and its path length to the zone.",
-            autocompletion=one_of(*CHOICES["class"]),
+        option(
+            "--nav", "Draw where a class can walk and its path length to the zone.", "CLASS", one_of(*CHOICES["class"])
         ),
     ] = None,
-    measure: Annotated[bool, typer.Option("--measure", help="Print measurements of a generated map.")] = False,
-    plain: Annotated[bool, typer.Option("--plain", help="Draw letters instead of colours.")] = False,
+    measure: Annotated[bool, option("--measure", "Print measurements of a generated map.")] = False,
+    plain: Annotated[bool, option("--plain", "Draw letters instead of colours.")] = False,
     width: Annotated[
-        int | None, typer.Option("--width", min=8, help="Width of the drawing [columns]; default: the terminal's.")
+        int | None, option("--width", "Width of the drawing [columns]; default: the terminal's.", min=8)
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save a generated map (.ecw).")] = None,
-    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write the drawing as PNG.")] = None,
+    out: Annotated[Path | None, option("--out", "Save a generated map (.ecw).", "FILE")] = None,
+    png: Annotated[Path | None, option("--png", "Write the drawing as PNG.", "FILE")] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Generate the map of a seed, or read a map, and draw it: from above, a slice, heights or paths to the zone."""
