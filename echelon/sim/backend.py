@@ -34,7 +34,7 @@ class Launch:
     kernel: Any
     dims: str
     given: Mapping[str, Any] = field(default_factory=dict)
-    """Array name (str) or constant of each parameter that is not bound to the array of its own name."""
+    """Array name (str) or constant of each parameter or struct field that is not bound to the array of its own name."""
     phase: str = ""
     block: int = 0
     """Threads of a block on CUDA; 0 takes ``BLOCK``, or ``NARROW_BLOCK`` for launches of one thread an environment."""
@@ -160,7 +160,7 @@ class Backend:
         self.per_env: set[str] = set()
         self._per_group: dict[str, Mapping[int, Any]] = {}
         self._selected: dict[tuple[int, int], dict[str, Any]] = {}
-        self._structs: dict[tuple[Any, tuple[int, int]], Any] = {}
+        self._structs: dict[tuple[Any, ...], Any] = {}
         count = (threads or default_threads()) if device == "cpu" else 1
         count = max(1, min(count, num_envs))
         edges = sorted({num_envs * i // count for i in range(count + 1)} | set(cuts))
@@ -223,7 +223,7 @@ class Backend:
             name = argument.label.removesuffix(OUT)
             value = dims[-1] if name == LANES else launch.given.get(name, name)
             if is_array_struct(argument.type):
-                value = self._struct(argument.type, shard, user)
+                value = self._struct(argument.type, shard, user, launch.given)
             elif isinstance(value, str):
                 value = self.array(value, shard, user)
             values.append(value)
@@ -242,17 +242,20 @@ class Backend:
             raise KeyError(f"{user} needs array {name!r}, which this batch does not have; add it with Batch.add_fields")
         return self.arrays[name][low:high] if name in self.per_env else self.arrays[name]
 
-    def _struct(self, kind: Any, shard: tuple[int, int], user: str) -> Any:
-        """Return the instance of struct ``kind`` with the arrays of one shard; all launches share it."""
-        if (kind, shard) not in self._structs:
+    def _struct(self, kind: Any, shard: tuple[int, int], user: str, given: Mapping[str, Any]) -> Any:
+        """Return the instance of struct ``kind`` with the arrays of one shard; equal ones are shared."""
+        arrays = {name: given.get(name, name) for name in fields_of(kind)}
+        key = (kind, shard, tuple(arrays.values()))
+        if key not in self._structs:
             instance = kind()
             for name, row in fields_of(kind).items():
-                declared = self.fields.get(name) or self._bound.setdefault(name, row)
-                if declared is not row:
-                    raise declaration_conflict(name, declared, row)
-                setattr(instance, name, self.array(name, shard, f"struct {kind.key} of {user}"))
-            self._structs[kind, shard] = instance
-        return self._structs[kind, shard]
+                if arrays[name] == name:
+                    declared = self.fields.get(name) or self._bound.setdefault(name, row)
+                    if declared is not row:
+                        raise declaration_conflict(name, declared, row)
+                setattr(instance, name, self.array(arrays[name], shard, f"struct {kind.key} of {user}"))
+            self._structs[key] = instance
+        return self._structs[key]
 
     def load(self, program: Program, progress: Progress | None = None) -> None:
         """Compile and load every module of ``program``, in parallel."""
@@ -284,7 +287,7 @@ class Backend:
                 launch_all()
             finally:
                 graph = wp.capture_end(device=self.device)
-        return Replay(graph, launch_all, self.device)
+        return CudaGraph(graph, launch_all, self.device)
 
     def _launch(self, launch: Launch, dims: tuple[int, ...], values: list[Any], record_cmd: bool = False) -> Any:
         """Launch a kernel, or return the prepared launch with ``record_cmd``."""
@@ -340,7 +343,7 @@ class Backend:
 
 
 @dataclass(frozen=True)
-class Replay:
+class CudaGraph:
     """A captured CUDA graph, and the function that launches its kernels and has the values they use."""
 
     graph: Any

@@ -168,7 +168,7 @@ def test_suite_blocks_have_the_sizes_the_network_expects():  # RL-87 (T7, P23)
 )
 def test_suite_tail_width_follows_the_configuration(changes, tail):
     battle = Battle(**changes)
-    assert battle.obs.shape[-1] == 706 + tail
+    assert battle.obs.shape[-1] == 706 + tail + 167
     assert np.isfinite(battle.obs).all() and battle.obs[..., :706].any()
     battle.close()
 

@@ -12,6 +12,7 @@ from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.display import DisplayRules
 from echelon.env.observe.ego import log_scale, loudness
+from echelon.env.observe.helpers import Rows, row_index
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import cos_sin, to_heading
 from echelon.sim.state import Episode, Mechs, Senses
@@ -94,22 +95,13 @@ def update_scope(
 
 
 @wp.kernel
-def write_scope(
-    display: DisplayRules,
-    mechs: Mechs,
-    scope: Scope,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    scope_at: wp.int32,
-    obs_out: wp.array3d(dtype=wp.float32),
-):
+def write_scope(display: DisplayRules, mechs: Mechs, scope: Scope, scope_at: wp.int32, rows_out: Rows):
     """Write the levels and changes of the four sectors; zero for a dead mech and without a scope."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     on = float(display.scope * mechs.alive[e, m])
     for i in range(SECTORS):
         row[scope_at + SCOPE.ahead + i] = on * scope.heard[e, m][i]

@@ -8,7 +8,7 @@ import warp as wp
 
 from echelon.config import PACK_SIZE
 from echelon.env import layout
-from echelon.env.observe.helpers import as_flag, clear_columns, longest_edge
+from echelon.env.observe.helpers import Rows, as_flag, clear_columns, longest_edge, row_index
 from echelon.nav.waypoints import CODE_GOAL, CODE_NONE, LOOK_AHEAD, FlowFields, cell_below, shortest_layer
 from echelon.sim.elementary import exponential
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading, xy_length
@@ -71,19 +71,16 @@ def write_aiming(
     world: World,
     mechs: Mechs,
     controls: Controls,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
     contact_rows: wp.int32,
     aiming_at: wp.int32,
-    obs_out: wp.array3d(dtype=wp.float32),
+    rows_out: Rows,
 ):
     """Write range, bearing and targets of every contact, after ``write_contacts``; empty rows are zero."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     edge = longest_edge(world.size[e])
     reach = gun_reach(rules, mechs.chassis[e, m])
     for k in range(contact_rows):
@@ -139,23 +136,13 @@ def course(flow: FlowFields, layer: int, size: wp.vec3i, p: wp.vec3, foot: float
 
 
 @wp.kernel
-def write_course(
-    rules: Rules,
-    flow: FlowFields,
-    world: World,
-    mechs: Mechs,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    course_at: wp.int32,
-    obs_out: wp.array3d(dtype=wp.float32),
-):
+def write_course(rules: Rules, flow: FlowFields, world: World, mechs: Mechs, course_at: wp.int32, rows_out: Rows):
     """Write range, bearing and radius of the zone, and the path to it; zero for a dead mech."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     if mechs.alive[e, m] == 0:
         for i in range(COURSE_DIM):
             row[course_at + i] = 0.0

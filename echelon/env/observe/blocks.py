@@ -12,7 +12,15 @@ import warp as wp
 from echelon.config import PACK_SIZE
 from echelon.env import layout
 from echelon.env.display import DisplayRules
-from echelon.env.observe.helpers import all_finite, as_flag, clear_columns, has_living_target, longest_edge
+from echelon.env.observe.helpers import (
+    Rows,
+    all_finite,
+    as_flag,
+    clear_columns,
+    has_living_target,
+    longest_edge,
+    row_index,
+)
 from echelon.env.observe.telemetry_map import TelemetryMap
 from echelon.env.referee import Outcome
 from echelon.sim.geometry import HALF_PI, cos_sin, to_heading, xy_length
@@ -132,17 +140,14 @@ def write_squad(
     mechs: Mechs,
     controls: Controls,
     outcome: Outcome,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    obs_out: wp.array3d(dtype=wp.float32),
+    rows_out: Rows,
 ):
     """Write the squad rows, their mask and ``panel.squad``, as detailed as the suite allows."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     cs = cos_sin(mechs.yaw[e, m])
     edge = longest_edge(world.size[e])
     detail = squad_detail[mechs.chassis[e, m]]
@@ -161,22 +166,13 @@ def write_squad(
 
 
 @wp.kernel
-def write_messages(
-    rules: Rules,
-    mechs: Mechs,
-    controls: Controls,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    comms_at: wp.int32,
-    obs_out: wp.array3d(dtype=wp.float32),
-):
+def write_messages(rules: Rules, mechs: Mechs, controls: Controls, comms_at: wp.int32, rows_out: Rows):
     """Write the messages that the pack sent in the last step, in roster order, the own message included."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     first = (m // PACK) * PACK
     for k in range(PACK):
         received = float(mechs.alive[e, first + k] * mechs.alive[e, m])
@@ -227,25 +223,16 @@ def read_window(world: World, e: int, x0: int, y0: int, layers: wp.uint64) -> Wi
 
 
 @wp.kernel
-def write_local_map(
-    world: World,
-    mechs: Mechs,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    local_map_at: wp.int32,
-    low_layers: wp.uint64,
-    obs_out: wp.array3d(dtype=wp.float32),
-):
+def write_local_map(world: World, mechs: Mechs, local_map_at: wp.int32, low_layers: wp.uint64, rows_out: Rows):
     """Write which cells around the mech, in its heading frame, block walking; cells outside the map do.
 
     ``low_layers`` has a bit set for each layer that a walking mech occupies.
     """
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     cs = cos_sin(mechs.yaw[e, m])
     p = mechs.pos[e, m]
     if mechs.alive[e, m] == 0:
@@ -267,25 +254,17 @@ def write_local_map(
 
 
 @wp.kernel
-def write_telemetry(
-    mechs: Mechs,
-    telemetry_map: TelemetryMap,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    telemetry_at: wp.int32,
-    obs_out: wp.array3d(dtype=wp.float32),
-):
+def write_telemetry(mechs: Mechs, telemetry_map: TelemetryMap, telemetry_at: wp.int32, rows_out: Rows):
     """Write the telemetry map, rows from rear to front, columns from right to left.
 
     It is rotated by the quarter turn nearest to the heading, so that every bin is shown whole and "ahead" means the
     same in all maps of a row.
     """
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     quarter = int(wp.floor(mechs.yaw[e, m] / HALF_PI + 0.5)) & 3
     living = float(mechs.alive[e, m])
     for i in range(BINS_PER_SIDE):
@@ -306,21 +285,13 @@ def write_telemetry(
 
 
 @wp.kernel
-def write_target(
-    mechs: Mechs,
-    controls: Controls,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    target_at: wp.int32,
-    obs_out: wp.array3d(dtype=wp.float32),
-):
+def write_target(mechs: Mechs, controls: Controls, target_at: wp.int32, rows_out: Rows):
     """Write which contact slot the last action chose as target, and whether the target is alive."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     alive = mechs.alive[e, m] == 1
     for i in range(TARGET_SLOTS):
         row[target_at + TARGET.slot_0 + i] = as_flag(alive and controls.focus_slot[e, m] == i)
@@ -330,12 +301,9 @@ def write_target(
 @wp.kernel
 def replace_nonfinite(
     controls: Controls,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
     contact_rows: wp.int32,
     checked_columns: wp.vec4i,
-    obs_out: wp.array3d(dtype=wp.float32),
+    rows_out: Rows,
     bad_obs_out: wp.array2d(dtype=wp.int32),
 ):
     """Replace the non-finite entries of a finished row by 0 and count them.
@@ -343,10 +311,10 @@ def replace_nonfinite(
     ``checked_columns`` are two ranges to check besides the filled contact rows; all others hold 0 or 1.
     """
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     filled = int(0)
     for k in range(contact_rows):
         if controls.contact[e, m, k] >= 0:

@@ -19,7 +19,7 @@ from echelon.env.observe.ego import (
     timer_share,
     zone_lead,
 )
-from echelon.env.observe.helpers import as_flag, longest_side
+from echelon.env.observe.helpers import Rows, as_flag, longest_side, row_index
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
@@ -47,20 +47,17 @@ def write_self_senses(
     was_hit: wp.array2d(dtype=wp.int32),
     rounds: Rounds,
     senses: Senses,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
     acoustic_at: wp.int32,
     hull_at: wp.int32,
     self_at: wp.int32,
-    obs_out: wp.array3d(dtype=wp.float32),
+    rows_out: Rows,
 ):
     """Write sound, own class, hits, warnings and sensor quality; zero all three blocks for a dead mech."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     for i in range(CLASSES):
         row[hull_at + i] = as_flag(mechs.alive[e, m] == 1 and mechs.chassis[e, m] == i)
     if mechs.alive[e, m] == 0:
@@ -88,22 +85,14 @@ def write_self_senses(
 
 @wp.kernel
 def write_self_state(
-    rules: Rules,
-    display: DisplayRules,
-    mechs: Mechs,
-    controls: Controls,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    self_at: wp.int32,
-    obs_out: wp.array3d(dtype=wp.float32),
+    rules: Rules, display: DisplayRules, mechs: Mechs, controls: Controls, self_at: wp.int32, rows_out: Rows
 ):
     """Write the mech's condition, velocity and cooldowns, after ``write_self_senses``."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0 or mechs.alive[e, m] == 0:
+    n = row_index(rows_out, e, m)
+    if n < 0 or mechs.alive[e, m] == 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     c = mechs.chassis[e, m]
     heat = mechs.heat[e, m] / rules.chassis[c].heat_cap
     running = float(1 - mechs.shutdown[e, m])
@@ -131,23 +120,14 @@ def write_self_state(
 
 @wp.kernel
 def write_self_match(
-    rules: Rules,
-    world: World,
-    episode: Episode,
-    mechs: Mechs,
-    controls: Controls,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    self_at: wp.int32,
-    obs_out: wp.array3d(dtype=wp.float32),
+    rules: Rules, world: World, episode: Episode, mechs: Mechs, controls: Controls, self_at: wp.int32, rows_out: Rows
 ):
     """Write the zone, score, time and display controls, after ``write_self_senses``."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0 or mechs.alive[e, m] == 0:
+    n = row_index(rows_out, e, m)
+    if n < 0 or mechs.alive[e, m] == 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     side = mechs.team[e, m]
     edge = longest_side(world.size[e])
     zone = world.zone[e]

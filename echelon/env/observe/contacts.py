@@ -19,7 +19,7 @@ from echelon.env.display import (
     make_viewer,
     status_bits,
 )
-from echelon.env.observe.helpers import as_flag, clear_columns, longest_edge
+from echelon.env.observe.helpers import Rows, as_flag, clear_columns, longest_edge, row_index
 from echelon.sim.geometry import arc_tan2, clamp_unit, cos_sin, to_heading, xy_length
 from echelon.sim.rng import STREAM_DISPLAY, bell, drawn, keyed
 from echelon.sim.state import Episode, Mechs, Senses, Tracks, World
@@ -216,18 +216,15 @@ def write_contacts(
     contact: wp.array3d(dtype=wp.int32),
     senses: Senses,
     tracks: Tracks,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
     contact_rows: wp.int32,
-    obs_out: wp.array3d(dtype=wp.float32),
+    rows_out: Rows,
 ):
     """Write ``contact_rows`` contact rows, and in the suite layout their mask."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     step = episode.decision[e]
     viewer = make_viewer(display, senses, e, m, step)
     frame = Frame()

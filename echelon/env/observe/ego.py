@@ -8,7 +8,7 @@ import warp as wp
 
 from echelon.env import layout
 from echelon.env.display import DisplayRules, Suites
-from echelon.env.observe.helpers import as_flag, clear_columns, longest_side
+from echelon.env.observe.helpers import Rows, as_flag, clear_columns, longest_side, row_index
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.elementary import natural_log
@@ -140,17 +140,14 @@ def write_ego_senses(
     was_hit: wp.array2d(dtype=wp.int32),
     rounds: Rounds,
     senses: Senses,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    obs_out: wp.array3d(dtype=wp.float32),
+    rows_out: Rows,
 ):
     """Clear the ego columns, then write sound, hits, warnings and sensor quality."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     clear_columns(row, EGO_AT, EGO_DIM)
     if mechs.alive[e, m] == 0:
         return
@@ -180,17 +177,14 @@ def write_ego_state(
     episode: Episode,
     mechs: Mechs,
     controls: Controls,
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    obs_out: wp.array3d(dtype=wp.float32),
+    rows_out: Rows,
 ):
     """Write the mech's condition, the zone, the score and the time, after ``write_ego_senses``."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0 or mechs.alive[e, m] == 0:
+    n = row_index(rows_out, e, m)
+    if n < 0 or mechs.alive[e, m] == 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     c = mechs.chassis[e, m]
     side = mechs.team[e, m]
     cs = cos_sin(mechs.yaw[e, m])
@@ -240,17 +234,14 @@ def write_descriptor_and_panel(
     mechs: Mechs,
     controls: Controls,
     was_hit: wp.array2d(dtype=wp.int32),
-    fresh: wp.array(dtype=wp.int32),
-    row_of: wp.array2d(dtype=wp.int32),
-    obs_row: wp.array(dtype=wp.int32),
-    obs_out: wp.array3d(dtype=wp.float32),
+    rows_out: Rows,
 ):
     """Write the suite descriptor and the panel, except ``panel.squad``; intel and orders are always 0."""
     e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
+    n = row_index(rows_out, e, m)
+    if n < 0:
         return
-    row = obs_out[obs_row[0], n]
+    row = rows_out.obs[rows_out.obs_row[0], n]
     c = mechs.chassis[e, m]
     living = float(mechs.alive[e, m])
     for i in range(DESCRIPTOR_DIM):

@@ -3,8 +3,27 @@
 import warp as wp
 
 from echelon.sim.state import Controls, Mechs
+from echelon.sim.structs import Field, array_struct
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+
+@array_struct
+class Rows:
+    """The observation buffer, and which mechs are observed; a launch may give other arrays for each."""
+
+    fresh = Field(wp.int32, "E", "1 in the environments that are observed")
+    row_of = Field(wp.int32, "EM", "observation row of each mech, -1 none")
+    obs_row = Field(wp.int32, "1", "first index of ``obs`` that is written")
+    obs = Field(wp.float32, "TND", "observations")
+
+
+@wp.func
+def row_index(rows: Rows, e: int, m: int) -> int:
+    """Return the observation row of a mech, -1 if it is not observed."""
+    if rows.fresh[e] == 0:
+        return -1
+    return rows.row_of[e, m]
 
 
 @wp.func_native(
