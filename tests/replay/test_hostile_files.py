@@ -39,7 +39,7 @@ from tests.replay.hostile import Parts, Record, assemble, bases, hostile_replay,
 from tests.replay.reading import READERS, WORLD_READERS
 from tests.replay.synthetic import write_match
 
-CASES, WORLD_CASES = 2_000, 150
+CASES, WORLD_CASES = 500, 60
 """Random files of the default run; world files take longer, since paths are computed for each valid one."""
 SHARE = 8
 """Every which file of the default run goes through all readers, the others are opened, listed and served."""
