@@ -52,8 +52,8 @@ def start(
 
     With ``queue`` the job is queued, and None is returned.
     """
-    from echelon.arena.bootstrap import add_default_levels
     from echelon.arena.config import ArenaConfig
+    from echelon.arena.store import add_default_levels
     from echelon.jobs.config_layers import ConfigError
     from echelon.jobs.launchers import parse_launcher
     from echelon.jobs.observers import requested, write_observers
@@ -98,7 +98,7 @@ def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
 
 def prepare(store: Store, game: EnvConfig | None) -> dict[str, Any]:
     """Store the game of a new league and return the game that the league plays; ``ConfigError`` if they differ."""
-    from echelon.arena.bootstrap import ENV_SETTING
+    from echelon.arena.store import ENV_SETTING
     from echelon.config import EnvConfig
     from echelon.jobs.config_layers import ConfigError, resolve
     from echelon.validation import validated

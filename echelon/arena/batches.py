@@ -7,20 +7,22 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from echelon.arena.behaviour import WEAPON_SUMS
 from echelon.arena.config import ArenaConfig
-from echelon.arena.contest import FORFEIT, MatchResult, MatchSession, Pairing
+from echelon.arena.contest import FORFEIT, MatchPlan, MatchResult, MatchSession, Pairing, Pilot
 from echelon.arena.match_runner import play
 from echelon.arena.match_statistics import Cause
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.policies import LRUPolicyCache
-from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
+from echelon.arena.policy_runner import GroupedPolicyRunner
 from echelon.arena.store import MatchRecord
-from echelon.arena.style import WEAPON_NAMES, sums_of
 from echelon.arena.submit import load_pilot
 from echelon.config import EnvConfig
 from echelon.env.referee import WINNERS
+from echelon.sim.arsenal import WEAPONS
 from echelon.validation import validated
 
+WEAPON_NAMES = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}
 CAUSES = WEAPON_NAMES | {int(cause): cause.name.lower() for cause in Cause if cause is not Cause.LIVES}
 """Names of the causes of death by number."""
 
@@ -102,7 +104,7 @@ class LocalPlayer:
     ) -> Played:
         seats = {f.number: (f.blue, f.red) for f in batch.fixtures}
         config = batch.config
-        plan = PolicyMatchPlan(env=batch.env, pilots=batch.pilots, seats=seats, weapon_prob=config.weapon_prob)
+        plan = MatchPlan(env=batch.env, pilots=batch.pilots, seats=seats, weapon_prob=config.weapon_prob)
         policy_runner = GroupedPolicyRunner(
             plan=plan,
             load=lambda pilot: load_pilot(pilot, self.device, batch.signature),
@@ -128,7 +130,7 @@ class LocalPlayer:
         return Played(stopped=session.stopped, replays=session.replays, warnings=session.recording_errors)
 
 
-def match_record(result: MatchResult, plan: PolicyMatchPlan) -> MatchRecord:
+def match_record(result: MatchResult, plan: MatchPlan) -> MatchRecord:
     record, note, dt = result.record, "", plan.env.dt_act
     if record.reason == FORFEIT:
         losers = [name for side, name in enumerate(plan.seats[result.pairing.number]) if record.winner != side]
@@ -143,3 +145,33 @@ def match_record(result: MatchResult, plan: PolicyMatchPlan) -> MatchRecord:
         seconds=record.length * dt,
         styles=(sums_of(result.statistics, 0, CAUSES, dt), sums_of(result.statistics, 1, CAUSES, dt)),
     )
+
+
+def sums_of(counts: Mapping[str, Any], side: int, causes: Mapping[int, str], dt: float) -> dict[str, float]:
+    """Return the sums that one side of a match adds to its entry; sums of 0 are left out.
+
+    ``counts`` are the arrays of a ``MatchResult``, ``causes`` maps a cause of death to its name, ``dt`` is the duration
+    of a decision [s].
+    """
+    on_side = (counts["team"] == side) & (counts["present"] == 1)
+    sums = {"matches": 1.0, "mechs": float(on_side.sum())}
+    for what in WEAPON_SUMS:
+        for weapon, value in enumerate(counts[f"stat_{what}"][on_side].sum(axis=0).tolist()):
+            sums[f"{what}.{WEAPON_NAMES[weapon]}"] = float(value)
+    for name, statistic, scale in (
+        ("friendly", "friendly", 1.0),
+        ("taken", "taken", 1.0),
+        ("zone_s", "zone", dt),
+        ("life_s", "steps", dt),
+        ("shutdowns", "shutdowns", 1.0),
+        ("knockdowns", "knockdowns", 1.0),
+        ("assists", "assists", 1.0),
+    ):
+        sums[name] = float(counts[f"stat_{statistic}"][on_side].sum()) * scale
+    for cause in counts["stat_cause"][on_side].tolist():
+        if cause in causes:
+            sums[f"lost.{causes[cause]}"] = sums.get(f"lost.{causes[cause]}", 0.0) + 1.0
+    killers = counts["stat_killer"][(counts["team"] != side) & (counts["stat_cause"] >= 0)]
+    members = set(on_side.nonzero()[0].tolist())
+    sums["kills"] = float(sum(killer in members for killer in killers.tolist()))
+    return {name: value for name, value in sums.items() if value}

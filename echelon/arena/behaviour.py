@@ -1,6 +1,6 @@
 """Behaviour of a league entry: means and ratios from the sums that its matches accumulated.
 
-Import-light; ``echelon.arena.style`` computes the sums of a match.
+Import-light; ``batches.sums_of`` computes the sums of a match.
 """
 
 from __future__ import annotations

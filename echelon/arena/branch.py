@@ -21,9 +21,8 @@ import numpy as np
 
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
-from echelon.arena.contest import BLUE, DRAW, RED
+from echelon.arena.contest import BLUE, DRAW, RED, Pilot
 from echelon.arena.named_pilots import flown_in, teams_of
-from echelon.arena.policy_runner import Pilot
 from echelon.arena.reconstruct import (
     Moment,
     ReplayedMatch,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,20 +39,43 @@ class Pairing:
     """Whether the first pilot plays red."""
 
 
-class MatchPlan(Protocol):
-    """Configuration and sides of a list of matches, as ``play`` reads them."""
+@dataclass(frozen=True, kw_only=True)
+class Pilot:
+    """A player of matches: a scripted level or the policy of a checkpoint."""
 
-    @property
-    def env(self) -> EnvConfig: ...
+    id: str
+    label: str
+    level: str = ""
+    """Name of a scripted level; empty for a policy."""
+    path: str = ""
+    """Checkpoint of a policy."""
+    checkpoint: str = ""
+    """Id of that checkpoint."""
 
-    @property
-    def weapon_prob(self) -> float: ...
 
-    def sides(self, pairing: Pairing) -> tuple[str, str]: ...
+@dataclass(frozen=True, kw_only=True)
+class MatchPlan:
+    """Configuration, pilots and sides of a list of matches."""
 
-    def script(self, name: str) -> int: ...
+    env: EnvConfig
+    pilots: Mapping[str, Pilot]
+    """By id."""
+    seats: Mapping[int, tuple[str, str]]
+    """Ids of the blue and red pilot, by match number."""
+    weapon_prob: float = 1.0
+    """Probability that a scripted pilot's trigger takes effect."""
 
-    def team(self, name: str) -> TeamInfo: ...
+    def sides(self, pairing: Pairing) -> tuple[str, str]:
+        return self.seats[pairing.number]
+
+    def script(self, name: str) -> int:
+        level = self.pilots[name].level
+        return heuristic.script_of(level) if level else 0
+
+    def team(self, name: str) -> TeamInfo:
+        pilot = self.pilots[name]
+        level = f"heuristic:{pilot.level}" if pilot.level else ""
+        return TeamInfo(name=pilot.label, level=level, checkpoint=pilot.checkpoint)
 
 
 class PolicyRunner(Protocol):
@@ -78,8 +102,8 @@ class Contest:
     env: EnvConfig
     pilots: tuple[str, str]
     """First and second pilot; the first plays blue unless sides are swapped."""
-    policies: Mapping[str, str] = field(default_factory=dict)
-    """Checkpoint ids of the pilots that are policies, by name; the others are scripted."""
+    policies: Mapping[str, Pilot] = field(default_factory=dict)
+    """Pilots that are policies, by name; the others are scripted."""
     matches: int
     first_seed: int = 0
     swap: bool = False
@@ -106,17 +130,12 @@ class Contest:
             for n in range(self.matches)
         ]
 
-    def sides(self, pairing: Pairing) -> tuple[str, str]:
+    @cached_property
+    def plan(self) -> MatchPlan:
+        levels = {name: Pilot(id=name, label=name, level=name) for name in self.pilots}
         first, second = self.pilots
-        return (second, first) if pairing.swapped else (first, second)
-
-    def script(self, name: str) -> int:
-        return 0 if name in self.policies else heuristic.script_of(name)
-
-    def team(self, name: str) -> TeamInfo:
-        if name in self.policies:
-            return TeamInfo(name=name, checkpoint=self.policies[name])
-        return TeamInfo(name=name, level=f"heuristic:{name}")
+        seats = {p.number: (second, first) if p.swapped else (first, second) for p in self.pairings()}
+        return MatchPlan(env=self.env, pilots={**levels, **self.policies}, seats=seats, weapon_prob=self.weapon_prob)
 
 
 @dataclass(frozen=True, kw_only=True)

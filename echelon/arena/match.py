@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from echelon.arena.contest import MatchSession, Pairing
+from echelon.arena.contest import MatchPlan, MatchSession, Pairing, Pilot
 from echelon.arena.match_runner import play
-from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
+from echelon.arena.policy_runner import GroupedPolicyRunner
 from echelon.config import EnvConfig
 from echelon.env.referee import WINNERS
 from echelon.rl.weights import LoadedPolicy, load_policy
@@ -42,7 +42,7 @@ def play_match(
     """
     policies = {"blue": blue_policy, "red": red_policy}
     pilots = {side: Pilot(id=side, label=side, path=side) for side in policies}
-    plan = PolicyMatchPlan(env=env_cfg, pilots=pilots, seats={0: ("blue", "red")})
+    plan = MatchPlan(env=env_cfg, pilots=pilots, seats={0: ("blue", "red")})
     with GroupedPolicyRunner(
         plan=plan, load=lambda pilot: policies[pilot.path], deterministic=deterministic
     ) as policy_runner:

@@ -12,12 +12,10 @@ import torch
 
 from echelon import champion
 from echelon.agents.heuristic import SKILLS
-from echelon.arena.contest import BLUE, RED
-from echelon.arena.header_pilots import SIDES, STILL, mechs_by_name, names_by_mech, team_pilot
-from echelon.arena.policy_runner import Pilot
+from echelon.arena.contest import BLUE, RED, Pilot
 from echelon.arena.reconstruct import recorded_inputs, recorded_pilots, require_playable
 from echelon.replay.header import TeamInfo
-from echelon.replay.match_text import HUMAN, JOINT, LEVEL_PREFIX
+from echelon.replay.match_text import HUMAN, JOINT, LEVEL_PREFIX, SIDES, STILL, mechs_by_name, names_by_mech, team_pilot
 from echelon.replay.reader import Replay
 from echelon.rl.weights import LoadedPolicy, load_policy
 

@@ -13,55 +13,14 @@ import torch
 import warp as wp
 
 from echelon.actions import TARGET_DIM
-from echelon.agents import heuristic
-from echelon.arena.contest import BLUE, RED, Pairing
+from echelon.arena.contest import BLUE, RED, MatchPlan, Pairing, Pilot
 from echelon.arena.policies import GroupedPolicies, LRUPolicyCache
-from echelon.config import EnvConfig
 from echelon.env.engine import Engine
-from echelon.replay.header import TeamInfo
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy, check_dimensions
 
 NOISE_DECISIONS = 32
 """Decisions whose noise is drawn at once: enough to make drawing cheap at little memory."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pilot:
-    """A player of matches: a scripted level or the policy of a checkpoint."""
-
-    id: str
-    label: str
-    level: str = ""
-    """Name of a scripted level; empty for a policy."""
-    path: str = ""
-    """Checkpoint of a policy."""
-    checkpoint: str = ""
-    """Id of that checkpoint."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyMatchPlan:
-    """A ``MatchPlan`` of matches between any pilots."""
-
-    env: EnvConfig
-    pilots: Mapping[str, Pilot]
-    """By id."""
-    seats: Mapping[int, tuple[str, str]]
-    """Ids of the blue and red pilot, by match number."""
-    weapon_prob: float = 1.0
-
-    def sides(self, pairing: Pairing) -> tuple[str, str]:
-        return self.seats[pairing.number]
-
-    def script(self, name: str) -> int:
-        level = self.pilots[name].level
-        return heuristic.script_of(level) if level else 0
-
-    def team(self, name: str) -> TeamInfo:
-        pilot = self.pilots[name]
-        level = f"heuristic:{pilot.level}" if pilot.level else ""
-        return TeamInfo(name=pilot.label, level=level, checkpoint=pilot.checkpoint)
 
 
 def checked_policy(loaded: LoadedPolicy, engine: Engine) -> FlatPolicy:
@@ -74,7 +33,7 @@ def checked_policy(loaded: LoadedPolicy, engine: Engine) -> FlatPolicy:
 class GroupedPolicyRunner:
     """A ``PolicyRunner`` for the policies of a plan, computed in groups; a context manager."""
 
-    plan: PolicyMatchPlan
+    plan: MatchPlan
     load: Callable[[Pilot], LoadedPolicy]
     """Loads the policy of a pilot."""
     cache: LRUPolicyCache = field(default_factory=LRUPolicyCache)

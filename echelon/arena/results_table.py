@@ -114,7 +114,7 @@ def _lengths(contest: Contest, played: Sequence[MatchResult]) -> dict[str, Any]:
 
 def _row(contest: Contest, result: MatchResult) -> dict[str, Any]:
     record, pairing = result.record, result.pairing
-    blue, red = contest.sides(pairing)
+    blue, red = contest.plan.sides(pairing)
     alive = ~record.deaths & (result.statistics["present"] == 1)
     return {
         "match": pairing.number,

@@ -14,9 +14,8 @@ from pathlib import Path
 from echelon.arena.batches import Batch, LocalPlayer, Player, Take
 from echelon.arena.config import ArenaConfig
 from echelon.arena.contest import FORFEIT
-from echelon.arena.entries import KINDS
 from echelon.arena.glicko2 import win_probability
-from echelon.arena.league import League
+from echelon.arena.league import KINDS, League
 from echelon.arena.matchmaking import Fixture, RoundSpec, fixtures
 from echelon.arena.policies import LRUPolicyCache
 from echelon.arena.store import MatchRecord, PeriodResult, RatingPeriod, Store

@@ -5,16 +5,19 @@ Stored ratings drift as a whole; displayed ratings are shifted so that the scrip
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from echelon.arena.entries import KINDS, entries_called
+from echelon import champion
 from echelon.arena.glicko2 import DEFAULT, Glicko2Rating, win_probability
-from echelon.arena.league import check_kind
-from echelon.arena.store import Store, StoreError
+from echelon.arena.league import KINDS, check_kind, entries_called
+from echelon.arena.store import Store, StoreError, league_path
+from echelon.runs import RunNotFoundError, find_run
 from echelon.statistics import Z_95, wilson_interval
 
 ANCHOR = "heuristic:medium"
@@ -301,3 +304,20 @@ def find_entry(store: Store, name: str) -> str:
         have = ", ".join(sorted(name_of.values())) or "no entries"
         raise StoreError(f"entry {name!r} is not in the league (have: {have})")
     raise StoreError(f"entry {name!r} is ambiguous: {', '.join(sorted(name_of[i] for i in found))}")
+
+
+def policy_path(name: str, what: str = "policy") -> Path:
+    """Return the path of the policy that ``name`` refers to; ``RunNotFoundError`` calls it ``what``."""
+    if name == champion.NAME:
+        return champion.FOLDER
+    if Path(name).exists():
+        return Path(name).absolute()
+    try:
+        return find_run(name).root
+    except RunNotFoundError as unknown:
+        with contextlib.suppress(StoreError), Store(league_path(), read_only=True) as store:
+            entry = store.league().entry(find_entry(store, name))
+            if entry.ckpt_path:
+                return Path(entry.ckpt_path)
+        expected = f"expected a checkpoint, a run or a league entry, or {champion.NAME}"
+        raise RunNotFoundError(f"{what} is {name!r}, {expected}: {unknown}") from unknown

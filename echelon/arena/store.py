@@ -12,12 +12,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import get_args
 
 from echelon.arena.database import MAX_ROWS, Database, StoreError
-from echelon.arena.entries import KINDS
 from echelon.arena.glicko2 import GameResult, Glicko2Config, Glicko2Rating
-from echelon.arena.league import League, LeagueEntry, check_kind, utc_now
+from echelon.arena.league import KINDS, League, LeagueEntry, check_kind, utc_now
 from echelon.arena.matchmaking import Fixture
+from echelon.config import PilotSkill
 from echelon.runs import runs_home
 from echelon.state_files import require_utf8
 
@@ -278,3 +279,26 @@ class Store(Database):
             self._write_entries(league)
         after = {i: (e.rating, e.games) for i, e in league.entries.items()}
         return {i: (old[0], after[i][0]) for i, old in before.items() if after[i] != old}
+
+
+ENV_SETTING = "env"
+"""Setting that holds the environment configuration of the league."""
+SCRIPTED_LEVELS: tuple[str, ...] = get_args(PilotSkill)
+"""Scripted levels that can be added."""
+DEFAULT_LEVELS = ("trivial", "easy", "medium", "hard", "expert")
+"""Scripted levels of a new league."""
+
+
+def add_default_levels(store: Store) -> None:
+    if not store.league().entries:
+        with store.editing() as league:
+            for level in DEFAULT_LEVELS:
+                league.add_scripted(level)
+
+
+def add_level(store: Store, level: str) -> LeagueEntry:
+    add_default_levels(store)
+    with store.editing() as league:
+        entry = league.add_scripted(level)
+        entry.kind = "heuristic"
+    return entry

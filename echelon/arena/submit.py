@@ -13,10 +13,9 @@ from typing import Any
 
 import torch
 
-from echelon.arena.bootstrap import ENV_SETTING, add_default_levels
+from echelon.arena.contest import Pilot
 from echelon.arena.league import LeagueEntry
-from echelon.arena.policy_runner import Pilot
-from echelon.arena.store import Store
+from echelon.arena.store import ENV_SETTING, Store, add_default_levels
 from echelon.config import EnvConfig, Fairness, with_fairness
 from echelon.rl.weights import LoadedPolicy, find_checkpoint, load_policy
 from echelon.validation import validated

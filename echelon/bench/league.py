@@ -16,12 +16,12 @@ from typing import Any
 import torch
 
 from echelon.actions import action_dim
-from echelon.arena.contest import MatchSession, Pairing
+from echelon.arena.contest import MatchPlan, MatchSession, Pairing, Pilot
 from echelon.arena.league import LeagueEntry
 from echelon.arena.match_runner import play
 from echelon.arena.matchmaking import Fixture, match_seed
 from echelon.arena.policies import GroupedPolicies
-from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
+from echelon.arena.policy_runner import GroupedPolicyRunner
 from echelon.arena.standings import standings
 from echelon.arena.store import MatchRecord, Store
 from echelon.bench import ON_CPU, Measure, Setting
@@ -66,7 +66,7 @@ def _matches(pilots: list[Pilot], setting: Setting = ON_CPU) -> Measure:
         loaded.policy.to("cpu" if setting.on_cpu else setting.device)
     order = [pilot.id for pilot in pilots]
     pairs = islice(cycle(zip(order, order[1:] + order[:1], strict=True)), matches)
-    plan = PolicyMatchPlan(env=env, pilots={p.id: p for p in pilots}, seats=dict(enumerate(pairs)))
+    plan = MatchPlan(env=env, pilots={p.id: p for p in pilots}, seats=dict(enumerate(pairs)))
     pairings = [Pairing(n, match_seed(0, n % MAPS), False) for n in range(matches)]
 
     def measure() -> dict[str, Any]:

@@ -7,37 +7,44 @@ folder ``replays`` of a run. Names are looked up in lists of what exists.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from echelon import champion
 from echelon.agents.heuristic import SKILLS
-from echelon.arena.header_pilots import STILL
+from echelon.arena.contest import Pilot
 from echelon.arena.named_pilots import FlownBy, choose_pilots, level_pilot, policy_pilot, still_pilot
-from echelon.arena.policy_runner import Pilot
 from echelon.arena.standings import entry_names
 from echelon.arena.store import Store, StoreError, league_path
 from echelon.files import reason_of
 from echelon.play.match import Cast
 from echelon.play_protocol import Source
-from echelon.replay.match_text import LEVEL_PREFIX
+from echelon.replay.match_text import LEVEL_PREFIX, STILL
 from echelon.replay.reader import Replay
 from echelon.replay.schema import SUFFIX
 from echelon.rl.weights import LoadedPolicy
-from echelon.runs import RunPaths, list_runs, read_json, runs_home
+from echelon.runs import RunNotFoundError, RunPaths, list_runs, read_json, runs_home
 
 MAX_LISTED = 200
 """Most runs and most league entries that are offered; others can be named too."""
 
 
 class Catalogue:
-    """Policies and recordings of a runs folder; loaded policies stay in memory. A ``Finder`` of pilots."""
+    """Policies and recordings of a runs folder; loaded policies stay in memory. A ``Finder`` of pilots.
+
+    ``find`` looks up policies by other names than those of the listed ones; ``RunNotFoundError`` for an unknown name.
+    """
 
     option, remedy = "pilots", "choose a pilot for {}"
 
-    def __init__(self, home: Path | None = None) -> None:
+    def __init__(
+        self, home: Path | None = None, device: torch.device | str = "cpu", find: Callable[[str], Path] | None = None
+    ) -> None:
         self.home = runs_home(home)
+        self._device, self._find = device, find
         self._loaded: dict[str, tuple[Pilot, LoadedPolicy]] = {}
 
     def policies(self) -> list[str]:
@@ -71,15 +78,20 @@ class Catalogue:
             return champion.FOLDER
         run = next((run for run in list_runs(self.home) if run.id == name), None)
         path = run.root if run is not None else self._entries().get(name)
+        levels = ", ".join((*SKILLS, STILL))
+        if path is None and self._find is not None:
+            try:
+                return self._find(name)
+            except RunNotFoundError as error:
+                raise ValueError(f"{self.option} has pilot {name!r}, expected a level ({levels}) or: {error}") from None
         if path is None:
-            levels = ", ".join(SKILLS)
             raise ValueError(f"pilot {name!r:.80} does not exist, expected a level ({levels}), {champion.NAME}, a run "
                              "or a league entry")  # fmt: skip
         return path
 
     def _load(self, name: str, path: Path) -> tuple[Pilot, LoadedPolicy]:
         try:
-            return policy_pilot(name, path)
+            return policy_pilot(name, path, self._device)
         except OSError as error:
             raise ValueError(f"pilot {name!r} cannot be read: {reason_of(error)}") from None
 

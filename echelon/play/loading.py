@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from echelon.arena.header_pilots import SIDES, STILL, mechs_by_name
 from echelon.arena.reconstruct import require_playable
 from echelon.config import EnvConfig
 from echelon.config.presets import PRESETS
@@ -15,6 +14,7 @@ from echelon.play.catalogue import Catalogue
 from echelon.play.config import DEFAULT_LEVEL, TUTORIAL_S, PlayConfig
 from echelon.play.match import NewMatch, PlayedMatch, TakeOver, begin_match, take_over
 from echelon.play_protocol import Source, Start
+from echelon.replay.match_text import SIDES, STILL, mechs_by_name
 from echelon.replay.reader import Replay
 from echelon.rl.weights import LoadedPolicy
 from echelon.validation import validated

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
-from echelon.arena.contest import BLUE, RED
+from echelon.arena.contest import BLUE, RED, Pilot
 from echelon.arena.named_pilots import flown_in, teams_of
-from echelon.arena.policy_runner import Pilot
 from echelon.arena.reconstruct import ReplayedMatch, open_match, recorded_pilots
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
@@ -31,8 +30,7 @@ from echelon.env.seats import Inputs, Seats
 from echelon.files import reason_of
 from echelon.gen.bank import build_bank
 from echelon.play.perception import Perception
-from echelon.replay.match_text import HUMAN
-from echelon.replay.moment_text import clock
+from echelon.replay.match_text import HUMAN, clock
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import WINNERS

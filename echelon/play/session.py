@@ -20,7 +20,6 @@ import numpy as np
 
 from echelon import play_protocol as protocol
 from echelon.agents.heuristic import SKILLS
-from echelon.arena.header_pilots import STILL, mechs_by_name
 from echelon.files import error_text
 from echelon.play import what_if
 from echelon.play.catalogue import Catalogue
@@ -30,6 +29,7 @@ from echelon.play.loading import first_match, moment_of
 from echelon.play.match import PlayedMatch, seat_header
 from echelon.play.pace import Pace
 from echelon.play_channel import ChannelError, listening_socket, read_packet
+from echelon.replay.match_text import STILL, mechs_by_name
 from echelon.replay.schema import SUFFIX
 from echelon.replay.writer import world_payload
 from echelon.runs import RunPaths

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from echelon.arena.branch import Brancher, BranchPlan, effect, summarise
-from echelon.arena.header_pilots import mechs_by_name
 from echelon.play.catalogue import Catalogue
 from echelon.play_protocol import Effect, Side, Source, WhatIf, WhatIfResult
+from echelon.replay.match_text import mechs_by_name
 from echelon.replay.reader import Replay
 from echelon.replay.schema import SUFFIX, WINNERS
 

@@ -1,14 +1,168 @@
-"""A match in words: names, score and result, as the viewer writes them (viewer/src/text.ts, score_text.ts)."""
+"""A match in words: names of teams and pilots, results, captions of moments (viewer/src/text.ts, score_text.ts)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from echelon.replay.moment_text import TEAMS, clock, points
+TEAMS = ("Blue", "Red")
+MAX_NAME = 16
+"""Characters of a name from a file that a caption contains."""
+MAX_LISTED = 4
+"""Victims that a caption lists by name."""
+NOUNS = {"gauss": "gauss round"}
+"""Weapons whose name alone does not read as the cause of damage."""
+
+
+class Kill(NamedTuple):
+    """A destroyed mech; mechs are indices of the roster, -1 for none."""
+
+    tick: int
+    killer: int
+    victim: int
+    weapon: str
+    """Name of the weapon, empty if not recorded."""
+    rear: bool
+    shutdown: bool
+    """Whether the victim was shut down."""
+    fallen: bool
+
+
+def plain_name(name: Any) -> str:
+    """Return a name from a file as at most ``MAX_NAME`` printable characters."""
+    return "".join(char if char.isprintable() else "?" for char in str(name)[:MAX_NAME])
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as m:ss."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def points(score: float) -> str:
+    """Return zone points with one decimal, rounded down, so that a team never seems to have won before it has."""
+    return f"{int(score * 10 + 1e-3) / 10:.1f}"
+
+
+def percent(p: float) -> str:
+    """Return a probability in whole percent; 0 and 100 only if it is certain."""
+    shown = round(100 * p)
+    return f"{shown if p in (0.0, 1.0) else min(99, max(1, shown))} %"
+
+
+def change(team: int, before: float, after: float) -> str:
+    first, last = (before, after) if team == 0 else (1 - before, 1 - after)
+    return f"{TEAMS[team].lower()} {percent(first)} → {percent(last)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    if len(names) > MAX_LISTED:
+        return f"{len(names)} mechs"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def kill_text(kill: Kill, names: Sequence[str], teams: Sequence[int]) -> str:
+    victim = names[kill.victim]
+    if kill.killer < 0:
+        return f"{victim} is destroyed by a hazard"
+    killer = names[kill.killer]
+    subject = f"{killer}'s {NOUNS.get(kill.weapon, kill.weapon)}" if kill.weapon else killer
+    if teams[kill.killer] == teams[kill.victim]:
+        return f"{subject} destroys its own {victim}"
+    how = next(
+        (
+            text
+            for applies, text in (
+                (kill.shutdown, ", shut down by heat"),
+                (kill.rear, " from behind"),
+                (kill.fallen, ", knocked down"),
+            )
+            if applies
+        ),
+        "",
+    )
+    return f"{subject} kills {victim}{how}"
+
+
+def multi_kill_text(kills: Sequence[Kill], names: Sequence[str], team: int, seconds: float) -> str:
+    killers = {kill.killer for kill in kills}
+    subject = names[kills[0].killer] if len(killers) == 1 else TEAMS[team]
+    return f"{subject} kills {listed([names[kill.victim] for kill in kills])} within {max(1, round(seconds))} s"
+
+
+def loss_text(team: int, lost: Sequence[str]) -> str:
+    return f", {TEAMS[team].lower()} loses {listed(lost)}" if lost else ""
+
+
+def hold_text(team: int, sole: str, alive: Sequence[int], seconds: float) -> str:
+    subject = f"{sole} alone holds" if alive[team] == 1 else f"{TEAMS[team]}'s last {alive[team]} hold"
+    return f"{subject} the zone against {alive[1 - team]} for {seconds:.0f} s"
+
+
+def comeback_text(team: int, p: float, alive: Sequence[int], score: Sequence[float]) -> str:
+    """Return the lowest point of the winner as a clause; ``p`` is its win probability there."""
+    mechs = f"{alive[team]} against {alive[1 - team]} mechs"
+    scores = f"{points(score[team])} to {points(score[1 - team])} zone points"
+    return f"{TEAMS[team]} comes back from {percent(p)}: {mechs}, {scores}"
+
+
+def swing_text(group: str, team: int, lost: Sequence[float], scored: Sequence[float], seconds: float) -> str:
+    """Return what moved the win probability toward a team as a clause.
+
+    ``group`` is the group of features that changed most, ``lost`` the hit points that each team lost, ``scored`` the
+    zone points that each scored.
+    """
+    gains, loses = TEAMS[team], TEAMS[1 - team]
+    within = f"within {seconds:.0f} s"
+    if group == "zone points" and scored[team] <= scored[1 - team]:
+        return f"time runs out for {loses.lower()}"
+    return {
+        "hit points": f"{loses} loses {lost[1 - team]:.0f} hit points to {gains.lower()}'s {lost[team]:.0f} {within}",
+        "zone points": f"{gains} scores {points(scored[team])} zone points to {points(scored[1 - team])} {within}",
+        "zone control": f"{gains} gains control of the zone",
+        "distance to the zone": f"{gains} gets closer to the zone",
+        "knocked down": f"{loses} has more mechs down or shut down",
+        "leg damage": f"{loses} takes leg damage",
+        "painted": f"{loses} has more mechs painted",
+    }.get(group, f"{gains} gains in {group}")
+
+
+SIDES = {"blue": 0, "red": 1}
+STILL = "still"
+"""Pilot that does nothing."""
+
+
+def mechs_by_name(header: Mapping[str, Any]) -> dict[str, int]:
+    return {str(row["name"]): mech for mech, row in enumerate(header["roster"]) if row["present"]}
+
+
+def names_by_mech(header: Mapping[str, Any], chosen: Mapping[str, str], option: str) -> dict[int, str]:
+    """Return the names of pilots by mech; ``chosen`` has them by mech or team, and a mech goes before its team.
+
+    ``ValueError`` names an ``option`` with a mech that does not exist.
+    """
+    mechs, named = mechs_by_name(header), {}
+    for target in sorted(chosen, key=lambda target: target not in SIDES):
+        if target in SIDES:
+            named |= {m: chosen[target] for m in mechs.values() if header["roster"][m]["team"] == SIDES[target]}
+        elif target in mechs:
+            named[mechs[target]] = chosen[target]
+        else:
+            raise ValueError(f"{option} has mech {target!r:.80}, expected blue, red or one of: {', '.join(mechs)}")
+    return named
+
+
+def team_pilot(team: Mapping[str, Any]) -> str:
+    """Return the name of the pilot that flew a recorded team's mechs, without its humans; ``still`` for none.
+
+    A scripted level has its prefix.
+    """
+    if name := team.get("policy") or team.get("level"):
+        return str(name)
+    return JOINT.join(name for name in str(team["name"]).split(JOINT) if name != HUMAN) or STILL
+
 
 LEVEL_PREFIX = "heuristic:"
-"""Of scripted levels in files."""
+"""Prefix of scripted levels in files."""
 HUMAN = "human"
 """Name of the pilot of a seat in a recording's teams."""
 JOINT = " and "

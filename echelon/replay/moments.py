@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.replay import moment_text
+from echelon.replay import match_text
 from echelon.replay.columns import TEAMS, GrowingRows, Ints, bounds
-from echelon.replay.moment_text import Kill
+from echelon.replay.match_text import Kill
 from echelon.replay.schema import (
     MAX_MOMENT_MECHS,
     MAX_MOMENTS,
@@ -155,8 +155,8 @@ class MomentScan:
         self._hz = self._roster.hz
         self._step = MIN_STEP_S * self._hz
         """Ticks between samples."""
-        self._weapons = [moment_text.plain_name(weapon["name"]) for weapon in header["weapons"]]
-        self._names = [moment_text.plain_name(mech["name"]) for mech in header["roster"]]
+        self._weapons = [match_text.plain_name(weapon["name"]) for weapon in header["weapons"]]
+        self._names = [match_text.plain_name(mech["name"]) for mech in header["roster"]]
         self._samples = GrowingRows(sum(WIDTHS), dtype=np.float64)
         self._due = 0.0
         self._kills: dict[int, Kill] = {}
@@ -248,7 +248,7 @@ class MomentScan:
             "mechs": [self._names[mech] for mech in moment.mechs[:MAX_MOMENT_MECHS]],
             "before": round(moment.before, 3),
             "after": round(moment.after, 3),
-            "caption": f"{moment_text.clock(moment.tick / self._hz)} {moment.text}",
+            "caption": f"{match_text.clock(moment.tick / self._hz)} {moment.text}",
         }
 
     def _win_rows(self, columns: _Columns, decided: bool) -> Ints:
@@ -317,15 +317,15 @@ class _Finder:
             before, after = self._around(first.tick, last.tick)
             if len(kills) > 1:
                 seconds = (last.tick - first.tick) / self._hz
-                kind, text = "multi_kill", moment_text.multi_kill_text(kills, self._names, 1 - victim_team, seconds)
+                kind, text = "multi_kill", match_text.multi_kill_text(kills, self._names, 1 - victim_team, seconds)
             else:
-                kind, text = self._kill_kind(first), moment_text.kill_text(first, self._names, self._team)
+                kind, text = self._kill_kind(first), match_text.kill_text(first, self._names, self._team)
             if number == 0:
                 kind, text = kind if kind != "kill" else "first_blood", f"first blood: {text}"
-            text += moment_text.loss_text(1 - victim_team, self._lost(1 - victim_team, first.tick, last.tick))
+            text += match_text.loss_text(1 - victim_team, self._lost(1 - victim_team, first.tick, last.tick))
             mechs = tuple(dict.fromkeys(m for kill in kills for m in (kill.killer, kill.victim) if m >= 0))
             acts = self._team[first.killer] if first.killer >= 0 else -1
-            text += f": {moment_text.change(victim_team, before, after)}"
+            text += f": {match_text.change(victim_team, before, after)}"
             moments.append(Moment(first.tick, kind, acts, mechs, before, after, text, last.tick))
         return moments
 
@@ -395,9 +395,9 @@ class _Finder:
         moved = (c.parts[last] - c.parts[first]) * (1 if team == 0 else -1)
         lost, scored = c.hp[first] - c.hp[last], c.score[last] - c.score[first]
         seconds = max(1.0, (c.tick[last] - c.tick[first]) / self._hz)
-        text = moment_text.swing_text(WIN_GROUPS[int(np.argmax(moved))], team, lost.tolist(), scored.tolist(), seconds)
+        text = match_text.swing_text(WIN_GROUPS[int(np.argmax(moved))], team, lost.tolist(), scored.tolist(), seconds)
         before, after = float(c.p[first]), float(c.p[last])
-        text += f": {moment_text.change(team, before, after)}"
+        text += f": {match_text.change(team, before, after)}"
         return Moment(int(c.tick[first]), "swing", team, (), before, after, text, int(c.tick[last]))
 
     def _holds(self) -> list[Moment]:
@@ -414,8 +414,8 @@ class _Finder:
                     continue
                 before, after = float(c.p[first]), float(c.p[last])
                 sole, alive = int(c.sole[first, team]), c.alive[first].astype(int).tolist()
-                text = moment_text.hold_text(team, self._names[sole], alive, seconds)
-                text += f": {moment_text.change(team, before, after)}"
+                text = match_text.hold_text(team, self._names[sole], alive, seconds)
+                text += f": {match_text.change(team, before, after)}"
                 mechs = (sole,) if alive[team] == 1 else ()
                 moments.append(Moment(int(c.tick[first]), "hold", team, mechs, before, after, text))
         return moments
@@ -429,7 +429,7 @@ class _Finder:
         at = int(np.argmin(own))
         if own[at] > COMEBACK:
             return []
-        text = moment_text.comeback_text(team, float(own[at]), c.alive[at].astype(int).tolist(), c.score[at].tolist())
+        text = match_text.comeback_text(team, float(own[at]), c.alive[at].astype(int).tolist(), c.score[at].tolist())
         return [Moment(int(c.tick[at]), "comeback", team, (), float(c.p[at]), decided, text)]
 
 

@@ -23,7 +23,6 @@ from echelon.arena.store import league_path
 from echelon.files import atomic_write, reason_of
 from echelon.runs import RunPaths, read_json, runs_home
 from echelon.server import routes
-from echelon.server.bodies import ResponseCache
 from echelon.server.catalogue import ReplayCatalogue, home_hash
 from echelon.server.connections import (
     LIMITS,
@@ -34,11 +33,10 @@ from echelon.server.connections import (
     set_stall_timeout,
     within_descriptors,
 )
-from echelon.server.listing import LISTING, Listing
+from echelon.server.listing import LISTING, Listing, add_pools
 from echelon.server.live import NoticeHub
 from echelon.server.play import PlayGate, Revive
-from echelon.server.pools import add_pools
-from echelon.server.responses import CATALOGUE, LEAGUE, RESPONSE_CACHE
+from echelon.server.responses import CATALOGUE, LEAGUE, RESPONSE_CACHE, ResponseCache
 from echelon.server.security import Access, access_middleware
 from echelon.state_files import parse_json
 

@@ -21,13 +21,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from echelon.files import require_regular
 from echelon.replay.codec import pack_map
 from echelon.replay.match_text import HUMAN, JOINT, LEVEL_PREFIX
 from echelon.replay.reader import Replay, ReplayError
 from echelon.runs import ID_DIGITS, RunPaths, list_runs, runs_home
 from echelon.runs import match_id as match_id
 from echelon.server.branches import Parents, branch_of
-from echelon.server.open_files import open_beneath
 
 SUFFIX = ".ecr"
 OPEN_FILES = 32
@@ -42,6 +42,8 @@ SCAN_INTERVAL_S = 0.4
 LIVE_AGE_S = 30.0
 """An incomplete match whose file was written within this time counts as live [s]."""
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -396,3 +398,22 @@ def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> 
         "moment": replay.top_moment,
         "parent": branch_of(header),
     }
+
+
+def open_beneath(root: Path, path: Path) -> BinaryIO:
+    """Open a regular file below ``root`` for reading; ``OSError`` for a link at any level below ``root``.
+
+    Each folder is opened relative to the one before, so that none can be replaced by a link meanwhile. ``root`` itself
+    may be a link.
+    """
+    *folders, name = path.relative_to(root).parts
+    at = os.open(root, FOLDER)
+    try:
+        for folder in folders:
+            inner = os.open(folder, FOLDER | os.O_NOFOLLOW, dir_fd=at)
+            os.close(at)
+            at = inner
+        handle = os.open(name, FILE, dir_fd=at)
+    finally:
+        os.close(at)
+    return os.fdopen(require_regular(handle, path), "rb")

@@ -16,10 +16,8 @@ from aiohttp import web
 
 from echelon.arena import standings
 from echelon.arena.store import Store
-from echelon.server.bodies import Body
 from echelon.server.catalogue import match_id
-from echelon.server.listing import LISTING
-from echelon.server.pools import SLOW, run_on
+from echelon.server.listing import LISTING, SLOW, run_on
 from echelon.server.responses import (
     JSON,
     LEAGUE,
@@ -27,6 +25,7 @@ from echelon.server.responses import (
     PAGE,
     RESPONSE_CACHE,
     REVALIDATE,
+    Body,
     NotFoundError,
     body_response,
     parse_count,

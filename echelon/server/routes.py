@@ -21,12 +21,10 @@ from echelon.replay.codec import WORLD_LEVEL
 from echelon.replay.embed import plan_embedding
 from echelon.replay.reader import Replay
 from echelon.server import league
-from echelon.server.bodies import SLICE_BYTES, Body, SlicesPayload
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
-from echelon.server.listing import LISTING
+from echelon.server.listing import LISTING, READS, SLOW, TURNS, run_on, run_through
 from echelon.server.live import NoticeHub
 from echelon.server.play import PlayGate
-from echelon.server.pools import READS, SLOW, TURNS, run_on, run_through
 from echelon.server.responses import (
     BINARY,
     CATALOGUE,
@@ -36,8 +34,11 @@ from echelon.server.responses import (
     PAGE,
     RESPONSE_CACHE,
     REVALIDATE,
+    SLICE_BYTES,
+    Body,
     NotFoundError,
     OpenFileResponse,
+    SlicesPayload,
     body_response,
     json_response,
     long_json_response,

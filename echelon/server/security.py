@@ -21,8 +21,8 @@ from yarl import URL
 
 from echelon.arena.database import StoreError
 from echelon.replay.codec import ReplayError
-from echelon.server.bodies import RETRY_AFTER_S, NoRoomError
 from echelon.server.catalogue import is_exhausted
+from echelon.server.responses import RETRY_AFTER_S, NoRoomError
 
 LOG = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

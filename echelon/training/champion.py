@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from echelon import champion
-from echelon.arena.contest import BLUE, Contest, MatchSession
+from echelon.arena.contest import BLUE, Contest, MatchSession, Pilot
 from echelon.arena.match_runner import play
-from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
+from echelon.arena.policy_runner import GroupedPolicyRunner
 from echelon.config import with_fairness
 from echelon.files import atomic_write
 from echelon.replay.embed import embed_world
@@ -69,23 +69,17 @@ def record_match(folder: Path, matches: int = MATCHES) -> dict[str, Any]:
     loaded = load_policy(folder)
     env = replace(env_config_of(loaded.meta), map_size_range=None, packs_per_team_range=None)
     name, identity = champion.NAME, str(loaded.meta["id"])
-    contest = Contest(
-        env=with_fairness(env, "path"), pilots=(name, OPPONENT), policies={name: identity}, matches=matches
-    )
-    pilots = {
-        name: Pilot(id=name, label=name, path=str(folder), checkpoint=identity),
-        OPPONENT: Pilot(id=OPPONENT, label=OPPONENT, level=OPPONENT),
-    }
-    plan = PolicyMatchPlan(env=contest.env, pilots=pilots, seats={})
+    policies = {name: Pilot(id=name, label=name, path=str(folder), checkpoint=identity)}
+    contest = Contest(env=with_fairness(env, "path"), pilots=(name, OPPONENT), policies=policies, matches=matches)
     with (
         tempfile.TemporaryDirectory(prefix="echelon-champion-") as scratch,
-        GroupedPolicyRunner(plan=plan, load=lambda pilot: loaded, deterministic=False) as runner,
+        GroupedPolicyRunner(plan=contest.plan, load=lambda pilot: loaded, deterministic=False) as runner,
     ):
         session = MatchSession(
             envs=matches, folder=Path(scratch), record=frozenset(range(matches)), policy_columns=True,
             policy_runner=runner,
         )  # fmt: skip
-        played = sorted(play(contest, contest.pairings(), session), key=lambda result: result.pairing.number)
+        played = sorted(play(contest.plan, contest.pairings(), session), key=lambda result: result.pairing.number)
         won = [result for result in played if result.record.winner == BLUE]
         chosen = (won or played)[0].pairing
         with Replay(session.replays[chosen.number]) as replay:

@@ -230,7 +230,7 @@ def add(
     as_json: JsonFlag = False,
 ) -> int:
     """Add policies, scripted levels or an exported league. The first policy fixes the game of the league."""
-    from echelon.arena.bootstrap import SCRIPTED_LEVELS, add_level
+    from echelon.arena.store import SCRIPTED_LEVELS, add_level
 
     if len(what) == 1 and what[0].endswith(".json"):
         return _import(Path(what[0]), as_json)

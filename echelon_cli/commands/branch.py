@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from echelon.arena.branch import Brancher, BranchPlan, Continuation
-    from echelon.arena.named_pilots import FlownBy
-    from echelon.arena.policy_runner import Pilot
+    from echelon.play.catalogue import Catalogue
     from echelon.replay.reader import Replay
     from echelon.rl.weights import LoadedPolicy
 
@@ -104,9 +103,9 @@ def make_plan(
 ) -> tuple[BranchPlan, Mapping[str, LoadedPolicy]]:
     """Return the plan of the options, and the policies by file; ``ValueError`` names an impossible option."""
     from echelon.arena.branch import BranchPlan
-    from echelon.arena.header_pilots import mechs_by_name
     from echelon.arena.named_pilots import choose_pilots
     from echelon.arena.reconstruct import require_playable
+    from echelon.replay.match_text import mechs_by_name
 
     require_playable(recorded)
     header, hz = recorded.header, float(recorded.header["tick_hz"])
@@ -123,7 +122,7 @@ def make_plan(
         raise ValueError("the moment is missing, expected --at M:SS or --without MECH@M:SS")
     tick, overrides = round(_seconds("at", at) * hz), dict(_change(text) for text in changes)
     words = [text.partition("=") for text in chosen]
-    cast = choose_pilots(recorded, {target: name for target, _, name in words}, _Finder(device))
+    cast = choose_pilots(recorded, {target: name for target, _, name in words}, _finder(device))
     plan = BranchPlan(
         tick=tick,
         runs=runs,
@@ -197,54 +196,15 @@ def _change(text: str) -> tuple[str, float]:
     raise ValueError(f"changes has {text!r}, expected NAME=NUMBER, such as laser.damage=28")
 
 
-class _Finder:
-    """Pilots by the names of the commands; a ``Finder`` of ``choose_pilots``."""
+def _finder(device: str) -> Catalogue:
+    """Return the pilots that the command names: levels, and policies by path, run or league entry."""
+    from echelon.play.catalogue import Catalogue
+    from echelon.training.runtime.devices import resolve_device
+    from echelon_cli.commands.train import policy_file
 
-    option, remedy = "set", "name a pilot with --set {}=PILOT"
-
-    def __init__(self, device: str) -> None:
-        from echelon.training.runtime.devices import resolve_device
-
-        self._device = resolve_device(device)
-
-    def named(self, name: str) -> tuple[Pilot, LoadedPolicy | None]:
-        from echelon.agents.heuristic import SKILLS
-        from echelon.arena.header_pilots import STILL
-        from echelon.arena.named_pilots import level_pilot, still_pilot
-        from echelon.runs import RunNotFoundError
-        from echelon_cli.commands.train import policy_file
-
-        if name == STILL:
-            return still_pilot(), None
-        if (level := level_pilot(name)) is not None:
-            return level, None
-        try:
-            path = policy_file(name, "pilot")
-        except RunNotFoundError as error:
-            levels = ", ".join((*SKILLS, STILL))
-            raise ValueError(f"set has pilot {name!r}, expected a level ({levels}) or: {error}") from None
-        return self.load(name, path)
-
-    def paths(self, header: Mapping[str, Any], flown: FlownBy) -> list[Path]:
-        from echelon.arena.store import Store, StoreError, league_path
-        from echelon.runs import RunNotFoundError, find_run
-        from echelon_cli.commands.train import policy_file
-
-        found: list[Path] = []
-        if flown.checkpoint:
-            with contextlib.suppress(StoreError, KeyError), Store(league_path(), read_only=True) as store:
-                entry = store.league().entry(flown.checkpoint)
-                found += [Path(entry.ckpt_path)] if entry.ckpt_path else []
-        with contextlib.suppress(RunNotFoundError):
-            found.append(find_run(header["run"]).checkpoints / f"step-{header['global_step']}")
-        with contextlib.suppress(RunNotFoundError):
-            found.append(policy_file(flown.name, "pilot"))
-        return found
-
-    def load(self, label: str, path: Path) -> tuple[Pilot, LoadedPolicy]:
-        from echelon.arena.named_pilots import policy_pilot
-
-        return policy_pilot(label, path, self._device)
+    finder = Catalogue(device=resolve_device(device), find=lambda name: policy_file(name, "pilot"))
+    finder.option, finder.remedy = "set", "name a pilot with --set {}=PILOT"
+    return finder
 
 
 def _show(found: Mapping[str, Any]) -> None:

@@ -67,7 +67,7 @@ def export_policy(
     as_json: JsonFlag = False,
 ) -> int:
     """Export a policy for other programs; what is written is verified."""
-    from echelon.arena.lookup import policy_path
+    from echelon.arena.standings import policy_path
 
     policies = {"torchscript": torchscript, "onnx": onnx, "weights": weights, "policy": policy}
     if not any(policies.values()):

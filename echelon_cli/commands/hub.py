@@ -31,7 +31,7 @@ def push(
     import tempfile
 
     from echelon import hub
-    from echelon.arena.lookup import policy_path
+    from echelon.arena.standings import policy_path
 
     with usage_errors():
         hub.require_name(repo)

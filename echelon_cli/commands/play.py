@@ -101,10 +101,10 @@ def _config(**options: object) -> PlayConfig:
 def _name(pilot: str) -> str:
     """Return the full name of a pilot: a run may be given by a part of its id; ``ConfigError`` for an unknown one."""
     from echelon import champion
-    from echelon.arena.header_pilots import STILL
     from echelon.arena.standings import find_entry
     from echelon.arena.store import Store, StoreError, league_path
     from echelon.jobs.config_layers import ConfigError, did_you_mean
+    from echelon.replay.match_text import STILL
     from echelon.runs import RunNotFoundError, find_run
 
     levels = (*CHOICES["pilot"], STILL, champion.NAME)

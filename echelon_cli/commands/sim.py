@@ -118,9 +118,9 @@ def sim(
         require_device(device)
     loaded = _load_policies(paths, device)
     env = _environment(loaded, packs, size, height, seconds, maps, fair)
-    contest, note = _contest(env, (blue, red), loaded, matches, seed, weapon_prob, swap)
+    contest, note = _contest(env, (blue, red), loaded, paths, matches, seed, weapon_prob, swap)
     require_device(device)
-    with _policy_runner(contest, loaded, paths, threads, insight) as policy_runner:
+    with _policy_runner(contest, loaded, threads, insight) as policy_runner:
         found = _play(
             contest,
             policy_runner,
@@ -186,24 +186,17 @@ def _load_policies(paths: dict[str, Path], device: str) -> dict[str, LoadedPolic
 
 @contextmanager
 def _policy_runner(
-    contest: Contest, loaded: dict[str, LoadedPolicy], paths: dict[str, Path], threads: int, insight: bool
+    contest: Contest, loaded: dict[str, LoadedPolicy], threads: int, insight: bool
 ) -> Iterator[GroupedPolicyRunner | None]:
     """Yield what controls the policies' mechs, None without policies."""
     if not loaded:
         yield None
         return
-    from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
+    from echelon.arena.policy_runner import GroupedPolicyRunner
     from echelon.training.runtime.threads import resolve_threads
 
-    pilots = {
-        name: Pilot(id=name, label=name, path=str(paths[name]), checkpoint=contest.policies[name])
-        if name in loaded
-        else Pilot(id=name, label=name, level=name)
-        for name in contest.pilots
-    }
-    plan = PolicyMatchPlan(env=contest.env, pilots=pilots, seats={})
     with GroupedPolicyRunner(
-        plan=plan,
+        plan=contest.plan,
         load=lambda pilot: loaded[pilot.id],
         deterministic=False,
         threads=resolve_threads(threads),
@@ -244,13 +237,14 @@ def _contest(
     env: EnvConfig,
     pilots: tuple[str, str],
     loaded: dict[str, LoadedPolicy],
+    paths: dict[str, Path],
     matches: int,
     seed: int,
     weapon_prob: float,
     swap: bool | None,
 ) -> tuple[Contest, str]:
     """Return the contest, and a notice for the user or an empty string."""
-    from echelon.arena.contest import Contest
+    from echelon.arena.contest import Contest, Pilot
     from echelon.gen.spawn import check_world_fits
     from echelon.jobs.config_layers import ConfigError
 
@@ -264,7 +258,10 @@ def _contest(
         contest = Contest(
             env=env,
             pilots=pilots,
-            policies={name: str(policy.meta.get("id", "")) for name, policy in loaded.items()},
+            policies={
+                name: Pilot(id=name, label=name, path=str(paths[name]), checkpoint=str(policy.meta.get("id", "")))
+                for name, policy in loaded.items()
+            },
             matches=matches,
             first_seed=seed,
             swap=swapped,
@@ -305,7 +302,7 @@ def _play(
             run = stack.enter_context(_run_folder(contest))
             _record_into(session, run, contest.pairings()[:first])
             session.should_stop = _with_heartbeat(run, stop)
-        results = list(play(contest, contest.pairings(), session))
+        results = list(play(contest.plan, contest.pairings(), session))
         surprising = upsets_among(results) if upsets and not session.stopped else []
         replays, faults = dict(session.replays), session.recording_errors
         if surprising:
@@ -319,7 +316,7 @@ def _play(
             run = stack.enter_context(_run_folder(contest))
             _record_into(repeat, run, [result.pairing for result in surprising])
             repeat.should_stop = _with_heartbeat(run, stop)
-            _check_same(surprising, list(play(contest, [result.pairing for result in surprising], repeat)))
+            _check_same(surprising, list(play(contest.plan, [result.pairing for result in surprising], repeat)))
             replays, faults = dict(repeat.replays), repeat.recording_errors
         if run is not None:
             _log_matches(run, contest, results, replays)
@@ -426,7 +423,7 @@ def _log_matches(run: RunPaths, contest: Contest, results: list[MatchResult], re
         for result in sorted(results, key=lambda result: result.pairing.number):
             path = replays.get(result.pairing.number)
             if path is not None:
-                blue, red = contest.sides(result.pairing)
+                blue, red = contest.plan.sides(result.pairing)
                 log.append(
                     EventMatch(
                         update=0,

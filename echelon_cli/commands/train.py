@@ -157,7 +157,7 @@ def readable_policy(name: str) -> Path:
 
 def policy_file(name: str, what: str = "start_from") -> Path:
     """Return the path of the policy that ``name`` refers to: the champion, a path, a run, or a league entry."""
-    from echelon.arena.lookup import policy_path
+    from echelon.arena.standings import policy_path
 
     return policy_path(name, what)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from echelon.agents.levels import LEVELS
-from echelon.arena.contest import DRAW, Contest, MatchResult, MatchSession, Pairing
+from echelon.arena.contest import DRAW, Contest, MatchResult, MatchSession, Pairing, Pilot
 from echelon.arena.match_runner import play
 from echelon.arena.results_table import summarise
 from echelon.config import EnvConfig
@@ -17,18 +16,6 @@ from echelon.env.engine import Engine
 
 MATCHES, FIRST_SEED, WIN_RATE = 300, 2**30, 0.65
 RANDOM = "random"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgainstRandom(Contest):
-    """A contest whose second pilot is not scripted and acts at random."""
-
-    def sides(self, pairing: Pairing) -> tuple[str, str]:
-        first = self.pilots[0]
-        return (RANDOM, first) if pairing.swapped else (first, RANDOM)
-
-    def script(self, name: str) -> int:
-        return 0 if name == RANDOM else super().script(name)
 
 
 class RandomPolicyRunner:
@@ -58,12 +45,13 @@ class RandomPolicyRunner:
 
 def against_random(first: str, matches: int) -> tuple[int, int, int]:
     """Return the matches won, drawn and lost by ``first`` against random actions, each seed from both sides."""
-    contest = AgainstRandom(
-        env=EnvConfig(), pilots=(first, "trivial"), matches=matches, first_seed=FIRST_SEED, swap=True
+    policies = {RANDOM: Pilot(id=RANDOM, label=RANDOM)}
+    contest = Contest(
+        env=EnvConfig(), pilots=(first, RANDOM), policies=policies, matches=matches, first_seed=FIRST_SEED, swap=True
     )
     won = drawn = 0
     results: list[MatchResult] = list(
-        play(contest, contest.pairings(), MatchSession(policy_runner=RandomPolicyRunner()))
+        play(contest.plan, contest.pairings(), MatchSession(policy_runner=RandomPolicyRunner()))
     )
     for result in results:
         won += result.record.winner == int(result.pairing.swapped)
@@ -83,6 +71,6 @@ def test_each_level_beats_next_weaker_level():
     assert won >= WIN_RATE * (won + lost), f"trivial against random: {won} to {lost}"
     for stronger, weaker in zip([*LEVELS][1:], [*LEVELS], strict=False):
         contest = Contest(env=EnvConfig(), pilots=(stronger, weaker), matches=MATCHES, first_seed=FIRST_SEED, swap=True)
-        results = list(play(contest, contest.pairings(), MatchSession()))
+        results = list(play(contest.plan, contest.pairings(), MatchSession()))
         won, lost = (p["wins"] for p in summarise(contest, results)["pilots"])
         assert won >= WIN_RATE * (won + lost), f"{stronger} against {weaker}: {won} to {lost}"

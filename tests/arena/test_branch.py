@@ -11,9 +11,9 @@ import torch
 
 from echelon.arena import branch
 from echelon.arena.branch import Brancher, BranchPlan, Continuation, effect, summarise
-from echelon.arena.contest import MatchSession, Pairing
+from echelon.arena.contest import MatchPlan, MatchSession, Pairing, Pilot
 from echelon.arena.match_runner import play
-from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
+from echelon.arena.policy_runner import GroupedPolicyRunner
 from echelon.arena.reconstruct import require_playable
 from echelon.arena.verify import verify
 from echelon.env.engine import Engine
@@ -132,7 +132,7 @@ def flown(tmp_path_factory):
     env = small_game(seconds=8.0)
     policies = {name: loaded(seed, env=env) for seed, name in enumerate("ab", start=1)}
     pilots = {name: Pilot(id=name, label=name, path=name) for name in policies}
-    plan = PolicyMatchPlan(env=env, pilots=pilots, seats={0: ("a", "b")})
+    plan = MatchPlan(env=env, pilots=pilots, seats={0: ("a", "b")})
     states: list[list[LSTMState]] = []
     with GroupedPolicyRunner(plan=plan, load=lambda pilot: policies[pilot.path], deterministic=False) as runner:
         act = runner.act

@@ -10,8 +10,7 @@ from collections import Counter
 import pytest
 
 from echelon.arena import matchmaking
-from echelon.arena.entries import ADJECTIVES, NOUNS, commander_name
-from echelon.arena.league import GameResult, Glicko2Rating, League, LeagueEntry
+from echelon.arena.league import ADJECTIVES, NOUNS, GameResult, Glicko2Rating, League, LeagueEntry, commander_name
 from echelon.arena.matchmaking import RoundSpec, fixtures
 
 

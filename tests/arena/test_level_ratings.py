@@ -7,11 +7,10 @@ import os
 
 import pytest
 
-from echelon.arena.bootstrap import DEFAULT_LEVELS, add_default_levels
 from echelon.arena.config import ArenaConfig
 from echelon.arena.rounds import RoundCallbacks, play_rounds
 from echelon.arena.standings import head_to_head, standings
-from echelon.arena.store import Store
+from echelon.arena.store import DEFAULT_LEVELS, Store, add_default_levels
 from echelon.arena.submit import league_env_config
 from echelon.config import EnvConfig, WorldConfig
 

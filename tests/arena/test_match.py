@@ -33,7 +33,7 @@ def contest(**changes):
 
 
 def played(match, **session):
-    return sorted(play(match, match.pairings(), MatchSession(**session)), key=lambda result: result.pairing.number)
+    return sorted(play(match.plan, match.pairings(), MatchSession(**session)), key=lambda result: result.pairing.number)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def recorded(tmp_path_factory):
     """Four recorded matches."""
     match, folder = contest(), tmp_path_factory.mktemp("replays")
     session = MatchSession(folder=folder, record=frozenset(range(4)))
-    results = sorted(play(match, match.pairings(), session), key=lambda result: result.pairing.number)
+    results = sorted(play(match.plan, match.pairings(), session), key=lambda result: result.pairing.number)
     return match, results, session
 
 
@@ -165,7 +165,7 @@ def test_replays_are_complete_and_name_teams(recorded):
 def test_pairings_swapped_pair_shares_seed():
     match = contest(swap=True, first_seed=7)
     assert [(p.seed, p.swapped) for p in match.pairings()] == [(7, False), (7, True), (8, False), (8, True)]
-    assert [match.sides(p) for p in match.pairings()[:2]] == [("easy", "medium"), ("medium", "easy")]
+    assert [match.plan.sides(p) for p in match.pairings()[:2]] == [("easy", "medium"), ("medium", "easy")]
 
 
 def test_equal_pilots_split_swapped_pairs():
@@ -208,7 +208,7 @@ def test_stop_keeps_finished_matches():
 
     session = MatchSession(envs=2, should_stop=stop)
     results = []
-    for result in play(match, match.pairings(), session):
+    for result in play(match.plan, match.pairings(), session):
         results.append(result)
         finished.append(result)
     assert session.stopped and 2 <= len(results) < 6
@@ -218,7 +218,7 @@ def test_stop_keeps_finished_matches():
 def test_stop_during_map_generation_yields_no_results():
     match = contest()
     session = MatchSession(should_stop=lambda: True)
-    assert list(play(match, match.pairings(), session)) == [] and session.stopped
+    assert list(play(match.plan, match.pairings(), session)) == [] and session.stopped
     assert summarise(match, [])["pilots"][FIRST]["win_rate"] is None
 
 
@@ -227,7 +227,7 @@ def test_recording_error_does_not_stop_matches(tmp_path):
     blocked.write_text("")
     match = contest(matches=2)
     session = MatchSession(folder=blocked / "replays", record=frozenset({0, 1}))
-    assert len(list(play(match, match.pairings(), session))) == 2
+    assert len(list(play(match.plan, match.pairings(), session))) == 2
     (error,) = session.recording_errors
     assert "could not be recorded" in error and session.replays == {}
 
@@ -245,7 +245,7 @@ def test_recording_error_costs_one_batch_only(tmp_path, monkeypatch):
     monkeypatch.setattr(Recorder, "begin", begin_once_space_is_free)
     match = contest(matches=2, env=replace(SMALL, max_episode_seconds=2.0))
     session = MatchSession(envs=1, threads=1, folder=tmp_path, record=frozenset({0, 1}))
-    assert len(list(play(match, match.pairings(), session))) == 2
+    assert len(list(play(match.plan, match.pairings(), session))) == 2
     (error,) = session.recording_errors
     assert "no space left" in error and "m00000" in error
     assert list(session.replays) == [1]

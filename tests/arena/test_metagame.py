@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from echelon.arena import metagame as module
-from echelon.arena.bootstrap import add_default_levels
 from echelon.arena.glicko2 import Glicko2Rating, win_probability
 from echelon.arena.metagame import metagame
-from echelon.arena.store import Store
+from echelon.arena.store import Store, add_default_levels
 
 IDS = tuple(f"heuristic:{level}" for level in ("trivial", "easy", "medium", "hard"))
 

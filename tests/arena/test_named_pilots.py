@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from echelon.agents.heuristic import script_of
+from echelon.arena.contest import Pilot
 from echelon.arena.named_pilots import FlownBy, flown_by, flown_in, level_pilot, still_pilot, teams_of
-from echelon.arena.policy_runner import Pilot
 from echelon.replay.codec import ReplayError
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay

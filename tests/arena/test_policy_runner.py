@@ -9,11 +9,11 @@ import pytest
 
 from echelon.actions import TARGET_DIM
 from echelon.arena import match
-from echelon.arena.contest import BLUE, DRAW, FORFEIT, RED, MatchSession, Pairing
+from echelon.arena.contest import BLUE, DRAW, FORFEIT, RED, MatchPlan, MatchSession, Pairing, Pilot
 from echelon.arena.match import play_match
 from echelon.arena.match_runner import play
 from echelon.arena.policies import LRUPolicyCache
-from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
+from echelon.arena.policy_runner import GroupedPolicyRunner
 from echelon.replay.reader import Replay
 from tests.arena.policy_files import HYBRID, SMALL, loaded
 
@@ -24,7 +24,7 @@ SEATS = [("one", "two"), ("two", "one"), ("easy", "one"), ("two", "easy"), ("one
 
 
 def played(seats, *, deterministic=True, cache=None, first=0, chances=False, **session):
-    plan = PolicyMatchPlan(env=SMALL, pilots=PILOTS, seats={first + n: pair for n, pair in enumerate(seats)})
+    plan = MatchPlan(env=SMALL, pilots=PILOTS, seats={first + n: pair for n, pair in enumerate(seats)})
     loads = []
 
     def load(pilot):
@@ -103,7 +103,7 @@ def test_cache_loads_each_policy_once_per_batch():
 
 def test_replays_name_policies(tmp_path):
     pilots = {"one": replace(PILOTS["one"], checkpoint="00ff", label="A b/c"), "easy": PILOTS["easy"]}
-    plan = PolicyMatchPlan(env=SMALL, pilots=pilots, seats={4: ("one", "easy")})
+    plan = MatchPlan(env=SMALL, pilots=pilots, seats={4: ("one", "easy")})
     with GroupedPolicyRunner(plan=plan, load=lambda pilot: POLICIES[pilot.path]) as policy_runner:
         session = MatchSession(policy_runner=policy_runner, folder=tmp_path, record=frozenset({4}), prefix="r001-")
         (result,) = play(plan, [Pairing(4, 9, False)], session)

@@ -36,7 +36,7 @@ def matches(folder: Path, nav_mode: str = "off", **session) -> list[Path]:
     cfg = config(max_episode_seconds=10.0, nav_mode=nav_mode)
     contest = Contest(env=cfg, pilots=("hard", "expert"), matches=3, first_seed=SEED)
     played = MatchSession(folder=folder, record=frozenset(range(3)), **session)
-    list(play(contest, contest.pairings(), played))
+    list(play(contest.plan, contest.pairings(), played))
     return [played.replays[number] for number in sorted(played.replays)]
 
 

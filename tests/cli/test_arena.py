@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from echelon.arena.bootstrap import DEFAULT_LEVELS
-from echelon.arena.store import Store, league_path
+from echelon.arena.store import DEFAULT_LEVELS, Store, league_path
 from echelon.runs import find_run
 from echelon_cli.main import run
 from tests.arena.policy_files import save

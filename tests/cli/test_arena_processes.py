@@ -12,10 +12,9 @@ from dataclasses import asdict
 import psutil
 import pytest
 
-from echelon.arena.bootstrap import ENV_SETTING
 from echelon.arena.config import ArenaConfig
 from echelon.arena.rounds import RoundCallbacks, play_rounds
-from echelon.arena.store import MatchRecord, Store, league_path
+from echelon.arena.store import ENV_SETTING, MatchRecord, Store, league_path
 from echelon.arena.workers import CallbackRelay, SingleProcess, shard
 from echelon.jobs.status import job_status
 from echelon.runs import find_run

@@ -7,11 +7,10 @@ import time
 
 import pytest
 
-from echelon.arena.bootstrap import ENV_SETTING
 from echelon.arena.config import ArenaConfig
 from echelon.arena.rounds import RoundCallbacks, play_rounds
 from echelon.arena.standings import standings, unfinished_rounds
-from echelon.arena.store import Store, league_path
+from echelon.arena.store import ENV_SETTING, Store, league_path
 from echelon.arena.submit import submit
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import launch, stop

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.arena.bootstrap import ENV_SETTING
 from echelon.arena.config import ArenaConfig
 from echelon.arena.rounds import RoundCallbacks, play_rounds
-from echelon.arena.store import Store, league_path
+from echelon.arena.store import ENV_SETTING, Store, league_path
 from echelon.arena.submit import submit
 from echelon.jobs import tickets
 from echelon.jobs.kinds import KINDS

@@ -8,8 +8,8 @@ import pytest
 
 from echelon.arena.batches import Batch
 from echelon.arena.config import ArenaConfig
+from echelon.arena.contest import Pilot
 from echelon.arena.matchmaking import Fixture
-from echelon.arena.policy_runner import Pilot
 from echelon.arena.store import MatchRecord
 from echelon.config import EnvConfig
 from echelon.jobs import launchers, shards

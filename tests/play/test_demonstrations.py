@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from echelon.agents import heuristic
-from echelon.arena.policy_runner import Pilot
+from echelon.arena.contest import Pilot
 from echelon.demos import load
 from echelon.play.demonstrations import export_played
 from echelon.play.match import NewMatch, begin_match

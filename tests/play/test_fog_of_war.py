@@ -9,7 +9,7 @@ import pytest
 
 from echelon import play_protocol as play
 from echelon.agents import heuristic
-from echelon.arena.policy_runner import Pilot
+from echelon.arena.contest import Pilot
 from echelon.play.match import NewMatch, PlayedMatch, begin_match, seat_header
 from echelon.play.perception import Perception
 from echelon.sim.state import Mechs, fields_of

@@ -90,9 +90,8 @@ def training(root: Path) -> None:
 @preparation
 def prepare_arena(root: Path) -> None:
     """A league of two levels, and the spec of a job."""
-    from echelon.arena.bootstrap import ENV_SETTING
     from echelon.arena.config import ArenaConfig
-    from echelon.arena.store import Store, league_path
+    from echelon.arena.store import ENV_SETTING, Store, league_path
     from echelon.jobs.spec import JobSpec, write_spec
     from echelon.runs import RunPaths
 
@@ -127,7 +126,7 @@ def recording(root: Path) -> None:
     session = MatchSession(
         envs=1, threads=1, folder=root / "replays", record=frozenset(range(2)), policy_columns=True
     )  # fmt: skip
-    for result in play(contest, contest.pairings(), session):
+    for result in play(contest.plan, contest.pairings(), session):
         mark(f"match {result.pairing.number} {result.record.winner} {result.record.length}")
     for path in session.replays.values():
         mark(f"replay {path.name}")

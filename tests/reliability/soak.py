@@ -37,8 +37,8 @@ from echelon.jobs.launch import stop
 from echelon.jobs.process import identity_from
 from echelon.runs import RunPaths, read_json
 from echelon.server.app import SERVER_FILE
-from echelon.server.bodies import CACHE_BYTES
 from echelon.server.catalogue import OPEN_FILES, SCAN_INTERVAL_S
+from echelon.server.responses import CACHE_BYTES
 
 VIEWERS = 64
 COLUMNS, ROWS = 160, 48

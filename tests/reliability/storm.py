@@ -25,9 +25,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from echelon.arena.bootstrap import ENV_SETTING
 from echelon.arena.config import ArenaConfig
-from echelon.arena.store import Store, league_path
+from echelon.arena.store import ENV_SETTING, Store, league_path
 from echelon.jobs import control
 from echelon.jobs.kinds import KINDS, JobKind
 from echelon.jobs.launch import LaunchError, launch, remove, stop

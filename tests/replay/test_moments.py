@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echelon.replay import moment_text
+from echelon.replay import match_text
 from echelon.replay import moments as module
 from echelon.replay.codec import ReplayError
 from echelon.replay.moments import AGAINST, BONUS, MIN_SCORE, Moment, MomentScan
@@ -264,8 +264,8 @@ def test_golden_moments(repository):
 
 
 def test_points_in_captions_are_rounded_down():
-    assert moment_text.comeback_text(0, 0.1, (2, 3), (7.35, 9.99)).endswith("7.3 to 9.9 zone points")
-    assert moment_text.swing_text("zone points", 1, (0, 0), (1.26, 7.35), 4) == (
+    assert match_text.comeback_text(0, 0.1, (2, 3), (7.35, 9.99)).endswith("7.3 to 9.9 zone points")
+    assert match_text.swing_text("zone points", 1, (0, 0), (1.26, 7.35), 4) == (
         "Red scores 7.3 zone points to 1.2 within 4 s"
     )
 

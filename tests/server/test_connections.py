@@ -16,8 +16,8 @@ from aiohttp import web
 
 from echelon.server import live, routes
 from echelon.server.app import listen, make_app, open_socket
-from echelon.server.bodies import Body, ResponseCache
 from echelon.server.connections import Connection, Limits
+from echelon.server.responses import Body, ResponseCache
 from echelon.server.security import Access
 from tests.server.conftest import GOLDEN, MATCH, RUN
 

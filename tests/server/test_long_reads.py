@@ -18,9 +18,8 @@ from echelon.replay.reader import Replay
 from echelon.replay.validate import ChunkRef, Index
 from echelon.server import catalogue, routes
 from echelon.server.app import listen, make_app, open_socket
-from echelon.server.bodies import Body, ResponseCache
 from echelon.server.catalogue import ReplayCatalogue, match_id
-from echelon.server.responses import RESPONSE_CACHE
+from echelon.server.responses import RESPONSE_CACHE, Body, ResponseCache
 from echelon.server.security import Access
 from tests.replay.synthetic import write_match
 from tests.server.conftest import MATCH, RUN

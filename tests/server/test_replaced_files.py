@@ -11,8 +11,7 @@ from echelon.replay.reader import Replay
 from echelon.replay.schema import WORLDS_FOLDER
 from echelon.runs import RunPaths
 from echelon.server import catalogue, routes
-from echelon.server.catalogue import ReplacedError, ReplayCatalogue
-from echelon.server.open_files import open_beneath
+from echelon.server.catalogue import ReplacedError, ReplayCatalogue, open_beneath
 from echelon.state_files import IrregularFileError
 from tests.replay.synthetic import write_match
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN

@@ -15,10 +15,18 @@ import pytest
 
 from echelon.replay.embed import Embedding, embed_world
 from echelon.replay.reader import Replay
-from echelon.server import bodies, routes
-from echelon.server.bodies import SLICE_BYTES, Body, NoRoomError, ResponseCache
+from echelon.server import responses, routes
 from echelon.server.connections import Connection
-from echelon.server.responses import BINARY, REVALIDATE, body_response, long_json_response
+from echelon.server.responses import (
+    BINARY,
+    REVALIDATE,
+    SLICE_BYTES,
+    Body,
+    NoRoomError,
+    ResponseCache,
+    body_response,
+    long_json_response,
+)
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
 from tests.server.test_connections import WAIT_S, connected, served, until
 
@@ -275,7 +283,7 @@ def test_export_with_world_is_sent_from_the_file_in_slices(home, monkeypatch):
 
 
 def test_client_that_takes_too_long_is_disconnected(home, monkeypatch):
-    monkeypatch.setattr(bodies, "SEND_S", 0.05)
+    monkeypatch.setattr(responses, "SEND_S", 0.05)
     body = Body(bytes(LARGE))
     monkeypatch.setattr(
         routes, "body_response", lambda request, *rest: body_response(request, body, BINARY, REVALIDATE)
@@ -297,8 +305,8 @@ def test_client_that_takes_too_long_is_disconnected(home, monkeypatch):
 
 def test_body_is_hashed_once_on_a_thread_and_counts_until_nothing_refers_to_it(monkeypatch):
     hashed = []
-    digest = bodies.hashlib.sha256
-    monkeypatch.setattr(bodies.hashlib, "sha256", lambda data: hashed.append(threading.get_ident()) or digest(data))
+    digest = responses.hashlib.sha256
+    monkeypatch.setattr(responses.hashlib, "sha256", lambda data: hashed.append(threading.get_ident()) or digest(data))
 
     async def work():
         cache = ResponseCache(max_bytes=100, max_total=LARGE)

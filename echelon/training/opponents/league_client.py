@@ -16,12 +16,11 @@ from typing import Any
 
 import torch
 
-from echelon.arena.bootstrap import add_default_levels
 from echelon.arena.config import ArenaConfig
 from echelon.arena.league import League, LeagueEntry
 from echelon.arena.rounds import RoundCallbacks, play_rounds
 from echelon.arena.standings import matches, rating_shift, standings
-from echelon.arena.store import Store, league_path
+from echelon.arena.store import Store, add_default_levels, league_path
 from echelon.arena.submit import league_env_config, signature_of, submit
 from echelon.config import RunConfig
 from echelon.files import error_text, make_folder

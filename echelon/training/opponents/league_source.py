@@ -16,9 +16,8 @@ from typing import Any
 import torch
 
 from echelon.arena import matchmaking
-from echelon.arena.entries import entries_called
 from echelon.arena.glicko2 import Glicko2Rating
-from echelon.arena.league import League, LeagueEntry
+from echelon.arena.league import League, LeagueEntry, entries_called
 from echelon.arena.policies import LRUPolicyCache
 from echelon.arena.submit import entry_pilot, load_pilot
 from echelon.config import OpponentConfig

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from echelon import champion
-from echelon.arena.lookup import policy_path
+from echelon.arena.standings import policy_path
 from echelon.config import EnvConfig, PilotSkill, require
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy, load_policy
