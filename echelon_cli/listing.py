@@ -207,4 +207,4 @@ def opponent_of(config: dict[str, Any]) -> str:
     target = (opponents.get("league") or {}).get("target")
     if target or (opponents.get("mix") or {}).get("league"):
         return f"exploits {target}" if target else "league"
-    return ":".join(str(opponents[key]) for key in ("kind", "skill") if opponents.get(key))
+    return f"{SCRIPTED}{skill}" if (skill := opponents.get("skill")) else ""

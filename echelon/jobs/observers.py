@@ -21,6 +21,7 @@ import stat
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -194,22 +195,22 @@ def send(target: Any, message: Message, pause: Callable[[float], object] = time.
     return f"{target.service_name} was not reached"
 
 
-class Mirror:
+class Mirror(ABC):
     """A program that shows curves; an optional package, imported on use."""
 
-    def __init__(self, paths: RunPaths, target: str, config: Mapping[str, Any]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def __init__(self, paths: RunPaths, target: str, config: Mapping[str, Any]) -> None: ...
 
+    @abstractmethod
     def write(self, rows: Sequence[Row]) -> None:
         """Add the values of records."""
-        raise NotImplementedError
 
-    def resume(self, event: EventResume) -> None:
+    def resume(self, event: EventResume) -> None:  # noqa: B027
         """Drop the curves behind the step at which training continues."""
 
+    @abstractmethod
     def close(self, failed: bool) -> None:
         """Write what remains and end the run there."""
-        raise NotImplementedError
 
 
 class TensorBoard(Mirror):
@@ -232,7 +233,7 @@ class TensorBoard(Mirror):
             )
         self._writer.flush()
 
-    def resume(self, event: EventResume) -> None:
+    def resume(self, event: EventResume) -> None:  # noqa: B027
         log = self._event.SessionLog(status=self._event.SessionLog.START)
         self._writer.add_event(self._event.Event(wall_time=event.time, step=event.global_step, session_log=log))
 

@@ -23,7 +23,7 @@ MISTAKES = {
     "no assignment": (("train", "--set", "ppo.lr"), 2, "KEY=VALUE"),
     "wrong type": (("train", "--set", "num_envs=many"), 2, "num_envs is 'many'"),
     "impossible value": (("train", "--set", "ppo.lr=-1"), 2, "ppo.lr is -1"),
-    "impossible map": (("train", "--set", "env.world.size_x=5"), 2, "size_x is 5, expected"),
+    "impossible map": (("train", "--set", "env.world.size_x=5"), 2, "size_x is 5 (from --set), expected"),
     "hiding no column": (
         ("train", "--set", "model.hidden_columns=corse"),
         2,
@@ -90,7 +90,7 @@ def test_wrong_usage_returns_usage_code(echelon, ended_run, tmp_path):
         (("train", "--qqq"), "--qqq"),
         (("runs", "compare"), "RUN"),
         (("runs", "list", "--filter"), "--filter"),
-        (("train", "--set", "num_envs=0"), "num_envs is 0, expected"),
+        (("train", "--set", "num_envs=0"), "num_envs is 0 (from --set), expected"),
         (("train", "--device", "tpu"), "device is 'tpu', expected auto, cpu, cuda or cuda:N"),
         (
             ("train", "--mirror", "nosuch"),

@@ -74,11 +74,11 @@ def test_matches_table_keeps_every_number(echelon, ended_run, columns, tables):
     whole(out, tables[0], columns)
 
 
-@pytest.mark.parametrize("command", ["standings", "entries"])
-def test_league_table_keeps_every_number(echelon, columns, tables, command):
+@pytest.mark.parametrize("options", [(), ("--behaviour",)])
+def test_league_table_keeps_every_number(echelon, columns, tables, options):
     assert echelon("arena", "add", "medium")[0] == 0
     tables.clear()
-    code, out, _ = echelon("arena", command)
+    code, out, _ = echelon("arena", "standings", *options)
     assert code == 0 and "expert" in out
     whole(out, tables[0], columns)
 

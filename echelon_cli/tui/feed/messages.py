@@ -5,6 +5,7 @@ Textual drops an older queued message for which ``can_replace`` of a newer one i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -140,16 +141,16 @@ class SweepView:
 View = RunsView | RunView | LogView | MatchesView | LeagueView | SweepView
 
 
-class Follower:
+class Follower(ABC):
     """Reads files as they change; ``view`` is their state as of the last ``poll``."""
 
     view: Any
     behind = False
     """Whether unread records remain, to be read without a pause."""
 
+    @abstractmethod
     def poll(self) -> bool:
         """Read what has changed; return whether the view has changed."""
-        raise NotImplementedError
 
 
 class ViewChanged(Message):
