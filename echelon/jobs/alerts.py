@@ -24,7 +24,7 @@ class AlertThresholds:
     win_rate_fall: float = 0.25
     """Drop of the averaged win rate below its best that counts as a collapse, 0 to 1."""
     win_rate_updates: float = 20.0
-    """Time constant of the win rate average [updates]."""
+    """Time constant of the averaged win rate [updates]."""
     min_updates: int = 40
     """Updates of a session before its win rate can raise an alert."""
     disk_free_mb: float = 1024.0
@@ -56,7 +56,6 @@ class TrainingAlertRules:
     _degraded: set[str] = field(default_factory=set)
 
     def check(self, event: Event) -> list[EventAlert]:
-        """Return the alerts that a record raises."""
         if isinstance(event, EventStart) and event.start_update > 0:
             self._nonfinite = None
         if isinstance(event, EventCurriculum):
@@ -113,7 +112,6 @@ class TrainingAlertRules:
 
 
 def alert(message: str, event: EventUpdate | EventEval, level: str = "warning") -> EventAlert:
-    """Return an alert with the update and step of a record."""
     return EventAlert(message=message, level=level, update=event.update, global_step=event.global_step)
 
 
@@ -149,7 +147,6 @@ RESOURCES: dict[str, Resource] = {
         ),
     ),
 }
-"""Resources that are checked."""
 
 
 @dataclass
@@ -162,7 +159,6 @@ class MachineAlertRules:
     _stalled: bool = False
 
     def check(self, state: str, reason: str) -> list[EventAlert]:
-        """Return the alerts raised by the machine and by a job's state with its reason."""
         alerts = []
         for name, resource in RESOURCES.items():
             free = resource.free(self.folder, self.thresholds)

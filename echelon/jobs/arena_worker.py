@@ -57,7 +57,6 @@ class _ProgressRecords:
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    """Play the rounds that the run's spec asks for."""
     from echelon.arena.config import ArenaConfig
 
     config = ArenaConfig.from_dict(read_spec(paths).config["arena"])
@@ -94,7 +93,6 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
 @contextlib.contextmanager
 def _join_processes(config: ArenaConfig) -> Iterator[tuple[ProcessGroup, ArenaConfig]]:
-    """Give the job's process group, and the configuration with this process's device."""
     from echelon.arena.workers import SINGLE_PROCESS
 
     if worker.world_size() == 1:

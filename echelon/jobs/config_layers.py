@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 DEFAULT_PRESET = "quickstart"
-"""Preset used where none is named."""
 
 DEFAULT, PRESET, FILE, SET = "default", "preset", "file", "--set"
 LAYERS = (DEFAULT, PRESET, FILE, SET)
-"""Layers in order; later layers override earlier ones."""
 
 LINKED = (("ppo.gamma", "env.gamma"),)
 """Pairs of equal values: setting one sets the other, unless that is set as well."""
@@ -44,7 +42,6 @@ NONE_WORDS = ("none", "null")
 
 
 OUT_OF_RANGE = ("greater_than_equal", "less_than_equal")
-"""Pydantic's errors for a value outside of the range of its field."""
 
 MAX_FILE_BYTES = 64 << 10
 """Largest configuration file; one with every field has some 10 KiB."""
@@ -66,7 +63,6 @@ class ResolvedConfig:
 
     config: RunConfig
     values: dict[str, Any]
-    """Every value by dotted key."""
     provenance: dict[str, str]
     """Layer of each value that is not a default, by dotted key."""
     named: frozenset[str] = frozenset()
@@ -116,10 +112,7 @@ def resolve(
 def validate(
     nested: Mapping[str, Any], provenance: Mapping[str, str] | None = None, named: Collection[str] = ()
 ) -> RunConfig:
-    """Return the validated configuration; ``ConfigError`` names key, value and expectation in one line.
-
-    Of two linked keys it names the one in ``named``, which the user gave.
-    """
+    """Return the validated configuration. ``ConfigError`` names of two linked keys the one in ``named``."""
     from pydantic import ValidationError
 
     try:
@@ -129,18 +122,15 @@ def validate(
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema of the whole configuration, descriptions included."""
     return validator(RunConfig).json_schema()
 
 
 def field_descriptions() -> dict[str, str]:
-    """Return the description of every field by dotted key."""
     document = schema()
     return {key: _description(document, key) for key in default_values()}
 
 
 def _description(document: dict[str, Any], key: str) -> str:
-    """Return the schema's description of a dotted key."""
     node: dict[str, Any] = document
     for part in key.split("."):
         node = node.get("properties", {}).get(part, {})
@@ -161,11 +151,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the sections of a TOML text; ``ConfigError`` where a line has too many dots, ``TOMLDecodeError``
-    where it is no TOML.
-
-    A key is within one line, so that its parts are at most the line's dots, whatever is a string or a comment there.
-    """
+    """Return the sections of a TOML text; ``ConfigError`` for too many dots, ``TOMLDecodeError`` for other text."""
     for number, line in enumerate(text.split("\n"), 1):
         if (dots := line.count(".")) > MAX_LINE_DOTS:
             raise ConfigError(f"line {number} has {dots} dots, expected at most {MAX_LINE_DOTS}")
@@ -187,7 +173,6 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return dotted keys as nested sections."""
     nested: dict[str, Any] = {}
     for key, value in flat.items():
         *sections, name = key.split(".")
@@ -202,7 +187,6 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def default_values() -> Mapping[str, Any]:
-    """Return the default of every field by dotted key."""
     return _defaults_of(RunConfig)
 
 
@@ -223,7 +207,6 @@ def _types_of(cls: type, prefix: str = "") -> dict[str, tuple[Any, ...]]:
 
 
 def _ranges(kind: type, prefix: str = "") -> dict[str, tuple[float, float]]:
-    """Return the range of every field that has one by dotted key."""
     found = {f"{prefix}{name}": ends for name, ends in ranges_of(kind).items()}
     for name, hint in get_type_hints(kind).items():
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):

@@ -48,14 +48,12 @@ def _stop_lines(paths: RunPaths) -> list[str]:
 
 
 def request_checkpoint(paths: RunPaths) -> None:
-    """Request a checkpoint at the end of the current update."""
     paths.control.mkdir(exist_ok=True)
     require_plain_files(paths)
     paths.checkpoint_now.touch()
 
 
 def clear(paths: RunPaths) -> None:
-    """Remove the requests to an earlier session."""
     for path in (paths.stop, paths.checkpoint_now):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

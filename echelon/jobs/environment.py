@@ -31,7 +31,6 @@ BAKED = Path(echelon.__file__).parent / "commit.json"
 DIFF = ("diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv", "--", ":/")
 MIB = 2**20
 MAX_CHARS = 200
-"""Characters that are read of a text of the file."""
 
 
 def git(*arguments: str) -> bytes:
@@ -62,7 +61,6 @@ def git_state() -> dict[str, Any]:
 
 
 def source_diff() -> bytes:
-    """Return the difference of the checkout to its commit; empty without a checkout."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         git("ls-files", "--error-unmatch", "__init__.py")
         return git(*DIFF)
@@ -70,14 +68,12 @@ def source_diff() -> bytes:
 
 
 def packages() -> dict[str, str]:
-    """Return the version of every installed distribution by name, in order."""
     read = (distribution.metadata for distribution in metadata.distributions())
     found = ((described["Name"], described["Version"]) for described in read)
     return dict(sorted(((name, version) for name, version in found if name), key=lambda item: item[0].lower()))
 
 
 def devices() -> dict[str, Any]:
-    """Return processor, memory [MiB], and of NVIDIA GPUs their driver, names and memory."""
     import psutil
 
     return {
@@ -130,13 +126,12 @@ def record_environment(paths: RunPaths) -> None:
 
 
 def read_environment(paths: RunPaths) -> dict[str, Any]:
-    """Return the environment of a run's newest session."""
     found = read_json(paths.resumed_environment, names=True) or read_json(paths.environment, names=True) or {}
     return {name: _plain(value) for name, value in found.items()}
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a file that anyone may have written as short text, numbers, and lists and a dict of those."""
+    """Return a value of a file that anyone may have written as bounded text, numbers, and lists and a dict of those."""
     if isinstance(value, dict):
         return {str(name)[:MAX_CHARS]: _plain(item) for name, item in value.items() if not isinstance(item, dict)}
     if isinstance(value, list):

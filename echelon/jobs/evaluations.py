@@ -57,7 +57,6 @@ def admit(folder: Path, job: RunPaths) -> None:
 
 
 def is_admitted(folder: Path, job: RunPaths) -> bool:
-    """Whether the evaluation ``job`` may write into a folder."""
     return _line_of(job) in _admitted(folder)
 
 
@@ -74,12 +73,12 @@ def _admitted(folder: Path) -> list[str]:
 
 
 def _line_of(job: RunPaths) -> str:
-    """Return the line of a job: its id and the number of its folder, which a folder of the same name does not have."""
+    """Return the job's id with the number of its folder, which another folder of that name does not have."""
     return f"{job.id} {os.stat(job.root).st_ino}"
 
 
 def written_folder(plan: EvalPlan) -> Path:
-    """Return the folder that lists the jobs that may write there: that of the evaluated run, or of the recordings."""
+    """Return the evaluated run's folder, or that of the recordings: the one that lists its writers."""
     return Path(plan.run or plan.replays)
 
 
@@ -98,7 +97,6 @@ def append_evaluation(path: Path, event: EventEval) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock on a file that is created where it is missing; ``OSError`` after ``LOCK_LIMIT_S``."""
     deadline = time.monotonic() + LOCK_LIMIT_S
     while (handle := lock.acquire(path)) is None:
         if time.monotonic() > deadline:
@@ -129,7 +127,7 @@ def played_parts(path: Path, plan: EvalPlan) -> dict[Part, PlayedPart]:
 
 
 def batch_event(played: Mapping[Part, PlayedPart], newest: PlayedPart, plan: EvalPlan) -> EventEvalBatch:
-    """Return the record of the ``newest`` part with the counts so far, which include it."""
+    """Return the record of the ``newest`` part with the counts so far."""
     from echelon.statistics import wilson_interval
 
     part = newest.part
@@ -158,7 +156,6 @@ class _Abandoned(Exception):
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    """Play the evaluation that the spec asks for and write its results."""
     from echelon.training.eval_job import EvalMatches, EvalPlan
     from echelon.training.runtime.devices import resolve_device
 
@@ -201,7 +198,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
 
 def _append(run: RunPaths, event: EventEval, link: RunLink) -> None:
-    """Append a result to the evaluated run; the job has it too, so a run that is gone costs an alert."""
+    """Append a result to the evaluated run. The job has it too, so a missing run costs an alert."""
     reason: object
     if is_admitted(run.root, link.paths):
         try:

@@ -21,7 +21,7 @@ from echelon.telemetry.log import EventFollower
 LOG_TAIL_BYTES = 8192
 
 END_BYTES = 1 << 20
-"""Distance from the end of the metrics searched for the end record [bytes]."""
+"""Bytes at the end of the metrics that are searched for the end record."""
 
 FULL_MB = 1.0
 """Free space below which a disk counts as full [MiB]."""
@@ -100,12 +100,10 @@ def _message(paths: RunPaths, end: EventEnd | None, number: int, killed: bool, o
 
 
 def is_disk_full(paths: RunPaths, message: str) -> bool:
-    """Whether a session that ended with this message failed for lack of disk space."""
     return disk_free_mb(paths.root) < FULL_MB or os.strerror(errno.ENOSPC).lower() in message.lower()
 
 
 def last_line(path: Path) -> str:
-    """Return the last non-empty line of a log, empty where there is none."""
     try:
         with open_regular(path) as file:
             file.seek(max(0, file.seek(0, 2) - LOG_TAIL_BYTES))

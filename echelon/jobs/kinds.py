@@ -9,7 +9,6 @@ from pathlib import Path
 from echelon.jobs.tickets import PYTHON_MODULE
 
 RANKS = "echelon.jobs.ranks"
-"""Module that starts several processes of a kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +22,6 @@ class JobKind:
     """Most processes; a spec may come from others."""
 
     def command(self, run: Path, arguments: Sequence[str] = (), processes: int = 1) -> list[str]:
-        """Return the command line that works on the run in folder ``run`` with one or several processes."""
         launcher = [RANKS, str(processes)] if processes > 1 else []
         return [*PYTHON_MODULE, *launcher, self.module, str(run), *arguments]
 

@@ -11,7 +11,6 @@ from echelon.files import atomic_write
 from echelon.runs import RunPaths, read_json, require_plain_files
 
 MAX_CHARS = 60
-"""Longest group or tag."""
 MAX_NOTES_CHARS = 2000
 MAX_TAGS = 32
 
@@ -74,7 +73,6 @@ def change_labels(
 
 
 NO_DIFFERENCE = "-"
-"""Name of a variant that differs in nothing."""
 PROGRESS_KEYS = frozenset({"pause_steps"})
 """Fields that tell how far a sweep has taken a trial, not what it trains."""
 

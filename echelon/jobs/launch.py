@@ -36,13 +36,11 @@ READY_LIMIT_S = 30.0
 """Longest wait for a supervisor's report [s]; longer than a supervisor waits for an orphaned trainer."""
 
 LEAGUE_KEY = "opponents.league.path"
-"""Key of the league that a training run writes into."""
 
 PROCESS_BYTES = 256 << 20
 """Less than a process of a job takes before it has read its configuration."""
 
 POLL_S = 0.2
-"""Time between status checks of a job that is waited for [s]."""
 
 
 def launch(
@@ -98,7 +96,6 @@ def launch(
 
 @contextlib.contextmanager
 def _launching(paths: RunPaths) -> Iterator[None]:
-    """Let one process at a time write the spec of a run and start it; ``LaunchError`` where another one does."""
     handle = lock.acquire(paths.launch_lock)
     if handle is None:
         raise StartError(f"run {paths.id!r} is already being started; try: {command('runs', 'stop', paths.id)}")
@@ -109,7 +106,6 @@ def _launching(paths: RunPaths) -> Iterator[None]:
 
 
 def processes_of(spec: JobSpec, kind: JobKind) -> int:
-    """Return the number of processes that a spec asks for; ``ValueError`` for more than the kind allows."""
     count = spec.config.get("nproc", 1)
     if type(count) is not int or not 1 <= count <= kind.max_processes:
         expected = f"1 to {kind.max_processes}" if kind.max_processes > 1 else "1"
@@ -118,7 +114,6 @@ def processes_of(spec: JobSpec, kind: JobKind) -> int:
 
 
 def require_process_memory(processes: int) -> None:
-    """Raise ``ValueError`` for more processes than this machine's memory can hold, before any of them starts."""
     available = machine_memory()
     if processes > 1 and processes * PROCESS_BYTES > available:
         raise ValueError(f"nproc is {processes}, expected at most {available // PROCESS_BYTES} on this machine")
@@ -150,7 +145,7 @@ def _no_answer(paths: RunPaths) -> str:
 
 
 def _spawn(paths: RunPaths, command: Sequence[str]) -> str:
-    """Start the supervisor in a new session and return its report line; empty where it ends without one."""
+    """Start the supervisor in a new session and return its report line."""
     reader, writer = os.pipe()
     with open(reader, "rb", buffering=0) as answers:
         try:
@@ -188,7 +183,6 @@ def ended_status(paths: RunPaths) -> JobStatus | None:
 def wait_until(
     paths: RunPaths, done: Callable[[JobStatus], bool], *, timeout_s: float | None = None
 ) -> JobStatus | None:
-    """Return the status once ``done`` is true for it; None after ``timeout_s``."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         status = job_status(paths)
@@ -252,5 +246,4 @@ def remove(paths: RunPaths) -> None:
 
 
 def log_files(paths: RunPaths) -> list[Path]:
-    """Return the existing logs of a run, the trainer's first."""
     return [path for path in (paths.log_trainer, paths.log_supervisor) if path.exists()]

@@ -43,9 +43,7 @@ PASSED = re.compile(r"(ECHELON|OMP|MKL|WARP|TORCH|CUDA)_\w+|PYTHONPATH")
 """Environment variables that a command gets from the process that submits it; the engine chooses the GPUs."""
 NUMBERS = ("cpus", "gpus", "time", "mem")
 SLURM_WORDS = ("partition", "account", "qos", "constraint")
-"""Options that SLURM takes as they are."""
 SLURM_FOLDER = ".submitit"
-"""Folder of submitit's files in the runs folder."""
 SLURM_MINUTES = 1440
 """Default limit of a SLURM job [min]."""
 SLURM_WARNING_S = 300
@@ -54,14 +52,13 @@ RAY_ASK_S, SLURM_ASK_S = 2.0, 30.0
 """Least time between two questions about the jobs of a cluster [s]."""
 
 APPEND_LOG = ("/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1')
-"""Command that appends the output of another one to the file named next."""
+"""Command that appends the output of another one to a file."""
 PENDING, DROPPED, ACTIVE, OVER = "pending", "dropped", "active", "over"
 """A submission that waits for a host, that will not start, whose session runs or may run, whose session has ended."""
 WITHDRAWN = "withdrawn before it started"
 PREEMPTIONS = ("SIGTERM", "SIGINT")
 """Origins of stop requests that come from the engine: out of time, preempted, or a host that shuts down."""
 TEXTS, TIMES = ("launcher", "handle", "session"), ("submitted_at", "inode")
-"""Fields of ``Placement`` by type."""
 
 
 class LaunchError(ValueError):
@@ -89,16 +86,14 @@ class Engine(Protocol):
     """Starts commands on hosts and says which of them have not ended."""
 
     def submit(self, request: Request) -> str:
-        """Submit a command and return its handle, by which another process finds it."""
+        """Return the handle of a submitted command, by which another process finds it."""
         ...
 
     def is_active(self, handle: str) -> bool:
         """Whether a command waits or runs; True where the engine does not answer."""
         ...
 
-    def cancel(self, handle: str) -> None:
-        """End a command that waits or runs."""
-        ...
+    def cancel(self, handle: str) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +105,9 @@ class Launcher:
 
     @property
     def cpus(self) -> int:
-        """Cores of a job."""
         return int(self.options.get("cpus", 1))
 
     def gpus(self, device: str, processes: int) -> int:
-        """Return the GPUs of a job on a device."""
         return int(self.options.get("gpus", processes if device.startswith("cuda") else 0))
 
 
@@ -266,12 +259,10 @@ def open_engine(text: str) -> Engine:
 
 
 def passed_environment() -> dict[str, str]:
-    """Return the environment variables that a submitted command gets."""
     return {k: v for k, v in os.environ.items() if PASSED.fullmatch(k) and k != VISIBLE_VARIABLE}
 
 
 def one_line(error: object) -> str:
-    """Return the message of an engine's error as one line of bounded length."""
     text: Any = " ".join(str(error).split())
     return text[:MAX_CHARS]
 
@@ -281,7 +272,6 @@ class Placement:
     """A submitted start of a run."""
 
     launcher: str
-    """Text of the launcher with its options."""
     handle: str
     session: str
     """Id of the newest session when it was submitted."""
@@ -331,7 +321,6 @@ def place(paths: RunPaths, text: str, command: Sequence[str], spec: JobSpec) -> 
 
 
 def is_pending(paths: RunPaths) -> bool:
-    """Whether a submitted session has not begun, as the files have it."""
     if not os.path.lexists(paths.placement):
         return False
     placement = read_placement(paths)
@@ -363,16 +352,12 @@ def fate(paths: RunPaths) -> str:
 
 
 def is_preempted(paths: RunPaths) -> bool:
-    """Whether a placed run was stopped by its engine and not by a user."""
     origins = control.stop_origins(paths)
     return read_placement(paths) is not None and bool(origins) and set(origins) <= set(PREEMPTIONS)
 
 
 def withdraw(paths: RunPaths) -> bool:
-    """End a submission that has not started; return False where its session has begun.
-
-    A supervisor that starts later finds another session than it was submitted for.
-    """
+    """End a submission; return False where its session has begun. A supervisor that starts later refuses."""
     held = lock.acquire(paths.lock)
     if held is None:
         return False

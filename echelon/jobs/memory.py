@@ -8,9 +8,7 @@ from echelon.jobs.usage import has_gpu, machine_memory
 
 GIB = 2**30
 VALUE_BYTES = 4
-"""Bytes of a value of an observation or action."""
 MAX_GPU_BYTES = 1 << 40
-"""More memory than a GPU has."""
 
 
 def bytes_by_option(config: RunConfig) -> dict[str, int]:
@@ -32,14 +30,12 @@ def least_bytes(config: RunConfig) -> int:
 
 
 def simulator_bytes(env: EnvConfig, num_envs: int, bank_maps: int) -> int:
-    """Return the bytes of the simulator's arrays and of the map pool."""
     from echelon.sim.state import array_bytes
 
     return sum(array_bytes(env, num_envs, bank_maps))
 
 
 def require_memory(config: RunConfig) -> None:
-    """Raise ``ValueError`` for a run that this machine's memory cannot hold."""
     asked = f"{config.num_envs=}, {config.bank_maps=}, {config.ppo.rollout_steps=}".replace("config.", "")
     _require_room("run", least_bytes(config), config.device, asked)
 

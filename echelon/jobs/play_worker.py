@@ -23,12 +23,10 @@ from echelon.telemetry.events import EventEnd, EventMatch, EventStart
 
 MAX_SESSIONS = 2
 SLOT_NAME = ".play-{n}.lock"
-"""Locks in the runs folder, one per session that may run."""
 
 
 @contextmanager
 def session_slot(paths: RunPaths) -> Iterator[None]:
-    """Hold one of the places for sessions; ``ValueError`` where all are taken."""
     home = runs_home(paths.root.parent)
     for n in range(MAX_SESSIONS):
         handle = lock.acquire(home / SLOT_NAME.format(n=n))
@@ -44,7 +42,6 @@ def session_slot(paths: RunPaths) -> Iterator[None]:
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    """Serve the session that the run's spec asks for."""
     from echelon.play.config import PlayConfig
 
     config = PlayConfig.from_dict(read_spec(paths).config.get("play"))

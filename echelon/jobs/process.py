@@ -23,20 +23,16 @@ from echelon.runs import RunPaths
 from echelon.state_files import read_bounded
 
 ENDED = ("zombie", "dead", "")
-"""States of a process that has ended."""
 
 STOPPED = ("stopped", "tracing-stop")
 
 STREAMS = (1, 2)
-"""Descriptors of standard output and error, which a job's processes write into its logs."""
 
 SESSION_CHARS = 16
 
 MAX_PID = 2**31 - 1
-"""Largest number of a process."""
 
 MAX_HOST_CHARS = 253
-"""Longest name of a host."""
 
 MAX_START_TIME = 1e15
 """Larger start times of a process count as damaged."""
@@ -57,7 +53,6 @@ class ProcessIdentity:
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """Return the identity of a running process, None where there is none."""
     started = _start_time(pid)
     if started is None:
         return None
@@ -65,7 +60,6 @@ def identify(pid: int) -> ProcessIdentity | None:
 
 
 def identity_from(row: object) -> ProcessIdentity | None:
-    """Return the identity of a JSON object, None where it is damaged."""
     if not isinstance(row, dict):
         return None
     pid, started, boot, host = (row.get(name) for name in ("pid", "create_time", "boot_id", "host"))
@@ -92,7 +86,6 @@ def process_state(identity: ProcessIdentity | None) -> str:
 
 
 def is_alive(identity: ProcessIdentity | None) -> bool:
-    """Whether this process is running; a zombie is not."""
     return process_state(identity) not in ENDED
 
 
@@ -136,7 +129,6 @@ def _is_own(path: Path, process: psutil.Process, paths: RunPaths) -> bool:
 
 
 def _regular(path: Path) -> os.stat_result | None:
-    """Return the status of a regular file; None for anything else, a link included."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -145,7 +137,6 @@ def _regular(path: Path) -> os.stat_result | None:
 
 
 def _is_folder(word: str, folder: Path) -> bool:
-    """Whether a word of a command line is the absolute path of a folder."""
     try:
         return os.path.isabs(word) and os.path.samefile(word, folder)
     except (OSError, ValueError):
@@ -186,7 +177,6 @@ def session_id(paths: RunPaths) -> str:
 
 @cache
 def boot_id() -> str:
-    """Return an id of the current boot of this machine."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -30,7 +30,6 @@ from echelon.jobs.usage import cuda_fault
 from echelon.runs import RunNotFoundError, RunPaths, command, read_json, require_plain_files, runs_home
 
 FOLLOW_S = 1.0
-"""Time between looks at a session on another host [s]."""
 RETRY_S = 10.0
 """Time until a run that could not start is tried again [s]."""
 MAX_CRASHES = 3
@@ -43,7 +42,6 @@ COORDINATORS = ("sweep",)
 
 
 def open_queue(home: str | Path | None = None) -> Queue:
-    """Return the queue of a runs folder."""
     return Queue(runs_home(home))
 
 
@@ -90,10 +88,7 @@ def find_queued(queue: Queue, name: str) -> str:
 
 
 def remove(queue: Queue, run: str) -> bool:
-    """Remove a waiting run and return whether it never had a session, so that its folder is empty.
-
-    ``ValueError`` where it runs or is being started.
-    """
+    """Remove a waiting run and return whether it never had a session; ``ValueError`` where it starts or runs."""
     with queue.editing():
         if run in queue.taken():
             raise ValueError(f"run {run!r} is being started; try: {command('runs', 'stop', run)}")
@@ -120,7 +115,6 @@ def contention(kind: str, config: dict[str, object], home: str | Path | None = N
 
 
 def reason(queue: Queue, ticket: Ticket) -> str:
-    """Return why a run waits."""
     if queue.settings().paused:
         return "the queue is paused"
     if queue.is_disk_full():
@@ -138,7 +132,6 @@ class Interrupted:
     crashed: bool = False
     step: int = 0
     dropped: bool = False
-    """Whether its launcher has dropped it before it started."""
 
 
 WAITING, RUNNING, ENDED = "waiting", "running", "ended"
@@ -164,7 +157,6 @@ def outcome(paths: RunPaths, ticket: Ticket, *, crashes: int = 0, step: int = -1
 
 
 def _session_outcome(paths: RunPaths, ticket: Ticket, status: JobStatus, crashes: int, step: int) -> str | Interrupted:
-    """Return how the newest session ended, or what interrupted it."""
     if status.state == "failed" and (read_json(paths.exit) or {}).get("disk_full"):
         return Interrupted("the disk was full")
     if status.state == "stopped" and launchers.is_preempted(paths):
@@ -218,7 +210,6 @@ def work(
 
 
 def _run(paths: RunPaths, ticket: Ticket, devices: tuple[str, ...], slots: list[int], *, is_first: bool) -> None:
-    """Run a session to its end, or submit it to the queue's launcher."""
     if (kind := KINDS.get(ticket.kind)) is None:
         raise ValueError(f"job is of kind {ticket.kind!r}, expected one of: {', '.join(KINDS)}")
     spec = read_spec(paths)
@@ -231,7 +222,6 @@ def _run(paths: RunPaths, ticket: Ticket, devices: tuple[str, ...], slots: list[
 
 
 def _log_to(path: Path) -> None:
-    """Append the output of this process to a log."""
     handle = open_own(path, LOG_FLAGS)
     os.dup2(handle, 1)
     os.dup2(handle, 2)

@@ -23,15 +23,12 @@ POLL_S = 0.1
 GRACE_S = 10.0
 """Time for the remaining processes to end after the first has ended [s]."""
 SETTLE_S = 1.0
-"""The same after a failure [s]."""
 
 COMPLETED, STOPPED = 0, 4
 SUCCESS_CODES = (COMPLETED, STOPPED)
-"""Exit codes of a worker without a failure."""
 
 
 def start(count: int, command: Sequence[str]) -> list[subprocess.Popen[bytes]]:
-    """Start ``command`` ``count`` times with rank, world size and rendezvous address in the environment."""
     rendezvous = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo"}
     if sys.platform == "darwin":
         rendezvous["GLOO_SOCKET_IFNAME"] = "lo0"
@@ -67,7 +64,6 @@ def wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
 
 
 def free_port() -> int:
-    """Return a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -14,10 +14,9 @@ from echelon.jobs.status import job_status
 from echelon.runs import RunPaths, command, require_plain_files
 
 BLOCK_BYTES = 512
-"""Unit of ``st_blocks``."""
 REPLAY_SUFFIX = ".ecr"
 UNNUMBERED: dict[str, int | None] = {"best": 1, "latest": 1, "replays": None}
-"""Numbers of the words of a rule that name none; None for all."""
+"""Default number by word of a rule; None for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +39,7 @@ class Keep:
 
     best: bool = True
     latest: int | None = None
-    """Newest checkpoints; None for all of them."""
     replays: int | None = None
-    """Newest replays; None for all of them."""
 
 
 def parse_keep(rules: Sequence[str]) -> Keep:
@@ -75,7 +72,6 @@ def disk_use(paths: RunPaths) -> DiskUse:
 
 
 def removable(paths: RunPaths, keep: Keep) -> list[Path]:
-    """Return the checkpoints and replays of a run that a rule does not keep."""
     from echelon.rl.checkpoint import read_best, steps_in
 
     steps = steps_in(paths.checkpoints)

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from echelon.arena.store import MatchRecord
 
 FOLDER = "shards"
-"""Folder of the shards in the folder of an arena job."""
 POLL_S = 0.5
-"""Time between looks at the shards [s]."""
 MAX_CRASHES = 5
 """Ends of a shard in a row without a new match after which it is not started again."""
 
@@ -96,7 +94,6 @@ class Hosts:
         return _Shard(paths=paths, matches=EventFollower(paths.matches), records=EventFollower(paths.metrics))
 
     def _read(self, shard: _Shard) -> list[Event]:
-        """Return the new results and alerts of a shard, and forget its crashes where there are results."""
         found = shard.matches.poll()
         if found:
             del self._crashes[shard.paths.id]
@@ -142,7 +139,6 @@ class Hosts:
         return found
 
     def _launch(self, paths: RunPaths, batch: Batch) -> None:
-        """Submit a shard, a new one with these matches."""
         if paths.spec.exists():
             spec = read_spec(paths)
         else:
@@ -163,7 +159,6 @@ def finished(events: Iterable[Event], record: frozenset[int]) -> set[int]:
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    """Play the matches of the shard that have no result."""
     from echelon.arena.batches import Batch, LocalPlayer
     from echelon.arena.policies import LRUPolicyCache
     from echelon.training.runtime.devices import resolve_device
@@ -201,7 +196,6 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
 
 def _replays(shard: RunPaths) -> Path:
-    """Return the folder of the replays of the arena job to which a shard belongs; ``ValueError`` for another folder."""
     if shard.root.parent.name != FOLDER:
         raise ValueError(f"shard {str(shard.root)!r} lies outside of an arena job, expected a folder in {FOLDER!r}")
     return RunPaths(shard.root.parent.parent).replays

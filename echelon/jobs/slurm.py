@@ -21,16 +21,12 @@ from echelon.jobs.spec import new_spec, write_spec
 from echelon.runs import RunPaths
 
 FIRST_PORT, PORTS = 20_000, 10_000
-"""Ports of rendezvous; a job takes one by its number."""
 SPEC_LIMIT_S, POLL_S = 300.0, 0.5
 """Longest wait for the spec that the first task writes, and time between checks [s]."""
 
 
 def rank_environment(slurm: Mapping[str, str], head: str) -> dict[str, str]:
-    """Return torchrun's variables for a task; ``head`` is the machine of the first task.
-
-    Raises ``ValueError`` outside a job step.
-    """
+    """Return torchrun's variables for a task; ``ValueError`` outside a job step."""
     names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_JOB_ID")
     if missing := [name for name in names if not slurm.get(name, "").isdigit()]:
         raise ValueError(f"{missing[0]} is {slurm.get(missing[0], '')!r}, expected a number; start this with srun")
@@ -49,13 +45,11 @@ def rank_environment(slurm: Mapping[str, str], head: str) -> dict[str, str]:
 
 
 def head_node(nodes: str) -> str:
-    """Return the first machine of SLURM's list of nodes."""
     command = ["scontrol", "show", "hostnames", nodes]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
 
 
 def prepare(paths: RunPaths, preset: str, assignments: Sequence[str]) -> None:
-    """Write the spec of a new run."""
     overrides = dict(parse_assignment(text) for text in assignments)
     resolved = resolve(preset, None, overrides)
     for folder in (paths.root, paths.control, paths.checkpoints):
@@ -64,7 +58,6 @@ def prepare(paths: RunPaths, preset: str, assignments: Sequence[str]) -> None:
 
 
 def await_spec(paths: RunPaths, limit_s: float = SPEC_LIMIT_S) -> None:
-    """Wait until the first task has written the spec; ``ValueError`` if it does not."""
     deadline = time.monotonic() + limit_s
     while not paths.spec.exists():
         if time.monotonic() > deadline:

@@ -24,7 +24,6 @@ NOTIFY_OPTION, HIDDEN = "--notify", "(hidden)"
 NOTIFY_VARIABLE = "ECHELON_NOTIFY"
 """Variable with further URLs, separated by blanks; unlike a command line, other users cannot read it."""
 ENVIRONMENT_PREFIXES = ("ECHELON_", "CUDA_", "OMP_", "MKL_", "WARP_", "TORCH_")
-"""Prefixes of recorded environment variables."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +33,10 @@ class JobSpec:
     kind: str
     """Row of ``kinds.KINDS``."""
     config: dict[str, Any]
-    """The resolved configuration, nested."""
     provenance: dict[str, str] = field(default_factory=dict)
     """Layer of each value that is not a default, by dotted key."""
     argv: list[str] = field(default_factory=list)
-    """The command line."""
     created: float = field(default_factory=time.time)
-    """Time of the request [s since the epoch]."""
     host: str = field(default_factory=socket.gethostname)
     git: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
@@ -49,7 +45,6 @@ class JobSpec:
 def new_spec(
     kind: str, config: dict[str, Any], provenance: dict[str, str], argv: Sequence[str] | None = None
 ) -> JobSpec:
-    """Return a spec with commit and environment variables of this process."""
     return JobSpec(
         kind=kind,
         config=config,
@@ -61,7 +56,6 @@ def new_spec(
 
 
 def is_recorded(variable: str) -> bool:
-    """Whether a specification records an environment variable."""
     return variable.startswith(ENVIRONMENT_PREFIXES) and variable != NOTIFY_VARIABLE
 
 

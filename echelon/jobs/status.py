@@ -23,7 +23,6 @@ State = Literal[
 ]
 
 QUEUED: State = "queued"
-"""State of a run that waits in the queue."""
 ALIVE: tuple[State, ...] = ("starting", "running", "stalled", "stopping")
 """States with a running supervisor."""
 
@@ -41,9 +40,7 @@ MAX_NUMBER = 1e15
 """Larger numbers in a file count as damaged; steps, updates and clocks stay below."""
 
 DAMAGED = "it has no readable spec.json"
-"""Reason beside the state of a run whose spec.json is damaged."""
 MAX_TEXT_CHARS = 2000
-"""Characters of a text in a file that are shown."""
 
 LAUNCH_LIMIT_S = 15.0
 """Time after the request during which a run without lock and identity counts as starting [s]."""
@@ -58,14 +55,12 @@ class JobStatus:
     """Row of ``kinds.KINDS``, or ``sim`` for recorded matches without a job."""
     state: State
     reason: str = ""
-    """Explanation of the state, empty where it needs none."""
     preset: str = ""
     phase: str = ""
     """Phase that the trainer last reported; after a comma its progress."""
     update: int = 0
     global_step: int = 0
     created: float = 0.0
-    """Time of the request [s since the epoch]."""
     pid: int = 0
     """Pid of the supervisor while it runs, else 0."""
     host: str = ""
@@ -78,12 +73,10 @@ class JobStatus:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job neither runs nor waits in the queue."""
         return not self.is_alive and self.state != QUEUED
 
     @property
     def exit_code(self) -> int:
-        """Exit code of a command that waited for this job."""
         return EXIT_CODES.get(self.state, 0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,7 +127,6 @@ def job_status(paths: RunPaths) -> JobStatus:
 
 
 def is_waiting(paths: RunPaths) -> bool:
-    """Whether a run waits in the queue for its first or next session."""
     queue = Queue(paths.root.parent)
     ticket = queue.ticket(paths.id)
     if ticket is None or lock.is_held(paths.lock):
@@ -147,7 +139,6 @@ def is_waiting(paths: RunPaths) -> bool:
 
 
 def _ended_state(ended: dict[str, Any]) -> tuple[State, str]:
-    """Return state and reason of a session with an exit record."""
     message = _text(ended, "message")
     if ended.get("signal"):
         return ("stopped" if ended.get("killed_on_request") else "crashed"), message
@@ -173,7 +164,6 @@ def _running_state(paths: RunPaths, processes: dict[str, Any], progress: dict[st
 
 
 def _unrecorded_end(paths: RunPaths, spec: dict[str, Any], processes: dict[str, Any]) -> tuple[State, str]:
-    """Return state and reason of a run without lock and exit record."""
     supervisor = identity_from(processes.get("supervisor"))
     host = supervisor.host if supervisor else _text(spec, "host")
     if host and host != socket.gethostname():
@@ -192,10 +182,7 @@ def _unrecorded_end(paths: RunPaths, spec: dict[str, Any], processes: dict[str, 
 
 
 def foreign_process(paths: RunPaths) -> str:
-    """Return one line about a running process that proc.json names but that is none of the run; empty without one.
-
-    Run folders are copied between people, so proc.json may name any process by its true identity.
-    """
+    """Return one line about a process that proc.json names but that is none of the run; empty without one."""
     processes = read_json(paths.processes) or {}
     for name in ("supervisor", "trainer"):
         identity = identity_from(processes.get(name))
@@ -208,10 +195,7 @@ def foreign_process(paths: RunPaths) -> str:
 
 
 def idle_time_s(progress: dict[str, Any]) -> float | None:
-    """Return the time since the trainer last wrote progress [s]; None where unknown.
-
-    Measured on the monotonic clock, so changes of the wall clock have no effect.
-    """
+    """Return the time since the trainer wrote progress by the monotonic clock [s]; None where unknown."""
     written = _number(progress, "monotonic")
     if progress.get("boot_id") != boot_id() or not written:
         return None

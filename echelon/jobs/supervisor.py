@@ -41,7 +41,7 @@ ORPHAN_GRACE_S = 10.0
 """Time an orphaned trainer may take to end before a new supervisor kills it [s]."""
 
 ROTATE_BYTES = 16 * 2**20
-"""Log size above which it is rotated at the start of a session; one older log is kept."""
+"""Log size above which a session rotates it; one older log is kept."""
 
 RESERVE_BYTES = 1 << 14
 """Disk space reserved for exit.json, so that it can be written to a full disk."""
@@ -62,7 +62,6 @@ class Supervisor:
         slots: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Prepare a session. The trainer inherits the locked ``slots``, and gets further variables."""
         self.paths = paths
         self.command = list(command)
         self._slots = tuple(slots)
@@ -119,7 +118,7 @@ class Supervisor:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def run(self) -> int:
-        """Supervise until the trainer ends, write exit.json and return its exit code (negative for a signal)."""
+        """Supervise until the trainer ends and return its exit code, negative for a signal."""
         child = self._child
         assert child is not None, "start() comes first"
         while child.poll() is None:
@@ -150,7 +149,6 @@ class Supervisor:
             atomic_write(self.paths.heartbeat, json.dumps(heartbeat) + "\n", durable=False)
 
     def _write_alerts(self) -> None:
-        """Append machine alerts to the metrics, once the trainer has written progress."""
         if not self.paths.progress.exists():
             return
         with _report_errors("metrics.jsonl"), contextlib.suppress(ValueError):
@@ -193,7 +191,6 @@ def end_orphan(paths: RunPaths) -> None:
 
 
 def start_observer(paths: RunPaths) -> None:
-    """Start the process that reports the run to its observers, if it has any; the run does not depend on it."""
     if read_observers(paths) == Observers():
         return
     with _report_errors("observer.log"), os.fdopen(open_own(paths.log_observer, LOG_FLAGS), "ab", buffering=0) as log:
@@ -207,14 +204,12 @@ def start_observer(paths: RunPaths) -> None:
 
 
 def rotate(log: Path) -> None:
-    """Rotate a large log."""
     with contextlib.suppress(FileNotFoundError):
         if log.stat().st_size > ROTATE_BYTES:
             log.replace(log.with_name(f"{log.name}.1"))
 
 
 def report(ready_fd: int, line: str) -> None:
-    """Send the result of the start to the launcher and to stderr."""
     print(line, file=sys.stderr, flush=True)
     if ready_fd >= 0:
         with contextlib.suppress(OSError):
@@ -257,7 +252,6 @@ def begin(
 
 
 def _further_slots(paths: RunPaths) -> list[int]:
-    """Lock a slot of each device of a run that does not wait for one."""
     spec = read_json(paths.extension) or read_json(paths.spec) or {}
     config = spec.get("config")
     devices = devices_in_use(str(spec.get("kind", "")), config if isinstance(config, dict) else {})

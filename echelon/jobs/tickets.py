@@ -36,7 +36,7 @@ FOLDER = "queue"
 PYTHON_MODULE = (sys.executable, "-P", "-m")
 """Command prefix that runs a module without importing from the current folder."""
 WAITER = (*PYTHON_MODULE, "echelon.jobs.waiter")
-"""Command of a supervisor that waits; a run folder follows."""
+"""Command of a waiting supervisor; a run folder follows."""
 MAX_BYTES = 1 << 16
 """Size above which a file of the queue counts as damaged."""
 MAX_TICKETS = 10_000
@@ -45,12 +45,10 @@ MAX_WAITERS = 200
 LOOKS_PER_CHECK = 10
 """Looks of a supervisor at the queue between two looks at the supervisor before it."""
 MIN_FREE_BYTES = 64 << 20
-"""Free disk space below which no run starts."""
 
 CPU, GPU, AUTO = "cpu", "cuda", "auto"
 MAX_SLOTS = 256
 DEVICE = re.compile(r"cpu|cuda:\d{1,3}")
-"""Name of a device with slots."""
 CONFIG_SECTIONS = {"arena": "arena", "eval": "eval"}
 """Section of a spec's configuration that names the device, by kind of job; the others have it at the top."""
 
@@ -66,18 +64,14 @@ class Ticket:
     """``cpu``, ``cuda`` or ``cuda:N``."""
     processes: int = 1
     arguments: list[str] = field(default_factory=list)
-    """Arguments of the first session's worker."""
+    """Arguments of the first session; session, size of the metrics and time are those of the request."""
     session: str = ""
-    """Id of the run's newest session when it was queued."""
     metrics_bytes: int = 0
-    """Size of the run's metrics when it was queued."""
     inode: int = 0
     """Number of the run's folder, which a copy does not have."""
     queued_at: float = 0.0
-    """Time of the request [s since the epoch]."""
 
     def shares_device(self, other: Ticket) -> bool:
-        """Whether both may need one device."""
         both = {self.device, other.device}
         return len(both) == 1 or (GPU in both and CPU not in both)
 
@@ -92,7 +86,6 @@ class Settings:
     launcher: str = ""
     """Launcher on whose hosts the runs start; empty for this machine."""
     at_once: int = 1
-    """Runs that a launcher gets at a time."""
 
     @property
     def launcher_name(self) -> str:
@@ -122,7 +115,6 @@ class Queue:
             os.close(handle)
 
     def runs(self) -> list[str]:
-        """Return the runs that have a ticket, in the order of their start."""
         times: dict[str, tuple[int, str]] = {}
         with contextlib.suppress(FileNotFoundError), os.scandir(self._tickets) as entries:
             for entry in entries:
@@ -150,7 +142,6 @@ class Queue:
         return len([name for name in names if name not in self.taken()])
 
     def remove(self, run: str) -> None:
-        """Delete the ticket of a run."""
         with contextlib.suppress(FileNotFoundError):
             (self._tickets / run).unlink()
             fsync(self._tickets)
@@ -173,11 +164,9 @@ class Queue:
         return found
 
     def set(self, settings: Settings) -> None:
-        """Change the settings; the caller holds ``editing``."""
         atomic_write(self._settings, json.dumps(asdict(settings)) + "\n")
 
     def taken(self) -> dict[str, list[str]]:
-        """Return the devices whose slots are in use, by run."""
         found: dict[str, list[str]] = {}
         with contextlib.suppress(FileNotFoundError):
             for name in sorted(os.listdir(self._slots)):
@@ -255,14 +244,10 @@ class Queue:
             return False
 
     def has_supervisor(self, run: str) -> bool:
-        """Whether the supervisor of a queued run lives."""
         return lock.is_held(self._tickets / run)
 
     def revive(self, runs: Sequence[str] | None = None) -> list[str]:
-        """Start a supervisor for each ticket, or those of ``runs``, that has none; return their runs.
-
-        ``OSError`` where a process cannot start.
-        """
+        """Start a supervisor for each ticket, or those of ``runs``, that has none; return their runs."""
         names = self.runs()[:MAX_WAITERS] if runs is None else runs
         dead = [name for name in names if self.ticket(name) is not None and not self.has_supervisor(name)]
         if dead:
@@ -280,10 +265,7 @@ class Queue:
         return dead
 
     def wait(self, ticket: Ticket, handle: int, poll_s: float) -> tuple[tuple[str, ...], list[int]] | None:
-        """Wait until a run starts, as ``try_start``; None where its ticket was removed.
-
-        Meanwhile the supervisor before this one in the queue is replaced where it was killed.
-        """
+        """Wait until a run starts; None where its ticket was removed. Revive the supervisor before this one."""
         for look in count(1):
             if not self.is_claimed(ticket.run, handle):
                 return None
@@ -319,7 +301,6 @@ IS_VALID: dict[str, Callable[[Any], bool]] = {
     "list[str]": lambda value: type(value) is list and all(type(item) is str for item in value),
     "dict[str, int]": lambda value: type(value) is dict and all(type(item) is int for item in value.values()),
 }
-"""Whether a JSON value has the type of a field."""
 
 
 def _parsed(cls: type[Row], text: str, **known: str) -> Row | None:
@@ -371,7 +352,6 @@ def free_slots(slots: Mapping[str, int], taken: Iterable[str]) -> dict[str, int]
 
 
 def resolved_device(device: str) -> str:
-    """Return ``cuda`` or ``cpu`` for ``auto``."""
     return (GPU if has_gpu() else CPU) if device == AUTO else device
 
 
@@ -381,7 +361,6 @@ def devices_in_use(kind: str, config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def visible_gpus(devices: Iterable[str]) -> dict[str, str]:
-    """Return the variable that shows a process these GPUs alone; none without GPUs."""
     numbers = [int(name.partition(":")[2]) for name in devices if name.startswith(f"{GPU}:")]
     visible = os.environ.get(VISIBLE_VARIABLE)
     return {VISIBLE_VARIABLE: ",".join(visible_gpu(number, visible) for number in numbers)} if numbers else {}

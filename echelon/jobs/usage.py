@@ -20,17 +20,14 @@ MIB = 2**20
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 NONE_VISIBLE = ("", "-1")
-"""Values of the variable that hide every GPU."""
 
 DRIVER_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvhost-ctrl", "/dev/dxg")
-"""Devices of an NVIDIA driver, of which a machine with a GPU has one."""
 
 CUDA_LIBRARY = "*torch_cuda*"
-"""Library file of a torch build with CUDA."""
 
 
 def machine_memory() -> int:
-    """Return the memory of this machine with its swap [B]."""
+    """Memory with swap [B]."""
     import psutil
 
     return psutil.virtual_memory().total + psutil.swap_memory().total
@@ -40,7 +37,6 @@ class ResourceUsage:
     """Samples the resource usage of this process."""
 
     def __init__(self, folder: Path, device: str = "") -> None:
-        """Sample this process, the disk of ``folder`` and the GPU ``device``, ``cuda`` or ``cuda:N``."""
         import psutil
 
         self._folder = folder
@@ -81,7 +77,7 @@ class ResourceUsage:
 
 
 def disk_free_mb(folder: Path) -> float:
-    """Return the free space on the disk of a folder [MiB]; NaN where unknown."""
+    """NaN where unknown [MiB]."""
     try:
         return shutil.disk_usage(folder).free / MIB
     except OSError:
@@ -148,7 +144,6 @@ def cuda_fault(device: str) -> str:
 
 
 def torch_has_cuda() -> bool:
-    """Whether the installed torch is built with CUDA; checked without importing it."""
     torch = importlib.util.find_spec("torch")
     folders = (torch.submodule_search_locations or ()) if torch else ()
     return any(any(Path(folder, "lib").glob(CUDA_LIBRARY)) for folder in folders)

@@ -47,13 +47,11 @@ LEVEL_ABANDON = 2
 """Stop level at which a job ends at once; at a lower one it completes its update and saves."""
 
 TRAINING = "training"
-"""Default phase of a started job."""
 
 FULL_GPU = ("CUDA out of memory", "Failed to allocate")
 """How torch's and Warp's errors of a full GPU begin."""
 
 COMPLETED, FAILED, STOPPED = 0, 1, 4
-"""Exit codes."""
 
 UNLOGGED = (EventUpdate, EventEpisodes)
 """Records too frequent for the log; the metrics contain them."""
@@ -66,7 +64,6 @@ LOGGED = (
     "device", "update", "global_step", "opponent", "win_rate", "path", "checkpoint", "trial", "rung", "value", "run",
     "reason", "message",
 )  # fmt: skip
-"""Fields of a record shown in the log."""
 
 
 class RunLink:
@@ -86,10 +83,7 @@ class RunLink:
         self._alert_rules = TrainingAlertRules()
 
     def emit(self, event: Event) -> None:
-        """Append a record and the alerts it raises; updates are extended by resource usage.
-
-        The record of a checkpoint is flushed to the disk, so that it survives a crash of the machine.
-        """
+        """Append a record and its alerts; a checkpoint's record survives a crash of the machine."""
         if isinstance(event, EventUpdate) and self._usage is not None:
             event = replace(event, **self._usage.sample())
         self._append(event)
@@ -116,11 +110,9 @@ class RunLink:
             print(log_line(event), flush=True)
 
     def sync_records(self) -> None:
-        """Flush the records so far to the disk."""
         self._log.sync()
 
     def progress(self, task: str, done: int, total: int) -> None:
-        """Report the progress of a preparation task."""
         self._phase = f"starting, {PREPARING.get(task, COMPILING)} {done}/{total}"
         self.write_progress()
 
@@ -144,7 +136,6 @@ class RunLink:
         return True
 
     def want_checkpoint(self) -> bool:
-        """Whether a checkpoint was requested since the last call."""
         # a folder in its place would not go away
         if not self.paths.checkpoint_now.is_file():
             return False
@@ -193,13 +184,11 @@ class SecondaryRunLink(RunLink):
         return False
 
     def should_stop(self) -> int:
-        """Return the stop level of this process's signals; only rank 0 reads the control folder."""
         self._is_orphaned()
         return min(LEVEL_ABANDON, self._signals)
 
 
 def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    """Train the run of a spec; heavy packages are imported here."""
     config = config_layers.validate(read_spec(paths).config)
     require_memory(config)
     from echelon.training import loop
@@ -220,17 +209,14 @@ def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
 
 def rank() -> int:
-    """Return the rank of this process."""
     return int(os.environ.get("RANK") or 0) if world_size() > 1 else 0
 
 
 def world_size() -> int:
-    """Return the number of processes of this job."""
     return int(os.environ.get("WORLD_SIZE") or 1)
 
 
 def log_line(event: Event) -> str:
-    """Return a record as a log line: time, kind and ``LOGGED`` fields."""
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.time))
     values = [f"{name}={getattr(event, name)}" for name in LOGGED if getattr(event, name, "") != ""]
     return f"{stamp} {event.kind} {' '.join(values)}"

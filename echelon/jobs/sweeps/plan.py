@@ -30,9 +30,7 @@ Metric = Literal["win_rate", "sampled_win_rate", "mean_hp_margin", "mean_return"
 BATCH = {"tpe": 8}
 """Trials that a sampler which learns from results chooses at once; the others choose all."""
 RATES = {"win_rate": ("win_low", "win_high"), "sampled_win_rate": ("sampled_low", "sampled_high")}
-"""Fields of the confidence interval by metric that is a win rate."""
 UNCHANGED = "unchanged"
-"""Name of the configuration without any varied option, which is repeated too."""
 MAX_TRIALS = 2000
 
 
@@ -42,7 +40,6 @@ class Variant:
 
     name: str
     params: dict[str, Any] = field(default_factory=dict)
-    """Changed options by dotted key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +57,7 @@ class SweepPlan:
     variants: tuple[Variant, ...] = ()
     sampler: Sampler = "random"
     trials: Annotated[int, Ge(1), Le(MAX_TRIALS)] = 16
-    """Trials of the search."""
     seed: Annotated[int, Ge(0), Le(2**31 - 1)] = 0
-    """Seed of the sampler."""
     metric: Metric = "win_rate"
     """Field of ``EventEval`` that the sweep maximises."""
     rungs: Annotated[int, Ge(1), Le(10)] = 3
@@ -75,7 +70,6 @@ class SweepPlan:
     """Training seeds of each repeated configuration; the search uses none of them."""
     at_once: Annotated[int, Ge(1), Le(1024)] = 1
     group: str = ""
-    """Label of the trials' runs."""
     launcher: str = ""
     """Launcher of the trials' runs with its options; empty starts them on this machine."""
 
@@ -101,12 +95,11 @@ class SweepPlan:
 
     @property
     def search_trials(self) -> int:
-        """Number of trials of the search; 0 where the sweep is a list of variants."""
         return self.trials if self.vary else 0
 
     @property
     def batch(self) -> int:
-        """Number of trials that are chosen together and pruned against each other."""
+        """Trials that are chosen together and pruned against each other."""
         return min(BATCH.get(self.sampler, MAX_TRIALS), self.trials)
 
     def promoted(self, trials: int) -> int:
@@ -115,7 +108,6 @@ class SweepPlan:
 
     @property
     def repeated(self) -> int:
-        """Number of runs with other training seeds, at most."""
         if self.variants:
             return len(self.variants) * self.seeds
         return (min(self.finalists, self.trials) + 1) * self.seeds if self.finalists else 0
@@ -136,14 +128,12 @@ class SweepPlan:
         return int(self.base["seed"]) + bool(self.vary) + number
 
     def grid(self) -> list[dict[str, Any]]:
-        """Return the options of every trial of a grid, in order."""
         values = [grid_values(key, spec) for key, spec in self.vary.items()]
         if (count := math.prod(map(len, values))) > MAX_TRIALS:
             raise ConfigError(f"grid has {count} trials, expected at most {MAX_TRIALS}; try fewer options or values")
         return [dict(zip(self.vary, point, strict=True)) for point in itertools.product(*values)]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON values."""
         return asdict(self)
 
 
@@ -160,7 +150,6 @@ def plan_from(row: Any) -> SweepPlan:
 
 
 def configuration(plan: SweepPlan, params: Mapping[str, Any], **fixed: Any) -> ResolvedConfig:
-    """Return the configuration of a trial; ``ConfigError`` where its options do not go together."""
     changes = {key: "none" if value is None else value for key, value in {**params, **fixed}.items()}
     return resolve(overrides=changes, base=plan.base, base_provenance=plan.provenance)
 
@@ -193,14 +182,12 @@ def variants_of(whole: ResolvedConfig, words: Sequence[str]) -> tuple[Variant, .
 
 
 def _variant(whole: ResolvedConfig, name: str) -> dict[str, dict[str, Any]]:
-    """Return the changes of an ablation or baseline by its title; empty where it changes nothing."""
     found = {**ABLATIONS, **BASELINES}[name].changes(whole.config)
     changes = {key: value for key, value in found.items() if whole.values[key] != value}
     return {f"no {name}" if name in ABLATIONS else name: changes} if changes else {}
 
 
 def command_words(plan: SweepPlan, params: Mapping[str, Any], seed: int) -> list[str]:
-    """Return the words of the command that trains a configuration of the sweep again."""
     words = ["train", "--preset", plan.preset]
     for key, value in {**plan.given, **flatten(params), "seed": seed}.items():
         words += ["--set", f"{key}={_assigned(value)}"]
@@ -208,7 +195,6 @@ def command_words(plan: SweepPlan, params: Mapping[str, Any], seed: int) -> list
 
 
 def _assigned(value: Any) -> str:
-    """Return a value as ``--set`` reads it."""
     if value is None:
         return NONE_WORDS[0]
     if isinstance(value, bool):

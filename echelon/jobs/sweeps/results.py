@@ -49,13 +49,11 @@ class Repeated:
     name: str
     params: dict[str, Any]
     scores: dict[int, float]
-    """Result by training seed."""
     score: Estimate | None = None
     """Interquartile mean over seeds with its stratified bootstrap interval; None before the first seed ends."""
     improvement: Estimate | None = None
     """Probability of a better result than that of the unchanged configuration with the same seed."""
     command: str = ""
-    """Trains this configuration again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +69,9 @@ class SweepResults:
     importance: dict[str, float] = field(default_factory=dict)
     """Fraction of the variance at the first rung that each option explains."""
     done: int = 0
-    """Learner agent-steps of the rungs reached."""
     best: str = ""
     """Name of the best configuration: of the repeated ones, or before them of the trials."""
     best_command: str = ""
-    """The command that trains it again; empty before the first evaluation."""
 
     @property
     def progress(self) -> float:
@@ -92,7 +88,6 @@ def read_results(paths: RunPaths) -> SweepResults:
 
 
 def results(name: str, plan: SweepPlan, journal: Journal) -> SweepResults:
-    """Return the results of a plan and its journal."""
     best = ranked(journal.search)
     order = [*best, *(trial for trial in journal.in_order if trial not in best)]
     names = _names(journal)
@@ -117,7 +112,6 @@ def results(name: str, plan: SweepPlan, journal: Journal) -> SweepResults:
 
 
 def _names(journal: Journal) -> dict[int, str]:
-    """Return a name per trial: the options that differ, or the configuration that it repeats and its seed."""
     search = journal.search
     differing = variant_names([{k: _rounded(v) for k, v in trial.choice.params.items()} for trial in search])
     names = {trial.number: name for trial, name in zip(search, differing, strict=True)}
@@ -125,7 +119,6 @@ def _names(journal: Journal) -> dict[int, str]:
 
 
 def _rounded(value: Any) -> Any:
-    """Return a number with three significant digits, which is enough for a name."""
     return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
@@ -164,7 +157,6 @@ def _state(plan: SweepPlan, journal: Journal, trial: Trial) -> str:
 
 
 def _repeated(plan: SweepPlan, repeats: Sequence[Trial]) -> tuple[Repeated, ...]:
-    """Return the repeated configurations with statistics over their seeds, best first."""
     by_name: dict[str, list[Trial]] = {}
     for trial in repeats:
         by_name.setdefault(trial.choice.name, []).append(trial)
@@ -184,7 +176,6 @@ def _repeated(plan: SweepPlan, repeats: Sequence[Trial]) -> tuple[Repeated, ...]
 
 
 def _scores(trials: Sequence[Trial]) -> dict[int, float]:
-    """Return the result of each training seed that has one."""
     found = {trial.choice.seed: trial.last.value for trial in trials if trial.last is not None}
     return {seed: value for seed, value in found.items() if math.isfinite(value)}
 

@@ -18,9 +18,8 @@ from echelon.telemetry.event import Event
 from echelon.telemetry.events import EventRung, EventTrial
 
 RUN_NAME = re.compile(r"(\w[\w.-]*)?")
-"""Run ids in a journal, which name folders beside the sweep's and nothing else."""
+"""Run ids in a journal; they name folders beside the sweep's."""
 STARTED, EVALUATED, FAILED = "started", "evaluated", "failed"
-"""States of a rung record."""
 
 
 @dataclass(kw_only=True)
@@ -29,9 +28,7 @@ class Trial:
 
     choice: EventTrial
     started: set[int] = field(default_factory=set)
-    """Rungs towards which it has been started."""
     results: dict[int, EventRung] = field(default_factory=dict)
-    """Result by rung, evaluated or failed."""
 
     @property
     def number(self) -> int:
@@ -39,7 +36,6 @@ class Trial:
 
     @property
     def open_rung(self) -> int | None:
-        """Rung that it has been started for and has not reached; None where it is not running."""
         return min(self.started - self.results.keys(), default=None)
 
     @property
@@ -83,7 +79,6 @@ class Journal:
 
     @property
     def search(self) -> list[Trial]:
-        """Trials of the search, in order."""
         return [trial for trial in self.in_order if not trial.choice.name]
 
     @property
@@ -93,12 +88,10 @@ class Journal:
 
     @property
     def running(self) -> list[Trial]:
-        """Trials that have been started for a rung that they have not reached."""
         return [trial for trial in self.in_order if trial.open_rung is not None]
 
     @property
     def done_steps(self) -> int:
-        """Learner agent-steps of the rungs that trials have reached."""
         steps = self._plan.rung_steps
         return sum(steps[max(trial.results)] for trial in self.trials.values() if trial.results)
 
@@ -121,12 +114,10 @@ Step = EventTrial | Start | Wait
 
 
 def next_step(plan: SweepPlan, journal: Journal) -> Step | None:
-    """Return the next step of a sweep; None where it is complete."""
     return _next_of_search(plan, journal) or _next_of_repeats(plan, journal)
 
 
 def _next_of_search(plan: SweepPlan, journal: Journal) -> Step | None:
-    """Return the next step of successive halving, batch after batch; None once all have ended."""
     search = journal.search
     for first in range(0, plan.search_trials, plan.batch):
         members = search[first : first + plan.batch]
@@ -163,7 +154,6 @@ def _next_of_repeats(plan: SweepPlan, journal: Journal) -> Step | None:
 
 
 def best(trials: Sequence[Trial], rung: int) -> list[Trial]:
-    """Return the trials evaluated at a rung, best first."""
     there = [trial for trial in trials if rung in trial.results and trial.results[rung].state == EVALUATED]
     return sorted(there, key=lambda trial: trial.order_at(rung))
 

@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 BEST = 1 / 3
 """Fraction of the trials that PED-ANOVA compares with all: of a dozen, a tenth would be one trial."""
 FEWEST = 4
-"""Trials from which the importance of options is estimated."""
 
 
 def choose(plan: SweepPlan, search: Iterable[Trial], number: int) -> dict[str, Any]:
-    """Return the options of a trial by dotted key, given the trials of the search before it."""
     if plan.sampler == "grid":
         return plan.grid()[number]
     samplers, seed = require_optuna().samplers, zlib.crc32(f"{plan.seed}/{number}".encode())
@@ -64,7 +62,6 @@ def _space(plan: SweepPlan) -> dict[str, Any]:
 
 
 def _study(plan: SweepPlan, search: Iterable[Trial], rung: int, sampler: Any) -> optuna.Study:
-    """Return a study in memory with trials of the search, whose value is that at a rung."""
     from optuna import create_study
     from optuna.trial import TrialState, create_trial
 

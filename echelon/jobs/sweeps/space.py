@@ -14,14 +14,11 @@ if TYPE_CHECKING:
 EXAMPLES = "1e-5..1e-3:log, 128..512:step=128, or lstm,mingru"
 INSTALL = "pip install 'echelon[sweep]'"
 MAX_POINTS = 1000
-"""Most values of one option in a grid, and most choices."""
 MAX_NUMBER = 2.0**53
-"""Largest number of a range."""
 OPTIONS = ("log", "step", "points")
 
 
 def require_optuna() -> Any:
-    """Return the module of Optuna; ``ConfigError`` where it is not installed."""
     try:
         import optuna
     except ImportError:
@@ -88,7 +85,6 @@ def distribution(key: str, spec: str) -> BaseDistribution:
 
 
 def _range(key: str, spec: str) -> tuple[str, str, dict[str, str]]:
-    """Return the bounds and the options of a range."""
     bounds, *words = spec.split(":")
     low, _, high = bounds.partition("..")
     options = {name.strip(): value.strip() for name, _, value in (word.partition("=") for word in words)}

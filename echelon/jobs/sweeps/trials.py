@@ -32,7 +32,6 @@ shutdown of a machine, reaches the sweep within it."""
 
 
 def running_trials(sweep: RunPaths) -> list[RunPaths]:
-    """Return the runs of a sweep's trials that are running."""
     plan = plan_from(read_spec(sweep).config.get("sweep"))
     running = Journal(plan, read_events(sweep.trials)[0]).running
     runs = [RunPaths(sweep.root.parent / trial.choice.run) for trial in running if trial.choice.run]
@@ -53,16 +52,12 @@ class TrialRuns:
         self._stopped: dict[int, float] = {}
         """When a run was first seen stopped, by trial [s]."""
         self._failures = 0
-        """Starts in a row that failed."""
 
     def paths(self, trial: EventTrial) -> RunPaths:
         return RunPaths(self._sweep.root.parent / trial.run)
 
     def start(self, trial: EventTrial, rung: int) -> None:
-        """Start or resume a trial towards a rung, unless it runs or has reached it.
-
-        ``ConfigError`` where its options are invalid.
-        """
+        """Start or resume a trial towards a rung, unless it runs or has reached it; ``ConfigError`` for its options."""
         paths, plan = self.paths(trial), self._plan
         is_new = not paths.spec.exists()
         if not is_new and not admits(paths.root, self._sweep.id):
@@ -102,10 +97,7 @@ class TrialRuns:
         return paths.spec.exists() and job_status(paths).is_alive
 
     def outcome(self, trial: EventTrial, rung: int) -> EventEval | str | None:
-        """Return the evaluation of a started trial at a rung, or why it failed; None while it runs.
-
-        A crashed trial is resumed.
-        """
+        """Return a trial's evaluation at a rung, or why it failed; None while it runs. A crashed trial is resumed."""
         paths = self.paths(trial)
         status = launch.ended_status(paths) if paths.spec.exists() else None
         if status is None:
@@ -139,7 +131,6 @@ class TrialRuns:
         return reached[0] if reached and status.global_step >= steps and rung < self._plan.last_rung else None
 
     def stop(self, trial: EventTrial) -> None:
-        """Request a trial to save and stop; a second request discards its update."""
         paths = self.paths(trial)
         if paths.spec.exists():
             launch.stop(paths)

@@ -26,7 +26,6 @@ from echelon.telemetry.log import EventLog, read_events
 POLL_S = 0.5
 """Time between two checks of the running trials [s]."""
 PRESET = "sweep"
-"""Preset of sweeps in lists of runs."""
 
 
 class Sweep:
@@ -78,7 +77,6 @@ class Sweep:
         return replace(trial, params=params, run=create_run(self.plan.preset or PRESET, self.paths.root.parent).id)
 
     def _follow(self, trial: Trial, action: Callable[[EventTrial, int], EventEval | str | None]) -> None:
-        """Start a trial or look at it, and record its outcome; options that do not go together have failed."""
         rung = trial.open_rung
         assert rung is not None, "only started trials are followed"
         try:
@@ -92,7 +90,6 @@ class Sweep:
             self._write(self._evaluated(self._rung(trial, rung, EVALUATED), outcome))
 
     def _evaluated(self, event: EventRung, found: EventEval) -> EventRung:
-        """Return the record of a rung with the result of an evaluation."""
         metric = self.plan.metric
         low, high = RATES.get(metric, ("", ""))
         return replace(
@@ -106,21 +103,18 @@ class Sweep:
         )
 
     def _rung(self, trial: Trial, rung: int, state: str) -> EventRung:
-        """Return the record of a rung with the progress of the sweep after it."""
         steps, done = self.plan.rung_steps, self.journal.done_steps
         if state != STARTED:
             done += steps[rung] - (steps[max(trial.results)] if trial.results else 0)
         return EventRung(trial=trial.number, rung=rung, state=state, done=done, planned=self.plan.planned_steps)
 
     def _write(self, event: EventTrial | EventRung) -> None:
-        """Append a record to the journal, to the disk, and to the metrics, and take it."""
         self._log.append(event)
         self._log.sync()
         self.journal.add(event)
         self._link.emit(event)
 
     def _stop_trials(self) -> None:
-        """Stop the running trials and wait for them; a second stop request is passed on to them."""
         level = 0
         while running := [t for t in self.journal.running if self._trials.is_running(t.choice)]:
             if (asked := self._link.should_stop()) > level:
@@ -131,7 +125,6 @@ class Sweep:
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    """Run the sweep that the spec asks for."""
     plan = plan_from(read_spec(paths).config.get("sweep"))
     with EventLog(paths.trials) as log:
         sweep = Sweep(paths, plan, link, log, TrialRuns(plan, paths), POLL_S)
