@@ -7,6 +7,7 @@ Records the layer of each value; an error is one line with key, value and expect
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -99,7 +100,8 @@ def resolve(
     for layer, values in ((FILE, from_file), (SET, overrides or {})):
         for key, value in _expand_profiles(values, layer).items():
             _check_key(key, value, layer)
-            absent = isinstance(value, str) and value.lower() in NONE_WORDS and key in _optional_keys()
+            is_optional = type(None) in field_types()[key]
+            absent = is_optional and isinstance(value, str) and value.lower() in NONE_WORDS
             layered[key] = None if absent else value
             provenance[key] = layer
     named: frozenset[str] = frozenset((*from_file, *(overrides or {})))
@@ -187,30 +189,25 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def default_values() -> Mapping[str, Any]:
-    return _defaults_of(RunConfig)
+    return flatten(dataclasses.asdict(RunConfig()))
 
 
 @cache
 def field_types() -> Mapping[str, tuple[Any, ...]]:
     """Return the types that every field accepts by dotted key, None included."""
-    return _types_of(RunConfig)
+    return {key: types for key, (types, _) in _fields(RunConfig).items()}
 
 
-def _types_of(cls: type, prefix: str = "") -> dict[str, tuple[Any, ...]]:
-    found: dict[str, tuple[Any, ...]] = {}
+@cache
+def _fields(cls: type, prefix: str = "") -> Mapping[str, tuple[tuple[Any, ...], tuple[float, float] | None]]:
+    """Return types and range of every field by dotted key; None where it has no range."""
+    found = {}
     for name, hint in get_type_hints(cls).items():
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            found.update(_types_of(hint, f"{prefix}{name}."))
+            found.update(_fields(hint, f"{prefix}{name}."))
         else:
-            found[f"{prefix}{name}"] = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return found
-
-
-def _ranges(kind: type, prefix: str = "") -> dict[str, tuple[float, float]]:
-    found = {f"{prefix}{name}": ends for name, ends in ranges_of(kind).items()}
-    for name, hint in get_type_hints(kind).items():
-        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            found |= _ranges(hint, f"{prefix}{name}.")
+            types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+            found[prefix + name] = types, ranges_of(cls).get(name)
     return found
 
 
@@ -218,26 +215,6 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return ``, did you mean 'x'?`` for the nearest of ``names``, empty where none is similar."""
     near = get_close_matches(name, list(names), n=1)
     return f", did you mean {near[0]!r}?" if near else ""
-
-
-@cache
-def _optional_keys() -> frozenset[str]:
-    """Return the keys of fields that accept None; elsewhere "none" is an ordinary string."""
-    return frozenset(key for key, types in field_types().items() if type(None) in types)
-
-
-def _defaults_of(cls: type, prefix: str = "") -> dict[str, Any]:
-    hints = get_type_hints(cls)
-    flat: dict[str, Any] = {}
-    for item in dataclasses.fields(cls):
-        key = f"{prefix}{item.name}"
-        if dataclasses.is_dataclass(hints[item.name]):
-            flat.update(_defaults_of(hints[item.name], f"{key}."))
-        elif item.default is not dataclasses.MISSING:
-            flat[key] = item.default
-        elif item.default_factory is not dataclasses.MISSING:
-            flat[key] = item.default_factory()
-    return flat
 
 
 def _from_preset(name: object) -> tuple[dict[str, Any], dict[str, str]]:
@@ -254,18 +231,17 @@ def _from_preset(name: object) -> tuple[dict[str, Any], dict[str, str]]:
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         return flatten(parse_toml(read_bounded(path, MAX_FILE_BYTES).decode("utf-8")))
-    except RecursionError:
-        raise ConfigError(f"config file {str(path)!r} is nested too deeply, expected sections of fields") from None
     except FileNotFoundError:
-        raise ConfigError(f"config file {str(path)!r} does not exist") from None
+        reason = "does not exist"
     except UnicodeDecodeError:
-        raise ConfigError(f"config file {str(path)!r} is no text in UTF-8") from None
-    except OSError as error:
-        raise ConfigError(f"config file {str(path)!r} cannot be read: {reason_of(error)}") from None
+        reason = "is no text in UTF-8"
+    except RecursionError:
+        reason = "is nested too deeply, expected sections of fields"
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"config file {str(path)!r} is not TOML: {error}") from None
-    except ValueError as error:
-        raise ConfigError(f"config file {str(path)!r} cannot be read: {error}") from None
+        reason = f"is not TOML: {error}"
+    except (OSError, ValueError) as error:
+        reason = f"cannot be read: {reason_of(error)}"
+    raise ConfigError(f"config file {str(path)!r} {reason}")
 
 
 def _expand_profiles(values: Mapping[str, Any], layer: str) -> dict[str, Any]:
@@ -291,17 +267,12 @@ def _check_key(key: str, value: Any, layer: str) -> None:
         if isinstance(value, bool) and not isinstance(known[key], bool):
             raise ConfigError(f"{key} is {value!r} (from {layer}), expected {type(known[key]).__name__}")
         return
-    if any(name.startswith(f"{key}.") for name in known):
-        raise ConfigError(
-            f"config key {key!r} (from {layer}) is a section, expected a field of it; try "
-            f"{next(name for name in known if name.startswith(f'{key}.'))!r}"
-        )
-    hint = did_you_mean(key, known)
-    if not hint:
-        last = key.rpartition(".")[2]
-        hint = did_you_mean(last, [name.rpartition(".")[2] for name in known])
-        same = [name for name in known if name.rpartition(".")[2] == last]
-        hint = f", did you mean {same[0]!r}?" if same else hint
+    if below := [name for name in known if name.startswith(f"{key}.")]:
+        tip = f"expected a field of it; try {below[0]!r}"
+        raise ConfigError(f"config key {key!r} (from {layer}) is a section, {tip}")
+    by_last, last = {name.rpartition(".")[2]: name for name in reversed(list(known))}, key.rpartition(".")[2]
+    same = f", did you mean {by_last[last]!r}?" if last in by_last else did_you_mean(last, by_last)
+    hint = did_you_mean(key, known) or same
     raise ConfigError(f"config key {key!r} (from {layer}) does not exist{hint}")
 
 
@@ -330,7 +301,8 @@ def _explain(error: ValidationError, provenance: Mapping[str, str], named: Colle
     if first["type"] in OWN_MESSAGE:
         return expected + tail
     if first["type"] in OUT_OF_RANGE:
-        expected = range_text(*_ranges(RunConfig)[key])
+        low, high = _fields(RunConfig)[key][1] or (-math.inf, math.inf)
+        expected = range_text(low, high)
     source = provenance.get(key)
     origin = f" (from {source})" if source else ""
     return f"{key} is {first['input']!r}{origin}, expected {expected}{tail}"
