@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import time
 
@@ -30,8 +28,6 @@ def work(paths, link, resume):
     for update in range(first, last + 1):
         time.sleep(UPDATE_S)
         link.emit(EventUpdate(update=update, global_step=update * 100, elapsed_s=update * UPDATE_S))
-        if part == "segfault" and update == 3:
-            os.kill(os.getpid(), signal.SIGSEGV)
         level = link.should_stop()
         if level >= (2 if part == "stubborn" else 1):
             return finish(link, update, "stopped")

@@ -145,6 +145,14 @@ def test_silent_trainer_stalls_after_the_limit_of_its_phase(paths, held, phase, 
     assert state_of(paths) == (state, expected)
 
 
+def test_change_of_the_wall_clock_does_not_stall_a_job(paths, held, monkeypatch):
+    write(paths.spec, SPEC)
+    write(paths.progress, PROGRESS)
+    for years in (-10, 10):
+        monkeypatch.setattr(time, "time", lambda years=years: NOW_S + years * 365 * 86400)
+        assert state_of(paths) == ("running", "")
+
+
 def test_job_without_progress_is_starting(paths, held):
     write(paths.spec, SPEC)
     assert state_of(paths) == ("starting", "")

@@ -17,15 +17,12 @@ from echelon.jobs import control, exits, launch, lock
 from echelon.jobs.exits import exit_record
 from echelon.jobs.launchers import LaunchError, StartError
 from echelon.jobs.process import identify, is_alive, send_signal, works_on
-from echelon.jobs.status import STALL_LIMITS_S, job_status
+from echelon.jobs.status import job_status
 from echelon.jobs.supervisor import begin
 from echelon.runs import RunPaths, create_run, list_runs, read_json
 from echelon.telemetry.events import EventUpdate
 from echelon.telemetry.log import read_events
 from tests.jobs.conftest import FAKE, kill, process_identity, until, wait_for_exit
-
-SHOWS_WITHIN_S = 3.0
-"""Time within which a crash must be reported [s]."""
 
 
 def test_job_completes_and_reports_final_status(start):
@@ -96,15 +93,20 @@ def test_stop_on_ended_job_is_noop(start):
     assert not paths.stop.exists()
 
 
-def test_killed_trainer_is_reported_crashed(start):
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGKILL, "SIGKILL"), (signal.SIGSEGV, "SIGSEGV"), (signal.SIGRTMIN + 5, "SIGRTMIN+5")]
+)
+def test_killed_trainer_is_reported_crashed_with_its_last_update(start, number, name):
     paths = start()
-    until(paths, "running")
-    kill(process_identity(paths, "trainer"))
-    status = until(paths, "crashed", limit_s=SHOWS_WITHIN_S)
-    assert "SIGKILL" in status.reason
-    assert status.exit_code == 5
+    while job_status(paths).update < 1:
+        time.sleep(0.02)
+    kill(process_identity(paths, "trainer"), number)
+    status = until(paths, "crashed")
+    assert name in status.reason and status.exit_code == 5 and status.update >= 1
     ended = read_json(paths.exit)
-    assert ended is not None and ended["signal"] == "SIGKILL" and ended["code"] is None
+    assert ended is not None and ended["signal"] == name and ended["code"] is None
+    wait_for_exit(process_identity(paths, "supervisor"))
+    assert "Traceback" not in paths.log_supervisor.read_text()
 
 
 @pytest.mark.parametrize(
@@ -115,15 +117,6 @@ def test_trainer_ended_by_a_signal_without_a_name_is_reported_crashed(tmp_path, 
     record = exit_record(paths, -number, earlier_bytes=0, oom=False)
     assert (record["code"], record["signal"]) == (None, name)
     assert record["message"] == f"trainer terminated by {name}: see its log"
-
-
-def test_job_whose_trainer_is_ended_by_a_real_time_signal_is_recorded(start):
-    paths = start()
-    until(paths, "running")
-    kill(process_identity(paths, "trainer"), signal.SIGRTMIN + 5)
-    assert "SIGRTMIN+5" in until(paths, "crashed").reason
-    wait_for_exit(process_identity(paths, "supervisor"))
-    assert "Traceback" not in paths.log_supervisor.read_text()
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -137,54 +130,26 @@ def test_full_disk_names_a_checkpoint_only_where_there_is_one(tmp_path, monkeypa
     assert "is full" in message and ("the last checkpoint is intact" in message) == saved
 
 
-def test_segfault_is_reported_crashed_with_last_step(start):
-    status = until(start("segfault"), "crashed")
-    assert "SIGSEGV" in status.reason
-    assert status.update == 3
-
-
 def test_killed_supervisor_is_reported_crashed_and_ends_trainer(start):
     paths = start()
     until(paths, "running")
     trainer = process_identity(paths, "trainer")
     kill(process_identity(paths, "supervisor"))
-    assert "supervisor was killed" in until(paths, "crashed", limit_s=SHOWS_WITHIN_S).reason
+    assert "supervisor was killed" in until(paths, "crashed").reason
     wait_for_exit(trainer)
 
 
-def test_orphaned_trainer_can_be_stopped(start):
-    paths = start()
-    until(paths, "running")
-    trainer = process_identity(paths, "trainer")
-    kill(trainer, signal.SIGSTOP)
-    kill(process_identity(paths, "supervisor"))
-    until(paths, "crashed")
-    assert is_alive(trainer) and launch.has_orphan(paths)
-    with pytest.raises(ValueError, match="its trainer is still ending"):
-        launch.remove(paths)
-    launch.stop(paths, now=True)
-    wait_for_exit(trainer)
-    assert not launch.has_orphan(paths)
-
-
-def test_suspended_trainer_is_reported_stalled_and_recovers(start):
-    paths = start()
-    until(paths, "running")
-    kill(process_identity(paths, "trainer"), signal.SIGSTOP)
-    assert "SIGSTOP" in until(paths, "stalled", limit_s=SHOWS_WITHIN_S).reason
-    kill(process_identity(paths, "trainer"), signal.SIGCONT)
-    until(paths, "running")
-
-
-def test_invalid_request_fails_with_one_line_error(start):
-    status = until(start("refuse"), "failed")
-    assert status.reason == "device 'tpu' does not exist, expected auto, cpu, cuda or cuda:N"
-    assert status.exit_code == 1
-
-
-def test_unhandled_exception_fails_with_one_line_and_logs_traceback(start):
-    paths = start("bug")
-    assert until(paths, "failed").reason == "RuntimeError: the same explosion"
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        ("refuse", "device 'tpu' does not exist, expected auto, cpu, cuda or cuda:N"),
+        ("bug", "RuntimeError: the same explosion"),
+    ],
+)
+def test_exception_of_the_trainer_fails_with_one_line_and_logs_its_traceback(start, part, reason):
+    paths = start(part)
+    status = until(paths, "failed")
+    assert (status.reason, status.exit_code) == (reason, 1)
     assert "Traceback" in paths.log_trainer.read_text()
 
 
@@ -257,29 +222,8 @@ def test_new_supervisor_waits_for_orphaned_trainer(start):
     until(paths, "completed")
 
 
-def test_mismatched_process_identity_is_never_signalled(start):
-    paths = start("short")
-    until(paths, "completed")
-    wait_for_exit(process_identity(paths, "supervisor"))
-    unrelated = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
-    try:
-        real = identify(unrelated.pid)
-        assert real is not None
-        forged = {**real.to_dict(), "create_time": real.create_time - 1}
-        paths.processes.write_text(json.dumps({"supervisor": forged, "trainer": forged}))
-        paths.exit.unlink()
-        assert job_status(paths).state == "crashed"
-        launch.stop(paths, now=True)
-        time.sleep(0.2)
-        assert unrelated.poll() is None
-    finally:
-        unrelated.kill()
-        unrelated.wait()
-
-
-@pytest.mark.parametrize("named", ["trainer", "both"])
+@pytest.mark.parametrize("named", ["trainer", "both", "a process that ended before"])
 def test_resume_of_a_run_that_names_a_foreign_process_leaves_it_alone(start, named):
-    """The leader of a process group that proc.json names by its true identity is neither awaited nor killed."""
     paths = start("short")
     until(paths, "completed")
     wait_for_exit(process_identity(paths, "supervisor"))
@@ -287,28 +231,32 @@ def test_resume_of_a_run_that_names_a_foreign_process_leaves_it_alone(start, nam
     try:
         real = identify(unrelated.pid)
         assert real is not None
-        supervisor = real if named == "both" else replace(real, pid=2**22)
+        if is_true := named in ("trainer", "both"):
+            expected = f"names process {unrelated.pid} as its"
+        else:
+            real, expected = replace(real, create_time=real.create_time - 1), ""
+        supervisor = replace(real, pid=2**22) if named == "trainer" else real
         paths.processes.write_text(json.dumps({"supervisor": supervisor.to_dict(), "trainer": real.to_dict()}))
         paths.exit.unlink()
+        assert is_true or job_status(paths).state == "crashed"
         assert not send_signal(real, signal.SIGTERM, paths) and not send_signal(real, signal.SIGTERM, paths, group=True)
         launch.stop(paths, now=True)
         start("short", paths, "--resume", "latest")
         until(paths, "completed")
         assert unrelated.poll() is None
-        assert f"names process {unrelated.pid} as its" in paths.log_supervisor.read_text()
+        assert expected in paths.log_supervisor.read_text()
     finally:
         unrelated.kill()
         unrelated.wait()
 
 
-@pytest.mark.parametrize("change", ["log deleted", "hard links"])
-def test_orphaned_trainer_is_recognised_without_its_log(start, tmp_path, change):
-    """A backup by hard links gives every file a second name; logs may be cleaned up."""
+@pytest.mark.parametrize("change", ["", "log deleted", "hard links"])
+def test_orphaned_trainer_is_recognised_and_can_be_stopped(start, tmp_path, change):
     paths = start()
     until(paths, "running")
     if change == "log deleted":
         paths.log_trainer.unlink()
-    else:
+    elif change == "hard links":  # as of a backup
         for number, path in enumerate((paths.lock, paths.metrics, paths.log_trainer, paths.log_supervisor)):
             os.link(path, tmp_path / f"backup-{number}")
     trainer, supervisor = process_identity(paths, "trainer"), process_identity(paths, "supervisor")
@@ -316,9 +264,12 @@ def test_orphaned_trainer_is_recognised_without_its_log(start, tmp_path, change)
     kill(trainer, signal.SIGSTOP)
     kill(supervisor)
     until(paths, "crashed")
-    assert launch.has_orphan(paths)
+    assert is_alive(trainer) and launch.has_orphan(paths)
+    with pytest.raises(ValueError, match="its trainer is still ending"):
+        launch.remove(paths)
     launch.stop(paths, now=True)
     wait_for_exit(trainer)
+    assert not launch.has_orphan(paths)
 
 
 def test_stop_of_a_copy_leaves_the_original_running(start, tmp_path):
@@ -327,49 +278,11 @@ def test_stop_of_a_copy_leaves_the_original_running(start, tmp_path):
     copied = RunPaths(tmp_path / "elsewhere" / paths.id)
     shutil.copytree(paths.root, copied.root)
     assert not launch.has_orphan(copied)
+    status = job_status(copied)
+    assert status.state == "lost" and "copy" in status.reason
     launch.stop(copied, now=True)
     launch.remove(copied)
     assert job_status(paths).state == "running" and is_alive(process_identity(paths, "trainer"))
-
-
-def test_run_of_other_host_is_reported_lost(start):
-    paths = start("short")
-    until(paths, "completed")
-    wait_for_exit(process_identity(paths, "supervisor"))
-    row = read_json(paths.processes)
-    assert row is not None
-    for identity in row.values():
-        identity["host"] = "elsewhere"
-    paths.processes.write_text(json.dumps(row))
-    paths.exit.unlink()
-    status = job_status(paths)
-    assert status.state == "lost" and "elsewhere" in status.reason
-
-
-def test_copy_of_running_run_is_reported_lost(start, tmp_path):
-    paths = start()
-    until(paths, "running")
-    copied = RunPaths(tmp_path / "elsewhere" / paths.id)
-    shutil.copytree(paths.root, copied.root)
-    status = job_status(copied)
-    assert status.state == "lost" and "copy" in status.reason and status.update >= 0
-    assert job_status(paths).state == "running", "reading the copy does not affect the run"
-
-
-def test_silent_trainer_stalls_after_phase_limit(start, monkeypatch):
-    paths = start()
-    until(paths, "running")
-    monkeypatch.setitem(STALL_LIMITS_S, "training", -1.0)
-    assert "no progress" in until(paths, "stalled").reason
-
-
-@pytest.mark.parametrize("years", [-10, 10], ids=["clock set back", "clock set ahead"])
-def test_wall_clock_change_does_not_stall_job(start, monkeypatch, years):
-    paths = start()
-    until(paths, "running")
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + years * 365 * 86400)
-    assert job_status(paths).state == "running"
 
 
 def test_unwritable_home_raises_one_line_error(tmp_path, monkeypatch):
