@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +23,6 @@ ASK_S = 0.3
 
 
 def ask_often() -> None:
-    """Let this process ask SLURM often."""
     launchers.SLURM_ASK_S = ASK_S
 
 
@@ -96,17 +94,9 @@ class Ray:
 
 
 CLUSTERS = {"slurm": ("submitit", Slurm), "ray": ("ray", Ray)}
-"""Package and cluster by launcher."""
 
 
 def works_on_victim(cluster, run: RunPaths) -> bool:
     """Whether the process of a run works on the node to be killed."""
     trainer = identity_from((read_json(run.processes) or {}).get("trainer"))
     return trainer is not None and environ(trainer.pid).get(cluster.variable) == VICTIM
-
-
-def wait_for(condition: Callable[[], object], limit_s: float = 240.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition does not become true"
-        time.sleep(0.05)

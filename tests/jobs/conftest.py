@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,9 +40,7 @@ def start() -> Iterator[Callable[..., RunPaths]]:
         return paths
 
     yield start_job
-    for paths in list_runs():
-        for name in ("supervisor", "trainer"):
-            send_signal(process_identity(paths, name), signal.SIGKILL, paths)
+    kill_all_jobs()
 
 
 def process_identity(paths: RunPaths, name: str) -> ProcessIdentity | None:
@@ -46,24 +48,53 @@ def process_identity(paths: RunPaths, name: str) -> ProcessIdentity | None:
     return identity_from((read_json(paths.processes) or {}).get(name))
 
 
-def until(paths: RunPaths, *states: str, limit_s: float = LIMIT_S) -> JobStatus:
-    """Wait until a job is in one of the states; on timeout fail with its status."""
+def wait_for(condition: Callable[[], Any], limit_s: float = LIMIT_S, describe: Callable[[], object] = str) -> Any:
+    """Return the first true result of ``condition``; on timeout fail with what ``describe`` returns."""
     deadline = time.monotonic() + limit_s
-    while True:
-        status = job_status(paths)
-        if status.state in states:
-            return status
-        assert time.monotonic() < deadline, f"{status} is not in {states}"
+    while not (found := condition()):
+        assert time.monotonic() < deadline, describe()
         time.sleep(0.02)
+    return found
+
+
+def until(paths: RunPaths, *states: str, limit_s: float = LIMIT_S) -> JobStatus:
+    """Wait until a job is in one of the states."""
+    return wait_for(
+        lambda: status if (status := job_status(paths)).state in states else None,
+        limit_s,
+        lambda: f"{job_status(paths)} is not in {states}",
+    )
 
 
 def wait_for_exit(identity: ProcessIdentity | None, limit_s: float = LIMIT_S) -> None:
-    deadline = time.monotonic() + limit_s
-    while is_alive(identity):
-        assert time.monotonic() < deadline, f"{identity} still runs"
-        time.sleep(0.02)
+    wait_for(lambda: not is_alive(identity), limit_s, lambda: f"{identity} still runs")
+
+
+def kill_job(paths: RunPaths) -> None:
+    for name in ("supervisor", "trainer"):
+        send_signal(process_identity(paths, name), signal.SIGKILL, paths)
+
+
+def kill_all_jobs() -> None:
+    """Kill every process of the runs folder, twice and sweeps first, as they would start others."""
+    for _ in range(2):
+        for paths in sorted(list_runs(), key=lambda paths: "-sweep-" not in paths.id):
+            kill_job(paths)
 
 
 def kill(identity: ProcessIdentity | None, number: int = signal.SIGKILL) -> None:
     assert identity is not None
     os.kill(identity.pid, number)
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[bool]:
+    """Mount a file system of some bytes on ``folder`` where that is allowed; give whether it is."""
+    tool = shutil.which("mount")
+    argv = [str(tool), "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    mounted = tool is not None and not subprocess.run(argv, capture_output=True).returncode
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", str(folder)], check=True)

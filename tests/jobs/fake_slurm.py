@@ -141,7 +141,6 @@ class Cluster:
         monkeypatch.setenv("PATH", f"{self.root / 'bin'}:{os.environ['PATH']}")
 
     def jobs(self) -> list[dict]:
-        """Return name, state and node of every job."""
         return [json.loads(path.read_text()) for path in sorted(self.root.glob("job-*.json"))]
 
     def kill_node(self, node: str) -> list[str]:
@@ -156,7 +155,6 @@ class Cluster:
         (self.root / f"{node}.down").unlink()
 
     def end(self) -> None:
-        """Kill every process of the stand-in."""
         kill(lambda env: NODE_VARIABLE in env)
         for path in self.root.glob("job-*.json"):
             number = path.stem.removeprefix("job-")

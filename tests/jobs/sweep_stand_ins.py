@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import signal
 import sys
 import time
 
@@ -16,9 +15,8 @@ from echelon.files import atomic_write
 from echelon.jobs import worker
 from echelon.jobs.config_layers import flatten
 from echelon.jobs.kinds import KINDS, JobKind
-from echelon.jobs.process import identity_from, send_signal
 from echelon.jobs.spec import read_spec
-from echelon.runs import RunPaths, list_runs, read_json
+from echelon.runs import read_json
 from echelon.telemetry.events import EventCheckpoint, EventEnd, EventEval, EventResume, EventStart, EventUpdate
 from tests.jobs.clusters import ask_often
 
@@ -81,20 +79,6 @@ class _Kind(JobKind):
 
 FAKE_TRAIN = _Kind(module="tests.jobs.sweep_stand_ins", summary="train")
 FAKE_SWEEP = _Kind(module="tests.jobs.sweep_stand_ins", summary="sweep")
-
-
-def end_all() -> None:
-    """Kill every process of the runs folder, sweeps first, as they would start others."""
-    for _ in range(2):
-        for run in sorted(list_runs(), key=lambda run: "-sweep-" not in run.id):
-            kill_run(run)
-
-
-def kill_run(run: RunPaths) -> None:
-    """Kill supervisor and process of a run."""
-    processes = read_json(run.processes) or {}
-    for name in ("supervisor", "trainer"):
-        send_signal(identity_from(processes.get(name)), signal.SIGKILL, run)
 
 
 def main() -> int:

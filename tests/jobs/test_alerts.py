@@ -13,7 +13,7 @@ from echelon.jobs.alerts import RESOURCES, AlertThresholds, MachineAlertRules, T
 from echelon.jobs.usage import ResourceUsage, visible_gpu
 from echelon.telemetry.events import EventAlert, EventCurriculum, EventEval, EventStart, EventUpdate
 from echelon.telemetry.log import read_events
-from tests.jobs.conftest import kill, process_identity, until
+from tests.jobs.conftest import kill, process_identity, until, wait_for
 
 THRESHOLDS = AlertThresholds(win_rate_fall=0.25, win_rate_updates=5, min_updates=10)
 
@@ -131,15 +131,9 @@ def test_stall_and_recovery_are_recorded_as_alerts(start):
     def alerts() -> list[str]:
         return [event.message for event in read_events(paths.metrics)[0] if isinstance(event, EventAlert)]
 
-    def wait_for(words: str) -> None:
-        deadline = time.monotonic() + 10
-        while not any(words in message for message in alerts()):
-            assert time.monotonic() < deadline, alerts()
-            time.sleep(0.05)
-
-    wait_for("stalled: trainer is suspended")
+    wait_for(lambda: any("stalled: trainer is suspended" in message for message in alerts()))
     kill(process_identity(paths, "trainer"), signal.SIGCONT)
-    wait_for("running again after a stall")
+    wait_for(lambda: any("running again after a stall" in message for message in alerts()))
     events, skipped = read_events(paths.metrics)
     assert skipped == 0 and len(alerts()) == 2
     assert [e.update for e in events if isinstance(e, EventUpdate)] == list(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import time
-
 import pytest
 
 from echelon.arena.config import ArenaConfig
@@ -14,13 +11,12 @@ from echelon.arena.store import ENV_SETTING, Store, league_path
 from echelon.arena.submit import submit
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import launch, stop
-from echelon.jobs.process import send_signal
 from echelon.jobs.spec import JobSpec
-from echelon.runs import create_run, list_runs
+from echelon.runs import create_run
 from echelon.telemetry.events import EventEnd, EventResume, EventRound
 from echelon.telemetry.log import read_events
 from tests.arena.policy_files import save
-from tests.jobs.conftest import kill, process_identity, until, wait_for_exit
+from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until, wait_for, wait_for_exit
 
 CONFIG = ArenaConfig(rounds=2, seeds=10, envs=4)
 LIMIT_S = 120.0
@@ -35,22 +31,13 @@ def store(tmp_path):
                 league.add_scripted(level)
         submit(opened, save(tmp_path / "one", 1), label="one")
         yield opened
-    for paths in list_runs():
-        for name in ("supervisor", "trainer"):
-            send_signal(process_identity(paths, name), signal.SIGKILL, paths)
+    kill_all_jobs()
 
 
 def start_job(paths=None):
     paths = paths or create_run("arena")
     launch(paths, JobSpec(kind="arena", config={"preset": "arena", "arena": CONFIG.as_dict()}), KINDS["arena"])
     return paths
-
-
-def wait_for(store, matches):
-    deadline = time.monotonic() + LIMIT_S
-    while len(played_matches(store)) < matches:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def played_matches(store):
@@ -63,10 +50,9 @@ def played_matches(store):
 @pytest.mark.long
 def test_killed_arena_job_resumes(store, tmp_path):
     paths = start_job()
-    wait_for(store, 5)
+    wait_for(lambda: len(played_matches(store)) >= 5, LIMIT_S)
     trainer = process_identity(paths, "trainer")
-    kill(process_identity(paths, "supervisor"))
-    kill(trainer)
+    kill_job(paths)
     wait_for_exit(trainer)
     assert until(paths, "crashed").exit_code == 5
     before = played_matches(store)
@@ -90,7 +76,7 @@ def test_killed_arena_job_resumes(store, tmp_path):
 
 def test_stopped_arena_job_keeps_played_matches(store):
     paths = start_job()
-    wait_for(store, 3)
+    wait_for(lambda: len(played_matches(store)) >= 3, LIMIT_S)
     stop(paths)
     assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4
     assert 3 <= len(played_matches(store)) < 120 and len(unfinished_rounds(store)) == 1

@@ -166,7 +166,6 @@ HOSTILE_FILES = {
 
 @pytest.mark.parametrize("text", HOSTILE_FILES.values(), ids=HOSTILE_FILES)
 def test_file_with_hostile_keys_is_one_line_error_in_bounded_memory(tmp_path, text):
-    """The parser's memory is quadratic in the parts of a key, and flat keys repeat their section."""
     file = tmp_path / "run.toml"
     file.write_text(text)
     resolve("quickstart")
@@ -192,7 +191,6 @@ def test_file_may_have_as_many_dots_in_a_line_as_a_list_of_numbers_needs(tmp_pat
 
 
 def test_stored_configuration_with_a_long_section_is_flattened_in_bounded_memory():
-    """A hostile spec of 1 MiB would have keys of gigabytes in all."""
     nested = {"a" * 300_000: {f"b{n}": 1 for n in range(2000)}, "ppo": {"lr": 0.1}}
     tracemalloc.start()
     try:
@@ -204,7 +202,6 @@ def test_stored_configuration_with_a_long_section_is_flattened_in_bounded_memory
 
 
 def test_keys_named_now_are_those_of_file_and_set(tmp_path):
-    """Not those of an earlier run, whatever its provenance is."""
     file = tmp_path / "own.toml"
     file.write_text("[opponents.league]\nsigma = 100.0\n")
     base = {"opponents": {"league": {"path": "/elsewhere/league.db"}}}

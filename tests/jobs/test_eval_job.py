@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import signal
-import time
 from dataclasses import replace
 
 import pytest
@@ -13,9 +11,8 @@ import pytest
 from echelon.jobs.control import request_stop
 from echelon.jobs.evaluations import append_evaluation
 from echelon.jobs.launch import stop
-from echelon.jobs.process import send_signal
 from echelon.jobs.spec import JobSpec, write_spec
-from echelon.runs import RunPaths, create_run, list_runs
+from echelon.runs import RunPaths, create_run
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventAlert, EventEval, EventEvalBatch
 from echelon.telemetry.log import read_events
@@ -23,7 +20,7 @@ from echelon.training.eval_job import ROWS_PER_BATCH
 from echelon_cli import eval_job
 from echelon_cli.eval_job import EvalOptions, Opponent
 from tests.arena.policy_files import SMALL, save
-from tests.jobs.conftest import kill, process_identity, until, wait_for_exit
+from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until, wait_for, wait_for_exit
 
 LIMIT_S = 120.0
 OPTIONS = EvalOptions(seeds=24, weapon_prob=1.0, threads=1)
@@ -39,9 +36,7 @@ def trained(monkeypatch):
     write_spec(paths, JobSpec(kind="train", config={"preset": "quickstart"}))
     save(paths.checkpoints, 7, env=SMALL)
     yield paths
-    for run in list_runs():
-        for name in ("supervisor", "trainer"):
-            send_signal(process_identity(run, name), signal.SIGKILL, run)
+    kill_all_jobs()
 
 
 def start(trained: RunPaths, **changes) -> RunPaths:
@@ -49,10 +44,7 @@ def start(trained: RunPaths, **changes) -> RunPaths:
 
 
 def wait_for_batches(paths: RunPaths, count: int) -> list[EventEvalBatch]:
-    deadline = time.monotonic() + LIMIT_S
-    while len(found := read_events(paths.matches)[0]) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    found = wait_for(lambda: len(found := read_events(paths.matches)[0]) >= count and found, LIMIT_S)
     return [event for event in found if isinstance(event, EventEvalBatch)]
 
 
@@ -68,8 +60,7 @@ def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained):
     paths = start(trained)
     wait_for_batches(paths, 3)
     trainer = process_identity(paths, "trainer")
-    kill(process_identity(paths, "supervisor"))
-    kill(trainer)
+    kill_job(paths)
     wait_for_exit(trainer)
     assert until(paths, "crashed").exit_code == 5
     before = wait_for_batches(paths, 3)

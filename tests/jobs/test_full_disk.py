@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from echelon.jobs import lock
 from echelon.runs import create_run
 from echelon.telemetry.events import EventUpdate
 from echelon.telemetry.log import read_events
+from tests.jobs import conftest
 from tests.jobs.conftest import process_identity, until, wait_for_exit
 
 DISK_BYTES = 1 << 20
@@ -29,19 +29,14 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     """A file system of 1 MiB as runs folder."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    tool = shutil.which("mount")
-    made = tool and subprocess.run(
-        [tool, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk)], capture_output=True
-    )
-    if not made or made.returncode:
-        pytest.skip("making a file system is not allowed here")
-    monkeypatch.setenv("ECHELON_HOME", str(disk))
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
+    with conftest.small_disk(disk, DISK_BYTES) as mounted:
+        if not mounted:
+            pytest.skip("making a file system is not allowed here")
+        monkeypatch.setenv("ECHELON_HOME", str(disk))
+        yield disk
 
 
 def fill(disk: Path) -> Path:
-    """Fill the file system and return the file to delete."""
     filler = disk / "filler"
     handle = os.open(filler, os.O_WRONLY | os.O_CREAT)
     with contextlib.suppress(OSError):

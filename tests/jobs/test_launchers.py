@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,6 @@ from echelon.jobs import tickets
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import launch
 from echelon.jobs.launchers import read_placement
-from echelon.jobs.process import send_signal
 from echelon.jobs.queue import open_queue
 from echelon.jobs.shards import FOLDER
 from echelon.jobs.spec import JobSpec
@@ -23,10 +21,11 @@ from echelon.jobs.status import job_status
 from echelon.runs import RunPaths, create_run, list_runs
 from echelon_cli import sweep_job
 from tests.arena.policy_files import save
-from tests.jobs.clusters import CLUSTERS, wait_for, works_on_victim
-from tests.jobs.conftest import process_identity
+from tests.jobs.clusters import CLUSTERS, works_on_victim
+from tests.jobs.conftest import kill_all_jobs, kill_job
+from tests.jobs.conftest import wait_for as wait_until
 from tests.jobs.queue_standin import WAITER
-from tests.jobs.sweep_stand_ins import FAKE_SWEEP, UPDATE_S_VARIABLE, end_all
+from tests.jobs.sweep_stand_ins import FAKE_SWEEP, UPDATE_S_VARIABLE
 from tests.jobs.test_arena_job import played_matches
 from tests.jobs.test_queue import change, count, order, processes, put
 from tests.jobs.test_sweep_worker import make_plan, storm, table, trained_once
@@ -39,16 +38,12 @@ def cluster(request, tmp_path_factory, monkeypatch):
     # sockets of Ray need a short path
     found = kind(tmp_path_factory.mktemp("c", numbered=True) / request.param, monkeypatch)
     yield found
-    for paths in list_runs():
-        for name in ("supervisor", "trainer"):
-            send_signal(process_identity(paths, name), signal.SIGKILL, paths)
+    kill_all_jobs()
     found.end()
 
 
-def kill_both(paths: RunPaths) -> None:
-    """Kill supervisor and process of a job of this machine."""
-    for name in ("supervisor", "trainer"):
-        send_signal(process_identity(paths, name), signal.SIGKILL, paths)
+def wait_for(condition) -> None:
+    wait_until(condition, 240.0)
 
 
 @pytest.mark.long
@@ -91,7 +86,7 @@ def test_sweep_with_a_killed_node_has_the_undisturbed_table(cluster, monkeypatch
     try:
         wait_for(lambda: any(works_on_victim(cluster, run) for run in list_runs() if run.id != paths.id))
         cluster.kill_node()
-        kill_both(paths)
+        kill_job(paths)
 
         def is_complete() -> bool:
             if not job_status(paths).is_alive and job_status(paths).state != "completed":
@@ -103,7 +98,7 @@ def test_sweep_with_a_killed_node_has_the_undisturbed_table(cluster, monkeypatch
         trained_once(paths, plan)
         assert all(read_placement(run) is not None for run in list_runs() if run.id != paths.id)
     finally:
-        end_all()
+        kill_all_jobs()
 
 
 @pytest.mark.slow
@@ -121,7 +116,7 @@ def test_arena_rounds_with_a_killed_node_have_the_undisturbed_results(cluster, t
         wait_for(lambda: any(works_on_victim(cluster, RunPaths(shard)) for shard in shards.glob("r001-[0-9]*")))
         cluster.kill_node()
         wait_for(lambda: played_matches(store))
-        kill_both(paths)
+        kill_job(paths)
 
         def is_complete() -> bool:
             if job_status(paths).state == "crashed":

@@ -68,7 +68,6 @@ def test_requests_do_not_follow_links(run, outside):
      "proc.json", "replays/worlds/world", "heat/u000001.npz"],
 )  # fmt: skip
 def test_job_with_a_pipe_is_not_started(run, name):
-    """A pipe without a reader blocks whoever opens it for writing; this test waits for nothing."""
     (run.root / name).parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(run.root / name)
     expected = f"contains the pipe or device '{name}', expected files of its own; delete it"
@@ -99,7 +98,6 @@ WRITERS = {
 @pytest.mark.parametrize("kind", KINDS_OF_FILES)
 @pytest.mark.parametrize("name", WRITERS)
 def test_writers_open_files_of_a_run_only(run, outside, monkeypatch, kind, name):
-    """Also where the folder changes after it was checked."""
     for module in (control, echelon.jobs.launch):
         monkeypatch.setattr(module, "require_plain_files", lambda paths: None)
     monkeypatch.setattr(Supervisor, "_catch_signals", lambda self: None)
@@ -167,7 +165,6 @@ def test_plan_of_an_evaluation_records_only_where_the_user_allowed_it(run, job, 
 
 
 def test_plan_of_an_evaluation_records_into_plain_folders_only(job, outside):
-    """A policy in no run has its recordings beside it, in a folder of any origin."""
     folder = outside / "replays"
     (folder / "worlds").mkdir(parents=True)
     admit(folder, job)

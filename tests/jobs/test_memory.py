@@ -85,7 +85,6 @@ def test_matches_that_need_terabytes_are_refused_in_one_line():
 
 
 def too_large(option: str) -> RunConfig:
-    """Return a configuration whose memory one option dominates."""
     config = RunConfig(num_envs=64, bank_maps=8, ppo=replace(RunConfig().ppo, rollout_steps=8))
     if option == "ppo.rollout_steps":
         return replace(config, ppo=replace(config.ppo, rollout_steps=2048))

@@ -34,7 +34,7 @@ from echelon.jobs.status import JobStatus
 from echelon.runs import RunPaths, create_run
 from echelon.telemetry.events import EventAlert, EventEval, EventResume, EventUpdate
 from echelon.telemetry.log import EventLog
-from tests.jobs.conftest import until
+from tests.jobs.conftest import until, wait_for
 
 SECRET = "T0PSECRET"
 MESSAGE = Message(level="failure", title="fox failed", text="a < b")
@@ -77,12 +77,6 @@ def server() -> Iterator[Server]:
     opened = Server()
     yield opened
     opened.close()
-
-
-def wait_for_request(server: Server) -> None:
-    deadline = time.monotonic() + 60
-    while not server.requests and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -239,7 +233,7 @@ def test_observer_that_blocks_delays_neither_the_others_nor_the_end(server, run,
     write_records(run, UPDATE)
     found = Observer(run, Observers(notify=(f"json://{server.address}/x",), mirrors=("trackio",)))
     found.finish(JobStatus(id=run.id, state="completed"), linger_s=0.2)
-    wait_for_request(server)
+    wait_for(lambda: server.requests, 60.0)
     assert [body["type"] for _, _, body in server.requests] == ["success"]
 
 
@@ -272,7 +266,7 @@ def test_run_ends_on_time_and_is_reported_whatever_the_url_does(server, start, a
     start("short", paths)
     status = until(paths, "completed")
     assert status.update == 5
-    wait_for_request(server)
+    wait_for(lambda: server.requests, 60.0)
     assert [body["title"] for _, _, body in server.requests] == [f"{paths.id} completed"]
     for file in paths.root.rglob("*"):
         assert file.is_dir() or SECRET not in file.read_text(errors="replace"), file

@@ -32,7 +32,6 @@ class Cluster:
 
     def __init__(self) -> None:
         self.jobs: dict[str, list[str]] = {}
-        """Commands that wait, by handle."""
         self.sessions: Counter[str] = Counter()
         self.refused = 0
         self.running: set[str] = set()
@@ -69,7 +68,6 @@ class Cluster:
         return True
 
     def drop(self, handle: str) -> None:
-        """Lose a command that waits."""
         del self.jobs[handle]
 
 
@@ -255,7 +253,6 @@ def test_queue_resumes_a_run_that_its_engine_has_preempted_and_not_one_that_a_us
 
 
 def test_placed_session_takes_no_slot_here(cluster):
-    """A launcher's host runs the supervisor; its slot is that of the follower here."""
     paths = submitted()
     assert "--session" in cluster.requests[0].command and open_queue().taken() == {}
     assert paths.id

@@ -27,6 +27,7 @@ from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import is_waiting, job_status
 from echelon.jobs.tickets import MAX_WAITERS, Ticket, demand_of, devices_of, free_slots
 from echelon.runs import RunNotFoundError, RunPaths, create_run, list_runs, read_json, runs_home
+from tests.jobs.conftest import wait_for
 from tests.jobs.queue_standin import WAITER
 
 BUDGET_KB = 2 << 20
@@ -189,14 +190,12 @@ def test_demand_of_spec(kind, config, expected):
 
 
 def begin_session(paths: RunPaths, number: int) -> None:
-    """Write the identities of a session whose processes have ended."""
     gone = {"pid": 2**22 + 1, "create_time": number, "boot_id": "earlier", "host": socket.gethostname()}
     paths.exit.unlink(missing_ok=True)
     paths.processes.write_text(json.dumps({"supervisor": gone, "trainer": gone}))
 
 
 def descriptors() -> set[int]:
-    """Return the open descriptors of this process."""
     return {int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
 
 
@@ -212,7 +211,6 @@ class Machine:
         self.completed: Counter[str] = Counter()
         self.interrupted: Counter[str] = Counter()
         self.counts: dict[str, tuple[int, int]] = {}
-        """Crashes and step of each run."""
         self.operations, self.kill_at = 0, -1
         monkeypatch.setattr(queue, "begin", self.begin)
         monkeypatch.setattr(queue, "start_observer", self.point(lambda paths: None))
@@ -288,7 +286,6 @@ class Machine:
 @pytest.mark.skipif(sys.platform != "linux", reason="descriptors are listed in /proc")
 @pytest.mark.parametrize("first", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)])
 def test_kill_at_every_third_point_completes_every_run_once(monkeypatch, first):
-    """Kill a supervisor before and after each operation on the queue; the three cases cover all of them."""
     machine, at = Machine(monkeypatch), first - 3
     while True:
         at += 3
@@ -436,7 +433,6 @@ def stand_ins(monkeypatch):
 
 
 def processes() -> list[psutil.Process]:
-    """Return all processes of the runs of this test."""
     home, found = str(runs_home()), []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -459,37 +455,29 @@ def _end_processes():
         kill_all()
 
 
-def until(condition, limit_s: float = 60.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{order()}, {open_queue().taken()}"
-        time.sleep(0.05)
-
-
 @pytest.mark.usefixtures("stand_ins")
 def test_queue_starts_with_an_entry_and_leaves_no_process():
     runs = [put(number) for number in range(2)]
     open_queue().revive()
-    until(lambda: not order())
+    wait_for(lambda: not order())
     for paths in runs:
         assert count(paths, "sessions") == ["first"] and len(count(paths, "results")) == 1
         assert job_status(paths).state == "completed"
-    until(lambda: not processes())
+    wait_for(lambda: not processes())
 
 
 @pytest.mark.usefixtures("stand_ins")
 def test_queue_goes_on_after_all_its_processes_were_killed():
-    """As at the end of the machine: one run is interrupted, others wait; the next command starts them again."""
     runs = [put(number, updates=100) for number in range(3)]
     open_queue().revive()
-    until(lambda: any(count(run, "sessions") for run in runs))
+    wait_for(lambda: any(count(run, "sessions") for run in runs))
     kill_all()
-    until(lambda: not processes())
+    wait_for(lambda: not processes())
     assert len(order()) == 3
     for paths in runs:
         paths.spec.write_text(paths.spec.read_text().replace("100", "2"))
     open_queue().revive()
-    until(lambda: not order())
+    wait_for(lambda: not order())
     sessions = [count(paths, "sessions") for paths in runs]
     assert sessions == [["first", "resumed"], ["first"], ["first"]]
     assert all(len(count(paths, "results")) == 1 for paths in runs)
@@ -500,7 +488,7 @@ def test_waiting_supervisor_replaces_the_killed_one_before_it():
     first, second = put(0), put(1)
     change(paused=True)
     open_queue().revive()
-    until(lambda: all(open_queue().has_supervisor(run.id) for run in (first, second)))
+    wait_for(lambda: all(open_queue().has_supervisor(run.id) for run in (first, second)))
 
     def supervisors() -> set[int]:
         return {process.pid for process in processes() if process.cmdline()[-1] == str(first.root)}
@@ -508,7 +496,7 @@ def test_waiting_supervisor_replaces_the_killed_one_before_it():
     killed = supervisors()
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    until(lambda: supervisors() - killed and open_queue().has_supervisor(first.id))
+    wait_for(lambda: supervisors() - killed and open_queue().has_supervisor(first.id))
 
 
 WAITING_MODULES = """
@@ -523,7 +511,6 @@ waiter.main([sys.argv[1]])
 
 
 def test_waiting_supervisor_is_light():
-    """It has loaded none of the heavy packages, and as many as may wait fit into the budget of memory."""
     paths = [put(number) for number in range(3)]
     change(paused=True)
     done = subprocess.run(
@@ -533,7 +520,7 @@ def test_waiting_supervisor_is_light():
     assert "echelon" in loaded, done.stderr
     assert not loaded & {"torch", "warp", "numpy", "pydantic", "pydantic_core", "psutil", "typer", "asyncio"}
     open_queue().revive()
-    until(lambda: all(open_queue().has_supervisor(run.id) for run in paths) and len(processes()) == len(paths))
+    wait_for(lambda: all(open_queue().has_supervisor(run.id) for run in paths) and len(processes()) == len(paths))
     if sys.platform == "linux":
         sizes = []
         for process in processes():
@@ -548,7 +535,6 @@ class Storm:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.hit: set[str] = set()
-        """Runs whose processes were killed."""
         self.done: Counter[str] = Counter()
 
     def kill(self, paths: RunPaths, name: str) -> None:
@@ -596,7 +582,6 @@ class Storm:
 
 
 LONGEST_S = 3600.0
-"""Longest time of a storm on a busy machine [s]."""
 
 
 def weather(runs: list[RunPaths], slot_count: int, disturbances: int, pause_s: float, seed: int) -> Storm:

@@ -31,7 +31,6 @@ class PlayingCluster(Cluster):
         self._each = each
 
     def advance(self, text: str = "") -> None:
-        """Give every command that waits a host."""
         for handle in list(self.jobs):
             paths = RunPaths(shards.Path(self.jobs[handle][-1]))
             fixtures = Batch.from_dict(read_spec(paths).config["shard"]).fixtures

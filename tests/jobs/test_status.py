@@ -28,7 +28,6 @@ PROGRESS = {"phase": "training, 40 %", "update": 7, "global_step": 700, "boot_id
 
 
 def myself() -> dict[str, Any]:
-    """Return the identity of this process, which runs."""
     identity = identify(os.getpid())
     assert identity is not None
     return identity.to_dict()
@@ -68,7 +67,6 @@ def state_of(paths: RunPaths) -> tuple[str, str]:
 
 @pytest.mark.parametrize("spec", ["{", "[1]", '{"kind": "\\ud8'])
 def test_damaged_spec_costs_names_only(paths, spec):
-    """The run could neither be stopped nor removed, and was in no list of jobs."""
     paths.spec.write_text(spec)
     write(paths.exit, {"code": 4, "message": "requested"})
     found = job_status(paths)

@@ -194,7 +194,6 @@ supervisor.main(sys.argv[1:])
 
 
 def test_trainer_that_no_file_names_does_not_begin(tmp_path):
-    """The supervisor is killed after it has started its trainer and before proc.json names it."""
     paths, done = create_run("fake"), tmp_path / "done"
     argv = [sys.executable, "-c", DIES_BEFORE_NAMES, str(paths.root), "/bin/sh", "-c", f"touch {done}"]
     assert subprocess.run(argv, timeout=20).returncode == 9

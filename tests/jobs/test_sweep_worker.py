@@ -28,8 +28,8 @@ from echelon_cli import sweep_job
 from echelon_cli.main import run
 from echelon_cli.sweep_job import plan_of
 from echelon_cli.tui.format import short_run_id
-from tests.jobs.conftest import process_identity, until
-from tests.jobs.sweep_stand_ins import FAKE_SWEEP, UPDATE_S_VARIABLE, end_all, kill_run, learned
+from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until, wait_for
+from tests.jobs.sweep_stand_ins import FAKE_SWEEP, UPDATE_S_VARIABLE, learned
 from tests.jobs.test_sweep_schedule import check_once
 
 GRID = ("ppo.lr=1e-5..1e-2:log:points=6",)
@@ -128,7 +128,6 @@ def table(paths: RunPaths, plan: SweepPlan) -> list:
 
 @pytest.fixture
 def undisturbed(tmp_path):
-    """The table of an undisturbed sweep and its number of kill points."""
     plan = make_plan(at_once=2)
     paths = RunPaths(tmp_path / "undisturbed")
     paths.root.mkdir()
@@ -231,25 +230,17 @@ def sweeps(monkeypatch, repository):
     monkeypatch.setenv("PYTHONPATH", str(repository))
     monkeypatch.setenv(UPDATE_S_VARIABLE, "0.02")
     yield
-    end_all()
+    kill_all_jobs()
 
 
-def wait_for(paths: RunPaths, predicate, limit_s: float = 60.0):
-    deadline = time.monotonic() + limit_s
-    while not (found := predicate(read_events(paths.trials)[0])):
-        assert time.monotonic() < deadline, job_status(paths)
-        time.sleep(0.02)
-    return found
-
-
-def results_so_far(events) -> list:
-    return [e for e in events if isinstance(e, EventRung) and e.state == "evaluated"]
+def results_so_far(paths: RunPaths) -> list:
+    return [e for e in read_events(paths.trials)[0] if isinstance(e, EventRung) and e.state == "evaluated"]
 
 
 @pytest.mark.long
 def test_stopped_sweep_saves_its_trials_and_resumes_them(sweeps):
     paths = sweep_job.start(make_plan(at_once=2)).paths
-    wait_for(paths, lambda events: len(results_so_far(events)) >= 2)
+    wait_for(lambda: len(results_so_far(paths)) >= 2, 60.0)
     launch.stop(paths)
     status = until(paths, "stopped")
     assert status.exit_code == 4
@@ -266,7 +257,7 @@ def test_stopped_sweep_saves_its_trials_and_resumes_them(sweeps):
 def test_killed_sweep_leaves_no_trial_running(sweeps, monkeypatch):
     monkeypatch.setenv(UPDATE_S_VARIABLE, "1.0")
     paths = sweep_job.start(make_plan(at_once=2)).paths
-    wait_for(paths, lambda _: len([run for run in list_runs() if job_status(run).state == "running"]) > 1)
+    wait_for(lambda: len([run for run in list_runs() if job_status(run).state == "running"]) > 1, 60.0)
     assert run(["runs", "stop", "--now", paths.id]) == 0
     assert until(paths, "stopped", "crashed").state == "stopped"
     runs = [found for found in list_runs() if found.id != paths.id]
@@ -285,7 +276,7 @@ def test_sweep_of_real_training_pauses_at_a_rung_and_continues():
     try:
         assert until(paths, "completed", "failed", limit_s=100.0).state == "completed"
     finally:
-        end_all()
+        kill_all_jobs()
     found = read_results(paths)
     (trial,) = found.trials
     assert trial.state == "complete" and trial.global_step >= 1200
@@ -315,12 +306,11 @@ def storm(kills: int, seed: int, plan: SweepPlan) -> tuple[list, list[str]]:
 
 
 def disturb(paths: RunPaths, rng: random.Random) -> str:
-    """Kill something of a sweep; return what."""
     runs = [run for run in list_runs() if run.id != paths.id and job_status(run).is_alive]
     kind = rng.choice(["sweep supervisor", "sweep process", "trial supervisor", "trial process", "terminal", "machine"])
     if kind == "machine":
         for run in (paths, *runs):
-            kill_run(run)
+            kill_job(run)
         for run in (paths, *runs):
             change_boot_id(run)
     elif kind == "terminal":
@@ -340,7 +330,6 @@ def role(kind: str) -> str:
 
 
 def change_boot_id(run: RunPaths) -> None:
-    """Make the processes of a run those of an earlier boot."""
     import json
 
     row = read_json(run.processes)
@@ -378,6 +367,6 @@ def test_sweep_of_24_trials_killed_20_times_has_the_undisturbed_table(sweeps, mo
         paths = next(run for run in list_runs() if "-sweep-" in run.id)
         trained_once(paths, plan)
         check_once(plan, read_events(paths.trials)[0])
-        end_all()
+        kill_all_jobs()
     assert tables[0] == tables[1]
     assert len([row for row in tables[0] if not row[3]]) == 24

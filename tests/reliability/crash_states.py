@@ -54,7 +54,6 @@ class CrashState:
     """Hash of files and folders."""
 
     def write(self, root: Path) -> None:
-        """Create the files and folders below ``root``."""
         for name in self.folders:
             (root / name).mkdir(parents=True, exist_ok=True)
         for name, data in self.files:
@@ -71,14 +70,11 @@ class FileSystem:
     names: list[tuple[NameChange, set[int]]] = field(default_factory=list)
     """Changes of names with the folders that are not synced since."""
     tree: dict[tuple[int, str], int] = field(default_factory=dict)
-    """Names at this moment."""
     inodes: dict[int, int] = field(default_factory=dict)
-    """Node by inode number."""
     folders: set[int] = field(default_factory=set)
     count: int = 0
 
     def locate(self, path: str) -> tuple[int, str]:
-        """Return the folder's node and the name of a path."""
         folder, *rest = 0, *[part for part in path.split("/") if part != "."]
         for part in rest[:-1]:
             folder = self.tree[folder, part]
@@ -111,7 +107,6 @@ class FileSystem:
             self.rename(next(at for at, found in self.tree.items() if found == node), place)
 
     def apply(self, operation: Operation) -> None:
-        """Apply a recorded operation."""
         kind, path = operation.kind, operation.path
         if kind in ("create", "mkdir"):
             self.create(operation)

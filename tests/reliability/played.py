@@ -57,13 +57,11 @@ def launch_directly() -> None:
 
 
 def preparation(function: Callable[[Path], None]) -> Callable[[Path], None]:
-    """Register what a protocol of the same name finds."""
     PREPARE[function.__name__.removeprefix("prepare_")] = function
     return function
 
 
 def tiny_env() -> EnvConfig:
-    """Return the environment of quickstart on a small map, for a second."""
     from echelon.config.presets import get_preset
 
     env = get_preset("quickstart").env
@@ -137,7 +135,6 @@ def recording(root: Path) -> None:
 
 @preparation
 def prepare_server(root: Path) -> None:
-    """A home with a match and a league."""
     from echelon.arena.store import Store, league_path
     from tests.replay.synthetic import write_match
 
@@ -258,7 +255,6 @@ ALL_CHECKS = {**CHECKS, **PLAYED_CHECKS}
 
 
 def league_outcome(root: Path) -> tuple[list[tuple[Any, ...]], dict[str, Any], list[str]]:
-    """Return matches with ratings, the ratings that recomputing changes, and the listed replays."""
     from echelon.arena.store import Store, league_path
 
     with Store(league_path(root)) as store:
@@ -271,7 +267,6 @@ def league_outcome(root: Path) -> tuple[list[tuple[Any, ...]], dict[str, Any], l
 
 
 def training_outcome(root: Path) -> tuple[int, str]:
-    """Return update and id of the newest checkpoint."""
     from echelon.training.checkpoint import latest_valid
 
     found = latest_valid(root / "run" / "checkpoints").checkpoint

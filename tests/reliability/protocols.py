@@ -23,7 +23,6 @@ WORLD_SEEDS = (0, 0, 1)
 
 
 def protocol(function: Callable[[Path], None]) -> Callable[[Path], None]:
-    """Register a protocol by its name."""
     PROTOCOLS[function.__name__] = function
     return function
 

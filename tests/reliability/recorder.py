@@ -24,7 +24,6 @@ KINDS = {
 }  # fmt: skip
 LIMIT_S = 1200.0
 MARKS: list[str] = []
-"""Marks of this process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,6 @@ class Operation:
 
 @cache
 def library() -> Path:
-    """Return the built library; skip the test where there is no compiler for it."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if sys.platform != "linux" or compiler is None:
         pytest.skip("recording system calls needs Linux and a C compiler (cc)")
@@ -58,7 +56,6 @@ def environment(under: Path, **settings: str) -> dict[str, str]:
 
 
 def record(argv: Sequence[str], under: Path, trace: Path) -> list[Operation]:
-    """Run a Python command and return its operations below the folder ``under``."""
     done = subprocess.run(
         [sys.executable, *argv],
         env=environment(under, RELIABILITY_TRACE=str(trace)),
@@ -71,7 +68,6 @@ def record(argv: Sequence[str], under: Path, trace: Path) -> list[Operation]:
 
 
 def read_trace(trace: Path, under: Path) -> list[Operation]:
-    """Return the recorded operations in order."""
     raw, at, found = trace.read_bytes(), 0, []
     base = os.path.realpath(under)
 

@@ -39,6 +39,7 @@ from echelon.runs import RunPaths, read_json
 from echelon.server.app import SERVER_FILE
 from echelon.server.catalogue import OPEN_FILES, SCAN_INTERVAL_S
 from echelon.server.responses import CACHE_BYTES
+from tests.jobs.conftest import wait_for
 
 VIEWERS = 64
 COLUMNS, ROWS = 160, 48
@@ -104,13 +105,11 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def slope_interval(seconds: np.ndarray, values: np.ndarray) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of the slope [1/h]."""
     per_hour, half = slope(seconds, values)
     return per_hour - half, per_hour + half
 
 
 def slope_figure(seconds: np.ndarray, values: np.ndarray) -> list[float] | None:
-    """Return the slope and the ends of its 95 % interval [1/h]; None where there are too few samples."""
     low, high = slope_interval(seconds, values)
     return [round(value, 2) for value in ((low + high) / 2, low, high)] if np.isfinite(high) else None
 
@@ -216,15 +215,6 @@ async def watch(
     return latencies
 
 
-def wait_for(value: Any) -> Any:
-    """Return the first true result of the function ``value``."""
-    deadline = time.monotonic() + LIMIT_S
-    while not (result := value()):
-        assert time.monotonic() < deadline, "nothing began within the time limit"
-        time.sleep(0.2)
-    return result
-
-
 def soak(home: Path, minutes: float, options: list[str]) -> dict[str, Any]:
     """Run everything in ``home`` for some minutes; return the figures."""
     environment = {**os.environ, "ECHELON_HOME": str(home)}
@@ -232,18 +222,18 @@ def soak(home: Path, minutes: float, options: list[str]) -> dict[str, Any]:
     argv = [*main, "train", "--detach", "--json", *options]
     started = subprocess.run(argv, env=environment, capture_output=True, check=True, text=True)
     run = RunPaths(home / json.loads(started.stdout.splitlines()[-1])["id"])
-    rows = wait_for(lambda: (found := read_json(run.processes)) and "trainer" in found and found)
+    rows = wait_for(lambda: (found := read_json(run.processes)) and "trainer" in found and found, LIMIT_S)
     identities = {name: identity_from(rows[name]) for name in ("trainer", "supervisor")}
     pids = {name: identity.pid for name, identity in identities.items() if identity is not None}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen([*main, "serve"], env=environment, **quiet)
     dashboard = Dashboard(environment)
     try:
-        base = wait_for(lambda: (read_json(home / SERVER_FILE) or {}).get("url"))
+        base = wait_for(lambda: (read_json(home / SERVER_FILE) or {}).get("url"), LIMIT_S)
         run.replays.mkdir(exist_ok=True)
         finished = home / "finished.ecr"
         write_synthetic_match(finished, CHUNKS)
-        wait_for(lambda: dashboard.received > COLUMNS * ROWS)
+        wait_for(lambda: dashboard.received > COLUMNS * ROWS, LIMIT_S)
         dashboard.press("\r")
         pids |= {"server": server.pid, "dashboard": dashboard.pid}
         latencies = asyncio.run(watch(home, run, base, pids, minutes, finished))
@@ -265,7 +255,6 @@ def soak(home: Path, minutes: float, options: list[str]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--home", type=Path, help="keep the home folder here; default: a temporary one")

@@ -12,14 +12,13 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +39,7 @@ from echelon.telemetry.events import EventAlert, EventUpdate
 from echelon.telemetry.log import read_events
 from echelon.training.checkpoint import latest_valid, open_checkpoint
 from tests.arena.policy_files import SMALL
+from tests.jobs.conftest import small_disk, wait_for
 
 DISK_BYTES = 64 << 20
 LEVELS = ("trivial", "easy", "medium")
@@ -48,7 +48,6 @@ ARENA = ArenaConfig(rounds=2, seeds=2, envs=4, threads=1, record_share=0.5, most
 TRAINER = JobKind(module="tests.reliability.storm_trainer", summary="train on the fake environment")
 WAVE_LIMIT_S = 900.0
 CALM_S = (0.1, 1.5)
-"""Time between two disturbances [s]."""
 MAX_PAUSE_S, MAX_FULL_S = 2.0, 3.0
 COMPARED = ("update", "global_step", "episodes", "avg_return", "pg_loss", "vf_loss", "entropy", "grad_norm")
 
@@ -92,7 +91,6 @@ class Wave:
         return all(state == "completed" for state in states)
 
     def disturb(self) -> None:
-        """Disturb one thing."""
         name = self.rng.choice(list(DISTURBANCES))
         if name != "full disk" or self.full_disks:
             DISTURBANCES[name](self)
@@ -219,37 +217,23 @@ def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
 
 
 def check_server(home: Path) -> None:
-    """Ask the server for its health."""
-    url = (read_json(home / SERVER_FILE) or {}).get("url", "")
-    deadline = time.monotonic() + 30.0
-    while True:
-        try:
-            with urllib.request.urlopen(f"{url}api/v1/healthz", timeout=5) as reply:
-                assert reply.status == 200
-                return
-        except (OSError, ValueError):
-            assert time.monotonic() < deadline, "the server does not answer"
-            time.sleep(0.3)
-            url = (read_json(home / SERVER_FILE) or {}).get("url", "")
 
+    def is_healthy() -> bool:
+        url = (read_json(home / SERVER_FILE) or {}).get("url", "")
+        with (
+            contextlib.suppress(OSError, ValueError),
+            urllib.request.urlopen(f"{url}api/v1/healthz", timeout=5) as reply,
+        ):
+            return reply.status == 200
+        return False
 
-@contextlib.contextmanager
-def small_disk(folder: Path) -> Iterator[bool]:
-    """Mount a small file system on ``folder`` where that is allowed; give whether it is."""
-    tool = shutil.which("mount")
-    argv = [str(tool), "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
-    mounted = tool is not None and not subprocess.run(argv, capture_output=True).returncode
-    try:
-        yield mounted
-    finally:
-        if mounted:
-            subprocess.run(["umount", "-l", str(folder)], check=True)
+    wait_for(is_healthy, 30.0, lambda: "the server does not answer")
 
 
 def play(folder: Path, seed: int, disturbances: int) -> tuple[Counter[str], dict[str, Any]]:
     """Play one wave in ``folder``; return its disturbances by name, and its outcome."""
     folder.mkdir()
-    with small_disk(folder) as mounted:
+    with small_disk(folder, DISK_BYTES) as mounted:
         wave = Wave(folder, random.Random(seed), mounted)
         try:
             run_wave(wave, disturbances)
@@ -281,7 +265,6 @@ def storm(disturbances: int, seed: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run the storm from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--disturbances", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)

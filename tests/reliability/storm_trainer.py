@@ -14,7 +14,6 @@ KEEP = 10**6
 
 
 def work(paths: RunPaths, link: worker.RunLink, resume: str | None) -> None:
-    """Train the number of updates of the spec."""
     from echelon.training import loop
     from tests.training.conftest import make_small_run
     from tests.training.fakes import FakeEnv

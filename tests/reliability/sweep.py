@@ -32,7 +32,6 @@ UNNAMED = ("worlds", "progress.json", "league.db-wal", "league.db-shm")
 CALM = 3
 """Number of cases in a row that end before their operation, after which a whole sweep ends: some protocols poll."""
 NO_FAULT = 10**12
-"""Number of an operation that no case reaches."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,7 @@ class FaultKind:
     error: str
     """Name of the error; ``SHORT`` writes only half of the data."""
     operations: str
-    """Letters of ``recorder.KINDS``."""
     persists: bool = False
-    """Whether all later operations fail too."""
 
 
 FAULT_KINDS = (
@@ -108,11 +105,8 @@ class Sweep:
 
     name: str
     folder: Path
-    """In which cases run."""
     template: Path
-    """What a case finds."""
     log: Path
-    """Output of the newest case."""
 
     @classmethod
     def prepare(cls, name: str, folder: Path) -> Sweep:
@@ -129,7 +123,6 @@ class Sweep:
         return sweep
 
     def place(self, name: str) -> Path:
-        """Return a folder with what a case finds."""
         return Path(shutil.copytree(self.template, self.folder / name))
 
     def run(self, stride: int) -> dict[str, object]:

@@ -33,7 +33,6 @@ from tests.replay.synthetic import material
 
 
 def values(marks: Sequence[str], kind: str) -> list[list[str]]:
-    """Return the words after ``kind`` of each such mark."""
     return [words.split(" ", 2)[1:] for words in marks if words.split(" ")[0] == kind]
 
 
@@ -200,7 +199,6 @@ Passed = dict[bytes, int]
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Operation]]:
-    """Return a function that returns the operations of a protocol, which is recorded once."""
     known: dict[str, list[Operation]] = {}
 
     def operations(name: str) -> list[Operation]:
@@ -269,7 +267,6 @@ def test_power_loss_loses_nothing_acknowledged(name, recorded, memory):
 
 @pytest.mark.parametrize("name", by_cost(["queue"], long=["league", "records"], slow=["checkpoint"]))
 def test_removed_sync_loses_something_acknowledged(name, recorded, memory):
-    """Without any one of its syncs a protocol breaks its promise, and the check sees it; exceptions are listed."""
     operations, passed = recorded(name), {}
     assert violations(name, operations, memory, enough=1, passed=passed)[1] == []
     unnoticed, numbers = [], Counter()
@@ -288,7 +285,6 @@ def test_league_without_syncs_of_its_log_loses_matches(recorded, memory):
 
 
 def test_crash_states_cover_data_names_and_order():
-    """One file replaced without any sync may have no name, its old or new content, a part of it, or zeros."""
     operations = [
         Operation(kind="create", path="a", inode=1),
         Operation(kind="write", path="a", data=b"old!", inode=1),
