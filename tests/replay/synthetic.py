@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from echelon.replay.codec import ReplayError
 from echelon.replay.header import header_tables
 from echelon.replay.schema import EventKind
 from echelon.replay.writer import MatchWriter, world_payload
@@ -17,6 +19,13 @@ STRIDE, FRAME_TICKS, HZ = 8, 5, 20
 SIZE = (12, 10, 6)
 """x, y, z of the world [vox]."""
 SENSING = {"radar": [30.0] * 4, "ewar": 20.0, "ecm": 1.0, "eccm": 1.0, "own_eccm": True, "quality": [0.2, 2.0]}
+
+
+def message(call, *arguments) -> str:
+    """Return the whole message of the ``ReplayError`` that a call raises."""
+    with pytest.raises(ReplayError) as caught:
+        call(*arguments)
+    return str(caught.value)
 
 
 def header(**changes: Any) -> dict[str, Any]:

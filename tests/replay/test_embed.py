@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelon.replay.embed import embed_world
-from echelon.replay.reader import Replay, ReplayError
+from echelon.replay.reader import Replay
 from tests.replay.golden import SMALL, contents
 from tests.replay.synthetic import material, write_match
 
@@ -34,11 +34,3 @@ def test_embed_world_keeps_embedded_replay_unchanged(tmp_path):
     for found in (before, after):
         del found["index"]["chunks"]
     assert after == before
-
-
-def test_embed_world_reports_missing_world(tmp_path):
-    path = write_match(tmp_path / "m.ecr", worlds=tmp_path / "worlds")
-    for stored in (tmp_path / "worlds").iterdir():
-        stored.unlink()
-    with Replay(path) as replay, pytest.raises(ReplayError, match="is missing, expected worlds/.* beside the replay"):
-        embed_world(replay)

@@ -46,22 +46,23 @@ def corpus() -> list[Whole]:
     return [Whole(path) for path in CORPUS]
 
 
-def damaged(data: bytes, draws: random.Random) -> tuple[bytes, int]:
-    """Return truncated or changed data, and the offset of the first difference."""
+def damaged(data: bytes, draws: random.Random) -> tuple[bytes, int, int]:
+    """Return truncated or changed data, and the offsets of the first and the last difference."""
     at = draws.randrange(len(data))
     if draws.random() < 0.5:
-        return data[:at], at
+        return data[:at], at, len(data)
     changed = bytearray(data)
     changed[at] ^= 1 << draws.randrange(8)
     if draws.random() < 0.3:  # a burst
         for k in range(at, min(len(data), at + draws.randrange(1, 64))):
             changed[k] = draws.randrange(256)
-    first = next((k for k in range(at, len(data)) if changed[k] != data[k]), len(data))
-    return bytes(changed), first
+    differing = [k for k in range(at, min(len(data), at + 64)) if changed[k] != data[k]] or [len(data)]
+    return bytes(changed), differing[0], differing[-1]
 
 
-def check(path: Path, whole: Whole, first: int) -> int:
-    """Open a damaged file, compare its readable chunks, and return their number."""
+def check(path: Path, whole: Whole, first: int, last: int) -> int:
+    """Open a file that differs from byte ``first`` to ``last``, compare its chunks, and return the readable ones."""
+    cut = path.stat().st_size < len(whole.data)
     before = sum(end <= first for end in whole.ends)
     try:
         replay = Replay(path)
@@ -71,12 +72,14 @@ def check(path: Path, whole: Whole, first: int) -> int:
         return 0
     with replay:
         readable = 0
-        assert len(replay.chunks) >= before
+        assert len(replay.chunks) == before if cut else len(replay.chunks) >= before
+        assert not (cut and replay.complete)
         for n, ref in enumerate(replay.chunks[: len(whole.records)]):
             try:
                 record = replay.chunk_bytes(n)
             except ReplayError as error:
                 assert n >= before and "\n" not in str(error), f"chunk {n} of {before} complete ones: {error}"
+                assert not (replay.complete and ref.offset > last), f"chunk {n} is behind the damage: {error}"
                 continue
             if ref.offset == whole.starts[n]:
                 assert record[: whole.sizes[n]] == whole.records[n]
@@ -99,9 +102,9 @@ def test_random_damage_affects_only_damaged_records(tmp_path, corpus, damages):
     tracemalloc.start()
     for number in range(damages):
         whole = corpus[number % len(corpus)]
-        data, first = damaged(whole.data, draws)
+        data, first, last = damaged(whole.data, draws)
         path.write_bytes(data)
-        readable += check(path, whole, first)
+        readable += check(path, whole, first, last)
         if number == MEASURED:
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()

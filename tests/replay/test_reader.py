@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import zlib
 
 import numpy as np
 import pytest
@@ -29,7 +28,6 @@ from echelon.replay.schema import (
     MAGIC,
     SCHEMA_MAJOR,
     TRAILER_PAYLOAD,
-    WORLD_HEAD,
     WORLDS_FOLDER,
     Budget,
     Codec,
@@ -55,7 +53,7 @@ from tests.replay.golden import (
     reach_contents,
     states_contents,
 )
-from tests.replay.synthetic import FRAME_TICKS, SIZE, STRIDE, header, material, write_match
+from tests.replay.synthetic import FRAME_TICKS, SIZE, STRIDE, header, material, message, write_match
 
 
 @pytest.fixture(scope="module")
@@ -179,16 +177,16 @@ def test_unknown_columns_tables_and_keys_are_skipped(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"mechs": 0}, "mechs is 0, expected at least 1"),
+        ({"mechs": 0}, "mechs is 0, expected"),
         ({"mechs": 5}, "roster has 4 mechs, expected 5"),
         ({"columns": []}, "no column 'tick'"),
         (
             {"columns": [{"name": "x", "dtype": "f8", "scale": 1.0, "predict": 0, "per": "mech", "k": 1}]},
             "unknown type",
         ),
-        ({"roster": None}, "roster is None, expected a list"),
+        ({"roster": None}, "roster is None, expected"),
         ({"schema": []}, "at least 2 items"),
-        ({"tick_hz": 0}, "tick_hz is 0, expected more than 0"),
+        ({"tick_hz": 0}, "tick_hz is 0, expected"),
     ],
     ids=str,
 )
@@ -211,16 +209,6 @@ def test_world_is_read_from_file_or_folder(tmp_path):
     shutil.rmtree(tmp_path / WORLDS_FOLDER)
     with Replay(beside) as replay, pytest.raises(ReplayError, match="beside the replay"):
         _ = replay.world
-
-
-def test_world_with_wrong_hash_is_rejected(tmp_path):
-    path = write_match(tmp_path / "b.ecr", 1, worlds=tmp_path / WORLDS_FOLDER)
-    with Replay(path) as replay:
-        stored = tmp_path / WORLDS_FOLDER / f"{replay.header['world']['sha256']}.zz"
-        x, y, z = SIZE
-        stored.write_bytes(zlib.compress(WORLD_HEAD.pack(x, y, z, 0) + bytes(x * y * z)))
-        with pytest.raises(ReplayError, match="does not match the hash"):
-            _ = replay.world
 
 
 def test_wrong_trailer_offset_loses_only_the_index(whole, tmp_path):
@@ -264,13 +252,6 @@ def test_golden_states_replay_content():
     with Replay(STATES) as replay:
         assert "insight" not in replay.header
     assert list(expected["states"]) == ["200"] and np.any(expected["columns"]["action"])
-
-
-def message(call, *arguments) -> str:
-    """Return the whole message of the ``ReplayError`` that a call raises."""
-    with pytest.raises(ReplayError) as caught:
-        call(*arguments)
-    return str(caught.value)
 
 
 def open_descriptors() -> int:

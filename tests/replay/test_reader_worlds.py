@@ -10,18 +10,11 @@ import numpy as np
 import pytest
 
 from echelon.replay import reader
-from echelon.replay.codec import ReplayError, pack_map, pack_record, world_hash
+from echelon.replay.codec import pack_map, pack_record, world_hash
 from echelon.replay.reader import Replay, read_world
 from echelon.replay.schema import MAGIC, WORLD_HEAD, WORLDS_FOLDER, RecordType
 from echelon.state_files import open_regular
-from tests.replay.synthetic import SIZE, header, write_match
-
-
-def message(call, *arguments) -> str:
-    """Return the whole message of the ``ReplayError`` that a call raises."""
-    with pytest.raises(ReplayError) as caught:
-        call(*arguments)
-    return str(caught.value)
+from tests.replay.synthetic import SIZE, header, message, write_match
 
 
 def beside(tmp_path):

@@ -130,10 +130,3 @@ def test_store_world_deletes_temporary_files_of_killed_processes(tmp_path):
         os.utime(tmp_path / name, (time.time() - age_s,) * 2)
     path = store_world(tmp_path, world_payload(material()))
     assert {p.name for p in tmp_path.iterdir()} == {path.name, ".1.zz.2.tmp"}, "another process may be writing"
-
-
-@pytest.mark.parametrize("index", [True, False])
-def test_closed_match_opens(tmp_path, index):
-    path = write_match(tmp_path / "m.ecr", 1, closed=index)
-    with Replay(path) as replay:
-        assert replay.complete is index
