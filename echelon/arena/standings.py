@@ -6,7 +6,6 @@ Stored ratings drift as a whole; displayed ratings are shifted so that the scrip
 from __future__ import annotations
 
 import contextlib
-import json
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -92,119 +91,40 @@ def unfinished_rounds(store: Store) -> list[dict[str, Any]]:
 
 
 SIDES = ("blue", "red")
-WINNER = {"won": {"blue": "blue", "red": "red"}, "lost": {"blue": "red", "red": "blue"}}
-"""Winner column by outcome and side of an entry."""
-ENTRY_OUTCOMES = ("won", "lost", "draw", "void")
-"""Outcomes of a match from one entry's side; a ``void`` match could not be played."""
-MATCH_OUTCOMES = ("blue", "red", "draw", "void")
-"""Outcomes of a match without a chosen entry."""
-MAX_MATCH_ID = 2**63 - 1
-"""Larger than every match id."""
 
 
-def _conditions(entry: str, against: str, outcome: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return disjoint SQL conditions with their values that together select the matches.
-
-    Each condition uses one indexed column, so no other entry's matches are scanned. ``ValueError`` for an unknown
-    outcome.
-    """
-    entry, against = entry or against, against if entry else ""
-    outcomes = ENTRY_OUTCOMES if entry else MATCH_OUTCOMES
-    if outcome and outcome not in outcomes:
-        raise ValueError(f"outcome is {outcome!r}, expected one of: {', '.join(outcomes)}")
-    found = []
-    for side, other in (SIDES, SIDES[::-1]) if entry else (SIDES,):
-        where, values = ["state <> 'planned'"], []
-        if entry:
-            where.append(f"{side} = ?")
-            values.append(entry)
-        if against:
-            # the plus disables this column's index, which would not return the entry's matches in order
-            where.append(f"+{other} = ?")
-            values.append(against)
-        if side == SIDES[1]:
-            where.append("+blue <> red")
-        if outcome == "void":
-            where.append("state = 'void'")
-        elif outcome:
-            where.append("winner = ?")
-            values.append(WINNER[outcome][side] if outcome in WINNER else outcome)
-        found.append((" AND ".join(where), tuple(values)))
-    return found
-
-
-def match_page_query(
-    *, entry: str = "", against: str = "", outcome: str = "", recorded: bool = False, before: int = MAX_MATCH_ID,
-    limit: int = 0, offset: int = 0,
-) -> tuple[str, tuple[Any, ...]]:  # fmt: skip
-    """Return the SQL query of ``matches`` with its values.
-
-    Each condition yields its newest ids in index order, so at most ``limit + offset`` ids per condition are held.
-    """
-    max_rows = limit + offset if limit else -1
-    with_replay = " AND replay <> ''" if recorded else ""
-    parts, values = [], []
-    for where, condition_values in _conditions(entry, against, outcome):
-        parts.append(
-            f"SELECT * FROM (SELECT id FROM matches WHERE {where}{with_replay} AND id < ? ORDER BY id DESC LIMIT ?)"
-        )
-        values += [*condition_values, before, max_rows]
+def matches(store: Store, *, entry: str = "", recorded: bool = False, limit: int = 0) -> list[dict[str, Any]]:
+    """Return played and void matches, newest first: all or the newest ``limit`` for an entry, or with a replay."""
+    where, values = ["state <> 'planned'"], []
+    if entry:
+        where.append("(blue = ? OR red = ?)")
+        values += [entry, entry]
+    if recorded:
+        where.append("replay <> ''")
     query = (
         "SELECT matches.id, job, round, number, blue, red, seed, state, winner, reason, note, hp_blue, hp_red, "
-        f"score_blue, score_red, seconds, replay, played_at FROM ({' UNION ALL '.join(parts)}) AS selected "
-        "CROSS JOIN matches ON matches.id = selected.id CROSS JOIN periods ON periods.id = period "
-        "ORDER BY selected.id DESC LIMIT ? OFFSET ?"
-    )
-    return query, (*values, limit or -1, offset)
-
-
-def matches(
-    store: Store, *, entry: str = "", against: str = "", outcome: str = "", recorded: bool = False,
-    before: int = MAX_MATCH_ID, limit: int = 0, offset: int = 0,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Return played and void matches, newest first.
-
-    Optional filters: one entry, two entries against each other, the outcome (from the side of ``entry`` where given),
-    matches with a replay, ids below ``before``; ``limit`` and ``offset`` select a page.
-    """
-    query, values = match_page_query(
-        entry=entry, against=against, outcome=outcome, recorded=recorded, before=before, limit=limit, offset=offset
+        "score_blue, score_red, seconds, replay, played_at FROM matches CROSS JOIN periods ON periods.id = period "
+        f"WHERE {' AND '.join(where)} ORDER BY matches.id DESC LIMIT ?"
     )
     name_of = entry_names(store)
-    rows = store.read(query, values)
+    rows = store.read(query, (*values, limit or -1))
     return [{**dict(row), **{f"{side}_name": name_of.get(row[side], row[side]) for side in SIDES}} for row in rows]
 
 
-def count_matches(store: Store, *, entry: str = "", against: str = "", outcome: str = "") -> int:
-    """Return the number of matches that ``matches`` selects."""
-    return sum(
-        store.read(f"SELECT count(*) FROM matches WHERE {where}", values)[0][0]
-        for where, values in _conditions(entry, against, outcome)
-    )
-
-
-def head_to_head(store: Store, *, retired: bool = False, most: int | None = None) -> dict[str, Any]:
+def head_to_head(store: Store, *, retired: bool = False) -> dict[str, Any]:
     """Return the results of each pair, and the cycles of three entries of which each beats the next significantly.
 
-    Of the ``most`` strongest entries, and of all without it; ``total`` counts all. At most ``MAX_CYCLES`` are listed.
+    At most ``MAX_CYCLES`` cycles are listed.
     ``verdict`` of a pair is ``won`` or ``lost`` where the 95 % confidence interval of one side's win rate is above
     50 %, else empty: a low win rate because of draws is no loss.
     """
-    everyone = [row["id"] for row in standings(store, retired=retired)]
-    order = everyone[:most]
+    order = [row["id"] for row in standings(store, retired=retired)]
     rank = {i: n for n, i in enumerate(order)}
-    among = (
-        ""
-        if most is None
-        else "AND blue IN (SELECT value FROM json_each(?)) AND red IN (SELECT value FROM json_each(?)) "
-    )
     name_of = entry_names(store)
     ratings = {i: e.rating for i, e in store.league().entries.items()}
     counts: dict[tuple[str, str], list[int]] = {}
     for row in store.read(
-        f"SELECT blue, red, winner, count(*) AS n FROM matches WHERE state = 'played' {among}"
-        "GROUP BY blue, red, winner",
-        (json.dumps(order),) * 2 if among else (),
+        "SELECT blue, red, winner, count(*) AS n FROM matches WHERE state = 'played' GROUP BY blue, red, winner"
     ):
         for one, other, side in ((row["blue"], row["red"], "blue"), (row["red"], row["blue"], "red")):
             index = 0 if row["winner"] == side else 1 if row["winner"] == "draw" else 2
@@ -217,7 +137,6 @@ def head_to_head(store: Store, *, retired: bool = False, most: int | None = None
         one, other = pair["id"], pair["against"]
         pair["verdict"] = "won" if (one, other) in beats else "lost" if (other, one) in beats else ""
     return {
-        "total": len(everyone),
         "entries": [{"id": i, "name": name_of[i]} for i in order],
         "pairs": pairs,
         "cycles": [[name_of[i] for i in cycle] for cycle in islice(_cycles(order, beats), MAX_CYCLES)],

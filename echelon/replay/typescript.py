@@ -164,31 +164,13 @@ export interface MatchSummary {
 export interface BranchSummary {
   file: string; match: string; tick: number; set: Record<string, string>; changes: string[]; still: string[];
 }
-/** GET /api/v1/league; `match` of a recorded match is its id in the catalogue. */
-export interface LeagueView { standings: Standing[]; unfinished: Round[]; total: number; matches: LeagueMatch[] }
+/** GET /api/v1/league. */
+export interface LeagueView { standings: Standing[]; unfinished: Round[] }
 export interface Standing {
   id: string; name: string; kind: string; rating: number; rd: number; low: number; high: number; vol: number;
   games: number; wins: number; draws: number; losses: number; created_at: string;
 }
 export interface Round { job: string; round: number; matches: number; played: number }
-export interface LeagueMatch {
-  id: number; job: string; round: number; number: number; seed: number;
-  blue: string; red: string; blue_name: string; red_name: string;
-  state: string; winner: string | null; reason: string; note: string; seconds: number | null;
-  hp_blue: number | null; hp_red: number | null; score_blue: number | null; score_red: number | null;
-  played_at: string | null; match: string;
-}
-/** GET /api/v1/league/matches: a page of the selected matches, newest first. */
-export interface LeagueMatchPage { total: number; matches: LeagueMatch[] }
-/** GET /api/v1/league/pairs: the strongest of `total` entries by rating, and cycles in which each beats the next. */
-export interface PairsView {
-  total: number; entries: { id: string; name: string }[]; pairs: Pair[]; cycles: string[][];
-}
-/** Results of an entry against another: score, win rate with 95 % confidence interval, score expected by rating. */
-export interface Pair {
-  id: string; against: string; wins: number; draws: number; losses: number;
-  score: number; low: number; high: number; expected: number; verdict: "won" | "lost" | "";
-}
 /** A message of the WebSocket /api/v1/live. */
 export interface Notice { type: "match" | "chunk" | "ended"; id: string; chunks: number; tick1: number }
 """

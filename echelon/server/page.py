@@ -1,7 +1,7 @@
 """Export of the viewer and one replay as a single HTML file that opens without a server.
 
 The page embeds scripts, style, fonts and workers of the built viewer, and the replay with its world in base64;
-``viewer/src/share/embedded.ts`` reads them, and ``page_export.ts`` beside it writes the same in the browser.
+``viewer/src/data/embedded.ts`` reads them.
 """
 
 from __future__ import annotations

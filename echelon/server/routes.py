@@ -255,8 +255,6 @@ ROUTES: tuple[tuple[str, Handler], ...] = (
     (f"{API}/worlds/{SHA}", world),
     (f"{API}/runs", runs),
     (f"{API}/league", league.overview),
-    (f"{API}/league/matches", league.matches),
-    (f"{API}/league/pairs", league.pairs),
     (f"{API}/healthz", health),
     (f"{API}/live", live),
     (f"{API}/play", play),

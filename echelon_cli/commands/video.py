@@ -19,7 +19,6 @@ from echelon_cli.options import JsonFlag, option
 
 if TYPE_CHECKING:
     from echelon.replay.reader import Replay
-    from echelon.replay.reel import Span
 
 SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
 SIDES = (160, 1920)
@@ -27,22 +26,25 @@ SIDES = (160, 1920)
 RATES = (1, 60)
 LENGTHS = (2.0, 600.0)
 """Least and most length of a video [s]."""
-HOLD_S = 1.6
-"""Time for which the viewer holds the last frame [s], as in ``viewer/src/share/reel_maker.ts``."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-accelerated-2d-canvas")
 """Software rendering works on every machine; frames are then read from memory, not back from the drawing process."""
 PICTURE_MS = 120_000
 """Longest wait for the first picture [ms]."""
 READY = "() => echelon.state.match !== null && echelon.complete() && !echelon.state.awaitsPicture"
-MAKE = """async ([shape, spans]) => {
-  const film = echelon.film(shape, spans);
+MAKE = """async ([shape, part]) => {
+  const film = echelon.film(shape, part);
   const made = await film.make((frame) => showFrame(frame, film.frames));
   const link = document.createElement("a");
   link.download = "film";
   link.href = URL.createObjectURL(made.film);
   link.click();
+  return film.spans;
 }"""
+
+
+Span = tuple[float, float]
+"""Start and end of a part of a match [s]."""
 
 
 class Shape(NamedTuple):
@@ -95,13 +97,13 @@ def video(
     with Replay(path) as replay, output.waiting("reading", quiet=as_json) as show:
         if not replay.chunks:
             raise ValueError(f"replay {str(path)!r} has no frames, expected a recorded match")
-        spans = _spans(replay, length, start, end)
+        part = length if start is None and end is None else [_part(replay, start, end)]
         with tempfile.TemporaryDirectory(prefix="echelon-film-") as folder:
             made = Path(folder) / f"film{target.suffix}"
-            frames = film(replay, spans, shape, made, show)
+            frames, spans = film(replay, part, shape, made, show)
             with output_file(target) as file, open(made, "rb") as source:
                 shutil.copyfileobj(source, file)
-    parts = [{"from": round(span.start, 2), "to": round(span.end, 2)} for span in spans]
+    parts = [{"from": round(first, 2), "to": round(last, 2)} for first, last in spans]
     if as_json:
         output.show_json({"file": str(target), "bytes": target.stat().st_size, "frames": frames, "parts": parts})
     else:
@@ -109,8 +111,13 @@ def video(
     return output.DONE
 
 
-def film(replay: Replay, spans: list[Span], shape: Shape, target: Path, show: Callable[[str], None]) -> int:
-    """Write a film of spans of a match in the format of the file's ending; return the number of its frames."""
+def film(
+    replay: Replay, part: float | list[Span], shape: Shape, target: Path, show: Callable[[str], None]
+) -> tuple[int, list[Span]]:
+    """Write a film in the format of the file's ending; return the number of its frames and what it shows.
+
+    ``part`` is the length of the highlights [s], or the spans to show.
+    """
     from echelon.replay.embed import embed_world
     from echelon.server.page import single_page
 
@@ -138,28 +145,23 @@ def film(replay: Replay, spans: list[Span], shape: Shape, target: Path, show: Ca
             page.goto(file.as_uri())
             page.wait_for_function(READY)
             with page.expect_download(timeout=0) as download:
-                page.evaluate(MAKE, [{**shape._asdict(), "format": target.suffix.removeprefix(".")}, spans])
+                spans = page.evaluate(MAKE, [{**shape._asdict(), "format": target.suffix.removeprefix(".")}, part])
             download.value.save_as(target)
             browser.close()
     except Error as error:
         cause = str(error).splitlines()[0]
         raise ValueError(f"the browser cannot film the match: {cause}; set CHROMIUM to the path of another") from None
-    return count
+    return count, spans
 
 
-def _spans(replay: Replay, length: float, start: float | None, end: float | None) -> list[Span]:
-    """Return the parts of a match to show: highlights, or one from ``start`` to ``end``."""
-    from echelon.replay.reel import Span, choose_spans
-
+def _part(replay: Replay, start: float | None, end: float | None) -> Span:
     seconds = replay.ticks / float(replay.header["tick_hz"])
-    if start is None and end is None:
-        return choose_spans(replay.timeline()["moments"], seconds, max(1.0, length - HOLD_S))
     first, last = max(0.0, start or 0.0), min(seconds, seconds if end is None else end)
     if last - first < 1 / RATES[1] or last - first > LENGTHS[1]:
         raise ValueError(
             f"part is {first:g} to {last:g} s, expected at most {LENGTHS[1]:g} s within the match of {seconds:g} s"
         )
-    return [Span(first, last)]
+    return first, last
 
 
 def _size(text: str) -> tuple[int, int]:

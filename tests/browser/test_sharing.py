@@ -15,6 +15,7 @@ import pytest
 
 from echelon.server.catalogue import match_id
 from echelon.server.notebook import show
+from echelon.server.page import single_page
 from tests.browser.conftest import GOLDEN, RUN, chromium
 from tests.browser.player import LOADED, open_match, pass_frames, state
 
@@ -31,17 +32,15 @@ def saved(page: Any, label: str, path: Path) -> Path:
     return path
 
 
-def test_link_opens_paused_and_page_is_saved_with_moments(page, address, tmp_path):
+def test_link_opens_paused_and_exported_page_has_moments(page, address, tmp_path):
     open_match(page, address, MATCH, "&t=3&about=a-1.0-2.0-b")
     assert state(page, "playing") is False and state(page, "tick") == 60
-    page.wait_for_function(MOMENTS)
-    page.keyboard.press("q")
-    file = saved(page, "Export as one HTML file", tmp_path / "page.html")
-    assert 0 < file.stat().st_size < 3_000_000
+    file = tmp_path / "page.html"
+    file.write_text(single_page(GOLDEN.read_bytes(), GOLDEN.name, "small", start="t=3"))
     page.goto(f"file://{file}?quality=low")
     page.wait_for_function(LOADED)
     assert state(page, "tick") == 60 and state(page, "playing") is False
-    assert state(page, "match.moments.length") > 0
+    page.wait_for_function(MOMENTS)
     assert page.locator(".win-marks > *").count() > 0
     page.keyboard.press("n")
     assert state(page, "tick") != 60
@@ -61,27 +60,18 @@ def test_picture_carries_names_score_and_time(page, address, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("wish", ["video", "gif"])
-def test_film_has_the_frames_of_its_spans(page, address, wish):
+def test_film_has_the_frames_of_its_spans(page, address):
+    image = pytest.importorskip("PIL.Image")
     open_match(page, address, MATCH, "&t=3", "low")
-    found = page.evaluate(
-        """async (format) => {
-          const film = echelon.film({ width: 160, height: 96, fps: 5, format }, [[0, 1], [3, 4]]);
+    frames, data = page.evaluate(
+        """async () => {
+          const film = echelon.film({ width: 160, height: 96, fps: 5, format: "gif" }, [[0, 1], [3, 4]]);
           const made = await film.make(() => undefined);
-          const bytes = new Uint8Array(await made.film.arrayBuffer());
-          return [made.format, film.frames, Array.from(bytes)];
-        }""",
-        wish,
+          return [film.frames, Array.from(new Uint8Array(await made.film.arrayBuffer()))];
+        }"""
     )
-    kind, frames, data = found[0], found[1], io.BytesIO(bytes(found[2]))
-    assert frames == 2 * 5 + 8 and kind in (("gif",) if wish == "gif" else ("mp4", "webm"))
-    if wish == "gif":
-        with pytest.importorskip("PIL.Image").open(data) as shown:
-            assert (shown.n_frames, shown.size) == (frames, (160, 96))
-    else:
-        with pytest.importorskip("av").open(data) as shown:
-            stream = shown.streams.video[0]
-            assert (stream.width, stream.height, len(list(shown.decode(stream)))) == (160, 96, frames)
+    with image.open(io.BytesIO(bytes(data))) as shown:
+        assert (shown.n_frames, shown.size) == (frames, (160, 96)) and frames == 2 * 5 + 8
 
 
 @pytest.mark.long
@@ -95,27 +85,6 @@ def test_highlights_of_the_share_menu_show_progress_and_leave_the_cursor(page, a
     page.get_by_role("status").filter(has_text="Cancelled.").wait_for()
     page.get_by_text("Highlights as a video, 20 s").wait_for(state="visible")
     assert page.evaluate(PLACE) == before
-
-
-@pytest.mark.long
-def test_recorded_clip_carries_names_score_and_time(page, address, tmp_path):
-    av = pytest.importorskip("av")
-    open_match(page, address, MATCH, "&t=3", "low")
-    page.keyboard.press("q")
-    page.get_by_text("Record a clip").click()
-    page.keyboard.press("k")
-    page.get_by_text(re.compile(r"Stop and save the clip \([1-9]")).wait_for()
-    with page.expect_download() as download:
-        page.get_by_text("Stop and save the clip").click()
-    clip = tmp_path / download.value.suggested_filename
-    download.value.save_as(clip)
-    with av.open(str(clip)) as shown:
-        *_, frame = shown.decode(shown.streams.video[0])
-    picture = frame.to_image().convert("RGB")
-    assert picture.size == (960, 600)
-    assert all(max(picture.getpixel((8, y))) < 90 for y in (8, 590))  # the dark bars at top and bottom
-    top = picture.crop((0, 0, 960, 42)).convert("L").getextrema()
-    assert top[1] - top[0] > 120  # with text in it
 
 
 @pytest.mark.long
@@ -133,10 +102,9 @@ def test_embedded_match_has_picture_score_and_player_alone(page, address):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("ending", "codec"), [("mp4", "h264"), ("webm", "vp9"), ("gif", "gif")])
-def test_video_has_the_frames_of_its_part(tmp_path, ending, codec):
+def test_video_has_the_frames_of_its_part(tmp_path):
     av = pytest.importorskip("av")
-    file = tmp_path / f"match.{ending}"
+    file = tmp_path / "match.mp4"
     command = [sys.executable, "-m", "echelon_cli.main", "replay", "video", str(GOLDEN)]
     part = ["--from", "3", "--to", "4", "--size", "320x192", "--fps", "4", "--out", str(file), "--json"]
     done = subprocess.run([*command, *part], capture_output=True, text=True, env={**os.environ, "CHROMIUM": chromium()})
@@ -144,7 +112,7 @@ def test_video_has_the_frames_of_its_part(tmp_path, ending, codec):
     result = json.loads(done.stdout)
     assert result["parts"] == [{"from": 3.0, "to": 4.0}]
     with av.open(str(file)) as shown:
-        assert shown.streams.video[0].codec_context.name == codec
+        assert shown.streams.video[0].codec_context.name in ("h264", "vp9")
         frames = [frame.to_image() for frame in shown.decode(shown.streams.video[0])]
     assert len(frames) == result["frames"] >= 4 and {frame.size for frame in frames} == {(320, 192)}
     assert len({frame.tobytes() for frame in frames}) > 2

@@ -47,7 +47,7 @@ PATHS = (
     b"/", b"/api/v1/matches", f"/api/v1/matches/{MATCH}".encode(), f"/api/v1/matches/{MATCH}/index".encode(),
     f"/api/v1/matches/{MATCH}/chunks/0".encode(), f"/api/v1/matches/{MATCH}/chunks/999999".encode(),
     f"/api/v1/matches/{MATCH}/file".encode(), f"/api/v1/matches/{MATCH}/file?world=1".encode(), b"/api/v1/live",
-    b"/api/v1/worlds/" + b"0" * 64, b"/api/v1/league", b"/api/v1/league/matches?before=-1&outcome=%00",
+    b"/api/v1/worlds/" + b"0" * 64, b"/api/v1/league", b"/api/v1/league?before=-1&outcome=%00",
     b"/../../etc/passwd", b"/%2e%2e/%2e%2e", b"/%ff%fe", b"//", b"*", b"http://evil.example/", b"/" + b"a" * 9000,
     b"\xff",
 )  # fmt: skip

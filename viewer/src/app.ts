@@ -2,8 +2,6 @@
 // control.ts; one loop renders the state once per frame.
 
 import { Api } from "./client";
-import { ComparePage } from "./compare/page";
-import { CompareSession } from "./compare/session";
 import * as control from "./control";
 import { embeddedReplay, embeddedStart, isFramed, useEmbeddedWorkers } from "./data/embedded";
 import type { Span } from "./data/reel";
@@ -18,7 +16,7 @@ import { Tooltip } from "./hud/tooltip";
 import { HeldKeys, bindKeys, bindPointer, keyTable } from "./input";
 import { Play } from "./play/play";
 import { FrameMeter, type TierName, parseTier } from "./quality";
-import { compareHash, formatRoute, leagueHash, parseRoute } from "./routes";
+import { formatRoute, parseRoute } from "./routes";
 import { Screen } from "./screen";
 import { Session } from "./session";
 import { SettingsStore } from "./settings";
@@ -55,9 +53,7 @@ export class App {
   private readonly hud: Hud;
   private readonly play: Play;
   private readonly list: MatchList;
-  private readonly league: LeaguePage;
-  private readonly compare: ComparePage;
-  private readonly compareSession: CompareSession;
+  private readonly league = new LeaguePage();
   private readonly matchPage: HTMLElement;
   private readonly held = new HeldKeys();
   private readonly meter = new FrameMeter();
@@ -83,11 +79,10 @@ export class App {
     this.play = play;
     this.share = new SharePanel(
       state,
-      { picture: () => screen.picture(state), stream: () => screen.stream(), tier: () => screen.cost().tier },
+      { picture: () => screen.picture(state), tier: () => screen.cost().tier },
       {
         file: (id) => api.fileUrl(id),
         moment: () => (this.updateAddress(), location.href),
-        asset: (path) => api.asset(path),
       },
     );
     const keys = keyTable({
@@ -100,28 +95,21 @@ export class App {
     });
     this.hud = new Hud(state, keys, showList, () => screen.quality(), this.share);
     if (!embedded && !framed) this.hud.addTools(play.tools);
-    this.compare = new ComparePage({ close: () => (location.hash = this.left) }, this.named);
-    this.compareSession = new CompareSession(state, api, this.compare);
     this.thumbnails = new Thumbnails(api);
     this.session.onRecovery = () => this.thumbnails.retry();
     this.list = new MatchList(
       {
-        openFiles: (files) => this.openFiles(files),
+        openFile: (file) => this.openFile(file),
         filter: (run, text) => void this.session.filter(run, text),
         more: () => void this.session.loadMore(),
       },
       this.thumbnails,
     );
-    this.league = new LeaguePage({
-      more: () => void this.session.league.more(),
-      setFilter: (filter) => (location.hash = leagueHash(filter)),
-    });
     this.matchPage = el("main", { class: "match-page" }, [canvas, overlay, this.hud.root, play.root]);
     root.append(
       this.list.root,
       this.league.root,
       this.matchPage,
-      this.compare.root,
       this.problem.root,
       new Tooltip().root,
     );
@@ -141,8 +129,6 @@ export class App {
     } else {
       this.play.start();
       this.session.start();
-      const [a, b] = [this.options.get("a"), this.options.get("b")];
-      if (a && b && location.hash === "") this.writeAddress(compareHash([a, b]));
       this.followAddress();
     }
     requestAnimationFrame((now) => this.frame(now));
@@ -153,10 +139,9 @@ export class App {
    * and what it waits for, a promise that resolves when it is at rest, an immediate redraw, and films.
    */
   get handle(): object {
-    const { state, compare, screen } = this;
+    const { state, screen } = this;
     return {
       state,
-      compare,
       control,
       cost: () => screen.cost(),
       complete: () => screen.complete,
@@ -165,8 +150,8 @@ export class App {
       redraw: () => screen.redraw(state),
       sounds: () => this.soundscape.started,
       play: this.play.session,
-      film: (shape: FilmShape, spans: Span[]) =>
-        state.match && new FilmMaker(state.match, state.match.moments, spans, shape, screen.cost().tier),
+      film: (shape: FilmShape, part: readonly Span[] | number) =>
+        state.match && new FilmMaker(state.match, shape, part, screen.cost().tier),
     };
   }
 
@@ -183,13 +168,8 @@ export class App {
     else location.hash = this.left;
   }
 
-  private openFiles(files: readonly File[]): void {
-    if (files.length === 0) return;
-    this.compareSession.close();
-    if (files.length === 1) return void this.session.openFile(files[0]);
-    this.session.leave();
-    void this.compareSession.openFiles([files[0], files[1]]);
-    this.writeAddress("#files");
+  private openFile(file: File | undefined): void {
+    if (file) void this.session.openFile(file);
   }
 
   private bindWindow(): void {
@@ -204,8 +184,7 @@ export class App {
       window.addEventListener(name, (event) => {
         event.preventDefault();
         document.body.classList.toggle("dragging", name === "dragover");
-        // a page with a replay of its own opens one file; two are compared on pages that have addresses
-        if (name === "drop") this.openFiles([...(event.dataTransfer?.files ?? [])].slice(0, this.embedded ? 1 : 2));
+        if (name === "drop") this.openFile(event.dataTransfer?.files[0]);
       });
     }
     window.addEventListener("dragleave", () => document.body.classList.remove("dragging"));
@@ -217,18 +196,13 @@ export class App {
     const { state, session } = this;
     const route = parseRoute(location.hash);
     this.known = location.hash;
-    if (!route.compare && !this.embedded) this.compareSession.close();
     if (this.embedded) {
       if (state.match?.id === "page") session.goTo(route);
-    } else if (route.compare) {
-      session.leave();
-      state.list.comparing = null;
-      void this.compareSession.openMatches(route.compare, route.seconds);
     } else if (route.match === null && route.newest !== undefined) {
       void session.openNewest(route.newest);
-    } else if (route.match === null && route.league !== undefined) {
+    } else if (route.match === null && route.league) {
       this.left = location.hash;
-      void session.openLeague(route.league);
+      void session.openLeague();
     } else if (route.match === null) {
       // a local file has no address: only an empty address closes it
       this.left = "";
@@ -244,7 +218,7 @@ export class App {
   /** Render one frame. */
   private frame(now: number): void {
     requestAnimationFrame((next) => this.frame(next));
-    const { state, screen, compare, list, league, hud, play, session } = this;
+    const { state, screen, list, league, hud, play, session } = this;
     const interval = Math.max(0, now - this.before);
     const elapsed = Math.min(SLOWEST_FRAME_S, interval / 1000);
     this.before = now;
@@ -260,10 +234,7 @@ export class App {
     list.root.hidden = state.page !== "list";
     league.root.hidden = state.page !== "league";
     this.matchPage.hidden = state.page !== "match";
-    compare.root.hidden = state.page !== "compare";
-    const pictureProblem = compare.root.hidden ? screen.problem : compare.problem;
-    this.problem.update(message || pictureProblem, lost ? () => session.retry() : null, session.retrySeconds);
-    if (!compare.root.hidden) compare.update(elapsed);
+    this.problem.update(message || screen.problem, lost ? () => session.retry() : null, session.retrySeconds);
     if (!list.root.hidden) list.update(state);
     if (!league.root.hidden) league.update(state.league);
     screen.setQuality(this.quality);
@@ -297,11 +268,8 @@ export class App {
 
   /** Update the address to the current moment, except for local files and while another page is being opened. */
   private updateAddress(): void {
-    const { state, compare, known } = this;
+    const { state, known } = this;
     const { match, camera, fog, layer, loop } = state;
-    const { compare: pair } = parseRoute(known);
-    if (state.page === "compare" && pair && location.hash === known && compare.panes)
-      return this.writeAddress(compareHash(pair, compare.seconds));
     if (!match || match.id === "file" || state.flying || this.framed || location.hash !== known) return;
     const hz = match.header.tick_hz;
     const placed = camera.mode === "orbit" || camera.mode === "free";

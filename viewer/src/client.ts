@@ -1,10 +1,9 @@
 // Client of the server: the read-only API, and the live channel of notices about changed matches. While the channel is
 // closed, the owner is asked to poll instead.
 
-import type { LeagueFilter } from "./data/league";
 import { ApiError, request } from "./data/request";
 import { retryDelay } from "./data/retry";
-import type { LeagueMatchPage, Header, IndexView, LeagueView, MatchSummary, Notice, PairsView } from "./protocol.gen";
+import type { Header, IndexView, LeagueView, MatchSummary, Notice } from "./protocol.gen";
 
 const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // delays before reconnecting the channel
 const POLL_MS = 2000; // poll interval while the channel is closed
@@ -41,39 +40,13 @@ export class Api {
     return `${this.base}/worlds/${encodeURIComponent(sha256)}`;
   }
 
-  /** Standings and unfinished rounds, without matches. */
   league(): Promise<LeagueView> {
-    return this.json("league?limit=0");
-  }
-
-  /** A page of matches that pass a filter, newest first, optionally below a match id. */
-  leagueMatches(choice: LeagueFilter, limit: number, before?: number): Promise<LeagueMatchPage> {
-    const query = new URLSearchParams({ limit: String(limit) });
-    for (const [name, value] of Object.entries(choice)) if (value !== "") query.set(name, value);
-    if (before !== undefined) query.set("before", String(before));
-    return this.json(`league/matches?${query}`);
-  }
-
-  /** Head-to-head results of all pairs of entries. */
-  leaguePairs(): Promise<PairsView> {
-    return this.json("league/pairs");
+    return this.json("league");
   }
 
   /** URL of a match's replay file with its world embedded, for download. */
   fileUrl(id: string): string {
     return `${this.base}/matches/${encodeURIComponent(id)}/file?world=1`;
-  }
-
-  /** Bytes of a match's replay file with its world embedded. */
-  async file(id: string): Promise<ArrayBuffer> {
-    return (await request(this.fileUrl(id))).arrayBuffer();
-  }
-
-  /** A file of the viewer, relative to the page. */
-  async asset(path: string): Promise<Uint8Array> {
-    const response = await fetch(new URL(path === "index.html" ? "./" : path, document.baseURI));
-    if (!response.ok) throw new ApiError(response.status, `The viewer's file ${path} is missing.`);
-    return new Uint8Array(await response.arrayBuffer());
   }
 
   /** URL of the live channel. */

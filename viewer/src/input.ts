@@ -120,7 +120,7 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
     row("View", ["i"], "I", "Minimap", (s) => {
       s.showMap = !s.showMap;
     }),
-    row("View", ["q"], "Q", "Share: link, picture, clip, file", (s) => {
+    row("View", ["q"], "Q", "Share: link, picture, film, file", (s) => {
       s.showShare = !s.showShare;
     }),
     row("View", ["z"], "Z", "Save a picture", () => exits.savePicture()),

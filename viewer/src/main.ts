@@ -14,7 +14,6 @@ import "./style/insight.css";
 import "./style/guide.css";
 import "./style/phone.css";
 import "./style/landscape.css";
-import "./style/compare.css";
 import "./style/play.css";
 import "./style/branches.css";
 import { App } from "./app";

@@ -199,8 +199,5 @@ export const SCENE = {
   smoke: 0xd3d8de, // of smoke clouds
 } as const;
 
-/** Colours of head-to-head verdicts: teal and ochre are distinct for all kinds of colour blindness. */
-export const VERDICT_COLOURS = { won: 0x1fb8a2, lost: 0xe0852f, open: 0x16202d } as const;
-
 /** Appearance of point-defence shots. */
 export const POINT_DEFENCE = { colour: 0xbfe9ff, width: 0.12, linger: 0.26, blast: 0.75, astray: 1.1 } as const;

@@ -2,7 +2,6 @@
 // are ignored.
 
 import { FOGS, type Fog } from "./data/cursor";
-import { type OutcomeFilter, ALL_MATCHES, type LeagueFilter, outcomeOptions, normalizeFilter } from "./data/league";
 import { CAMERA_MODES, type CameraMode, LAYERS, type Layer } from "./state";
 
 /** A page with its parameters. */
@@ -16,12 +15,10 @@ export interface Route {
   layer?: Layer;
   loop?: [number, number]; // start and end of the loop [s]
   newest?: string; // follow the newest match of this run, "" for any run
-  league?: LeagueFilter; // league page with this filter
-  compare?: [string, string]; // catalogue ids of two matches side by side
+  league?: boolean; // the league page
 }
 
 const RUN = /^[A-Za-z0-9._-]{0,128}$/;
-const ENTRY = /^[^\p{Cc}]{0,200}$/u; // id of a league entry
 const MOST = 100000; // largest absolute value of a camera coordinate
 const ID = /^[a-z0-9-]{1,64}$/;
 
@@ -39,57 +36,24 @@ export function parseRoute(hash: string): Route {
     return value >= 0 && value <= most ? value : null;
   };
   const [match, camera] = [fields.get("match"), fields.get("cam")];
-  const pair = [fields.get("a") ?? "", fields.get("b") ?? ""];
   const mech = number("mech", 4095);
   const list = (name: string, count: number): number[] | undefined => {
     const values = (fields.get(name) ?? "").split(/[,~]/).map((text) => (text.trim() === "" ? NaN : Number(text)));
     return values.length === count && values.every((value) => Math.abs(value) <= MOST) ? values : undefined;
   };
-  const [fog, layer, newest, league, loop] = [
-    fields.get("fog"),
-    fields.get("layer"),
-    fields.get("newest"),
-    fields.get("league"),
-    list("ab", 2),
-  ];
+  const [fog, layer, newest, loop] = [fields.get("fog"), fields.get("layer"), fields.get("newest"), list("ab", 2)];
   return {
     view: list("view", 6) as Route["view"],
     fog: oneOf(FOGS, fog) ?? undefined,
     layer: oneOf(LAYERS, layer) ?? undefined,
     loop: loop && loop[0] >= 0 && loop[1] > loop[0] ? [loop[0], loop[1]] : undefined,
     newest: newest !== null && RUN.test(newest) ? newest : undefined,
-    league: league !== null && ENTRY.test(league) ? parseLeagueFilter(league, fields) : undefined,
-    compare: pair.every((id) => ID.test(id)) ? [pair[0], pair[1]] : undefined,
+    league: fields.has("league") || undefined,
     match: match !== null && ID.test(match) ? match : null,
     seconds: number("t", 86400),
     mech: mech !== null && Number.isInteger(mech) ? mech : null,
     camera: oneOf(CAMERA_MODES, camera),
   };
-}
-
-function parseLeagueFilter(entry: string, fields: URLSearchParams): LeagueFilter {
-  const [against, outcome] = [fields.get("against") ?? "", fields.get("outcome") ?? ""];
-  const known = outcomeOptions(entry).some(([name]) => name === outcome);
-  return normalizeFilter({
-    entry,
-    against: ENTRY.test(against) ? against : "",
-    outcome: known ? (outcome as OutcomeFilter) : "",
-  });
-}
-
-/** Return the URL fragment of the league page with a filter. */
-export function leagueHash(chosen: Partial<LeagueFilter>): string {
-  const { entry, against, outcome } = normalizeFilter({ ...ALL_MATCHES, ...chosen });
-  if (entry === "" && outcome === "") return "#league";
-  const fields = new URLSearchParams({ league: entry });
-  if (against !== "") fields.set("against", against);
-  if (outcome !== "") fields.set("outcome", outcome);
-  return `#${fields}`;
-}
-
-/** Return the URL fragment of two matches side by side. */
-export function compareHash([a, b]: readonly [string, string], seconds: number | null = null): string {
-  return `#${new URLSearchParams({ a, b, ...(seconds === null ? {} : { t: seconds.toFixed(1) }) })}`;
 }
 
 /** Return words as a part of an address that can be read. */

@@ -12,7 +12,6 @@ import { type Plaque, drawPlaque, plaqueOf } from "./render/overlay/plaque";
 import type { MatchState, ViewerState } from "./state";
 
 const NO_INSETS = { left: 0, top: 0, right: 0, bottom: 0 };
-const CLIP_HZ = 30; // frame rate of clips
 const REST_MS = 250; // time at rest after which the picture is redrawn at full resolution
 
 /** Rendering statistics. */
@@ -58,7 +57,6 @@ export class Screen {
   };
   private size = [0, 0];
   private readonly overlay: Overlay;
-  private recording: { canvas: HTMLCanvasElement; stream: MediaStream } | null = null; // video stream, and its canvas
 
   /**
    * `requested` is the requested tier; `checked` enables shader error checks; `fixed` is the size of a screen that is
@@ -186,25 +184,11 @@ export class Screen {
   picture(state: ViewerState): Promise<Blob | null> {
     this.redraw({ ...state, insets: NO_INSETS, covered: [] });
     const whole = document.createElement("canvas");
-    this.compose(whole, state);
+    const { width, height } = this.overlay.canvas;
+    Object.assign(whole, { width, height });
+    this.composeInto(whole, width, height, state.match && plaqueOf(state.match, state.tick));
     this.redraw(state);
     return new Promise((done) => whole.toBlob(done, "image/png"));
-  }
-
-  /** Return the pictures with their overlay as a video stream; it ends when its tracks are stopped. */
-  stream(): MediaStream {
-    const canvas = document.createElement("canvas");
-    this.compose(canvas, null);
-    const stream = canvas.captureStream(CLIP_HZ);
-    this.recording = { canvas, stream };
-    return stream;
-  }
-
-  /** Draw picture, overlay and plaque into a canvas of the overlay's size. */
-  private compose(into: HTMLCanvasElement, state: ViewerState | null): void {
-    const { width, height } = this.overlay.canvas;
-    if (into.width !== width || into.height !== height) [into.width, into.height] = [width, height];
-    this.composeInto(into, width, height, state?.match ? plaqueOf(state.match, state.tick) : null);
   }
 
   /** Draw picture, overlay and a plaque into a canvas at a size [px]. */
@@ -258,8 +242,6 @@ export class Screen {
     view.draw(state, this.size[0], this.size[1]);
     const { render } = stage.renderer.info;
     Object.assign(this.stats, { calls: render.calls, triangles: render.triangles, clouds: view.smoke, scale });
-    if (this.recording?.stream.getTracks().every(({ readyState }) => readyState === "ended")) this.recording = null;
-    if (this.recording) this.compose(this.recording.canvas, state);
     this.stats.draws++;
     this.stats.frameMs += (performance.now() - began - this.stats.frameMs) * 0.1;
     this.sharp = scale >= this.sharpest;

@@ -3,7 +3,6 @@
 
 import { type Api, LiveChannel } from "./client";
 import * as control from "./control";
-import type { LeagueFilter } from "./data/league";
 import { mergeFirstPage, appendPage } from "./data/matches";
 import { Prefetcher } from "./data/prefetch";
 import { ApiError } from "./data/request";
@@ -15,15 +14,15 @@ import { WinCurve } from "./data/win_curve";
 import { teamAxis } from "./director";
 import { errorText, teamName } from "./text";
 import { makePoses } from "./interpolate";
-import { LeagueSession } from "./league_session";
 import type { Header, Notice } from "./protocol.gen";
-import { embeddedWorld } from "./data/embedded";
 import { type Route, formatRoute } from "./routes";
 import type { MatchState, ViewerState } from "./state";
 
 const NO_MAP = "Cannot load the map";
 const PAGE = 60; // matches per page
 const MOST = 200; // most matches of a refresh: the server's limit per request
+const LEAGUE_POLL_MS = 5000;
+const NOT_FOUND = 404;
 const FRESH_MS = 400; // delay that merges notices into one request
 
 /** Return the parameters of a match that a scan needs. */
@@ -88,17 +87,14 @@ export class Session {
   private unopened: (() => void) | null = null; // opens again what failed to open while the server was lost
   /** Called when the server responds again. */
   onRecovery: () => void = () => undefined;
-
-  readonly league: LeagueSession;
+  private leagueFailed = false; // whether the shown problem is the league's
 
   /** `write` replaces the address. */
   constructor(
     private readonly state: ViewerState,
     private readonly api: Api,
     private readonly write: (hash: string) => void,
-  ) {
-    this.league = new LeagueSession(state, api);
-  }
+  ) {}
 
   /** Open the live channel. */
   start(): void {
@@ -111,7 +107,10 @@ export class Session {
       },
       (connected) => this.setConnected(connected),
     );
-    this.league.start();
+    window.setInterval(
+      () => !document.hidden && this.state.page === "league" && void this.loadLeague(),
+      LEAGUE_POLL_MS,
+    );
   }
 
   /** Seconds until the next attempt to reach a lost server. */
@@ -187,7 +186,7 @@ export class Session {
 
   /** Open the replay embedded in the page at the moment of a route. */
   async openPage(file: File, route: Route): Promise<void> {
-    if (await this.openSource("page", new FileSource(file, this.api, embeddedWorld()))) this.goTo(route);
+    if (await this.openSource("page", new FileSource(file, this.api))) this.goTo(route);
   }
 
   /** Close the match and show the list. */
@@ -196,11 +195,23 @@ export class Session {
     void this.reload();
   }
 
-  /** Show the league page with a filter. */
-  async openLeague(filter: LeagueFilter): Promise<void> {
+  async openLeague(): Promise<void> {
     this.close();
     this.state.page = "league";
-    await this.league.setFilter(filter);
+    await this.loadLeague();
+  }
+
+  private async loadLeague(): Promise<void> {
+    const { state } = this;
+    let problem = "";
+    const view = await this.api.league().catch((error) => {
+      if (!(error instanceof ApiError && error.status === NOT_FOUND)) problem = errorText(error);
+      return null;
+    });
+    if (state.page !== "league") return;
+    if (problem !== "" || this.leagueFailed) state.problem = problem;
+    this.leagueFailed = problem !== "";
+    if (problem === "") state.league = { view, loading: false };
   }
 
   /** Close the current match, cancel openRequests another, and stop following the newest. */

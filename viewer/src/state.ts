@@ -11,8 +11,7 @@ import type { HeatSide } from "./data/heat";
 import type { Fog, MatchCursor } from "./data/cursor";
 import type { KillFacts } from "./data/kill_facts";
 import type { WinCurve } from "./data/win_curve";
-import { ALL_MATCHES, type LeagueFilter } from "./data/league";
-import type { Header, IndexView, LeagueMatch, LeagueView, MatchSummary, Moment, PairsView } from "./protocol.gen";
+import type { Header, IndexView, LeagueView, MatchSummary, Moment } from "./protocol.gen";
 import type { Box, Insets } from "./framing";
 import type { TierName } from "./quality";
 import type { Marker } from "./timeline";
@@ -75,22 +74,16 @@ export interface ListState {
   text: string; // filter by search text
   loading: boolean; // whether the first page is being loaded
   runs: { id: string; matches: number }[]; // runs that have matches
-  comparing: MatchSummary | null; // match for which another is chosen to be compared with
 }
 
 /** The page of the league. */
 export interface LeagueState {
   view: LeagueView | null; // standings and unfinished rounds; null without a league
-  pairs: PairsView | null; // head-to-head results
-  filter: LeagueFilter; // filter of matches
-  matches: readonly LeagueMatch[]; // loaded matches, newest first
-  total: number | null; // number of matches that pass the filter, null until known
-  ended: boolean; // whether all matches are loaded
   loading: boolean; // whether the first response is pending
 }
 
 export interface ViewerState {
-  page: "list" | "league" | "match" | "compare"; // the visible page
+  page: "list" | "league" | "match"; // the visible page
   flying: boolean; // whether the match is flown from the cockpit instead of watched
   list: ListState;
   league: LeagueState;
@@ -137,8 +130,8 @@ export function defaults(): ViewerState {
   return {
     page: "list",
     flying: false,
-    list: { matches: [], total: 0, run: "", text: "", loading: true, runs: [], comparing: null },
-    league: { view: null, pairs: null, filter: ALL_MATCHES, matches: [], total: null, ended: false, loading: true },
+    list: { matches: [], total: 0, run: "", text: "", loading: true, runs: [] },
+    league: { view: null, loading: true },
     match: null,
     tick: 0,
     awaitsPicture: false,

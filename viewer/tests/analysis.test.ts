@@ -64,7 +64,6 @@ async function opened(): Promise<ViewerState> {
       chunk: none,
       prefetch: none,
       scenery: none,
-      file: none,
       close: () => undefined,
     },
     header,

@@ -27,7 +27,6 @@ const source: ReplaySource = {
   chunk: () => Promise.reject(new Error("unused")),
   prefetch: async () => null,
   scenery: () => Promise.reject(new Error("unused")),
-  file: () => Promise.reject(new Error("unused")),
   close: () => undefined,
 };
 

@@ -14,8 +14,8 @@ const LAYERS: readonly (readonly string[])[] = [
   ["state.ts", "routes.ts", "text.ts", "score_text.ts"],
   ["control.ts", "director.ts", "input.ts", "settings.ts"],
   ["render/", "hud/", "sound/"],
-  ["screen.ts", "session.ts", "league_session.ts"],
-  ["share/", "compare/", "play/"],
+  ["screen.ts", "session.ts"],
+  ["share/", "play/"],
   ["app.ts"],
   ["main.ts", "workers/decode.worker.ts", "workers/film.worker.ts", "workers/mesh.worker.ts"],
 ];

@@ -1,4 +1,4 @@
-// Session: refreshing the match list, following the newest match, promise cache and clips.
+// Session: refreshing the match list, following the newest match, the league and promise cache.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Api } from "../src/client";
@@ -6,10 +6,9 @@ import { PromiseCache } from "../src/data/promise_cache";
 import { mergeFirstPage } from "../src/data/matches";
 import { seriesOf } from "../src/data/win_curve";
 import { ageText, countText, emptyText } from "../src/hud/match_list";
-import { Clip } from "../src/share/panel";
 import type { IndexView, MatchSummary } from "../src/protocol.gen";
 import { Session } from "../src/session";
-import { type MatchState, type ViewerState, defaults } from "../src/state";
+import { type ViewerState, defaults } from "../src/state";
 import type { Answer, Request } from "../src/workers/link";
 import { smallReplay } from "./fixtures";
 
@@ -166,7 +165,7 @@ describe("openNewest", () => {
   test("has no effect after the user has left", async () => {
     for (const leave of [
       (session: Session) => session.leave(),
-      (session: Session) => void session.openLeague({ entry: "", against: "", outcome: "" }),
+      (session: Session) => void session.openLeague(),
     ]) {
       const { server, state, session } = served(3);
       await session.openNewest("r");
@@ -212,43 +211,15 @@ describe("PromiseCache", () => {
   });
 });
 
-describe("Clip", () => {
-  const made: FakeRecorder[] = [];
-  class FakeRecorder {
-    static isTypeSupported = () => true;
-    ondataavailable: (event: { data: Blob }) => void = () => undefined;
-    onstop = () => undefined;
-    constructor() {
-      made.push(this);
-    }
-    start() {}
-    stop() {
-      queueMicrotask(() => (this.ondataavailable({ data: new Blob(["x"]) }), this.onstop()));
-    }
-  }
-  beforeEach(() => vi.stubGlobal("MediaRecorder", FakeRecorder));
-  afterEach(() => vi.unstubAllGlobals());
-
-  const match = (title: string) => ({ title, header: { tick_hz: 20 } }) as MatchState;
-
-  test("is saved with its start time and stops capturing when the match closes", async () => {
-    const stop = vi.fn();
-    const clip = new Clip({
-      picture: () => Promise.resolve(null),
-      stream: () => ({ getTracks: () => [{ stop }] }) as unknown as MediaStream,
-      tier: () => "low",
-    });
-    const saved: string[] = [];
-    const one = match("Anvil against Cinder");
-    clip.start(one, 50, (_, name) => saved.push(name));
-    clip.stopUnless(one);
-    expect(clip.seconds).not.toBeNull();
-    clip.stopUnless(match("another"));
-    expect(clip.seconds).toBeNull();
-    await Promise.resolve();
-    expect(saved).toEqual(["echelon-anvil-against-cinder-2.5s.mp4"]);
-    expect(stop).toHaveBeenCalledOnce();
-    clip.stop();
-    expect(made).toHaveLength(1);
-  });
+test("the league shows an error, keeps its standings, and clears the error after success", async () => {
+  const { state, session } = served(1);
+  const view = { standings: [], unfinished: [] };
+  const league = vi.fn(async () => view);
+  Object.assign(session["api"], { league });
+  await session.openLeague();
+  league.mockRejectedValueOnce(new Error("gone"));
+  await session["loadLeague"]();
+  expect([state.problem, state.league.view]).toEqual(["Gone", view]);
+  await session["loadLeague"]();
+  expect(state.problem).toBe("");
 });

@@ -1,8 +1,8 @@
-// What an exported page carries: the replay, its world if the replay has none, and the workers' scripts.
-// echelon/server/page.py and page_export.ts write it as elements of the page.
+// What an exported page carries: the replay and the scripts of the workers, as elements that
+// echelon/server/page.py writes.
 
 /** Ids of the elements. */
-export const HOLDERS = { replay: "echelon-replay", world: "echelon-world", workers: "echelon-workers" } as const;
+const HOLDERS = { replay: "echelon-replay", workers: "echelon-workers" } as const;
 
 /** Return bytes of base64. */
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
@@ -25,12 +25,6 @@ export function embeddedStart(): string {
 export function isFramed(): boolean {
   const inPage = document.getElementById(HOLDERS.replay)?.dataset.embed !== undefined;
   return inPage || new URLSearchParams(location.search).get("embed") === "1";
-}
-
-/** Return the stored world embedded in the page, or null. */
-export function embeddedWorld(): ArrayBuffer | null {
-  const text = document.getElementById(HOLDERS.world)?.textContent;
-  return text ? fromBase64(text).buffer : null;
 }
 
 /**

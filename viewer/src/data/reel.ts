@@ -1,5 +1,4 @@
-// Highlight reel of a match: the spans of time around its most important moments, as echelon/replay/reel.py chooses
-// them. Pure.
+// Highlight reel of a match: the spans of time around its most important moments. Pure.
 
 import type { Moment } from "../protocol.gen";
 

@@ -28,8 +28,6 @@ export interface ReplaySource {
   /** Fetch a chunk and keep its bytes, so that the server is not needed for it. */
   prefetch(number: number): Promise<unknown>;
   scenery(): Promise<Scenery>;
-  /** Return the bytes of the replay file, and the stored world if they have none. */
-  file(): Promise<{ bytes: Uint8Array; world: Uint8Array | null }>;
   close(): void;
 }
 
@@ -86,10 +84,6 @@ export class ServerSource implements ReplaySource {
     return this.worker.request("world", { url: this.api.worldUrl(world.sha256), size: world.size, materials });
   }
 
-  async file(): Promise<{ bytes: Uint8Array; world: null }> {
-    return { bytes: new Uint8Array(await this.api.file(this.id)), world: null };
-  }
-
   close(): void {
     this.worker.close();
   }
@@ -100,13 +94,10 @@ export class FileSource implements ReplaySource {
   private readonly worker = decodeWorker();
   private index: IndexView | null = null;
   private header: Header | null = null;
-  private isOuter = false; // whether the world is not in the file
 
-  /** `stored` is the world of a replay that has none, if it is known. */
   constructor(
     private readonly replay: File,
     private readonly api: Api,
-    private readonly stored: ArrayBuffer | null = null,
   ) {}
 
   async open(): Promise<OpenedMatch> {
@@ -138,23 +129,9 @@ export class FileSource implements ReplaySource {
       // files in run folders do not embed their world; the server may have it
       if (this.header === null) throw error;
       const { world, materials } = this.header;
-      const stored = { url: this.outerWorld(world.sha256), size: world.size, materials };
-      const scenery = await this.worker.request("world", stored).catch(() => Promise.reject(error));
-      this.isOuter = true;
-      return scenery;
+      const stored = { url: this.api.worldUrl(world.sha256), size: world.size, materials };
+      return this.worker.request("world", stored).catch(() => Promise.reject(error));
     }
-  }
-
-  /** Return the URL of the world of a replay that has none. */
-  private outerWorld(sha256: string): string {
-    return this.stored ? URL.createObjectURL(new Blob([this.stored])) : this.api.worldUrl(sha256);
-  }
-
-  async file(): Promise<{ bytes: Uint8Array; world: Uint8Array | null }> {
-    const bytes = new Uint8Array(await this.replay.arrayBuffer());
-    if (!this.isOuter || this.header === null) return { bytes, world: null };
-    const response = await fetch(this.outerWorld(this.header.world.sha256));
-    return { bytes, world: new Uint8Array(await response.arrayBuffer()) };
   }
 
   close(): void {

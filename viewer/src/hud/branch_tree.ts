@@ -4,7 +4,7 @@
 import { el, setText } from "./dom";
 import type { MatchSummary } from "../protocol.gen";
 import { END_LABELS, SIDES, sideNames } from "../text";
-import { compareHash, formatRoute } from "../routes";
+import { formatRoute } from "../routes";
 import { clockText } from "../timeline";
 
 const TICK_HZ = 20; // tick rate of summaries, which do not carry it
@@ -82,10 +82,10 @@ export class BranchTree {
     const count = matches.filter(({ parent }) => parent).length;
     this.root.hidden = tree.length === 0;
     setText(this.summary, `Branches: ${counted(count, "continuation", "s")} of ${counted(tree.length, "match", "es")}`);
-    this.list.replaceChildren(...tree.map((branch) => this.node(branch, null)));
+    this.list.replaceChildren(...tree.map((branch) => this.node(branch)));
   }
 
-  private node({ match, children }: Branch, parent: MatchSummary | null): HTMLElement {
+  private node({ match, children }: Branch): HTMLElement {
     const tick = match.parent?.tick ?? 0;
     const fields = { match: match.id, seconds: tick / TICK_HZ, mech: null, camera: null };
     const text = match.parent ? branchText(match) : sideNames(match).join(" against ");
@@ -93,16 +93,8 @@ export class BranchTree {
     const row = el("div", { class: `branch-row ${side}` }, [
       el("i", { class: "team-sign" }),
       el("a", { text, attributes: { href: formatRoute(fields) } }),
-      parent
-        ? el("a", {
-            class: "branch-compare",
-            text: "Compare",
-            title: "Side by side with the original",
-            attributes: { href: compareHash([parent.id, match.id], tick / TICK_HZ) },
-          })
-        : null,
     ]);
-    const below = children.map((child) => this.node(child, match));
+    const below = children.map((child) => this.node(child));
     return el("li", {}, [row, below.length > 0 ? el("ul", {}, below) : null]);
   }
 }

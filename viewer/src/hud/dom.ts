@@ -116,10 +116,39 @@ export const ICONS = {
   share: "M12 14V3M8 7l4-4 4 4M5 12v8h14v-8",
   link: "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1",
   picture: "M4 6h4l2-2h4l2 2h4v13H4zM12 9a4 4 0 1 0 .1 0",
-  record: "M12 5a7 7 0 1 0 .1 0M12 9a3 3 0 1 0 .1 0",
   film: "M4 5h16v14H4zM8 5v14M16 5v14M4 9.500h4M4 14.500h4M16 9.500h4M16 14.500h4",
-  page: "M6 3h8l4 4v14H6zM14 3v4h4M9 13l-2 2 2 2M15 13l2 2-2 2",
   loop: "M4 12V9a3 3 0 0 1 3-3h11M15 3l3 3-3 3M20 12v3a3 3 0 0 1-3 3H6M9 21l-3-3 3-3",
   newest: "M5 12a7 7 0 0 1 14 0M8 12a4 4 0 0 1 8 0M12 12v8M9 17l3 3 3-3",
   download: "M12 4v11M7 11l5 5 5-5M5 20h14",
 } as const;
+
+/** Update a list's children to the given elements in order, touching only changes; the focus is kept. */
+export function replaceChanged(list: Element, elements: readonly Element[]): void {
+  const focused = document.activeElement;
+  const current = new Set(elements);
+  for (const child of [...list.children]) if (!current.has(child)) child.remove();
+  let at = list.firstElementChild;
+  for (const child of elements) {
+    if (child === at) at = at.nextElementSibling;
+    else list.insertBefore(child, at);
+  }
+  // moving an element removes its focus
+  if (focused instanceof HTMLElement && focused !== document.activeElement && list.contains(focused))
+    focused.focus({ preventScroll: true });
+}
+
+/** Update the options of a menu, after one for no filter. */
+export function fill(
+  select: HTMLSelectElement,
+  none: string,
+  options: readonly (readonly [string, string])[],
+  chosen: string,
+): void {
+  const elements = [["", none] as const, ...options];
+  const key = JSON.stringify(elements);
+  if (select.dataset.options !== key) {
+    select.replaceChildren(...elements.map(([value, text]) => el("option", { text, attributes: { value } })));
+    select.dataset.options = key;
+  }
+  if (select.value !== chosen) select.value = chosen;
+}

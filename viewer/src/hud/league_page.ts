@@ -1,14 +1,11 @@
-// The league page: ratings with 95 % intervals on one scale, unfinished rounds, head-to-head results, and matches. All
-// names come from other users and are inserted as text.
+// The league page: ratings with 95 % intervals on one scale, and unfinished rounds. Names come from other users and are
+// inserted as text.
 
 import type { LeagueView, Round, Standing } from "../protocol.gen";
-import { leagueHash } from "../routes";
 import type { LeagueState } from "../state";
-import { LeagueMatchList, type LeagueMatchActions } from "./league_matches";
 import { el, setShare, setText } from "./dom";
 import { brand, pageLinks } from "./page_header";
 import { entryName } from "../text";
-import { PairTable } from "./head_to_head";
 
 const MOST_TICKS = 4; // most steps of the scale, so that their labels do not touch
 const STEPS = [1, 2, 5, 10];
@@ -49,16 +46,12 @@ export class LeaguePage {
   private readonly axis = el("div", { class: "scale-axis", aria: { hidden: "true" } });
   private readonly rounds = el("ul", { class: "rounds" });
   private readonly table: HTMLElement;
-  private readonly pairs = new PairTable();
-  private readonly matches: LeagueMatchList;
   private readonly body: HTMLElement;
   private readonly empty = el("div", { class: "list-empty" });
   readonly root: HTMLElement;
-  private drawn: readonly unknown[] = [];
-  private filled: { view: LeagueView; entry: string } | null = null; // what the table of standings was rendered from
+  private drawn = ""; // what the page was rendered from
 
-  constructor(actions: LeagueMatchActions) {
-    this.matches = new LeagueMatchList(actions);
+  constructor() {
     const heads: [string, string][] = [
       ["#", "rank"],
       ["Pilot", "name"],
@@ -84,19 +77,13 @@ export class LeaguePage {
       ]),
       this.rows,
     ]);
-    this.body = el("div", { class: "league-body" }, [
-      el("div", { class: "league-tables" }, [
-        el("section", { aria: { label: "Standings" } }, [
-          this.table,
-          el("p", {
-            class: "small",
-            text: "Bars are 95 % confidence intervals of the ratings; the scripted level medium is fixed at 1500.",
-          }),
-          this.rounds,
-        ]),
-        this.pairs.root,
-      ]),
-      this.matches.root,
+    this.body = el("section", { class: "league-body", aria: { label: "Standings" } }, [
+      this.table,
+      el("p", {
+        class: "small",
+        text: "Bars are 95 % confidence intervals of the ratings; the scripted level medium is fixed at 1500.",
+      }),
+      this.rounds,
     ]);
     this.root = el("main", { class: "list-page league-page" }, [
       el("header", { class: "hero" }, [brand("Ratings and their uncertainty")]),
@@ -106,27 +93,18 @@ export class LeaguePage {
     ]);
   }
 
-  update(league: LeagueState): void {
-    const { view, filter, loading } = league;
-    const key = [view, league.pairs, league.matches, league.total, league.ended, filter, loading];
-    if (key.every((value, i) => value === this.drawn[i]) && this.drawn.length > 0) return;
+  update({ view, loading }: LeagueState): void {
+    const key = JSON.stringify([view, loading]);
+    if (key === this.drawn) return;
     this.drawn = key;
     const known = view !== null && view.standings.length > 0;
     this.empty.hidden = known;
     this.body.hidden = !known;
     setText(this.empty, loading ? "Loading league…" : EMPTY_TEXT);
-    if (!view || !known) return;
-    const focused = this.body.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
-    if (view !== this.filled?.view || filter.entry !== this.filled.entry) this.fill(view, filter.entry);
-    this.filled = { view, entry: filter.entry };
-    this.pairs.update(league.pairs, filter);
-    this.matches.update(league, view.standings);
-    // an update keeps the keyboard focus
-    if (focused)
-      this.body.querySelector<HTMLElement>(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    if (known) this.fill(view);
   }
 
-  private fill(view: LeagueView, entry: string): void {
+  private fill(view: LeagueView): void {
     const scale = scaleOf(view.standings);
     this.axis.replaceChildren(
       ...scale.ticks.map((tick) => {
@@ -135,11 +113,11 @@ export class LeaguePage {
         return mark;
       }),
     );
-    this.rows.replaceChildren(...view.standings.map((row, at) => this.standing(row, at + 1, scale, entry)));
+    this.rows.replaceChildren(...view.standings.map((row, at) => this.standing(row, at + 1, scale)));
     this.rounds.replaceChildren(...view.unfinished.map((round) => this.round(round)));
   }
 
-  private standing(row: Standing, rank: number, scale: Scale, entry: string): HTMLElement {
+  private standing(row: Standing, rank: number, scale: Scale): HTMLElement {
     const margin = Math.round(row.high - row.rating);
     const bar = el("i", { class: "interval" });
     const dot = el("i", { class: "dot" });
@@ -151,17 +129,11 @@ export class LeaguePage {
       line.style.left = percent(shareOn(scale, tick));
       return line;
     });
-    const chosen = row.id === entry;
-    const link = el("a", {
-      text: entryName(row.id, row.name),
-      title: row.id,
-      attributes: { href: leagueHash({ entry: chosen ? "" : row.id }) },
-      aria: chosen ? { current: "true" } : {},
-    });
-    return el("tr", { class: `${row.kind}${chosen ? " chosen" : ""}`, data: { entry: row.id } }, [
+    const name = el("b", { text: entryName(row.id, row.name), title: row.id });
+    return el("tr", { class: row.kind, data: { entry: row.id } }, [
       el("td", { class: "rank", text: String(rank) }),
       el("th", { class: "name", attributes: { scope: "row" } }, [
-        el("div", {}, [link, el("small", { text: row.kind === "heuristic" ? "scripted" : row.kind })]),
+        el("div", {}, [name, el("small", { text: row.kind === "heuristic" ? "scripted" : row.kind })]),
       ]),
       el("td", { class: "rating" }, [
         el("b", { text: String(Math.round(row.rating)) }),

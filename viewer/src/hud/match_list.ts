@@ -2,11 +2,9 @@
 // result; and a button to open a file.
 
 import type { MatchSummary } from "../protocol.gen";
-import { compareHash } from "../routes";
-import { type ListState, type ViewerState, defaults } from "../state";
+import type { ListState, ViewerState } from "../state";
 import { clockText, pointsText } from "../timeline";
-import { fill, replaceChanged } from "./league_matches";
-import { ICONS, el, icon, setText } from "./dom";
+import { ICONS, el, fill, icon, replaceChanged, setText } from "./dom";
 import { brand, pageLinks } from "./page_header";
 import { BranchTree } from "./branch_tree";
 import type { Thumbnails } from "./thumbnails";
@@ -16,8 +14,7 @@ const TICK_HZ = 20; // tick rate of summaries, which do not carry it
 
 /** Actions of the list. */
 export interface ListActions {
-  /** Open a file, or two files side by side. */
-  openFiles(files: readonly File[]): void;
+  openFile(file: File | undefined): void;
   filter(run: string, text: string): void;
   more(): void;
 }
@@ -67,18 +64,12 @@ class Card {
   private readonly moment = el("p", { class: "card-moment" });
   private readonly teams: readonly { row: HTMLElement; alive: HTMLElement; score: HTMLElement }[];
   private readonly link: HTMLAnchorElement;
-  private readonly compare = el("button", {
-    class: "button card-compare",
-    text: "Compare with…",
-    attributes: { type: "button" },
-  });
   readonly root: HTMLElement;
   private shown: MatchSummary | null = null;
 
   constructor(
     match: MatchSummary,
     private readonly thumbnails: Thumbnails,
-    choose: (match: MatchSummary | null) => void,
   ) {
     const { id, run, file } = match;
     this.teams = sideNames(match).map((name, team) => {
@@ -108,18 +99,8 @@ class Card {
         this.facts,
       ]),
     ]);
-    this.root = el("li", {}, [this.link, this.compare]);
-    this.compare.addEventListener("click", () => choose(this.shown));
+    this.root = el("li", {}, [this.link]);
     thumbnails.watch(this.canvas, id);
-  }
-
-  /** Let the card open its match, or beside the one that is being compared. */
-  setComparing(first: MatchSummary | null, { id, map_seed, size }: MatchSummary): void {
-    const other = first !== null && first.id !== id;
-    this.link.href = other ? compareHash([first.id, id]) : `#match=${id}`;
-    this.compare.hidden = first !== null;
-    const sameMap = other && first.map_seed === map_seed && String(first.size) === String(size);
-    this.root.classList.toggle("same-map", sameMap);
   }
 
   update(match: MatchSummary): void {
@@ -165,15 +146,11 @@ export class MatchList {
     attributes: { type: "search", placeholder: "Search run, pilot, seed, result" },
   });
   private readonly branches = new BranchTree();
-  private readonly chosen = el("span");
-  private readonly choice = el("div", { class: "choose-bar", attributes: { role: "status" } });
   private readonly more = el("button", { class: "button more", text: "Show more", attributes: { type: "button" } });
   readonly root: HTMLElement;
   private cards = new Map<string, Card>(); // of all loaded matches
   private drawn: readonly unknown[] = []; // what the page was rendered from
   private runs: ListState["runs"] | null = null; // runs in the menu
-
-  private state: ListState = defaults().list;
 
   constructor(
     actions: ListActions,
@@ -182,23 +159,19 @@ export class MatchList {
     const pick = el("input", {
       class: "visually-hidden",
       aria: { label: "Open a replay file" },
-      attributes: { type: "file", accept: ".ecr", tabindex: "-1", multiple: "" },
+      attributes: { type: "file", accept: ".ecr", tabindex: "-1" },
     });
-    pick.addEventListener("change", () => actions.openFiles([...(pick.files ?? [])]));
+    pick.addEventListener("change", () => actions.openFile(pick.files?.[0]));
     const drop = el("button", { class: "drop", attributes: { type: "button" }, onclick: () => pick.click() }, [
       icon(ICONS.file),
       el("span", {}, [
         "Open a replay file",
-        el("small", { text: "or drop an .ecr file anywhere, two to compare them" }),
+        el("small", { text: "or drop an .ecr file anywhere" }),
       ]),
     ]);
     for (const input of [this.run, this.text])
       input.addEventListener("input", () => actions.filter(this.run.value, this.text.value));
     this.more.addEventListener("click", () => actions.more());
-    const cancel = el("button", { class: "button", text: "Cancel", attributes: { type: "button" } });
-    cancel.addEventListener("click", () => (this.state.comparing = null));
-    this.choice.append(this.chosen, cancel);
-    this.choice.hidden = true;
     this.root = el("main", { class: "list-page" }, [
       el("header", { class: "hero" }, [brand("Watch matches, live or recorded"), drop, pick]),
       el("div", { class: "filters" }, [
@@ -207,7 +180,6 @@ export class MatchList {
         el("label", { class: "search" }, [icon(ICONS.search), this.text]),
         this.run,
       ]),
-      this.choice,
       this.branches.root,
       this.grid,
       this.empty,
@@ -216,10 +188,9 @@ export class MatchList {
   }
 
   update({ list }: ViewerState): void {
-    this.state = list;
     this.showRuns(list);
     const minute = Math.floor(Date.now() / 60_000); // cards show the age of matches
-    const drawn = [list.matches, list.total, list.text, list.loading, list.comparing, minute];
+    const drawn = [list.matches, list.total, list.text, list.loading, minute];
     if (drawn.every((part, i) => part === this.drawn[i])) return;
     this.drawn = drawn;
     const shown = list.matches.filter((match) => fits(match, list.text));
@@ -229,13 +200,6 @@ export class MatchList {
     setText(this.empty, emptyText(list));
     this.show(list.matches, shown);
     this.branches.update(list.matches);
-    const { comparing } = list;
-    this.choice.hidden = comparing === null;
-    if (!comparing) return;
-    const same = shown.some(({ id, map_seed }) => id !== comparing.id && map_seed === comparing.map_seed);
-    const hint = same ? " Framed ones have the same map." : "";
-    const sides = sideNames(comparing).join(" against ");
-    setText(this.chosen, `Compare “${sides}” with another match: choose it.${hint}`);
   }
 
   private showRuns({ runs, run }: ListState): void {
@@ -250,10 +214,8 @@ export class MatchList {
   private show(matches: readonly MatchSummary[], shown: readonly MatchSummary[]): void {
     const cards = new Map<string, Card>();
     for (const match of matches) {
-      const card =
-        this.cards.get(match.id) ?? new Card(match, this.thumbnails, (first) => (this.state.comparing = first));
+      const card = this.cards.get(match.id) ?? new Card(match, this.thumbnails);
       card.update(match);
-      card.setComparing(this.state.comparing, match);
       cards.set(match.id, card);
     }
     this.cards = cards;

@@ -1,10 +1,9 @@
 // The panel that asks what would have happened from a moment on: continuations in one batch, their win probability with
-// its interval, how they ended, and typical ones to watch, to compare and to lay over the match as ghosts.
+// its interval, how they ended, and typical ones to watch and to lay over the match as ghosts.
 
 import { ICONS, button, el, icon, setShare, setText } from "../hud/dom";
 import { END_LABELS, SIDES, errorText, mechName } from "../text";
 import type { PlaySource, PlayWhatIfResult } from "../protocol.gen";
-import { compareHash } from "../routes";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { PilotsForm } from "./pilots_form";
@@ -225,12 +224,6 @@ export class WhatIfPanel {
       ...this.listed.flatMap(({ id, label }) => [
         el("span", { text: label }),
         el("a", { class: "button", text: "Watch", attributes: { href: `#match=${id}` } }),
-        el("a", {
-          class: "button",
-          text: "Compare",
-          title: "Side by side with the original",
-          attributes: { href: compareHash([match.id, id], result.tick / match.header.tick_hz) },
-        }),
       ]),
     );
     if (this.listed.length > 0)

@@ -3,8 +3,7 @@
 
 import * as control from "../control";
 import { MatchScan } from "../data/match_scan";
-import { type Span, captionAt } from "../data/reel";
-import type { Moment } from "../protocol.gen";
+import { type Span, captionAt, chooseSpans } from "../data/reel";
 import { ChunkStore } from "../data/store";
 import { isOver } from "../score_text";
 import { makePoses } from "../interpolate";
@@ -54,13 +53,18 @@ export class FilmMaker {
   /** Whether `cancel` has been called. */
   cancelled = false;
 
+  /** Parts of the match that it shows. */
+  readonly spans: readonly Span[];
+
+  /** `part` is what it shows, or the length of a film of highlights [s]. */
   constructor(
     private readonly match: MatchState,
-    private readonly moments: readonly Moment[],
-    private readonly spans: readonly Span[],
     private readonly shape: FilmShape,
+    part: readonly Span[] | number,
     tier: TierName,
   ) {
+    const seconds = control.lastTick(match) / match.header.tick_hz;
+    this.spans = typeof part === "number" ? chooseSpans(match.moments, seconds, Math.max(1, part - HOLD_S)) : part;
     const { width, height, zoom = 1 } = shape;
     Object.assign(this.canvas, { width, height });
     const size: [number, number] = [Math.round(width * zoom), Math.round(height * zoom)];
@@ -131,7 +135,7 @@ export class FilmMaker {
       await new Promise((done) => setTimeout(done, WAIT_MS));
     }
     const plaque = plaqueOf(match, state.tick);
-    const caption = isOver(match, state.tick) ? plaque.caption : captionAt(this.moments, second);
+    const caption = isOver(match, state.tick) ? plaque.caption : captionAt(this.match.moments, second);
     screen.composeInto(this.canvas, shape.width, shape.height, { ...plaque, caption });
   }
 }
