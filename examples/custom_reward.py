@@ -33,5 +33,5 @@ with echelon.VectorEnv(2, config, maps=echelon.Maps(1), pilots=echelon.Pilots("h
     for _ in range(options.steps):
         env.actions.zero_()
         env.step()
-    rewards = env.reward_terms[..., env.reward_names.index("cool")]
+    rewards = env.results.terms[..., env.results.names.index("cool")]
     print(f"reward of {rewards.numel()} mechs for staying cool in the last step: {float(rewards.sum()):.3f}")

@@ -34,12 +34,13 @@ def gym_vec() -> Iterator[Measure]:
         plain.reset()
         envs.reset()
         actions = rng.uniform(-1, 1, envs.action_space.shape).astype(np.float32)  # pyright: ignore
-        given, learners = torch.from_numpy(actions), plain.agent_of_row
+        given = torch.from_numpy(actions)
 
         def step_plain() -> None:
-            plain.actions.view(-1, plain.action_dim)[learners] = given
+            plain.rows.act(given)
             plain.step()
-            _ = plain.rewards.view(-1)[learners], plain.terminated, plain.truncated, plain.alive_now, plain.episode_over
+            results = plain.results
+            _ = plain.rows.of_mechs(results.rewards), results.terminated, results.truncated, results.alive, results.over
 
         steps: list[Callable[[], object]] = [step_plain, lambda: envs.step(actions)]
         for step in steps:

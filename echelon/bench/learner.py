@@ -111,7 +111,7 @@ def chunk(setting: Setting = ON_CPU) -> Iterator[Measure]:
         learn(session, 1)
         policy, buffer, device = session.policy, session.buffer, session.device
         length = chunk_length(buffer.num_steps, session.config.ppo.tbptt_chunk_length, 1)
-        rows = CHUNK_ROWS if setting.on_cpu else session.env.rows // session.config.ppo.num_minibatches
+        rows = CHUNK_ROWS if setting.on_cpu else session.env.rows.count // session.config.ppo.num_minibatches
         obs, actions = buffer.obs[:length, :rows], buffer.actions[:length, :rows]
         dones, start = torch.zeros(length, rows, device=device), policy.initial_state(rows, device)
 

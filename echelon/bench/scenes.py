@@ -62,7 +62,7 @@ def play(env: VectorEnv, steps: int = 0) -> dict[str, Any]:
     steps = steps or MEASURED_STEPS
     for _ in range(steps):
         env.step()
-        total += env.acting.sum()
+        total += env.results.acting.sum()
     seconds, acted = stopwatch.stop(), int(total)
     return {
         "per_s": acted / seconds,
@@ -136,7 +136,7 @@ def observation(setting: Setting = ON_CPU) -> Iterator[Measure]:
     """Sensing and observation alone, 5v5, 100x100x20, 64 environments."""
     with battle(1, envs=64, observe=True, setting=setting) as env:
         run = env.engine.batch.capture(env.engine.program("observe"))
-        alive = int(env.alive_now.sum())
+        alive = int(env.results.alive.sum())
         yield lambda: {"per_s": alive / _seconds(run, setting.device), "unit": "observations"}
 
 

@@ -93,7 +93,7 @@ def evaluate(
         skill=found.single_level or OPPONENT, device=device, policy_opponents=other is not None,
     )  # fmt: skip
     try:
-        found.check(config, batch.obs_dim)
+        found.check(config, batch.sizes.obs_dim)
         runner = other and play_against(batch, other.policy, deterministic=plays_mean(names[0]))
         return play_and_summarize(player, batch, config, deterministic=deterministic, opponents=runner)
     finally:

@@ -38,11 +38,11 @@ from echelon.env import layout
 from echelon.rl.action_distribution import quantised
 from echelon.rl.weights import LoadedPolicy, check_dimensions
 from echelon.training.batch_options import Episodes, Pilots, Sides
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.evaluation import LEARNERS
 from echelon.training.opponents.outcomes import outcome_of
 from echelon.training.opponents.rating import FixedOpponents
 from echelon.training.opponents.runner import OpponentRunner
-from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.runtime.process import package_versions
 from echelon.training.runtime.threads import ThreadPool
 from echelon.training.vec_env import VectorEnv
@@ -163,13 +163,13 @@ class _Wave:
 
     def __init__(self, plan: DemoPlan, env: VectorEnv, numbers: range) -> None:
         self.plan, self.env, self.numbers = plan, env, numbers
-        sizes = {"T": plan.env.max_steps, "N": env.rows, "D": env.obs_dim, "A": env.action_dim}
+        sizes = {"T": plan.env.max_steps, "N": env.rows.count, "D": env.sizes.obs_dim, "A": env.sizes.action_dim}
         self.arrays: dict[str, NDArray[Any]] = {
             name: np.zeros([sizes[axis] for axis in axes], kind or plan.obs_dtype)
             for name, (axes, kind) in ARRAYS.items()
         }
         self.arrays["episodes"].fill(NO_EPISODE)
-        self.running = torch.ones(env.num_envs, dtype=torch.bool)
+        self.running = torch.ones(env.sizes.num_envs, dtype=torch.bool)
         self.opponents = _opponents(plan.opponent, env, numbers.start)
 
     @torch.inference_mode()
@@ -179,43 +179,43 @@ class _Wave:
         if self.opponents is not None:
             self.opponents.reset()
         env.reset(0)
-        env.pop_episodes()
+        env.episodes.pop()
         records, steps, acting = [], 0, _actions(self.plan.policy, env, self.numbers.start)
-        while len(records) < env.num_envs:
+        while len(records) < env.sizes.num_envs:
             assert steps < self.plan.env.max_steps, "a match is longer than its time limit"
             on_step()
             acted = next(acting)
-            env.actions.view(-1, env.action_dim).index_copy_(0, env.agent_of_row, acted)
+            env.rows.act(acted)
             if self.opponents is not None:
                 self.opponents.act()
             self._store_before(steps, acted)
             env.step(0)
             self._store_after(steps)
             if self.opponents is not None:
-                self.opponents.after_step(torch.zeros_like(env.episode_over), False)
-            records += env.pop_episodes()
+                self.opponents.after_step(torch.zeros_like(env.results.over), False)
+            records += env.episodes.pop()
             steps += 1
         return self._finished(records, steps)
 
     def _store_before(self, t: int, acted: Tensor) -> None:
         """Store what the rows observe and do in step t."""
         rows = self._rows()
-        self.arrays["obs"][t, rows] = self.env.obs[0].cpu().numpy()[rows]
+        self.arrays["obs"][t, rows] = self.env.rows.obs[0].cpu().numpy()[rows]
         self.arrays["actions"][t, rows] = torch.round(quantised(acted) * ACTION_LEVELS).cpu().numpy()[rows]
-        self.arrays["episodes"][t, rows] = self.numbers.start + self.env.env_of_row.cpu().numpy()[rows]
+        self.arrays["episodes"][t, rows] = self.numbers.start + self.env.rows.env.cpu().numpy()[rows]
 
     def _store_after(self, t: int) -> None:
         """Store what came of step t."""
         env, rows, arrays = self.env, self._rows(), self.arrays
-        over = env.episode_over.cpu()
-        for name, values in (("rewards", env.rewards), ("alive", env.acting)):
-            arrays[name][t, rows] = values.view(-1)[env.agent_of_row].cpu().numpy()[rows]
-        arrays["dones"][t, rows] = over[env.env_of_row.cpu()].numpy()[rows]
+        over = env.results.over.cpu()
+        for name, values in (("rewards", env.results.rewards), ("alive", env.results.acting)):
+            arrays[name][t, rows] = env.rows.of_mechs(values).cpu().numpy()[rows]
+        arrays["dones"][t, rows] = over[env.rows.env.cpu()].numpy()[rows]
         self.running &= ~over
 
     def _rows(self) -> NDArray[np.intp]:
         """Return the learner rows of running matches."""
-        return self.running[self.env.env_of_row.cpu()].numpy().nonzero()[0]
+        return self.running[self.env.rows.env.cpu()].numpy().nonzero()[0]
 
     def _finished(self, records: list[Any], steps: int) -> tuple[dict[str, NDArray[Any]], Counts]:
         """Return the arrays with the outcomes of ``records``, and the totals."""
@@ -239,22 +239,23 @@ def _opponents(player: Player, env: BatchedEnv, first: int) -> OpponentRunner | 
     """Return what acts for the other side, None where scripted pilots do."""
     if player.loaded is None:
         return None
-    source = FixedOpponents([OPPONENT] * env.num_envs, {OPPONENT: player.loaded.policy})
+    source = FixedOpponents([OPPONENT] * env.sizes.num_envs, {OPPONENT: player.loaded.policy})
     return OpponentRunner(env, source, ThreadPool(1), seed=first)
 
 
 def _actions(player: Player, env: VectorEnv, first: int) -> Iterator[Tensor]:
     """Yield the actions ``[N, A]`` of the recorded side, step by step; ``first`` is the number of the first match."""
     if player.loaded is None:
-        env.set_teacher(player.level)
+        env.pilots.set_teacher(player.level)
         while True:
-            env.label()
-            yield env.actions.view(-1, env.action_dim)[env.agent_of_row]
+            env.pilots.label()
+            yield env.rows.acted()
     policy = player.loaded.policy
     generator = torch.Generator().manual_seed(first * NOISE_SEED_STEP + 1)
-    state, done = policy.initial_state(env.rows, env.device), torch.ones(env.rows, device=env.device)
+    rows, device = env.rows.count, env.device
+    state, done = policy.initial_state(rows, device), torch.ones(rows, device=device)
     while True:
-        noise = torch.randn(env.rows, policy.noise_dim, generator=generator).to(env.device) if player.samples else None
-        action, state = policy.act(env.obs[0], state, done, noise)
+        noise = torch.randn(rows, policy.noise_dim, generator=generator).to(device) if player.samples else None
+        action, state = policy.act(env.rows.obs[0], state, done, noise)
         yield action
         done = torch.zeros_like(done)

@@ -13,9 +13,10 @@ import warp as wp
 from numpy.typing import NDArray
 from torch import Tensor
 
-from echelon.arena.episodes import COLUMNS, EpisodeRecord, episode_records
+from echelon.arena.episodes import COLUMNS, EpisodeRecord, episode_records, finished_episodes
 from echelon.sim.batch import Batch
 from echelon.sim.structs import numpy_layout
+from echelon.training.map_pool import FixedMaps, MapPool
 from echelon.training.runtime.devices import read
 
 
@@ -27,15 +28,28 @@ class LoggedEpisodes(NamedTuple):
     """How many episodes had ended before in the same environment, per record."""
     counts: NDArray[np.int32]
     """Episodes that ended [E], also those without a record."""
-    map_slots: NDArray[np.int32]
-    """Slot of the map bank that each environment plays on now [E]."""
 
 
 class EpisodeLog:
-    """At most ``slots`` records per environment; in an environment that ends more episodes the newest is the last."""
+    """Records of ended episodes: those of one step by ``pop``, or those of a rollout from the device by ``drain``."""
 
-    def __init__(self, batch: Batch, slots: int, learner_team: NDArray[np.int64]) -> None:
-        self.slots, self._team, envs = slots, learner_team, batch.num_envs
+    def __init__(self, batch: Batch, learner_team: NDArray[np.int64], maps: FixedMaps) -> None:
+        self._batch, self._team, self._maps = batch, learner_team, maps
+        self._done_count = np.zeros(batch.num_envs, np.int32)
+
+    def pop(self) -> list[EpisodeRecord]:
+        """Return the episodes that ended since the last call, at most one per environment."""
+        count = self._batch.numpy("done_count")
+        ended = np.nonzero(count != self._done_count)[0]
+        self._done_count = count.copy()
+        return finished_episodes(self._batch, ended, self._team) if len(ended) else []
+
+    def begin(self, slots: int) -> None:
+        """Keep at most ``slots`` records per environment on the device between two calls of ``drain``.
+
+        In an environment that ends more episodes the newest is the last.
+        """
+        batch, self.slots, envs = self._batch, slots, self._batch.num_envs
         views = {name: wp.to_torch(batch[f"done_{name}"]).view(envs, -1).view(torch.int32) for name in COLUMNS}
         self._views = views
         self._layouts = {name: numpy_layout(batch[f"done_{name}"]) for name in COLUMNS}
@@ -57,7 +71,7 @@ class EpisodeLog:
         self._counts += self._over
 
     def drain(self) -> LoggedEpisodes:
-        """Return what was stored since the last call, in one read."""
+        """Return what was stored since the last call, in one read of the device."""
         self._map_slots.copy_(self._map_slot)
         data, envs = read(self._data), len(self._envs)
         self._counts.zero_()
@@ -65,8 +79,11 @@ class EpisodeLog:
         slot, env = np.nonzero(np.arange(self.slots)[:, None] < counts)
         order = np.lexsort((env, rows[slot, env, 0]))
         slot, env = slot[order], env[order]
+        self._done_count = self._done_count + counts
+        if isinstance(self._maps, MapPool):
+            self._maps.known_in_use = set(map_slots.tolist())
         return LoggedEpisodes(
-            episode_records(self._columns(rows[slot, env, 1:]), env, self._team), slot.tolist(), counts, map_slots
+            episode_records(self._columns(rows[slot, env, 1:]), env, self._team), slot.tolist(), counts
         )
 
     def _columns(self, rows: NDArray[np.int32]) -> dict[str, NDArray[Any]]:

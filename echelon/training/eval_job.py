@@ -21,6 +21,7 @@ from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
 from echelon.rl.weights import LoadedPolicy
 from echelon.telemetry.events import EvalStats, EventEval
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.episode_results import EpisodeResult, episode_result, mean_and_sampled, statistics_of
 from echelon.training.evaluation import MakeEnv, eval_event, make_eval_env, play_episodes
 from echelon.training.opponents.champion import interface_of
@@ -29,7 +30,6 @@ from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import SCRIPTED, level_of
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.policy_agent import env_config_of
-from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.recording import Recording, RecordingPlan
 from echelon.training.records import ActionCounter, RowLayout
 from echelon.training.weights import load_policy
@@ -218,7 +218,7 @@ class EvalMatches:
     ) -> tuple[EpisodeResult, ...]:
         """Return the results of a part in the order in which its matches ended."""
         if level := level_of(part.opponent):
-            batch.set_heuristic_skill(level)
+            batch.set_curriculum(skill=level)
         is_recorded = bool(self.plan.replays) and part.deterministic == self.plan.modes[0]
         recording = self._recording(part, batch, positions) if is_recorded else None
         counter, finished = ActionCounter(batch), _FinishedMatches(batch)
@@ -233,7 +233,7 @@ class EvalMatches:
             observers=[recording, counter, finished],
             opponents=None if level else self._opponent_runner(batch, positions[0]),
         )
-        replays = {} if recording is None else _replays(recording, batch.num_envs)
+        replays = {} if recording is None else _replays(recording, batch.sizes.num_envs)
         full_hp, layout, counts = team_hit_points(self.env), RowLayout(batch), counter.counts()
         return tuple(episode_result(r, full_hp, layout, counts[r.env], replays.get(r.env, "")) for r in records)
 
@@ -326,7 +326,7 @@ class ScriptedPolicy:
 
     def __init__(self, env: BatchedEnv, level: str | None) -> None:
         self._env: Any = env
-        self._env.set_teacher(level)
+        self._env.pilots.set_teacher(level)
 
     def eval(self) -> None: ...
 
@@ -336,8 +336,8 @@ class ScriptedPolicy:
 
     def act(self, obs: Any, state: None, done: Any, noise: Any) -> tuple[torch.Tensor, None]:
         """Return the pilots' actions ``[N, A]``."""
-        self._env.label()
-        return self._env.actions.view(-1, self._env.action_dim)[self._env.agent_of_row], None
+        self._env.pilots.label()
+        return self._env.rows.acted(), None
 
 
 def scripted_meta() -> dict[str, Any]:
@@ -353,14 +353,14 @@ class _FinishedMatches:
         self.begin()
 
     def begin(self) -> None:
-        self._over = torch.zeros(self._env.num_envs, dtype=torch.bool, device=self._env.actions.device)
+        self._over = torch.zeros(self._env.sizes.num_envs, dtype=torch.bool, device=self._env.rows.obs.device)
         self.count = 0
 
     def before_step(self, estimate: Callable[[], object]) -> None:
         """Do nothing; ``estimate`` would return the policy's estimates."""
 
     def after_step(self) -> None:
-        self._over |= self._env.episode_over
+        self._over |= self._env.results.over
         self.count = int(self._over.sum())
 
 

@@ -30,11 +30,12 @@ from echelon.statistics import wilson_interval as wilson_interval
 from echelon.telemetry.events import EvalStats as EvalStats
 from echelon.telemetry.events import EventEval
 from echelon.training.batch_options import Episodes, Pilots, Sides
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.episode_results import episode_result, mean_and_sampled, statistics_of
 from echelon.training.opponents.champion import load_champion
 from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import team_hit_points
-from echelon.training.ppo.collect import BatchedEnv, Opponents
+from echelon.training.ppo.collect import Opponents
 from echelon.training.recording import Estimates, Recording, RecordingPlan
 from echelon.training.records import ActionCounter, RowLayout
 
@@ -124,31 +125,31 @@ def play_episodes(
     if opponents is not None:
         opponents.reset()
     env.reset(0)
-    env.pop_episodes()
+    env.episodes.pop()
     for observer in active:
         observer.begin()
-    device = env.obs.device
+    device = env.rows.obs.device
     generators = [] if deterministic else _generators(env, noise_seed)
-    state, done = policy.initial_state(env.rows, device), torch.ones(env.rows, device=device)
+    state, done = policy.initial_state(env.rows.count, device), torch.ones(env.rows.count, device=device)
     act = trace_act(policy, stochastic=not deterministic)
-    flat_actions, records = env.actions.view(-1, env.action_dim), []
+    records = []
     for _ in range(max_steps):
         on_step()
         noise = _noise(env, policy.noise_dim, generators) if generators else None
         for observer in active:
             observer.before_step(functools.partial(_estimates, policy, env, state, done))
-        action, state = act(env.obs[0], state, done, noise)
-        flat_actions.index_copy_(0, env.agent_of_row, action)
+        action, state = act(env.rows.obs[0], state, done, noise)
+        env.rows.act(action)
         if opponents is not None:
             opponents.act()
         env.step(0)
         for observer in active:
             observer.after_step()
         if opponents is not None:
-            opponents.after_step(torch.zeros_like(env.episode_over), False)
+            opponents.after_step(torch.zeros_like(env.results.over), False)
         done = torch.zeros_like(done)
-        records += env.pop_episodes()
-        if len(records) >= env.num_envs:
+        records += env.episodes.pop()
+        if len(records) >= env.sizes.num_envs:
             break
     policy.train(was_training)
     return records
@@ -156,7 +157,7 @@ def play_episodes(
 
 def _estimates(policy: FlatPolicy, env: BatchedEnv, state: Any, done: torch.Tensor) -> Estimates:
     """Return the estimates of every row."""
-    return Estimates(*policy.estimate(env.obs[0], state, done))
+    return Estimates(*policy.estimate(env.rows.obs[0], state, done))
 
 
 def summarize(
@@ -282,7 +283,7 @@ def evaluate_ladder(
             if other is not None and level == champion.NAME:
                 opponents = play_against(env, other.policy, deterministic=True)
             else:
-                env.set_heuristic_skill(level)
+                env.set_curriculum(skill=level)
             if deterministic:
                 stats[level] = play_mean_and_sampled(policy, env, env_cfg, opponents=opponents)
             else:
@@ -355,11 +356,11 @@ def eval_event(
 
 
 def _generators(env: BatchedEnv, seed: int | Sequence[int]) -> list[torch.Generator]:
-    seeds = range(seed, seed + env.num_envs) if isinstance(seed, int) else seed
+    seeds = range(seed, seed + env.sizes.num_envs) if isinstance(seed, int) else seed
     return [torch.Generator().manual_seed(s) for s in seeds]
 
 
 def _noise(env: BatchedEnv, width: int, generators: list[torch.Generator]) -> torch.Tensor:
-    counts = torch.bincount(env.env_of_row, minlength=env.num_envs).tolist()
+    counts = torch.bincount(env.rows.env, minlength=env.sizes.num_envs).tolist()
     draws = [torch.randn(n, width, generator=g) for n, g in zip(counts, generators, strict=True)]
-    return torch.cat(draws).to(env.obs.device)
+    return torch.cat(draws).to(env.rows.obs.device)

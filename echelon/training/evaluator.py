@@ -20,9 +20,9 @@ from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.statistics import wilson_interval
 from echelon.telemetry.heat_maps import PREFIX, SUFFIX
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.evaluation import EvalStats, MakeEnv, make_eval_env, play_and_summarize, play_mean_and_sampled
 from echelon.training.opponents.rating import SnapshotRater
-from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.recording import TRAINING_PREFIX, RecordedMatch, Recording, RecordingPlan
 from echelon.training.runtime.threads import ThreadPool
 from echelon.training.spatial import HeatMapObserver, SpatialAccumulator, save_heat

@@ -297,7 +297,7 @@ class TrainingRun:
                 peak_memory_mb=peak_memory_mb(),
                 device_memory_mb=device_memory_mb(s.device),
                 phases_s={**phases_s, "other": other_s},
-                **s.env.map_statistics(),
+                **s.env.maps.statistics(),
                 reward_terms=s.episode_stats.reward_terms(),
                 actions=rates,
                 curriculum=dict(s.env.get_curriculum()),

@@ -7,14 +7,15 @@ the episodes, never from time: a resumed run draws the same maps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.config import EVAL_SEED_BASE, EnvConfig
-from echelon.gen.bank import generate_maps, stack_maps_for
+from echelon.config import EVAL_SEED_BASE, MIN_MAP_EDGE, EnvConfig
+from echelon.config.checks import require_span
+from echelon.gen.bank import MapBank, generate_maps, stack_maps_for
 from echelon.gen.generate import GeneratedMap
 from echelon.gen.map_sampling import MapRanges, MapSpec, resized_world, sample_map_spec
 from echelon.gen.prefetch import MapPrefetcher
@@ -22,6 +23,8 @@ from echelon.sim.batch import Batch
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.batch_options import Maps
 
+RANGE_PARAMETERS = ("map_size_range", "packs_per_team_range")
+"""Curriculum parameters that decide which maps are generated, each (smallest, largest)."""
 PREFIX = "stock_"
 """Prefix of the names of saved arrays."""
 NO_MAP = -1
@@ -37,7 +40,59 @@ def training_map_seed(seed: int, number: int) -> int:
     return draw_u32(seed, StreamId.MAP, 0, number, 1) % EVAL_SEED_BASE
 
 
-class MapPool:
+class FixedMaps:
+    """Maps of given seeds, each of which an environment plays on; nothing replaces them."""
+
+    def __init__(self, cfg: EnvConfig, bank: MapBank) -> None:
+        self.cfg, self.bank = cfg, bank
+        self.ranges = MapRanges.of(cfg)
+
+    def ranges_with(self, changes: Mapping[str, Any]) -> MapRanges:
+        """Return the ranges after ``changes`` of ``RANGE_PARAMETERS``; raise ``ValueError`` for impossible ones."""
+        size = changes.get("map_size_range", self.ranges.size)
+        packs = changes.get("packs_per_team_range", self.ranges.packs)
+        require_span(size, "map_size_range", MIN_MAP_EDGE, self.cfg.world.size_x)
+        require_span(packs, "packs_per_team_range", 1, self.cfg.num_packs)
+        ranges = MapRanges((int(size[0]), int(size[1])), (int(packs[0]), int(packs[1])))
+        ranges.check(self.cfg)
+        self._check_change(ranges)
+        return ranges
+
+    def _check_change(self, ranges: MapRanges) -> None:
+        if ranges != self.ranges:
+            raise ValueError(f"map ranges are {ranges.size} and {ranges.packs}, expected none with explicit seeds")
+
+    def attach(self, batch: Batch) -> None:
+        """Let the resets of ``batch``, which has the bank, draw from these maps."""
+
+    def change(self, ranges: MapRanges) -> None:
+        """Replace all maps by maps of other ranges; resets draw from these as soon as one has a slot."""
+
+    def prefetch(self, changes: Mapping[str, Any] | None = None) -> None:
+        """Start to generate the maps of the next refreshes, and those after ``changes`` of ``RANGE_PARAMETERS``."""
+
+    def refresh(self, count: int) -> None:
+        """Replace the oldest maps by the next ``count`` of the run's sequence; running episodes keep their maps."""
+
+    def place(self, *, all_reset: bool = False) -> None:
+        """Put new maps that wait into slots that no episode uses; ``all_reset`` says that every episode starts."""
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the map fields of ``EventUpdate``; empty with explicit seeds."""
+        return {}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the state of an exact resume."""
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Restore what ``state`` returned, among other arrays."""
+
+    def close(self) -> None:
+        """End the processes that generate maps."""
+
+
+class MapPool(FixedMaps):
     """Maps in use, from the sequence of a run's seed, and slots for new ones; ``used`` counts the maps of the sequence.
 
     Where maps are prefetched, up to ``workers`` processes generate the first ones of a large pool too.
@@ -80,12 +135,13 @@ class MapPool:
         return bool(self._pending)
 
     def attach(self, batch: Batch) -> None:
-        """Let the resets of ``batch``, which has the bank, draw from this pool."""
         self._batch = batch
         batch.draw_maps_from(self.live)
 
+    def _check_change(self, ranges: MapRanges) -> None:
+        pass
+
     def change(self, ranges: MapRanges) -> None:
-        """Replace all maps by maps of other ranges; resets draw from these as soon as one has a slot."""
         ranges.check(self.cfg)
         if ranges == self.ranges:
             return
@@ -95,24 +151,27 @@ class MapPool:
         self.prefetcher.cancel()
         self._replace_all, self.used = True, self.count
         self.prefetch()
-        self.place_pending()
+        self._place_pending()
 
-    def prefetch(self, ranges: MapRanges | None = None) -> None:
-        """Start to generate the maps of the next refreshes, and those of other ``ranges``."""
-        if ranges is not None and ranges != self.ranges:
+    def prefetch(self, changes: Mapping[str, Any] | None = None) -> None:
+        ranges = self.ranges_with(changes or {})
+        if ranges != self.ranges:
             self.prefetcher.prefetch(self._specs(0, self.count, ranges))
         self.prefetcher.prefetch(self._specs(self.used, REFRESHES_AHEAD * self._per_refresh))
 
     def refresh(self, count: int) -> None:
-        """Replace the oldest maps by the next ``count`` of the sequence, and prefetch the ones after."""
         specs = self._specs(self.used, count)
         self._pending += zip(specs, self.prefetcher.take(specs), strict=True)
         self.used += count
         self.prefetch()
-        self.place_pending()
+        self._place_pending()
 
-    def place_pending(self, *, all_reset: bool = False) -> None:
-        """Put pending maps into slots that no episode uses; ``all_reset`` says that every episode is about to start."""
+    def place(self, *, all_reset: bool = False) -> None:
+        """Place as ``FixedMaps.place`` says; after a read of the device the slots in use are known until this call."""
+        self._place_pending(all_reset=all_reset)
+        self.known_in_use = None
+
+    def _place_pending(self, *, all_reset: bool = False) -> None:
         if not self._pending:
             return
         taken = set() if all_reset else self._slots_in_use()
@@ -144,7 +203,6 @@ class MapPool:
         return [sample_map_spec(self.cfg, training_map_seed(self.seed, i), ranges or self.ranges) for i in numbers]
 
     def statistics(self) -> dict[str, Any]:
-        """Return the map fields of ``EventUpdate``."""
         stalls, waited_s = self.prefetcher.stalls, self.prefetcher.waited_s
         return {"maps_used": self.used, "map_stalls": stalls, "map_wait_s": waited_s}
 
@@ -193,7 +251,6 @@ class MapPool:
         return MapSpec(resized_world(self.cfg.world, edge), seed, packs, self.cfg.zone_radius_vox)
 
     def close(self) -> None:
-        """End the processes that generate maps."""
         self.prefetcher.close()
 
 

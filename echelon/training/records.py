@@ -18,8 +18,8 @@ from torch import Tensor
 from echelon.actions import RATED_CONTROLS
 from echelon.sim.arsenal import Chassis
 from echelon.telemetry.events import EventEpisodes
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.opponents.outcomes import hp_margin, is_self_play, learner_return, outcome_of
-from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.rollout import RolloutBuffer
 
 WINDOW = 20
@@ -89,13 +89,13 @@ class RowLayout:
     """Which mechs of each environment learn, and their classes."""
 
     def __init__(self, env: BatchedEnv) -> None:
-        row_of = env.row_of.cpu().numpy()
-        roles = env.roles.cpu().numpy()
+        row_of = env.rows.row_of.cpu().numpy()
+        roles = env.rows.roles.cpu().numpy()
         self.learns = row_of >= 0
         """[E, M]"""
         self.role_of = np.where(self.learns, roles[np.clip(row_of, 0, None)], -1)
         """Mech class id [E, M], -1 for mechs that do not learn."""
-        self.reward_names = tuple(env.reward_names)
+        self.reward_names = tuple(env.results.names)
 
     def learner_terms(self, record: Any) -> dict[str, float]:
         """Return each reward term's sum over the episode, averaged over the learner's mechs."""
@@ -146,15 +146,15 @@ class ActionCounter:
 
     def __init__(self, env: BatchedEnv) -> None:
         self._env = env
-        self._has_controls = env.action_dim > max(RATED_CONTROLS.values())
+        self._has_controls = env.sizes.action_dim > max(RATED_CONTROLS.values())
         self.begin()
 
     def begin(self) -> None:
         """Reset the counts: all episodes begin."""
-        env = self._env
-        self._running = torch.ones(env.num_envs, dtype=torch.bool, device=env.actions.device)
-        self._used = torch.zeros(env.rows, len(RATED_CONTROLS), device=env.actions.device)
-        self._living = torch.zeros(env.rows, device=env.actions.device)
+        env, device = self._env, self._env.rows.obs.device
+        self._running = torch.ones(env.sizes.num_envs, dtype=torch.bool, device=device)
+        self._used = torch.zeros(env.rows.count, len(RATED_CONTROLS), device=device)
+        self._living = torch.zeros(env.rows.count, device=device)
 
     def before_step(self, estimate: Callable[[], object]) -> None:
         """Do nothing; ``estimate`` would return the policy's estimates."""
@@ -164,23 +164,23 @@ class ActionCounter:
         env = self._env
         if not self._has_controls:
             return
-        living = (env.acting & self._running[:, None]).view(-1)[env.agent_of_row].float()
-        flat = env.actions.view(-1, env.action_dim)[env.agent_of_row]
+        living = env.rows.of_mechs(env.results.acting & self._running[:, None]).float()
+        flat = env.rows.acted()
         self._used += (flat[:, list(RATED_CONTROLS.values())] > 0) * living[:, None]
         self._living += living
-        self._running &= ~env.episode_over
+        self._running &= ~env.results.over
 
     def rates(self) -> dict[str, float]:
         """Return the activation rates by ``class/control``."""
-        return _rates(self._used, self._living, self._env.roles) if self._has_controls else {}
+        return _rates(self._used, self._living, self._env.rows.roles) if self._has_controls else {}
 
     def counts(self) -> list[dict[str, tuple[int, int]]]:
         """Return for every environment the active steps and the living steps by ``class/control``."""
-        env, found = self._env, [dict[str, tuple[int, int]]() for _ in range(self._env.num_envs)]
+        env, found = self._env, [dict[str, tuple[int, int]]() for _ in range(self._env.sizes.num_envs)]
         if not self._has_controls:
             return found
         used, living = self._used.long().tolist(), self._living.long().tolist()
-        for row, (e, role) in enumerate(zip(env.env_of_row.tolist(), env.roles.tolist(), strict=True)):
+        for row, (e, role) in enumerate(zip(env.rows.env.tolist(), env.rows.roles.tolist(), strict=True)):
             for name, active in zip(RATED_CONTROLS, used[row], strict=True):
                 key = f"{role_name(role)}/{name}"
                 before = found[e].get(key, (0, 0))

@@ -22,6 +22,7 @@ from echelon.runs import RunPaths, read_json
 from echelon.telemetry.events import Event, EventAlert, EventStart
 from echelon.training import checkpoint as checkpoints
 from echelon.training.batch_options import Episodes, Maps, Pilots
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.checkpoint import Checkpoint, RankPart
 from echelon.training.curriculum import Curriculum
 from echelon.training.engine_state import restore_episodes
@@ -35,7 +36,7 @@ from echelon.training.opponents.pool import OpponentMix, assign_sides
 from echelon.training.opponents.rating import SnapshotRating
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.average import WeightAverage
-from echelon.training.ppo.collect import BatchedEnv, Collector
+from echelon.training.ppo.collect import Collector
 from echelon.training.ppo.teacher import teaching_at
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.records import EpisodeStats, RowLayout
@@ -126,7 +127,12 @@ class Session:
         self.opponents = OpponentRunner(self.env, self.source, self.pool, seed=seed, amp=ppo.amp, capture=ppo.capture)
         self.league = self._build_league_client()
         self.evaluator = Evaluator(config, run_dir, self.device, self.pool, make_env)
-        shape = (ppo.rollout_steps, self.env.rows, self.env.obs_dim + self.policy.central_dim, self.env.action_dim)
+        shape = (
+            ppo.rollout_steps,
+            self.env.rows.count,
+            self.env.sizes.obs_dim + self.policy.central_dim,
+            self.env.sizes.action_dim,
+        )
         self.buffer = RolloutBuffer.create(*shape, self.device, has_labels=bool(config.teacher.policy))
         trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
         self.profiler = UpdateProfiler(trace, config.profile_updates)
@@ -186,14 +192,14 @@ class Session:
     def begin(self) -> None:
         """Start a new run: load ``start_from``, snapshot the initial policy, join the league, reset environments."""
         if self.config.start_from:
-            sizes = self.env.obs_dim, self.env.action_dim
+            sizes = self.env.sizes.obs_dim, self.env.sizes.action_dim
             weights, statistics = initial_weights(Path(self.config.start_from), *sizes)
             self.ema.load_state_dict(weights, {})
             if statistics is not None:
                 self.trainer.return_normalizer.load_state_dict(statistics)
         self.snapshot()
         if self.league is not None:
-            sizes = {"obs_dim": self.env.obs_dim, "action_dim": self.env.action_dim}
+            sizes = {"obs_dim": self.env.sizes.obs_dim, "action_dim": self.env.sizes.action_dim}
             self.league.join({**sizes, "env_cfg": asdict(self.config.env)})
         self.collector.reset()
 
@@ -262,7 +268,7 @@ class Session:
         upcoming = self.curriculum.upcoming_ranges(coming, self.progress)
         if upcoming and upcoming != self._prefetched:
             self._prefetched = upcoming
-            self.env.prefetch_curriculum(**upcoming)
+            self.env.maps.prefetch(upcoming)
         return parameters
 
     def is_best(self, stats: EvalStats) -> bool:
@@ -277,7 +283,7 @@ class Session:
         """Replace the oldest maps of the pool by new ones if this update's number is one to do so."""
         every, update = self.config.bank_refresh_every, self.counters.update
         if every and update and update % every == 0:
-            self.env.refresh_maps(self.config.bank_refresh_maps)
+            self.env.maps.refresh(self.config.bank_refresh_maps)
 
     def start_event(self, resumed: str) -> EventStart:
         """Return the start event; ``resumed`` names the checkpoint that training continues from, if any."""
@@ -290,11 +296,11 @@ class Session:
             max_minutes=self.config.max_minutes,
             global_step=self.counters.global_step,
             episodes=self.counters.episodes,
-            obs_dim=self.env.obs_dim,
-            action_dim=self.env.action_dim,
+            obs_dim=self.env.sizes.obs_dim,
+            action_dim=self.env.sizes.action_dim,
             parameters=sum(p.numel() for p in self.policy.parameters()),
-            num_envs=self.env.num_envs * self.group.size,
-            rows=self.env.rows * self.group.size,
+            num_envs=self.env.sizes.num_envs * self.group.size,
+            rows=self.env.rows.count * self.group.size,
             threads=self.threads * self.group.size,
             rollout_steps=self.config.ppo.rollout_steps,
             run_dir="" if self.run_dir is None else str(self.run_dir),
@@ -306,13 +312,13 @@ class Session:
     def manifest(self) -> dict[str, Any]:
         """Return the metadata of a checkpoint: sizes, counters and the configuration of the policy."""
         cfg, counters = self.config, self.counters
-        comm_width, map_width, extra_width = layout.tail_widths(cfg, self.env.obs_dim)
+        comm_width, map_width, extra_width = layout.tail_widths(cfg, self.env.sizes.obs_dim)
         spec = read_json(RunPaths(Path(self.run_dir)).spec) if self.run_dir is not None else None
         return {
             "kind": cfg.model.kind,
-            "obs_dim": self.env.obs_dim,
-            "action_dim": self.env.action_dim,
-            "rows": self.env.rows,
+            "obs_dim": self.env.sizes.obs_dim,
+            "action_dim": self.env.sizes.action_dim,
+            "rows": self.env.rows.count,
             "processes": self.group.size,
             "comm_width": comm_width,
             "map_width": map_width,
@@ -380,8 +386,8 @@ class Session:
         """
         rank, processes = self.group.rank, int(saved.manifest.get("processes", 1))
         same_ranks = processes == self.group.size
-        rows = {"rows": self.env.rows} if same_ranks else {}
-        check_dimensions(saved.manifest, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim, **rows)
+        rows = {"rows": self.env.rows.count} if same_ranks else {}
+        check_dimensions(saved.manifest, obs_dim=self.env.sizes.obs_dim, action_dim=self.env.sizes.action_dim, **rows)
         state = saved.state()
         rank_state = state if rank == 0 or not same_ranks else state["ranks"][rank - 1]
         self.ema.load_state_dict(saved.weights(self.device), state)
@@ -438,15 +444,15 @@ class Session:
     def _build_policy(self) -> FlatPolicy:
         cfg, env = self.config, self.env
         if self._make_policy is not None:
-            policy = self._make_policy(cfg, env.obs_dim, env.action_dim)
+            policy = self._make_policy(cfg, env.sizes.obs_dim, env.sizes.action_dim)
         else:
-            widths = layout.tail_widths(cfg, env.obs_dim)
+            widths = layout.tail_widths(cfg, env.sizes.obs_dim)
             options = {
                 "predict": cfg.ppo.aux_coef > 0,
-                "central_dim": env.central_dim if cfg.model.critic == "central" else 0,
+                "central_dim": env.sizes.central_dim if cfg.model.critic == "central" else 0,
             }
-            policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, **options)
-        policy.set_normalizable(env.normalizable & cfg.ppo.obs_norm, layout.hidden_columns(cfg))
+            policy = build_model(cfg.model, env.sizes.obs_dim, env.sizes.action_dim, *widths, **options)
+        policy.set_normalizable(env.sizes.normalizable & cfg.ppo.obs_norm, layout.hidden_columns(cfg))
         return policy.to(self.device)
 
     def _build_opponent_source(self, seed: int) -> OpponentMix:
@@ -456,7 +462,7 @@ class Session:
             return OpponentMix(cfg, seed, self._build_policy, champion)
 
         def check_policy(loaded: LoadedPolicy) -> FlatPolicy:
-            check_dimensions(loaded.meta, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
+            check_dimensions(loaded.meta, obs_dim=self.env.sizes.obs_dim, action_dim=self.env.sizes.action_dim)
             return loaded.policy
 
         run = Path(self.run_dir).name if self.run_dir is not None else DEFAULT_RUN_NAME

@@ -95,8 +95,8 @@ class HeatMapObserver:
     def __init__(self, env: Any, heat: SpatialAccumulator) -> None:
         self.heat = heat
         self._env = env
-        self._learns = env.row_of.cpu().numpy() >= 0
-        self._running = np.ones(env.num_envs, bool)
+        self._learns = env.rows.row_of.cpu().numpy() >= 0
+        self._running = np.ones(env.sizes.num_envs, bool)
 
     def begin(self) -> None:
         """Start counting: all episodes begin."""
@@ -108,7 +108,7 @@ class HeatMapObserver:
     def after_step(self) -> None:
         """Count the step just played."""
         env, batch = self._env, self._env.engine.batch
-        acted = env.acting.cpu().numpy() & self._learns & self._running[:, None]
+        acted = env.results.acting.cpu().numpy() & self._learns & self._running[:, None]
         position = batch.numpy("pos")[acted]
         size = batch.numpy("size")[np.nonzero(acted)[0]]
         x, y, world = position[:, 0], position[:, 1], (size[:, 0], size[:, 1])
@@ -116,7 +116,7 @@ class HeatMapObserver:
         self.heat.record_damage(x, y, batch.numpy("dealt")[acted], world)
         died = batch.numpy("died")[acted] != 0
         self.heat.record_death(x[died], y[died], (size[died, 0], size[died, 1]))
-        self._running &= ~env.episode_over.cpu().numpy()
+        self._running &= ~env.results.over.cpu().numpy()
 
 
 def save_heat(heat: SpatialAccumulator, path: Path) -> None:

@@ -75,7 +75,7 @@ class TaskVectorEnv(EchelonVectorEnv):
         self._runner = self._make_runner()
         try:
             if found is not None:
-                found.check(cfg, self.batch.obs_dim)
+                found.check(cfg, self.batch.sizes.obs_dim)
         except ValueError:
             self.batch.close()
             raise
@@ -92,9 +92,9 @@ class TaskVectorEnv(EchelonVectorEnv):
         if opponent is not None:
             require(known is not None, "opponent", opponent, "none in self-play")
             found = find_opponents(opponent, str(self.batch.device))
-            capable = not found.policies or self.batch.opponent_rows > 0
+            capable = not found.policies or self.batch.opponents.count > 0
             require(capable, "opponent", opponent, "scripted levels, since no policy was among the first opponents")
-            found.check(self.config, self.batch.obs_dim)
+            found.check(self.config, self.batch.sizes.obs_dim)
         self.batch.set_curriculum(**parameters)
         if found is not None and known is not None and self._runner is not None:
             # running episodes keep their opponents
@@ -108,7 +108,7 @@ class TaskVectorEnv(EchelonVectorEnv):
 
     def refresh_maps(self, count: int) -> None:
         """Replace the oldest maps by the next ``count`` of the sequence; running episodes keep their maps."""
-        self.batch.refresh_maps(count)
+        self.batch.maps.refresh(count)
 
     @property
     def opponents(self) -> list[str]:
@@ -122,8 +122,7 @@ class TaskVectorEnv(EchelonVectorEnv):
         return OpponentRunner(self.batch, self._opponents.source(self._seed), ThreadPool(1), seed=self._seed)
 
     def _begin(self, seed: int | None) -> None:
-        if self.batch.map_pool is not None:
-            self.batch.map_pool.place_pending(all_reset=True)
+        self.batch.maps.place(all_reset=True)
         if seed is not None:
             self._seed = seed
             self._runner = self._make_runner()
@@ -131,14 +130,14 @@ class TaskVectorEnv(EchelonVectorEnv):
             self._runner.reset()
 
     def _play(self) -> None:
-        if self._runner is not None and self.batch.opponent_rows:
+        if self._runner is not None and self.batch.opponents.count:
             self._runner.act()
-        self.batch.place_maps()
+        self.batch.maps.place()
         super()._play()
 
     def _after_step(self, fresh: NDArray[np.bool_]) -> None:
         any_fresh = bool(fresh.any())
-        if self._runner is not None and (any_fresh or self.batch.opponent_rows):
+        if self._runner is not None and (any_fresh or self.batch.opponents.count):
             self._runner.after_step(torch.from_numpy(fresh).to(self.batch.device), any_fresh)
 
     def close_extras(self, **kwargs: Any) -> None:

@@ -18,8 +18,9 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.rl.traced_policy import trace_act
 from echelon.rl.weights import LoadedPolicy, check_dimensions, load_policy
 from echelon.runs import RunPaths
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.policy_agent import env_config_of
-from echelon.training.ppo.collect import BatchedEnv, forward_slices
+from echelon.training.ppo.collect import forward_slices
 from echelon.training.ppo.teacher import Teacher
 from echelon.training.runtime.threads import ThreadPool
 from echelon.training.weights import export_policy_weights
@@ -36,13 +37,12 @@ class ScriptedTeacher:
 
     def set_active(self, active: bool) -> None:
         """Let the pilots of the level act for the mechs that learn, or for none of them."""
-        self.env.set_teacher(self.level if active else None)
+        self.env.pilots.set_teacher(self.level if active else None)
 
     def label(self, obs: Tensor, done: Tensor, labels: Tensor) -> None:
         """Write the pilots' actions into ``labels [N, A]``; they read the state itself."""
-        env = self.env
-        env.label()
-        torch.index_select(env.actions.view(-1, env.action_dim), 0, env.agent_of_row, out=labels)
+        self.env.pilots.label()
+        labels.copy_(self.env.rows.acted())
 
     def carry(self) -> dict[str, Tensor]:
         """Return nothing: what pilots remember is part of the environment's state."""
@@ -62,10 +62,10 @@ class PolicyTeacher:
     def __init__(self, policy: FlatPolicy, env: BatchedEnv, pool: ThreadPool | None = None) -> None:
         self.policy = policy
         device = policy.obs_normalizer.scale.device
-        self.state = policy.initial_state(env.rows, device)
+        self.state = policy.initial_state(env.rows.count, device)
         """Recurrent state now, [1, N, H]."""
         self._act = trace_act(policy, stochastic=False)
-        self._pool, self._slices = pool or ThreadPool(1), forward_slices(env.rows, policy.regime)
+        self._pool, self._slices = pool or ThreadPool(1), forward_slices(env.rows.count, policy.regime)
 
     def set_active(self, active: bool) -> None:
         """Do nothing: a policy acts only when it labels."""
@@ -143,9 +143,9 @@ def load_teacher(
 
 def teacher_policy(loaded: LoadedPolicy, cfg: EnvConfig, env: BatchedEnv) -> FlatPolicy:
     """Return the teacher's policy; ``ValueError`` unless it observes what the learner does."""
-    check_dimensions(loaded.meta, action_dim=env.action_dim)
+    check_dimensions(loaded.meta, action_dim=env.sizes.action_dim)
     own, taught = ([column.name for column in layout.columns(c)] for c in (env_config_of(loaded.meta), cfg))
     if own != taught:
-        expected = f"the learner's {env.obs_dim} columns; try a teacher trained with the same env options"
+        expected = f"the learner's {env.sizes.obs_dim} columns; try a teacher trained with the same env options"
         raise ValueError(f"teacher observes {len(own)} columns in another order or number, expected {expected}")
     return loaded.policy

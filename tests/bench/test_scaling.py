@@ -18,9 +18,9 @@ def test_movement_and_weapon_cost_grows_subquadratically():
     costs = {}
     for packs, envs in ((1, 64), (4, 16)):
         with scenes.battle(packs, envs=envs, observe=False, maps=16) as env:
-            alive = [float(env.alive_now.sum())]
+            alive = [float(env.results.alive.sum())]
             trees = [sums_by_prefix(scenes.phase_tree(env)) for _ in range(5)]
-            alive.append(float(env.alive_now.sum()))
+            alive.append(float(env.results.alive.sum()))
         for phase in ("tick.movement", "tick.weapons"):
             costs[packs, phase] = median(tree[phase] for tree in trees) / (sum(alive) / 2)
     for phase in ("tick.movement", "tick.weapons"):

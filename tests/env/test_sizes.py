@@ -50,26 +50,26 @@ def fight(env: VectorEnv) -> None:
     """Play ``STEPS`` environment steps and check every invariant after each."""
     env.reset()
     places = env.engine.batch.numpy("pos").copy()
-    checker = InvariantChecker(env.engine, env.obs[0].numpy(), slow_every=STEPS // 2)
+    checker = InvariantChecker(env.engine, env.rows.obs[0].numpy(), slow_every=STEPS // 2)
     for _ in range(STEPS):
         env.step()
         checker.check()
     moved = np.linalg.norm(env.engine.batch.numpy("pos") - places, axis=-1)
-    assert moved.max() > 1.0 and moved[~env.present.numpy()].max(initial=0.0) == 0.0
+    assert moved.max() > 1.0 and moved[~env.results.present.numpy()].max(initial=0.0) == 0.0
 
 
 @pytest.mark.parametrize(("size", "packs"), SIZES)
 def test_battles_of_every_size_keep_the_invariants(size, packs):
     with battle(size, packs, 2) as env:
         fight(env)
-        assert (env.engine.batch.numpy("size") == size).all() and env.present.all()
+        assert (env.engine.batch.numpy("size") == size).all() and env.results.present.all()
 
 
 def test_mixed_size_batch_keeps_the_invariants():
     with battle((80, 70, 24), 3, 6, map_size_range=(40, 80), packs_per_team_range=(1, 3)) as env:
         fight(env)
         assert len(np.unique(env.engine.batch.numpy("size"), axis=0)) > 2
-        assert len(set(env.present.sum(1).tolist())) > 1
+        assert len(set(env.results.present.sum(1).tolist())) > 1
 
 
 @pytest.mark.slow
@@ -100,4 +100,4 @@ def test_4096_environments_run():
     with battle((100, 100, 20), 1, MANY_ENVS) as env:
         env.reset()
         env.step()
-        assert env.acting.all() and env.num_envs == MANY_ENVS
+        assert env.results.acting.all() and env.num_envs == MANY_ENVS

@@ -318,7 +318,7 @@ def test_autoreset_episode_is_recorded_to_its_end(tmp_path):
             env.step()
             recorder.after_step()
         (path,) = recorder.finish()
-        (record,) = [r for r in env.pop_episodes() if r.env == 1]
+        (record,) = [r for r in env.episodes.pop() if r.env == 1]
     with Replay(path) as replay:
         assert replay.complete and replay.ticks == 40
         outcome = replay.timeline()["outcome"]

@@ -91,10 +91,10 @@ def test_added_reward_term_is_weighted_reported_and_removable():
             zone_rewards = torch.zeros(2)
             for _ in range(60):
                 env.step()
-                zone = env.reward_terms[..., env.reward_names.index("zone")] / cfg.reward.zone
-                presence = env.reward_terms[..., env.reward_names.index("presence")] / 3.0
+                zone = env.results.terms[..., env.results.names.index("zone")] / cfg.reward.zone
+                presence = env.results.terms[..., env.results.names.index("presence")] / 3.0
                 torch.testing.assert_close(presence, zone, rtol=1e-5, atol=1e-7)
-                torch.testing.assert_close(env.rewards, env.reward_terms.sum(-1), rtol=1e-4, atol=1e-5)
+                torch.testing.assert_close(env.results.rewards, env.results.terms.sum(-1), rtol=1e-4, atol=1e-5)
                 zone_rewards += zone.sum(1)
             assert (zone_rewards > 0).any(), "a mech stood in the zone"
     finally:

@@ -44,8 +44,8 @@ def test_value_reads_the_central_state_and_nothing_else():
     with collected(central()) as session:
         buffer, policy = session.buffer, session.policy
         assert buffer.obs_rows.shape[-1] == OBS_DIM + MECHS + 1 == policy.obs_dim + policy.central_dim
-        rows, done = buffer.obs_rows[3], torch.zeros(session.env.rows)
-        state = policy.initial_state(session.env.rows)
+        rows, done = buffer.obs_rows[3], torch.zeros(session.env.rows.count)
+        state = policy.initial_state(session.env.rows.count)
         value, _ = policy.get_value(rows, state, done)
         other = rows.clone()
         other[:, :OBS_DIM] += 1.0
@@ -59,8 +59,8 @@ def test_value_reads_the_central_state_and_nothing_else():
 def test_actions_do_not_read_the_central_state():
     with collected(central()) as session:
         rows, policy = session.buffer.obs_rows[3], session.policy
-        state, done = policy.initial_state(session.env.rows), torch.zeros(session.env.rows)
-        noise = torch.randn(session.env.rows, policy.noise_dim)
+        state, done = policy.initial_state(session.env.rows.count), torch.zeros(session.env.rows.count)
+        noise = torch.randn(session.env.rows.count, policy.noise_dim)
         for draw in (None, noise):
             whole, own = (policy.act(obs, state, done, draw)[0] for obs in (rows, rows[:, :OBS_DIM]))
             assert torch.equal(whole, own)
@@ -123,17 +123,17 @@ def test_central_state_equals_a_loop_over_the_simulators_arrays():
     with VectorEnv(
         3, BATTLE, sides=Sides(["blue", "red", "both"]), maps=Maps(2), pilots=Pilots("medium"), threads=1
     ) as env:
-        out = torch.zeros(env.rows, central_dim(BATTLE))
+        out = torch.zeros(env.rows.count, central_dim(BATTLE))
         env.reset()
         env.engine.batch.set("alive", _with_dead(env))
         for _ in range(8):
             env.actions.uniform_(-1, 1)
             env.step()
-        env.write_central(out)
+        env.rows.write_central(out)
         batch = {n: env.engine.batch.numpy(n) for n in ("alive", "hp", "heat", "stability", "painted", "pos", "vel",
                                                          "yaw", "chassis", "tick", "score", "zone")}  # fmt: skip
         assert (batch["alive"] == 0).any() and batch["score"].any() | (batch["tick"] > 0).all()
-        for row, agent in enumerate(env.agent_of_row.tolist()):
+        for row, agent in enumerate(env.rows.agent.tolist()):
             e, own = divmod(agent, 10)
             team = own // 5
             order = [own, *(m for m in range(5 * team, 5 * team + 5) if m != own), *range(5 - 5 * team, 10 - 5 * team)]
@@ -181,10 +181,10 @@ def test_battle_run_trains_with_a_central_critic():
         with Session(config) as session:
             session.collector.reset()
             session.collector.collect()
-            rows.append(session.buffer.obs_rows[0, :, : session.env.obs_dim].clone())
+            rows.append(session.buffer.obs_rows[0, :, : session.env.sizes.obs_dim].clone())
             if critic == "central":
-                extra = session.buffer.obs_rows[..., session.env.obs_dim :]
-                assert extra.shape[-1] == session.env.central_dim and bool(extra.any(-1).all())
+                extra = session.buffer.obs_rows[..., session.env.sizes.obs_dim :]
+                assert extra.shape[-1] == session.env.sizes.central_dim and bool(extra.any(-1).all())
                 session.collector.bootstrap(0.95)
                 states = session.collector.chunk_states
                 assert session.trainer.update(session.buffer, session.collector.start_state, states)["vf_loss"] > 0

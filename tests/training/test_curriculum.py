@@ -111,8 +111,8 @@ def test_reward_weights_parameter_takes_effect_at_once():
         assert env.get_curriculum()["reward_weights"] == {"zone": 2.0, "approach": 0.0, "damage": 0.5}
         for _ in range(3):
             env.step()
-        approach = env.reward_names.index("approach")
-        assert not env.reward_terms[..., approach].any() and env.engine.batch.numpy("amounts")[..., approach].any()
+        approach = env.results.names.index("approach")
+        assert not env.results.terms[..., approach].any() and env.engine.batch.numpy("amounts")[..., approach].any()
         with pytest.raises(ValueError, match="reward_weights is 'fame', expected terms of approach, zone"):
             env.set_curriculum(reward_weights={"fame": 1.0})
 

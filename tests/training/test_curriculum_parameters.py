@@ -49,7 +49,7 @@ def test_set_curriculum_reaches_every_environment():
         env.reset()
         assert env.engine.batch.numpy("weapon_prob").ravel().tolist() == [0.75] * ENVS
         assert all(40 <= x <= 50 for x, _ in edges(env))
-        assert (env.alive_now.sum(1) == 10).all()
+        assert (env.results.alive.sum(1) == 10).all()
         parameters = env.get_curriculum()
         assert parameters.keys() >= {"weapon_prob", "map_size_range", "packs_per_team_range"}
         assert (parameters["map_size_range"], parameters["packs_per_team_range"]) == ((40, 50), (1, 1))
@@ -153,7 +153,7 @@ def test_env_config_rejects_impossible_ranges(ranges, message):
 def test_packs_vary_with_constant_shapes():
     with vector(replace(TWO_PACKS, packs_per_team_range=(1, 2)), sides=Sides("both"), episodes=Episodes(1)) as env:
         env.reset()
-        shapes = env.obs.shape, env.actions.shape, env.rewards.shape, env.row_of.shape
+        shapes = env.rows.obs.shape, env.actions.shape, env.results.rewards.shape, env.rows.row_of.shape
         present = env.engine.batch.numpy("present").astype(bool)
         assert sorted(set(present.sum(1).tolist())) == [10, 20]
         small = present.sum(1) == 10
@@ -163,20 +163,20 @@ def test_packs_vary_with_constant_shapes():
         for _ in range(5):
             env.actions.uniform_(-1, 1)
             env.step()
-            assert not env.alive_now[absent].any() and not env.acting[absent].any()
-            assert env.terminated[absent].all() and not env.truncated[absent].any()
-            assert not env.rewards[absent].any()
-            rows = env.obs[0][absent.view(-1)[env.agent_of_row]]
+            assert not env.results.alive[absent].any() and not env.results.acting[absent].any()
+            assert env.results.terminated[absent].all() and not env.results.truncated[absent].any()
+            assert not env.results.rewards[absent].any()
+            rows = env.rows.obs[0][absent.view(-1)[env.rows.agent]]
             assert torch.equal(rows.any(0), torch.tensor([".padding" in row.name for row in env.layout]))
-            assert torch.equal(env.present, ~absent)
-        assert shapes == (env.obs.shape, env.actions.shape, env.rewards.shape, env.row_of.shape)
+            assert torch.equal(env.results.present, ~absent)
+        assert shapes == (env.rows.obs.shape, env.actions.shape, env.results.rewards.shape, env.rows.row_of.shape)
 
 
 def test_absent_mechs_count_in_no_episode_record():
     with vector(replace(TWO_PACKS, packs_per_team_range=(1, 1))) as env:
         env.reset()
         play(env, ROOMY.max_steps)
-        records = env.pop_episodes()
+        records = env.episodes.pop()
         assert len(records) == ENVS
         for record in records:
             assert record.present.sum() == 10 and not record.deaths[~record.present].any()
@@ -214,7 +214,7 @@ def test_running_episodes_keep_their_map_when_ranges_change(spare):
         env.step()
         assert all(40 <= x <= 50 for x, _ in edges(env)), "the next episodes are within the new range"
         play(env, 2 * ROOMY.max_steps)
-        pool = env.map_pool
+        pool = env.maps
         assert pool is not None and not pool.has_pending and len(pool.live) == 8
 
 
@@ -227,51 +227,49 @@ def test_second_range_change_within_episode_takes_effect():
         env.set_curriculum(map_size_range=(50, 54))
         play(env, 2 * ROOMY.max_steps)
         assert all(50 <= x <= 54 for x, _ in edges(env))
-        pool = env.map_pool
+        pool = env.maps
         assert pool is not None and sorted(pool.live) == sorted(set(pool.live)) and len(pool.live) == 8
 
 
 def test_refresh_maps_replaces_the_oldest():
     with vector() as env, vector() as same:
-        pool = env.map_pool
-        assert pool is not None and same.map_pool is not None
+        pool = env.maps
+        assert pool is not None and same.maps is not None
         first = [pool.specs[place] for place in pool.live]
         env.reset()
         for one in (env, same):
             one.reset()
-            one.refresh_maps(3)
+            one.maps.refresh(3)
             play(one, 2 * ROOMY.max_steps)
-            one.refresh_maps(3)
+            one.maps.refresh(3)
             play(one, 2 * ROOMY.max_steps)
         now = [pool.specs[place] for place in pool.live]
         assert now[:2] == first[6:] and len(set(now)) == 8 and not set(now[2:]) & set(first)
-        assert env.map_statistics()["maps_used"] == 14
-        assert pool.live == same.map_pool.live and pool.specs == same.map_pool.specs
+        assert env.maps.statistics()["maps_used"] == 14
+        assert pool.live == same.maps.live and pool.specs == same.maps.specs
 
 
 def test_restored_map_pool_continues_exactly(tmp_path, monkeypatch):
     def act(env: VectorEnv) -> list[np.ndarray]:
-        env.refresh_maps(2)
+        env.maps.refresh(2)
         return play(env, 20, seed=2)
 
     with vector(maps=Maps(8, spare=2), episodes=Episodes(9)) as env:
         env.reset()
         play(env, 5, seed=1)
-        env.refresh_maps(3)
+        env.maps.refresh(3)
         env.set_curriculum(map_size_range=(40, 60), weapon_prob=0.9)
         play(env, 7, seed=1)
-        assert env.map_pool is not None and env.map_pool.has_pending, (
-            "maps wait for a slot, which the state must contain"
-        )
+        assert env.maps is not None and env.maps.has_pending, "maps wait for a slot, which the state must contain"
         state = env.state_dict()
-        expected, figures = act(env), env.map_statistics()
+        expected, figures = act(env), env.maps.statistics()
     with vector(maps=Maps(8, spare=2), episodes=Episodes(9)) as other:
         other.reset()
         other.load_state_dict(state)
         assert other.get_curriculum()["map_size_range"] == (40, 60)
         for a, b in zip(act(other), expected, strict=True):
             np.testing.assert_array_equal(a, b)
-        assert other.map_statistics()["maps_used"] == figures["maps_used"]
+        assert other.maps.statistics()["maps_used"] == figures["maps_used"]
     with (
         vector(maps=Maps(8, spare=4)) as other,
         pytest.raises(ValueError, match="bank of 10 map slots, this run has 12"),
@@ -289,15 +287,15 @@ def test_fixed_seeds_fix_map_sizes_and_packs():
         env.reset()
         turned.reset()
         assert edges(env) == edges(turned)[::-1] and len(set(edges(env))) > 1
-        assert env.alive_now.sum(1).tolist() == turned.alive_now.sum(1).tolist()[::-1]
+        assert env.results.alive.sum(1).tolist() == turned.results.alive.sum(1).tolist()[::-1]
         with pytest.raises(ValueError, match="expected none with explicit seeds"):
             env.set_curriculum(map_size_range=(40, 40))
         env.set_curriculum(weapon_prob=0.5)
         single = EchelonEnv(cfg)
         observed, _ = single.reset(seed=11)
         assert single.world.size[:2] == edges(env)[0]
-        assert single.sim.numpy("alive")[0].tolist() == env.alive_now[0].int().tolist()
-        assert {row.shape for row in observed.values()} == {(env.obs_dim,)}
+        assert single.sim.numpy("alive")[0].tolist() == env.results.alive[0].int().tolist()
+        assert {row.shape for row in observed.values()} == {(env.sizes.obs_dim,)}
         single.close()
 
 
@@ -376,13 +374,13 @@ def test_map_refresh_schedule_resumes_bit_exact(tmp_path):
 def test_prefetched_maps_avoid_a_stall(tmp_path, monkeypatch):
     monkeypatch.setenv("ECHELON_CACHE", str(tmp_path))
     with vector(maps=Maps(8, workers=1)) as env:
-        pool = env.map_pool
+        pool = env.maps
         assert pool is not None
         env.reset()
-        env.prefetch_curriculum(map_size_range=(40, 45))
+        env.maps.prefetch({"map_size_range": (40, 45)})
         while not all(coming.done() for coming in pool.prefetcher._pending.values()):
             time.sleep(0.02)
         env.set_curriculum(map_size_range=(40, 45))
-        assert env.map_statistics()["map_stalls"] == 0
+        assert env.maps.statistics()["map_stalls"] == 0
         env.set_curriculum(map_size_range=(46, 50))
-        assert env.map_statistics()["map_stalls"] == 1 and env.map_statistics()["map_wait_s"] > 0
+        assert env.maps.statistics()["map_stalls"] == 1 and env.maps.statistics()["map_wait_s"] > 0

@@ -44,14 +44,14 @@ def test_recorded_battle_replays_to_the_same_observations_rewards_and_outcomes(t
         actions, episodes = torch.from_numpy(shard.float_actions()), []
         for t in range(len(shard.obs)):
             rows = shard.episodes[t] != NO_EPISODE
-            np.testing.assert_array_equal(env.obs[0].numpy()[rows], shard.obs[t, rows])
+            np.testing.assert_array_equal(env.rows.obs[0].numpy()[rows], shard.obs[t, rows])
             assert not shard.obs[t, ~rows].any()
-            env.actions.view(-1, env.action_dim)[env.agent_of_row] = actions[t]
+            env.rows.act(actions[t])
             env.step()
-            rewards = env.rewards.view(-1)[env.agent_of_row].numpy()
+            rewards = env.rows.of_mechs(env.results.rewards).numpy()
             np.testing.assert_array_equal(rewards[rows], shard.rewards[t, rows])
-            np.testing.assert_array_equal(env.acting.view(-1)[env.agent_of_row].numpy()[rows], shard.alive[t, rows] > 0)
-            ended = env.pop_episodes()
+            np.testing.assert_array_equal(env.rows.of_mechs(env.results.acting).numpy()[rows], shard.alive[t, rows] > 0)
+            ended = env.episodes.pop()
             episodes += ended
             over = {e for e in range(4) if shard.dones[t].reshape(4, 5)[e].all()}
             assert over == {record.env for record in ended}

@@ -12,7 +12,6 @@ from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, Te
 from echelon.rl.build import build_model
 from echelon.rl.regime import device_rules
 from echelon.training.batch_options import Maps, Sides
-from echelon.training.episode_log import EpisodeLog
 from echelon.training.opponents.schedule import OpponentSchedule
 from echelon.training.ppo.graph.capture import WARM_UP
 from echelon.training.ppo.graph.steps import GraphSteps, episode_slots
@@ -95,12 +94,12 @@ def test_device_rollout_places_waiting_maps_without_another_read():
     with device_rules(), session() as s:
         s.begin()
         s.collector.steps.revalues = False
-        pool, batch = s.env.map_pool, s.env.engine.batch
+        pool, batch = s.env.maps, s.env.engine.batch
         s.set_progress()
         s.collector.collect()
         assert pool.known_in_use == set(batch.numpy("map_slot").tolist())
         with counting() as transfers:
-            s.env.refresh_maps(2)
+            s.env.maps.refresh(2)
             waiting = pool.has_pending
             s.collector.collect()
         assert waiting and transfers.reads == 1
@@ -108,15 +107,17 @@ def test_device_rollout_places_waiting_maps_without_another_read():
         assert pool.known_in_use == set(batch.numpy("map_slot").tolist())
 
 
-@pytest.mark.parametrize("change", ["place_maps", "reset", "load_state_dict"])
+@pytest.mark.parametrize(
+    "change", [lambda env: env.maps.place(), lambda env: env.reset(), lambda env: env.load_state_dict(env.state_dict())]
+)
 def test_slots_in_use_are_read_again_after_a_change(change):
     with device_rules(), session() as s:
         s.begin()
         s.set_progress()
         s.collector.collect()
-        assert s.env.map_pool.known_in_use
-        getattr(s.env, change)(*([s.env.state_dict()] if change == "load_state_dict" else []))
-        assert s.env.map_pool.known_in_use is None
+        assert s.env.maps.known_in_use
+        change(s.env)
+        assert s.env.maps.known_in_use is None
 
 
 def test_share_of_rows_that_the_learner_controls_is_not_read_from_the_device():
@@ -133,9 +134,9 @@ def test_transfer_counter_finds_a_read_in_a_step():
         s.collector.steps.revalues = False
         step = s.env.step
         for fault in (
-            lambda: s.env.rewards.sum().item(),
-            lambda: bool(s.env.episode_over.any()),
-            lambda: s.env.rewards[s.env.acting],
+            lambda: s.env.results.rewards.sum().item(),
+            lambda: bool(s.env.results.over.any()),
+            lambda: s.env.results.rewards[s.env.results.acting],
             lambda: s.env.engine.batch.numpy("over"),
             lambda: torch.tensor([1, 2], device=s.device),
             lambda: s.env.engine.batch["obs_row"].assign([0]),
@@ -192,20 +193,20 @@ def test_schedule_stays_at_its_last_opponent():
 
 def test_episode_log_has_the_newest_of_too_many_episodes():
     with VectorEnv(2, SHORT, sides=Sides("both"), maps=Maps(1), threads=1) as env, ExitStack():
-        env.log_episodes(2)
+        env.episodes.begin(2)
         env.reset()
         seeds = {e: [] for e in range(2)}
         for step in range(30):
             env.step()
-            env.log_ended(torch.tensor([step]))
-            for record in env.pop_episodes():
+            env.episodes.store(torch.tensor([step]))
+            for record in env.episodes.pop():
                 seeds[record.env].append(record.seed)
-        env._done_count[:] = 0
-        logged = env.drain_log()
+        env.episodes._done_count[:] = 0
+        logged = env.episodes.drain()
         assert logged.counts.tolist() == [len(seeds[0]), len(seeds[1])] and len(seeds[0]) == 3
         found = [[r.seed for r in logged.records if r.env == e] for e in range(2)]
         assert found == [[seeds[e][0], seeds[e][-1]] for e in range(2)] and logged.orders == [0, 0, 1, 1]
-        assert env.drain_log().records == [] and isinstance(env._log, EpisodeLog)
+        assert env.episodes.drain().records == []
 
 
 @pytest.mark.gpu
@@ -220,8 +221,10 @@ def test_cuda_rollout_waits_once_and_is_equal_captured_and_eager(monkeypatch):
             for _ in range(2):
                 s.set_progress()
                 torch.cuda.set_sync_debug_mode("error")
-                drain = s.env.drain_log
-                monkeypatch.setattr(s.env, "drain_log", lambda d=drain: (torch.cuda.set_sync_debug_mode(0), d())[1])
+                drain = s.env.episodes.drain
+                monkeypatch.setattr(
+                    s.env.episodes, "drain", lambda d=drain: (torch.cuda.set_sync_debug_mode(0), d())[1]
+                )
                 s.collector.collect()
                 monkeypatch.undo()
                 s.collector.bootstrap(0.95)

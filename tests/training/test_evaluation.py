@@ -175,17 +175,17 @@ def test_action_counter_counts_living_steps_of_first_episode():
         counter = ActionCounter(env)
         env.reset()
         counter.begin()
-        heavy = env.agent_of_row[env.roles == Chassis.HEAVY]
+        heavy = env.rows.agent[env.rows.roles == Chassis.HEAVY]
         lived = used = 0
         for step in range(cfg.max_steps + 6):
             env.actions.fill_(-0.5)
-            flat = env.actions.view(-1, env.action_dim)
+            flat = env.actions.view(-1, env.sizes.action_dim)
             flat[heavy, RATED_CONTROLS["primary"]] = 1.0
             flat[heavy, RATED_CONTROLS["jets"]] = 1.0 if step % 3 == 0 else -1.0
             env.step()
             counter.after_step()
             if step < cfg.max_steps:
-                acting = int(env.acting.view(-1)[heavy].sum())
+                acting = int(env.results.acting.view(-1)[heavy].sum())
                 lived, used = lived + acting, used + acting * (step % 3 == 0)
         rates = counter.rates()
     assert rates["heavy/primary"] == 1.0 and rates["heavy/vent"] == 0.0 and rates["light/primary"] == 0.0

@@ -365,14 +365,14 @@ def test_rewards_and_dones_are_gathered_without_conversion(small_run, monkeypatc
         collector.reset()
         for name in ("tolist", "numpy", "item"):
             monkeypatch.setattr(torch.Tensor, name, lambda *_: pytest.fail("a tensor was converted"))
-        env.rewards.copy_(torch.arange(env.rewards.numel()).view_as(env.rewards))
-        env.episode_over[::3] = True
-        monkeypatch.setattr(env, "pop_episodes", list)
+        env.results.rewards.copy_(torch.arange(env.results.rewards.numel()).view_as(env.results.rewards))
+        env.results.over[::3] = True
+        monkeypatch.setattr(env.episodes, "pop", list)
         collector.opponents = None
         collector.store(buffer.row(3))
         collector.steps.note_ends(3)
-        assert torch.equal(buffer.rewards[3], env.agent_of_row.float())
-        assert torch.equal(collector.next_done, (env.env_of_row % 3 == 0).float())
+        assert torch.equal(buffer.rewards[3], env.rows.agent.float())
+        assert torch.equal(collector.next_done, (env.rows.env % 3 == 0).float())
 
 
 def test_peak_memory_stays_flat_after_first_updates(small_run):

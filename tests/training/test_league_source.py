@@ -239,7 +239,7 @@ def test_missing_opponent_is_replaced_on_resume_from_zero_state(opened):
     again.load_state_dict(state)
     replaced = [name == "candidate:b" for name in first.names]
     assert again.names == ["candidate:a"] * 6 and src.pool == ["candidate:a"]
-    assert again.done.bool().tolist() == [replaced[e] for e in env.env_of_opponent_row.tolist()]
+    assert again.done.bool().tolist() == [replaced[e] for e in env.opponents.env.tolist()]
     assert again.episodes == [n + is_replaced for n, is_replaced in zip(first.episodes, replaced, strict=True)]
     assert len(src.notices) == 1 and "opponent 'candidate:b' is no longer sampled" in src.notices[0]
     again.act()

@@ -71,7 +71,7 @@ def test_normalized_returns_have_unit_spread_at_any_reward_scale(small_run, scal
     class Scaled(FakeEnv):
         def step(self, row: int = 0) -> None:
             super().step(row)
-            self.rewards.mul_(scale)
+            self.results.rewards.mul_(scale)
 
     monkeypatch.setattr(PPOTrainer, "update", update)
     losses: list[float] = []

@@ -180,7 +180,7 @@ def test_resume_applies_changed_configuration(small_run, tmp_path):
             assert [(g["lr"], g["eps"]) for g in groups] == [(1e-4, 0.5), (pytest.approx(5e-4), 0.5)]
             assert session.trainer.optimizer.state, "what the optimiser has learned stays"
             normalizer = session.policy.obs_normalizer
-            assert torch.equal(normalizer.normalizable, session.env.normalizable & on)
+            assert torch.equal(normalizer.normalizable, session.env.sizes.normalizable & on)
             assert (normalizer.scale != 1.0).tolist() == normalizer.normalizable.tolist()
 
 
@@ -192,7 +192,7 @@ def test_start_from_uses_own_normalizable_columns(small_run, tmp_path):
         with Session(config, None, FakeEnv) as session:
             session.begin()
             normalizer = session.policy.obs_normalizer
-            assert torch.equal(normalizer.normalizable, session.env.normalizable & (not on))
+            assert torch.equal(normalizer.normalizable, session.env.sizes.normalizable & (not on))
             normalizer.refresh()
             assert (normalizer.scale != 1.0).any().item() is False
 
@@ -294,7 +294,7 @@ def test_nonfinite_update_reloads_last_checkpoint(small_run, tmp_path):
             super().step(row)
             NanOnce.steps += 1
             if NanOnce.steps == 16 * 3 + 5:
-                self.rewards[0, 0] = float("nan")
+                self.results.rewards[0, 0] = float("nan")
 
     events = []
     config = small_run(save_every=1, ppo={"nonfinite_policy": "reload"})
@@ -314,7 +314,7 @@ class NanRewards(FakeEnv):
         super().step(row)
         NanRewards.steps += 1
         if NanRewards.steps > 16 * 3:
-            self.rewards[0, 0] = float("nan")
+            self.results.rewards[0, 0] = float("nan")
 
 
 def test_repeated_reloads_end_the_run_with_an_error(small_run, tmp_path, monkeypatch):
@@ -341,7 +341,7 @@ def test_truncation_bonus_only_at_time_limit(small_run):
         session.collector.reset()
         session.collector.collect()
         bonus = session.buffer.truncation_bonus
-        rows = session.env.env_of_row
+        rows = session.env.rows.env
         assert bonus[:, rows % 2 == 1].any(), "odd environments are truncated"
         assert not bonus[:, rows % 2 == 0].any(), "even ones terminate"
         ends = session.buffer.dones[1:] > 0
@@ -422,7 +422,7 @@ def test_time_limit_as_an_end_adds_no_bonus_and_cuts_returns(small_run):
         session.collector.bootstrap(0.95)
         buffer, env = session.buffer, session.env
         assert not buffer.truncation_bonus.any() and not buffer.truncations
-        ends = (buffer.dones[1:] > 0) & (env.env_of_row % 2 == 1)
+        ends = (buffer.dones[1:] > 0) & (env.rows.env % 2 == 1)
         assert ends.any(), "odd environments reach the time limit"
         torch.testing.assert_close(buffer.returns[:-1][ends], buffer.rewards[:-1][ends])
 
@@ -456,7 +456,7 @@ def test_bootstrap_uses_detached_state(small_run):
 
 def test_environment_writes_observations_into_rollout(small_run):
     with Session(small_run(), None, FakeEnv) as session:
-        assert session.env.obs.data_ptr() == session.buffer.obs_rows.data_ptr()
+        assert session.env.rows.obs.data_ptr() == session.buffer.obs_rows.data_ptr()
 
 
 def test_run_without_folder_saves_nothing(small_run):

@@ -194,7 +194,7 @@ def test_opponent_is_resampled_only_where_episode_ended():
         over[3] = True
         runner.after_step(over, True)
         assert runner.names[:3] + runner.names[4:] == before[:3] + before[4:]
-        assert [level is None for level in env.pilots] == [name == "past:0" for name in runner.names]
+        assert [level is None for level in env.pilots.skills] == [name == "past:0" for name in runner.names]
     assert runner.episodes == [1, 1, 1, 31, 1, 1, 1, 1]
 
 
@@ -234,7 +234,7 @@ def test_set_level_keeps_opponents_sampled_at_fixed_level():
     for level in ("hard", "medium", "expert"):
         runner.set_level(level)
         assert runner.names == [f"heuristic:{level if moves else 'medium'}" for moves in moving]
-    assert 0 < sum(moving) < 40 and env.pilots == [level_of(name) for name in runner.names]
+    assert 0 < sum(moving) < 40 and env.pilots.skills == [level_of(name) for name in runner.names]
 
 
 def test_rollout_contains_more_than_one_opponent(small_run):
@@ -256,9 +256,9 @@ def test_grouped_opponents_act_as_each_alone():
     over = torch.zeros(ENVS, dtype=torch.bool)
     for step in range(20):
         env.actions.fill_(9.0)
-        seen, done = env.opponent_obs.clone(), over.clone() if step else torch.ones(ENVS, dtype=torch.bool)
+        seen, done = env.opponents.obs.clone(), over.clone() if step else torch.ones(ENVS, dtype=torch.bool)
         runner.act()
-        noise = torch.randn(env.opponent_rows, ACTION_DIM, generator=noise_of)
+        noise = torch.randn(env.opponents.count, ACTION_DIM, generator=noise_of)
         for e, name in enumerate(names):
             rows_of_env = slice(2 * e, 2 * e + 2)
             if level_of(name) is not None:
@@ -270,7 +270,7 @@ def test_grouped_opponents_act_as_each_alone():
             torch.testing.assert_close(env.actions[e, 2:], action, rtol=1e-5, atol=1e-6)
         env.actions.zero_()
         env.step()
-        over = env.episode_over.clone()
+        over = env.results.over.clone()
         runner.after_step(over, bool(over.any()))
 
 
@@ -284,7 +284,7 @@ def test_opponents_of_different_state_widths_share_a_batch():
     for _ in range(3):
         runner.act()
         env.step()
-        runner.after_step(env.episode_over, False)
+        runner.after_step(env.results.over, False)
     recurrent = runner.state_dict()["recurrent"]
     assert recurrent[0].shape == (1, 4, 12) and not recurrent[0][:, :2, 8:].any() and recurrent[0][:, 2:, 8:].any()
 
@@ -299,20 +299,20 @@ def test_assign_sides_reserves_self_play_environments():
 def test_opponent_observations_equal_learner_observations():
     with VectorEnv(3, SHORT, sides=Sides("both"), maps=Maps(2)) as both:
         with VectorEnv(3, SHORT, sides=Sides("blue", opponents="red"), maps=Maps(2)) as split:
-            split.set_scripted_skills([None] * 3)
+            split.pilots.set_skills([None] * 3)
             draws = torch.Generator().manual_seed(0)
             both.reset()
             split.reset()
             for _ in range(SHORT.max_steps + 2):
-                seen = both.obs[0].view(3, 10, -1)
-                assert torch.equal(split.obs[0].view(3, 5, -1), seen[:, :5])
-                assert torch.equal(split.opponent_obs.view(3, 5, -1), seen[:, 5:])
+                seen = both.rows.obs[0].view(3, 10, -1)
+                assert torch.equal(split.rows.obs[0].view(3, 5, -1), seen[:, :5])
+                assert torch.equal(split.opponents.obs.view(3, 5, -1), seen[:, 5:])
                 actions = torch.rand(both.actions.shape, generator=draws) * 2 - 1
                 both.actions.copy_(actions)
                 split.actions.copy_(actions)
                 both.step()
                 split.step()
-            assert split.pop_episodes(), "an episode ended on the way"
+            assert split.episodes.pop(), "an episode ended on the way"
 
 
 def test_learning_side_cannot_have_opponent_rows():
@@ -322,7 +322,7 @@ def test_learning_side_cannot_have_opponent_rows():
 
 def test_scripted_and_policy_opponents_share_a_batch():
     with VectorEnv(3, SHORT, sides=Sides(opponents="red"), maps=Maps(2)) as env:
-        env.set_scripted_skills(["easy", None, "hard"])
+        env.pilots.set_skills(["easy", None, "hard"])
         env.reset()
         env.actions.zero_()
         for _ in range(6):

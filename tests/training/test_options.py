@@ -164,11 +164,14 @@ BATTLE = {
 ENVIRONMENT: dict[str, tuple[dict[str, Any], Callable[[VectorEnv, VectorEnv], bool]]] = {
     "packs-per-team": ({"env.num_packs": 2}, lambda e, b: (e.mechs, b.mechs) == (20, 10)),
     "size": ({"env.world.size_x": 50, "env.world.size_y": 50}, lambda e, b: (columns(e), columns(b)) == (50, 80)),
-    "mode": ({"env.observation_mode": "full"}, lambda e, b: not torch.equal(e.obs[0], b.obs[0])),
+    "mode": ({"env.observation_mode": "full"}, lambda e, b: not torch.equal(e.rows.obs[0], b.rows.obs[0])),
     "decision-repeat": ({"env.decision_repeat": 1}, lambda e, b: (ticks(e), ticks(b)) == (1, 5)),
     "game-length": ({"env.max_episode_seconds": 0.5}, lambda e, b: bool(twice(e)) and not bool(twice(b))),
-    "comm-dim": ({"env.comm_dim": 3}, lambda e, b: b.action_dim - e.action_dim == 5),
-    "obs-layout": ({"env.obs_layout": "classic", "model.kind": "classic"}, lambda e, b: e.obs_dim == 589 != b.obs_dim),
+    "comm-dim": ({"env.comm_dim": 3}, lambda e, b: b.sizes.action_dim - e.sizes.action_dim == 5),
+    "obs-layout": (
+        {"env.obs_layout": "classic", "model.kind": "classic"},
+        lambda e, b: e.sizes.obs_dim == 589 != b.sizes.obs_dim,
+    ),
 }  # fmt: skip
 
 
@@ -188,7 +191,7 @@ def twice(env: VectorEnv) -> torch.Tensor:
     """Play two steps; return whether the second ended the episode."""
     env.step()
     env.step()
-    return env.episode_over
+    return env.results.over
 
 
 @pytest.mark.parametrize("option", ENVIRONMENT)

@@ -72,7 +72,7 @@ def test_labels_are_the_mean_actions_of_the_policy_with_its_own_recurrent_state(
         session.collector.reset()
         session.set_progress()
         assert bool(session.collector._flies.all())
-        buffer, state = session.buffer, policy.initial_state(session.env.rows)
+        buffer, state = session.buffer, policy.initial_state(session.env.rows.count)
         for _ in range(3):
             session.collector.collect()
             assert buffer.dones[1:].any()
@@ -90,7 +90,7 @@ def test_teacher_acts_where_the_learner_does_not(small_run, teacher_dir):
         session.collector.reset()
         session.collector.set_teaching(Teaching(imitates=True, has_labels=True, flown=0.5))
         session.collector.collect()
-        rows = session.env.agent_of_row
+        rows = session.env.rows.agent
         played, flies = session.env.actions.view(-1, ACTION_DIM)[rows], session.collector._flies[:, 0]
         assert 0 < int(flies.sum()) < len(flies)
         assert torch.equal(played[~flies], session.buffer.labels[-1][~flies])
@@ -115,7 +115,7 @@ def test_imitation_gradient_moves_the_mean_towards_the_label(small_run, teacher_
         buffer, policy = session.buffer, session.policy
 
         def distance() -> torch.Tensor:
-            actions, state = [], policy.initial_state(session.env.rows)
+            actions, state = [], policy.initial_state(session.env.rows.count)
             for t in range(buffer.num_steps):
                 action, state = policy.act(buffer.obs[t], state, buffer.dones[t])
                 actions.append(action)
@@ -123,7 +123,7 @@ def test_imitation_gradient_moves_the_mean_towards_the_label(small_run, teacher_
 
         before = distance().detach()
         scores = policy.score_sequence(
-            buffer.obs, buffer.actions, buffer.dones, policy.initial_state(session.env.rows), None, buffer.labels
+            buffer.obs, buffer.actions, buffer.dones, policy.initial_state(session.env.rows.count), None, buffer.labels
         )
         loss = scores.imitation_losses.mean()
         parameters = [p for p in policy.parameters() if p.requires_grad]
@@ -176,13 +176,15 @@ def test_teacher_with_an_earlier_observation_reads_the_first_columns():
 
     world = WorldConfig(size_x=40, size_y=40)
     early, late = EnvConfig(), EnvConfig(world=world, observe_scope=True, observe_target=True)
-    env = SimpleNamespace(obs_dim=layout.obs_dim(late), action_dim=26)
-    assert teacher_policy(teacher(early), late, env).obs_dim < env.obs_dim
+    env = SimpleNamespace(sizes=SimpleNamespace(obs_dim=layout.obs_dim(late), action_dim=26))
+    assert teacher_policy(teacher(early), late, env).obs_dim < env.sizes.obs_dim
     for cfg in (EnvConfig(observe_telemetry=True), EnvConfig(obs_layout="classic"), EnvConfig(observe_comms=False)):
         with pytest.raises(ValueError, match=f"teacher observes {layout.obs_dim(cfg)} columns in another order"):
             teacher_policy(teacher(cfg), late, env)
     with pytest.raises(ValueError, match="action_dim 26, expected 9"):
-        teacher_policy(teacher(early), late, SimpleNamespace(obs_dim=env.obs_dim, action_dim=9))
+        teacher_policy(
+            teacher(early), late, SimpleNamespace(sizes=SimpleNamespace(obs_dim=env.sizes.obs_dim, action_dim=9))
+        )
 
 
 def test_policy_teacher_ignores_later_columns(teacher_dir):

@@ -93,4 +93,4 @@ def test_batch_rows_are_learners_of_all_environments():
     small = replace(config.env, world=replace(config.env.world, size_x=40, size_y=40))
     sides = assign_sides(config.num_envs, config.opponents)
     with VectorEnv(config.num_envs, small, sides=sides, maps=Maps(1)) as env:
-        assert env.rows == config.num_envs * small.team_size
+        assert env.rows.count == config.num_envs * small.team_size

@@ -108,7 +108,7 @@ def test_heat_map_observer_counts_learners_until_episode_end():
             watch.after_step()
             if step >= cfg.max_steps:
                 continue
-            pos, acting = env.engine.batch.numpy("pos"), env.acting.numpy()
+            pos, acting = env.engine.batch.numpy("pos"), env.results.acting.numpy()
             for e, side in enumerate((0, 1, 0)):
                 for m in range(5 * side, 5 * side + 5):
                     if acting[e, m]:

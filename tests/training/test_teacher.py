@@ -37,7 +37,7 @@ def battle(**options) -> VectorEnv:
 
 
 def draw_actions(env: VectorEnv, generator: torch.Generator) -> torch.Tensor:
-    return torch.rand((env.rows, env.action_dim), generator=generator) * 2 - 1
+    return torch.rand((env.rows.count, env.sizes.action_dim), generator=generator) * 2 - 1
 
 
 def updates_of(config: RunConfig, run_dir: Path | None = None, stop_after: int = 10**9, **options):
@@ -53,52 +53,52 @@ def updates_of(config: RunConfig, run_dir: Path | None = None, stop_after: int =
 
 def test_labels_flown_throughout_equal_scripted_battle():
     with battle() as taught, battle() as scripted:
-        taught.set_teacher("expert")
+        taught.pilots.set_teacher("expert")
         scripted.engine.batch.set("script", _scripts_of(taught))
         for _ in range(BATTLE.max_steps + 5):
-            taught.label()
+            taught.pilots.label()
             labels = taught.actions.clone()
             taught.step()
             scripted.step()
             np.testing.assert_array_equal(labels.numpy(), scripted.actions.numpy())
-            np.testing.assert_array_equal(taught.obs[0].numpy(), scripted.obs[0].numpy())
-        assert len(taught.pop_episodes()) == ENVS
+            np.testing.assert_array_equal(taught.rows.obs[0].numpy(), scripted.obs[0].numpy())
+        assert len(taught.episodes.pop()) == ENVS
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_labels_of_states_that_learner_reaches_equal_scripted_actions(threads):
     generator = torch.Generator().manual_seed(3)
     with battle(threads=threads) as taught, battle() as scripted:
-        taught.set_teacher("expert")
+        taught.pilots.set_teacher("expert")
         scripted.set_teacher("expert")
         labels = torch.zeros_like(taught.actions)
         for step in range(40):
             if step % 8 == 0:
                 scripted.load_state_dict(taught.state_dict())
                 scripted.step()
-            taught.label()
+            taught.pilots.label()
             labels.copy_(taught.actions)
             if step % 8 == 0:
-                living = taught.alive_now
+                living = taught.results.alive
                 assert living.any() and torch.equal(labels[living], scripted.actions[living])
-            taught.actions.view(-1, taught.action_dim)[taught.agent_of_row] = draw_actions(taught, generator)
+            taught.rows.act(draw_actions(taught, generator))
             taught.step()
-        assert taught.alive_now.any() and not torch.equal(labels, taught.actions)
+        assert taught.results.alive.any() and not torch.equal(labels, taught.actions)
 
 
 def test_labelled_step_plays_the_callers_actions_like_a_plain_step():
     generator = torch.Generator().manual_seed(5)
     with battle() as taught, battle() as plain:
-        taught.set_teacher("expert")
+        taught.pilots.set_teacher("expert")
         for _ in range(30):
             actions = draw_actions(plain, generator)
-            taught.label()
+            taught.pilots.label()
             for env in (taught, plain):
-                env.actions.view(-1, env.action_dim)[env.agent_of_row] = actions
+                env.rows.act(actions)
                 env.step()
-            np.testing.assert_array_equal(taught.obs[0].numpy(), plain.obs[0].numpy())
-            np.testing.assert_array_equal(taught.rewards.numpy(), plain.rewards.numpy())
-        taught.set_teacher(None)
+            np.testing.assert_array_equal(taught.rows.obs[0].numpy(), plain.obs[0].numpy())
+            np.testing.assert_array_equal(taught.results.rewards.numpy(), plain.rewards.numpy())
+        taught.pilots.set_teacher(None)
         np.testing.assert_array_equal(_scripts_of(taught), _scripts_of(plain))
 
 

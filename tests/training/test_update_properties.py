@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -59,7 +60,7 @@ def test_rollout_statistics_exclude_absent_and_dead_mechs():
 
 def test_collector_and_policy_reject_wrong_observation_width(small_run):
     env = FakeEnv(2)
-    env.obs_dim = 6
+    env.sizes = replace(env.sizes, obs_dim=6)
     with Session(small_run(), None, FakeEnv) as session:
         with pytest.raises(AssertionError, match="differ in rows or columns"):
             Collector(env, session.policy, session.buffer, session.config.ppo, truncation_bootstraps=True)

@@ -10,6 +10,7 @@ from echelon.agents.levels import script_of
 from echelon.config import EVAL_SEED_BASE, EnvConfig, WorldConfig
 from echelon.env.env import EchelonEnv
 from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.map_pool import training_map_seed
 from echelon.training.vec_env import VectorEnv
 
@@ -26,26 +27,26 @@ def play(env: VectorEnv, decisions: int, seed: int = 0) -> list[np.ndarray]:
     draws = torch.Generator().manual_seed(seed)
     seen = []
     for _ in range(decisions):
-        flat = env.actions.view(-1, env.action_dim)
-        flat[env.agent_of_row] = torch.rand((env.rows, env.action_dim), generator=draws) * 2 - 1
+        flat = env.actions.view(-1, env.sizes.action_dim)
+        flat[env.rows.agent] = torch.rand((env.rows.count, env.sizes.action_dim), generator=draws) * 2 - 1
         env.step()
-        seen += [env.obs[0].numpy().copy(), env.rewards.numpy().copy(), env.episode_over.numpy().copy()]
+        seen += [env.rows.obs[0].numpy().copy(), env.results.rewards.numpy().copy(), env.results.over.numpy().copy()]
     return seen
 
 
 def test_vec_env_rows_belong_to_learning_side_in_order():
     with vector(sides=Sides("red")) as env:
-        assert env.rows == ENVS * SHORT.team_size
-        assert (env.row_of[:, : SHORT.team_size] == -1).all()
-        assert env.agent_of_row.tolist() == [e * 10 + m for e in range(ENVS) for m in range(5, 10)]
-        assert env.roles.tolist()[:5] == [3, 2, 2, 1, 0]
+        assert env.rows.count == ENVS * SHORT.team_size
+        assert (env.rows.row_of[:, : SHORT.team_size] == -1).all()
+        assert env.rows.agent.tolist() == [e * 10 + m for e in range(ENVS) for m in range(5, 10)]
+        assert env.rows.roles.tolist()[:5] == [3, 2, 2, 1, 0]
 
 
 def test_vec_env_learners_both_and_none():
     with vector(sides=Sides("both")) as both:
-        assert both.rows == ENVS * 10
+        assert both.rows.count == ENVS * 10
     with vector(sides=Sides("none")) as none:
-        assert none.rows == 0
+        assert none.rows.count == 0
 
 
 @pytest.mark.parametrize(
@@ -105,15 +106,15 @@ def test_vec_env_episode_equals_single_environment():
     with vector(sides=Sides("both"), episodes=Episodes(seeds=[70, 71, 77, 73, 74, 75])) as env:
         env.reset()
         rows = slice(20, 30)
-        np.testing.assert_array_equal(env.obs[0, rows].numpy(), np.stack(list(expected.values())))
+        np.testing.assert_array_equal(env.rows.obs[0, rows].numpy(), np.stack(list(expected.values())))
         draws = np.random.default_rng(3)
         for _ in range(10):
-            actions = draws.uniform(-1, 1, (10, env.action_dim)).astype(np.float32)
+            actions = draws.uniform(-1, 1, (10, env.sizes.action_dim)).astype(np.float32)
             env.actions[2] = torch.from_numpy(actions)
             env.step()
             observations, rewards, *_ = single.step(dict(zip(single.possible_agents, actions, strict=True)))
-            np.testing.assert_array_equal(env.obs[0, rows].numpy(), np.stack(list(observations.values())))
-            np.testing.assert_array_equal(env.rewards[2].numpy(), np.array(list(rewards.values()), np.float32))
+            np.testing.assert_array_equal(env.rows.obs[0, rows].numpy(), np.stack(list(observations.values())))
+            np.testing.assert_array_equal(env.results.rewards[2].numpy(), np.array(list(rewards.values()), np.float32))
     single.close()
 
 
@@ -121,16 +122,16 @@ def test_time_limit_truncates_and_keeps_final_observation():
     with vector() as env:
         env.reset()
         for _ in range(SHORT.max_steps):
-            assert not env.final_mask.any()
-            before = env.obs[0].clone()
+            assert not env.results.final_mask.any()
+            before = env.rows.obs[0].clone()
             env.step()
-        cut = env.final_mask
-        assert cut.all() and env.episode_over.all()
-        assert (env.truncated == (env.alive_now & True))[:, :5].all()
+        cut = env.results.final_mask
+        assert cut.all() and env.results.over.all()
+        assert (env.results.truncated == (env.results.alive & True))[:, :5].all()
         time_column = [row.index for row in env.layout if row.name == "ego.time"][0]
-        alive = env.final_obs[:, time_column] > 0
-        assert alive.any() and (env.final_obs[alive, time_column] == 1.0).all()
-        assert (env.obs[0][:, time_column] == 0.0).all()
+        alive = env.rows.final_obs[:, time_column] > 0
+        assert alive.any() and (env.rows.final_obs[alive, time_column] == 1.0).all()
+        assert (env.rows.obs[0][:, time_column] == 0.0).all()
         assert (before[alive, time_column] < 1.0).all()
 
 
@@ -140,13 +141,18 @@ def test_pop_episodes_returns_each_episode_once():
         summed = torch.zeros((ENVS, env.mechs))
         for _ in range(SHORT.max_steps):
             env.step()
-            summed += env.rewards
-        records = env.pop_episodes()
-        assert [r.env for r in records] == list(range(ENVS)) and env.pop_episodes() == []
+            summed += env.results.rewards
+        records = env.episodes.pop()
+        assert [r.env for r in records] == list(range(ENVS)) and env.episodes.pop() == []
         for r in records:
             assert r.length == SHORT.max_steps and r.reason == "time_up" and r.learner_team == 0
             np.testing.assert_allclose(r.returns, summed[r.env].numpy(), rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(r.terms.sum(1), r.returns, rtol=1e-4, atol=1e-4)
+
+
+def test_batched_env_protocol_has_at_most_14_members():
+    members = {name for name in vars(BatchedEnv) if not name.startswith("_")} | BatchedEnv.__annotations__.keys()
+    assert len(members) <= 14, sorted(members)
 
 
 def test_episode_ends_once_without_autoreset():
@@ -155,7 +161,7 @@ def test_episode_ends_once_without_autoreset():
         ends = torch.zeros(ENVS)
         for _ in range(SHORT.max_steps + 5):
             env.step()
-            ends += env.episode_over.float()
+            ends += env.results.over.float()
         assert ends.tolist() == [1.0] * ENVS
 
 
@@ -163,8 +169,8 @@ def test_opponents_observe_what_learners_in_their_place_would():
     with vector(sides=Sides(opponents="red")) as env, vector(sides=Sides("both")) as both:
         for batch in (env, both):
             batch.reset()
-        red = both.obs[0].view(ENVS, 2, SHORT.team_size, -1)[:, 1]
-        assert torch.equal(env.opponent_obs.view(red.shape), red) and red.any()
+        red = both.rows.obs[0].view(ENVS, 2, SHORT.team_size, -1)[:, 1]
+        assert torch.equal(env.opponents.obs.view(red.shape), red) and red.any()
 
 
 def test_vec_env_state_dict_resumes_exactly():
@@ -182,13 +188,13 @@ def test_vec_env_state_dict_resumes_exactly():
 
 def test_step_writes_observations_to_given_row():
     with vector() as env:
-        buffer = torch.zeros((4, env.rows, env.obs_dim))
-        env.attach(buffer)
+        buffer = torch.zeros((4, env.rows.count, env.sizes.obs_dim))
+        env.rows.attach(buffer)
         env.reset(0)
         env.step(2)
         assert buffer[0].any() and buffer[2].any() and not buffer[1].any() and not buffer[3].any()
         with pytest.raises(ValueError, match="obs is"):
-            env.attach(torch.zeros((4, env.rows, 3)))
+            env.rows.attach(torch.zeros((4, env.rows.count, 3)))
 
 
 def test_training_seeds_stay_below_held_out_range():

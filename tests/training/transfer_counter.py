@@ -16,7 +16,7 @@ import torch
 import warp as wp
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from echelon.training import episode_log, rollout, vec_env
+from echelon.training import batched_env, episode_log, rollout
 from echelon.training.opponents import pool, runner, schedule
 from echelon.training.ppo import trainer
 from echelon.training.ppo.graph import steps, update
@@ -36,7 +36,7 @@ LEAVING = (
     (wp, ("synchronize", "synchronize_device", "synchronize_stream")),
 )
 """Functions that copy between torch or Warp and the host, or wait."""
-USERS = (episode_log, rollout, steps, update, pool, runner, schedule, devices, vec_env)
+USERS = (batched_env, episode_log, rollout, steps, update, pool, runner, schedule, devices)
 """Modules that have ``read`` or ``upload`` by name."""
 HOST_WORK = ((trainer, "plan_minibatches"), (update.EntityCounts, "most"))
 """Functions whose tensors all lie on the host."""

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from echelon.rl.build import FlatPolicy
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.opponents.runner import OpponentRunner
-from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.runtime.threads import ThreadPool
 
 NAME = "opponent"
@@ -41,5 +41,5 @@ class FixedOpponents:
 
 def play_against(env: BatchedEnv, policy: FlatPolicy, *, seed: int = 0, deterministic: bool = False) -> OpponentRunner:
     """Return a runner that plays ``policy`` in every episode: sampled actions, or with ``deterministic`` the mean."""
-    source = FixedOpponents([NAME] * env.num_envs, {NAME: policy})
+    source = FixedOpponents([NAME] * env.sizes.num_envs, {NAME: policy})
     return OpponentRunner(env, source, ThreadPool(1), seed=seed, deterministic=deterministic)

@@ -16,12 +16,12 @@ import torch
 from echelon.config import RunConfig
 from echelon.config.seeds import eval_seeds
 from echelon.rl.build import FlatPolicy
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.evaluation import FULL_WEAPON_PROB, MakeEnv, make_eval_env, play_episodes
 from echelon.training.opponents.fixed import FixedOpponents as FixedOpponents
 from echelon.training.opponents.outcomes import SCORES, outcome_of
 from echelon.training.opponents.pool import OpponentMix, snapshot_update
 from echelon.training.opponents.runner import OpponentRunner
-from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.runtime.threads import ThreadPool
 
 SCALE = 400.0 / math.log(10.0)
@@ -96,8 +96,8 @@ class SnapshotRater:
             return None
         env = self._env = self._env or self._build()
         # every opponent plays whole pairs of sides: both halves of the batch have the same seeds
-        half = env.num_envs // 2
-        opponent_of_env = [opponents[e % half % len(opponents)] for e in range(env.num_envs)]
+        half = env.sizes.num_envs // 2
+        opponent_of_env = [opponents[e % half % len(opponents)] for e in range(env.sizes.num_envs)]
         fixed = FixedOpponents(opponent_of_env, {opponent: source.policy(opponent) for opponent in opponents})
         seed = self.cfg.seed + snapshot_update(name)
         records = play_episodes(

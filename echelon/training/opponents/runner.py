@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.policy import Act
 from echelon.rl.traced_policy import TracedPolicies
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.opponents.pool import (
     SCRIPTED_KIND,
     SEED_OFFSET,
@@ -32,7 +33,6 @@ from echelon.training.opponents.pool import (
 )
 from echelon.training.opponents.schedule import OpponentSchedule
 from echelon.training.ppo.graph.capture import Replayed, record_cuda_graph
-from echelon.training.ppo.protocols import BatchedEnv, DeviceEnv
 from echelon.training.runtime.devices import mixed_precision, upload
 from echelon.training.runtime.threads import ThreadPool
 
@@ -57,27 +57,27 @@ class OpponentRunner:
         """
         self.env, self.source, self.deterministic = env, source, deterministic
         self._pool = pool
-        self.device = env.opponent_obs.device
+        self.device = env.opponents.obs.device
         self.amp = amp and self.device.type != "cpu"
         """Whether policies run in lower precision; on a CPU they are traced instead."""
-        self_play = torch.bincount(env.env_of_row, minlength=env.num_envs) == (env.row_of.shape[1])
+        self_play = torch.bincount(env.rows.env, minlength=env.sizes.num_envs) == (env.rows.row_of.shape[1])
         self.self_play = self_play.tolist()
         """Whether both sides learn, per environment."""
         self.names = self._initial_names()
         """Opponent of each environment."""
-        self.episodes = [0] * env.num_envs
+        self.episodes = [0] * env.sizes.num_envs
         """Number of opponents sampled per environment."""
-        self.done = torch.ones(env.opponent_rows, device=self.device)
+        self.done = torch.ones(env.opponents.count, device=self.device)
         """1 where the next step starts an episode [K]."""
         self._generator = torch.Generator(device=self.device).manual_seed(seed + SEED_OFFSET)
         self._state: LSTMState | None = None
         self._groups: list[tuple[FlatPolicy, Act, Tensor]] = []
         """Policy, its act function and its opponent rows, for each distinct policy."""
         self._traced = TracedPolicies()
-        self._env_of_row = env.env_of_opponent_row.cpu().numpy()
+        self._env_of_row = env.opponents.env.cpu().numpy()
         self._schedule: OpponentSchedule | None = None
         """Opponents of a rollout on a device, while it runs."""
-        self._schedules = OpponentSchedule(env.num_envs, self.device)
+        self._schedules = OpponentSchedule(env.sizes.num_envs, self.device)
         self._draws = torch.zeros(0, 0, device=self.device)
         """Noise of a step of the schedule [K, W]; without columns its policies take the mean."""
         record = None
@@ -91,7 +91,7 @@ class OpponentRunner:
         For the start of all episodes, and for a changed pool.
         """
         self.names = self._initial_names()
-        self._draw(range(self.env.num_envs))
+        self._draw(range(self.env.sizes.num_envs))
         self.done.fill_(1.0)
         for part in self._state or ():
             part.zero_()
@@ -122,10 +122,10 @@ class OpponentRunner:
         self._act_scheduled.clear()
         if not self.deterministic:
             width = max((group.policies.noise_dim for group in self._schedules.groups), default=0)
-            self._draws = torch.zeros(self.env.opponent_rows, width, device=self.device)
-        env = cast(DeviceEnv, self.env)
-        env.schedule_skills([[level_of(name) for name in row] for row in names])
-        env.follow_schedule(self._schedules.slot)
+            self._draws = torch.zeros(self.env.opponents.count, width, device=self.device)
+        pilots = self.env.pilots
+        pilots.schedule([[level_of(name) for name in row] for row in names])
+        pilots.follow(self._schedules.slot)
         self._schedule = self._schedules
 
     def scheduled(self, env: int, slot: int) -> str:
@@ -154,18 +154,18 @@ class OpponentRunner:
         if self.deterministic:
             return None
         width = max(policy.noise_dim for policy in policies)
-        return torch.randn(self.env.opponent_rows, width, device=self.device, generator=self._generator)
+        return torch.randn(self.env.opponents.count, width, device=self.device, generator=self._generator)
 
     def after_step(self, episode_over: Tensor, any_over: bool) -> None:
         """Sample again, or go on in the schedule, and reset states where ``episode_over [E]``.
 
         ``any_over`` says whether that is anywhere; the caller has already read it from the device.
         """
-        if self.env.opponent_rows:
-            self.done.copy_(episode_over.index_select(0, self.env.env_of_opponent_row))
+        if self.env.opponents.count:
+            self.done.copy_(self.env.opponents.of_envs(episode_over))
         if self._schedule is not None:
             self._schedule.advance(episode_over)
-            cast(DeviceEnv, self.env).follow_schedule(self._schedule.slot)
+            self.env.pilots.follow(self._schedule.slot)
         elif any_over:
             self._draw(episode_over.nonzero().flatten().tolist())
 
@@ -221,7 +221,7 @@ class OpponentRunner:
         """Sample again, from zero states, where the policy of the opponent is no longer available."""
         envs = [e for e, name in enumerate(self.names) if name in lost]
         if envs:
-            self.done[torch.isin(self.env.env_of_opponent_row, torch.tensor(envs, device=self.device))] = 1.0
+            self.done[torch.isin(self.env.opponents.env, torch.tensor(envs, device=self.device))] = 1.0
         self._sample(envs)
         self._assign()
 
@@ -240,7 +240,7 @@ class OpponentRunner:
 
     def _assign(self) -> None:
         """Set the scripted levels in the environment and group opponent rows by policy."""
-        self.env.set_scripted_skills([level_of(name) for name in self.names])
+        self.env.pilots.set_skills([level_of(name) for name in self.names])
         rows_of: dict[str, list[int]] = {}
         for row, e in enumerate(self._env_of_row.tolist()):
             if level_of(self.names[e]) is None:
@@ -259,7 +259,7 @@ class OpponentRunner:
             return
         # an ordinary tensor even when called in inference mode, so that every thread may overwrite it
         with torch.inference_mode(False):
-            wide = [torch.zeros(1, self.env.opponent_rows, width, device=self.device) for _ in range(2)]
+            wide = [torch.zeros(1, self.env.opponents.count, width, device=self.device) for _ in range(2)]
         for new, old in zip(wide, self._state or (), strict=False):
             new[..., :current].copy_(old)
         self._state = LSTMState(*wide)
@@ -268,14 +268,14 @@ class OpponentRunner:
     def _act_group(self, policy: FlatPolicy, act: Act, rows: Tensor, noise: Tensor | None) -> None:
         """Write the actions of the rows of one policy; no two policies share a row."""
         assert self._state is not None, "_assign makes a state for policies"
-        env, state, width = self.env, self._state, policy.lstm_hidden_dim
+        mechs, state, width = self.env.opponents, self._state, policy.lstm_hidden_dim
         before = LSTMState(state.h[:, rows, :width], state.c[:, rows, :width])
         with mixed_precision(self.device, self.amp):
-            obs = env.opponent_obs[rows]
+            obs = mechs.obs[rows]
             draw = None if noise is None else noise[rows, : policy.noise_dim]
             action, after = act(obs, before, self.done[rows], draw)
         state.h[:, rows, :width], state.c[:, rows, :width] = after.h.float(), after.c.float()
-        env.actions.view(-1, env.action_dim)[env.agent_of_opponent_row[rows]] = action.float()
+        mechs.flat_actions[mechs.agent[rows]] = action.float()
 
     @torch.inference_mode()
     def _act_in_schedule(self) -> None:
@@ -283,10 +283,9 @@ class OpponentRunner:
         schedule = self._schedules
         if not schedule.groups:
             return
-        env, mechs = self.env, self.env.agent_of_opponent_row
+        mechs = self.env.opponents
         assert self._state is not None, "begin_schedule makes a state for policies"
-        flat = env.actions.view(-1, env.action_dim)
         noise = self._draws if self._draws.numel() else None
-        inputs = (env.opponent_obs, self._state, self.done, noise, flat[mechs], env.env_of_opponent_row)
+        inputs = (mechs.obs, self._state, self.done, noise, mechs.acted(), mechs.env)
         with mixed_precision(self.device, self.amp):
-            flat[mechs] = schedule.act(*inputs)
+            mechs.act(schedule.act(*inputs))

@@ -22,8 +22,9 @@ from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.regime import Regime
 from echelon.rl.traced_policy import trace_sample
+from echelon.training.batched_env import BatchedEnv
 from echelon.training.ppo.players import make_steps
-from echelon.training.ppo.protocols import BatchedEnv, Opponents
+from echelon.training.ppo.protocols import Opponents
 from echelon.training.ppo.teacher import Teacher, Teaching, flown_by_learner
 from echelon.training.rollout import (
     MAX_MICRO_BATCHES,
@@ -84,39 +85,39 @@ class Collector:
     ) -> None:
         """``first_env`` is the index of the first environment among those of all ranks."""
         self.env, self.policy, self.buffer = env, policy, buffer
+        rows, envs = env.rows.count, env.sizes.num_envs
         self.teacher, self.first_env = teacher, first_env
         self.teaching = Teaching()
-        self._flies = torch.ones(env.rows, 1, dtype=torch.bool, device=buffer.actions.device)
+        self._flies = torch.ones(rows, 1, dtype=torch.bool, device=buffer.actions.device)
         self.opponents = opponents
         self.config, self.gamma = config, config.gamma
         self.truncation_bootstraps = truncation_bootstraps
         self.device = buffer.actions.device
         self._sample = trace_sample(policy, low_precision(self.device, config.amp_dtype) if config.amp else None)
         self._pool = pool or ThreadPool(1)
-        self._row_slices = forward_slices(env.rows, policy.regime)
-        self._noise = torch.zeros(env.rows, policy.noise_dim, device=self.device)
+        self._row_slices = forward_slices(rows, policy.regime)
+        self._noise = torch.zeros(rows, policy.noise_dim, device=self.device)
         length = chunk_length(buffer.num_steps, config.tbptt_chunk_length, config.num_minibatches)
         self.chunk_starts = {first: c for c, (first, _) in enumerate(chunk_spans(buffer.num_steps, length))}
-        self.chunk_states = ChunkStates.create(len(self.chunk_starts), env.rows, policy.lstm_hidden_dim, self.device)
-        self.start_state = policy.initial_state(env.rows, self.device)
+        self.chunk_states = ChunkStates.create(len(self.chunk_starts), rows, policy.lstm_hidden_dim, self.device)
+        self.start_state = policy.initial_state(rows, self.device)
         """Recurrent state before step 0 of the rollout, [1, N, H]."""
-        self.state = policy.initial_state(env.rows, self.device)
+        self.state = policy.initial_state(rows, self.device)
         """Recurrent state now, [1, N, H]."""
-        self.next_done = torch.ones(env.rows, device=self.device)
+        self.next_done = torch.ones(rows, device=self.device)
         """1 where the next step starts an episode [N]."""
-        self._flown, self._env_of_row = [True] * env.num_envs, env.env_of_row.cpu()
-        self._learner_began = [True] * env.num_envs
+        self._flown, self._env_of_row = [True] * envs, env.rows.env.cpu()
+        self._learner_began = [True] * envs
         """Whether the learner has acted in the running episode of each environment from its first step."""
         self.flown_share = 1.0
         """Share of learner rows that the learner controls; the teacher controls the others."""
         self._ended = EndedEpisodes()
         self._continues = False
-        self._row_flags = torch.zeros(env.rows, dtype=torch.bool, device=self.device)
-        width = env.obs_dim + policy.central_dim
-        assert buffer.obs_rows.shape[1:] == (env.rows, width), "rollout and environment differ in rows or columns"
-        assert buffer.actions.shape[1:] == (env.rows, env.action_dim), "rollout and environment differ in actions"
-        env.attach(buffer.obs_rows[..., : env.obs_dim] if policy.central_dim else buffer.obs_rows)
-        buffer.set_roles(env.roles)
+        width = env.sizes.obs_dim + policy.central_dim
+        assert buffer.obs_rows.shape[1:] == (rows, width), "rollout and environment differ in rows or columns"
+        assert buffer.actions.shape[1:] == (rows, env.sizes.action_dim), "rollout and environment differ in actions"
+        env.rows.attach(buffer.obs_rows[..., : env.sizes.obs_dim] if policy.central_dim else buffer.obs_rows)
+        buffer.set_roles(env.rows.roles)
         self.steps = make_steps(self)
 
     def set_teaching(self, teaching: Teaching) -> None:
@@ -126,7 +127,7 @@ class Collector:
         if teaching.has_labels != self.teaching.has_labels:
             self.steps.clear()
         self.teaching = teaching
-        flown = flown_by_learner(self.env.num_envs, self.first_env, teaching.flown)
+        flown = flown_by_learner(self.env.sizes.num_envs, self.first_env, teaching.flown)
         self._flown = flown.tolist()
         self._learner_began = [began and flies for began, flies in zip(self._learner_began, self._flown, strict=True)]
         rows = flown[self._env_of_row]
@@ -176,10 +177,9 @@ class Collector:
         """Write the learners' actions into the environment, and into ``row`` what the rollout stores before a step."""
         env = self.env
         row.dones.copy_(self.next_done)
-        torch.index_select(env.present.view(-1), 0, env.agent_of_row, out=self._row_flags)
-        row.present.copy_(self._row_flags)
+        row.present.copy_(env.rows.of_mechs(env.results.present))
         self._pool.map(lambda rows: self._act(row, rows), self._row_slices)
-        env.actions.view(-1, env.action_dim).index_copy_(0, env.agent_of_row, self._flown_actions(row))
+        env.rows.act(self._flown_actions(row))
 
     @torch.inference_mode()
     def _act(self, row: RolloutRow, rows: slice) -> None:
@@ -203,20 +203,18 @@ class Collector:
     def write_central(self, obs: Tensor) -> None:
         """Write the central state behind the observations ``obs [N, D]``, where the critic reads it."""
         if self.policy.central_dim:
-            self.env.write_central(obs[:, self.env.obs_dim :])
+            self.env.rows.write_central(obs[:, self.env.sizes.obs_dim :])
 
     def store(self, row: RolloutRow) -> None:
         """Write rewards and alive flags of the step that was played into ``row``."""
         env = self.env
-        row.rewards.copy_(env.rewards.view(-1).index_select(0, env.agent_of_row))
-        torch.index_select(env.acting.view(-1), 0, env.agent_of_row, out=self._row_flags)
-        row.alive.copy_(self._row_flags)
+        row.rewards.copy_(env.rows.of_mechs(env.results.rewards))
+        row.alive.copy_(env.rows.of_mechs(env.results.acting))
 
     def note_boundaries(self) -> Tensor:
         """Note where the next step starts an episode, and return whether one is over in each environment ``[E]``."""
-        over = self.env.episode_over
-        torch.index_select(over, 0, self.env.env_of_row, out=self._row_flags)
-        self.next_done.copy_(self._row_flags)
+        over = self.env.results.over
+        self.next_done.copy_(self.env.rows.of_envs(over))
         return over
 
     def value(self, obs: Tensor, state: LSTMState, dones: Tensor) -> Tensor:

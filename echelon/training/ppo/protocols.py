@@ -1,7 +1,6 @@
 """What a collection uses of an environment and of the opponents in it, and the interface of the two ways to play.
 
-Shapes: ``E environment, M mech, T step, N learner row, K opponent row, D observation, A action, S column of the central
-state``.
+Shapes: ``E environment, T step, N learner row, D observation``.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 from torch import Tensor
 
 from echelon.rl.obs_norm import ObsNormalizer
@@ -21,116 +19,6 @@ from echelon.training.rollout import Minibatch, RolloutBuffer, Unit
 
 if TYPE_CHECKING:
     from echelon.training.ppo.collect import CollectTimes
-
-
-class BatchedEnv(Protocol):
-    """The batched environment as the learner uses it; ``VectorEnv`` documents each member."""
-
-    num_envs: int
-    rows: int
-    obs_dim: int
-    action_dim: int
-    row_of: Tensor
-    """Learner row of each mech [E, M], -1 if it is none."""
-    env_of_row: Tensor
-    """[N]"""
-    agent_of_row: Tensor
-    """Index into the flattened [E * M] mechs of each learner row [N]."""
-    opponent_rows: int
-    env_of_opponent_row: Tensor
-    """[K]"""
-    agent_of_opponent_row: Tensor
-    """[K]"""
-    opponent_obs: Tensor
-    """[K, D]"""
-    roles: Tensor
-    """Mech class id of each learner row [N]."""
-    normalizable: Tensor
-    """Columns that a normalizer may scale [D] bool."""
-    obs: Tensor
-    """[T + 1, N, D]"""
-    final_obs: Tensor
-    """[N, D]"""
-    actions: Tensor
-    """[E, M, A]"""
-    rewards: Tensor
-    """[E, M]"""
-    reward_names: tuple[str, ...]
-
-    @property
-    def truncated(self) -> Tensor: ...
-
-    @property
-    def present(self) -> Tensor: ...
-
-    @property
-    def acting(self) -> Tensor: ...
-
-    @property
-    def episode_over(self) -> Tensor: ...
-
-    @property
-    def final_mask(self) -> Tensor: ...
-
-    @property
-    def central_dim(self) -> int:
-        """Columns S of the central state."""
-        ...
-
-    def write_central(self, out: Tensor) -> None: ...
-
-    def attach(self, obs: Tensor) -> None: ...
-
-    def reset(self, row: int = 0) -> None: ...
-
-    def step(self, row: Any = 0) -> None: ...
-
-    def pop_episodes(self) -> list[Any]: ...
-
-    def set_heuristic_skill(self, skill: str) -> None: ...
-
-    def set_scripted_skills(self, skills: Sequence[str | None]) -> None: ...
-
-    def set_teacher(self, skill: str | None) -> None: ...
-
-    def label(self) -> None: ...
-
-    def set_curriculum(self, **parameters: Any) -> None: ...
-
-    def prefetch_curriculum(self, **parameters: Any) -> None: ...
-
-    def refresh_maps(self, count: int) -> None: ...
-
-    def map_statistics(self) -> dict[str, Any]: ...
-
-    def get_curriculum(self) -> dict[str, Any]: ...
-
-    def state_dict(self) -> dict[str, np.ndarray]: ...
-
-    def load_state_dict(self, state: dict[str, np.ndarray]) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class DeviceEnv(Protocol):
-    """What a rollout on a device uses of an environment besides ``BatchedEnv``; ``VectorEnv`` documents each member."""
-
-    final_obs: Tensor
-
-    @property
-    def truncation_interval(self) -> int: ...
-
-    def place_maps(self) -> None: ...
-
-    def log_episodes(self, slots: int) -> None: ...
-
-    def log_ended(self, step: Tensor) -> None: ...
-
-    def drain_log(self) -> Any: ...
-
-    def schedule_skills(self, skills: Sequence[Sequence[str | None]]) -> None: ...
-
-    def follow_schedule(self, slot: Tensor) -> None: ...
 
 
 class Opponents(Protocol):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from torch import Tensor
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.training.ppo.graph.capture import Replayed, capture_environment_step
-from echelon.training.ppo.protocols import DeviceEnv
 from echelon.training.rollout import Truncation
 from echelon.training.runtime.devices import read, upload
 
@@ -56,16 +55,16 @@ class GraphSteps:
         self.row = collector.buffer.new_row()
         self.index = torch.zeros(1, dtype=torch.int64, device=collector.device)
         """Row of the coming step [1]."""
-        self.late = LateTruncations(collector.env.rows, collector.policy, collector.device)
-        self._env = cast(DeviceEnv, collector.env)
-        self._env.log_episodes(episode_slots(collector.buffer.num_steps))
+        self.late = LateTruncations(collector.env.rows.count, collector.policy, collector.device)
+        self._env = collector.env
+        self._env.episodes.begin(episode_slots(collector.buffer.num_steps))
         self._run = Replayed(self._step, capture_work if capture else None)
 
     def begin(self) -> None:
         """Start at row 0, with waiting maps and the opponents of the whole rollout."""
         self.index.zero_()
         self.late.clear()
-        self._env.place_maps()
+        self._env.maps.place()
         if self._collector.opponents is not None:
             self._collector.opponents.begin_schedule(episode_slots(self._collector.buffer.num_steps))
 
@@ -73,7 +72,7 @@ class GraphSteps:
         """Play the step of the index, which is t, and add to ``times``."""
         began = time.perf_counter()
         self._run()
-        if (t + 1) % self._env.truncation_interval == 0:
+        if (t + 1) % self._env.sizes.max_steps == 0:
             self._resolve_truncations()
         times.env_s += time.perf_counter() - began
 
@@ -81,7 +80,7 @@ class GraphSteps:
         """Value the remaining truncations, and read the episodes of the rollout: the one read of the device."""
         collector, opponents = self._collector, self._collector.opponents
         self._resolve_truncations()
-        records, slots, counts, _ = self._env.drain_log()
+        records, slots, counts = self._env.episodes.drain()
         names = [""] * len(records)
         if opponents is not None:
             names = [opponents.scheduled(r.env, slot) for r, slot in zip(records, slots, strict=True)]
@@ -102,7 +101,7 @@ class GraphSteps:
         if collector.policy.central_dim:
             after = torch.empty_like(self.row.obs)
             collector.write_central(after)
-            columns = slice(collector.env.obs_dim, None)
+            columns = slice(collector.env.sizes.obs_dim, None)
             buffer.obs_rows[..., columns].index_copy_(0, index + 1, after[:, columns].unsqueeze(0))
         collector.store(self.row)
         buffer.put(index, self.row)
@@ -113,11 +112,11 @@ class GraphSteps:
         """Note truncations and ended episodes of the step ``index [1]`` on the device."""
         collector, env = self._collector, self._collector.env
         if collector.truncation_bootstraps:
-            truncated = env.truncated.view(-1).index_select(0, env.agent_of_row)
-            truncated = truncated & env.final_mask.index_select(0, env.env_of_row)
+            truncated = env.rows.of_mechs(env.results.truncated)
+            truncated = truncated & env.rows.of_envs(env.results.final_mask)
             self.late.note(index, truncated, collector.state)
         over = collector.note_boundaries()
-        self._env.log_ended(index)
+        self._env.episodes.store(index)
         if collector.opponents is not None:
             collector.opponents.after_step(over, False)
 
@@ -126,7 +125,7 @@ class GraphSteps:
         collector = self._collector
         if not collector.truncation_bootstraps:
             return
-        final_obs = self._env.final_obs
+        final_obs = self._env.rows.final_obs
         self.late.resolve(collector.value, final_obs, collector.buffer.truncation_bonus, collector.gamma)
         if self.revalues:
             collector.buffer.truncations += self.late.read(final_obs)

@@ -42,13 +42,13 @@ class HostSteps:
     def note_ends(self, t: int) -> None:
         """Value truncations of step t, and take the episodes that ended with it."""
         collector, env = self._collector, self._collector.env
-        if collector.truncation_bootstraps and bool(env.final_mask.any()):
+        if collector.truncation_bootstraps and bool(env.results.final_mask.any()):
             self._add_truncation_bonus(t)
         over = collector.note_boundaries()
         any_over = bool(over.any())
         opponents = collector.opponents
         if any_over:
-            ended = env.pop_episodes()
+            ended = env.episodes.pop()
             collector.add_episodes(ended, [opponents.names[r.env] if opponents else "" for r in ended])
         if opponents is not None:
             opponents.after_step(over, any_over)
@@ -56,11 +56,11 @@ class HostSteps:
     def _add_truncation_bonus(self, t: int) -> None:
         """Store the discounted value of final observations, under the recurrent state before its reset."""
         collector, env = self._collector, self._collector.env
-        truncated = env.truncated.view(-1)[env.agent_of_row] & env.final_mask[env.env_of_row]
+        truncated = env.rows.of_mechs(env.results.truncated) & env.rows.of_envs(env.results.final_mask)
         rows = truncated.nonzero().flatten()
         if rows.numel() == 0:
             return
-        truncation = Truncation(t, rows, env.final_obs[rows])
+        truncation = Truncation(t, rows, env.rows.final_obs[rows])
         state = LSTMState(collector.state.h[:, rows], collector.state.c[:, rows])
         value = collector.value(truncation.obs, state, torch.zeros(rows.numel(), device=rows.device))
         collector.buffer.truncation_bonus[t, rows] = collector.gamma * value
