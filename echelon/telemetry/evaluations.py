@@ -103,7 +103,6 @@ def training_rows(snapshot: RunSnapshot) -> list[EvaluationRow]:
 
 
 def row_of(event: EventEval) -> EvaluationRow:
-    """Return the row of a result."""
     rate = WinRate(rate=event.win_rate, low=event.win_low, high=event.win_high)
     sampled = WinRate(rate=event.sampled_win_rate, low=event.sampled_low, high=event.sampled_high)
     has_both = math.isfinite(event.sampled_win_rate)
@@ -127,7 +126,6 @@ def row_of(event: EventEval) -> EvaluationRow:
 
 
 def rows_of_batches(batches: Iterable[EventEvalBatch]) -> list[EvaluationRow]:
-    """Return a row per opponent with the win rates so far."""
     newest: dict[str, dict[bool, EventEvalBatch]] = {}
     for batch in batches:
         newest.setdefault(batch.opponent, {})[batch.deterministic] = batch

@@ -30,5 +30,4 @@ EventType = TypeVar("EventType", bound=Event)
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def record(cls: type[EventType]) -> type[EventType]:
-    """Return a kind of record as a frozen dataclass."""
     return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)

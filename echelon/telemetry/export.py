@@ -37,7 +37,6 @@ class Row:
 
 
 def rows(events: Iterable[Event]) -> Iterator[Row]:
-    """Yield a row for every record with measurements."""
     for event in events:
         convert = CONVERTERS.get(type(event))
         if convert is None:
@@ -56,7 +55,6 @@ def require_curves(events: Iterable[Event], run: str) -> None:
 
 
 def _numbers(event: Event, prefix: str) -> dict[str, Any]:
-    """Return the numeric fields of a record by tag."""
     named = {f.name: getattr(event, f.name) for f in fields(event) if f.name not in NOT_CURVES}
     return {f"{prefix}/{n}": v for n, v in named.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
 
@@ -203,7 +201,6 @@ def to_wandb(
 
 
 def _by_step(events: Iterable[Event]) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield the values at each step in increasing order."""
     steps: dict[int, dict[str, float]] = {}
     for row in rows(events):
         steps.setdefault(row.global_step, {}).update(row.values)

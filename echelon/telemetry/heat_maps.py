@@ -54,7 +54,6 @@ ZIP_ERRORS = (OSError, ValueError, EOFError, RuntimeError, struct.error, zipfile
 
 
 def heat_files(folder: Path) -> dict[int, Path]:
-    """Return the heat map files of a folder by update, ascending."""
     found = ((NAME.fullmatch(path.name), path) for path in folder.glob(f"{PREFIX}*{SUFFIX}"))
     return dict(sorted((int(name[1]), path) for name, path in found if name))
 

@@ -125,7 +125,6 @@ def _dict_of(item: Converter) -> Converter:
 
 
 def _converter(hint: Any) -> Converter:
-    """Return the converter of a field's type."""
     cls = get_origin(hint) or hint
     if cls in (list, dict) and (inner := get_args(hint)[-1]) is not Any:
         return (_list_of if cls is list else _dict_of)(_converter(inner))

@@ -126,7 +126,6 @@ class RunSnapshot:
 
     @property
     def is_evaluation(self) -> bool:
-        """Whether this is an evaluation job."""
         return self.start is not None and self.start.preset == EVALUATION
 
     @property
@@ -220,7 +219,6 @@ class SnapshotBuilder:
             self.add(event)
 
     def add(self, event: Event) -> None:
-        """Add one record."""
         self._last_time = max(self._last_time, event.time)
         if isinstance(event, EventResume):
             self._apply_resume(event)
@@ -261,7 +259,6 @@ class SnapshotBuilder:
         self._best = reduce(_better, self._lists["evals"], None)
 
     def snapshot(self, skipped: int = 0) -> RunSnapshot:
-        """Return the snapshot after the newest record."""
         lists: dict[str, Any] = {name: tuple(events) for name, events in self._lists.items()}
         return RunSnapshot(
             start=self._start,
@@ -314,7 +311,6 @@ def _add_results(totals: EpisodeTotals, new: dict[str, dict[str, int]]) -> dict[
 
 
 def _sum(results: Iterable[WinDrawLoss]) -> WinDrawLoss:
-    """Return wins, draws and losses of all results."""
     wins, draws, losses = (sum(counts) for counts in zip((0, 0, 0), *results, strict=True))
     return wins, draws, losses
 

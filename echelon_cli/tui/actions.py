@@ -41,7 +41,6 @@ def stop(root: Path) -> ActionResult:
 
 
 def save(root: Path) -> ActionResult:
-    """Request a checkpoint of a run."""
     paths = RunPaths(root)
     try:
         if not job_status(paths).is_alive:
@@ -53,7 +52,6 @@ def save(root: Path) -> ActionResult:
 
 
 def start(home: Path, preset: str, changes: dict[str, Any]) -> tuple[Path | None, ActionResult]:
-    """Start a run and return its folder, or None and the reason."""
     from echelon.jobs import launch
     from echelon.jobs.config_layers import resolve
     from echelon.jobs.kinds import KINDS
@@ -101,7 +99,6 @@ def _preset_of(root: Path) -> tuple[object, object]:
 
 
 def resume(root: Path) -> ActionResult:
-    """Resume a run from its latest checkpoint."""
     from echelon.jobs import launch
     from echelon.jobs.kinds import KINDS
     from echelon.jobs.spec import new_spec, read_spec

@@ -50,13 +50,11 @@ LAZY_SCREENS: dict[str, str] = {
 
 
 def make_screen(name: str, *args: Any) -> Screen[Any]:
-    """Return a new screen of ``LAZY_SCREENS``, constructed with ``args``."""
     module, _, cls = LAZY_SCREENS[name].partition(":")
     return getattr(import_module(module), cls)(*args)
 
 
 def is_sweep(root: Path) -> bool:
-    """Whether a run folder is that of a sweep."""
     return (read_json(RunPaths(root).spec) or {}).get("kind") == "sweep"
 
 
@@ -89,7 +87,6 @@ class Dashboard(App[None]):
         return self._screen_of(self.first_run) if self.first_run else RunsScreen()
 
     def _screen_of(self, root: Path) -> Screen[Any]:
-        """Return the screen of a run or a sweep."""
         return make_screen("sweep", root) if is_sweep(root) else RunScreen(root)
 
     def on_mount(self) -> None:
@@ -131,7 +128,6 @@ class Dashboard(App[None]):
             screen.show_notice(message.text, "bad")
 
     def open(self, name: str, *args: Any) -> None:
-        """Push a screen of ``LAZY_SCREENS``."""
         self.push_screen(make_screen(name, *args))
 
     def open_run(self, root: Path) -> None:
@@ -150,7 +146,6 @@ class Dashboard(App[None]):
             self.push_screen(RunsScreen())
 
     def switch_to_run(self, root: Path) -> None:
-        """Replace the top screen by the screen of a run."""
         self.switch_screen(RunScreen(root))
 
     def action_copy(self, whole: bool) -> None:
@@ -176,7 +171,6 @@ class Dashboard(App[None]):
         self.run_worker(save())
 
     def confirm(self, question: str, then: Callable[[], None]) -> None:
-        """Show a yes/no dialog and call ``then`` on yes."""
         self.push_screen(
             make_screen("confirm", question, self.terminal_theme), lambda is_yes: then() if is_yes else None
         )
@@ -219,7 +213,6 @@ class Dashboard(App[None]):
                 widget.repaint()
 
     def get_system_commands(self, screen: Screen) -> Iterable[SystemCommand]:
-        """Yield the labelled keys of the screen as entries of the command palette."""
         keys = (*screen.KEYS, *COMMON_KEYS) if isinstance(screen, BaseScreen) else COMMON_KEYS
         for key in keys:
             if key.label:
@@ -239,7 +232,6 @@ def what_ended(before: RunsView, after: RunsView) -> tuple[str, str] | None:
 
 
 def show(home: Path, run: Path | None = None) -> int:
-    """Run the dashboard on this terminal until it exits; return its exit code."""
     app = Dashboard(home, run)
     app.run()
     return app.return_code or 0

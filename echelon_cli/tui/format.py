@@ -95,7 +95,6 @@ def brief(seconds: float | None) -> str:
 
 
 def clock(moment: float) -> str:
-    """Return the local time of day, HH:MM:SS."""
     return local_time(moment)[-8:]
 
 

@@ -36,7 +36,6 @@ class Key:
 
     @property
     def short_name(self) -> str:
-        """The key as the key bar writes it."""
         return self.shown or self.keys.split(",")[0]
 
     @property
@@ -61,7 +60,6 @@ def move_keys(noun: str, *, pages: bool = False) -> tuple[Key, ...]:
 
 
 def bindings(keys: Sequence[Key]) -> list[Any]:
-    """Return the keys as Textual bindings."""
     return [Binding(k.keys, k.action, k.label or k.help, show=False, priority=k.always) for k in keys]
 
 
@@ -75,7 +73,6 @@ class KeyBar(CellView):
         self._click_areas: list[tuple[int, int, Key]] = []
 
     def show_notice(self, text: str, role: str = "info") -> None:
-        """Show a notice instead of the keys for ``NOTICE_S`` seconds."""
         self._notice = (text, role)
         self.redraw()
         self.set_timer(NOTICE_S, lambda: self._clear_notice(text))

@@ -36,7 +36,6 @@ class Slot:
 
 
 def is_wide(width: int, height: int) -> bool:
-    """Return whether all panels fit at once."""
     return width >= WIDE_SIZE[0] and height >= WIDE_SIZE[1]
 
 
@@ -114,7 +113,6 @@ def even_slots(slots: Sequence[Slot], hidden: frozenset[str], width: int) -> lis
 
 
 def _shares(weights: Sequence[int], size: int) -> list[tuple[int, int]]:
-    """Divide ``size`` cells by weight, without gap or overlap; return start and end of each share."""
     total, edges = sum(weights), [0]
     for i in range(len(weights)):
         edges.append(round(size * sum(weights[: i + 1]) / total))

@@ -47,7 +47,6 @@ def read_run(paths: RunPaths) -> RunView:
 
 
 def draw_runs(paths: Sequence[RunPaths], width: int, theme: Theme) -> Grid:
-    """Return the run list."""
     rows = [run_row(run) for run in paths]
     return draw_table(rows, -1, 0, (width, len(rows) + 1), theme, time(), SORT_COLUMNS[0], False)
 
@@ -81,7 +80,6 @@ def _panels(view: RunView, slots: Sequence[Slot], width: int, page: str, theme: 
 
 
 def draw_comparison(views: Sequence[RunView], panel: str, width: int, theme: Theme) -> Grid:
-    """Return the comparison header and the chart of a panel with one curve per run."""
     head = draw_compare_header(views, width, len(views) + 1, theme)
     chart, size = chart_of(panel), (width, CHART_ROWS)
     traces, marked = run_traces(chart, views, DEFAULT_VIEWPORT), run_marks(chart, views)
@@ -94,7 +92,6 @@ def draw_comparison(views: Sequence[RunView], panel: str, width: int, theme: The
 
 
 def show(grid: Grid, theme: Theme, file: TextIO | None = None) -> None:
-    """Print a grid, in colour where the theme has colours."""
     file = file or sys.stdout
     if not theme.colour:
         print(grid.text().rstrip("\n"), file=file)

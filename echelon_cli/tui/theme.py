@@ -247,7 +247,6 @@ class Theme:
 
 
 def make_theme(glyphs: GlyphSet = "braille", background: Background = "dark", *, colour: bool = True) -> Theme:
-    """Return the theme for a terminal with these capabilities."""
     styles = dict(ATTRIBUTES)
     accents = DARK_ACCENTS if background == "dark" else LIGHT_ACCENTS
     for role, number in accents.items():
@@ -287,7 +286,6 @@ def detect_theme(environment: Mapping[str, str] | None = None, encoding: str | N
 
 
 def background_of(environment: Mapping[str, str]) -> Background:
-    """Return whether the environment declares a dark or a light background."""
     requested = environment.get(THEME_VARIABLE, "")
     if requested in ("dark", "light"):
         return requested  # type: ignore[return-value]

@@ -127,7 +127,6 @@ def test_missing_optional_library_error_names_extra(tmp_path, monkeypatch, modul
 
 
 def test_csv_of_too_many_metrics_is_refused_and_keeps_the_old_file(tmp_path):
-    """Cells grow with the square of the names that a file may invent."""
     path = tmp_path / "run.csv"
     path.write_text("old")
     events = [replace(EVENTS[0], update=n, actions={f"{n}-{i}": 1.0 for i in range(100)}) for n in range(50)]

@@ -102,7 +102,6 @@ def test_read_heat_refuses_grids_of_other_shapes(tmp_path, shapes):
 
 
 def test_read_heat_opens_regular_files_only(tmp_path):
-    """Reading a pipe without a writer would never end."""
     np.savez(tmp_path / "real.npz", **grids())
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "real.npz")

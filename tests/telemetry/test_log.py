@@ -313,7 +313,6 @@ def test_blank_lines_are_no_records(path):
 
 
 def test_resume_at_the_start_supersedes_no_record_without_an_update():
-    """Progress of an arena's rounds has none."""
     played, resume = EventRound(round=1, state="playing"), EventResume(update=0, global_step=0)
     first = update(0)
     assert drop_superseded([played, first, update(1), resume]) == [played, first, resume]

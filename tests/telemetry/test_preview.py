@@ -10,7 +10,6 @@ from echelon.telemetry.preview import sample_updates
 
 
 def write(path: Path, updates: range, *, resumed_at: int = 0) -> None:
-    """Append a start, or a resume at update ``resumed_at``, and updates."""
     with open(path, "a") as file:
         begin = (
             EventResume(update=resumed_at, global_step=0, time=updates[0])

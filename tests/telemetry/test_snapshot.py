@@ -70,7 +70,6 @@ def test_episode_totals_accumulate():
 
 
 def test_reasons_of_ends_are_bounded():
-    """Records with thirty thousand reasons each took time quadratic in their number."""
     many = {f"reason {n}": 1 for n in range(1000)}
     ends = [EventEpisodes(update=1, global_step=1, count=1000, reasons=part) for part in ({"time_up": 2, **many}, many)]
     reasons = SnapshotBuilder(ends).snapshot().episodes.reasons

@@ -49,7 +49,6 @@ class User:
 
     @property
     def text(self) -> str:
-        """The characters on the screen."""
         return screen_text(self.app.screen)
 
     async def until(self, *words: str) -> str:

@@ -82,7 +82,6 @@ COUNT = Series(metric="maps_used", label="maps")
 
 
 def test_counts_are_whole_unless_the_series_has_a_format():
-    """The format of the chart is that of its other metrics."""
     update = replace(update_event(60, random.Random(1)), maps_used=3, win_rate=0.25)
 
     def head(*series: Series) -> str:
@@ -111,7 +110,6 @@ def test_axis_of_counts_has_whole_labels(counts, height):
 
 @pytest.mark.parametrize(("signed", "low"), [(False, "0"), (True, "-1")])
 def test_axis_of_zeros_is_below_zero_only_where_values_may_be(signed, low):
-    """``nonfinite`` is 0 in all updates."""
     chart, axes, curves = (
         Chart(series=(Series(metric="nonfinite", label="count", signed=signed),)),
         AxisState(),

@@ -23,13 +23,11 @@ SHOWING = ("confirm", "league", "matches", "run", "runs", "sweep")
 
 @pytest.fixture
 def hostile() -> list[Path]:
-    """The folders of runs whose every text is hostile."""
     home = make_home(runs_home())
     return sorted(path for path in home.iterdir() if path.is_dir())
 
 
 def hostile_sweep() -> Path:
-    """Return the folder of a sweep whose trials failed with a hostile message."""
     paths = make_sweep(runs_home(), most=30)
     text = paths.trials.read_text(encoding="utf-8").replace('"evaluated"', '"failed"')
     paths.trials.write_text(text.replace('"message":""', f'"message":{json.dumps(HOSTILE)}'), encoding="utf-8")

@@ -20,7 +20,6 @@ from tests.tui.support.canned import alive, make_run
 
 @pytest.fixture
 def recorded(living):
-    """A run with one match."""
     (living.root / "replays").mkdir()
     shutil.copy(SMALL, living.replays / "u000004-s1-blue.ecr")
     return living
@@ -120,7 +119,6 @@ def test_copy_saves_name_screen_or_log_lines(watch, living):
 
 
 def test_copied_name_is_printable_and_quoted(watch, home):
-    """The raw name went to the clipboard, terminal sequences included; one that is no UTF-8 ended it."""
     name = "20260101-120000-\x1b]0;t\x07\n$(evil)\udce9-iron-fox"
     run = make_run(home, name, updates=2)
 

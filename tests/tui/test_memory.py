@@ -86,7 +86,6 @@ def test_canvas_is_freed_without_collection(glyphs):
 
 
 def test_dashboard_collects_garbage_often(monkeypatch, home):
-    """The command line collects rarely, for lists; a dashboard that inherits this keeps 100,000 dead objects."""
     seen = []
     monkeypatch.setattr("echelon_cli.tui.app.show", lambda *_: seen.append(gc.get_threshold()))
     monkeypatch.setattr("echelon_cli.output.is_interactive", lambda: True)

@@ -47,7 +47,6 @@ async def captured_rows(home, run, name: str, screen: str, size: tuple[int, int]
 
 
 async def until(pilot, condition: Callable[[], bool]) -> None:
-    """Wait until a condition is true, at most ``LIMIT_S``."""
     limit = time.monotonic() + LIMIT_S
     while not condition() and time.monotonic() < limit:
         await pilot.pause(POLL_S)

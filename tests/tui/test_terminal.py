@@ -34,7 +34,6 @@ def steady(home: Path) -> Iterator[RunPaths]:
 
 @pytest.fixture
 def terminal(repository: Path) -> Iterator[Callable[..., Terminal]]:
-    """Start commands on ptys of their own; they are killed after the test."""
     started: list[Terminal] = []
 
     def start(*words: str, **options) -> Terminal:

@@ -53,7 +53,6 @@ def colour(found: Color | None) -> int:
 
 @THEMES
 def test_text_has_enough_contrast(background):
-    """Text has a contrast of at least 4.5:1, lines and shades 3:1, filled or not."""
     for role, style in make_theme(background=background).styles.items():
         if role.startswith("heat-") or style.color is None:
             continue
@@ -74,7 +73,6 @@ def test_roles_use_their_accent_colours(background):
 
 @THEMES
 def test_heat_levels_differ_in_lightness(background):
-    """Level 0 is close to the background, the highest level far from it; no text is drawn on them."""
     steps = [luminance(number) for number in themes.HEAT[background]]
     assert sorted(steps, reverse=background == "light") == steps
     assert contrast(steps[-1], BACKGROUNDS[background]) >= 4.5 and contrast(steps[0], BACKGROUNDS[background]) < 1.6

@@ -85,7 +85,6 @@ class Canvas(Raster):
             yield x, y, self.char(bits), layer.role
 
     def char(self, bits: int) -> str:
-        """Return the character with these dots."""
         if self.glyphs == "braille":
             return chr(BRAILLE_BASE + bits)
         return BLOCK_CHARS[bits] if self.glyphs == "block" else ASCII_CHARS[bits]
@@ -101,7 +100,6 @@ class Layer:
         self._raster = raster
 
     def dot(self, x: int, y: int) -> None:
-        """Set a dot."""
         self.vertical(x, y, y)
 
     def vertical(self, x: int, y1: int, y2: int) -> None:
@@ -119,7 +117,6 @@ class Layer:
             cells[cell] = cells.get(cell, 0) | bits
 
     def horizontal(self, y: int, every: int) -> None:
-        """Set every ``every``-th dot of a row."""
         for x in range(0, self._raster.width, every):
             self.dot(x, y)
 

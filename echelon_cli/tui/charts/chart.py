@@ -184,7 +184,6 @@ def draw_overlay(
 
 
 def traces_of(chart: Chart, curves: Curves, viewport: Viewport, snapshot: RunSnapshot) -> list[Trace]:
-    """Return the traces of a chart for one run."""
     positions = curves.positions.get(viewport.x_axis, ())
     return [
         Trace(
@@ -376,7 +375,6 @@ def _draw_x_labels(grid: Grid, axes: AxisState, viewport: Viewport, left: int, r
 
 
 def position_label(value: float, viewport: Viewport, *, unit: bool = True) -> str:
-    """Return the label of a position on the horizontal axis."""
     if viewport.x_axis == "time":
         return duration(value) if value or unit else "0"
     return f"{count(value)} {viewport.x_axis}" if unit else count(value)

@@ -34,7 +34,6 @@ UNITS: dict[str, tuple[str, float]] = {"_mb": ("GiB", 1 / 1024), "_per_s": ("", 
 
 
 def metric_unit(metric: str) -> str:
-    """Return the unit in which a metric is charted, empty for a plain number."""
     return _unit_and_scale(metric)[0]
 
 
@@ -118,7 +117,6 @@ class _Average:
         return (value if math.isnan(self.value) else self.value + (value - self.value) / weight), weight
 
     def add(self, value: float) -> float:
-        """Add a value and return the average."""
         self.value, self.weight = self.after(value)
         return self.value
 
@@ -137,7 +135,6 @@ class _MetricHistory:
         self.average = _Average(DEFAULT_SMOOTHING)
 
     def open_bucket(self) -> None:
-        """Append an empty bucket."""
         self.low.append(math.nan)
         self.high.append(math.nan)
         self.total.append(0.0)
@@ -158,7 +155,6 @@ class _MetricHistory:
         return self.total[bucket] / self.finite[bucket] if self.finite[bucket] else math.nan
 
     def drop_last(self) -> None:
-        """Remove the last bucket."""
         for values in (self.low, self.high, self.total, self.finite):
             values.pop()
         self.mean, self.smooth, self.average = array("d"), array("d"), _Average(DEFAULT_SMOOTHING)
@@ -171,7 +167,6 @@ class _MetricHistory:
         self.mean, self.smooth, self.average = array("d"), array("d"), _Average(DEFAULT_SMOOTHING)
 
     def curve(self) -> Curve:
-        """Return the curve up to the last bucket."""
         for bucket in range(len(self.mean), len(self.total) - 1):
             self.mean.append(self.mean_of(bucket))
             self.smooth.append(self.average.add(self.mean[-1]))
@@ -205,7 +200,6 @@ class History:
         self._metrics = [_MetricHistory() for _ in METRICS]
 
     def add(self, event: EventUpdate) -> None:
-        """Add the next update."""
         if not self._counts or self._counts[-1] >= self._stride:
             if len(self._counts) >= 2 * self._max_buckets:
                 self._merge_pairs()
@@ -236,7 +230,6 @@ class History:
         self._stride *= 2
 
     def curves(self) -> Curves:
-        """Return the curves so far."""
         if not self._updates:
             return Curves(stride=self._stride)
         return Curves(

@@ -52,11 +52,9 @@ class Trace:
     """Value of the newest update, unsmoothed, as the header shows it; NaN if unknown."""
 
     def smoothed(self, span: float) -> Sequence[float]:
-        """Return the means smoothed over ``span`` buckets."""
         return self.curve.smooth if span == DEFAULT_SMOOTHING else smooth(self.curve.mean, span)
 
     def buckets_in(self, window: Range) -> range:
-        """Return the buckets whose positions lie in a window."""
         inside = [i for i, position in enumerate(self.positions) if window[0] <= position <= window[1]]
         return range(inside[0], inside[-1] + 1) if inside else range(0)
 
@@ -138,12 +136,10 @@ def draw_spread(plot: Plot, trace: Trace) -> None:
 
 
 def draw_reference(plot: Plot, height: float) -> None:
-    """Draw a dotted horizontal line at a value."""
     plot.canvas.layer("rule").horizontal(plot.y(height), REFERENCE_GAP)
 
 
 def draw_crosshair(plot: Plot, position: float) -> None:
-    """Draw the crosshair over everything else."""
     plot.canvas.layer("key").vertical(plot.x(position), 0, plot.canvas.height - 1)
 
 

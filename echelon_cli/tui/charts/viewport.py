@@ -39,7 +39,6 @@ class Viewport:
     span: float = DEFAULT_SMOOTHING
 
     def visible_range(self, end: float) -> Range:
-        """Return the visible part of an axis from 0 to ``end``."""
         return self.window or (0.0, end)
 
     def without_crosshair(self) -> Viewport:
@@ -58,7 +57,6 @@ def next_x_axis(viewport: Viewport) -> Viewport:
 
 
 def next_smoothing(viewport: Viewport) -> Viewport:
-    """Switch to the next smoothing span."""
     at = SMOOTHING_SPANS.index(viewport.span) + 1 if viewport.span in SMOOTHING_SPANS else 0
     return replace(viewport, span=SMOOTHING_SPANS[at % len(SMOOTHING_SPANS)])
 

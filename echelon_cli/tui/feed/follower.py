@@ -62,7 +62,6 @@ class RunFollower(Follower):
         return self._feed.behind
 
     def poll(self) -> bool:
-        """Read new records, log lines and heat maps; return whether the view has changed."""
         before = (self._status, self._problem, self._feed.behind)
         changed = False
         try:
@@ -135,7 +134,6 @@ class EvaluationsFollower:
         self._state: tuple[int, int] | None = None
 
     def poll(self) -> bool:
-        """Read the results if their file has changed; return whether they have."""
         try:
             found = os.stat(self._path)
         except OSError:
@@ -155,7 +153,6 @@ class HeatMapFollower:
         self._folder, self._folder_time = folder, -1
 
     def poll(self) -> bool:
-        """Read the newest maps if the folder has changed; return whether there are new ones."""
         try:
             folder_time = os.stat(self._folder).st_mtime_ns
         except OSError:
@@ -175,7 +172,6 @@ class HeatMapFollower:
 
 
 def is_long(metrics: Path) -> bool:
-    """Return whether reading all records of a run takes noticeably long."""
     try:
         return metrics.stat().st_size >= PREVIEW_FROM
     except OSError:

@@ -38,7 +38,6 @@ class LeagueFollower(Follower):
         self._next_read = 0.0
 
     def poll(self) -> bool:
-        """Read the league if its files have changed; return whether the view has changed."""
         now = time.monotonic()
         states = tuple(_file_state(Path(f"{self.path}{suffix}")) for suffix in ("", WAL_SUFFIX))
         if states == self._file_states or now < self._next_read:
@@ -60,7 +59,6 @@ class LeagueFollower(Follower):
 
 
 def read_league(path: Path) -> LeagueView:
-    """Return a consistent view of the league in a database file."""
     with Store(path, read_only=True, busy_s=LOCK_TIMEOUT_S) as store:
         ratings, sums = standings.rating_histories(store, MAX_ROUNDS), standings.all_style_sums(store)
         results = standings.head_to_head(store)

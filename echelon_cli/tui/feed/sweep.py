@@ -21,7 +21,6 @@ class SweepFollower(Follower):
         self._journal: tuple[int, int] | None = None
 
     def poll(self) -> bool:
-        """Read what has changed; return whether the view has changed."""
         from echelon.jobs.sweeps.results import read_results
 
         before = self.view

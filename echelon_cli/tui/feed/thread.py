@@ -72,7 +72,6 @@ class Feed(threading.Thread):
         self._wake.set()
 
     def stop(self) -> None:
-        """End the thread after the current poll."""
         self._stopping.set()
         self._wake.set()
 

@@ -64,12 +64,10 @@ def is_rated(snapshot: RunSnapshot) -> bool:
 
 
 def is_in_league(snapshot: RunSnapshot) -> bool:
-    """Return whether the run takes part in a league."""
     return bool(snapshot.leagues) or mix_includes(snapshot, "league", "exploiters")
 
 
 def has_teacher(snapshot: RunSnapshot) -> bool:
-    """Return whether the run imitates a teacher."""
     config = {} if snapshot.start is None else snapshot.start.config
     return bool(config.get("teacher", {}).get("policy"))
 
@@ -80,12 +78,10 @@ def clip_threshold(snapshot: RunSnapshot) -> float:
 
 
 def evaluation_marks(snapshot: RunSnapshot) -> list[Mark]:
-    """Return the win rate of every evaluation with its interval."""
     return [Mark(e.update, e.win_rate, e.win_low, e.win_high) for e in snapshot.evals]
 
 
 def rating_marks(snapshot: RunSnapshot) -> list[Mark]:
-    """Return the rating of every rated snapshot with its 95 % interval."""
     margin = CONFIDENCE_Z
     return [Mark(e.update, e.elo, e.elo - margin * e.elo_error, e.elo + margin * e.elo_error) for e in snapshot.ratings]
 
@@ -252,12 +248,10 @@ def compared_title(name: str) -> str:
 
 
 def slots_of(snapshot: RunSnapshot) -> tuple[Slot, ...]:
-    """Return the positions of the panels of a run or an evaluation job."""
     return EVALUATION_SLOTS if snapshot.is_evaluation else SLOTS
 
 
 def unneeded_panels(snapshot: RunSnapshot) -> frozenset[str]:
-    """Return the panels for which the run will never have data."""
     if snapshot.is_evaluation:
         return frozenset(PANELS) - {slot.name for slot in EVALUATION_SLOTS}
     return frozenset(name for name, spec in PANELS.items() if not spec.is_needed(snapshot))

@@ -61,7 +61,6 @@ def phase_shares(phases: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def stacked_bar(shares: Sequence[tuple[str, float]], width: int, theme: Theme) -> list[Span]:
-    """Return the shares as adjacent pieces of one bar."""
     start, total, spans = 0, 0.0, []
     for i, (_, share) in enumerate(shares):
         total += share

@@ -59,7 +59,6 @@ class Panel(CellView, can_focus=True):
         return ""
 
     def body(self, width: int, height: int) -> Grid:
-        """Return the body in ``width`` x ``height`` cells."""
         return Grid(width, height)
 
 

@@ -72,7 +72,6 @@ class CompareHeader(CellView):
 
 
 def draw_compare_header(runs: Sequence[RunView], width: int, height: int, theme: Theme) -> Grid:
-    """Return a heading and one row per run."""
     grid = Grid(width, height)
     columns = list(FIGURES)
     while columns and 4 + NAME_CELLS + 2 + STATE_CELLS + sum(w + 2 for _, w in columns) > width:
@@ -101,7 +100,6 @@ def draw_compare_header(runs: Sequence[RunView], width: int, height: int, theme:
 
 
 def headline_figures(view: RunView) -> dict[str, str]:
-    """Return the header's values of a run by column."""
     update, evals, best = view.snapshot.update, view.snapshot.evals, view.snapshot.best
     return {
         "eval": percent(evals[-1].win_rate) if evals else "-",

@@ -79,7 +79,6 @@ class PanelCurriculum(Panel):
 
 
 def parameters_of(snapshot: RunSnapshot) -> dict[str, Any]:
-    """Return the newest value of every parameter in use."""
     values = dict(snapshot.moves[-1].parameters) if snapshot.moves else {}
     if snapshot.update:
         values |= snapshot.update.curriculum
@@ -177,7 +176,6 @@ def change_lines(changes: Sequence[ParameterChange], width: int) -> list[Lines]:
 
 
 def parameter_label(name: str) -> str:
-    """Return the name of a parameter in words."""
     return name.replace("_range", "").replace("_", " ")
 
 

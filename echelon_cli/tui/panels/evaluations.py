@@ -30,7 +30,6 @@ class PanelEvaluations(Panel):
 
 
 def has_evaluations(snapshot: RunSnapshot) -> bool:
-    """Return whether the run has been evaluated, or is an evaluation job."""
     return bool(snapshot.reports or snapshot.evals) or snapshot.is_evaluation
 
 

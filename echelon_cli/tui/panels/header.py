@@ -75,7 +75,6 @@ class Header(CellView):
 
 
 def pill(state: str, theme: Theme) -> Span:
-    """Return a state as a filled label."""
     return f" {theme.state_symbol(state)} {state} ", f"pill-{STATE_ROLES.get(state, 'info')}"
 
 
@@ -147,7 +146,6 @@ class Figure:
 
 
 def _figures(view: RunView) -> tuple[Figure, ...]:
-    """Return the headline figures, most important first."""
     update, snapshot = view.snapshot.update, view.snapshot
     ended = not view.is_alive and bool(view.state)
     if snapshot.is_evaluation:
@@ -205,7 +203,6 @@ def _matches(snapshot: RunSnapshot) -> tuple[int, int]:
 
 
 def _job_figures(snapshot: RunSnapshot, ended: bool) -> tuple[Figure, ...]:
-    """Return the headline figures of an evaluation job."""
     (played, matches), seconds = _matches(snapshot), sum(batch.duration_s for batch in snapshot.batches)
     wins, notes = "-", ("",)
     if snapshot.batches:

@@ -112,7 +112,6 @@ class LeaguePanel(Panel):
         self.redraw()
 
     def league_body(self, width: int, height: int) -> Grid:
-        """Return the body for a league with entries."""
         return Grid(width, height)
 
     def body(self, width: int, height: int) -> Grid:
@@ -199,7 +198,6 @@ def draw_ratings_table(view: LeagueView, selected: str, width: int, height: int,
 
 
 def _draw_cell(grid: Grid, column: Column, end: int, y: int, text: str, role: str) -> None:
-    """Draw text into the column that ends before ``end``."""
     if column.right:
         grid.right(end, y, text, role)
     else:
@@ -351,7 +349,6 @@ def draw_history(history: Sequence[Row], size: tuple[int, int], theme: Theme) ->
 
 
 def behaviour_lines(style: Row) -> list[str]:
-    """Return the behaviour statistics of an entry as lines of text."""
     if not style.get("mechs"):
         return ["per mech and match: no match yet"]
     values = ", ".join(text.format(show(style[name])) for name, text, show in STYLE if style[name] is not None)

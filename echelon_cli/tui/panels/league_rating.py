@@ -57,7 +57,6 @@ def draw_league_rating(
 
 
 def summary_lines(events: Sequence[EventLeague]) -> list[str]:
-    """Return rank, name and last promotion."""
     newest, promoted = events[-1], next((event for event in reversed(events) if event.promoted), None)
     rank = [f"rank {newest.rank} of {newest.ranked}"] if newest.rank else []
     return [*rank, newest.name, f"promoted at update {promoted.update}" if promoted else "none promoted yet"]

@@ -59,7 +59,6 @@ def draw_log(alerts: tuple[EventAlert, ...], tail: tuple[str, ...], width: int, 
 
 
 def _log_rows(lines: list[str], width: int, height: int, indent: int) -> list[Span]:
-    """Return the newest lines wrapped into at most ``height`` rows."""
     dates = [stamp[1] for line in lines if (stamp := STAMP.match(line))]
     rows: list[Span] = []
     for line in reversed(lines):
@@ -73,5 +72,4 @@ def _log_rows(lines: list[str], width: int, height: int, indent: int) -> list[Sp
 
 
 def line_role(line: str) -> str:
-    """Return the role of a log line by the words in it."""
     return next((role for word, role in LINE_ROLES if word in line), "dim")

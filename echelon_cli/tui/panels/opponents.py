@@ -141,5 +141,4 @@ def win_rate_role(rate: float, battles: int) -> str:
 
 
 def display_name(name: str) -> str:
-    """Return the name of an opponent as the panel shows it."""
     return NAMES.get(name, name.removeprefix(SCRIPTED).replace(":", " "))

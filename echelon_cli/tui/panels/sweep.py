@@ -35,7 +35,6 @@ class SweepPanel(Panel):
     """Number of the selected trial; negative for none."""
 
     def results_body(self, results: SweepResults, width: int, height: int) -> Grid:
-        """Return the body for a sweep with trials."""
         return Grid(width, height)
 
     def body(self, width: int, height: int) -> Grid:
@@ -79,7 +78,6 @@ COLUMNS: tuple[Column, ...] = (
 
 
 def metric_text(metric: str, value: float) -> str:
-    """Return a value of a sweep's metric."""
     return percent(value) if metric in RATES else measured(value)
 
 

@@ -35,7 +35,6 @@ def threads(snapshot: RunSnapshot) -> float:
 
 
 def memory(metric: str, label: str, **options: Any) -> Series:
-    """Return the series of an amount of memory."""
     return Series(metric=metric, label=label, format_value=gib, unit="", **options)
 
 
@@ -75,7 +74,6 @@ def has_system_metrics(snapshot: RunSnapshot) -> bool:
 
 
 def charts_of(curves: Curves, width: int) -> list[Chart]:
-    """Return the charts of the metrics with values, in pairs where ``width`` allows."""
     charts = []
     for pair in PAIRS:
         known = [series for series in pair.series if any(map(math.isfinite, curves.curve(series.metric).mean))]

@@ -80,7 +80,6 @@ class BaseScreen(Screen[None]):
         return cast(DashboardApp, self.app)
 
     def compose_content(self) -> Iterable[Widget]:
-        """Yield the widgets above the key bar."""
         return ()
 
     def compose(self) -> ComposeResult:
@@ -128,19 +127,16 @@ class BaseScreen(Screen[None]):
         if self.app.screen_stack[-1:] == [self]:
             self.dashboard.feed.subscribe(*topics)
 
-    def lay_out(self, width: int, height: int) -> None:
-        """Lay the content out in ``width`` x ``height`` cells."""
+    def lay_out(self, width: int, height: int) -> None: ...
 
     def lines_to_copy(self) -> list[str]:
         """Return the lines that the copy key copies; a name is quoted for a shell, where it may be inserted."""
         return []
 
     def screen_text(self) -> str:
-        """Return the characters on the screen, one line per row."""
         return screen_text(self)
 
     def show_notice(self, text: str, role: str = "info") -> None:
-        """Show a notice in the key bar for a few seconds."""
         self.query_one(KeyBar).show_notice(text, role)
 
     def show_view(self, view: View) -> None:

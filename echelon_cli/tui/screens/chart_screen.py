@@ -118,11 +118,9 @@ class ChartScreen(BaseScreen):
         self.relayout()
 
     def leave(self) -> None:
-        """Return to the previous screen."""
         self.dashboard.pop_screen()
 
     def set_viewport(self, viewport: Viewport) -> None:
-        """Apply a viewport to all charts."""
         self.viewport = viewport
         with self.app.batch_update():
             for panel in self.panels.values():
@@ -132,11 +130,9 @@ class ChartScreen(BaseScreen):
         return [panel for panel in self.panels.values() if isinstance(panel, PanelChart) and panel.display]
 
     def axis_end(self) -> float:
-        """Return the end of the horizontal axes."""
         return max((panel.axes.end for panel in self._charts()), default=0.0)
 
     def newest_position(self) -> float:
-        """Return the position of the newest values on the horizontal axes."""
         return max((panel.axes.newest for panel in self._charts()), default=0.0)
 
     def focused_panel(self) -> str:
@@ -144,7 +140,6 @@ class ChartScreen(BaseScreen):
         return next((name for name, panel in self.panels.items() if panel is self.focused), "")
 
     def visible_panels(self) -> list[str]:
-        """Return the names of the visible panels."""
         return [name for name, panel in self.panels.items() if panel.display]
 
     def action_maximise(self) -> None:

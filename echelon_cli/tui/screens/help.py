@@ -118,7 +118,6 @@ def help_lines(keys: Sequence[Key], theme: Theme, width: int) -> list[list[Span]
 
 
 def key_lines(keys: Sequence[Key], width: int) -> list[list[Span]]:
-    """Return the keys of a screen with their descriptions."""
     lines: list[list[Span]] = [[(" Keys", "title")], []]
     for key in (*keys, *(k for k in COMMON_KEYS if k not in keys)):
         if key.help:
@@ -127,7 +126,6 @@ def key_lines(keys: Sequence[Key], width: int) -> list[list[Span]]:
 
 
 def term_lines(theme: Theme, width: int) -> list[list[Span]]:
-    """Return the explanations of states, terms and queries."""
     lines: list[list[Span]] = [[(" States", "title")], []]
     for state in STATE_ROLES:
         lines += _entry(pill(state, theme), TERM_CELLS, STATES[state], width)
@@ -135,7 +133,6 @@ def term_lines(theme: Theme, width: int) -> list[list[Span]]:
 
 
 def terminal_lines(width: int) -> list[list[Span]]:
-    """Return the environment variables of the dashboard."""
     return _entries("Environment", VARIABLES, width)
 
 

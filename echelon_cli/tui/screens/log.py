@@ -99,7 +99,6 @@ class LogScreen(BaseScreen):
         self.subscribe(("log", self.files[0]))
 
     def show_log(self, view: LogView) -> None:
-        """Show the lines that pass the level filter."""
         if view.path and view.path != str(self.files[0]):
             return
         self._view = view

@@ -40,7 +40,6 @@ class Column:
 
 
 def result_text(row: Row) -> str:
-    """Return the result of a match: winner and reason, or its state."""
     if row["live"]:
         return "live"
     if not row["complete"]:
@@ -53,7 +52,6 @@ def result_text(row: Row) -> str:
 
 
 def score_text(row: Row) -> str:
-    """Return the points of both sides."""
     return " : ".join(f"{value:.1f}" for value in row["score"])
 
 
@@ -70,7 +68,6 @@ COLUMNS: tuple[Column, ...] = (
 
 
 def visible_columns(width: int) -> list[Column]:
-    """Return the columns that fit side by side into ``width`` cells."""
     visible = list(COLUMNS)
     while len(visible) > 1 and sum(c.width + 2 for c in visible) + 2 > width:
         visible.remove(max(visible, key=lambda c: c.rank))
@@ -78,7 +75,6 @@ def visible_columns(width: int) -> list[Column]:
 
 
 def draw_matches(rows: Sequence[Row], cursor: int, top: int, width: int, height: int, theme: Theme, now: float) -> Grid:
-    """Return the heading and the rows from ``top`` on, with the cursor."""
     grid = Grid(width, height)
     columns = visible_columns(width)
     spare = max(0, width - 2 - sum(c.width + 2 for c in columns)) // 2
@@ -118,7 +114,6 @@ class MatchTable(CellView, can_focus=True):
 
     @property
     def row(self) -> Row | None:
-        """The match under the cursor."""
         return self.view.rows[self.cursor] if self.view.rows else None
 
     @property
@@ -126,11 +121,9 @@ class MatchTable(CellView, can_focus=True):
         return max(1, self.size.height - 1)
 
     def move(self, by: int) -> None:
-        """Move the cursor by ``by`` matches."""
         self.go(self.cursor + by)
 
     def go(self, index: int) -> None:
-        """Move the cursor to a row."""
         if self.view.rows:
             self._match = self.view.rows[max(0, min(len(self.view.rows) - 1, index))]["id"]
             self.redraw()
@@ -229,7 +222,6 @@ class MatchesScreen(BaseScreen):
         return self.query_one(MatchTable)
 
     def show_matches(self, view: MatchesView) -> None:
-        """Show the matches of the run."""
         run = self.root.name if self.root else ""
         rows = tuple(row for row in view.rows if not run or row["run"] == run)
         self.table.view = MatchesView(rows=rows, loaded=view.loaded, now=view.now)

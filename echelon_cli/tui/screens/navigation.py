@@ -30,23 +30,16 @@ class DashboardApp(Protocol):
     """Preset and changes of the new-run form as it was left; None after a start."""
     viewer: ViewerServer
 
-    def open(self, name: str, *args: Any) -> None:
-        """Push a screen of ``app.LAZY_SCREENS``."""
+    def open(self, name: str, *args: Any) -> None: ...
 
-    def open_run(self, root: Path) -> None:
-        """Show one run."""
+    def open_run(self, root: Path) -> None: ...
 
-    def open_runs(self) -> None:
-        """Show the run list."""
+    def open_runs(self) -> None: ...
 
-    def switch_to_run(self, root: Path) -> None:
-        """Replace the top screen by the screen of a run."""
+    def switch_to_run(self, root: Path) -> None: ...
 
-    def pop_screen(self) -> Any:
-        """Return to the screen below."""
+    def pop_screen(self) -> Any: ...
 
-    def confirm(self, question: str, then: Callable[[], None]) -> None:
-        """Show a yes/no dialog and call ``then`` on yes."""
+    def confirm(self, question: str, then: Callable[[], None]) -> None: ...
 
-    def run_command(self, command: Callable[[Path], ActionResult], root: Path) -> None:
-        """Run a blocking command on a folder in a thread and show its result as a notice."""
+    def run_command(self, command: Callable[[Path], ActionResult], root: Path) -> None: ...

@@ -84,7 +84,6 @@ class RunDraft:
 
     @property
     def count(self) -> str:
-        """Number of changes as text."""
         number = len(self.changes)
         return f"{number} change{'s' * (number != 1)}" if number else "no changes"
 

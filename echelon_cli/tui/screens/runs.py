@@ -178,7 +178,6 @@ class RunsScreen(RunActions):
         summary.redraw()
 
     def _follow(self) -> None:
-        """Subscribe to the run list, and to the selected run where its charts are shown."""
         row = self.table.row
         root = row.root if row is not None and self.query_one("#preview").display else None
         self.subscribe(*([("run", root)] if root else ()), RUNS)

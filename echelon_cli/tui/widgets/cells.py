@@ -81,7 +81,6 @@ class Grid:
         self.put(x - cell_len(visible(text)), y, text, role)
 
     def fill(self, y: int, role: str) -> None:
-        """Set the role of a whole row."""
         if 0 <= y < self.height:
             self.roles[y] = [role] * self.width
 
@@ -164,7 +163,6 @@ class CellView(Widget):
         self._grid = Grid(0, 0)
 
     def draw(self, width: int, height: int) -> Grid:
-        """Return the current content."""
         return Grid(width, height)
 
     def redraw(self) -> None:

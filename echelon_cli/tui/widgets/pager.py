@@ -31,7 +31,6 @@ class Pager(CellView, can_focus=True):
 
     @property
     def page(self) -> int:
-        """Number of visible lines."""
         return max(1, self.size.height)
 
     @property
@@ -40,7 +39,6 @@ class Pager(CellView, can_focus=True):
         return max(self.first, self.first + len(self.lines) - self.page)
 
     def show(self, lines: Sequence[Sequence[Span]], first: int = 0) -> None:
-        """Replace the lines; ``first`` is the number of the first."""
         self.lines, self.first = lines, first
         self.top = self.last_top if self.following else max(self.top, first)
         self.redraw()
@@ -52,12 +50,10 @@ class Pager(CellView, can_focus=True):
         self.redraw()
 
     def shift(self, by: int) -> None:
-        """Scroll horizontally by ``by`` steps."""
         self.side = max(0, self.side + by * SIDE_STEP)
         self.redraw()
 
     def follow(self) -> None:
-        """Jump to the end and follow it."""
         self.following, self.top = True, self.last_top
         self.redraw()
 
@@ -107,7 +103,6 @@ class Pager(CellView, can_focus=True):
             grid.put(right - 1, y, self.theme.symbols.ellipsis, "dim")
 
     def _highlight(self, grid: Grid, y: int, line: Sequence[Span]) -> None:
-        """Highlight the matches of the search in a line."""
         text, searched = line_text(line).lower(), self.searched.lower()
         at = text.find(searched) if searched else -1
         while at >= 0:

@@ -172,7 +172,6 @@ SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "eval", 
 
 
 def visible_columns(width: int, columns: Sequence[Column] = COLUMNS) -> list[Column]:
-    """Return the columns that fit side by side into ``width`` cells."""
     visible = list(columns)
     while len(visible) > 1 and sum(c.width + 2 for c in visible) + 3 > width:
         visible.remove(max(visible, key=lambda c: c.rank))
@@ -282,7 +281,6 @@ class RunTable(CellView, can_focus=True):
 
     @property
     def row(self) -> RunRow | None:
-        """The row under the cursor."""
         return self.rows[self.cursor] if self.rows else None
 
     def watch_view(self) -> None:
@@ -293,7 +291,6 @@ class RunTable(CellView, can_focus=True):
         self.sort()
 
     def sort(self, order: str | None = None, *, is_reversed: bool | None = None) -> None:
-        """Apply query and sort order."""
         at = max(0, self.cursor)
         self.order = order or self.order
         self.is_reversed = self.is_reversed if is_reversed is None else is_reversed
@@ -316,7 +313,6 @@ class RunTable(CellView, can_focus=True):
         return [replace(row, variant=self._variants[row.root]) for row in rows]
 
     def move(self, by: int) -> None:
-        """Move the cursor by ``by`` rows."""
         if self.rows:
             self._go(max(0, min(len(self.rows) - 1, self.cursor + by)))
             self.redraw()
@@ -344,7 +340,6 @@ class RunTable(CellView, can_focus=True):
 
     @property
     def page(self) -> int:
-        """Number of visible rows."""
         return max(1, self.size.height - 1)
 
     def draw(self, width: int, height: int) -> Grid:

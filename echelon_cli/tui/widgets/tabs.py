@@ -17,7 +17,6 @@ class Tabs(CellView):
     """The pages of a small screen; a click opens one."""
 
     def __init__(self, pages: Sequence[str], titles: Mapping[str, str], **options: Any) -> None:
-        """Show ``pages``; ``titles`` are those of the panels, by name."""
         super().__init__(**options)
         self.pages, self.titles = pages, titles
         self.page, self.maximised = pages[0], ""

@@ -102,7 +102,6 @@ def update_event(update: int, rng: random.Random, planned: int = 440) -> EventUp
 
 
 def events(updates: int, *, seed: int = 7, planned: int = 440) -> Iterator[Event]:
-    """Yield the records of a run with this many updates."""
     rng = random.Random(seed)
     yield start_event()
     yield curriculum_event(0)
@@ -152,7 +151,6 @@ def eval_event(update: int, wins: float) -> EventEval:
 
 
 def report_events(update: int, job: str) -> Iterator[EventEval]:
-    """Yield the results of an evaluation job against every level."""
     for number, (level, wins) in enumerate(REPORTED.items()):
         yield EventEval(
             time=START_TIME + 900 + update + number, update=update, global_step=update * STEPS_PER_UPDATE,
@@ -164,7 +162,6 @@ def report_events(update: int, job: str) -> Iterator[EventEval]:
 
 
 def batch_events(played: int, batches: int = 4, size: int = 20) -> Iterator[EventEvalBatch]:
-    """Yield the first ``played`` batches of an evaluation job against every level."""
     parts = [(n, level, mean) for n in range(batches) for level in REPORTED for mean in (True, False)]
     for number, (batch, level, mean) in enumerate(parts[:played], start=1):
         wins = REPORTED[level] - 0.06 * (not mean)
@@ -254,14 +251,12 @@ def make_evaluation(home: Path, name: str, *, batches: int) -> RunPaths:
 
 
 def write_progress(paths: RunPaths, update: int, step: int) -> None:
-    """Write the progress file that a running trainer writes every second."""
     row = {"monotonic": time.monotonic(), "boot_id": boot_id(), "phase": "training", "update": update}
     atomic_write(paths.progress, json.dumps({**row, "global_step": step}))
 
 
 @contextlib.contextmanager
 def alive(paths: RunPaths) -> Iterator[RunPaths]:
-    """Hold the lock of a run, as its supervisor does."""
     handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

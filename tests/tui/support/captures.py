@@ -94,7 +94,6 @@ def canned_home(folder: Path) -> Iterator[RunPaths]:
 
 
 async def capture(home: Path, run: RunPaths, name: str, size: tuple[int, int], theme: Theme) -> tuple[str, str]:
-    """Return a scene as text and SVG, once it no longer changes."""
     on_run, keys = SCENES[name]
     app = Dashboard(home, run.root if on_run else None, theme=theme, poll_s=0.05)
     async with app.run_test(size=size) as pilot:
@@ -118,7 +117,6 @@ async def settle(app: Dashboard, pilot, unchanged: int = 6) -> None:
 
 
 def main(folder: Path, selection: Sequence[str] = ()) -> None:
-    """Write all captures into a folder, or the named ones."""
     names, sizes = list(SCENES), {f"{width}x{height}": (width, height) for width, height in SIZES}
     if unknown := set(selection) - {*names, *sizes, *THEME_VARIANTS}:
         raise SystemExit(f"unknown scene, size or theme: {', '.join(sorted(unknown))}")

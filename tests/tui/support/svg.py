@@ -32,7 +32,6 @@ PLAIN = " "
 
 
 def screen_svg(app: Dashboard, title: str) -> str:
-    """Return the screen as SVG."""
     width, height = app.size
     console = Console(
         width=width, height=height, file=io.StringIO(), force_terminal=True, color_system="truecolor", record=True,
