@@ -17,11 +17,8 @@ from echelon.telemetry.log import EventFollower
 from echelon.telemetry.snapshot import RunSnapshot
 
 MAX_EVALUATIONS = 1000
-"""Newest results that are read."""
-
 
 PURPOSES = {"choice": "selection", "report": "report"}
-"""Purposes of ``EventEval`` as tables name them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,21 +36,16 @@ class EvaluationRow:
 
     opponent: str
     mean: WinRate | None = None
-    """With mean actions; None where they were not played."""
     sampled: WinRate | None = None
     """With sampled actions."""
     episodes: int = 0
-    """Matches played so far with each kind of actions."""
     planned: int = 0
-    """Matches planned with each kind of actions."""
     update: int = 0
-    """Update of the evaluated checkpoint."""
     first_seed: int = -1
     """First seed; -1 where unknown."""
     maps: str = ""
     """Kind and size of the maps; empty where unknown."""
     job: str = ""
-    """Job that played it; empty for an evaluation during training."""
     purpose: str = ""
     """selection where it decides which checkpoint is the best, report where it decides nothing; empty where unknown."""
     chosen: bool = False

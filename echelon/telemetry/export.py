@@ -30,7 +30,6 @@ class Row:
 
     update: int
     global_step: int
-    """Learner agent-steps."""
     time: float
     """Time of the record [s since the epoch]."""
     values: dict[str, float]
@@ -125,7 +124,6 @@ CONVERTERS: dict[type[Event], Callable[[Any], dict[str, Any]]] = {
     EventRating: _of_rating,
     EventLeague: _of_league,
 }
-"""Converts each kind of record to numbers by tag."""
 
 
 def to_csv(events: Iterable[Event], path: Path) -> int:

@@ -21,24 +21,18 @@ if TYPE_CHECKING:
     import numpy as np
 
 KINDS = ("movement", "damage", "deaths")
-"""Names of the grids, densest first."""
 SUFFIX = ".npz"
 PREFIX = "u"
-"""Prefix of the update number in a file name."""
 NAME = re.compile(rf"{PREFIX}([0-9]{{1,18}}){re.escape(SUFFIX)}")
 
 MAX_CELLS = 512
-"""Most cells along an edge of a grid, as in the configuration."""
 MAX_ARRAY_BYTES = MAX_CELLS * MAX_CELLS * 8 + 4096
 """Largest array of an archive with its header, of 8 bytes a cell."""
 MAX_FILE_BYTES = 8 << 20
 """Largest file: arrays that cannot be compressed."""
 MAX_ENTRIES = 16
-"""Most arrays of an archive."""
 ENTRY_SIGNATURE = b"PK\x01\x02"
-"""Start of every entry in the directory of an archive."""
 MAX_VALUE = 1e15
-"""Larger values of a cell count as damaged."""
 HEADER = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '(?P<kind>[<|](?:f[248]|[iu][1248])|\|b1)', "
     rb"'fortran_order': (?P<fortran>False|True), 'shape': \((?P<rows>[0-9]{1,5}), (?P<columns>[0-9]{1,5})\), \} *\n",
@@ -46,9 +40,7 @@ HEADER = re.compile(
 )
 """Header of an array as ``numpy.save`` writes it; nothing in it is evaluated."""
 HEADER_START = 10
-"""Bytes of magic, version and length before the text of a header."""
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""How ``numpy.savez`` and ``numpy.savez_compressed`` store arrays."""
 ZIP_ERRORS = (OSError, ValueError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
 """Errors of ``zipfile`` for archives that are damaged, encrypted or of a later version."""
 

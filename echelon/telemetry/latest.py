@@ -57,11 +57,8 @@ class LatestRecords:
     """None where it is older than the searched part of the file; so is ``alert``."""
     alert: EventAlert | None = None
     end: EventEnd | None = None
-    """None where a session started after it."""
     round: EventRound | None = None
-    """Newest round of an arena job."""
     batch: EventEvalBatch | None = None
-    """Newest batch of an evaluation job."""
     rung: EventRung | None = None
     """Newest rung of a trial of a sweep, reached or not."""
 

@@ -19,7 +19,6 @@ MAX_NUMBER = 2.0**63
 
 
 SHOWN_CHARS = 60
-"""Characters of an invalid value in a message."""
 
 
 def to_json(event: Event) -> str:
@@ -135,4 +134,3 @@ _FIELDS: dict[str, tuple[tuple[str, Converter], ...]] = {
     kind: tuple((name, _converter(hint)) for name, hint in get_type_hints(cls).items() if name != "kind")
     for kind, cls in EVENTS.items()
 }
-"""Name and converter of each field by kind."""

@@ -21,8 +21,6 @@ LINE_BYTES = 1 << 14
 """Bytes read at each sample position, and again while no update was found."""
 
 TRIES = 8
-"""Reads at one sample position before it is skipped."""
-
 UPDATE_PREFIX = f'{{"kind":"{EventUpdate.kind}"'.encode()
 
 

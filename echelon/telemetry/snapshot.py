@@ -34,13 +34,11 @@ from echelon.telemetry.events import (
 from echelon.telemetry.log import EventFollower, is_superseded_by
 
 MAX_ALERTS = 100
-"""Newest alerts kept in a snapshot."""
 
 MAX_MARKS = 512
 """Newest checkpoints, and newest updates after the last of them, to which a resume restores exact totals."""
 
 CHUNK_BYTES_PER_POLL = 4 << 20
-"""Bytes per poll when a whole file is read."""
 
 MAX_LISTED = 2048
 """Maximum length of the lists of ratings, checkpoints and matches; longer ones are thinned out."""
@@ -49,10 +47,7 @@ MAX_EVALUATIONS = 512
 """The same for evaluations, which take 6 KiB each because they name their seeds."""
 
 EVALUATION = "eval"
-"""Preset of evaluation jobs."""
-
 MAX_CURRICULUM_EVENTS = 256
-"""Newest curriculum changes kept."""
 
 MAX_OPPONENTS = 64
 """Opponents with results of their own; beyond it, the least recently played are dropped."""
@@ -92,20 +87,15 @@ class RunSnapshot:
     """State of a run at one time."""
 
     start: EventStart | None = None
-    """Start of the newest session."""
     update: EventUpdate | None = None
-    """The newest update."""
     best: EventEval | None = None
     """The evaluation that chose the best checkpoint."""
     evals: tuple[EventEval, ...] = ()
     batches: tuple[EventEvalBatch, ...] = ()
-    """Batches of matches of an evaluation job."""
     reports: tuple[EventEval, ...] = ()
     """Results of evaluation jobs, which are in a file of their own (``echelon.telemetry.evaluations``)."""
     ratings: tuple[EventRating, ...] = ()
-    """Ratings of policy snapshots against older ones."""
     leagues: tuple[EventLeague, ...] = ()
-    """Policy snapshots that joined the league."""
     checkpoints: tuple[EventCheckpoint, ...] = ()
     matches: tuple[EventMatch, ...] = ()
     moves: tuple[EventCurriculum, ...] = ()
@@ -116,13 +106,10 @@ class RunSnapshot:
     end: EventEnd | None = None
     """End of the newest session; None while it runs."""
     round: EventRound | None = None
-    """Newest round of an arena job."""
     rung: EventRung | None = None
     """Newest rung that a trial of a sweep has reached."""
     last_time: float = 0.0
-    """Time of the newest record [s since the epoch]."""
     skipped: int = 0
-    """Number of unreadable lines."""
 
     @property
     def is_evaluation(self) -> bool:
@@ -195,7 +182,6 @@ LISTS: dict[str, _EventList] = {
     "alerts": _EventList(kind=EventAlert, limit=MAX_ALERTS, thin=False),
     "resumes": _EventList(kind=EventResume),
 }
-"""Record lists of a snapshot by field of ``RunSnapshot``."""
 
 
 class SnapshotBuilder:
@@ -212,7 +198,6 @@ class SnapshotBuilder:
         self._recent: deque[_Mark] = deque(maxlen=MAX_MARKS)
         """Marks before the updates since the newest checkpoint; older updates are no target of a resume."""
         self._saved: deque[_Mark] = deque(maxlen=MAX_MARKS)
-        """Marks at the newest checkpoints."""
         self._totals = EpisodeTotals()
         self._last_time = 0.0
         for event in events:

@@ -34,7 +34,6 @@ from echelon_cli.tui.widgets.cells import CellView
 from echelon_cli.tui.widgets.compositor import write_to_terminal
 
 TERMINAL_CHECK_S = 2.0
-"""Interval between checks that the terminal still exists."""
 
 LAZY_SCREENS: dict[str, str] = {
     "compare": "echelon_cli.tui.screens.compare:CompareScreen",
@@ -78,7 +77,9 @@ class Dashboard(App[None]):
         self.runs = RunsView(home=str(home))
         self.run_view = RunView()
         self.baseline: Path | None = None
+        """Run that the run screen shows behind its charts; None for the previous run of the preset."""
         self.draft: tuple[str, Mapping[str, Any]] | None = None
+        """Preset and changes of the new-run form as it was left; None after a start."""
         self.home = home
         self.viewer = ViewerServer(home)
         self.feed = Feed(self.post_message, home, poll_s)

@@ -4,37 +4,14 @@ from __future__ import annotations
 
 import math
 
-from echelon_cli.output import count, duration, interval, local_time, percent
-
-__all__ = [
-    "age",
-    "axis_label",
-    "brief",
-    "clock",
-    "count",
-    "duration",
-    "interval",
-    "large",
-    "local_time",
-    "log_label",
-    "measured",
-    "percent",
-    "short_run_id",
-    "signed",
-    "speed",
-    "whole",
-    "wrap",
-]
+from echelon_cli.output import count, local_time
 
 LABEL_WIDTH = 6
-"""Cells of an axis label."""
 
 LABEL_ERROR = 0.03
 """Largest rounding error of an axis label, as a share of the axis."""
 
 SMALL_SPAN = 2e-3
-"""Axes with a smaller span are labelled with exponents."""
-
 NOTHING = 1e-99
 SMALLEST = 1e-3
 COUNTED_FROM = 1e4

@@ -13,7 +13,6 @@ from textual.binding import Binding
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 
 NOTICE_S = 6.0
-"""How long a notice replaces the keys."""
 
 
 @dataclass(frozen=True, kw_only=True)

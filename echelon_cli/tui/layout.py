@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from textual.geometry import Region
 
 WIDE_SIZE = (120, 32)
-"""Columns and rows from which all panels are shown at once."""
-
 COLUMNS = 8
-"""Grid columns of a row of panels on a wide screen."""
 
 PAGE_COLUMNS = ((120, 4), (0, 2))
 """Minimum width in cells, and the panels side by side on a page from that width."""
 
 MIN_SIZE = (60, 20)
-"""Columns and rows of the smallest supported terminal."""
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,7 @@ from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, draw_table
 
 MIN_WIDTH = 60
 PANEL_ROWS = 14
-"""Rows of each panel."""
-
 CHART_ROWS = 18
-"""Rows of a comparison chart."""
 
 
 def theme_for_file(file: TextIO) -> Theme:

@@ -20,8 +20,6 @@ GlyphSet = Literal["braille", "block", "ascii"]
 """Characters that curves are drawn with: 2x4 (braille), 1x2 (block) or 1x3 (ascii) dots per cell."""
 
 Background = Literal["dark", "light"]
-"""Whether the terminal's background is dark or light."""
-
 GLYPH_SETS: tuple[GlyphSet, ...] = ("braille", "block", "ascii")
 
 GLYPHS_VARIABLE = "ECHELON_GLYPHS"
@@ -48,9 +46,7 @@ class Symbols:
     bar: str = "▆"
     """Bars in adjacent rows; less than a row high, so that they do not touch."""
     bar_done: str = "━"
-    """The filled part of a thin bar."""
     bar_rest: str = "─"
-    """The empty part of a thin bar."""
     square: str = "■"
     """Legend marker before a name, in the colour of its bar."""
     mark: str = "◆"
@@ -63,78 +59,9 @@ class Symbols:
     cursor: str = "▸"
     up: str = "▲"
     down: str = "▼"
-    states: Mapping[str, str] | None = None
+    states: str = "◦◌●▲◐✔■✖✖?"
+    """Run states in the order of ``STATE_ROLES``."""
 
-
-UNICODE_SYMBOLS = Symbols(
-    states={
-        "queued": "◦",
-        "starting": "◌",
-        "running": "●",
-        "stalled": "▲",
-        "stopping": "◐",
-        "completed": "✔",
-        "stopped": "■",
-        "failed": "✖",
-        "crashed": "✖",
-        "lost": "?",
-    }
-)
-
-CODEPAGE_SYMBOLS = Symbols(
-    corners="┌┐└┘",
-    bar="▄",
-    bar_done="█",
-    bar_rest="░",
-    mark="♦",
-    ellipsis=".",
-    cursor="►",
-    states={
-        "queued": "·",
-        "starting": "○",
-        "running": "♦",
-        "stalled": "▲",
-        "stopping": "○",
-        "completed": "√",
-        "stopped": "■",
-        "failed": "x",
-        "crashed": "x",
-        "lost": "?",
-    },
-)
-"""Characters in the fonts of text consoles."""
-
-DEFAULT_VIEWPORT = Symbols(
-    corners="++++",
-    horizontal="-",
-    vertical="|",
-    bar="#",
-    bar_done="=",
-    bar_rest="-",
-    square="#",
-    mark="X",
-    upper="",
-    shades=" .:-=+*#%@",
-    dot="-",
-    ellipsis="~",
-    cursor=">",
-    up="^",
-    down="v",
-    states={
-        "queued": ".",
-        "starting": "o",
-        "running": "*",
-        "stalled": "!",
-        "stopping": "~",
-        "completed": "+",
-        "stopped": "=",
-        "failed": "x",
-        "crashed": "x",
-        "lost": "?",
-    },
-)
-
-SYMBOLS: dict[GlyphSet, Symbols] = {"braille": UNICODE_SYMBOLS, "block": CODEPAGE_SYMBOLS, "ascii": DEFAULT_VIEWPORT}
 
 STATE_ROLES: dict[str, str] = {
     "queued": "info",
@@ -150,49 +77,53 @@ STATE_ROLES: dict[str, str] = {
 }
 """Role of each run state; with the prefix ``pill-`` it is drawn as a filled label."""
 
-DARK_ACCENTS: dict[str, int] = {
-    "good": 79,
-    "info": 117,
-    "calm": 111,
-    "warn": 221,
-    "bad": 209,
-    "series1": 117,
-    "series2": 215,
-    "series3": 176,
-    "series4": 79,
-    "series5": 221,
-    "series6": 248,
-    "mark": 221,
-    "dim": 248,
-    "frame": 243,
-    "ghost": 243,
-    "rule": 209,
-    "rest": 243,
-    "key": 221,
+SYMBOLS: dict[GlyphSet, Symbols] = {
+    "braille": Symbols(),
+    "block": Symbols(
+        corners="┌┐└┘", bar="▄", bar_done="█", bar_rest="░", mark="♦", ellipsis=".", cursor="►", states="·○♦▲○√■xx?"
+    ),
+    "ascii": Symbols(
+        corners="++++",
+        horizontal="-",
+        vertical="|",
+        bar="#",
+        bar_done="=",
+        bar_rest="-",
+        square="#",
+        mark="X",
+        upper="",
+        shades=" .:-=+*#%@",
+        dot="-",
+        ellipsis="~",
+        cursor=">",
+        up="^",
+        down="v",
+        states=".o*!~+=xx?",
+    ),
 }
-"""Colour of each role on a dark background, index of the 256-colour table; contrast of text at least 4.5:1."""
 
-LIGHT_ACCENTS: dict[str, int] = {
-    "good": 23,
-    "info": 25,
-    "calm": 25,
-    "warn": 94,
-    "bad": 124,
-    "series1": 25,
-    "series2": 130,
-    "series3": 90,
-    "series4": 23,
-    "series5": 94,
-    "series6": 240,
-    "mark": 94,
-    "dim": 240,
-    "frame": 243,
-    "ghost": 245,
-    "rule": 124,
-    "rest": 245,
-    "key": 94,
+ACCENTS: dict[str, tuple[int, int]] = {
+    "good": (79, 23),
+    "info": (117, 25),
+    "calm": (111, 25),
+    "warn": (221, 94),
+    "bad": (209, 124),
+    "series1": (117, 25),
+    "series2": (215, 130),
+    "series3": (176, 90),
+    "series4": (79, 23),
+    "series5": (221, 94),
+    "series6": (248, 240),
+    "mark": (221, 94),
+    "dim": (248, 240),
+    "frame": (243, 243),
+    "ghost": (243, 245),
+    "rule": (209, 124),
+    "rest": (243, 245),
+    "key": (221, 94),
 }
-"""Colour of each role on a light background."""
+"""Colour of each role on a dark and on a light background, index of the 256-colour table; text has a contrast of at
+least 4.5:1."""
 
 HEAT = {"dark": (234, 53, 89, 125, 167, 209, 215, 229), "light": (255, 223, 216, 209, 167, 125, 89, 53)}
 """Colours of ascending heat-map levels; lightness is monotonic."""
@@ -204,10 +135,7 @@ RUN_ROLES = ("series1", "series2", "series3", "series4", "series5", "series6")
 
 PILLS = ("good", "info", "calm", "warn", "bad")
 PILL_TEXT = {"dark": 16, "light": 231}
-"""Text colour of a filled label."""
-
 CURSOR_LINE = {"dark": (231, 24), "light": (16, 153)}
-"""Text and background colour of the cursor row."""
 
 ATTRIBUTES: dict[str, Style] = {
     "": Style(),
@@ -243,12 +171,12 @@ class Theme:
         return self.styles.get(role, self.styles[""])
 
     def state_symbol(self, state: str) -> str:
-        return (self.symbols.states or {}).get(state, "?")
+        return dict(zip(STATE_ROLES, self.symbols.states, strict=True)).get(state, "?")
 
 
 def make_theme(glyphs: GlyphSet = "braille", background: Background = "dark", *, colour: bool = True) -> Theme:
     styles = dict(ATTRIBUTES)
-    accents = DARK_ACCENTS if background == "dark" else LIGHT_ACCENTS
+    accents = {role: inks[background == "light"] for role, inks in ACCENTS.items()}
     for role, number in accents.items():
         styles[role] = styles.get(role, Style()) + (_ink(number) if colour else Style())
     if not colour:

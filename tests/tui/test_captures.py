@@ -50,4 +50,4 @@ def test_every_screen_module_has_a_capture_scene():
         "no": "matches",
         "new": "new_run",
     }
-    assert {same.get(name, name) for name in named} == there - {"__init__", "base", "chart_screen", "navigation"}
+    assert {same.get(name, name) for name in named} == there - {"__init__", "base", "chart_screen"}

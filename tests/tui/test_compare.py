@@ -8,10 +8,11 @@ import pytest
 
 from echelon.telemetry.events import EventStart
 from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.output import percent
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_overlay
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import LABEL_WIDTH, percent
+from echelon_cli.tui.format import LABEL_WIDTH
 from echelon_cli.tui.layout import WIDE_SIZE
 from echelon_cli.tui.panels import chart_of
 from echelon_cli.tui.panels.comparison import (

@@ -14,7 +14,6 @@ NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 """Distances between axis labels, times a power of ten."""
 
 INTERVALS = 4
-"""Approximate number of label distances in a vertical range."""
 
 AXIS_ENDS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 """Ends of a horizontal axis, times a power of ten; each is at least a fifth beyond the one before."""

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from echelon_cli.tui.theme import GlyphSet
 
 DOTS: dict[GlyphSet, tuple[int, int]] = {"braille": (2, 4), "block": (1, 2), "ascii": (1, 3)}
-"""Dot columns and rows of a cell."""
-
 BRAILLE_BASE = 0x2800
 BRAILLE_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 """Bit of the dot in each column and row, top to bottom."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.output import count, duration
 from echelon_cli.tui.charts.axis import EPSILON, Range, data_range, divisions, stable_end, stable_range
 from echelon_cli.tui.charts.canvas import Canvas
 from echelon_cli.tui.charts.curves import COUNTS, METRICS, Curves, metric_scale, metric_unit
@@ -26,7 +27,7 @@ from echelon_cli.tui.charts.plot import (
     draw_trace,
 )
 from echelon_cli.tui.charts.viewport import DEFAULT_VIEWPORT, Viewport
-from echelon_cli.tui.format import LABEL_WIDTH, axis_label, count, duration, log_label, measured, whole
+from echelon_cli.tui.format import LABEL_WIDTH, axis_label, log_label, measured, whole
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, Span
 
@@ -54,7 +55,6 @@ class Series:
     label: str
     role: str = "series1"
     right: bool = False
-    """Whether the curve uses the right vertical axis."""
     dash: int = 0
     """Dot columns per dash where curves have no colours; 0 for a solid line."""
     raw: bool = True
@@ -82,7 +82,6 @@ class Chart:
     format_value: Callable[[float], str] = measured
     """Format of the values in the legend, except counts."""
     bounds: Range | None = None
-    """Fixed vertical range of the left axis; computed from the data if None."""
     reference: Callable[[RunSnapshot], float] | None = None
     """Returns the value of a horizontal reference line; none is drawn where it is not positive."""
     reference_label: str = ""
@@ -100,7 +99,6 @@ class AxisState:
     right: Range | None = None
     end: float = 0.0
     newest: float = 0.0
-    """Position of the newest values on the horizontal axis."""
     viewport: Viewport = field(default_factory=Viewport)
     run: str = ""
     log: tuple[bool, bool] = (False, False)
@@ -137,7 +135,7 @@ def draw_chart(
     marks = chart.marks(snapshot) if chart.marks else ()
     grid.spans(0, 0, legend(chart, traces, marks, reference, grid.width, viewport))
     if not curves.updates and not marks:
-        return _put_centred(grid, EMPTY_TEXT)
+        return grid.centre([EMPTY_TEXT])
     last_position = curves.position(marks[-1].update, viewport.x_axis) if marks else 0.0
     behind = ghost_traces(chart, ghost, viewport)
     _update_axes(chart, traces, last_position, reference, axes, viewport, behind)
@@ -170,7 +168,7 @@ def draw_overlay(
         spans += [(name, "dim")] if sum(len(text) for text, _ in spans) + len(name) <= grid.width else []
     grid.spans(0, 0, spans)
     if not shown and not any(trace.positions for trace in traces):
-        return _put_centred(grid, EMPTY_TEXT)
+        return grid.centre([EMPTY_TEXT])
     _update_axes(chart, traces, max((run.end(viewport.x_axis) for run in shown), default=0.0), 0.0, axes, viewport)
     plot = _draw_axes(grid, chart, traces, theme, axes, viewport)
     if plot is None:
@@ -255,11 +253,6 @@ def legend(
         width -= len(label) + 1 + len(value) + len(GAP)
         spans += [(f"{label} ", "dim"), (value, role), (GAP, "")]
     return spans
-
-
-def _put_centred(grid: Grid, text: str) -> Grid:
-    grid.put(max(0, (grid.width - len(text)) // 2), grid.height // 2, text, "dim")
-    return grid
 
 
 def _update_axes(

@@ -21,13 +21,11 @@ MAX_BUCKETS = 200
 """About the dot columns of the widest chart; at twice this number, buckets are merged in pairs."""
 
 DEFAULT_SMOOTHING = 12.0
-"""Span of the exponential moving average of a curve [buckets]."""
 
 METRICS: tuple[str, ...] = tuple(f.name for f in dataclasses.fields(EventUpdate) if f.type in ("float", "int"))
 """Every numeric field of an update: a chart can draw any of them, and a new field needs no entry here."""
 
 COUNTS: frozenset[str] = frozenset(f.name for f in dataclasses.fields(EventUpdate) if f.type == "int")
-"""The metrics that are whole numbers."""
 
 UNITS: dict[str, tuple[str, float]] = {"_mb": ("GiB", 1 / 1024), "_per_s": ("", 1.0), "_s": ("s", 1.0)}
 """Unit of a charted metric, and the factor from its field, by suffix of the field: memory in round numbers of GiB."""
@@ -50,8 +48,6 @@ _SCALES: tuple[float, ...] = tuple(map(metric_scale, METRICS))
 _metric_values = attrgetter(*METRICS)
 
 XAxis = Literal["steps", "time", "episodes", "rounds"]
-"""What the horizontal axis of a chart counts."""
-
 X_AXES: tuple[XAxis, ...] = ("steps", "time", "episodes")
 
 X_AXIS_FIELDS: dict[XAxis, str] = {"steps": "global_step", "time": "elapsed_s", "episodes": "episodes"}
@@ -79,12 +75,10 @@ class Curves:
     """All metrics of a run by bucket."""
 
     updates: tuple[int, ...] = ()
-    """Last update of each bucket, ascending."""
     positions: dict[XAxis, Values] = field(default_factory=dict)
     """Position of each bucket's last update on each horizontal axis."""
     metrics: dict[str, Curve] = field(default_factory=dict)
     stride: int = 1
-    """Updates in a full bucket."""
 
     def curve(self, metric: str) -> Curve:
         """Return the curve of a metric, empty before the first update; ``ValueError`` for an unknown metric."""
@@ -192,11 +186,8 @@ class History:
         self._max_buckets = max_buckets
         self._stride = 1
         self._updates: list[int] = []
-        """Last update of each bucket."""
         self._counts: list[int] = []
-        """Updates in each bucket."""
         self._positions: list[tuple[float, ...]] = []
-        """Position of each bucket's last update on the horizontal axes."""
         self._metrics = [_MetricHistory() for _ in METRICS]
 
     def add(self, event: EventUpdate) -> None:

@@ -24,7 +24,6 @@ LOG_FLOOR = 1e-12
 
 
 COLUMN_CACHE_SIZE = 32
-"""Cached assignments of buckets to columns."""
 
 Columns = tuple[tuple[int, int, int], ...]
 """Dot column, its first bucket, and the bucket after its last."""
@@ -38,16 +37,13 @@ class Trace:
     role: str
     curve: Curve
     positions: Values
-    """Position of each bucket on the horizontal axis."""
     right: bool = False
     dash: int = 0
     raw: bool = True
     format_value: Callable[[float], str] | None = None
-    """Format of its values; that of the chart if None."""
     unit: str = ""
     signed: bool = False
     is_count: bool = False
-    """Whether its values are whole numbers."""
     newest: float = math.nan
     """Value of the newest update, unsmoothed, as the header shows it; NaN if unknown."""
 

@@ -14,11 +14,7 @@ SMOOTHING_SPANS = (DEFAULT_SMOOTHING, 40.0, 1.0, 4.0)
 """Smoothing spans [buckets] in the order the key cycles through them; 1 is no smoothing."""
 
 ZOOM_FACTOR = 2.0
-"""Factor by which one step of zooming shrinks or grows the window."""
-
 MIN_WINDOW_SHARE = 1 / 256
-"""Smallest window, as a share of the axis."""
-
 PAN_STEP = 0.25
 CROSSHAIR_STEP = 1 / 64
 """Steps of the window and of the crosshair, as shares of the window."""
@@ -47,7 +43,6 @@ class Viewport:
 
 
 DEFAULT_VIEWPORT = Viewport()
-"""The whole run over steps."""
 
 
 def next_x_axis(viewport: Viewport) -> Viewport:

@@ -25,19 +25,16 @@ from echelon_cli.tui.feed.logs import LogFollower
 from echelon_cli.tui.feed.messages import Follower, HeatMaps, RunView
 
 READ_BYTES = 2 << 20
-"""Bytes of records read per poll."""
 
 PREVIEW_FROM = 8 << 20
 """Size of ``metrics.jsonl`` [bytes] from which a run is first shown from samples."""
 
 PREVIEW_S = 2.0
-"""Time between new samples while the exact history is read."""
 
 HEAT_MAP_ATTEMPTS = 4
 """Newest heat maps that are tried, in case some are damaged."""
 
 TAIL_LINES = 100
-"""Newest log lines in a run's view."""
 
 
 class RunFollower(Follower):

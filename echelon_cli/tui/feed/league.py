@@ -12,11 +12,7 @@ from echelon.arena.store import Store, StoreError, league_path
 from echelon_cli.tui.feed.messages import Follower, LeagueView
 
 MAX_MATCHES = 500
-"""Newest matches in the view."""
-
 MAX_ROUNDS = 200
-"""Newest ratings of each entry in the view."""
-
 REREAD_FACTOR = 4.0
 MAX_REREAD_DELAY_S = 2.0
 """After a read the next one waits for ``REREAD_FACTOR`` times its duration, at most ``MAX_REREAD_DELAY_S``."""

@@ -12,10 +12,7 @@ from echelon_cli.foreign_text import visible
 from echelon_cli.tui.feed.messages import Follower, LogView
 
 MAX_LINES = 20_000
-"""Newest lines kept."""
-
 MAX_LINE_CHARS = 2_000
-"""Characters kept of a line."""
 
 MAX_LINE_BYTES = 1 << 16
 """Bytes read of a line; progress bars return to its start many times."""
@@ -24,7 +21,6 @@ READ_BYTES = 8 << 20
 """Bytes read per poll; of a longer log only the end is read."""
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-"""Colours and other terminal sequences."""
 
 
 class LogFollower(Follower):

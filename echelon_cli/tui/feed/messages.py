@@ -29,9 +29,7 @@ class RunsView:
     rows: tuple[RunRow, ...] = ()
     home: str = ""
     loaded: bool = False
-    """Whether the folder has been read."""
     now: float = 0.0
-    """When it was read [s since the epoch]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +55,7 @@ class RunView:
     snapshot: RunSnapshot = RunSnapshot()
     curves: Curves = field(default_factory=Curves)
     heat_maps: HeatMaps | None = None
-    """The newest heat maps."""
     log_tail: tuple[str, ...] = ()
-    """The newest lines of the trainer's log."""
     problem: str = ""
     """Why the run cannot be read; empty where it can."""
     behind: bool = False
@@ -97,7 +93,6 @@ class MatchesView:
     rows: tuple[dict[str, Any], ...] = ()
     loaded: bool = False
     now: float = 0.0
-    """When they were read [s since the epoch]."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -108,11 +103,9 @@ class LeagueView:
     entries: tuple[dict[str, Any], ...] = ()
     """Highest rating first, each with ``style`` (behaviour statistics) and ``history`` (ratings)."""
     pairs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    """Head-to-head results by entry and opponent."""
     cycles: tuple[tuple[str, ...], ...] = ()
     """Entries of which each beats the next and the last beats the first."""
     matches: tuple[dict[str, Any], ...] = ()
-    """Newest first."""
     unfinished: tuple[dict[str, Any], ...] = ()
     """Rounds that are not rated yet."""
     problem: str = ""

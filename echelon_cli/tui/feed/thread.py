@@ -19,7 +19,6 @@ from echelon_cli.tui.feed.messages import FeedFailed, Follower, ViewChanged
 from echelon_cli.tui.feed.runs import RunsFollower
 
 POLL_S = 0.5
-"""Time between polls."""
 
 BACKLOG_PAUSE_S = 0.004
 """Pause between two parts of a long history, which yields to the screen's thread."""

@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any
 
 from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.output import percent
 from echelon_cli.tui.charts.chart import Chart, Series
 from echelon_cli.tui.charts.plot import Mark
-from echelon_cli.tui.format import measured, percent, speed
+from echelon_cli.tui.format import measured, speed
 from echelon_cli.tui.layout import COLUMNS, Slot
 from echelon_cli.tui.panels.bars import PanelOutcomes, PanelRewardTerms, PanelSpeed
 from echelon_cli.tui.panels.base import CONFIDENCE_Z, DASH_COLUMNS, Panel, PanelChart
@@ -31,7 +32,6 @@ from echelon_cli.tui.panels.opponents import PanelOpponents, mix_includes
 from echelon_cli.tui.panels.system_metrics import PanelSystemMetrics, has_system_metrics
 
 PAGES: tuple[str, ...] = ("results", "learning", "battles", "progress", "machine")
-"""Pages of a small screen, in the order of their keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +221,6 @@ PANELS: dict[str, PanelSpec] = {
 }
 
 PREVIEW: tuple[str, ...] = ("wins", "return", "speed", "gradient")
-"""Panels of the selected run below the run list."""
 
 COMPARED: tuple[str, ...] = tuple(name for name, spec in PANELS.items() if spec.chart and spec.is_compared)
 """Charts of the compare screen and of ``echelon runs compare --chart``."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.tui.format import count, percent, signed
+from echelon_cli.output import count, percent
+from echelon_cli.tui.format import signed
 from echelon_cli.tui.panels.base import Panel, PanelChart
 from echelon_cli.tui.theme import GlyphSet, Theme
 from echelon_cli.tui.widgets.cells import Grid, Span, share_bar, truncate
@@ -14,20 +15,17 @@ PHASE_ROLES = ("series1", "series2", "series3", "dim")
 """Roles of the phases, in the order they are reported."""
 
 PHASE_SHADES: dict[GlyphSet, str] = {"braille": "█▓▒░", "block": "█▓▒░", "ascii": "#=+."}
-"""Characters of the phases in a theme without colour."""
 
 PHASE_BAR_FROM = 9
 """Rows of the panel's body from which the phases have a bar above their legend."""
 
 MIN_PHASE_SHARE = 0.01
-"""Share of the time below which a phase is omitted."""
 
 OUTCOMES: tuple[tuple[str, str, str], ...] = (
     ("won", "win_rate", "good"),
     ("drawn", "draw_rate", "info"),
     ("lost", "loss_rate", "bad"),
 )
-"""Label, field of an update, and role of each outcome."""
 
 REASON_CELLS = 12
 REASON_SHARE = 0.46
@@ -112,7 +110,7 @@ def draw_reward_terms(terms: Mapping[str, float], width: int, height: int, theme
         footer = f"and {len(terms) - len(shown)} smaller"
     grid.put(0, height - 1, truncate(footer, width, theme.symbols.ellipsis), "dim")
     if not terms:
-        return _put_centred(grid, NO_BATTLES)
+        return grid.centre([NO_BATTLES])
     if not shown:
         return grid
     name_width = min(max(len(name) for name, _ in shown), max(4, width // 3))
@@ -147,7 +145,7 @@ def draw_outcomes(snapshot: RunSnapshot, width: int, height: int, theme: Theme) 
     grid = Grid(width, height)
     totals, update = snapshot.episodes, snapshot.update
     if not totals.count or update is None:
-        return _put_centred(grid, NO_BATTLES)
+        return grid.centre([NO_BATTLES])
     rows = [(name, getattr(update, field), role) for name, field, role in OUTCOMES]
     grid.put(0, 0, "recent battles", "dim")
     for y, (name, share, role) in enumerate(rows, start=1):
@@ -165,8 +163,3 @@ def _draw_share(grid: Grid, y: int, name: str, share: float, role: str, theme: T
     grid.put(0, y, truncate(name, name_width, theme.symbols.ellipsis))
     grid.spans(name_width + 1, y, share_bar(share, grid.width - name_width - 6, theme, role))
     grid.right(grid.width, y, percent(share), role)
-
-
-def _put_centred(grid: Grid, text: str) -> Grid:
-    grid.put(max(0, (grid.width - len(text)) // 2), grid.height // 2, text, "dim")
-    return grid

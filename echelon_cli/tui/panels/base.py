@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from textual import events
 from textual.message import Message
@@ -12,15 +13,13 @@ from echelon_cli.tui.charts.chart import NO_CURVES, AxisState, Chart, draw_chart
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.widgets.cells import CellView, Grid, draw_frame
+from echelon_cli.tui.widgets.table import first_visible
 
 CONFIDENCE_Z = 1.96
 """Standard errors of a 95 % confidence interval."""
 
 DASH_COLUMNS = 3
-"""Dot columns per dash of second curves."""
-
 PADDING = 2
-"""Columns between the edge of a panel and its body."""
 
 
 class Panel(CellView, can_focus=True):
@@ -60,6 +59,34 @@ class Panel(CellView, can_focus=True):
 
     def body(self, width: int, height: int) -> Grid:
         return Grid(width, height)
+
+
+class SelectionPanel(Panel):
+    """A panel about rows of which one is selected; in a panel that lists them, a click selects another."""
+
+    LISTS_ROWS: ClassVar[bool] = False
+
+    class Selected(Message):
+        """A row was clicked."""
+
+        def __init__(self, key: Any) -> None:
+            super().__init__()
+            self.key = key
+
+    data: Any = None
+    selected: Any = None
+    keys: Sequence[Any] = ()
+    """Keys of all rows in their order."""
+
+    def show(self, data: Any, keys: Sequence[Any], selected: Any) -> None:
+        self.data, self.keys, self.selected = data, keys, selected
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        cursor = self.keys.index(self.selected) if self.selected in self.keys else 0
+        index = first_visible(cursor, len(self.keys), self.size.height - 3) + event.y - 2
+        if self.LISTS_ROWS and event.y >= 2 and index < len(self.keys):
+            self.post_message(self.Selected(self.keys[index]))
 
 
 class PanelChart(Panel):

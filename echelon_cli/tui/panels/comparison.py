@@ -10,12 +10,13 @@ from rich.cells import cell_len
 from textual.reactive import reactive
 
 from echelon.telemetry.yardstick import ladder_score
+from echelon_cli.output import count, interval, percent
 from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, newest_value, value_format
 from echelon_cli.tui.charts.curves import COUNTS
 from echelon_cli.tui.charts.plot import RunMarks, Trace
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import brief, count, interval, percent, short_run_id, speed
+from echelon_cli.tui.format import brief, short_run_id, speed
 from echelon_cli.tui.panels.base import PanelChart
 from echelon_cli.tui.panels.opponents import display_name
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
@@ -40,11 +41,7 @@ NAME_CELLS = 14
 """Columns of the state, and the fewest columns of the name."""
 
 KEY_SHARE = 0.4
-"""Largest share of the panel's columns for configuration keys."""
-
 VALUE_GAP = 4
-"""Columns between configuration values."""
-
 NO_DIFFERENCE = "no difference in configuration"
 
 DASHES = (0, 6, 3, 2, 9, 1)
@@ -56,7 +53,6 @@ class CompareHeader(CellView):
 
     runs: reactive[Runs] = reactive((), repaint=False, init=False)
     note: reactive[str] = reactive("", repaint=False, init=False)
-    """Text at the right of the heading where columns allow."""
 
     def watch_runs(self) -> None:
         self.redraw()

@@ -9,7 +9,8 @@ from typing import Any
 
 from echelon.telemetry.events import EventCurriculum
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.tui.format import count, measured, wrap
+from echelon_cli.output import count
+from echelon_cli.tui.format import measured, wrap
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.opponents import mix_includes
 from echelon_cli.tui.theme import Theme
@@ -25,10 +26,7 @@ HISTORY_ROWS = 6
 """Rows reserved for changes before parameters get extra rows for bars and long names."""
 
 PARAMETER_CELLS = 40
-"""Most columns of a parameter's name and value."""
-
 TABLE_FROM = 48
-"""Columns from which changes are shown as a table."""
 
 UPDATE_CELLS, STEPS_CELLS, GAP = 6, 14, 2
 """Columns of update and steps in that table, and the gap after the other columns."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from echelon.telemetry.evaluations import PURPOSES, EvaluationRow, WinRate, evaluation_rows, training_rows
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.tui.format import local_time, percent
+from echelon_cli.output import local_time, percent
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.opponents import EVEN, display_name
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, truncate
+from echelon_cli.tui.widgets.table import Column, fitting
 
 NAME_CELLS = 8
-"""Fewest columns of an opponent's name."""
 MAX_NAME_CELLS = 40
 
 
@@ -31,18 +30,6 @@ class PanelEvaluations(Panel):
 
 def has_evaluations(snapshot: RunSnapshot) -> bool:
     return bool(snapshot.reports or snapshot.evals) or snapshot.is_evaluation
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """One column of the table."""
-
-    name: str
-    width: int
-    text: Callable[[EvaluationRow], str]
-    role: Callable[[EvaluationRow], str] = lambda row: "dim"
-    rank: int = 0
-    """Columns with the highest rank are dropped first in a narrow table."""
 
 
 def rate_role(rate: WinRate | None) -> str:
@@ -66,16 +53,20 @@ def _matches(row: EvaluationRow) -> str:
     return str(row.episodes) if row.episodes >= row.planned else f"{row.episodes}/{row.planned}"
 
 
+def _dim(row: EvaluationRow) -> str:
+    return "dim"
+
+
 COLUMNS: tuple[Column, ...] = (
-    Column(name="wins", width=4, text=lambda row: _rate(row.mean), role=lambda row: rate_role(row.mean)),
-    Column(name="interval", width=9, text=lambda row: _interval(row.mean), rank=1),
-    Column(name="purpose", width=9, text=lambda row: row.purpose or "-", rank=2),
-    Column(name="sampled", width=7, text=lambda row: _rate(row.sampled), role=lambda row: rate_role(row.sampled)),
-    Column(name="interval", width=9, text=lambda row: _interval(row.sampled), rank=3),
-    Column(name="matches", width=9, text=_matches, role=lambda row: "", rank=4),
-    Column(name="update", width=7, text=lambda row: str(row.update or "-"), rank=5),
-    Column(name="when", width=11, text=lambda row: local_time(row.time)[5:16], rank=6),
-    Column(name="maps", width=17, text=lambda row: row.maps or "-", rank=7),
+    Column(name="wins", width=4, text=lambda row, _: _rate(row.mean), role=lambda row: rate_role(row.mean)),
+    Column(name="interval", width=9, text=lambda row, _: _interval(row.mean), role=_dim, rank=1),
+    Column(name="purpose", width=9, text=lambda row, _: row.purpose or "-", role=_dim, rank=2),
+    Column(name="sampled", width=7, text=lambda row, _: _rate(row.sampled), role=lambda row: rate_role(row.sampled)),
+    Column(name="interval", width=9, text=lambda row, _: _interval(row.sampled), role=_dim, rank=3),
+    Column(name="matches", width=9, text=lambda row, _: _matches(row), role=lambda row: "", rank=4),
+    Column(name="update", width=7, text=lambda row, _: str(row.update or "-"), role=_dim, rank=5),
+    Column(name="when", width=11, text=lambda row, _: local_time(row.time)[5:16], role=_dim, rank=6),
+    Column(name="maps", width=17, text=lambda row, _: row.maps or "-", role=_dim, rank=7),
 )
 
 
@@ -91,9 +82,7 @@ def visible_columns(width: int, rows: Sequence[EvaluationRow]) -> list[Column]:
     visible = [column for column in COLUMNS if has_purposes or column.name != "purpose"]
     if has_purposes and not any(row.sampled for row in rows):
         visible = [column for column in visible if column not in SAMPLED_COLUMNS]
-    while len(visible) > 1 and NAME_CELLS + sum(c.width + 1 for c in visible) > width:
-        visible.remove(max(visible, key=lambda column: column.rank))
-    return visible
+    return fitting(visible, width - NAME_CELLS, 1)
 
 
 def draw_evaluations(rows: Sequence[EvaluationRow], width: int, height: int, theme: Theme) -> Grid:
@@ -114,5 +103,5 @@ def draw_evaluations(rows: Sequence[EvaluationRow], width: int, height: int, the
             grid.put(0, y, truncate(display_name(row.opponent), name_width, theme.symbols.ellipsis))
         for column in columns:
             x += column.width + 1
-            grid.right(x, y, *((column.name, "dim") if row is None else (column.text(row), column.role(row))))
+            grid.right(x, y, *((column.name, "dim") if row is None else (column.text(row, None), column.role(row))))
     return grid

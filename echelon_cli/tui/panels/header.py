@@ -9,19 +9,9 @@ from textual.reactive import reactive
 
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.listing import ALERT_LIFETIME_S
+from echelon_cli.output import count, duration, interval, percent
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import (
-    FIGURE_ROWS,
-    brief,
-    count,
-    duration,
-    interval,
-    large,
-    measured,
-    percent,
-    short_run_id,
-    speed,
-)
+from echelon_cli.tui.format import FIGURE_ROWS, brief, large, measured, short_run_id, speed
 from echelon_cli.tui.panels.opponents import display_name
 from echelon_cli.tui.theme import STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, Span, share_bar, truncate
@@ -30,16 +20,9 @@ TALL = 7
 """Rows of the header with large figures: title, labels, three rows of figures, notes, progress bar."""
 
 SHORT = 2
-"""Rows of the header without large figures."""
-
 LARGE_FROM = 120
-"""Columns from which figures can be large."""
-
 MIN_BAR = 6
-"""Fewest cells of the progress bar in the short header."""
-
 BAR_FROM = 70
-"""Columns from which the short header has room for a progress bar."""
 
 SHORT_NOTE = 1
 """Variant of the first figure's note for which the short header drops other figures."""

@@ -13,11 +13,7 @@ Map = Sequence[Sequence[float]]
 """Counts ``[y][x]``, y upwards."""
 
 GAP = 2
-"""Columns between two maps."""
-
 MIN_CELLS = 5
-"""Cells along the edge of the smallest map that is drawn."""
-
 EMPTY_TEXT = "no evaluation yet"
 
 
@@ -37,9 +33,7 @@ def draw_heat_maps(heat_maps: HeatMaps | None, width: int, height: int, theme: T
     grid = Grid(width, height)
     maps = {kind: cells for kind, cells in heat_maps.maps.items() if cells} if heat_maps else {}
     if not maps:
-        text = truncate(EMPTY_TEXT, width, theme.symbols.ellipsis)
-        grid.put(max(0, (width - len(EMPTY_TEXT)) // 2), height // 2, text, "dim")
-        return grid
+        return grid.centre([truncate(EMPTY_TEXT, width, theme.symbols.ellipsis)])
     has_halves = theme.colour and bool(theme.symbols.upper)
     rows_per_line, columns_per_cell = (2, 1) if has_halves else (1, 2)
     edge = rows_per_line * (height - 1)

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-from textual import events
-from textual.message import Message
-from textual.reactive import reactive
-
 from echelon_cli.arena_tables import run_of
-from echelon_cli.output import count
-from echelon_cli.tui.charts.axis import data_range
-from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_overlay
-from echelon_cli.tui.charts.curves import Curve
-from echelon_cli.tui.charts.plot import Trace
+from echelon_cli.output import count, percent
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import LeagueView
-from echelon_cli.tui.format import measured, percent, wrap
-from echelon_cli.tui.panels.base import CONFIDENCE_Z, Panel
+from echelon_cli.tui.format import measured, wrap
+from echelon_cli.tui.panels.base import SelectionPanel
+from echelon_cli.tui.panels.league_rating import draw_ratings
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, truncate
+from echelon_cli.tui.widgets.table import Column, first_visible
 
 Row = Mapping[str, Any]
 
@@ -34,19 +27,16 @@ EMPTY_STATE = (
 )
 
 NAME_CELLS = 10
-"""Fewest columns of a name."""
 
 PLOTTED_NAME_CELLS = 24
 """Columns that names get before the interval plot, if they are as long."""
 
 INTERVAL_CELLS = 12
-"""Fewest columns of the interval plot."""
 
 OPTIONAL_RANK = 3
 """Columns of this rank or higher are dropped where the interval plot needs their space."""
 
 SCORE_CELLS = 5
-"""Columns of a score in the head-to-head table."""
 
 OPPONENT_CELLS = 26
 """Columns reserved for side and opponent of a match before its result is shown."""
@@ -55,7 +45,6 @@ EVEN = 0.5
 """Score against an equal opponent."""
 
 CHART_ROWS = 7
-"""Rows above the text from which the rating history of an entry is drawn."""
 
 STYLE: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("damage", "{} damage", measured),
@@ -66,30 +55,17 @@ STYLE: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 )
 """Behaviour statistics per mech and match: key, text around the value, and format of the value."""
 
-RATING_CHART = Chart(series=(Series(metric="", label="rating"),), format_value="{:.0f}".format)
 ROUNDS = Viewport(x_axis="rounds")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """One column of the ratings table."""
-
-    name: str
-    width: int
-    text: Callable[[Row], str]
-    rank: int = 0
-    """Columns with the highest rank are dropped first in a narrow table."""
-    right: bool = True
-
-
 COLUMNS: tuple[Column, ...] = (
-    Column(name="rating", width=6, text=lambda row: f"{row['rating']:.0f}"),
-    Column(name="+-", width=4, text=lambda row: f"{row['high'] - row['rating']:.0f}"),
-    Column(name="kind", width=11, rank=5, text=lambda row: f" {row['kind']}", right=False),
-    Column(name="games", width=5, text=lambda row: count(row["games"]), rank=2),
-    Column(name="won", width=5, text=lambda row: _share(row, "wins"), rank=1),
-    Column(name="drawn", width=5, text=lambda row: _share(row, "draws"), rank=4),
-    Column(name="lost", width=5, text=lambda row: _share(row, "losses"), rank=3),
+    Column(name="rating", width=6, text=lambda row, _: f"{row['rating']:.0f}"),
+    Column(name="+-", width=4, text=lambda row, _: f"{row['high'] - row['rating']:.0f}"),
+    Column(name="kind", width=11, rank=5, text=lambda row, _: f" {row['kind']}", right=False),
+    Column(name="games", width=5, text=lambda row, _: count(row["games"]), rank=2),
+    Column(name="won", width=5, text=lambda row, _: _share(row, "wins"), rank=1),
+    Column(name="drawn", width=5, text=lambda row, _: _share(row, "draws"), rank=4),
+    Column(name="lost", width=5, text=lambda row, _: _share(row, "losses"), rank=3),
 )
 
 
@@ -98,38 +74,22 @@ def _share(row: Row, outcome: str) -> str:
     return percent(row[outcome] / games) if games else "-"
 
 
-class LeaguePanel(Panel):
+class LeaguePanel(SelectionPanel):
     """A panel about the league, with one entry selected."""
 
-    league: reactive[LeagueView] = reactive(LeagueView(), repaint=False, init=False)
-    selected: reactive[str] = reactive("", repaint=False, init=False)
-    """Id of the selected entry."""
-
-    def watch_league(self) -> None:
-        self.redraw()
-
-    def watch_selected(self) -> None:
-        self.redraw()
+    data = LeagueView()
 
     def league_body(self, width: int, height: int) -> Grid:
         return Grid(width, height)
 
     def body(self, width: int, height: int) -> Grid:
-        if self.league.entries:
+        if self.data.entries:
             return self.league_body(width, height)
-        grid = Grid(width, height)
-        lines = EMPTY_STATE if self.league.loaded else ("loading the league",)
-        if self.league.problem:
-            lines = (self.league.problem,)
+        lines = EMPTY_STATE if self.data.loaded else ("loading the league",)
+        if self.data.problem:
+            lines = (self.data.problem,)
         rows = [row for line in lines for row in (wrap(line, max(1, width)) or [""])]
-        for y, row in enumerate(rows, start=max(0, (height - len(rows)) // 2)):
-            grid.put(max(0, (width - len(row)) // 2), y, row, "bad" if self.league.problem else "dim")
-        return grid
-
-
-def first_visible(index: int, rows: int, visible: int) -> int:
-    """Return the first of ``visible`` rows to draw out of ``rows``, so that row ``index`` is among them."""
-    return max(0, min(index - visible // 2, rows - visible))
+        return Grid(width, height).centre(rows, "bad" if self.data.problem else "dim")
 
 
 def entry_index(view: LeagueView, entry: str) -> int:
@@ -140,22 +100,10 @@ def entry_index(view: LeagueView, entry: str) -> int:
 class PanelRatings(LeaguePanel):
     """All entries, highest rating first."""
 
-    class Selected(Message):
-        """An entry was clicked."""
-
-        def __init__(self, entry: str) -> None:
-            super().__init__()
-            self.entry = entry
+    LISTS_ROWS = True
 
     def league_body(self, width: int, height: int) -> Grid:
-        return draw_ratings_table(self.league, self.selected, width, height, self.theme)
-
-    def on_click(self, event: events.Click) -> None:
-        rows = self.league.entries
-        first = first_visible(entry_index(self.league, self.selected), len(rows), self.size.height - 3)
-        index = first + event.y - 2
-        if event.y >= 2 and index < len(rows):
-            self.post_message(self.Selected(rows[index]["id"]))
+        return draw_ratings_table(self.data, self.selected, width, height, self.theme)
 
 
 def draw_ratings_table(view: LeagueView, selected: str, width: int, height: int, theme: Theme) -> Grid:
@@ -173,9 +121,9 @@ def draw_ratings_table(view: LeagueView, selected: str, width: int, height: int,
     grid.put(4, 0, "name", "dim")
     x = 4 + name_width
     for column in columns:
-        x += column.width + 1
         title = "±" if column.name == "+-" and theme.glyphs == "braille" else column.name
-        _draw_cell(grid, column, x, 0, title if column.right else f" {title}", "dim")
+        column.put(grid, (x + 1, 0, column.width), title if column.right else f" {title}", "dim")
+        x += column.width + 1
     if plot_width:
         grid.put(x + 2, 0, f"{scale[0]:.0f}", "dim")
         grid.right(width, 0, f"{scale[1]:.0f}", "dim")
@@ -187,21 +135,15 @@ def draw_ratings_table(view: LeagueView, selected: str, width: int, height: int,
         grid.put(4, y, truncate(row["name"], name_width - 1, theme.symbols.ellipsis), name_role)
         x = 4 + name_width
         for column in columns:
+            role = "good" if column.name == "rating" else ""
+            column.put(grid, (x + 1, y, column.width), column.text(row, None), role)
             x += column.width + 1
-            _draw_cell(grid, column, x, y, column.text(row), "good" if column.name == "rating" else "")
         if plot_width:
             _draw_interval(grid, x + 2, y, row, scale, plot_width, theme)
         if first + y - 1 == cursor:
             grid.put(0, y, theme.symbols.cursor)
             grid.fill(y, "cursor")
     return grid
-
-
-def _draw_cell(grid: Grid, column: Column, end: int, y: int, text: str, role: str) -> None:
-    if column.right:
-        grid.right(end, y, text, role)
-    else:
-        grid.put(end - column.width, y, text, role, limit=end)
 
 
 def visible_columns(width: int) -> list[Column]:
@@ -231,7 +173,7 @@ class PanelHeadToHead(LeaguePanel):
         return "score of row against column"
 
     def league_body(self, width: int, height: int) -> Grid:
-        return draw_head_to_head(self.league, self.selected, width, height, self.theme)
+        return draw_head_to_head(self.data, self.selected, width, height, self.theme)
 
 
 def draw_head_to_head(view: LeagueView, selected: str, width: int, height: int, theme: Theme) -> Grid:
@@ -264,11 +206,11 @@ class PanelMatches(LeaguePanel):
     """Matches of the selected entry."""
 
     def note(self) -> str:
-        row = self.league.entry(self.selected)
+        row = self.data.entry(self.selected)
         return f"of {row['name']}" if row else ""
 
     def league_body(self, width: int, height: int) -> Grid:
-        return draw_entry_matches(entry_matches(self.league, self.selected), self.selected, width, height, self.theme)
+        return draw_entry_matches(entry_matches(self.data, self.selected), self.selected, width, height, self.theme)
 
 
 def entry_matches(view: LeagueView, entry: str) -> list[dict[str, Any]]:
@@ -311,11 +253,11 @@ class PanelEntry(LeaguePanel):
     """The selected entry: rating history and behaviour."""
 
     def note(self) -> str:
-        row = self.league.entry(self.selected)
+        row = self.data.entry(self.selected)
         return row["kind"] if row else ""
 
     def league_body(self, width: int, height: int) -> Grid:
-        row = self.league.entry(self.selected)
+        row = self.data.entry(self.selected)
         return draw_entry(row, width, height, self.theme) if row else Grid(width, height)
 
 
@@ -338,14 +280,8 @@ def draw_entry(row: Row, width: int, height: int, theme: Theme) -> Grid:
 
 def draw_history(history: Sequence[Row], size: tuple[int, int], theme: Theme) -> Grid:
     """Return a chart of the rating after each round with its 95 % interval."""
-    mean = tuple(row["rating"] for row in history)
-    low = tuple(row["rating"] - CONFIDENCE_Z * row["rd"] for row in history)
-    high = tuple(row["rating"] + CONFIDENCE_Z * row["rd"] for row in history)
-    curve = Curve(low=low, mean=mean, high=high, smooth=mean)
-    trace = Trace(label="rating", role="good", curve=curve, positions=tuple(float(i + 1) for i in range(len(mean))))
-    # the range of the means alone would fill the chart with noise: the axis spans the intervals
-    chart = replace(RATING_CHART, bounds=data_range([*low, *high]))
-    return draw_overlay(chart, [trace], size, theme, AxisState(), ROUNDS)
+    rounds = [float(i + 1) for i in range(len(history))]
+    return draw_ratings([(row["rating"], row["rd"]) for row in history], rounds, size, theme, ROUNDS, role="series1")
 
 
 def behaviour_lines(style: Row) -> list[str]:

@@ -19,7 +19,6 @@ from echelon_cli.tui.widgets.cells import Grid
 RATING_CHART = Chart(series=(Series(metric="", label="rating", role="good"),), format_value="{:.0f}".format)
 
 CHART_ROWS = 5
-"""Rows below the text from which the rating history is drawn."""
 
 
 class PanelLeagueRating(Panel):
@@ -52,7 +51,9 @@ def draw_league_rating(
         grid.put(0, y, line, "dim")
     chart_rows = height - 1 - len(lines)
     if chart_rows >= CHART_ROWS and len(events) > 1:
-        grid.paste(0, height - chart_rows, draw_ratings(events, curves, (width, chart_rows), theme, viewport))
+        ratings = [(event.rating, event.rd) for event in events]
+        positions = [curves.position(event.update, viewport.x_axis) for event in events]
+        grid.paste(0, height - chart_rows, draw_ratings(ratings, positions, (width, chart_rows), theme, viewport))
     return grid
 
 
@@ -63,14 +64,19 @@ def summary_lines(events: Sequence[EventLeague]) -> list[str]:
 
 
 def draw_ratings(
-    events: Sequence[EventLeague], curves: Curves, size: tuple[int, int], theme: Theme, viewport: Viewport
+    ratings: Sequence[tuple[float, float]],
+    positions: Sequence[float],
+    size: tuple[int, int],
+    theme: Theme,
+    viewport: Viewport,
+    *,
+    role: str = "good",
 ) -> Grid:
-    """Return a chart of the rating of each submitted snapshot with its 95 % interval."""
-    mean = tuple(event.rating for event in events)
-    low, high = (tuple(event.rating + sign * CONFIDENCE_Z * event.rd for event in events) for sign in (-1, 1))
-    positions = tuple(curves.position(event.update, viewport.x_axis) for event in events)
+    """Return a chart of ratings, each with its standard error, and their 95 % intervals."""
+    mean = tuple(rating for rating, _ in ratings)
+    low, high = (tuple(rating + sign * CONFIDENCE_Z * error for rating, error in ratings) for sign in (-1, 1))
     curve = Curve(low=low, mean=mean, high=high, smooth=mean)
-    trace = Trace(label="rating", role="good", curve=curve, positions=positions)
+    trace = Trace(label="rating", role=role, curve=curve, positions=tuple(positions))
     # the range of the means alone would fill the chart with noise: the axis spans the intervals
     chart = replace(RATING_CHART, bounds=data_range([*low, *high]))
     return draw_overlay(chart, [trace], size, theme, AxisState(), viewport)

@@ -21,7 +21,6 @@ INDENT_FROM, NARROW_INDENT = 56, 2
 """Panel width from which ``INDENT`` is used, and the indentation below it."""
 
 STAMP = re.compile(r"^(\d{4}-\d\d-\d\d) (?=\d\d:\d\d:\d\d )")
-"""The date at the beginning of a log line."""
 
 LINE_ROLES = (("Error", "bad"), ("error", "bad"), ("alert", "warn"), ("warning", "warn"), (" eval ", "info"))
 """Words in a log line, and the role of lines that contain them; the first match counts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from echelon.telemetry.events import EventUpdate
-from echelon_cli.tui.format import count, duration, percent
+from echelon_cli.output import count, duration, percent
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, share_bar, truncate
@@ -16,7 +16,6 @@ Row = tuple[str, str, float]
 MIB_IN_GIB = 1024.0
 
 DISK_WARN_MB = 2048.0
-"""Free disk space [MiB] below which it is shown as a warning."""
 
 
 class PanelMachine(Panel):

@@ -8,29 +8,22 @@ from dataclasses import dataclass
 
 from echelon.statistics import wilson_interval
 from echelon.telemetry.snapshot import RECENT_BATTLES, RunSnapshot
-from echelon_cli.tui.format import percent
+from echelon_cli.output import percent
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, share_bar, truncate
 
 NAME_SHARE = 0.4
-"""Largest share of the panel's columns for names."""
-
 SHARE_CELLS = 6
 RATE_COLUMNS = (("recent", 7), ("whole run", 10))
 """Columns of the shares, and name and width of those of the win rates."""
 
 WHOLE_FROM = 34
-"""Columns of the panel's body from which it has the win rate of the whole run."""
-
 MIN_BAR = 4
 
 NAMES = {"self": "self-play"}
-"""Opponents that are shown under another name."""
-
 SCRIPTED = "heuristic:"
 EVEN = 0.5
-"""Win rate against an equal opponent."""
 
 
 @dataclass(frozen=True)

@@ -2,78 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from rich.cells import cell_len
-from textual import events
-from textual.message import Message
-from textual.reactive import reactive
 
 from echelon.jobs.sweeps.plan import RATES, UNCHANGED
 from echelon.jobs.sweeps.results import SweepResults, TrialRow
 from echelon.statistics import Estimate
+from echelon_cli.output import count, interval, percent
 from echelon_cli.tui.feed.messages import SweepView
-from echelon_cli.tui.format import count, interval, measured, percent, short_run_id, wrap
-from echelon_cli.tui.panels.base import Panel
-from echelon_cli.tui.panels.league import first_visible
+from echelon_cli.tui.format import measured, short_run_id, wrap
+from echelon_cli.tui.panels.base import SelectionPanel
 from echelon_cli.tui.theme import RUN_ROLES, Theme
 from echelon_cli.tui.widgets.cells import Grid, share_bar, truncate
+from echelon_cli.tui.widgets.table import Column, first_visible
 
 NAME_CELLS = 14
-"""Fewest columns of a trial's options."""
 NUMBER_CELLS = 4
 STATE_ROLES = {"running": "good", "complete": "info", "failed": "bad", "paused": "", "pruned": "dim", "queued": "dim"}
-"""Role of each state of a trial."""
 
 
-class SweepPanel(Panel):
+class SweepPanel(SelectionPanel):
     """A panel about a sweep, with one trial selected."""
 
-    sweep: reactive[SweepView] = reactive(SweepView(), repaint=False, init=False)
-    selected: reactive[int] = reactive(-1, repaint=False, init=False)
-    """Number of the selected trial; negative for none."""
+    data = SweepView()
 
     def results_body(self, results: SweepResults, width: int, height: int) -> Grid:
         return Grid(width, height)
 
     def body(self, width: int, height: int) -> Grid:
-        results = self.sweep.results
+        results = self.data.results
         if results is not None and results.trials:
             return self.results_body(results, width, height)
-        text = self.sweep.problem or ("no trial yet" if self.sweep.loaded else "loading the sweep")
-        return note_grid(text, width, height, "bad" if self.sweep.problem else "dim")
-
-
-def note_grid(text: str, width: int, height: int, role: str = "dim") -> Grid:
-    """Return a grid with a text in its middle."""
-    grid, lines = Grid(width, height), wrap(text, max(1, width))
-    for y, line in enumerate(lines, start=max(0, (height - len(lines)) // 2)):
-        grid.put(max(0, (width - cell_len(line)) // 2), y, line, role)
-    return grid
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of the table of trials."""
-
-    name: str
-    width: int
-    text: Callable[[TrialRow, SweepResults], str]
-    rank: int
-    """Columns with the highest rank are dropped first in a narrow table."""
+        text = self.data.problem or ("no trial yet" if self.data.loaded else "loading the sweep")
+        return Grid(width, height).centre(wrap(text, max(1, width)), "bad" if self.data.problem else "dim")
 
 
 DETAIL_RANK = 4
 """Rank from which columns are dropped where the options do not fit beside them."""
 
 COLUMNS: tuple[Column, ...] = (
-    Column("state", 9, lambda row, _: row.state, 2),
-    Column("rung", 5, lambda row, r: f"{row.rung + 1}/{r.plan.rungs}" if row.rung >= 0 else "", 3),
-    Column("steps", 6, lambda row, _: count(row.global_step) if row.rung >= 0 else "", 4),
-    Column("value", 7, lambda row, r: metric_text(r.plan.metric, row.value) if row.rung >= 0 else "", 0),
-    Column("95 %", 7, lambda row, _: interval(row.low, row.high) if row.rung >= 0 else "", 1),
-    Column("run", 16, lambda row, _: short_run_id(row.run), 5),
+    Column(name="state", width=9, text=lambda row, _: row.state, rank=2),
+    Column(name="rung", width=5, text=lambda row, r: f"{row.rung + 1}/{r.plan.rungs}" if row.rung >= 0 else "", rank=3),
+    Column(name="steps", width=6, text=lambda row, _: count(row.global_step) if row.rung >= 0 else "", rank=4),
+    Column(
+        name="value",
+        width=7,
+        text=lambda row, r: metric_text(r.plan.metric, row.value) if row.rung >= 0 else "",
+        rank=0,
+    ),
+    Column(name="95 %", width=7, text=lambda row, _: interval(row.low, row.high) if row.rung >= 0 else "", rank=1),
+    Column(name="run", width=16, text=lambda row, _: short_run_id(row.run), rank=5),
 )
 
 
@@ -84,25 +63,14 @@ def metric_text(metric: str, value: float) -> str:
 class PanelTrials(SweepPanel):
     """All trials, best first."""
 
-    class Selected(Message):
-        """A trial was clicked."""
-
-        def __init__(self, trial: int) -> None:
-            super().__init__()
-            self.trial = trial
+    LISTS_ROWS = True
 
     def note(self) -> str:
-        results = self.sweep.results
+        results = self.data.results
         return results.plan.metric.replace("_", " ") if results else ""
 
     def results_body(self, results: SweepResults, width: int, height: int) -> Grid:
         return draw_trials(results, self.selected, (width, height), self.theme)
-
-    def on_click(self, event: events.Click) -> None:
-        rows: Sequence[TrialRow] = self.sweep.results.trials if self.sweep.results else ()
-        index = first_visible(position(rows, self.selected), len(rows), self.size.height - 3) + event.y - 2
-        if event.y >= 2 and index < len(rows):
-            self.post_message(self.Selected(rows[index].number))
 
 
 def position(rows: Sequence[TrialRow], number: int) -> int:
@@ -156,7 +124,7 @@ def draw_results(results: SweepResults, size: tuple[int, int], theme: Theme) -> 
     grid, (width, height), plan = Grid(*size), size, results.plan
     if not results.repeated and not results.importance:
         text = f"after the search, {plan.seeds} seeds of the best" if plan.repeated else "known after four trials"
-        return note_grid(text, width, height)
+        return grid.centre(wrap(text, max(1, width)))
     y, ellipsis = 0, theme.symbols.ellipsis
     for number, each in enumerate(results.repeated):
         role, value = RUN_ROLES[number % len(RUN_ROLES)], estimate_text(plan.metric, each.score)

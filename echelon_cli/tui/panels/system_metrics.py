@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.output import percent
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart
 from echelon_cli.tui.charts.curves import Curves
-from echelon_cli.tui.format import measured, percent
+from echelon_cli.tui.format import measured
 from echelon_cli.tui.panels.base import DASH_COLUMNS, PanelChart
 from echelon_cli.tui.panels.machine import MIB_IN_GIB, memory_size
 from echelon_cli.tui.widgets.cells import Grid, truncate
@@ -64,7 +65,6 @@ PAIRS: tuple[Chart, ...] = (
 """Charts of two metrics each; the first ones are shown where rows are few."""
 
 CHARTED: tuple[str, ...] = tuple(series.metric for chart in PAIRS for series in chart.series)
-"""Metrics of the panel."""
 
 
 def has_system_metrics(snapshot: RunSnapshot) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -19,9 +19,11 @@ from echelon_cli.tui.feed.thread import Topic
 from echelon_cli.tui.format import wrap
 from echelon_cli.tui.keys import Key, KeyBar
 from echelon_cli.tui.layout import MIN_SIZE
-from echelon_cli.tui.screens.navigation import DashboardApp
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.compositor import screen_text, use_span_updates
+
+if TYPE_CHECKING:
+    from echelon_cli.tui.app import Dashboard
 
 COMMON_KEYS: tuple[Key, ...] = (
     Key(keys="question_mark", shown="?", action="app.help", label="help", help="keys and terms", rank=0),
@@ -33,7 +35,6 @@ COMMON_KEYS: tuple[Key, ...] = (
     Key(keys="T", action="app.background", label="", help="switch colours for a dark or light background"),
     Key(keys="ctrl+p", action="app.command_palette", label="", help="command palette"),
 )
-"""Keys of every screen."""
 
 RUN_KEYS: tuple[Key, ...] = (
     Key(keys="s", action="stop", label="stop", help="finish the current update, save and stop the run", rank=3),
@@ -42,22 +43,18 @@ RUN_KEYS: tuple[Key, ...] = (
     Key(keys="N", action="clone", label="clone", help="configure a new run like this one", rank=8),
     Key(keys="w", action="matches", label="matches", help="recorded matches of the run", rank=6),
 )
-"""Keys of screens with a selected run."""
 
 
 class TooSmall(CellView):
     """The message shown in a terminal below the minimum size."""
 
     def draw(self, width: int, height: int) -> Grid:
-        grid = Grid(width, height)
         columns, rows = MIN_SIZE
         text = f"The dashboard needs {columns} columns and {rows} rows; this terminal has {width} and {height}."
         lines = wrap(text, max(1, width - 2))
         if len(lines) >= height:
             lines = [truncate(f"needs {columns}x{rows}", width)]
-        for y, line in enumerate(lines, start=max(0, (height - len(lines)) // 2)):
-            grid.put(max(0, (width - len(line)) // 2), y, line, "bold")
-        return grid
+        return Grid(width, height).centre(lines, "bold")
 
 
 class BaseScreen(Screen[None]):
@@ -72,12 +69,11 @@ class BaseScreen(Screen[None]):
         super().__init__()
         use_span_updates(self)
         self.ready = False
-        """Whether all widgets have been mounted."""
         self._widget_count = 0
 
     @property
-    def dashboard(self) -> DashboardApp:
-        return cast(DashboardApp, self.app)
+    def dashboard(self) -> Dashboard:
+        return cast("Dashboard", self.app)
 
     def compose_content(self) -> Iterable[Widget]:
         return ()

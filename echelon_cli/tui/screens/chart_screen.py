@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events
+from textual.containers import Container
+from textual.widget import Widget
 from textual.widgets import Input
 
 from echelon_cli.tui.charts.viewport import Viewport, move_crosshair, next_smoothing, next_x_axis, pan, zoom
 from echelon_cli.tui.keys import Key
 from echelon_cli.tui.layout import Slot, arrange, even_slots, is_wide
-from echelon_cli.tui.panels.base import Panel, PanelChart
+from echelon_cli.tui.panels.base import Panel, PanelChart, SelectionPanel
 from echelon_cli.tui.screens.base import BaseScreen
+from echelon_cli.tui.widgets.cells import CellView
 from echelon_cli.tui.widgets.filter import FilterField, matching
 from echelon_cli.tui.widgets.tabs import Tabs
 
 MAX_PAGES = 5
-"""Pages that have a key."""
 
 PANEL_KEYS: tuple[Key, ...] = (
     Key(keys="z", action="maximise", label="maximise", help="show one panel alone, or all again", rank=5),
@@ -32,7 +34,6 @@ PANEL_KEYS: tuple[Key, ...] = (
     Key(keys="right", action="turn(1)", label="", help="next page, or move the crosshair right"),
     Key(keys="left", action="turn(-1)", label="", help="previous page, or move the crosshair left"),
 )
-"""Keys of screens with panels."""
 
 CHART_KEYS: tuple[Key, ...] = (
     Key(keys="x", action="x_axis", label="axis", help="x axis: steps, time or episodes", rank=7),
@@ -226,3 +227,60 @@ class ChartScreen(BaseScreen):
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and isinstance(event.widget, Panel):
             self.action_maximise()
+
+
+class SelectionScreen(ChartScreen):
+    """A screen of panels about the rows of one view, with one row selected."""
+
+    HEAD: ClassVar[type[CellView]]
+    """Class of the widget above the panels; it draws its ``view``."""
+    HEAD_ROWS: ClassVar[int] = 1
+    PANEL_CLASSES: ClassVar[Mapping[str, type[SelectionPanel]]]
+    TITLES: ClassVar[Mapping[str, str]]
+
+    def __init__(self, view: Any) -> None:
+        super().__init__()
+        self.view: Any = view
+        self.selected: Any = None
+
+    def keys_of_rows(self) -> list[Any]:
+        """Return what identifies each row, in the order of the list."""
+        raise NotImplementedError
+
+    def compose_content(self) -> Iterable[Widget]:
+        theme = self.dashboard.terminal_theme
+        yield self.HEAD(theme=theme, id="head")
+        yield Tabs(self.PAGES, self.TITLES, theme=theme, id="tabs")
+        self.panels = {
+            name: kind(self.TITLES[name], theme=theme, id=f"panel-{name}") for name, kind in self.PANEL_CLASSES.items()
+        }
+        yield Container(*self.panels.values(), id="body")
+
+    def prepare(self) -> None:
+        self.query_one("#head").styles.height = self.HEAD_ROWS
+        self.show_rows(self.view)
+
+    def lay_out(self, width: int, height: int) -> None:
+        self.lay_out_panels(width, height, self.HEAD_ROWS)
+
+    def show_rows(self, view: Any) -> None:
+        """Show a view; the first row is selected where the selected one is missing."""
+        self.view = view
+        keys = self.keys_of_rows()
+        if self.selected not in keys:
+            self.selected = keys[0] if keys else None
+        head: Any = self.query_one("#head")
+        head.view = view
+        with self.app.batch_update():
+            head.redraw()
+            for panel in self.query(SelectionPanel):
+                panel.show(view, keys, self.selected)
+
+    def on_selection_panel_selected(self, message: SelectionPanel.Selected) -> None:
+        self.selected = message.key
+        self.show_rows(self.view)
+
+    def action_move(self, by: int) -> None:
+        if keys := self.keys_of_rows():
+            self.selected = keys[max(0, min(len(keys) - 1, keys.index(self.selected) + by))]
+            self.show_rows(self.view)

@@ -19,11 +19,7 @@ from echelon_cli.tui.widgets.filter import FilterField
 from echelon_cli.tui.widgets.tabs import Tabs
 
 CONFIG = "config"
-"""Name of the panel with the configuration differences."""
-
 CONFIG_MARGIN = 3
-"""Rows of that panel besides the settings: its frame and the heading."""
-
 CONFIG_TITLE = "configuration"
 
 

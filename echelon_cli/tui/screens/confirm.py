@@ -12,8 +12,6 @@ from echelon_cli.tui.widgets.cells import CellView, Grid, draw_frame
 from echelon_cli.tui.widgets.compositor import use_span_updates
 
 WIDTH = 56
-"""Columns of the dialog."""
-
 ANSWERS = (("y", " yes"), ("n", " no"))
 
 

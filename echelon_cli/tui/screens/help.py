@@ -35,7 +35,6 @@ TERMS: dict[str, str] = {
     "curve and shade": "smoothed values; behind them the range of the values",
     **{spec.title: spec.help for spec in PANELS.values() if spec.help},
 }
-"""Explanations of axes, curves and panels."""
 
 QUERIES: dict[str, str] = {
     "heron quick": "both words, anywhere in name, state, preset, device or opponent",
@@ -46,7 +45,6 @@ QUERIES: dict[str, str] = {
     "eval>50%": f"numbers: {', '.join(name for name, kind in FIELDS.items() if isinstance(kind, NumberField))}",
     "steps>=1.5M age<2h": "units k, M, G, % and for age s, m, h, d; also for --filter of runs list",
 }
-"""Examples of the query language of the run list."""
 
 VARIABLES: dict[str, str] = {
     GLYPHS_VARIABLE: "braille, block or ascii: glyphs of the curves",
@@ -56,10 +54,7 @@ VARIABLES: dict[str, str] = {
 
 KEY_CELLS = 16
 TERM_CELLS = 20
-"""Columns of keys, and of terms."""
-
 TWO_COLUMNS_FROM = 140
-"""Columns of the screen from which terms are beside the keys."""
 
 
 class HelpScreen(BaseScreen):

@@ -9,8 +9,9 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from echelon.runs import RunPaths
+from echelon_cli.output import count
 from echelon_cli.tui.feed.messages import LogView
-from echelon_cli.tui.format import count, short_run_id
+from echelon_cli.tui.format import short_run_id
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.panels.log import line_role
 from echelon_cli.tui.screens.base import BaseScreen

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.cells import cell_len
-from textual import events
-from textual.message import Message
 from textual.widget import Widget
 
 from echelon_cli.tui.feed.messages import MatchesView
@@ -21,22 +19,11 @@ from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.viewer_server import ViewerAddress
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
+from echelon_cli.tui.widgets.table import Column, RowList, fitting
 
 EMPTY_TEXT = "no recorded matches yet; training records some at every evaluation"
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """One column of the list."""
-
-    name: str
-    width: int
-    text: Callable[[Row, float], str]
-    right: bool = False
-    rank: int = 0
-    """Columns with the highest rank are dropped first in a narrow list."""
 
 
 def result_text(row: Row) -> str:
@@ -56,22 +43,19 @@ def score_text(row: Row) -> str:
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column(name="blue", width=12, text=lambda row, now: row["blue"]),
-    Column(name="red", width=12, text=lambda row, now: row["red"]),
-    Column(name="result", width=22, text=lambda row, now: result_text(row), rank=1),
-    Column(name="score", width=11, text=lambda row, now: score_text(row), right=True, rank=2),
-    Column(name="age", width=4, text=lambda row, now: age(now - row["created"]) if row["created"] else "-", right=True),
-    Column(name="update", width=7, text=lambda row, now: str(row["update"]), right=True, rank=3),
-    Column(name="run", width=16, text=lambda row, now: short_run_id(row["run"]), rank=4),
-    Column(name="match", width=16, text=lambda row, now: row["id"], rank=5),
+    Column(name="blue", width=12, text=lambda row, now: row["blue"], right=False),
+    Column(name="red", width=12, text=lambda row, now: row["red"], right=False),
+    Column(name="result", width=22, text=lambda row, now: result_text(row), right=False, rank=1),
+    Column(name="score", width=11, text=lambda row, now: score_text(row), rank=2),
+    Column(name="age", width=4, text=lambda row, now: age(now - row["created"]) if row["created"] else "-"),
+    Column(name="update", width=7, text=lambda row, now: str(row["update"]), rank=3),
+    Column(name="run", width=16, text=lambda row, now: short_run_id(row["run"]), right=False, rank=4),
+    Column(name="match", width=16, text=lambda row, now: row["id"], right=False, rank=5),
 )
 
 
 def visible_columns(width: int) -> list[Column]:
-    visible = list(COLUMNS)
-    while len(visible) > 1 and sum(c.width + 2 for c in visible) + 2 > width:
-        visible.remove(max(visible, key=lambda c: c.rank))
-    return visible
+    return fitting(COLUMNS, width - 2, 2)
 
 
 def draw_matches(rows: Sequence[Row], cursor: int, top: int, width: int, height: int, theme: Theme, now: float) -> Grid:
@@ -84,10 +68,7 @@ def draw_matches(rows: Sequence[Row], cursor: int, top: int, width: int, height:
             column_width = column.width + (spare if column.name in ("blue", "red") else 0)
             text = truncate(column.name if row is None else column.text(row, now), column_width, theme.symbols.ellipsis)
             role = "dim" if row is None else "good" if row["live"] else ""
-            if column.right:
-                grid.right(x + column_width, y, text, role)
-            else:
-                grid.put(x, y, text, role)
+            column.put(grid, (x, y, column_width), text, role)
             x += column_width + 2
         if row is not None and top + y - 1 == cursor:
             grid.put(0, y, theme.symbols.cursor)
@@ -95,61 +76,23 @@ def draw_matches(rows: Sequence[Row], cursor: int, top: int, width: int, height:
     return grid
 
 
-class MatchTable(CellView, can_focus=True):
-    """The list with its cursor, which stays on its match."""
+class MatchTable(RowList):
+    """The list of matches."""
 
-    class Opened(Message):
-        """A match was double-clicked."""
+    view = MatchesView()
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.view = MatchesView()
-        self._match = ""
-        self._top = 0
+    def key_of(self, row: Row) -> str:
+        return row["id"]
 
-    @property
-    def cursor(self) -> int:
-        rows = self.view.rows
-        return next((i for i, row in enumerate(rows) if row["id"] == self._match), 0 if rows else -1)
-
-    @property
-    def row(self) -> Row | None:
-        return self.view.rows[self.cursor] if self.view.rows else None
-
-    @property
-    def page(self) -> int:
-        return max(1, self.size.height - 1)
-
-    def move(self, by: int) -> None:
-        self.go(self.cursor + by)
-
-    def go(self, index: int) -> None:
-        if self.view.rows:
-            self._match = self.view.rows[max(0, min(len(self.view.rows) - 1, index))]["id"]
-            self.redraw()
+    def show(self, view: MatchesView) -> None:
+        self.view, self.rows = view, view.rows
+        self.redraw()
 
     def draw(self, width: int, height: int) -> Grid:
-        if not self.view.rows:
-            grid = Grid(width, height)
-            lines = wrap(EMPTY_TEXT if self.view.loaded else "loading matches", max(1, width - 4))
-            for y, line in enumerate(lines, start=max(0, height // 2 - 1)):
-                grid.put(max(0, (width - cell_len(line)) // 2), y, line, "dim")
-            return grid
-        cursor = self.cursor
-        self._top = max(cursor - self.page + 1, min(self._top, cursor, max(0, len(self.view.rows) - self.page)))
-        return draw_matches(self.view.rows, cursor, self._top, width, height, self.theme, self.view.now)
-
-    def on_click(self, event: events.Click) -> None:
-        if 1 <= event.y <= len(self.view.rows) - self._top:
-            self.go(self._top + event.y - 1)
-            if event.chain == 2:
-                self.post_message(self.Opened())
-
-    def on_mouse_scroll_down(self) -> None:
-        self.move(1)
-
-    def on_mouse_scroll_up(self) -> None:
-        self.move(-1)
+        if not self.rows:
+            text = EMPTY_TEXT if self.view.loaded else "loading matches"
+            return Grid(width, height).centre(wrap(text, max(1, width - 4)))
+        return draw_matches(self.rows, self.cursor, self.scrolled_top(), width, height, self.theme, self.view.now)
 
 
 class MatchesTitle(CellView):
@@ -188,6 +131,24 @@ class AddressBar(CellView):
         return grid
 
 
+def show_address(screen: BaseScreen, open_match: Callable[[], ViewerAddress]) -> None:
+    """Open a match in the background, and show its address in the screen's bar."""
+    screen.show_notice("starting the viewer server")
+
+    async def work() -> None:
+        address = await asyncio.to_thread(open_match)
+        if address.problem:
+            screen.show_notice(address.problem, "bad")
+            return
+        bar = screen.query_one(AddressBar)
+        bar.address, bar.display = address, True
+        bar.repaint()
+        screen.relayout()
+        screen.show_notice("opened in a browser" if address.opened else "open the address above in a browser", "good")
+
+    screen.run_worker(work())
+
+
 class MatchesScreen(BaseScreen):
     """The matches of one run or of all runs."""
 
@@ -224,8 +185,7 @@ class MatchesScreen(BaseScreen):
     def show_matches(self, view: MatchesView) -> None:
         run = self.root.name if self.root else ""
         rows = tuple(row for row in view.rows if not run or row["run"] == run)
-        self.table.view = MatchesView(rows=rows, loaded=view.loaded, now=view.now)
-        self.table.redraw()
+        self.table.show(replace(view, rows=rows))
         title = self.query_one(MatchesTitle)
         title.rows = rows
         title.redraw()
@@ -237,23 +197,10 @@ class MatchesScreen(BaseScreen):
 
     def action_watch(self) -> None:
         row = self.table.row
-        if row is None:
-            return
-        self.show_notice("starting the viewer server")
+        if row is not None:
+            show_address(self, partial(self.dashboard.viewer.open, row["id"]))
 
-        async def work() -> None:
-            address = await asyncio.to_thread(self.dashboard.viewer.open, row["id"])
-            if address.problem:
-                self.show_notice(address.problem, "bad")
-                return
-            bar = self.query_one(AddressBar)
-            bar.address, bar.display = address, True
-            bar.repaint()
-            self.show_notice("opened in a browser" if address.opened else "open the address above in a browser", "good")
-
-        self.run_worker(work())
-
-    def on_match_table_opened(self) -> None:
+    def on_row_list_opened(self) -> None:
         self.action_watch()
 
     def action_move(self, by: int) -> None:

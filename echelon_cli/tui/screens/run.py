@@ -24,7 +24,6 @@ from echelon_cli.tui.widgets.filter import FilterField
 from echelon_cli.tui.widgets.tabs import Tabs
 
 TALL_FROM = 36
-"""Rows of the screen from which the header has large figures."""
 
 
 class RunScreen(RunActions, ChartScreen):
@@ -56,7 +55,6 @@ class RunScreen(RunActions, ChartScreen):
         self.root = root
         self._view = RunView(id=root.name, root=root)
         self._ghost: Path | None = None
-        """Folder of the run behind the charts."""
 
     def compose_content(self) -> Iterable[Widget]:
         theme = self.dashboard.terminal_theme

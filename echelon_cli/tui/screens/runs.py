@@ -28,11 +28,7 @@ PREVIEW_SHARES = (0.4, 0.62)
 """Smallest and largest share of the rows for these charts."""
 
 CHART_ROWS = 9
-"""Fewest rows of a chart."""
-
 OTHER_ROWS = 5
-"""Rows of the screen besides runs and charts: summary, heading, gaps and key bar."""
-
 PLACEHOLDER = "words or fields: state:running eval>50% -age>2h"
 
 SETTLE_S = 0.15
@@ -182,15 +178,15 @@ class RunsScreen(RunActions):
         root = row.root if row is not None and self.query_one("#preview").display else None
         self.subscribe(*([("run", root)] if root else ()), RUNS)
 
-    def on_run_table_selected(self, message: RunTable.Selected) -> None:
+    def on_row_list_selected(self) -> None:
         for panel in self._preview:
             panel.view = RunView()
         if self._settle_timer is not None:
             self._settle_timer.stop()
         self._settle_timer = self.set_timer(SETTLE_S, self._follow)
 
-    def on_run_table_opened(self, message: RunTable.Opened) -> None:
-        self.dashboard.open_run(message.root)
+    def on_row_list_opened(self) -> None:
+        self.action_open()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.table.query_text = event.value

@@ -27,7 +27,6 @@ CHARS_PER_CELL = 4
 """Characters that are considered per cell of a truncated text; combining characters have no cell of their own."""
 
 Span = tuple[str, str]
-"""Text and its role."""
 
 
 def truncate(text: str, width: int, ellipsis: str = "…") -> str:
@@ -79,6 +78,12 @@ class Grid:
     def right(self, x: int, y: int, text: str, role: str = "") -> None:
         """Write text right-aligned, ending before column ``x``."""
         self.put(x - cell_len(visible(text)), y, text, role)
+
+    def centre(self, lines: Sequence[str], role: str = "dim") -> Grid:
+        """Write lines in the middle and return the grid."""
+        for y, line in enumerate(lines, start=max(0, (self.height - len(lines)) // 2)):
+            self.put(max(0, (self.width - cell_len(line)) // 2), y, line, role)
+        return self
 
     def fill(self, y: int, role: str) -> None:
         if 0 <= y < self.height:

@@ -11,7 +11,6 @@ from echelon_cli.foreign_text import visible
 from echelon_cli.tui.widgets.cells import CellView, Grid, Span
 
 SIDE_STEP = 20
-"""Columns per horizontal scroll step."""
 
 
 class Pager(CellView, can_focus=True):

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
-from textual import events
-from textual.message import Message
 from textual.reactive import reactive
 
 from echelon.jobs.labels import NO_DIFFERENCE, variant_names
 from echelon_cli.listing import RunRow
+from echelon_cli.output import count, interval, percent
 from echelon_cli.query import Query, config_of, parse
 from echelon_cli.tui.feed.messages import RunsView
-from echelon_cli.tui.format import age, count, interval, measured, percent, short_run_id, speed
+from echelon_cli.tui.format import age, measured, short_run_id, speed
 from echelon_cli.tui.panels.opponents import display_name
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
-from echelon_cli.tui.widgets.cells import CellView, Grid, share_bar, truncate
+from echelon_cli.tui.widgets.cells import Grid, share_bar, truncate
+from echelon_cli.tui.widgets.table import Column, RowList, fitting
 
 STATE_SORT_ORDER = (
     "stalled",
@@ -37,7 +37,6 @@ STATE_SORT_ORDER = (
 """States in the order of a sorted list: those that need attention first."""
 
 BAR_CELLS = 8
-"""Cells of the progress bar."""
 
 NAME_CELLS = 41
 """Most columns of a run's name before the status column gets the rest."""
@@ -56,26 +55,12 @@ EMPTY_STATE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """One column of the table."""
-
-    name: str
-    width: int
-    text: Callable[[RunRow, float], str]
-    """Returns the text of a cell, from the row and the current time [s since the epoch]."""
-    role: Callable[[RunRow], str] = lambda row: ""
-    right: bool = True
-    rank: int = 0
-    """Columns with the highest rank are dropped first in a narrow table."""
-    key: Callable[[RunRow], Any] = lambda row: 0
-    """Ascending sort key."""
-
-
 def _descending(value: float) -> float:
     """Return the sort key of a value: largest first, missing values last."""
     return -value if math.isfinite(value) else math.inf
 
+
+GAP = 2
 
 COLUMNS: tuple[Column, ...] = (
     Column(
@@ -172,10 +157,7 @@ SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "eval", 
 
 
 def visible_columns(width: int, columns: Sequence[Column] = COLUMNS) -> list[Column]:
-    visible = list(columns)
-    while len(visible) > 1 and sum(c.width + 2 for c in visible) + 3 > width:
-        visible.remove(max(visible, key=lambda c: c.rank))
-    return visible
+    return fitting(columns, width - 3, GAP)
 
 
 def sort_rows(rows: Sequence[RunRow], order: str, is_reversed: bool) -> list[RunRow]:
@@ -197,7 +179,7 @@ def draw_table(
     """Return the heading and the rows from ``top`` on, with the cursor and the numbers of marked runs."""
     grid = Grid(*size)
     columns = visible_columns(grid.width, VARIANT_COLUMNS if any(row.variant for row in rows) else COLUMNS)
-    spare = grid.width - 3 - sum(c.width + 2 for c in columns)
+    spare = grid.width - 3 - sum(c.width + GAP for c in columns)
     has_status = any(column.name == "status" for column in columns)
     extra = {"run": min(spare, NAME_CELLS - COLUMNS_BY_NAME["run"].width) if has_status else spare}
     extra["status"] = spare - extra["run"]
@@ -205,14 +187,11 @@ def draw_table(
     for column in columns:
         wide = column.width + extra.get(column.name, 0)
         cells.append((column, x, wide))
-        x += wide + 2
+        x += wide + GAP
     for column, x, wide in cells:
         arrow = (theme.symbols.up if is_reversed else theme.symbols.down) if column.name == order else ""
         title = column.name + arrow
-        if column.right:
-            grid.right(x + wide, 0, title, "title" if arrow else "dim")
-        else:
-            grid.put(x, 0, title, "title" if arrow else "dim")
+        column.put(grid, (x, 0, wide), title, "title" if arrow else "dim")
     for y, row in enumerate(rows[top : top + grid.height - 1], start=1):
         for column, x, wide in cells:
             _cell(grid, column, row, (x, y, wide), theme, now)
@@ -234,54 +213,27 @@ def _cell(grid: Grid, column: Column, row: RunRow, cell: tuple[int, int, int], t
     elif column.name == "progress":
         grid.spans(x, y, share_bar(row.progress, BAR_CELLS, theme))
     text = truncate(text, wide, theme.symbols.ellipsis)
-    if column.right:
-        grid.right(x + wide, y, text, role)
-    else:
-        grid.put(x, y, text, role)
+    column.put(grid, cell, text, role)
 
 
-class RunTable(CellView, can_focus=True):
-    """The table with its cursor, which stays on its run when rows are added, filtered or sorted."""
+class RunTable(RowList):
+    """The table with its query, order and marked runs."""
 
     view: reactive[RunsView] = reactive(RunsView(), repaint=False, init=False)
     query_text: reactive[str] = reactive("", repaint=False, init=False)
 
-    class Selected(Message):
-        """The cursor moved to another run, or there is none."""
-
-        def __init__(self, root: Path | None) -> None:
-            super().__init__()
-            self.root = root
-
-    class Opened(Message):
-        """A run was double-clicked."""
-
-        def __init__(self, root: Path) -> None:
-            super().__init__()
-            self.root = root
-
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.order, self.is_reversed = SORT_COLUMNS[0], False
-        self.rows: list[RunRow] = []
         self.problem = ""
         """Error message of the query; empty where it is valid."""
         self.marked: list[Path] = []
-        """Runs marked for comparison, in the order they were marked."""
         self._variants: dict[Path, str] = {}
         """Names of the runs of the group that is shown alone."""
         self._query: Query = parse("")
-        self._root: Path | None = None
-        self._top = 0
 
-    @property
-    def cursor(self) -> int:
-        """Row index of the cursor; -1 in an empty list."""
-        return next((i for i, row in enumerate(self.rows) if row.root == self._root), 0 if self.rows else -1)
-
-    @property
-    def row(self) -> RunRow | None:
-        return self.rows[self.cursor] if self.rows else None
+    def key_of(self, row: RunRow) -> Path:
+        return row.root
 
     def watch_view(self) -> None:
         self.sort()
@@ -296,8 +248,8 @@ class RunTable(CellView, can_focus=True):
         self.is_reversed = self.is_reversed if is_reversed is None else is_reversed
         rows, self.problem = self._query.filter_rows(self.view.rows, self.view.now)
         self.rows = sort_rows(self._with_variants(rows), self.order, self.is_reversed)
-        if not any(row.root == self._root for row in self.rows):
-            self._go(min(at, len(self.rows) - 1))
+        if not any(row.root == self._key for row in self.rows):
+            self.go(at)
         self.redraw()
 
     def _with_variants(self, rows: Sequence[RunRow]) -> list[RunRow]:
@@ -312,11 +264,6 @@ class RunTable(CellView, can_focus=True):
             self._variants = dict(zip((row.root for row in rows), shown, strict=True))
         return [replace(row, variant=self._variants[row.root]) for row in rows]
 
-    def move(self, by: int) -> None:
-        if self.rows:
-            self._go(max(0, min(len(self.rows) - 1, self.cursor + by)))
-            self.redraw()
-
     def mark(self) -> bool:
         """Toggle the mark of the current run and move to the next; return False where no more can be marked."""
         row = self.row
@@ -328,29 +275,16 @@ class RunTable(CellView, can_focus=True):
             self.marked.append(row.root)
         else:
             return False
-        self._go(min(len(self.rows) - 1, self.cursor + 1))
-        self.redraw()
+        self.move(1)
         return True
-
-    def _go(self, index: int) -> None:
-        root = self.rows[index].root if self.rows and index >= 0 else None
-        if root != self._root:
-            self._root = root
-            self.post_message(self.Selected(root))
-
-    @property
-    def page(self) -> int:
-        return max(1, self.size.height - 1)
 
     def draw(self, width: int, height: int) -> Grid:
         if not self.rows:
             return self._empty(width, height)
-        cursor = self.cursor
-        self._top = max(cursor - self.page + 1, min(self._top, cursor, max(0, len(self.rows) - self.page)))
         return draw_table(
             self.rows,
-            cursor,
-            self._top,
+            self.cursor,
+            self.scrolled_top(),
             (width, height),
             self.theme,
             self.view.now,
@@ -368,17 +302,3 @@ class RunTable(CellView, can_focus=True):
         for y, line in enumerate(lines, start=first):
             grid.put(max(0, (width - cell_len(line)) // 2), y, line, "dim" if y > first else "bold")
         return grid
-
-    def on_click(self, event: events.Click) -> None:
-        index = self._top + event.y - 1
-        if event.y >= 1 and index < len(self.rows):
-            self._go(index)
-            self.redraw()
-            if event.chain == 2:
-                self.post_message(self.Opened(self.rows[index].root))
-
-    def on_mouse_scroll_down(self) -> None:
-        self.move(1)
-
-    def on_mouse_scroll_up(self) -> None:
-        self.move(-1)

@@ -10,7 +10,6 @@ from textual import events
 from echelon_cli.tui.widgets.cells import CellView, Grid
 
 WIDE_MARGIN = 7
-"""Columns per page besides its name in the wide style."""
 
 
 class Tabs(CellView):
