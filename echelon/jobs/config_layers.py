@@ -28,28 +28,19 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 DEFAULT_PRESET = "quickstart"
-
 DEFAULT, PRESET, FILE, SET = "default", "preset", "file", "--set"
 LAYERS = (DEFAULT, PRESET, FILE, SET)
-
 LINKED = (("ppo.gamma", "env.gamma"),)
 """Pairs of equal values: setting one sets the other, unless that is set as well."""
-
 PROFILES: dict[str, Mapping[str, Any]] = {"opponents.mix": MIX_PROFILES}
 """Sections that can be set by the name of a profile: ``--opponents league``."""
-
 NONE_WORDS = ("none", "null")
 """Spellings of an absent value in ``--set`` and TOML, which has no null."""
-
-
 OUT_OF_RANGE = ("greater_than_equal", "less_than_equal")
-
 MAX_FILE_BYTES = 64 << 10
 """Largest configuration file; one with every field has some 10 KiB."""
-
 MAX_LINE_DOTS = 100
 """Most dots in a line of a configuration: the parser's memory is quadratic in the parts of a dotted key."""
-
 MAX_KEY_CHARS = 256
 """Longest dotted key; its parts are repeated in every key below."""
 

@@ -19,13 +19,10 @@ from echelon.telemetry.latest import read_latest
 from echelon.telemetry.log import EventFollower
 
 LOG_TAIL_BYTES = 8192
-
 END_BYTES = 1 << 20
 """Bytes at the end of the metrics that are searched for the end record."""
-
 FULL_MB = 1.0
 """Free space below which a disk counts as full [MiB]."""
-
 OOM_HINT = "the kernel's out-of-memory killer was active; try a lower num_envs or bank_maps, or free memory"
 KILL_HINT = "killed by a user or for lack of memory"
 

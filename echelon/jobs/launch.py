@@ -34,12 +34,9 @@ from echelon.runs import RunPaths, command, read_json, require_plain_files
 
 READY_LIMIT_S = 30.0
 """Longest wait for a supervisor's report [s]; longer than a supervisor waits for an orphaned trainer."""
-
 LEAGUE_KEY = "opponents.league.path"
-
 PROCESS_BYTES = 256 << 20
 """Less than a process of a job takes before it has read its configuration."""
-
 POLL_S = 0.2
 
 

@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from echelon.files import atomic_write
 from echelon.jobs import control, lock
 from echelon.jobs.process import session_id
-from echelon.jobs.tickets import PYTHON_MODULE, demand_of
+from echelon.jobs.tickets import PYTHON_MODULE, demand_of, parsed, read_text
 from echelon.jobs.usage import VISIBLE_VARIABLE
-from echelon.runs import RunPaths, read_json
+from echelon.runs import RunPaths
 
 if TYPE_CHECKING:
     from echelon.jobs.spec import JobSpec
@@ -50,7 +50,6 @@ SLURM_WARNING_S = 300
 """Time before the limit of a SLURM job at which it is asked to save and end [s]."""
 RAY_ASK_S, SLURM_ASK_S = 2.0, 30.0
 """Least time between two questions about the jobs of a cluster [s]."""
-
 APPEND_LOG = ("/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1')
 """Command that appends the output of another one to a file."""
 PENDING, DROPPED, ACTIVE, OVER = "pending", "dropped", "active", "over"
@@ -58,7 +57,6 @@ PENDING, DROPPED, ACTIVE, OVER = "pending", "dropped", "active", "over"
 WITHDRAWN = "withdrawn before it started"
 PREEMPTIONS = ("SIGTERM", "SIGINT")
 """Origins of stop requests that come from the engine: out of time, preempted, or a host that shuts down."""
-TEXTS, TIMES = ("launcher", "handle", "session"), ("submitted_at", "inode")
 
 
 class LaunchError(ValueError):
@@ -283,17 +281,10 @@ class Placement:
 
 def read_placement(paths: RunPaths) -> Placement | None:
     """Return the newest submission of a run; None without one, where it is damaged, and of another folder."""
-    row = read_json(paths.placement)
-    if row is None:
-        return None
-    values: dict[str, Any] = {name: row.get(name) for name in (*TEXTS, *TIMES)}
-    if not all(isinstance(values[name], str) and len(str(values[name])) <= MAX_CHARS for name in TEXTS):
-        return None
-    if not all(isinstance(values[name], (int, float)) for name in TIMES):
-        return None
-    with contextlib.suppress(OSError):
-        if os.stat(paths.root).st_ino == values["inode"]:
-            return Placement(**values)
+    with contextlib.suppress(OSError, ValueError):
+        found = parsed(Placement, read_text(paths.placement))
+        if found is not None and os.stat(paths.root).st_ino == found.inode:
+            return found
     return None
 
 

@@ -29,12 +29,6 @@ def least_bytes(config: RunConfig) -> int:
     return config.nproc * sum(bytes_by_option(config).values())
 
 
-def simulator_bytes(env: EnvConfig, num_envs: int, bank_maps: int) -> int:
-    from echelon.sim.state import array_bytes
-
-    return sum(array_bytes(env, num_envs, bank_maps))
-
-
 def require_memory(config: RunConfig) -> None:
     asked = f"{config.num_envs=}, {config.bank_maps=}, {config.ppo.rollout_steps=}".replace("config.", "")
     _require_room("run", least_bytes(config), config.device, asked)
@@ -42,8 +36,10 @@ def require_memory(config: RunConfig) -> None:
 
 def require_match_memory(env: EnvConfig, matches: int, device: str) -> None:
     """Raise ``ValueError`` for ``matches`` at the same time, on one map at least, that memory cannot hold."""
+    from echelon.sim.state import array_bytes
+
     asked = f"{matches} matches at a time of {env.num_mechs} mechs on {env.world.size_x} x {env.world.size_y} voxels"
-    _require_room("job", simulator_bytes(env, matches, 1), device, asked)
+    _require_room("job", sum(array_bytes(env, matches, 1)), device, asked)
 
 
 def _require_room(what: str, needed: int, device: str, asked: str) -> None:

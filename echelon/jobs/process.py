@@ -23,17 +23,11 @@ from echelon.runs import RunPaths
 from echelon.state_files import read_bounded
 
 ENDED = ("zombie", "dead", "")
-
 STOPPED = ("stopped", "tracing-stop")
-
 STREAMS = (1, 2)
-
 SESSION_CHARS = 16
-
 MAX_PID = 2**31 - 1
-
 MAX_HOST_CHARS = 253
-
 MAX_START_TIME = 1e15
 """Larger start times of a process count as damaged."""
 

@@ -23,7 +23,6 @@ POLL_S = 0.1
 GRACE_S = 10.0
 """Time for the remaining processes to end after the first has ended [s]."""
 SETTLE_S = 1.0
-
 COMPLETED, STOPPED = 0, 4
 SUCCESS_CODES = (COMPLETED, STOPPED)
 

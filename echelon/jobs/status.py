@@ -21,27 +21,21 @@ from echelon.runs import RunPaths, read_json
 State = Literal[
     "queued", "starting", "running", "stalled", "stopping", "completed", "stopped", "failed", "crashed", "lost"
 ]
-
 QUEUED: State = "queued"
 ALIVE: tuple[State, ...] = ("starting", "running", "stalled", "stopping")
 """States with a running supervisor."""
-
 EXIT_CODES: dict[State, int] = {"completed": 0, "stopped": 4, "failed": 1, "crashed": 5, "lost": 5}
 """Exit code of a command that waited for a job, by its final state."""
-
 STALL_LIMITS_S: dict[str, float] = {"starting": 600.0, "training": 300.0}
 """Time without progress after which a trainer counts as stalled, by phase [s].
 
 The phase ``starting`` contains kernel compilation and map generation. In ``training`` progress is written at every
 decision, evaluation included, but not during optimisation and saving.
 """
-
 MAX_NUMBER = 1e15
 """Larger numbers in a file count as damaged; steps, updates and clocks stay below."""
-
 DAMAGED = "it has no readable spec.json"
 MAX_TEXT_CHARS = 2000
-
 LAUNCH_LIMIT_S = 15.0
 """Time after the request during which a run without lock and identity counts as starting [s]."""
 

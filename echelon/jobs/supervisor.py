@@ -36,18 +36,13 @@ from echelon.telemetry.log import EventLog
 
 HEARTBEAT_S = 2.0
 """Time between heartbeats, and between reads of the control folder."""
-
 ORPHAN_GRACE_S = 10.0
 """Time an orphaned trainer may take to end before a new supervisor kills it [s]."""
-
 ROTATE_BYTES = 16 * 2**20
 """Log size above which a session rotates it; one older log is kept."""
-
 RESERVE_BYTES = 1 << 14
 """Disk space reserved for exit.json, so that it can be written to a full disk."""
-
 READY, FAILED = "READY", "FAILED"
-
 GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@" </dev/null', "trainer")
 """Command that waits for a line before it becomes the trainer, or ends where its supervisor ends first."""
 

@@ -45,7 +45,6 @@ MAX_WAITERS = 200
 LOOKS_PER_CHECK = 10
 """Looks of a supervisor at the queue between two looks at the supervisor before it."""
 MIN_FREE_BYTES = 64 << 20
-
 CPU, GPU, AUTO = "cpu", "cuda", "auto"
 MAX_SLOTS = 256
 DEVICE = re.compile(r"cpu|cuda:\d{1,3}")
@@ -121,13 +120,13 @@ class Queue:
                 with contextlib.suppress(FileNotFoundError):
                     if not entry.name.startswith("."):
                         times[entry.name] = entry.stat(follow_symlinks=False).st_mtime_ns, entry.name
-        moved = [name for name in dict.fromkeys(_text(self._order).splitlines()) if name in times]
+        moved = [name for name in dict.fromkeys(read_text(self._order).splitlines()) if name in times]
         return moved + sorted(times.keys() - set(moved), key=times.__getitem__)
 
     def ticket(self, run: str) -> Ticket | None:
         """Return the ticket of a run; None without one, and where it is damaged."""
         try:
-            return _parsed(Ticket, _text(self._tickets / run), run=run)
+            return parsed(Ticket, read_text(self._tickets / run), run=run)
         except OSError:
             return None
 
@@ -158,7 +157,7 @@ class Queue:
         """Return the settings; ``ValueError`` where they are damaged: the runs may be meant for other machines."""
         if not os.path.lexists(self._settings):
             return Settings()
-        found = _parsed(Settings, _text(self._settings))
+        found = parsed(Settings, read_text(self._settings))
         if found is None:
             raise ValueError(f"{str(self._settings)!r} is damaged; delete it and set slots and launcher again")
         return found
@@ -171,7 +170,7 @@ class Queue:
         with contextlib.suppress(FileNotFoundError):
             for name in sorted(os.listdir(self._slots)):
                 if lock.is_held(self._slots / name):
-                    found.setdefault(_text(self._slots / name), []).append(name.rpartition(".")[0])
+                    found.setdefault(read_text(self._slots / name), []).append(name.rpartition(".")[0])
         return found
 
     def hold(self, run: str, devices: Iterable[str]) -> list[int]:
@@ -280,10 +279,10 @@ class Queue:
         raise AssertionError("unreachable")
 
 
-Row = TypeVar("Row", Ticket, Settings)
+Row = TypeVar("Row")
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return the text of a file of the queue, up to ``MAX_BYTES``; empty without one."""
     try:
         handle = open_own(path, os.O_RDONLY)
@@ -303,14 +302,15 @@ IS_VALID: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _parsed(cls: type[Row], text: str, **known: str) -> Row | None:
-    """Return the ticket or settings of a JSON text; None where it is damaged."""
+def parsed(cls: type[Row], text: str, **known: str) -> Row | None:
+    """Return the dataclass of a JSON text; None where it is damaged."""
+    columns = {each.name: str(each.type) for each in fields(cls)}  # pyright: ignore[reportArgumentType]
     try:
         row = {**json.loads(text), **known}
-        values = {each.name: row[each.name] for each in fields(cls)}
+        values = {name: row[name] for name in columns}
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    return cls(**values) if all(IS_VALID[str(each.type)](values[each.name]) for each in fields(cls)) else None
+    return cls(**values) if all(IS_VALID[columns[name]](value) for name, value in values.items()) else None
 
 
 def demand_of(kind: str, config: Mapping[str, Any]) -> tuple[str, int]:

@@ -16,13 +16,9 @@ from pathlib import Path
 from typing import Any
 
 MIB = 2**20
-
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
-
 NONE_VISIBLE = ("", "-1")
-
 DRIVER_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvhost-ctrl", "/dev/dxg")
-
 CUDA_LIBRARY = "*torch_cuda*"
 
 

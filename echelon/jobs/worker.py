@@ -42,24 +42,17 @@ from echelon.training.runtime.threads import thread_environment
 
 PROGRESS_S = 1.0
 """Minimum time between two writes of the progress file [s]."""
-
 LEVEL_ABANDON = 2
 """Stop level at which a job ends at once; at a lower one it completes its update and saves."""
-
 TRAINING = "training"
-
 FULL_GPU = ("CUDA out of memory", "Failed to allocate")
 """How torch's and Warp's errors of a full GPU begin."""
-
 COMPLETED, FAILED, STOPPED = 0, 1, 4
-
 UNLOGGED = (EventUpdate, EventEpisodes)
 """Records too frequent for the log; the metrics contain them."""
-
 PREPARING = {"maps": "preparing maps"}
 COMPILING = "compiling kernels"
 """Names of the preparation phases; anything else than ``maps`` is a kernel module."""
-
 LOGGED = (
     "device", "update", "global_step", "opponent", "win_rate", "path", "checkpoint", "trial", "rung", "value", "run",
     "reason", "message",

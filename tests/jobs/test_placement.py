@@ -194,10 +194,6 @@ class Followers:
             )
         assert order() == [], "the queue does not end"
 
-    def _start_newest(self) -> None:
-        for handle in [*reversed(self.cluster.jobs)][:1]:
-            self.cluster.start(handle, {"code": 0})
-
 
 def killed() -> None:
     raise Killed
@@ -253,9 +249,8 @@ def test_queue_resumes_a_run_that_its_engine_has_preempted_and_not_one_that_a_us
 
 
 def test_placed_session_takes_no_slot_here(cluster):
-    paths = submitted()
+    submitted()
     assert "--session" in cluster.requests[0].command and open_queue().taken() == {}
-    assert paths.id
 
 
 def test_sweep_waits_for_hosts_and_submits_a_dropped_trial_again(cluster, monkeypatch):
