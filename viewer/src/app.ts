@@ -215,7 +215,6 @@ export class App {
     }
   }
 
-  /** Render one frame. */
   private frame(now: number): void {
     requestAnimationFrame((next) => this.frame(next));
     const { state, screen, list, league, hud, play, session } = this;

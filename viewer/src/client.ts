@@ -8,7 +8,6 @@ import type { Header, IndexView, LeagueView, MatchSummary, Notice } from "./prot
 const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // delays before reconnecting the channel
 const POLL_MS = 2000; // poll interval while the channel is closed
 
-/** The server's read-only API. */
 export class Api {
   constructor(private readonly base: string = new URL("api/v1", document.baseURI).href) {}
 
@@ -35,7 +34,6 @@ export class Api {
     return `${this.base}/matches/${encodeURIComponent(id)}/chunks/${number}?v=${encodeURIComponent(version)}`;
   }
 
-  /** URL of a world. */
   worldUrl(sha256: string): string {
     return `${this.base}/worlds/${encodeURIComponent(sha256)}`;
   }
@@ -49,12 +47,10 @@ export class Api {
     return `${this.base}/matches/${encodeURIComponent(id)}/file?world=1`;
   }
 
-  /** URL of the live channel. */
   liveUrl(): string {
     return `${this.base.replace(/^http/, "ws")}/live`;
   }
 
-  /** URL of the play session. */
   playUrl(): string {
     return `${this.base.replace(/^http/, "ws")}/play`;
   }

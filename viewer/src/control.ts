@@ -46,12 +46,10 @@ const FOLLOW_GRACE = 0.5; // distance from the live edge that still follows it [
 const CATCH_UP = 1.15; // playback speed factor while following lags behind the live edge
 const FARTHEST_LAG_S = 10; // largest lag; beyond it the cursor jumps to the live edge [s]
 
-/** Return the last recorded tick. */
 export function lastTick(match: MatchState): number {
   return match.index.chunks.at(-1)?.[1] ?? 0;
 }
 
-/** Return how far the cursor is behind the last recorded tick [s]. */
 export function secondsBehind(state: ViewerState): number {
   return state.match ? (lastTick(state.match) - state.tick) / state.match.header.tick_hz : 0;
 }
@@ -80,14 +78,12 @@ export function openMatch(state: ViewerState, match: MatchState): void {
   resetView(state);
 }
 
-/** Reset camera, selection, loop, fog and layer to their defaults. */
 export function resetView(state: ViewerState): void {
   Object.assign(state, { selected: -1, loop: null, loopFrom: null, fog: "none", layer: "none", paced: true });
   frameMap(state);
   state.camera.mode = "director";
 }
 
-/** Close the match and return to the match list. */
 export function closeMatch(state: ViewerState): void {
   state.match?.scan.stop();
   state.match?.source.close();
@@ -122,12 +118,10 @@ export function seek(state: ViewerState, tick: number): void {
   updateCursor(state);
 }
 
-/** Move the cursor by a number of seconds. */
 export function seekBy(state: ViewerState, seconds: number): void {
   if (state.match) seek(state, state.tick + seconds * state.match.header.tick_hz);
 }
 
-/** Move the cursor by whole frames and pause. */
 export function stepFrames(state: ViewerState, frames: number): void {
   const match = state.match;
   if (!match) return;
@@ -167,7 +161,6 @@ export function setSpeed(state: ViewerState, speed: number): void {
   if (speed !== 1) state.following = false;
 }
 
-/** Let the director adapt the normal speed. */
 export function setPaced(state: ViewerState): void {
   setSpeed(state, 1);
   state.paced = true;
@@ -178,7 +171,6 @@ export function reverse(state: ViewerState): void {
   setSpeed(state, nearestSpeed(-state.speed));
 }
 
-/** Jump to the end, and follow the live edge of a live match. */
 export function goLive(state: ViewerState): void {
   if (!state.match) return;
   state.tick = lastTick(state.match);
@@ -228,7 +220,6 @@ export function pace(state: ViewerState): number {
   return match && paced && camera.mode === "director" && speed === 1 && !following ? paceAt(match, state.tick) : 1;
 }
 
-/** Advance playback by `elapsed` seconds of real time. */
 export function tickClock(state: ViewerState, elapsed: number): void {
   const match = state.match;
   if (!match) return;
@@ -303,12 +294,10 @@ export function select(state: ViewerState, mech: number, follow: boolean): void 
   if (mech < 0 && state.fog === "mech") state.fog = "none";
 }
 
-/** Select the first mech if none is selected. */
 export function selectAny(state: ViewerState): void {
   if (state.selected < 0) cycleMech(state, 1);
 }
 
-/** Select the next or previous mech, of the living ones if there are any. */
 export function cycleMech(state: ViewerState, step: 1 | -1): void {
   const match = state.match;
   if (!match) return;
@@ -363,12 +352,10 @@ export function leaveFollow(state: ViewerState): void {
   camera.azimuth += match.poses.yaw[selected]; // the azimuth was relative to the heading
 }
 
-/** Return whether the camera moves with the selected mech. */
 export function followsMech(mode: CameraMode): boolean {
   return mode === "follow" || mode === "first";
 }
 
-/** Start the free camera from the current position and direction. */
 function startFlight(state: ViewerState): void {
   const { camera } = state;
   if (camera.mode === "free") return;
@@ -401,7 +388,6 @@ export function fly(state: ViewerState, ahead: number, right: number, up: number
   ];
 }
 
-/** Centre the camera on a point of the ground, as the minimap does. */
 export function centreOn(state: ViewerState, x: number, y: number): void {
   leaveFollow(state);
   if (state.camera.mode === "director") state.camera.mode = "orbit";
@@ -421,12 +407,10 @@ export function cycleFog(state: ViewerState, step: 1 | -1 = 1): void {
   state.fog = choices[(choices.indexOf(state.fog) + step + choices.length) % choices.length];
 }
 
-/** Cycle the ground overlay. */
 export function cycleLayer(state: ViewerState): void {
   state.layer = LAYERS[(LAYERS.indexOf(state.layer) + 1) % LAYERS.length];
 }
 
-/** Cycle the teams of the heat maps. */
 export function cycleHeatSide(state: ViewerState): void {
   state.heatSide = HEAT_SIDES[(HEAT_SIDES.indexOf(state.heatSide) + 1) % HEAT_SIDES.length];
 }

@@ -28,12 +28,10 @@ const CHECKED_FIGHTERS = 8; // most fighters whose visibility is checked
 const HEAD = 1; // height of a mech's head above its centre [vox]
 const SIDE = -2.15; // azimuth while the teams' places are unknown [rad]
 
-/** Factors of the playback speed. */
 const [SKIP, SLOW] = [2, 0.5];
 const KILL_S = [0.9, 0.6] as const; // time before and after a kill that is slowed down [s]
 const QUIET_S = [1, 2] as const; // seconds before and after the cursor without damage that are skipped
 
-/** A camera position and its target. */
 export interface Shot {
   target: [number, number, number]; // [vox]
   distance: number; // [vox]
@@ -95,7 +93,6 @@ export function shotAt(match: MatchState, tick: number, { window, insets }: View
   return cached.shot && { ...cached.shot, target: [...cached.shot.target] };
 }
 
-/** Return the shot that begins at a tick. */
 function findShot(match: MatchState, begin: number, tangents: [number, number]): Shot | null {
   const hz = match.header.tick_hz;
   const { chunks: index } = match.index;

@@ -2,7 +2,6 @@
 
 import { FIELD_OF_VIEW } from "./spaces";
 
-/** A box on the screen [CSS px]. */
 export interface Box {
   readonly left: number;
   readonly top: number;
@@ -18,7 +17,6 @@ export interface Insets {
   bottom: number;
 }
 
-/** A point in voxel space. */
 export type Point = readonly [number, number, number];
 
 /** Direction from the target to a camera [rad]. */
@@ -53,7 +51,6 @@ export function freeTangents(window: readonly [number, number], insets: Insets, 
   return [half(area.width), half(area.height)];
 }
 
-/** Return points around a circle on the ground. */
 export function circlePoints([x, y, radius]: readonly number[]): Point[] {
   return Array.from({ length: CORNERS }, (_, i): Point => {
     const angle = (i / CORNERS) * 2 * Math.PI;

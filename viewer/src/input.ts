@@ -4,7 +4,6 @@
 import * as control from "./control";
 import type { ViewerState } from "./state";
 
-/** One row of the key table. */
 export interface KeyRow {
   readonly keys: readonly string[]; // KeyboardEvent.key values, letters in lower case
   readonly shown: string; // the keys as displayed, separated by two spaces
@@ -17,7 +16,6 @@ export interface KeyRow {
 /** What moves the camera: the part of a key event that an action reads. */
 type Press = Pick<KeyboardEvent, "key" | "shiftKey">;
 
-/** Actions of keys beyond the state. */
 export interface Exits {
   showList(): void; // close the match
   savePicture(): void; // save the current picture
@@ -37,7 +35,6 @@ const PAN = 2.5; // per key press [vox]
 const REPEATING = ["arrowleft", "arrowup", "j", ",", "n", "p"]; // first keys of rows that a held key repeats
 const GLIDING = ["a", "w", "+", "pageup"]; // first keys of rows that move the camera as long as a key is held
 
-/** Return the key table. */
 export function keyTable(exits: Exits): readonly KeyRow[] {
   const row = (group: KeyRow["group"], keys: string[], shown: string, label: string, act: KeyRow["act"]): KeyRow => ({
     group,
@@ -178,7 +175,6 @@ function escape(state: ViewerState, exits: Exits): void {
 
 const SLIDER_KEYS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"];
 
-/** Return whether the focused control handles a key itself. */
 function handledByFocus(event: KeyboardEvent): boolean {
   const target = event.target;
   if (target instanceof HTMLInputElement)

@@ -30,7 +30,6 @@ export interface Poses {
   readonly known: Float32Array; // share, 1 known to a hostile
 }
 
-/** Allocate poses for a number of mechs. */
 export function makePoses(count: number): Poses {
   const column = () => new Float32Array(count);
   return {
@@ -132,7 +131,6 @@ export function gaitPhase(walked: number, walkedEnd: number, walkedShare: number
   return (walked + (whole - walkedEnd) * walkedShare) / stride;
 }
 
-/** Position and heading of one mech. */
 export interface MechPose {
   x: number; // centre of the box [vox]
   y: number;

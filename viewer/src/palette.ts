@@ -23,7 +23,6 @@ export enum Appearance {
 /** Shape within a voxel: nothing, a surface to walk on, a full block, a see-through block, or a heap of pieces. */
 export type Form = "none" | "floor" | "block" | "clear" | "heap";
 
-/** Parameters of one appearance. */
 export interface AppearanceSpec {
   readonly colour: number; // base colour
   readonly accent: number; // second colour of the pattern
@@ -60,7 +59,6 @@ export const MATERIAL_APPEARANCE: Record<MaterialName, Appearance> = {
   foliage: Appearance.FOLIAGE,
 };
 
-/** Appearance of a team. */
 export interface TeamSpec {
   readonly label: string; // for rosters and screen readers
   readonly colour: number; // of effects and markers
@@ -74,7 +72,6 @@ export const TEAMS: readonly [TeamSpec, TeamSpec] = [
   { label: "Red", colour: 0xff6a3d, paint: 0xe2481c, css: "#ff8a62", sides: 4 },
 ];
 
-/** Appearance of a weapon's shots. */
 export interface WeaponAppearance {
   readonly label: string; // in the kill feed
   readonly colour: number; // colour of beam, tracer or flame
@@ -150,7 +147,6 @@ export const WEAPONS: Record<WeaponName, WeaponAppearance> = {
   smoke: { label: "smoke", colour: 0xd8dde2, beam: "none", width: 0.22, linger: 0, tracer: 0.6, trail: 0.8, blast: 0 },
 };
 
-/** Label and icon of a mech class; its model is in render/mech_models. */
 export interface ChassisAppearance {
   readonly label: string;
   readonly icon: string; // SVG path in a 24 by 24 box, facing up
@@ -169,7 +165,6 @@ export const CHASSIS: Record<ChassisName, ChassisAppearance> = {
   heavy: { label: "Heavy", icon: "M7 8h10v7l-3 2h-4l-3-2zM2 3h5v8H2zM17 3h5v8h-5zM10 5h4v3h-4zM8 17v5H5M16 17v5h3" },
 };
 
-/** Appearance of a range around a mech. */
 export interface RangeStyle {
   readonly label: string; // in panels
   readonly colour: number;
@@ -187,7 +182,6 @@ export const RANGE_STYLES: Record<RangeKind, RangeStyle> = {
   radar: { label: "radar", colour: 0xfff3b0, dash: 0.8, gap: 0.5 },
 };
 
-/** Colours of light, sky and haze. */
 export const SCENE = {
   skyTop: 0x2b5684,
   skyLow: 0xa9bccb,
@@ -199,5 +193,4 @@ export const SCENE = {
   smoke: 0xd3d8de, // of smoke clouds
 } as const;
 
-/** Appearance of point-defence shots. */
 export const POINT_DEFENCE = { colour: 0xbfe9ff, width: 0.12, linger: 0.26, blast: 0.75, astray: 1.1 } as const;

@@ -4,7 +4,6 @@
 export const TIER_NAMES = ["finest", "high", "medium", "low"] as const;
 export type TierName = (typeof TIER_NAMES)[number];
 
-/** One graphics tier. */
 export interface Tier {
   readonly label: string; // displayed name
   readonly sharpest: number; // most pixels per CSS pixel along a side, limited by the display
@@ -49,7 +48,6 @@ export function parseTier(text: string | null): TierName | null {
   return TIER_NAMES.find((name) => name === text) ?? null;
 }
 
-/** Return the initial tier. */
 export function firstTier(requested: TierName | null, software: boolean): TierName {
   return requested ?? (software ? "low" : "high");
 }
@@ -159,7 +157,6 @@ export class FrameMeter {
     return this.slow;
   }
 
-  /** Forget the current measurement, e.g. while paused. */
   reset(): number {
     this.sum = this.frames = this.worst = this.slow = 0;
     return 0;

@@ -4,7 +4,6 @@
 import { FOGS, type Fog } from "./data/cursor";
 import { CAMERA_MODES, type CameraMode, LAYERS, type Layer } from "./state";
 
-/** A page with its parameters. */
 export interface Route {
   match: string | null; // catalogue id, null for the list
   seconds: number | null; // time in the match
@@ -22,12 +21,10 @@ const RUN = /^[A-Za-z0-9._-]{0,128}$/;
 const MOST = 100000; // largest absolute value of a camera coordinate
 const ID = /^[a-z0-9-]{1,64}$/;
 
-/** Return the choice that a text names, or null. */
 function oneOf<Choice extends string>(choices: readonly Choice[], text: string | null): Choice | null {
   return choices.find((choice) => choice === text) ?? null;
 }
 
-/** Parse the URL fragment. */
 export function parseRoute(hash: string): Route {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const number = (name: string, most: number): number | null => {

@@ -14,24 +14,20 @@ export type Hold = "none" | "blue" | "red" | "both";
 const HOLDS: readonly Hold[] = ["none", "blue", "red", "both"];
 const PER_SECOND = 1; // points of a team that is alone in the zone
 
-/** Return a number without a needless fraction. */
 function plainNumber(value: number): string {
   return Number(value.toFixed(1)).toString();
 }
 
-/** Return how a match is won. */
 export function goalText({ score_to_win, duration_s }: Header): string {
   const [points, end] = [plainNumber(score_to_win), clockText(duration_s)];
   return `First to ${points} zone points or last team alive; most points at ${end}`;
 }
 
-/** Return who is in the zone at a tick. */
 export function holdAt(chunk: Chunk, tick: number): Hold {
   const { frame } = frameAt(chunk, tick);
   return HOLDS[(chunk.tonnage[frame * 2] > 0 ? 1 : 0) + (chunk.tonnage[frame * 2 + 1] > 0 ? 2 : 0)];
 }
 
-/** Return whether a tick is the end of a finished match. */
 export function isOver({ index: { outcome, live, chunks } }: Pick<MatchState, "index">, tick: number): boolean {
   return outcome !== null && !live && outcome.winner >= 0 && tick >= (chunks.at(-1)?.[1] ?? 0) - 1;
 }
@@ -56,12 +52,10 @@ export function leadOf([blue, red]: readonly [number, number]): { team: 0 | 1 | 
   return { team, text: `${SIDES[team]} leads by ${Math.abs(lead).toFixed(1)} points` };
 }
 
-/** Return the goal in few letters. */
 export function shortGoalText({ score_to_win }: Header): string {
   return `first to ${plainNumber(score_to_win)}`;
 }
 
-/** Return how many mechs of a team live. */
 export function aliveText(alive: number, all: number): string {
   return all > 10 ? `${alive} of ${all} alive` : `${alive} alive`;
 }
@@ -74,13 +68,11 @@ const ENDINGS: Record<string, string> = {
 
 const UNDECIDED = "Undecided";
 
-/** Return who wins and how, e.g. "Red wins by elimination". */
 export function outcomeText({ winner, reason }: Outcome): string {
   const text = winnerText(winner);
   return ENDINGS[reason] && text !== UNDECIDED ? `${text} ${ENDINGS[reason]}` : text;
 }
 
-/** Return who wins. */
 export function winnerText(winner: number): string {
   return winner === 2 ? "Draw" : SIDES[winner] ? `${SIDES[winner]} wins` : UNDECIDED;
 }

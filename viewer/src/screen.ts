@@ -14,7 +14,6 @@ import type { MatchState, ViewerState } from "./state";
 const NO_INSETS = { left: 0, top: 0, right: 0, bottom: 0 };
 const REST_MS = 250; // time at rest after which the picture is redrawn at full resolution
 
-/** Rendering statistics. */
 export interface Cost {
   calls: number; // draw calls including shadows
   triangles: number;
@@ -26,7 +25,6 @@ export interface Cost {
   scale: number; // pixels per CSS pixel along a side
 }
 
-/** The canvas and its rendering. */
 export class Screen {
   /** Why there is no picture, "" if there is one. */
   problem = "";
@@ -87,7 +85,6 @@ export class Screen {
       .then(() => (this.fontsLoaded = true));
   }
 
-  /** Whether the picture of the moment is complete. */
   get complete(): boolean {
     return this.missing().length === 0;
   }
@@ -106,7 +103,6 @@ export class Screen {
     return this.view !== null && this.view.missing().length === 0;
   }
 
-  /** Return whether a complete picture of a match has been drawn. */
   hasDrawn(match: MatchState | null): boolean {
     return this.hasShown && this.shown === match;
   }
@@ -116,7 +112,6 @@ export class Screen {
     return this.contentComplete || (this.hasShown && this.shown?.chunk !== null);
   }
 
-  /** Draw the state's match if it has changed visibly. */
   draw(state: ViewerState, elapsed: number): void {
     if (this.shown !== state.match && this.fontsLoaded) this.openView(state.match);
     const { view, governor } = this;
@@ -171,7 +166,6 @@ export class Screen {
     return this.complete;
   }
 
-  /** Release the picture's resources. */
   close(): void {
     this.openView(null);
     this.stage?.renderer.dispose();
@@ -200,7 +194,6 @@ export class Screen {
     if (plaque) drawPlaque(brush, width, height, plaque);
   }
 
-  /** Return the mech near a point of the canvas, or -1. */
   pick(x: number, y: number): number {
     return this.view?.pick(x, y, this.size[0], this.size[1]) ?? -1;
   }
@@ -209,7 +202,6 @@ export class Screen {
     return { ...this.stats };
   }
 
-  /** Return the current graphics tier as text. */
   quality(): string {
     if (!this.governor) return "";
     return `${TIERS[this.stats.tier].label} (${this.governor.adapts ? "auto" : "fixed"})`;
@@ -286,7 +278,6 @@ export class Screen {
     this.applyTier();
   }
 
-  /** Apply the governor's tier. */
   private applyTier(): void {
     const { governor, stage } = this;
     if (!governor || !stage) return;

@@ -25,7 +25,6 @@ const LEAGUE_POLL_MS = 5000;
 const NOT_FOUND = 404;
 const FRESH_MS = 400; // delay that merges notices into one request
 
-/** Return the parameters of a match that a scan needs. */
 export function scanContext(header: Header): ScanContext {
   return {
     size: header.world.size,
@@ -74,7 +73,6 @@ export function makeMatch(id: string, source: ReplaySource, opened: OpenedMatch,
   return match;
 }
 
-/** Loads what the state shows. */
 export class Session {
   private openRequests = 0; // number of the latest request to open something
   private openingId = ""; // id of the match being opened, "" for none
@@ -96,7 +94,6 @@ export class Session {
     private readonly write: (hash: string) => void,
   ) {}
 
-  /** Open the live channel. */
   start(): void {
     this.channel = new LiveChannel(
       this.api.liveUrl(),
@@ -113,12 +110,10 @@ export class Session {
     );
   }
 
-  /** Seconds until the next attempt to reach a lost server. */
   get retrySeconds(): number {
     return this.channel?.retrySeconds ?? 0;
   }
 
-  /** Try at once to reach a lost server. */
   retry(): void {
     this.channel?.retry();
     void this.probe();
@@ -178,18 +173,15 @@ export class Session {
     await this.open(newest.id, { match: newest.id, ...fields });
   }
 
-  /** Open a local file. */
   async openFile(file: File): Promise<void> {
     this.state.followNewest = false;
     if (await this.openSource("file", new FileSource(file, this.api), file.name)) this.write("#file");
   }
 
-  /** Open the replay embedded in the page at the moment of a route. */
   async openPage(file: File, route: Route): Promise<void> {
     if (await this.openSource("page", new FileSource(file, this.api))) this.goTo(route);
   }
 
-  /** Close the match and show the list. */
   leave(): void {
     this.close();
     void this.reload();
@@ -300,7 +292,6 @@ export class Session {
     }
   }
 
-  /** Load the next page of the list. */
   async loadMore(): Promise<void> {
     const { list } = this.state;
     const { run } = list;
@@ -311,7 +302,6 @@ export class Session {
     if (page && run === list.run) Object.assign(list, { matches: appendPage(list.matches, page), total: page.total });
   }
 
-  /** Filter the list by run and text. */
   async filter(run: string, text: string): Promise<void> {
     const { list } = this.state;
     list.text = text;
@@ -365,7 +355,6 @@ export class Session {
     this.onRecovery();
   }
 
-  /** Repeat at once what has failed. */
   private retryRequests(): void {
     const { match } = this.state;
     if (!match) return;
@@ -373,7 +362,6 @@ export class Session {
     if (match.scenery === null) void this.loadWorld(match.source);
   }
 
-  /** Open a newer match, if the newest is followed. */
   private async checkForNewer(): Promise<void> {
     const { match, followNewest } = this.state;
     if (followNewest) await this.openNewest(match?.run ?? this.awaitedRun);

@@ -5,7 +5,6 @@ import type { ViewerState } from "./state";
 
 const KEY = "echelon.settings"; // in the browser's storage
 
-/** What is remembered. */
 export interface Settings {
   quality: TierName | null; // graphics tier, null for automatic
   sound: boolean;
@@ -17,7 +16,6 @@ export interface Settings {
 
 const SWITCHES = ["sound", "showMap", "showBars", "showLinks"] as const;
 
-/** Return the valid settings in a text; those missing keep their defaults. */
 export function parseSettings(text: string | null): Partial<Settings> {
   let found: unknown = null;
   try {
@@ -34,7 +32,6 @@ export function parseSettings(text: string | null): Partial<Settings> {
   return settings;
 }
 
-/** Return the settings in a state as text. */
 export function settingsText(state: Settings): string {
   const { quality, sound, volume, showMap, showBars, showLinks } = state;
   return JSON.stringify({ quality, sound, volume, showMap, showBars, showLinks });
@@ -44,7 +41,6 @@ export function settingsText(state: Settings): string {
 export class SettingsStore {
   private written = "";
 
-  /** Apply the remembered settings. */
   restore(state: ViewerState): void {
     try {
       Object.assign(state, parseSettings(localStorage.getItem(KEY)));
@@ -54,7 +50,6 @@ export class SettingsStore {
     this.written = settingsText(state);
   }
 
-  /** Remember the settings if they have changed. */
   save(state: ViewerState): void {
     const text = settingsText(state);
     if (text === this.written) return;

@@ -5,18 +5,14 @@
 
 import { Matrix4, Vector3 } from "three";
 
-/** Vertical field of view [rad]. */
 export const FIELD_OF_VIEW = (42 * Math.PI) / 180;
 
-/** Rotation from z-up to y-up, without scale. */
 export const world_from_voxel: Matrix4 = new Matrix4().makeRotationX(-Math.PI / 2);
 
-/** Write the world position of a voxel-space point into `out`. */
 export function worldPoint(x: number, y: number, z: number, out: Vector3): Vector3 {
   return out.set(x, z, -y);
 }
 
-/** Write the voxel position of a world-space point into `out`. */
 export function voxelPoint(world: Vector3, out: Vector3): Vector3 {
   return out.set(world.x, -world.z, world.y);
 }
@@ -26,13 +22,11 @@ export function cellIndex(x: number, y: number, z: number, sizeX: number, sizeY:
   return x + sizeX * (y + sizeY * z);
 }
 
-/** Return the coordinates of a voxel from its index. */
 export function cellCoords(cell: number, sizeX: number, sizeY: number): [number, number, number] {
   const column = cell % (sizeX * sizeY);
   return [column % sizeX, Math.floor(column / sizeX), Math.floor(cell / (sizeX * sizeY))];
 }
 
-/** Return an angle wrapped to (-pi, pi]. */
 export function wrapAngle(angle: number): number {
   const turns = Math.round(angle / (2 * Math.PI));
   return angle - turns * 2 * Math.PI;

@@ -32,7 +32,6 @@ export interface CameraState {
   distance: number; // to the target [vox]
 }
 
-/** The open match. */
 export interface MatchState extends MatchCursor {
   id: string; // catalogue id, "file" for a local file, "page" for the replay of an exported page
   run: string; // run in the server's catalogue, "" for none
@@ -66,7 +65,6 @@ export function inCatalogue({ id }: MatchState): boolean {
   return id !== "file" && id !== "page";
 }
 
-/** The match list. */
 export interface ListState {
   matches: readonly MatchSummary[]; // as far as loaded, live ones first
   total: number; // number of matches on the server
@@ -76,7 +74,6 @@ export interface ListState {
   runs: { id: string; matches: number }[]; // runs that have matches
 }
 
-/** The page of the league. */
 export interface LeagueState {
   view: LeagueView | null; // standings and unfinished rounds; null without a league
   loading: boolean; // whether the first response is pending
@@ -125,7 +122,6 @@ export interface ViewerState {
   showSettings: boolean; // whether the settings are open
 }
 
-/** Return the initial state. */
 export function defaults(): ViewerState {
   return {
     page: "list",

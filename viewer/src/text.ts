@@ -32,7 +32,6 @@ function nameOf(name: string, level: string, team: number): string {
   return pilots.map((pilot) => (pilot === HUMAN ? HUMAN : botName(pilot))).join(JOINT);
 }
 
-/** Return the name of a scripted level, e.g. "bot: medium". */
 function botName(level: string): string {
   return `bot: ${level.replace(LEVEL_PREFIX, "")}`;
 }
@@ -42,7 +41,6 @@ export function entryName(id: string, name: string): string {
   return id.startsWith(LEVEL_PREFIX) ? botName(name) : name;
 }
 
-/** Return the names of both sides of a listed match. */
 export function sideNames({ blue, red, levels = ["", ""] }: MatchSummary): [string, string] {
   const [first, second] = [blue, red].map((name, side) => nameOf(name, levels[side], side));
   return [first, second];
@@ -59,12 +57,10 @@ export function runLabel(run: string): string {
   return run.replace(/^\d{8}-\d{6}-(?=.)/, "");
 }
 
-/** Return the class of a mech, e.g. "heavy". */
 export function className(header: Header, mech: number): string {
   return header.chassis[header.roster[mech]?.chassis]?.name ?? "";
 }
 
-/** Return a marked event as a sentence, e.g. "R2 destroyed B5". */
 export function markerText(header: Header, marker: Marker): string {
   const [actor, target] = [mechName(header, marker.actor), mechName(header, marker.target)];
   switch (marker.kind) {
@@ -109,7 +105,6 @@ export function stateText(flags: number): string {
   return stateWords(flags)[0] ?? "";
 }
 
-/** Return all states of a mech, with "in smoke" for a living one that is hidden in smoke. */
 export function conditionText(flags: number, hidden: boolean): string {
   return [...stateWords(flags), ...(hidden && flags & MechFlag.ALIVE ? ["in smoke"] : [])].join(" · ");
 }
@@ -137,7 +132,6 @@ export function lostText({ lost, match, interrupted }: ViewerState): string {
   return match ? "The server does not respond; what has been loaded plays on." : "The server does not respond.";
 }
 
-/** Short texts of how matches end. */
 export const END_LABELS: Record<string, string> = {
   zone_control: "zone held",
   elimination: "elimination",

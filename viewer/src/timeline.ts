@@ -7,7 +7,6 @@ export const LIVE_MARGIN_S = 2.5; // distance of a live viewer behind the newest
 export const LIVE = "LIVE"; // label at the live edge
 const LAG_S = 2; // additional lag that still counts as live [s]
 
-/** An event marked on the timeline. */
 export interface Marker {
   readonly tick: number;
   readonly kind: EventKind;
@@ -15,13 +14,11 @@ export interface Marker {
   readonly target: number; // affected mech, -1 for none
 }
 
-/** Return seconds as m:ss. */
 export function clockText(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds + 1e-6));
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
 }
 
-/** Return zone points with one decimal. */
 export function pointsText(points: number): string {
   // rounded down, so that a team never seems to have won before it has
   return (Math.floor(points * 10 + 1e-3) / 10).toFixed(1);

@@ -9,7 +9,6 @@ const GROW_S = 0.5; // time from burst to full size
 const THIN_S = 1.5; // final part of the lifetime, in which it thins out
 const SMALLEST = 0.18; // initial size, as a share of the full size
 
-/** One cloud at a moment. */
 export interface Cloud {
   readonly x: number; // centre [vox]
   readonly y: number;

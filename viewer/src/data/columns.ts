@@ -27,7 +27,6 @@ function allocate(dtype: Dtype, length: number) {
 
 export type Ints = ReturnType<typeof allocate>;
 
-/** One decoded column of a block. */
 export interface ReadColumn<Spec extends ColumnSpec> {
   readonly spec: Spec;
   readonly ints: Ints; // row-major, shape [rows, width]

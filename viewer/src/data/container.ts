@@ -32,7 +32,6 @@ export interface RecordHead {
 /** What ends the readable part of a file: nothing, its end within a record, or a damaged record. */
 export type Fault = "none" | "cut" | "damaged";
 
-/** The records of one file. */
 export interface FileMap {
   header: RecordHead; // present in every valid file
   world: RecordHead | null; // null if the file does not embed its world
@@ -57,7 +56,6 @@ export function crc32(data: Uint8Array, before = 0): number {
   return ~c >>> 0;
 }
 
-/** Return the size of a record including padding [bytes]. */
 export function recordLength(head: RecordHead): number {
   return HEAD_BYTES + head.stored + ((ALIGNMENT - (head.stored % ALIGNMENT)) % ALIGNMENT);
 }
@@ -105,7 +103,6 @@ export function inflate(stored: Uint8Array, raw: number): Uint8Array {
   return out;
 }
 
-/** Return a record's decompressed payload. */
 export function payload(file: Uint8Array, head: RecordHead): Uint8Array {
   const stored = storedPayload(file, head);
   if (head.codec === CODEC_ZLIB) return inflate(stored, head.raw);

@@ -9,7 +9,6 @@ import type { ChunkStore } from "./store";
 export const FOGS = ["none", "blue", "red", "mech"] as const;
 export type Fog = (typeof FOGS)[number];
 
-/** A hostile that a pilot knows of. */
 export interface Contact {
   readonly mech: number;
   readonly x: number; // centre where it was last detected [vox]
@@ -29,7 +28,6 @@ export interface PilotKnowledge {
   readonly known: Float32Array; // visibility of each mech, 0 or 1
 }
 
-/** An open match at the cursor. */
 export interface MatchCursor {
   header: Header; // roster, rules and column coding
   store: ChunkStore; // decoded chunks around the cursor

@@ -4,7 +4,6 @@ import type { Header, IndexView } from "../protocol.gen";
 import { clockText } from "../timeline";
 import type { Fault } from "./container";
 
-/** What of a file cannot be read. */
 export interface FileDamage {
   readonly fault: Fault; // what ends its readable part
   readonly complete: boolean; // whether it has a valid end

@@ -50,7 +50,6 @@ export function checkHeader(header: Header): Header {
   return header;
 }
 
-/** Decode a HEADER payload. */
 export function decodeHeader(data: Uint8Array): Header {
   return checkHeader(unpackMap(data, RecordType.HEADER) as unknown as Header);
 }
@@ -190,7 +189,6 @@ function expandTicks(rows: RunRows, count: number, tick0: number): Float64Array 
   return ticks;
 }
 
-/** Return the bytes of all arrays in a value. */
 function arrayBytes(value: unknown): number {
   if (ArrayBuffer.isView(value)) return value.byteLength;
   if (value === null || typeof value !== "object") return 0;
@@ -254,7 +252,6 @@ const TABLE_COLUMNS = {
   edits: VOXEL_COLUMNS,
 };
 
-/** Decode a CHUNK payload. */
 export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array): Chunk {
   const record = unpackMap(data, RecordType.CHUNK) as unknown as ChunkRecord;
   const [frames, mechs] = [record.f, header.mechs];

@@ -1,15 +1,12 @@
 // What an exported page carries: the replay and the scripts of the workers, as elements that
 // echelon/server/page.py writes.
 
-/** Ids of the elements. */
 const HOLDERS = { replay: "echelon-replay", workers: "echelon-workers" } as const;
 
-/** Return bytes of base64. */
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
 }
 
-/** Return the replay embedded in the page, or null. */
 export function embeddedReplay(): File | null {
   const holder = document.getElementById(HOLDERS.replay);
   if (!holder) return null;

@@ -21,7 +21,6 @@ export interface FlightPoint {
   z: number;
 }
 
-/** A launch or the end of a flight. */
 interface End extends FlightPoint {
   owner: number;
   weapon: number;
@@ -122,7 +121,6 @@ export function flightsOf(chunk: Chunk, header: Header): readonly Flight[] {
   return flights;
 }
 
-/** Return the flights of a chunk. */
 export function findFlights(chunk: Chunk, header: Header): Flight[] {
   const launches = flightEnds(chunk, header, [EventKind.LAUNCH]);
   const starts = groupEnds(launches);

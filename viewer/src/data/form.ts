@@ -5,7 +5,6 @@ import { ReplayError } from "./payload";
 
 const MAX_SHOWN = 40; // characters of a value in a message
 
-/** Return a value as text for a message. */
 function shown(value: unknown): string {
   if (Array.isArray(value)) return `a list of ${value.length}`;
   if (value !== null && typeof value === "object") return "a map";

@@ -25,7 +25,6 @@ function between(low: readonly number[], high: readonly number[], share: number)
   return [0, 1, 2, 3].map((k) => low[k] + (high[k] - low[k]) * share) as Colour;
 }
 
-/** Return the colour at a position of the scale, 0 to 1. */
 export function heatColour(at: number): Colour {
   const place = Math.max(0, Math.min(1, at)) * (RAMP.length - 1);
   const low = Math.min(RAMP.length - 2, Math.floor(place));
@@ -45,17 +44,14 @@ export function placeOn(most: number, value: number): number {
   return most > 0 ? (value / most) ** POWER : 0;
 }
 
-/** Return the value at a position of the scale of a maximum. */
 export function valueAt(most: number, place: number): number {
   return most * place ** (1 / POWER);
 }
 
-/** Return the value of one column. */
 function columnValue([blue, red]: TeamGrids, side: HeatSide, i: number): number {
   return side === "blue" ? blue[i] : side === "red" ? red[i] : blue[i] + red[i];
 }
 
-/** Return the maximum of a heat map. */
 export function heatMaximum(grids: TeamGrids, side: HeatSide): number {
   let most = 0;
   for (let i = 0; i < grids[0].length; i++) most = Math.max(most, columnValue(grids, side, i));
@@ -96,7 +92,6 @@ export function paintZoneDistance(cost: Float32Array, most: number, pixels: Uint
   cost.forEach((far, i) => pixels.set(distanceColour(most, far), i * 4));
 }
 
-/** Return a colour ramp as a CSS gradient. */
 export function gradient(colour: (place: number) => Colour, steps = 8): string {
   const stops = Array.from({ length: steps + 1 }, (_, k) => {
     const [red, green, blue, alpha] = colour(k / steps);

@@ -28,7 +28,6 @@ export class KillFacts {
   private readonly chunks = new Map<number, ChunkFacts>();
   private readonly killed = new Map<number, number>(); // chunk by victim
 
-  /** Add a chunk by its number. */
   add(number: number, chunk: Chunk): void {
     if (this.chunks.has(number)) return;
     const facts = factsOf(chunk);

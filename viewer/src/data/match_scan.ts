@@ -22,7 +22,6 @@ export interface MechCurves {
   terms: number[][]; // cumulative reward by term
 }
 
-/** Parameters of a match that a scan needs. */
 export interface ScanContext {
   size: readonly number[]; // size of the map [vox]
   tickHz: number;
@@ -82,7 +81,6 @@ export class MatchScan {
     }
   }
 
-  /** Allow failed requests to be retried at once. */
   retry(): void {
     this.failures = 0;
     this.until = 0;
@@ -93,7 +91,6 @@ export class MatchScan {
     if (this.now() >= this.until) this.until = this.now() + retryDelay(++this.failures);
   }
 
-  /** Stop reading. */
   stop(): void {
     this.target = [0, false, -1];
   }

@@ -2,13 +2,11 @@
 
 import type { MatchSummary } from "../protocol.gen";
 
-/** A page of the list and the total number of matches. */
 export interface MatchPage {
   matches: readonly MatchSummary[];
   total: number;
 }
 
-/** Return whether a match comes after another in the list. */
 function below(one: MatchSummary, other: MatchSummary): boolean {
   if (one.live !== other.live) return other.live;
   return one.created === other.created ? one.id > other.id : one.created < other.created;

@@ -29,7 +29,6 @@ export interface ChunkMesh {
   readonly clear: QuadMesh; // water and glass
 }
 
-/** A growing list of quads. */
 class Builder {
   private position = new Uint16Array(4096);
   private data = new Uint8Array(4096);
@@ -135,7 +134,6 @@ interface Slice {
   plane: number; // position from the chunk's origin, may be fractional [vox]
 }
 
-/** Merge a mask of equal faces into quads. */
 function emit(mask: Int32Array, slice: Slice, origin: readonly number[], opaque: Builder, clear: Builder): void {
   const { axis, sign, plane } = slice;
   const [u, v] = [(axis + 1) % 3, (axis + 2) % 3];
@@ -198,7 +196,6 @@ function meshSide(
   }
 }
 
-/** Mesh one kind of floor surface in a layer of voxels. */
 function meshFloor(
   appearances: Uint8Array,
   origin: readonly number[],

@@ -5,7 +5,6 @@ import { type Chunk, firstAfter } from "./replay";
 
 const FIGHT_S = 3; // time for which a hit counts [s]
 
-/** One pack. */
 export interface Pack {
   readonly team: 0 | 1;
   readonly number: number; // within its team, from 1

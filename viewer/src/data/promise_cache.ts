@@ -6,7 +6,6 @@ export class PromiseCache<Result> {
 
   constructor(private readonly capacity: number) {}
 
-  /** Return the cached result of a key, or request and cache it. */
   get(key: string, request: () => Promise<Result>): Promise<Result> {
     const result = this.results.get(key) ?? request();
     this.results.delete(key);

@@ -49,7 +49,6 @@ export interface Chunk {
   readonly bytes: number; // memory of the arrays [bytes]
 }
 
-/** A decoded map. */
 export interface World {
   readonly size: readonly [number, number, number]; // x, y, z [vox]
   readonly material: Uint8Array; // material ids, x fastest, z slowest (the file has z fastest)

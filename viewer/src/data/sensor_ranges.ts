@@ -8,7 +8,6 @@ import type { RangeKind } from "../palette";
 import type { MatchCursor } from "./cursor";
 import { isShown } from "./fog_of_war";
 
-/** A range around a mech. */
 export interface SensorRange {
   readonly mech: number;
   readonly kind: RangeKind;

@@ -19,7 +19,6 @@ import { type WinPoint, winPoint } from "./winprob";
 
 const WIN_STEP_S = 0.5; // least time between points of the win probability [s]
 
-/** Series, markers and outcome of a match. */
 export type Timeline = Omit<IndexView, "live" | "chunks">;
 
 /** Return the number of living mechs and the hit points of each team in one frame. */

@@ -10,7 +10,6 @@ import { type FileDamage, UNDAMAGED } from "./damage";
 import { fitsMemory } from "./prefetch";
 import type { Chunk } from "./replay";
 
-/** A match as opened. */
 export interface OpenedMatch {
   header: Header;
   index: IndexView; // as far as recorded
@@ -19,7 +18,6 @@ export interface OpenedMatch {
   damage: FileDamage; // what of the file cannot be read
 }
 
-/** A source of one match. */
 export interface ReplaySource {
   open(): Promise<OpenedMatch>;
   /** Return the current index; that of a file never changes. */
@@ -31,7 +29,6 @@ export interface ReplaySource {
   close(): void;
 }
 
-/** Start a decoding worker. */
 export function decodeWorker(): WorkerLink<DecodeCalls> {
   return new WorkerLink<DecodeCalls>(
     new Worker(new URL("../workers/decode.worker.ts", import.meta.url), { type: "module" }),

@@ -37,7 +37,6 @@ export function chunkAt(ticks: readonly (readonly number[])[], tick: number): nu
   return low;
 }
 
-/** A failed request and its next attempt. */
 interface Failure {
   error: Error;
   times: number; // failures in a row
@@ -49,7 +48,6 @@ export function isDamage(error: Error | undefined): boolean {
   return error instanceof ApiError && error.status === DAMAGED;
 }
 
-/** Cache of decoded chunks around the cursor. */
 export class ChunkStore {
   private chunks = new Map<number, Chunk>();
   private pending = new Set<number>();
@@ -63,7 +61,6 @@ export class ChunkStore {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Return a chunk if it is in memory. */
   get(number: number): Chunk | undefined {
     return this.chunks.get(number);
   }
@@ -73,7 +70,6 @@ export class ChunkStore {
     return this.requested.includes(number) && !this.chunks.has(number) && !this.failed.has(number);
   }
 
-  /** Return the error of a chunk's last request, until it has arrived. */
   failure(number: number): Error | undefined {
     return this.failed.get(number)?.error;
   }
@@ -83,12 +79,10 @@ export class ChunkStore {
     return [...this.failed].flatMap(([number, { error }]) => (isDamage(error) ? [number] : []));
   }
 
-  /** Return whether a chunk of the last request is on its way. */
   get isWaiting(): boolean {
     return this.pending.size > 0;
   }
 
-  /** Return the numbers of the chunks in memory. */
   loaded(): number[] {
     return [...this.chunks.keys()];
   }
@@ -118,7 +112,6 @@ export class ChunkStore {
     return over < 0 ? order : order.slice(0, Math.max(LEAST, over));
   }
 
-  /** Allow failed requests to be retried at once. */
   retry(): void {
     for (const failure of this.failed.values())
       if (!isDamage(failure.error)) Object.assign(failure, { times: 0, until: 0 });

@@ -3,7 +3,6 @@
 import { APPEARANCES, Appearance } from "../palette";
 import type { Scenery } from "./appearance";
 
-/** An RGBA picture. */
 export interface Picture {
   readonly width: number; // pixels
   readonly height: number; // pixels

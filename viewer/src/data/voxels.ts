@@ -81,12 +81,10 @@ function changedCells(chunk: Chunk, edits: number): Uint32Array[] {
   return [chunk.base.cell, chunk.edits.cell.subarray(0, edits)];
 }
 
-/** Return the number of mesh chunks along each axis. */
 export function chunkGrid(size: readonly number[]): [number, number, number] {
   return [Math.ceil(size[0] / CHUNK), Math.ceil(size[1] / CHUNK), Math.ceil(size[2] / CHUNK)];
 }
 
-/** Return the corner of mesh chunk `number` [vox]. */
 export function chunkOrigin(number: number, size: readonly number[]): [number, number, number] {
   const [countX, countY] = chunkGrid(size);
   const [x, y, z] = cellCoords(number, countX, countY);

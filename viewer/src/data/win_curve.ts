@@ -3,12 +3,10 @@
 import { WIN_GROUPS, type WinSeries } from "../protocol.gen";
 import type { WinPoint } from "./winprob";
 
-/** The curve of a match as far as recorded. */
 export class WinCurve {
   /** `points` are in order of time. */
   constructor(readonly points: readonly WinPoint[]) {}
 
-  /** Return the curve of an index. */
   static of({ tick, blue, low, high, parts }: WinSeries): WinCurve {
     const points = tick.map((at, i): WinPoint => {
       const own = parts.map((part) => part[i]);
@@ -30,7 +28,6 @@ export class WinCurve {
   }
 }
 
-/** Return points in the form of an index. */
 export function seriesOf(points: readonly WinPoint[]): WinSeries {
   return {
     tick: points.map(({ tick }) => tick),

@@ -36,7 +36,6 @@ interface Situation {
   left: number; // [s]
 }
 
-/** Return the state in a frame of a chunk. */
 export function situationOf(header: Header, chunk: Chunk, frame: number): Situation {
   const zero = (): Pair => [0, 0];
   const s: Situation = {
@@ -150,13 +149,11 @@ export interface WinPoint {
 const dot = (values: readonly number[], weights: readonly number[]): number =>
   values.reduce((sum, value, i) => sum + value * weights[i], 0);
 
-/** Return the features of a frame. */
 export function featuresOf(header: Header, chunk: Chunk, frame: number): number[] {
   const situation = situationOf(header, chunk, frame);
   return FEATURES.map(({ value }) => value(situation));
 }
 
-/** Return the win probability in a frame of a chunk. */
 export function winPoint(header: Header, chunk: Chunk, frame: number): WinPoint {
   const values = featuresOf(header, chunk, frame);
   const logit = dot(values, model.weights);

@@ -9,7 +9,6 @@ import { clockText } from "../timeline";
 
 const TICK_HZ = 20; // tick rate of summaries, which do not carry it
 
-/** A match and what continues it. */
 export interface Branch {
   readonly match: MatchSummary;
   readonly children: readonly Branch[];
@@ -58,12 +57,10 @@ export function branchText(match: MatchSummary): string {
 
 const MOST_NAMED = 3; // pilots that are named
 
-/** Return a number with a word in its form. */
 function counted(count: number, word: string, ending: string): string {
   return `${count} ${word}${count === 1 ? "" : ending}`;
 }
 
-/** The tree in the page. */
 export class BranchTree {
   readonly root = el("details", { class: "branch-tree panel" });
   private readonly summary = el("summary");

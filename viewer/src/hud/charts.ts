@@ -5,7 +5,6 @@ import { TEAMS } from "../palette";
 import type { IndexView, Outcome, Series } from "../protocol.gen";
 import { el } from "./dom";
 
-/** Name of a pair of curves, one per team. */
 export type CurveName = "score" | "hp" | "alive" | "damage";
 
 const FONT = '11px "Inter Variable", system-ui, sans-serif';
@@ -39,7 +38,6 @@ export function curveValues(
   return [late ? [...second, end] : second, lines[0], lines[1]];
 }
 
-/** Return the axes of a chart: time as m:ss, and values. */
 export function chartAxes(): uPlot.Axis[] {
   const axis = { stroke: INK, font: FONT, grid: GRID, ticks: { show: false }, size: 34 };
   return [
@@ -64,7 +62,6 @@ export function jumpOnClick(plot: uPlot, onJump: (seconds: number) => void): voi
 
 const RED_DASH = [6, 3]; // distinguishes the teams' lines without colour
 
-/** Return the line style of each team. */
 function lines(style: Partial<uPlot.Series>, filled = false): uPlot.Series[] {
   return TEAMS.map((team, t) => ({
     label: team.label,
@@ -77,7 +74,6 @@ function lines(style: Partial<uPlot.Series>, filled = false): uPlot.Series[] {
   }));
 }
 
-/** Create the legend of the curves behind the scrub bar. */
 export function backdropKey(): HTMLElement {
   return el("div", { class: "backdrop-key", aria: { hidden: "true" } }, [el("span", { text: "score" })]);
 }

@@ -17,7 +17,6 @@ interface Bar {
   value: HTMLElement;
 }
 
-/** A column of named bars. */
 class Bars {
   private readonly list = el("div", { class: "choice-list" });
   readonly root: HTMLElement;
@@ -47,12 +46,10 @@ class Bars {
   }
 }
 
-/** Return the name of a target. */
 function targetName(header: Header, mech: number): string {
   return mech < 0 ? "no target" : mechName(header, mech);
 }
 
-/** The view. */
 export class ChoicesView {
   private readonly likely = [new Bars("Target probability"), new Bars("Trigger probability")] as const;
   private readonly targets = new Bars(`Target, last ${WINDOW_S} s`);

@@ -3,7 +3,6 @@
 const FOCUSABLE = "a[href], button, input, select, textarea, [tabindex]";
 const MODAL = ["help", "settings"]; // classes of dialogs that wait for an answer; others stay open beside the match
 
-/** Keeps the focus of all dialogs below an element. */
 export class Dialogs {
   private readonly open = new Map<HTMLElement, Element | null>(); // open dialogs and what had the focus before
   private readonly all: readonly HTMLElement[];
@@ -39,7 +38,6 @@ function isModal(dialog: HTMLElement): boolean {
   return MODAL.some((name) => dialog.classList.contains(name));
 }
 
-/** Let the Tab key cycle through a dialog. */
 function keepInside(dialog: HTMLElement, event: KeyboardEvent): void {
   if (event.key !== "Tab") return;
   const all = [...dialog.querySelectorAll<HTMLElement>(FOCUSABLE)].filter(

@@ -14,7 +14,6 @@ export interface Properties {
   onclick?: (event: MouseEvent) => void;
 }
 
-/** Create an element. */
 export function el<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
   properties: Properties = {},
@@ -44,7 +43,6 @@ export function button(label: string, content: Child, onclick: () => void, class
   return el("button", properties, [content]);
 }
 
-/** Set a button's label if it changed. */
 export function setLabel(button: HTMLElement, label: string): void {
   if (button.dataset.tip === label) return;
   button.dataset.tip = label;
@@ -73,7 +71,6 @@ export function icon(path: string, className = "icon"): SVGSVGElement {
   return svg;
 }
 
-/** Set an element's text if it changed. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -84,7 +81,6 @@ export function setShare(element: HTMLElement, share: number): void {
   if (element.style.width !== text) element.style.width = text;
 }
 
-/** Paths of button icons. */
 export const ICONS = {
   back: "M15 5l-7 7 7 7",
   play: "M8 5v14l11-7z",

@@ -42,7 +42,6 @@ const VERBS: Partial<Record<EventKind, string>> = {
   [EventKind.SHUTDOWN]: "overheated",
 };
 
-/** Return a line as a sentence. */
 export function lineText(header: Header, line: Line): string {
   if (line.kind === EventKind.KILL) return markerText(header, line);
   const { named, others } = namedMechs(line);
@@ -50,7 +49,6 @@ export function lineText(header: Header, line: Line): string {
   return `${[...names, ...(others > 0 ? [`${others} more`] : [])].join(", ")} ${VERBS[line.kind] ?? ""}`;
 }
 
-/** The event feed and its live region. */
 export class Feed {
   readonly root = el("section", { class: "feed", aria: { label: "Events" } });
   readonly announcements = el("div", { class: "visually-hidden", aria: { live: "polite", relevant: "additions" } });

@@ -32,15 +32,12 @@ const KNOWLEDGE: Record<Knowledge, string> = {
 const SLOW_MS = 90; // update interval of panels that need not be smooth
 const COVERING = ".notes > *, .notice, .win-caption.shown"; // what lies over the free part of the picture
 
-/** A panel that is made elsewhere. */
 export interface Panel {
   readonly root: HTMLElement;
   update(match: MatchState): void;
-  /** The match was closed. */
   leave(): void;
 }
 
-/** All panels of a match. */
 export class Hud {
   readonly root: HTMLElement;
   private readonly score = new ScoreBar();
@@ -162,7 +159,6 @@ export class Hud {
     this.tools.prepend(...buttons, el("hr"));
   }
 
-  /** Update all panels; `ready` tells whether the picture is complete. */
   update(match: MatchState, ready: boolean): void {
     if (this.shown !== match) this.open(match);
     this.timeline.update(match);
@@ -231,12 +227,10 @@ export class Hud {
     if (JSON.stringify(covered) !== JSON.stringify(this.state.covered)) this.state.covered = covered;
   }
 
-  /** The match was closed. */
   leave(): void {
     this.share.leave();
   }
 
-  /** Update the banner that names fog of war and ground overlay. */
   private showModes(match: MatchState): void {
     const { camera, fog, layer, selected, showLinks } = this.state;
     const { header } = match;

@@ -25,7 +25,6 @@ function makeGauge(label: string, kind: string): Gauge {
   return { root, fill, value };
 }
 
-/** The panel of the selected mech. */
 export class Inspector {
   private readonly name = el("h2", { class: "inspector-name" });
   private readonly kind = el("span", { class: "inspector-class" });

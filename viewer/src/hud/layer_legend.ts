@@ -18,7 +18,6 @@ import { TEAMS } from "../palette";
 import type { Layer, MatchState, ViewerState } from "../state";
 import { el, setText } from "./dom";
 
-/** Title and unit of each overlay. */
 const LAYERS: Record<Exclude<Layer, "none">, { title: string; unit: string }> = {
   presence: { title: "Time spent within 1 voxel", unit: "s" },
   damage: { title: "Damage taken within 1 voxel", unit: "hp" },
@@ -38,7 +37,6 @@ function rampsOf(layer: Layer, side: HeatSide, most: number): [name: string, css
   ];
 }
 
-/** The legend. */
 export class LayerLegend {
   private readonly title = el("span", { class: "layer-title" });
   private readonly ramps = el("div", { class: "layer-ramps" });

@@ -20,7 +20,6 @@ export interface Scale {
   ticks: number[];
 }
 
-/** Return a scale that contains all intervals of the standings. */
 export function scaleOf(standings: readonly Standing[]): Scale {
   const [from, to] = [Math.min(...standings.map((row) => row.low)), Math.max(...standings.map((row) => row.high))];
   const slack = Math.max(0, LEAST_SPAN - (to - from)) / 2;
@@ -33,14 +32,12 @@ export function scaleOf(standings: readonly Standing[]): Scale {
   return { low, high, ticks };
 }
 
-/** Return the position of a rating on the scale, 0 to 1. */
 export function shareOn(scale: Scale, rating: number): number {
   return (rating - scale.low) / (scale.high - scale.low);
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(2)}%`;
 
-/** The league page. */
 export class LeaguePage {
   private readonly rows = el("tbody");
   private readonly axis = el("div", { class: "scale-axis", aria: { hidden: "true" } });
@@ -147,7 +144,6 @@ export class LeaguePage {
     ]);
   }
 
-  /** Return wins, draws and losses as numbers above one bar. */
   private record({ wins, draws, losses }: Standing): HTMLElement {
     const all = Math.max(1, wins + draws + losses);
     const parts = (

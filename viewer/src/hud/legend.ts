@@ -4,7 +4,6 @@ import { CHASSIS } from "../palette";
 import { CHASSIS_NAMES } from "../protocol.gen";
 import { el, icon } from "./dom";
 
-/** Symbols by the class that draws them, with their meaning. */
 const SYMBOLS: readonly (readonly [string, string])[] = [
   ["sign blue", "Blue mech, points ahead"],
   ["sign red", "Red mech, points ahead"],
@@ -24,7 +23,6 @@ const SYMBOLS: readonly (readonly [string, string])[] = [
   ["moment decisive", "The decisive moment"],
 ];
 
-/** Create the legend. */
 export function legend(): HTMLElement {
   const row = (symbol: Node, text: string) => [el("dt", {}, [symbol]), el("dd", { text })];
   return el("div", { class: "key-group legend" }, [

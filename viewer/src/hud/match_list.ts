@@ -12,14 +12,12 @@ import { END_LABELS, runLabel, sideNames } from "../text";
 
 const TICK_HZ = 20; // tick rate of summaries, which do not carry it
 
-/** Actions of the list. */
 export interface ListActions {
   openFile(file: File | undefined): void;
   filter(run: string, text: string): void;
   more(): void;
 }
 
-/** Return a time span as text, e.g. "5 min ago". */
 export function ageText(seconds: number): string {
   if (seconds < 60) return "just now";
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
@@ -27,7 +25,6 @@ export function ageText(seconds: number): string {
   return `${Math.floor(seconds / 86400)} d ago`;
 }
 
-/** Return whether every word of the filter occurs in a match. */
 export function fits(match: MatchSummary, text: string): boolean {
   const words = text
     .toLowerCase()
@@ -46,7 +43,6 @@ export function countText({ matches, total, text }: ListState, shown: number): s
   return `${shown} of ${matches.length} loaded, ${total} in total`;
 }
 
-/** Return why no match is shown. */
 export function emptyText({ matches, total, loading }: ListState): string {
   if (loading) return "Loading matches…";
   if (matches.length < total)
@@ -135,7 +131,6 @@ class Card {
   }
 }
 
-/** The match list page. */
 export class MatchList {
   private readonly grid = el("ul", { class: "cards" });
   private readonly count = el("span", { class: "list-count" });

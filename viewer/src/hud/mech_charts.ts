@@ -19,7 +19,6 @@ const FRESH_MS = 300; // update interval of growing curves
 const NO_CONTROL = /^(target|sort|message|hostile)/; // actions that control no part of the mech
 const NEGLIGIBLE = 1e-3; // curves that never exceed this are not drawn
 
-/** One chart: its title, and names and values of its lines. */
 interface Row {
   title: string;
   names: (match: MatchState) => string[];
@@ -50,7 +49,6 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-/** One chart of the panel. */
 class MechChart {
   readonly root = el("div", { class: "chart" });
   private plot: uPlot | null = null;
@@ -70,7 +68,6 @@ class MechChart {
     new ResizeObserver(() => this.plot?.setSize(this.size)).observe(this.root);
   }
 
-  /** Draw the curves. */
   draw(match: MatchState, curves: MechCurves): void {
     const all = this.row.values(curves);
     const keep = all.map((line) => line.length > 0 && line.some((value) => Math.abs(value) > NEGLIGIBLE));
@@ -84,7 +81,6 @@ class MechChart {
     this.plot?.setScale("x", { min: 0, max: Math.max(1, control.lastTick(match) / match.header.tick_hz) });
   }
 
-  /** Move the cursor to a second. */
   point(seconds: number): void {
     if (this.plot) this.plot.setCursor({ left: this.plot.valToPos(seconds, "x"), top: 10 }, false);
   }
@@ -123,7 +119,6 @@ class MechChart {
   }
 }
 
-/** The panel of mech charts. */
 export class MechAnalysisPanel {
   private readonly title = el("h2");
   private readonly note = el("p", { class: "pilot-note" });
@@ -181,7 +176,6 @@ export class MechAnalysisPanel {
     return match.header.insight.estimates ? "" : "Scripted pilots predict no value.";
   }
 
-  /** Show the current actions: a bar per control, from its centre. */
   private showActions(match: MatchState): void {
     const { insight } = match.header;
     this.actions.hidden = !insight || !match.chunk?.insight;

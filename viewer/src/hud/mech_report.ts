@@ -16,7 +16,6 @@ const LONGEST_TICKS = 80; // cooldown that is drawn as an empty bar [ticks]
 
 export const GAUGES = ["Health", "Legs", "Heat", "Stability"] as const;
 
-/** Value of one gauge. */
 export interface GaugeValue {
   text: string;
   share: number;
@@ -41,7 +40,6 @@ export function gaugesOf(match: MatchState, mech: number): GaugeValue[] {
   });
 }
 
-/** Return a mech's row of the table: name, class, team, state, gauges, position. */
 export function tableRow(match: MatchState, mech: number): string[] {
   const { header, poses } = match;
   const visible = isShown(match, mech);
@@ -55,14 +53,12 @@ export function tableRow(match: MatchState, mech: number): string[] {
   ];
 }
 
-/** Details of the selected mech beside its gauges. */
 export interface MechReport {
   state: string;
   timers: number[]; // readiness of each weapon, 1 when ready; empty until the chunk has arrived
   facts: string; // speed, position, radar range and target
 }
 
-/** Return the details of a mech at a tick. */
 export function mechReport(match: MatchState, mech: number, tick: number): MechReport {
   const { header, poses, chunk } = match;
   if (!isShown(match, mech)) return { state: NOT_SEEN, timers: header.cooldowns.map(() => 0), facts: "" };

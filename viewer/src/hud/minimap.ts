@@ -14,7 +14,6 @@ const SIGN = 4.2; // size of a mech's symbol [CSS px]
 const CONE = 0.45; // half the drawn angle of the camera's view [rad]
 const LIFT = 0.035; // additional brightness of a column per voxel of its height
 
-/** The minimap. */
 export class Minimap {
   private readonly canvas = el("canvas", {
     class: "minimap-picture",
@@ -108,7 +107,6 @@ export class Minimap {
     brush.stroke();
   }
 
-  /** Draw the ranges of radar, ECM and ECCM, as in the picture. */
   private drawRanges(brush: CanvasRenderingContext2D, match: MatchState, scale: number): void {
     const { poses } = match;
     if (Number.isNaN(poses.tick)) return;

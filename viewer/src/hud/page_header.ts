@@ -8,7 +8,6 @@ const PAGES = [
   { page: "league", label: "League", hash: "#league" },
 ] as const;
 
-/** Return the name with the subtitle of a page. */
 export function brand(subtitle: string): HTMLElement {
   return el("div", { class: "brand" }, [
     icon(LOGO, "logo"),
@@ -16,7 +15,6 @@ export function brand(subtitle: string): HTMLElement {
   ]);
 }
 
-/** Return links to the pages; the open page is a heading. */
 export function pageLinks(open: (typeof PAGES)[number]["page"]): HTMLElement {
   return el(
     "nav",

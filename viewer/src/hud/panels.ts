@@ -10,7 +10,6 @@ import { legend } from "./legend";
 import { GAUGES, tableRow } from "./mech_report";
 import { isOver, resultText } from "../score_text";
 
-/** Create a panel with a title and a close button. */
 function frame(name: string, title: string, onClose: () => void): { root: HTMLElement; body: HTMLElement } {
   const body = el("div", { class: "overlay-body" });
   const root = el(
@@ -22,7 +21,6 @@ function frame(name: string, title: string, onClose: () => void): { root: HTMLEl
   return { root, body };
 }
 
-/** The table of keyboard shortcuts. */
 export class HelpPanel {
   readonly root: HTMLElement;
 
@@ -76,7 +74,6 @@ export class HelpPanel {
   }
 }
 
-/** The charts of the match. */
 export class ChartPanel {
   readonly root: HTMLElement;
   private readonly body: HTMLElement;
@@ -116,7 +113,6 @@ export class ChartPanel {
 const HEADS = ["Mech", "Class", "Team", "State", ...GAUGES, "Position"];
 const TABLE_MS = 250; // update interval of the open table
 
-/** The table of all mechs, as text instead of the picture. */
 export class TablePanel {
   readonly root: HTMLElement;
   private readonly rows = el("tbody");

@@ -2,7 +2,6 @@
 
 import { ICONS, button, el, icon, setText } from "./dom";
 
-/** The error banner. */
 export class ProblemBanner {
   private readonly text = el("span");
   private readonly wait = el("span", { class: "problem-wait", aria: { hidden: "true" } });
@@ -22,7 +21,6 @@ export class ProblemBanner {
   /** Dismissed messages; a message stays dismissed until there is no problem any more. */
   private readonly dismissed = new Set<string>();
 
-  /** Show a message, "" for none; with the action and the seconds until it happens by itself, if it can be repeated. */
   update(message: string, retry: (() => void) | null = null, seconds = 0): void {
     this.retry = retry;
     this.again.hidden = this.wait.hidden = retry === null;

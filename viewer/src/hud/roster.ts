@@ -16,7 +16,6 @@ const FEW_PACKS = 2; // teams of more packs open with closed packs
 const SORT_MS = 2000; // least time between two sortings
 const HOT = 0.8; // share of the heat cap from which a mech is marked as hot
 
-/** One mech's row. */
 interface Row {
   mech: number;
   root: HTMLButtonElement;
@@ -27,7 +26,6 @@ interface Row {
   state: HTMLElement;
 }
 
-/** One pack's row, and the list of its mechs. */
 interface PackRow {
   pack: Pack;
   root: HTMLElement;
@@ -38,7 +36,6 @@ interface PackRow {
   open: boolean;
 }
 
-/** The roster of one team. */
 export class Roster {
   private rows: Row[] = [];
   private packs: PackRow[] = []; // empty for a team of one pack

@@ -14,7 +14,6 @@ import { aheadText, basisText } from "./win_text";
 
 const MOST_PIPS = 10; // largest team with a pip per mech
 
-/** One team's half of the bar. */
 interface Half {
   root: HTMLElement;
   name: HTMLElement;
@@ -41,7 +40,6 @@ function makeHalf(side: "blue" | "red"): Half {
   return { root, name, points, fill, pips, alive, chance, members: 0 };
 }
 
-/** The score bar. */
 export class ScoreBar {
   private readonly halves = [makeHalf("blue"), makeHalf("red")];
   private readonly clock = el("div", { class: "clock" });

@@ -6,16 +6,13 @@ import { ICONS, button, el, icon, setText } from "./dom";
 
 const AUTO = "auto"; // value of the automatic tier
 
-/** Whether the browser can show the page on the whole screen. */
 export const canFillScreen = (): boolean => document.fullscreenEnabled === true;
 
-/** Show the page on the whole screen, or leave that. */
 export function toggleFullscreen(): void {
   if (document.fullscreenElement) void document.exitFullscreen();
   else if (canFillScreen()) void document.documentElement.requestFullscreen().catch(() => undefined);
 }
 
-/** The settings dialog. */
 export class SettingsPanel {
   readonly root: HTMLElement;
   private readonly graphics = el("select", { attributes: { id: "setting-graphics" } }, [

@@ -9,7 +9,6 @@ import type { DecodeCalls } from "../workers/messages";
 
 const CACHED_PICTURES = 64;
 
-/** Paints map thumbnails onto canvases. */
 export class Thumbnails {
   private worker: WorkerLink<DecodeCalls> | null = null;
   private readonly pictures = new PromiseCache<Picture>(CACHED_PICTURES);
@@ -27,7 +26,6 @@ export class Thumbnails {
 
   constructor(private readonly api: Api) {}
 
-  /** Paint the map of a match onto a canvas when it comes into view. */
   watch(canvas: HTMLCanvasElement, id: string): void {
     canvas.dataset.match = id;
     this.watcher.observe(canvas);

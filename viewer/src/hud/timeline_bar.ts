@@ -20,7 +20,6 @@ const LANES: readonly { kind: EventKind; team?: number; label: string; className
 const AUTO = "Auto"; // the speed that the director adapts
 const NEAR_S = 0.8; // markers within this time of the pointer are named [s]
 
-/** The player bar. */
 export class TimelineBar {
   private readonly play = button(
     "Play/Pause (Space)",
@@ -64,7 +63,6 @@ export class TimelineBar {
     this.slider,
     this.head,
   ]);
-  /** Container for the camera and overlay buttons. */
   readonly views = el("nav", { class: "views", aria: { label: "Camera and overlays" } });
   private readonly win: WinLane;
   readonly root: HTMLElement;

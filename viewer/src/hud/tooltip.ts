@@ -7,7 +7,6 @@ const DELAY_MS = 350; // from the pointer's arrival to the tooltip
 const ACTIVE = "a, button, input, select, summary"; // elements that a tap activates
 const GAP = 8; // between tooltip and element, and to the window's edge [CSS px]
 
-/** The one tooltip of the page. */
 export class Tooltip {
   readonly root = el("div", { class: "tooltip", attributes: { role: "tooltip" } });
   private owner: Element | null = null;
@@ -43,7 +42,6 @@ export class Tooltip {
     this.root.hidden = true;
   }
 
-  /** Show the tooltip above its element, or below it without room. */
   private show(owner: HTMLElement): void {
     window.clearTimeout(this.timer);
     if (!owner.dataset.tip) return;

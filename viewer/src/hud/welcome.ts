@@ -25,7 +25,6 @@ function wasClosed(): boolean {
   }
 }
 
-/** The card. */
 export class WelcomeCard {
   private readonly blue = el("b");
   private readonly red = el("b");
@@ -75,7 +74,6 @@ export class WelcomeCard {
     if (top) setText(this.moment, `Watch the decisive moment, ${clockText(top.tick / header.tick_hz)}`);
   }
 
-  /** Play from shortly before the decisive moment. */
   private playTopMoment(): void {
     const { match } = this.state;
     const top = match && topMoment(match.moments);

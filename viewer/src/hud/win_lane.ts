@@ -27,7 +27,6 @@ export function placeTip(tip: HTMLElement, frame: HTMLElement, clientX: number):
   tip.classList.add("shown");
 }
 
-/** The lane. */
 export class WinLane {
   private readonly canvas = el("canvas", { class: "win-curve", aria: { hidden: "true" } });
   private readonly marks = el("div", { class: "win-marks", aria: { hidden: "true" } });
@@ -78,7 +77,6 @@ export class WinLane {
     placeTip(this.tip, this.root, event.clientX);
   }
 
-  /** Return the lines of the tip at a tick. */
   private lines(match: MatchState, tick: number, near: Moment | undefined): string[] {
     const hz = match.header.tick_hz;
     const point = match.win.at(tick);

@@ -7,12 +7,10 @@ const MOST_CAUSES = 3;
 const START_S = 2; // time from the start at which the estimate is that of the starting position [s]
 const EVEN_SHARE = 0.05; // difference from 50 % up to which no team is the favourite
 
-/** Return whether no team is ahead in whole percent. */
 export function isEven({ p }: WinPoint): boolean {
   return Math.round(p * 100) === 50;
 }
 
-/** Return the leading team and its probability. */
 export function leaderText(point: WinPoint): string {
   const { p } = point;
   if (isEven(point)) return "Even";
@@ -33,7 +31,6 @@ export function basisText(point: WinPoint, seconds: number): string {
   return `Win probability, estimated ${from}: ${causeText(EVEN, point) || "both teams are even"}`;
 }
 
-/** Advantages by group of features, where the group's name alone does not read as one. */
 const ADVANTAGES: Record<string, string> = {
   "zone control": "ahead in the zone",
   "distance to the zone": "closer to the zone",

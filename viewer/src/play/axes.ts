@@ -9,11 +9,9 @@ export const STICKS = [
 ] as const;
 export type Stick = (typeof STICKS)[number]["stick"];
 
-/** Names of the axes in the standard mapping. */
 export const AXIS_LABELS = ["Left ↔", "Left ↕", "Right ↔", "Right ↕"] as const;
 export const SENSITIVITIES = [0.25, 0.5, 0.75, 1, 1.5, 2, 3] as const;
 
-/** Settings of mouse and sticks. */
 export interface Axes {
   readonly sensitivity: number; // of the mouse, 1 as delivered
   readonly inverted: boolean; // whether the view tilts down when the mouse moves up

@@ -1,7 +1,6 @@
 // Controls of a seat and what triggers them: keys and mouse buttons by their physical place, gamepad buttons by their
 // number in the standard mapping. Every row can be changed; changes are kept in the browser's storage. Pure.
 
-/** What a pilot does with a key or button. */
 export type Command =
   | "forward"
   | "back"
@@ -22,7 +21,6 @@ export type Command =
   | "faster"
   | "help";
 
-/** One row of the table of controls. */
 export interface CommandRow {
   readonly command: Command;
   readonly label: string;
@@ -39,7 +37,6 @@ const row = (
   buttons: readonly number[] = [],
 ): CommandRow => ({ group, command, label, keys, buttons });
 
-/** All controls with their default keys and buttons. */
 export const COMMANDS: readonly CommandRow[] = [
   row("Move", "forward", "Forward", ["KeyW", "ArrowUp"]),
   row("Move", "back", "Back", ["KeyS", "ArrowDown"]),
@@ -61,10 +58,8 @@ export const COMMANDS: readonly CommandRow[] = [
   row("Session", "help", "Controls", ["Slash"], [8]),
 ];
 
-/** Keys and buttons of every control. */
 export type Bindings = Readonly<Record<Command, { keys: readonly string[]; buttons: readonly number[] }>>;
 
-/** Return the default bindings. */
 export function defaultBindings(): Bindings {
   const entries = COMMANDS.map(({ command, keys, buttons }) => [command, { keys, buttons }]);
   return Object.fromEntries(entries) as Bindings;

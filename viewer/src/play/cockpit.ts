@@ -20,7 +20,6 @@ const WAIT_MS = 600; // time after which a match that waits is reported
 const SLOW_MS = 90; // update interval of what need not be smooth
 const ARC = "M -42 -112 A 120 120 0 0 1 42 -112 L 36 -96 A 103 103 0 0 0 -36 -96 Z";
 
-/** What the cockpit can do beside flying. */
 export interface CockpitActions {
   showControls(): void;
   leave(): void;
@@ -35,7 +34,6 @@ interface Tile {
   readonly key: HTMLElement;
 }
 
-/** The instruments of a seat. */
 export class Cockpit {
   readonly root: HTMLElement;
   readonly surface = el("div", { class: "cockpit-surface" });

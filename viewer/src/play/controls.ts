@@ -36,7 +36,6 @@ export interface Cockpit {
   readonly targetSlot: number; // display slot of the target, -1 none
 }
 
-/** Return a stick's value without its dead zone. */
 export function stick(value: number): number {
   const size = Math.abs(value);
   return size < DEAD_ZONE || !Number.isFinite(size)
@@ -44,7 +43,6 @@ export function stick(value: number): number {
     : (Math.sign(value) * (Math.min(1, size) - DEAD_ZONE)) / (1 - DEAD_ZONE);
 }
 
-/** The controls of one seat. */
 export class Controls {
   aim: number | null = null; // direction in which the mouse aims [rad], null while it does not
   pitch = 0; // of the view [rad]
@@ -68,7 +66,6 @@ export class Controls {
     this.held.delete(code);
   }
 
-  /** Release everything, as when the page loses the focus. */
   clear(): void {
     this.held.clear();
     this.padHeld.clear();
@@ -106,7 +103,6 @@ export class Controls {
     return [...this.padHeld][0] ?? null;
   }
 
-  /** Return whether a control is held. */
   isHeld(command: Command): boolean {
     const { keys, buttons } = this.bindings[command];
     return keys.some((key) => this.held.has(key)) || buttons.some((button) => this.padHeld.has(button));

@@ -7,7 +7,6 @@ import type { PilotInput } from "./input";
 
 const GROUPS = ["Move", "Weapons", "Systems", "Session"] as const;
 
-/** The dialog of the controls. */
 export class ControlsPanel {
   readonly root: HTMLElement;
   private readonly keys = new Map<Command, HTMLButtonElement>();
@@ -74,7 +73,6 @@ export class ControlsPanel {
     this.root.hidden = true;
   }
 
-  /** Return the settings of mouse and sticks. */
   private axesGroup(): HTMLElement {
     const options = (labels: readonly string[], values: readonly string[]) =>
       labels.map((text, i) => el("option", { text, attributes: { value: values[i] } }));

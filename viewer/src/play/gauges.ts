@@ -7,7 +7,6 @@ import { errorText, mechName } from "../text";
 
 const MAX_STABILITY = 100;
 
-/** A bar of the cockpit. */
 export interface Gauge {
   readonly name: "Hull" | "Legs" | "Heat" | "Stability";
   readonly text: string;
@@ -21,7 +20,6 @@ export function chassisOf(header: Header, mech: number): ChassisName | null {
   return CHASSIS_NAMES.find((known) => known === name) ?? null;
 }
 
-/** Return the bars of the pilot's mech. */
 export function gauges({ match, pilot }: LiveMatch): Gauge[] {
   const { header, poses } = match;
   const spec = header.chassis[header.roster[pilot].chassis];
@@ -37,7 +35,6 @@ export function gauges({ match, pilot }: LiveMatch): Gauge[] {
   ];
 }
 
-/** A weapon of the cockpit. */
 export interface WeaponTile {
   readonly name: string;
   readonly trigger: Command | null; // null for weapons that fire by themselves
@@ -125,7 +122,6 @@ export function knownName(header: Header, mech: number): string {
   return mech < 0 ? "unknown" : mechName(header, mech);
 }
 
-/** What stops the pilot. */
 export interface Halt {
   readonly title: string;
   readonly text: string;

@@ -9,7 +9,6 @@ import { defaultBindings, parseBindings, type Bindings } from "./bindings";
 const KEY = "echelon.controls"; // of keys and buttons in the browser's storage
 const AXES_KEY = "echelon.axes"; // of mouse and sticks
 
-/** What the input needs of the cockpit. */
 export interface InputHost {
   readonly surface: HTMLElement; // receives the mouse
   /** Whether keys and mouse fly the mech: a seat is taken and no dialog is open. */
@@ -23,13 +22,11 @@ export interface InputHost {
   escape(): void;
 }
 
-/** Return the first gamepad, null without one. */
 export function firstGamepad(): PadState | null {
   const pads = navigator.getGamepads?.() ?? [];
   return pads.find((pad): pad is Gamepad => pad !== null && pad.connected) ?? null;
 }
 
-/** Reads the devices of a pilot. */
 export class PilotInput {
   readonly controls: Controls;
   device: "keyboard" | "gamepad" = "keyboard"; // the one used last
@@ -58,7 +55,6 @@ export class PilotInput {
     return document.pointerLockElement === this.host.surface;
   }
 
-  /** Release the mouse. */
   release(): void {
     if (this.captured) document.exitPointerLock();
     this.controls.clear();

@@ -35,7 +35,6 @@ const FULL_HP = 100; // hit points that a hostile counts with until its class is
 const EVENTS_S = 12; // time for which events and clouds are kept [s]
 const CONTROLLED = 0.02; // zone control from which a team counts as holding the zone
 
-/** A row of a message by column. */
 export type Row<Names extends string> = Record<Names, number>;
 export type ContactRow = Row<(typeof PLAY_CONTACT_COLUMNS)[number]>;
 export type Senses = Row<(typeof PLAY_SENSE_COLUMNS)[number]>;
@@ -55,7 +54,6 @@ export function rowsOf<Names extends string>(bytes: Uint8Array, columns: readonl
   });
 }
 
-/** What the pilot knows after one tick. */
 interface Moment {
   readonly tick: number;
   readonly score: readonly number[];
@@ -91,7 +89,6 @@ class SessionSource implements ReplaySource {
   }
 }
 
-/** The store of the one chunk. */
 class FrameStore extends ChunkStore {
   latest: Chunk | undefined;
 
@@ -118,7 +115,6 @@ const emptyIndex = (): IndexView => ({
   moments: [],
 });
 
-/** The match of a seat. */
 export class LiveMatch {
   readonly match: MatchState;
   readonly pilot: number;
@@ -153,7 +149,6 @@ export class LiveMatch {
     this.match.pilot.known[begin.mech] = 1;
   }
 
-  /** Add what the pilot perceives after a tick. */
   add(frame: PlayFrame): void {
     if (frame.tick <= (this.moments.at(-1)?.tick ?? -1)) this.restart();
     const { match, pilot } = this;
@@ -192,7 +187,6 @@ export class LiveMatch {
     match.win = new WinCurve([winPoint(match.header, this.store.latest, this.moments.length - 1)]);
   }
 
-  /** Return the tick of the frame before the last one. */
   get previousTick(): number {
     return this.moments.at(-2)?.tick ?? this.tick;
   }
@@ -288,7 +282,6 @@ export class LiveMatch {
     this.match.markers.length = 0;
   }
 
-  /** Return the chunk of the last moments. */
   private chunk(): Chunk {
     const { moments, events } = this;
     const { header } = this.match;
@@ -333,7 +326,6 @@ export class LiveMatch {
   }
 }
 
-/** Return rows as columns. */
 function table<Names extends string>(rows: readonly Row<Names>[], columns: readonly Names[]): Record<Names, unknown> {
   const entries = columns.map((name) => [name, Float64Array.from(rows, (row) => row[name])]);
   return { ...Object.fromEntries(entries), count: rows.length } as Record<Names, unknown>;

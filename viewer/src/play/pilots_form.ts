@@ -22,7 +22,6 @@ export function parseChanges(text: string, known: readonly string[]): Record<str
   return found;
 }
 
-/** The fields. */
 export class PilotsForm {
   readonly root = el("div", { class: "pilots-form" });
   private readonly teams: HTMLSelectElement[] = [];
@@ -34,7 +33,6 @@ export class PilotsForm {
   private readonly names = el("datalist", { attributes: { id: "parameters" } });
   private parameters: readonly string[] = [];
 
-  /** Fill the fields for a match and what a session offers. */
   open(header: Header, welcome: PlayWelcome): void {
     this.parameters = welcome.parameters;
     this.names.replaceChildren(
@@ -84,7 +82,6 @@ export class PilotsForm {
     );
   }
 
-  /** Return the chosen pilots by mech or team. */
   pilots(): Record<string, string> {
     const chosen: Record<string, string> = {};
     this.teams.forEach(({ value }, team) => value !== KEEP && (chosen[SIDES[team]] = value));

@@ -34,7 +34,6 @@ export function takeToken(): { token: string; fresh: boolean } {
   return { token: found[1], fresh: true };
 }
 
-/** Playing, of one page. */
 export class Play {
   readonly root: HTMLElement;
   readonly session: PlaySession;
@@ -89,7 +88,6 @@ export class Play {
     ];
   }
 
-  /** Connect to the session that the address names. */
   start(): void {
     const { token, fresh } = takeToken();
     if (fresh || token !== "") this.session.connect(token, fresh);
@@ -160,7 +158,6 @@ export class Play {
     this.showList();
   }
 
-  /** Open the recording of the match that has ended. */
   private async watch(): Promise<void> {
     const { session } = this;
     if (!session.recording) return;

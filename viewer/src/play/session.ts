@@ -30,10 +30,8 @@ const SLOW_PICTURE_MS = 30; // time of a picture above which none are drawn betw
 const MOST_PICTURE_MS = 1000; // longest time that counts, as of a page that was hidden
 const LATEST_LAG = 1.5; // most frames by which the picture is behind the newest
 
-/** What the page knows of its connection. */
 export type Phase = "off" | "connecting" | "ready" | "flying" | "lost" | "closed";
 
-/** A what-if request. */
 export interface WhatIf {
   readonly request: PlayWhatIf;
   text: string; // progress
@@ -103,7 +101,6 @@ export class PlaySession {
     if (this.phase === "off" || this.phase === "closed") this.connect(this.token, false);
   }
 
-  /** Whether requests are answered. */
   get open(): boolean {
     return this.phase === "ready" || this.phase === "flying";
   }
@@ -219,7 +216,6 @@ export class PlaySession {
     if (!this.send({ t: "start", ...request })) this.problem = "The play session does not respond.";
   }
 
-  /** Ask what happens from a moment on. */
   ask(request: Omit<PlayWhatIf, "t" | "id">): void {
     const id = ++this.requests;
     if (this.whatIf && !this.whatIf.result) this.send({ t: "cancel", id: this.whatIf.request.id });
@@ -228,13 +224,11 @@ export class PlaySession {
     if (!this.send(whole)) this.whatIf.problem = "The play session does not respond.";
   }
 
-  /** Stop the what-if request. */
   cancel(): void {
     if (this.whatIf && !this.whatIf.result) this.send({ t: "cancel", id: this.whatIf.request.id });
     this.whatIf = null;
   }
 
-  /** Pause or go on. */
   togglePause(): void {
     const { session } = this;
     if (!session) return;
@@ -242,7 +236,6 @@ export class PlaySession {
     else this.send({ t: "pace", paused: !session.paused, speed: session.speed });
   }
 
-  /** Make time faster or slower by one step. */
   changePace(step: 1 | -1): void {
     const { session } = this;
     if (!session) return;
@@ -252,7 +245,6 @@ export class PlaySession {
     else this.send({ t: "pace", paused: false, speed });
   }
 
-  /** Leave the seat and the match. */
   leave(): void {
     if (this.live && this.key !== "") this.send({ t: "leave" });
     this.lose("");
@@ -268,12 +260,10 @@ export class PlaySession {
     this.state.flying = false;
   }
 
-  /** Play the session's match again from its beginning. */
   restart(): void {
     this.start({ source: {}, tick: 0, seat: this.seat });
   }
 
-  /** The recording of the match that has ended. */
   get recording(): PlaySource | null {
     return this.ended?.source.file ? this.ended.source : null;
   }
@@ -359,14 +349,12 @@ export class PlaySession {
     return live.contacts.find((row) => row.mech === mech)?.slot ?? -1;
   }
 
-  /** Choose the next of the listed contacts as target. */
   nextTarget(): void {
     const listed = this.live?.match.pilot?.contacts.filter(({ listed: shown }) => shown) ?? [];
     const at = listed.findIndex(({ mech }) => mech === this.target);
     this.target = listed[(at + 1) % Math.max(1, listed.length)]?.mech ?? -1;
   }
 
-  /** Whether the pilot's mech is alive. */
   get alive(): boolean {
     const { live } = this;
     return live !== null && (live.match.poses.flags[live.pilot] & MechFlag.ALIVE) !== 0;

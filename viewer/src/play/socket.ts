@@ -14,7 +14,6 @@ const ENDS: Record<number, string> = {
   4404: "This server has no play session; start it with `echelon play` or `echelon serve --play`.",
 };
 
-/** Receives what happens on a connection. */
 export interface SocketEvents {
   message(message: PlayMessage): void;
   /** The connection was lost; it is opened again. */
@@ -34,7 +33,6 @@ export function parseMessage(data: unknown): PlayMessage | null {
   }
 }
 
-/** A connection to a play session. */
 export class PlaySocket {
   private socket: WebSocket | null = null;
   private failures = 0;

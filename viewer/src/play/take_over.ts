@@ -30,7 +30,6 @@ export function sessionProblem({ phase, problem, open }: PlaySession): string {
   return phase === "connecting" || phase === "lost" ? "Connecting to the play session…" : problem || NO_SESSION;
 }
 
-/** The dialog. */
 export class TakeOverDialog {
   readonly root: HTMLElement;
   private readonly title = el("h2");

@@ -5,7 +5,6 @@ import type { Command } from "./bindings";
 import { bearing } from "./gauges";
 import type { LiveMatch } from "./live_match";
 
-/** What a step depends on. */
 export interface Progress {
   readonly live: LiveMatch;
   readonly start: { x: number; y: number; yaw: number }; // of the mech when the step began
@@ -13,7 +12,6 @@ export interface Progress {
   isHeld(command: Command): boolean;
 }
 
-/** One step. */
 export interface Step {
   readonly text: (key: (command: Command) => string) => string;
   readonly done: (progress: Progress) => boolean;

@@ -50,7 +50,6 @@ export function effectText(result: PlayWhatIfResult, mech: string): string {
   return `The actions of ${mech} changed the win probability of ${side} by ${interval}${sure}.`;
 }
 
-/** Actions of the panel. */
 export interface WhatIfActions {
   /** Return the catalogue id of a recording, null if it is not listed. */
   find(source: PlaySource): Promise<string | null>;
@@ -58,7 +57,6 @@ export interface WhatIfActions {
   showGhosts(match: MatchState, ids: readonly { id: string; label: string }[], from: number): void;
 }
 
-/** The panel. */
 export class WhatIfPanel {
   readonly root: HTMLElement;
   private readonly form = new PilotsForm();

@@ -49,7 +49,6 @@ void main() {
   #include <colorspace_fragment>
 }`;
 
-/** Return the geometry of a unit sphere. */
 function shape(): InstancedBufferGeometry {
   const sphere = new SphereGeometry(1, 24, 16);
   const geometry = new InstancedBufferGeometry();
@@ -58,7 +57,6 @@ function shape(): InstancedBufferGeometry {
   return geometry;
 }
 
-/** The bubbles of a match. */
 export class Bubbles {
   readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
   private readonly place: InstancedBufferAttribute;

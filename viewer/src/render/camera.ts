@@ -27,7 +27,6 @@ function blocks(appearances: Uint8Array, size: readonly number[], x: number, y: 
   );
 }
 
-/** The eased camera. */
 export class CameraRig {
   readonly focus = new Vector3(); // current target, in voxel space
   private readonly goal = new Vector3();

@@ -165,10 +165,8 @@ export function revealFactor(
   return REVEALED_OPACITY + (1 - REVEALED_OPACITY) * clear;
 }
 
-/** All clouds, in one draw call. */
 export class Clouds {
   readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
-  /** Number of clouds drawn. */
   count = 0;
   private readonly rich: ShaderMaterial;
   private readonly plain: ShaderMaterial;
@@ -211,7 +209,6 @@ export class Clouds {
     this.mesh.renderOrder = 4; // below beams and markers, so that mechs in smoke can be found
   }
 
-  /** Apply a graphics tier. */
   setTier(tier: Tier): void {
     this.puffs = tier.puffs;
     this.mesh.material = tier.patterns ? this.rich : this.plain;

@@ -21,7 +21,6 @@ const PER_VOXEL = 5;
 const LIFE_S = 1.5;
 const GRAVITY = 13; // for effect only [vox/s^2]
 
-/** The fragments in the air. */
 export class Debris {
   readonly mesh = new InstancedMesh(new BoxGeometry(1, 1, 1), new MeshLambertMaterial(), MOST);
 

@@ -22,14 +22,12 @@ const DUST = 0x9c8b74;
 const SPARKS = 0x8fd8ff;
 const SPARK_GLOW = 0.4; // brightness of sparks, limited so that a mech under many hits stays visible
 
-/** Pools that effects draw with. */
 export interface EffectPools {
   beams: Beams;
   sprites: Sprites;
   numbers: DamageNumbers;
 }
 
-/** One event with the poses of its mechs. */
 interface Moment {
   age: number; // time since the event [s]
   seed: number; // random seed of the event
@@ -47,12 +45,10 @@ type Effect = (moment: Moment, pools: EffectPools) => void;
 const point = new Vector3();
 const target = new Vector3();
 
-/** Write the centre of a mech in world space into `out`. */
 function centreOf(place: MechPose, out: Vector3): Vector3 {
   return worldPoint(place.x, place.y, place.z, out);
 }
 
-/** Draw a fireball with flash and smoke. */
 function explosion({ sprites }: EffectPools, at: Vector3, radius: number, age: number, seed: number): void {
   const life = 0.5 + 0.22 * radius;
   if (age < life * 3) {
@@ -89,7 +85,6 @@ function explosion({ sprites }: EffectPools, at: Vector3, radius: number, age: n
   }
 }
 
-/** Draw a burst of sparks. */
 function sparks(
   { sprites }: EffectPools,
   at: Vector3,
@@ -116,7 +111,6 @@ function sparks(
   sprites.add(at.x, at.y, at.z, radius * 0.9, SpriteKind.GLOW, colour, left * SPARK_GLOW);
 }
 
-/** Draw a flame from the muzzle to the target. */
 function flame(
   { sprites }: EffectPools,
   from: Vector3,
@@ -147,7 +141,6 @@ function flame(
   }
 }
 
-/** Draw the beam of a shot between two points. */
 function shot(
   pools: EffectPools,
   from: Vector3,
@@ -172,7 +165,6 @@ function shot(
     pools.sprites.add(from.x, from.y, from.z, 0.75 * left + 0.1, SpriteKind.GLOW, appearance.colour, left);
 }
 
-/** Draw a ring of dust along the ground. */
 function dust(
   { sprites }: EffectPools,
   x: number,
@@ -203,7 +195,6 @@ function dust(
   }
 }
 
-/** The effect of each kind of event. */
 const EFFECTS: Record<EventKind, Effect | null> = {
   [EventKind.NONE]: null,
   [EventKind.ASSIST]: null,
@@ -281,7 +272,6 @@ const EFFECTS: Record<EventKind, Effect | null> = {
   },
 };
 
-/** Draws the effects of recent events. */
 export class Effects {
   /** Time since each mech was last hit [s]. */
   readonly hits: Float64Array;

@@ -15,7 +15,6 @@ const MOST_EYES = 20; // most mechs whose sight is computed separately
 const CROWDED = 3; // with more mechs, one per cube of this size is used [vox]
 const EYE = 0.7; // eye height above a mech's centre [vox]
 
-/** The overlay texture and its contents. */
 export class GroundOverlay {
   readonly texture: DataTexture;
   /** Increases with every visible change. */
@@ -41,7 +40,6 @@ export class GroundOverlay {
     return this.pending === 0;
   }
 
-  /** Return whether the state shows a ground overlay. */
   static isEnabled(state: ViewerState): boolean {
     return state.fog !== "none" || state.layer !== "none";
   }

@@ -107,7 +107,6 @@ export function paintGround(soil: Uint8Array, size: readonly number[]): Uint8Arr
   return ground;
 }
 
-/** Write shadow heights into the fourth channel. */
 export function writeShadows(ground: Uint8Array, hidden: Uint8Array): void {
   for (let i = 0; i < hidden.length; i++) ground[i * 4 + 3] = hidden[i];
 }

@@ -17,7 +17,6 @@ const HIGH = 0.3; // height above a mech's centre [vox]
 const MOST = 8; // most lines of the selected mech
 const DASHED = [5, 4] as const;
 
-/** A line between two mechs. */
 export interface Link {
   readonly from: Point;
   readonly to: Point;

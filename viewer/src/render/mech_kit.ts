@@ -4,7 +4,6 @@
 
 import { BufferAttribute, BufferGeometry, Color, Euler, Matrix4, Vector3 } from "three";
 
-/** The bone that moves a vertex. */
 export enum Bone {
   BODY = 0, // sways with the gait
   THIGH = 1, // rotates about the hip
@@ -12,7 +11,6 @@ export enum Bone {
   DISH = 3, // rotates about the vertical axis through `hip`
 }
 
-/** Kind of glow of a vertex. */
 export enum Glow {
   NONE = 0,
   EYE = 1, // cockpit and sensors: dark when shut down or dead
@@ -32,7 +30,6 @@ export interface Paint {
   knee: readonly [number, number, number];
 }
 
-/** Options of a slab. */
 export interface SlabOptions {
   chamfer?: number; // width cut off its edges [vox]
   top?: readonly [number, number]; // size of the top relative to the bottom along x and z
@@ -51,7 +48,6 @@ const BODY: Paint = {
   knee: [0, 0, 0],
 };
 
-/** Collects triangles of a model. */
 export class MechKit {
   private position: number[] = [];
   private normal: number[] = [];
@@ -65,13 +61,11 @@ export class MechKit {
   /** `fine` chamfers edges and rounds tubes; without it there are a fifth of the triangles. */
   constructor(private readonly fine: boolean) {}
 
-  /** Set the paint of the following parts; unspecified fields are plain body. */
   setPaint(paint: Partial<Paint>): this {
     this.paint = { ...BODY, ...paint };
     return this;
   }
 
-  /** Change some fields of the paint of the following parts. */
   changePaint(paint: Partial<Paint>): this {
     this.paint = { ...this.paint, ...paint };
     return this;
@@ -150,7 +144,6 @@ export class MechKit {
     return this;
   }
 
-  /** Add a slab without chamfers. */
   private block(size: readonly number[], top: readonly [number, number], shift: number, placed: Matrix4): this {
     const ring = (y: number, sx: number, sz: number, move: number) =>
       [
@@ -163,7 +156,6 @@ export class MechKit {
     return this;
   }
 
-  /** Add a slab and its mirror image. */
   slabs(
     at: readonly [number, number, number],
     size: readonly [number, number, number],
@@ -174,7 +166,6 @@ export class MechKit {
     return this.slab([at[0], at[1], -at[2]], size, { ...options, turn: [-turn[0], -turn[1], turn[2]] });
   }
 
-  /** Add a tube from one point to another. */
   tube(
     from: readonly [number, number, number],
     to: readonly [number, number, number],
@@ -216,7 +207,6 @@ export class MechKit {
     });
   }
 
-  /** Return the geometry with all attributes that the mech material reads. */
   build(): BufferGeometry {
     const geometry = new BufferGeometry();
     const add = (name: string, values: number[], size: number) =>

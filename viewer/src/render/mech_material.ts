@@ -93,7 +93,6 @@ float rim = pow(1.0 - abs(dot(normalize(vViewPosition), normal)), 3.0);
 totalEmissiveRadiance += glow + rim * (0.1 + 0.9 * vMood.w) * mix(vec3(0.4, 0.5, 0.6), vTint.rgb, 0.5) * living;
 `;
 
-/** Create the visible material. */
 export function mechMaterial(): MeshPhongMaterial {
   const material = new MeshPhongMaterial({ shininess: 34, specular: 0x4a525c });
   const uniforms = { uHeatGlow: { value: new Color(SCENE.heatGlow) } };
@@ -113,7 +112,6 @@ export function mechMaterial(): MeshPhongMaterial {
   return material;
 }
 
-/** Create the depth material of the shadow map. */
 export function mechDepthMaterial(): MeshDepthMaterial {
   const material = new MeshDepthMaterial();
   material.onBeforeCompile = (shader) => {

@@ -16,14 +16,12 @@ const GUN = 0x4a4f57;
 const EYE = 0xbdf3ff;
 const VENT = 0x2b2522;
 
-/** Gait of a class. */
 export interface Gait {
   readonly stride: number; // distance walked per cycle of both legs [vox]
   readonly swing: number; // largest angle of a thigh [rad]
   readonly bob: number; // vertical movement of the body [vox]
 }
 
-/** Model, gait and muzzle of a class. */
 export interface MechModel {
   readonly build: (fine: boolean) => BufferGeometry; // fine with chamfered edges, or coarse for distant mechs
   readonly gait: Gait;
@@ -42,7 +40,6 @@ interface LegPlan {
   shield: number; // share of the team's colour on the shin guard
 }
 
-/** Add both legs. */
 function legs(kit: MechKit, plan: LegPlan): void {
   for (const side of [-1, 1]) {
     const at = (p: Point): Point => [p[0], p[1], p[2] * side];

@@ -32,7 +32,6 @@ const NEAR = 20; // distance within which fine models are drawn [vox]
 const MECH_ORDER = 0.4; // after the terrain and the silhouettes
 const FALL_ROLL = 1.42; // roll angle of a fallen mech [rad]
 
-/** Inputs of mech rendering beside the poses. */
 export interface MechMoment {
   seconds: number; // match time
   deaths: Float64Array; // time since each mech's death [s], negative if alive
@@ -41,7 +40,6 @@ export interface MechMoment {
   shown: Float32Array; // visibility of each mech, 0 hidden to 1
 }
 
-/** The mechs of one class. */
 interface Squad {
   name: ChassisName;
   mesh: InstancedMesh;
@@ -54,7 +52,6 @@ interface Squad {
   mood: InstancedBufferAttribute;
 }
 
-/** All mechs of a match. */
 export class Mechs {
   readonly meshes: readonly InstancedMesh[];
   private readonly squads: Squad[];
@@ -125,7 +122,6 @@ export class Mechs {
     };
   }
 
-  /** Select the material with patterns or the plain one. */
   setPatterns(patterns: boolean): void {
     this.patterns = patterns;
     for (const { mesh } of this.squads) mesh.material = patterns ? material : this.plain;
@@ -197,12 +193,10 @@ export class Mechs {
     return worldPoint(vx, vy, z - this.sizes[mech][2] / 2 + up, out);
   }
 
-  /** Return the height of a mech [vox]. */
   height(mech: number): number {
     return this.sizes[mech][2];
   }
 
-  /** Return the width of a mech [vox]. */
   width(mech: number): number {
     return this.sizes[mech][0];
   }

@@ -4,7 +4,6 @@ import { Color, GLSL3, ShaderMaterial } from "three";
 import { SCENE } from "../palette";
 import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
 
-/** The walking animation with one rotation per joint and without rotated normals. */
 export const PLAIN_WALK = /* glsl */ `
 in vec4 part;   // bone, side of the leg, glow, bend of a lifted knee
 in vec3 hip;
@@ -75,7 +74,6 @@ void main() {
   fragColour = vec4(haze(film(vLight)), 1.0);
 }`;
 
-/** Create the visible material. */
 export function plainMechMaterial(shared: PlainUniforms): ShaderMaterial {
   return new ShaderMaterial({
     glslVersion: GLSL3,

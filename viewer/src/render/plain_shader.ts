@@ -18,7 +18,6 @@ import { TILE, paintTile } from "./tile";
 const SUN_STRENGTH = 3.3 / Math.PI; // as in the other tiers
 const SKY_STRENGTH = 1.9 / Math.PI;
 
-/** Uniforms of all plain materials. */
 export interface PlainUniforms {
   [name: string]: { value: unknown };
   uTile: { value: DataTexture };
@@ -32,7 +31,6 @@ function groundTexture(): DataTexture {
   return new DataTexture(new Uint8Array([100, 90, 80, 0]), 1, 1, RGBAFormat);
 }
 
-/** Create the shared uniforms. */
 export function plainUniforms(): PlainUniforms {
   return {
     uTile: { value: new DataTexture(new Uint8Array([127, 0, 0, 0]), 1, 1, RGBAFormat) },
@@ -48,7 +46,6 @@ export function plainUniforms(): PlainUniforms {
   };
 }
 
-/** Paint the tile; it is white before. */
 export function setTile(uniforms: PlainUniforms): void {
   uniforms.uTile.value.dispose();
   const texture = new DataTexture(paintTile() as Uint8Array<ArrayBuffer>, TILE, TILE, RGBAFormat);

@@ -26,7 +26,6 @@ const MARGIN = 1; // distance by which quads may exceed their chunk [vox]
 const TRIMMED = 44; // distance beyond which chunks are drawn without trimmings [vox]
 const CORNERS = [0, 1, 2, 0, 2, 3]; // corners of a quad as two triangles
 
-/** A chunk's slot in the shared buffer. */
 interface Slot {
   start: number; // first quad
   capacity: number; // capacity [quads]
@@ -34,7 +33,6 @@ interface Slot {
   box: Box3; // in world space
 }
 
-/** Quads of many chunks in one mesh. */
 export class QuadArena {
   readonly mesh: Mesh<BufferGeometry, Material>;
   private slots = new Map<number, Slot>();
@@ -57,7 +55,6 @@ export class QuadArena {
     this.mesh.matrix.copy(world_from_voxel).scale(new Vector3(steps, steps, steps));
   }
 
-  /** Set the quads of a chunk. */
   put(number: number, quads: QuadMesh): void {
     this.meshes.set(number, quads);
     this.shown = "";

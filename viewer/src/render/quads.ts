@@ -16,14 +16,12 @@ import {
   type Vector3,
 } from "three";
 
-/** Patterns of beams. */
 export enum BeamKind {
   SOLID = 0, // white core in a coloured glow
   DOTTED = 1, // dashes along the beam
   TRACER = 2, // bright at the end, fading toward the start
 }
 
-/** Patterns of sprites. */
 export enum SpriteKind {
   GLOW = 0, // round soft light
   SMOKE = 1, // puff with ragged edges
@@ -227,7 +225,6 @@ void main() {
 
 const tone = new Color();
 
-/** Pool of beams. */
 export class Beams {
   private readonly pool = new QuadPool(["from", "to", "light"], quadMaterial(BEAM_VERTEX, BEAM_FRAGMENT));
   readonly mesh: Mesh = this.pool.mesh;
@@ -236,7 +233,6 @@ export class Beams {
   finish = () => this.pool.finish();
   dispose = () => this.pool.dispose();
 
-  /** Add a beam between two points of world space. */
   add(from: Vector3, to: Vector3, kind: BeamKind, width: number, colour: number, alpha: number): void {
     tone.setHex(colour);
     this.pool.add(from.x, from.y, from.z, width, to.x, to.y, to.z, kind, tone.r, tone.g, tone.b, alpha);

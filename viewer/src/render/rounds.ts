@@ -22,7 +22,6 @@ const CLEAR_RADIUS = 12; // distance from a hidden owner at which rounds are ful
 const head = new Vector3();
 const tail = new Vector3();
 
-/** Opacity of a round at a point of its flight. */
 type Clear = (at: FlightPoint) => number;
 
 const always: Clear = () => 1;

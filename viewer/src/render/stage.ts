@@ -31,7 +31,6 @@ export interface Context {
   software: boolean;
 }
 
-/** Return whether WebGL is rendered in software, by the browser's flag or the renderer's name. */
 function probe(): boolean {
   const context = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
   if (!context) return true;
@@ -49,7 +48,6 @@ export function makeContext(canvas: HTMLCanvasElement, finest: boolean): Context
   return { context, software };
 }
 
-/** Renderer, scene and camera. */
 export class Stage {
   readonly renderer: WebGLRenderer;
   readonly scene = new Scene();
@@ -84,7 +82,6 @@ export class Stage {
     );
   }
 
-  /** Apply a graphics tier. */
   setTier(tier: Tier): void {
     const { shadow } = this.sun;
     if (tier.shadowTexels > 0 && shadow.mapSize.x !== tier.shadowTexels) {
@@ -98,7 +95,6 @@ export class Stage {
     this.painted ||= !tier.patterns;
   }
 
-  /** Fit light, surroundings and fog to a map. */
   fit(size: readonly number[]): void {
     const span = Math.hypot(size[0], size[1]);
     const centre = new Vector3(size[0] / 2, 0, -size[1] / 2);
@@ -127,7 +123,6 @@ export class Stage {
     this.plain.uFog.value.set(this.fog.near, 1 / (this.fog.far - this.fog.near));
   }
 
-  /** Resize to a canvas size [CSS px] with `scale` pixels per CSS pixel. */
   resize(width: number, height: number, scale: number): void {
     if (width === this.width && height === this.height && scale === this.renderer.getPixelRatio()) return;
     [this.width, this.height] = [width, height];

@@ -92,7 +92,6 @@ function plainApron(shared: PlainUniforms, size: { value: Vector2 }): Material {
 /** Avoids depth fighting with the map's ground when seen from high above. */
 const BEHIND = { polygonOffset: true, polygonOffsetFactor: 1, polygonOffsetUnits: 64 };
 
-/** The plain around the map. */
 export class Apron {
   readonly mesh: Mesh<PlaneGeometry, Material>;
   private readonly size = { value: new Vector2(100, 100) };

@@ -39,7 +39,6 @@ export interface MeshWorkers {
   baker: WorkerLink<MeshCalls>;
 }
 
-/** The terrain of one map. */
 export class Terrain {
   readonly uniforms: TerrainUniforms = terrainUniforms();
   readonly meshes: readonly Mesh[];
@@ -94,7 +93,6 @@ export class Terrain {
     return this.pending === 0;
   }
 
-  /** Request meshes of the whole map. */
   meshAll(appearances: Uint8Array): void {
     const [x, y, z] = chunkGrid(this.size);
     for (let number = 0; number < x * y * z; number++) {
@@ -102,7 +100,6 @@ export class Terrain {
     }
   }
 
-  /** Request a new mesh of one chunk. */
   remesh(number: number, appearances: Uint8Array): void {
     const origin = chunkOrigin(number, this.size);
     const request = ++this.requests;
@@ -173,7 +170,6 @@ export class Terrain {
     this.applyMaterials(cut !== null);
   }
 
-  /** Set or remove the ground overlay. */
   setOverlay(picture: Texture | null): void {
     this.uniforms.uOverlay.value = picture;
     if (this.covered === (picture !== null)) return;

@@ -7,7 +7,6 @@ import { APPEARANCES } from "../palette";
 import { POSITION_STEPS } from "../data/mesher";
 import { TERRAIN_PARS } from "./terrain_shader";
 
-/** Uniforms of all terrain materials. */
 export interface TerrainUniforms {
   [name: string]: { value: unknown };
   uTime: { value: number }; // match time [s]
@@ -21,7 +20,6 @@ export interface TerrainUniforms {
 
 export const FACADES = [0xc7beb0, 0xa9684e, 0x8f979c, 0xcdb288, 0x6e7a84, 0xb99f8c, 0x9aa28d, 0xd2cdc4];
 
-/** Create the shared uniforms. */
 export function terrainUniforms(): TerrainUniforms {
   const appearances = Object.values(APPEARANCES);
   return {
@@ -99,7 +97,6 @@ reflectedLight.indirectDiffuse *= mix(0.34, 1.0, open);
 reflectedLight.directDiffuse *= mix(0.62, 1.0, open);
 `;
 
-/** Create the material of opaque voxels. */
 export function solidMaterial(uniforms: TerrainUniforms): MeshLambertMaterial {
   const material = new MeshLambertMaterial();
   material.onBeforeCompile = (shader) => inject(shader, uniforms, SOLID_COLOUR, SOLID_OCCLUSION);
@@ -131,7 +128,6 @@ if (appearance == WATER) {
 }
 `;
 
-/** Create the material of water and glass. */
 export function clearMaterial(uniforms: TerrainUniforms): MeshPhongMaterial {
   const material = new MeshPhongMaterial({ transparent: true, depthWrite: false, shininess: 120, specular: 0x99a5ad });
   material.onBeforeCompile = (shader) => inject(shader, uniforms, CLEAR_COLOUR, "");

@@ -3,7 +3,6 @@
 
 import { Appearance } from "../palette";
 
-/** Appearances as GLSL constants. */
 const APPEARANCE_CONSTANTS = Object.entries(Appearance)
   .filter(([, value]) => typeof value === "number")
   .map(([name, value]) => `const int ${name} = ${value};`)
@@ -159,7 +158,6 @@ Surface wreckage(vec3 p, vec2 uv, vec3 colour, vec3 accent, float px, float deta
 }
 `;
 
-/** Fragment shader declarations before main(). */
 export const TERRAIN_PARS = /* glsl */ `
 ${APPEARANCE_CONSTANTS}
 uniform vec3 uColour[12];

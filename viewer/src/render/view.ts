@@ -39,14 +39,12 @@ import { ZoneRing } from "./zone";
 
 const PICK_PIXELS = 34; // most distance of a click from a mech [CSS px]
 
-/** Start the workers of the terrain. */
 export function meshWorkers(): MeshWorkers {
   const start = () =>
     new WorkerLink<MeshCalls>(new Worker(new URL("../workers/mesh.worker.ts", import.meta.url), { type: "module" }));
   return { mesher: start(), baker: start() };
 }
 
-/** The scene of one match. */
 export class MatchView {
   readonly rig: CameraRig;
   private readonly mechs: Mechs;
@@ -103,7 +101,6 @@ export class MatchView {
     stage.compile();
   }
 
-  /** Apply a graphics tier. */
   setTier(tier: Tier): void {
     this.tier = tier;
     this.mechs.setPatterns(tier.patterns);
@@ -146,12 +143,10 @@ export class MatchView {
     ];
   }
 
-  /** Whether the ground overlay is up to date. */
   get overlaySettled(): boolean {
     return this.ground?.settled ?? true;
   }
 
-  /** Number of smoke clouds drawn. */
   get smoke(): number {
     return this.clouds.count;
   }
@@ -180,7 +175,6 @@ export class MatchView {
     return tick - WINDOW_S * this.match.header.tick_hz;
   }
 
-  /** Build the terrain when the world has arrived. */
   private buildTerrain(): void {
     const { scenery, header } = this.match;
     if (!scenery || this.terrain) return;
@@ -205,12 +199,10 @@ export class MatchView {
     return this.rig.update(state, elapsed, high, this.voxels?.appearances ?? null, reducedMotion);
   }
 
-  /** Update the terrain before the first picture. */
   prepare(state: ViewerState): void {
     if (this.match.chunk) this.editTerrain(this.match.chunk, state.tick);
   }
 
-  /** Draw the state's moment. */
   draw(state: ViewerState, width: number, height: number): void {
     const { match } = this;
     const seconds = state.tick / match.header.tick_hz;
@@ -234,7 +226,6 @@ export class MatchView {
     return mech !== inside && (!living || isPerceived(this.match, this.contacts, inside, mech));
   }
 
-  /** Draw the overlay. */
   private annotate(state: ViewerState, width: number, height: number): void {
     const { chunk } = this.match;
     const { camera } = this.stage;

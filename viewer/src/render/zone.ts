@@ -44,7 +44,6 @@ void main() {
   #include <colorspace_fragment>
 }`;
 
-/** The zone of one match. */
 export class ZoneRing {
   readonly mesh: Mesh<BufferGeometry, ShaderMaterial>;
   private readonly hold = { value: [0, 0] };
@@ -75,7 +74,6 @@ export class ZoneRing {
     this.mesh.renderOrder = 1;
   }
 
-  /** Update to who holds the zone at a moment. */
   update(chunk: Chunk, tick: number, seconds: number): void {
     const { frame } = frameAt(chunk, tick);
     const [blue, red] = [chunk.tonnage[frame * 2], chunk.tonnage[frame * 2 + 1]];

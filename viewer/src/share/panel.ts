@@ -9,19 +9,13 @@ import { type MatchState, type ViewerState, inCatalogue } from "../state";
 import { ICONS, button, el, icon, setShare, setText } from "../hud/dom";
 import { errorText } from "../text";
 
-/** Capture of the picture. */
 export interface ViewCapture {
-  /** Return the current moment as a PNG. */
   picture(): Promise<Blob | null>;
-  /** Return the current graphics tier. */
   tier(): TierName;
 }
 
-/** URLs for sharing. */
 export interface Addresses {
-  /** URL of a match's replay file. */
   file(id: string): string;
-  /** URL of the current moment. */
   moment(): string;
 }
 
@@ -32,7 +26,6 @@ const FILMS: readonly (FilmShape & { label: string })[] = [
 
 const STATUS_MS = 2500; // how long a status message is shown
 
-/** Download data as a file. */
 export function download(data: Blob, name: string): void {
   const url = URL.createObjectURL(data);
   const link = el("a", { attributes: { href: url, download: name } });
@@ -49,7 +42,6 @@ export function clipName(match: MatchState, tick: number, ending: string): strin
   return `echelon-${words || "match"}-${(tick / match.header.tick_hz).toFixed(1)}s.${ending}`;
 }
 
-/** The share panel. */
 export class SharePanel {
   readonly root: HTMLElement;
   private readonly note = el("p", { class: "share-note", attributes: { role: "status" } });
@@ -105,7 +97,6 @@ export class SharePanel {
     );
   }
 
-  /** The match was closed. */
   leave(): void {
     this.film?.cancel();
   }
@@ -120,7 +111,6 @@ export class SharePanel {
     if (performance.now() - this.statusAt > STATUS_MS) setText(this.note, "");
   }
 
-  /** Save the picture. */
   async savePicture(): Promise<void> {
     const { match, tick } = this.state;
     const picture = match ? await this.shown.picture() : null;

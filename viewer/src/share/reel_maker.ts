@@ -20,7 +20,6 @@ const PATIENCE_MS = 60_000; // longest wait for one frame
 const HOLD_S = 1.6; // time for which the last frame is held
 const BARS = { left: 0, top: 52, right: 0, bottom: 44 }; // edges of the picture that the plaque covers [px]
 
-/** Size, rate and kind of a film. */
 export interface FilmShape {
   readonly width: number; // [px]
   readonly height: number; // [px]
@@ -44,16 +43,13 @@ export function secondCursor(match: MatchState): MatchState {
   };
 }
 
-/** A film in the making. */
 export class FilmMaker {
   /** The last frame, as it will be in the film. */
   readonly canvas = document.createElement("canvas");
   private readonly state: ViewerState = defaults();
   private readonly screen: Screen;
-  /** Whether `cancel` has been called. */
   cancelled = false;
 
-  /** Parts of the match that it shows. */
   readonly spans: readonly Span[];
 
   /** `part` is what it shows, or the length of a film of highlights [s]. */
@@ -75,7 +71,6 @@ export class FilmMaker {
     control.resetView(state);
   }
 
-  /** Number of frames. */
   get frames(): number {
     return this.spans.reduce((sum, span) => sum + this.count(span), 0) + Math.round(HOLD_S * this.shape.fps);
   }

@@ -12,7 +12,6 @@ const WIND = { gain: 0.03, low: 260 } as const; // loudness, and frequency of it
 const FADE_S = 0.15;
 const SILENT = 0.0001; // end of exponential ramps, which cannot reach 0
 
-/** The audio graph. */
 interface Graph {
   context: AudioContext;
   master: GainNode;
@@ -20,7 +19,6 @@ interface Graph {
   noise: AudioBuffer;
 }
 
-/** Return a second of white noise. */
 function noiseOf(context: AudioContext): AudioBuffer {
   const buffer = context.createBuffer(1, context.sampleRate, context.sampleRate);
   const samples = buffer.getChannelData(0);
@@ -43,12 +41,10 @@ function makeGraph(): Graph {
   return { context, master, wind, noise };
 }
 
-/** Plays what happens between the frames. */
 export class Soundscape {
   private graph: Graph | null = null;
   private tick = NaN; // cursor at the previous frame
   private voices = 0; // sounds that play
-  /** Number of sounds started so far. */
   started = 0;
 
   constructor() {
@@ -57,7 +53,6 @@ export class Soundscape {
       window.addEventListener(name, () => void this.graph?.context.resume(), { passive: true });
   }
 
-  /** Play the cues since the previous frame. */
   update(state: ViewerState): void {
     const { match, tick, playing, speed, sound, volume } = state;
     const before = this.tick;

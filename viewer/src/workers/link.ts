@@ -17,7 +17,6 @@ export interface Request {
 }
 export type Answer = { number: number; value: unknown } | { number: number; error: string; status: number };
 
-/** One worker and its pending calls. */
 export class WorkerLink<Table extends Calls<Table>> {
   private waiting = new Map<number, Waiting>();
   private next = 0;

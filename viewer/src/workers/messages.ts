@@ -8,10 +8,8 @@ import type { Timeline } from "../data/series";
 import type { Picture } from "../data/thumbnail";
 import type { ChunkMesh } from "../data/mesher";
 
-/** The type of every table of calls. */
 export type Calls<Table> = { [Name in keyof Table]: { args: unknown; value: unknown } };
 
-/** Contents of an opened file. */
 export interface OpenedFile {
   header: Header;
   index: Timeline; // rebuilt from the chunks if the file was not closed
@@ -19,14 +17,12 @@ export interface OpenedFile {
   damage: FileDamage; // what of the file cannot be read
 }
 
-/** A world of the server. */
 export interface StoredWorld {
   url: string;
   size: readonly number[]; // x, y, z from the replay's header [vox]
   materials: readonly string[]; // name of each material id
 }
 
-/** Calls of the decoding worker. */
 export interface DecodeCalls {
   /** Open a whole file; later calls read from it. */
   openFile: { args: { bytes: ArrayBuffer }; value: OpenedFile };
@@ -42,13 +38,11 @@ export interface DecodeCalls {
   fileWorld: { args: null; value: Scenery };
   /** Fetch and prepare a world of a server. */
   world: { args: StoredWorld; value: Scenery };
-  /** Prepare a stored world. */
   givenWorld: { args: Omit<StoredWorld, "url"> & { bytes: Uint8Array }; value: Scenery };
   /** Fetch a world of a server and paint its thumbnail. */
   picture: { args: StoredWorld; value: Picture };
 }
 
-/** Calls of the meshing worker. */
 export interface MeshCalls {
   mesh: { args: { appearances: Uint8Array; tints: Uint8Array; origin: readonly number[] }; value: ChunkMesh };
   /** Paint the ground texture of a map. */
@@ -65,12 +59,10 @@ export type FilmFormat = "mp4" | "webm" | "gif";
 /** What is asked for: a format, or the best video that the browser can encode. */
 export type FilmWish = FilmFormat | "video";
 
-/** Calls of the film worker. */
 export interface FilmCalls {
   /** Start a film; returns its format. */
   start: { args: { width: number; height: number; fps: number; format: FilmWish }; value: { format: FilmFormat } };
   /** Add a frame; `cut` is set for the first one after a cut. */
   frame: { args: { bitmap: ImageBitmap; number: number; cut: boolean }; value: null };
-  /** Return the file. */
   finish: { args: null; value: ArrayBuffer };
 }

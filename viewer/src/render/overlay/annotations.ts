@@ -43,12 +43,10 @@ export interface AnnotationMoment {
   readonly contacts: readonly Contact[] | null; // what the pilot of the first-person view knows of, null in other views
 }
 
-/** A label before it has a place. */
 interface Candidate extends Label {
   readonly painter: Painter;
 }
 
-/** The overlay of one match. */
 export class Annotations {
   private readonly packs: readonly Pack[];
 
@@ -236,7 +234,6 @@ export class Annotations {
     return found.sort((a, b) => a.rank - b.rank || a.far - b.far);
   }
 
-  /** Return the names of the teams over their mechs. */
   private teamCaptions(living: readonly number[]): Candidate[] {
     const { header, poses } = this.match;
     return ([0, 1] as const).flatMap((team) => {

@@ -8,7 +8,6 @@ import { world_from_voxel } from "../../spaces";
 const SHARPEST = 2; // most pixels per CSS pixel
 const NEAREST = 0.3; // distance before the camera at which lines are cut [vox]
 
-/** A point on the canvas. */
 export interface Spot {
   x: number; // [CSS px]
   y: number; // downward [CSS px]
@@ -40,12 +39,10 @@ export class Overlay {
     this.clip.multiplyMatrices(camera.projectionMatrix, camera.matrixWorldInverse).multiply(world_from_voxel);
   }
 
-  /** Clear the canvas. */
   clear(): void {
     this.brush.clearRect(0, 0, this.width, this.height);
   }
 
-  /** Return where a point is seen, null behind the camera. */
   project(x: number, y: number, z: number): Spot | null {
     const at = this.clipPoint(x, y, z);
     return at[2] < NEAREST ? null : this.spot(at);
@@ -105,7 +102,6 @@ function cutLine(
   return [seen[0] + (hidden[0] - seen[0]) * share, seen[1] + (hidden[1] - seen[1]) * share, NEAREST];
 }
 
-/** Return a colour as CSS, with an opacity. */
 export function cssColour(colour: number, alpha = 1): string {
   return `rgba(${(colour >> 16) & 255}, ${(colour >> 8) & 255}, ${colour & 255}, ${alpha})`;
 }

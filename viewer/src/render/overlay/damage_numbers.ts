@@ -26,7 +26,6 @@ const MOST_LIFT = 1.5; // most a number is moved up off a label, in its heights;
 const FONT = '"Inter Variable", system-ui, sans-serif';
 const COLOURS = ["#fff2d9", "#ff9e33"] as const; // of normal and of mostly critical damage
 
-/** A number to draw. */
 interface NumberLabel {
   at: readonly [number, number, number]; // in voxel space
   text: string;
@@ -38,7 +37,6 @@ interface NumberLabel {
   order: number; // newer numbers have priority
 }
 
-/** All numbers on the screen. */
 export class DamageNumbers {
   private readonly least: number;
   private shown: NumberLabel[] = [];

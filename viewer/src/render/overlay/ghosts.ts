@@ -71,7 +71,6 @@ export function drawGhosts(overlay: Overlay, ghosts: readonly Ghost[], tick: num
   });
 }
 
-/** Return the letter of a ghost: M for the median, B and R for the best of a side. */
 function initial(label: string): string {
   return label.startsWith("Best for ") ? label.slice(9, 10).toUpperCase() : label.slice(0, 1);
 }

@@ -2,7 +2,6 @@
 
 import type { Box } from "../../framing";
 
-/** A label that stands on its anchor. */
 export interface Label {
   readonly x: number; // anchor [CSS px]
   readonly y: number;

@@ -23,7 +23,6 @@ function heightAt({ values, size }: Heights, x: number, y: number): number {
   return i < 0 || j < 0 || i >= size[0] || j >= size[1] ? 0 : values[i + j * size[0]];
 }
 
-/** Draw lines between mechs. */
 export function drawLinks(overlay: Overlay, links: readonly Link[]): void {
   const { brush } = overlay;
   for (const { from, to, colour, alpha, width, dash } of links) {
@@ -37,7 +36,6 @@ export function drawLinks(overlay: Overlay, links: readonly Link[]): void {
   brush.setLineDash([]);
 }
 
-/** Draw ranges as rings on the ground. */
 export function drawRings(overlay: Overlay, ranges: readonly SensorRange[], poses: Poses, heights: Heights): void {
   const { brush } = overlay;
   for (const { mech, kind, radius } of ranges) {
@@ -57,7 +55,6 @@ export function drawRings(overlay: Overlay, ranges: readonly SensorRange[], pose
   brush.setLineDash([]);
 }
 
-/** Draw a path over columns along the ground. */
 export function drawPath(overlay: Overlay, cells: readonly (readonly [number, number])[], heights: Heights): void {
   if (cells.length < 2) return;
   const { brush } = overlay;

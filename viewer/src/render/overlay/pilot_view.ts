@@ -34,7 +34,6 @@ const SWEEP = 0.9; // angle of its fading tail [rad]
 const SLICES = 14;
 const FADED = 0.4; // opacity of a contact about to be forgotten
 
-/** Return the opacity of a contact by its age. */
 function alphaOf(contact: Contact, memory: number): number {
   return isFresh(contact) ? 1 : Math.max(FADED, 0.9 * (1 - contact.age / Math.max(memory, 0.1)));
 }
@@ -103,7 +102,6 @@ export function drawContact(
   brush.globalAlpha = 1;
 }
 
-/** Draw the reticle: a cross in the direction in which the mech faces. */
 export function drawReticle(overlay: Overlay, match: MatchState, pilot: number, eye: readonly number[]): void {
   const yaw = match.poses.yaw[pilot];
   const spot = overlay.project(eye[0] + Math.cos(yaw) * FAR, eye[1] + Math.sin(yaw) * FAR, eye[2]);
@@ -144,7 +142,6 @@ export function scopePlace({ window: [width, height], insets, flying }: ViewerSt
   return { x: insets.left + radius + right, y: height - insets.bottom - radius - up, radius };
 }
 
-/** Return the range of the scope [vox]. */
 export function scopeRange({ header }: MatchState, pilot: number): number {
   const radar = header.sensing.radar[header.roster[pilot].chassis];
   return radar ? Math.ceil((radar * SCOPE_RANGE) / STEP) * STEP : ANY_RANGE;
@@ -162,7 +159,6 @@ function placeOn({ x, y }: { x: number; y: number }, scale: number, { poses }: M
   };
 }
 
-/** Add a circle as the current path. */
 function circle(brush: CanvasRenderingContext2D, x: number, y: number, radius: number): void {
   brush.beginPath();
   brush.arc(x, y, radius, 0, 2 * Math.PI);
@@ -266,7 +262,6 @@ export function drawScope(
   return { left: x - radius - 2, top: y - radius - 2, right: x + radius + 2, bottom: y + radius + 22 };
 }
 
-/** Return the colour of a contact's label. */
 export function contactCss(match: MatchState, { mech, target }: Contact): string {
   return target ? AIM : TEAMS[match.header.roster[mech].team].css;
 }

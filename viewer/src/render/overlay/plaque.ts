@@ -17,7 +17,6 @@ const DARK = "rgba(8, 12, 18, 0.82)";
 const [LIGHT, PALE] = ["#f0f4f8", "#a8b4c0"];
 const [DISPLAY, TEXT] = ['"Chakra Petch", sans-serif', '"Inter Variable", sans-serif'];
 
-/** What the plaque says. */
 export interface Plaque {
   readonly names: readonly [string, string];
   readonly score: readonly [string, string];
@@ -26,7 +25,6 @@ export interface Plaque {
   readonly details: string; // second line of the caption, "" for none
 }
 
-/** Return the plaque of a match at a tick. */
 export function plaqueOf(match: MatchState, tick: number): Plaque {
   const { header, index, chunk } = match;
   const [blue, red] = chunk ? scoreAt(chunk, tick) : [0, 0];

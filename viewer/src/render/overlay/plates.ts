@@ -140,7 +140,6 @@ export function tag(text: string, css: string, lost: boolean): Painter {
   };
 }
 
-/** Return a caption without a frame. */
 export function caption(text: string, css: string, px = CAPTION_PX): Painter {
   return {
     width: Math.ceil(px * 0.6 * text.length + 8),

@@ -87,7 +87,6 @@ export function drawSigns(
   }
 }
 
-/** Draw a flat team symbol. */
 export function drawFlat(
   brush: CanvasRenderingContext2D,
   x: number,
