@@ -15,11 +15,10 @@ from echelon.files import error_text
 from echelon.jobs.labels import read_labels
 from echelon.jobs.status import ALIVE, JobStatus, job_status
 from echelon.runs import RunPaths, read_json
-from echelon.telemetry.evaluations import read_evaluations
+from echelon.telemetry.evaluations import ladder_score, read_evaluations
 from echelon.telemetry.events import EventAlert
 from echelon.telemetry.latest import SEARCHED_LISTED, LatestRecords, read_latest
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon.telemetry.yardstick import ladder_score
 from echelon_cli import output
 from echelon_cli.tui.format import short_run_id
 

@@ -21,9 +21,8 @@ def describe(paths: RunPaths) -> dict[str, Any]:
     from echelon.jobs.environment import read_environment
     from echelon.jobs.labels import read_labels
     from echelon.jobs.status import job_status
-    from echelon.telemetry.evaluations import read_evaluations
+    from echelon.telemetry.evaluations import ladder_score, read_evaluations
     from echelon.telemetry.snapshot import read_snapshot
-    from echelon.telemetry.yardstick import ladder_score
     from echelon_cli.listing import job_json
 
     status, snapshot = job_status(paths), read_snapshot(paths.metrics)

@@ -30,10 +30,9 @@ from echelon.bench import Measure
 from echelon.files import atomic_write
 from echelon.runs import HOME_VARIABLE, RunPaths
 from echelon.telemetry.events import EventEpisodes, EventEval, EventStart, EventUpdate
-from echelon.telemetry.latest import read_latest
+from echelon.telemetry.latest import read_latest, sample_updates
 from echelon.telemetry.lines import to_json
 from echelon.telemetry.log import EventLog
-from echelon.telemetry.preview import sample_updates
 from echelon.telemetry.snapshot import read_snapshot
 
 SIZE = (160, 48)

@@ -22,8 +22,7 @@ from echelon.jobs.spec import new_spec, read_spec
 from echelon.jobs.status import JobStatus
 from echelon.jobs.worker import RunLink
 from echelon.runs import RunPaths
-from echelon.telemetry.event import Event
-from echelon.telemetry.events import EventAlert, EventEnd, EventShardMatch, EventStart
+from echelon.telemetry.events import Event, EventAlert, EventEnd, EventShardMatch, EventStart
 from echelon.telemetry.log import EventFollower, EventLog, read_events
 
 if TYPE_CHECKING:

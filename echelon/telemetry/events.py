@@ -8,11 +8,36 @@ exported (``export``), and a chart of the dashboard can draw every numeric field
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-from echelon.telemetry.event import Event, record
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Event:
+    """Base of all records. Its methods serve all of them: those that ``dataclass`` compiles for each delay commands."""
+
+    kind: ClassVar[str] = ""
+    time: float = field(default_factory=time.time)
+    """Time of writing [s since the epoch]."""
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+EventType = TypeVar("EventType", bound=Event)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def record(cls: type[EventType]) -> type[EventType]:
+    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
 
 @record
@@ -21,7 +46,6 @@ class EventStart(Event):
 
     kind: ClassVar[str] = "start"
     device: str
-    """Device of the learner."""
     seed: int = 0
     preset: str = ""
     start_update: int = 0
@@ -36,7 +60,6 @@ class EventStart(Event):
     obs_dim: int = 0
     action_dim: int = 0
     parameters: int = 0
-    """Trainable parameters of the network."""
     num_envs: int = 0
     rows: int = 0
     """Learner mechs in all environments."""
@@ -44,13 +67,9 @@ class EventStart(Event):
     rollout_steps: int = 0
     run_dir: str = ""
     resume: str = ""
-    """Checkpoint of a resume; empty for a new run."""
     versions: dict[str, str] = field(default_factory=dict)
-    """Versions of Python, Echelon, torch and Warp."""
     git: dict[str, Any] = field(default_factory=dict)
-    """Commit, branch and dirty flag."""
     config: dict[str, Any] = field(default_factory=dict)
-    """The resolved configuration."""
 
 
 @record
@@ -59,11 +78,9 @@ class EventUpdate(Event):
 
     kind: ClassVar[str] = "update"
     update: int
-    """Number of this update, from 1."""
     global_step: int
     """Learner agent-steps so far."""
     episodes: int = 0
-    """Episodes finished so far."""
     elapsed_s: float = 0.0
     """Training time so far, earlier sessions included [s]; schedules of the next update follow it."""
     steps_per_s: float = 0.0
@@ -90,7 +107,6 @@ class EventUpdate(Event):
     clipfrac: float = 0.0
     """Fraction of samples whose probability ratio was clipped."""
     grad_norm: float = 0.0
-    """Mean gradient norm before clipping."""
     grad_norm_max: float = 0.0
     grad_clipped_share: float = 0.0
     """Fraction of optimiser steps with a clipped gradient."""
@@ -111,29 +127,20 @@ class EventUpdate(Event):
     dead_share: float = 0.0
     """Fraction of learner rows whose mech was dead at the start of a decision."""
     maps_used: int = 0
-    """Maps of the run's sequence used so far."""
     map_stalls: int = 0
-    """Waits of training for a map so far."""
     map_wait_s: float = 0.0
-    """Time spent waiting for maps so far [s]."""
     peak_memory_mb: float = 0.0
-    """Peak resident memory of the trainer so far [MiB]."""
     device_memory_mb: float = 0.0
     """Peak GPU memory of the trainer so far [MiB]; 0 on a CPU."""
     cpu_cores: float = math.nan
     """CPU cores used by the trainer since the previous update."""
     memory_mb: float = math.nan
-    """Resident memory of the trainer [MiB]."""
     memory_free_mb: float = math.nan
-    """Available memory of the machine [MiB]."""
     disk_free_mb: float = math.nan
-    """Free space on the disk of the run folder [MiB]."""
     gpu_share: float = math.nan
     """GPU utilisation by all processes, 0 to 1."""
     gpu_memory_mb: float = math.nan
-    """GPU memory used by all processes [MiB]."""
     phases_s: dict[str, float] = field(default_factory=dict)
-    """Duration of this update by phase [s]."""
     reward_terms: dict[str, float] = field(default_factory=dict)
     """Mean sum of each reward term per learner mech and episode over the newest episodes."""
     actions: dict[str, float] = field(default_factory=dict)
@@ -141,7 +148,6 @@ class EventUpdate(Event):
     agreement_by_part: dict[str, float] = field(default_factory=dict)
     """Fraction of steps in which the learner's sample equals the teacher's choice, by switch and selector."""
     curriculum: dict[str, Any] = field(default_factory=dict)
-    """Value of each curriculum parameter."""
     opponents: dict[str, int] = field(default_factory=dict)
     """Number of environments by opponent; ``self`` is self-play."""
     elo: float = math.nan
@@ -168,11 +174,9 @@ class EventEpisodes(Event):
     hp_margin: float = math.nan
     """Mean difference of the remaining hit point fractions, own minus hostile."""
     reasons: dict[str, int] = field(default_factory=dict)
-    """Number of episodes by reason of their end."""
     returns_by_role: dict[str, float] = field(default_factory=dict)
     reward_terms: dict[str, float] = field(default_factory=dict)
     by_opponent: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Wins, losses and draws against each opponent."""
     samples: list[dict[str, Any]] = field(default_factory=list)
     """At most 32 episodes: env, seed, return, length, winner, reason, hp, zone_score, opponent."""
 
@@ -200,9 +204,7 @@ class EvalStats:
     mean_return: float = math.nan
     duration_s: float = 0.0
     reasons: dict[str, int] = field(default_factory=dict)
-    """Number of episodes by how they ended."""
     returns_by_role: dict[str, float] = field(default_factory=dict)
-    """Mean return of the policy's mechs of each class."""
     reward_terms: dict[str, float] = field(default_factory=dict)
     """Mean sum of each reward term per mech and episode."""
     actions: dict[str, float] = field(default_factory=dict)
@@ -222,7 +224,6 @@ class EventEval(Event, EvalStats):
     weapon_prob: float = math.nan
     """Trigger probability of the scripted opponent."""
     deterministic: bool = True
-    """Whether mean actions were played."""
     purpose: str = "choice"
     """choice decides which checkpoint is the best; report has seeds of its own and decides nothing."""
     is_best: bool = False
@@ -232,7 +233,6 @@ class EventEval(Event, EvalStats):
     maps: str = ""
     """Kind of the maps: any or path; empty where unknown."""
     map_size: list[int] = field(default_factory=list)
-    """Size of the maps [vox]; empty where unknown."""
     seeds: list[int] = field(default_factory=list)
 
 
@@ -247,9 +247,7 @@ class EventEvalBatch(Event):
     deterministic: bool = True
     """Whether the policy played its mean actions; otherwise it sampled."""
     played: int = 0
-    """Matches of the job so far."""
     matches: int = 0
-    """Matches of the whole job."""
     episodes: int = 0
     """Matches so far against this opponent with these actions."""
     episodes_planned: int = 0
@@ -280,13 +278,11 @@ class EventRating(Event):
     update: int
     global_step: int
     name: str
-    """Name of the snapshot."""
     elo: float
     """Elo rating of the snapshot; the untrained policy is 0."""
     elo_error: float = 0.0
     """Standard error of the rating for fixed ratings of the opponents."""
     opponents: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Rating, games and score by older snapshot."""
     duration_s: float = 0.0
 
 
@@ -298,9 +294,7 @@ class EventLeague(Event):
     update: int
     global_step: int
     name: str
-    """Displayed name of the league entry."""
     entry: str = ""
-    """Id of the league entry."""
     entry_kind: str = ""
     """candidate, commander or exploiter."""
     rating: float = math.nan
@@ -308,18 +302,13 @@ class EventLeague(Event):
     rd: float = math.nan
     """Rating deviation [points]."""
     games: int = 0
-    """Rated games."""
     rank: int = 0
     """Rank among active entries from 1; 0 where unknown."""
     ranked: int = 0
-    """Number of active entries."""
     promoted: bool = False
     target: str = ""
-    """Target of an exploiter."""
     target_win_rate: float = math.nan
-    """Win rate against the target in the newest episodes."""
     results: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Games and score by opponent."""
     pool: list[str] = field(default_factory=list)
     """Opponent pool of training from now on."""
     duration_s: float = 0.0
@@ -363,7 +352,6 @@ class EventShardMatch(Event):
 
     kind: ClassVar[str] = "shard_match"
     number: int
-    """Number of the match in the round."""
     result: dict[str, Any] = field(default_factory=dict)
     """Fields of ``MatchRecord``; empty where only the replay is reported."""
     replay: str = ""
@@ -376,18 +364,14 @@ class EventRound(Event):
 
     kind: ClassVar[str] = "round"
     round: int
-    """Number of the round, from 1."""
     state: str
     """playing or rated."""
     rounds: int = 0
-    """Number of rounds of the job."""
     matches: int = 0
-    """Number of matches of the round."""
     played: int = 0
     seconds: float = 0.0
     """Time this session has spent on the round [s]."""
     ratings: dict[str, float] = field(default_factory=dict)
-    """New stored rating by entry id."""
     promoted: list[str] = field(default_factory=list)
     retired: list[str] = field(default_factory=list)
 
@@ -406,7 +390,6 @@ class EventCurriculum(Event):
     update: int
     global_step: int
     parameters: dict[str, Any] = field(default_factory=dict)
-    """Value of each curriculum parameter after the change."""
     reason: str = ""
 
 
@@ -428,13 +411,11 @@ class EventResume(Event):
 
     kind: ClassVar[str] = "resume"
     update: int
-    """Update of the checkpoint."""
     global_step: int
     elapsed_s: float = 0.0
     """Training time from which the run's clock continues [s]."""
     checkpoint: str = ""
     message: str = ""
-    """Damaged checkpoints that were skipped, if any."""
 
 
 @record
@@ -445,11 +426,9 @@ class EventTrial(Event):
     number: int
     """Number of the trial in its sweep, from 0."""
     run: str = ""
-    """Id of its run."""
     params: dict[str, Any] = field(default_factory=dict)
     """Value of each changed option by dotted key."""
     seed: int = 0
-    """Seed of its training run."""
     name: str = ""
     """Name of the configuration that it repeats with another seed; empty for a trial of the search."""
 
@@ -460,7 +439,6 @@ class EventRung(Event):
 
     kind: ClassVar[str] = "rung"
     trial: int
-    """Number of the trial."""
     rung: int
     """Number of the rung, from 0."""
     state: str
@@ -475,9 +453,7 @@ class EventRung(Event):
     hp_margin: float = math.nan
     """Mean difference of the remaining hit point fractions, which orders equal values."""
     opponent: str = ""
-    """Opponent of the evaluation."""
     message: str = ""
-    """Cause of a failure."""
     done: int = 0
     """Learner agent-steps of the rungs reached so far by all trials."""
     planned: int = 0
@@ -502,7 +478,6 @@ class EventEnd(Event):
     elapsed_s: float = 0.0
     checkpoint: str = ""
     message: str = ""
-    """Cause of a failure."""
 
 
 EVENTS: dict[str, type[Event]] = {
@@ -527,7 +502,6 @@ EVENTS: dict[str, type[Event]] = {
         EventEnd,
     )
 }
-"""All kinds of records; other kinds cannot be read."""
 
 _UPDATE_FIELDS = frozenset(f.name for f in fields(EventUpdate))
 

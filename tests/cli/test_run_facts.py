@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from echelon.telemetry.evaluations import YARDSTICK
 from echelon.telemetry.events import EventEval, EventUpdate
 from echelon.telemetry.log import EventLog
-from echelon.telemetry.yardstick import YARDSTICK
 
 RATES = ("evaluation, 95 % interval", "best checkpoint", "ladder score", "training win rate (current mix)", "return")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from dataclasses import MISSING, fields
 
 import pytest
 
-from echelon.telemetry.events import EVENTS, EventUpdate, update_fields
+from echelon.telemetry.events import EVENTS, EventAlert, EventEval, EventUpdate, update_fields
 from echelon.telemetry.lines import from_json, to_json
 
 EXAMPLES = {"str": "text", "int": 3, "float": 0.5}
@@ -74,3 +75,19 @@ def test_invalid_record_raises_error_naming_field(line, names):
 
 def test_update_fields_selects_fields_of_update_records():
     assert update_fields({"entropy": 0.5, "optimizer_steps": 4}) == {"entropy": 0.5}
+
+
+def test_records_of_a_kind_are_equal_by_their_values():
+    one, other = (EventUpdate(update=1, global_step=2, time=3.0) for _ in range(2))
+    assert one == other, "unknown values are equal"
+    assert len({EventAlert(message="x", time=3.0) for _ in range(2)}) == 1
+    assert one != dataclasses.replace(one, update=2) and one != EventAlert(message="x", time=3.0)
+    assert one != dataclasses.replace(one, loss=math.inf)
+    assert repr(EventAlert(message="x", time=3.0)).startswith("EventAlert(time=3.0, message='x'")
+
+
+def test_records_are_frozen_dataclasses_without_methods_of_their_own():
+    for kind in set(EVENTS.values() if isinstance(EVENTS, dict) else EVENTS):
+        assert dataclasses.is_dataclass(kind) and not {"__eq__", "__repr__", "__hash__"} & set(vars(kind)), kind
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        EventEval(update=1, global_step=1, opponent="a", episodes=1, win_rate=0.5).update = 3

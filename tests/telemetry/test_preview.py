@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from echelon.telemetry.events import EventEpisodes, EventResume, EventStart, EventUpdate
+from echelon.telemetry.latest import sample_updates
 from echelon.telemetry.lines import to_json
-from echelon.telemetry.preview import sample_updates
 
 
 def write(path: Path, updates: range, *, resumed_at: int = 0) -> None:

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from echelon.telemetry.evaluations import YARDSTICK, ladder_score
 from echelon.telemetry.events import EventEval
-from echelon.telemetry.yardstick import YARDSTICK, ladder_score
 from echelon.training.evaluation import YARDSTICK as PLAYED
 
 

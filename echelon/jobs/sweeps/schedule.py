@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from echelon.jobs.sweeps.plan import UNCHANGED, SweepPlan, Variant
-from echelon.telemetry.event import Event
-from echelon.telemetry.events import EventRung, EventTrial
+from echelon.telemetry.events import Event, EventRung, EventTrial
 
 RUN_NAME = re.compile(r"(\w[\w.-]*)?")
 """Run ids in a journal; they name folders beside the sweep's."""

@@ -17,8 +17,7 @@ from echelon.runs import RunPaths
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventEval, EventResume, EventUpdate
 from echelon.telemetry.heat_maps import heat_files, read_heat
-from echelon.telemetry.latest import UNTIL_WITH_START, read_latest
-from echelon.telemetry.preview import sample_updates
+from echelon.telemetry.latest import UNTIL_WITH_START, read_latest, sample_updates
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli.tui.charts.curves import Curves, History
 from echelon_cli.tui.feed.logs import LogFollower

@@ -9,7 +9,7 @@ from typing import Any
 from rich.cells import cell_len
 from textual.reactive import reactive
 
-from echelon.telemetry.yardstick import ladder_score
+from echelon.telemetry.evaluations import ladder_score
 from echelon_cli.output import count, interval, percent
 from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, newest_value, value_format
 from echelon_cli.tui.charts.curves import COUNTS
