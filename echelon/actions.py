@@ -48,7 +48,6 @@ RATED_CONTROLS = {**dict(zip(TRIGGER_NAMES, TRIGGER_COLUMNS, strict=True)), "jet
 
 
 def action_names(comm_dim: int = 8) -> tuple[str, ...]:
-    """Return the name of every column of an action."""
     return (
         *(index.name.lower() for index in ActionIndex),
         *(f"target_{slot}" for slot in range(TARGET_DIM)),
@@ -64,7 +63,6 @@ def action_dim(comm_dim: int = 8) -> int:
 
 
 def size_error(agent: str, got: int, comm_dim: int) -> str:
-    """Return the error message for an action of width ``got``, with the parts of the expected width."""
     return (
         f"action of {agent} has {got} values, expected {action_dim(comm_dim)}: base={BASE_ACTION_DIM} "
         f"target={TARGET_DIM} ewar={EWAR_DIM} obs_ctrl={OBS_CTRL_DIM} comm={comm_dim}"

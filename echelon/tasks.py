@@ -37,7 +37,6 @@ class Task:
     opponent: str
 
     def config(self) -> EnvConfig:
-        """Return the environment configuration."""
         from echelon.config import EnvConfig, RewardConfig, WorldConfig
 
         return EnvConfig(
@@ -67,7 +66,6 @@ def find_task(name: str) -> Task:
 
 
 def register() -> None:
-    """Register every task with Gymnasium, once."""
     from gymnasium.envs import registration
 
     for name in TASKS:

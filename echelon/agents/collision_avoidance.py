@@ -147,7 +147,6 @@ def step_to(rules: Rules, world: World, body: Body, p: wp.vec3, u: wp.vec2) -> w
 
 @wp.func
 def turned(u: wp.vec2, angle: float) -> wp.vec2:
-    """Return a direction turned counter-clockwise by ``angle`` [rad]."""
     cs = cos_sin(angle)
     return wp.vec2(u[0] * cs[0] - u[1] * cs[1], u[0] * cs[1] + u[1] * cs[0])
 
@@ -287,7 +286,6 @@ def follow_detour(
     desired: wp.vec2,
     avoidance_out: Avoidance,
 ):
-    """Set the commanded velocity and the detour from the desired velocity."""
     p = mechs.pos[e, m]
     dt = rules.dt_act
     velocity = keep_clear(rules, body, p, desired)

@@ -48,7 +48,6 @@ def install(engine: Engine) -> list[Launch]:
 
 
 def perception_program() -> list[Launch]:
-    """Return the launches that run once at the start of a decision."""
     return [
         Launch(unstick.reset_pilots, "EM"),
         Launch(unstick.detect_stuck, "EM"),
@@ -60,12 +59,10 @@ def perception_program() -> list[Launch]:
 
 
 def targeting_program() -> list[Launch]:
-    """Return the launches that choose the targets of all pilots, before any of them acts."""
     return [Launch(targets.choose_target, "EM")]
 
 
 def action_program() -> list[Launch]:
-    """Return the launches that write the actions."""
     return [
         Launch(tactics.plan_movement, "EM"),
         Launch(collision_avoidance.avoid_collisions, "EM"),

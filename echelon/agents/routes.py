@@ -51,7 +51,6 @@ PATROL_SHARE, PATROL_BAND = wp.constant(0.7), wp.constant(1.0)
 
 @wp.func
 def distance_to_zone(zone: wp.vec3, p: wp.vec3) -> float:
-    """Return the horizontal distance from p to the centre of the zone [vox]."""
     return xy_length(wp.vec3(zone[0] - p[0], zone[1] - p[1], 0.0))
 
 

@@ -116,7 +116,6 @@ def fighting_distance(
 
 @wp.func
 def sidestep_side(skill: Skill, seed: wp.uint32, m: int, seconds: float) -> float:
-    """Return the current side of the sidestep, 1 or -1; it changes after a fixed or random time, or never."""
     block = int(0)
     if skill.sidestep_s > 0.0:
         phase = uniform01(seed, STREAM_AGENT, 0, m, 8)
@@ -278,7 +277,6 @@ def engage(
 def situation(
     rules: Rules, skill: Skill, world: World, episode: Episode, mechs: Mechs, e: int, m: int, path: wp.vec2
 ) -> Situation:
-    """Return the situation of a mech."""
     at = Situation()
     c = mechs.chassis[e, m]
     team = mechs.team[e, m]

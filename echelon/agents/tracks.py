@@ -152,7 +152,6 @@ def record_history(episode: Episode, mechs: Mechs, perception: Perception, perce
 
 @wp.func
 def pack_row(mechs: Mechs, perception: Perception, e: int, m: int) -> int:
-    """Return the row of a mech's pack in arrays over the packs of both teams."""
     return mechs.team[e, m] * (perception.watch_since.shape[1] / 2) + mechs.pack[e, m]
 
 

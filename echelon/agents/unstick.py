@@ -26,7 +26,6 @@ TOLERANCE = wp.constant(1.0e-4)
 
 @wp.kernel
 def reset_pilots(episode: Episode, mechs: Mechs, stuck_out: StuckState, targets_out: Targets, plan_out: MovementPlan):
-    """Reset the memory of the pilots in the first decision of an episode."""
     e, m = wp.tid()
     if episode.decision[e] > 0:
         return

@@ -70,7 +70,6 @@ class Shot:
 
 @wp.func
 def homing_weapon(rules: Rules, c: int) -> int:
-    """Return the homing weapon of chassis c, -1 without one."""
     found = int(-1)
     for w in range(WEAPON_COUNT):
         if rules.weapons[w].guidance == HOMING and rules.trigger_of[c, w] >= 0:
@@ -198,7 +197,6 @@ def launches(rules: Rules, skill: Skill, shot: Shot, w: int, quality: float) -> 
 
 @wp.func
 def paints(rules: Rules, skill: Skill, shot: Shot, w: int) -> bool:
-    """Return whether a pilot paints its target with painter w."""
     if skill.paint == PAINT_NEVER or not shot.sees or shot.distance > rules.weapons[w].range_vox:
         return False
     if skill.paint == PAINT_FOCUS and shot.paint > FRESH_PAINT_S:
@@ -221,7 +219,6 @@ def wants_to_fire(
     shot: Shot,
     w: int,
 ) -> bool:
-    """Return whether a pilot wants to fire weapon w, heat and cooldown aside."""
     wants = bool(False)
     if rules.weapons[w].paints == 1:
         wants = paints(rules, skill, shot, w)

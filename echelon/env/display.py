@@ -126,7 +126,6 @@ class Viewer:
 
 
 def suites(cfg: EnvConfig) -> list[CombatSuiteSpec]:
-    """Return the suite of each chassis, ablations applied."""
     by_class = [COMBAT_SUITES[s] for s in CLASS_SUITES]
     return [by_class[i] for i in SUITE_ABLATIONS[cfg.display.suites]]
 
@@ -144,7 +143,6 @@ def allocates_by_suite(cfg: EnvConfig) -> bool:
 
 
 def display_rules(cfg: EnvConfig) -> Any:
-    """Return the ``DisplayRules`` of a configuration."""
     options, rules = cfg.display, DisplayRules()
     managed = cfg.obs_layout == "suite"
     rules.memory = memory_decisions(cfg)
@@ -225,7 +223,6 @@ def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
 
 
 def reset_launches(cfg: EnvConfig, fresh: str) -> list[Launch]:
-    """Return the launches that clear the contact memory of the environments that array ``fresh`` marks."""
     return in_phase("display", [Launch(clear_tracks, "EM", {"fresh": fresh})]) if memory_decisions(cfg) else []
 
 
@@ -307,7 +304,6 @@ def status_bits(mechs: Mechs, e: int, m: int) -> int:
 
 @wp.kernel
 def clear_tracks(fresh: wp.array(dtype=wp.int32), tracks_out: Tracks):
-    """Clear the stored past of a mech."""
     e, m = wp.tid()
     if fresh[e] == 0:
         return

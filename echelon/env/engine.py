@@ -132,20 +132,16 @@ class Engine:
         self._runners = {}
 
     def decision(self) -> list[Launch]:
-        """Return the whole program of one environment step."""
         return [*self.program("pilots"), *self.after_pilots()]
 
     def after_pilots(self) -> list[Launch]:
-        """Return the program of an environment step whose scripted pilots have acted."""
         ticks = (launch for _ in range(self.cfg.decision_repeat) for launch in self._tick())
         return [*self.begin_step(), *ticks, *self.end_step()]
 
     def begin_step(self) -> list[Launch]:
-        """Return the program that begins an environment step, before its ticks, from the actions."""
         return [*step.read_actions(), *reward.start_launches(), *in_phase("assist", self._navigation_assist())]
 
     def end_step(self) -> list[Launch]:
-        """Return the program that ends an environment step, after its ticks."""
         final = []
         if self.cfg.truncation_bootstraps:
             final = self.observe_program("cut", obs="final_obs", obs_row="first_row")
@@ -170,7 +166,6 @@ class Engine:
         return telemetry_map.with_damage_marks(tick) if self._has_telemetry else tick
 
     def reset_program(self, fresh: str) -> list[Launch]:
-        """Return the program that begins an episode in the environments that array ``fresh`` marks."""
         return [
             *step.reset(fresh),
             *in_phase("reset", [Launch(referee.reset_returns, MECH, {"fresh": fresh})]),
@@ -209,12 +204,10 @@ class Engine:
         return self.programs[name]()
 
     def run(self, name: str) -> None:
-        """Run a program, capturing it on first use."""
         self.prepare(name)
         self._runners[name]()
 
     def prepare(self, name: str) -> None:
-        """Capture a program now, so that its first run takes no longer than the next."""
         if name not in self._runners:
             self._runners[name] = self.batch.capture(self.program(name))
 
@@ -223,7 +216,6 @@ class Engine:
         self.batch.backend.load([*self.program("decision"), *self.program("reset")], progress)
 
     def set_row(self, row: int) -> None:
-        """Set the time row of the attached buffer that the next observations are written to."""
         self.batch["obs_row"].fill_(row)
 
     def step(self, row: int = 0, program: str = "decision") -> None:
@@ -257,5 +249,4 @@ class Engine:
         return save_match_state(self, env)
 
     def close(self) -> None:
-        """Stop the shard threads."""
         self.batch.close()

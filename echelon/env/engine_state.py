@@ -31,13 +31,9 @@ class StatefulEngine(Protocol):
     own_fields: frozenset[str]
     """Names of the arrays per environment that it declares."""
 
-    def set_row(self, row: int) -> None:
-        """Set the time row that the next observations are written to."""
-        ...
+    def set_row(self, row: int) -> None: ...
 
-    def run(self, name: str) -> None:
-        """Run a program by name; ``observe`` senses and writes observations."""
-        ...
+    def run(self, name: str) -> None: ...
 
 
 def save_engine_state(engine: StatefulEngine) -> dict[str, NDArray[Any]]:

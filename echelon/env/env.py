@@ -111,12 +111,10 @@ class EchelonEnv:
 
     @property
     def num_agents(self) -> int:
-        """Number of current agents."""
         return len(self.agents)
 
     @property
     def max_num_agents(self) -> int:
-        """Number of agents at the start of an episode."""
         return len(self.possible_agents)
 
     @property
@@ -142,7 +140,6 @@ class EchelonEnv:
 
     @property
     def world(self) -> BattleWorld:
-        """The current map."""
         x, y, z = (int(v) for v in self._read("size"))
         zone = tuple(float(v) for v in self._read("zone"))
         seed = int(self.last_reset_seed or 0)
@@ -150,7 +147,6 @@ class EchelonEnv:
 
     @property
     def team_zone_score(self) -> dict[str, float]:
-        """Zone score of each team [s]."""
         score = self._read("score")
         return {"blue": float(score[0]), "red": float(score[1])}
 
@@ -168,7 +164,6 @@ class EchelonEnv:
         return self.observation_space.shape[0]
 
     def team_hp(self) -> dict[str, float]:
-        """Return the sum of hit points of each team's living mechs."""
         hp = self._read("hp") * self._read("alive")
         half = self.config.team_size
         return {"blue": float(hp[:half].sum()), "red": float(hp[half:].sum())}
@@ -271,7 +266,6 @@ class EchelonEnv:
         return matrix
 
     def _obs(self) -> dict[str, Observation]:
-        """Return copies of the current observations."""
         if self._rows is None:
             raise ValueError("the environment has not been reset, call reset() first")
         rows = self._rows.numpy()[0]

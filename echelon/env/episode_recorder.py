@@ -19,7 +19,6 @@ class EpisodeRecorder:
         self._recorder: Recorder | None = None
 
     def begin(self, engine: RecordedEngine, seed: int) -> None:
-        """Record the episode that has just begun on the map of ``seed``."""
         self._stop()
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="echelon-")
@@ -28,7 +27,6 @@ class EpisodeRecorder:
         self._recorder.begin()
 
     def after_step(self, *, over: bool) -> None:
-        """Record the step just played; ``over`` ends the recording."""
         if self._recorder is not None:
             self._recorder.after_step()
             if over:
@@ -41,7 +39,6 @@ class EpisodeRecorder:
         return path.read_bytes() if path is not None and path.exists() else None
 
     def close(self) -> None:
-        """Stop recording and delete the file."""
         self._stop()
         if self._folder is not None:
             self._folder.cleanup()

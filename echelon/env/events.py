@@ -69,7 +69,6 @@ class EventLog:
         self._seen = self._count()
 
     def clear(self) -> None:
-        """Empty the journal; only without a recorder."""
         self._batch.set("journal_count", np.zeros(1, np.int32))
         self._seen = 0
 
@@ -147,7 +146,6 @@ class EventLog:
 
 
 def _position(row: list[int]) -> tuple[float, float, float]:
-    """Return the position of a journal row [vox]."""
     x, y, z = (round(row[axis] / EXACT, DECIMALS) for axis in (X, Y, Z))
     return x, y, z
 

@@ -151,7 +151,6 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         self._assign(script)
 
     def _connect(self, engine: Engine, side: str, autoreset: AutoresetMode) -> None:
-        """Define sub-environments and spaces of the battles of ``engine``, and attach observation buffers to it."""
         self.engine, self.autoreset = engine, autoreset
         self.metadata = {**self.metadata, "autoreset_mode": autoreset}
         self.config = cfg = engine.cfg
@@ -180,7 +179,6 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
     def _assign(self, script: int) -> None:
-        """Assign an observation row to every sub-environment and the other mechs to the scripted pilots."""
         batch = self.engine.batch
         rows = np.full((self.engine.num_envs, self.engine.num_mechs), -1, np.int32)
         rows[self.battle_of, self.mech_of] = np.arange(self.num_envs)
@@ -220,7 +218,6 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         """Prepare the reset of all battles, for subclasses; ``seed`` is None where the episodes go on."""
 
     def _play(self) -> None:
-        """Play one step of the engine, which resets nothing."""
         self.engine.run("decision")
 
     def _after_step(self, fresh: NDArray[np.bool_]) -> None:
@@ -240,7 +237,6 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         return np.asarray(rows.all(1), bool)
 
     def _require_open(self) -> None:
-        """Raise ``ValueError`` after ``close``."""
         if self.closed:
             raise ValueError("the environments are closed, make new ones to continue")
 
@@ -275,7 +271,6 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         return self._rows.read(), rewards, ends.terminated, ends.truncated, infos
 
     def _write_actions(self, actions: Floats) -> None:
-        """Write ``actions [N, A]`` into those of all mechs."""
         batch = self.engine.batch
         whole = self._read("actions")
         whole[:, self._team] = actions.reshape(len(whole), -1, actions.shape[1])
@@ -309,7 +304,6 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         return self._read("seed")[self.battle_of].astype(np.int64)
 
     def _no_ends(self) -> _Ends:
-        """Return the flags of a step in which no battle ended."""
         none = np.zeros((3, self.num_envs), bool)
         return _Ends(none[0], none[1], {"outcome": np.zeros(self.num_envs, np.int8), "_outcome": none[2]})
 
@@ -346,5 +340,4 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         return
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Release the simulator."""
         self.engine.close()

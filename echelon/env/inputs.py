@@ -16,12 +16,10 @@ from echelon.config import EnvConfig, require
 
 
 def short_repr(value: Any) -> str:
-    """Return the repr of a value, abbreviated to one line."""
     return " ".join(abbreviated(value).split())
 
 
 def require_config(config: EnvConfig | None) -> EnvConfig:
-    """Return the configuration, the default one for None; ``ValueError`` for another type."""
     if config is None:
         return EnvConfig()
     if not isinstance(config, EnvConfig):

@@ -79,12 +79,10 @@ def signed(*names: str) -> tuple[Feature, ...]:
 
 
 def ranges(*names: str) -> tuple[Feature, ...]:
-    """Return absolute distances in [0, MAX_RANGE]."""
     return tuple(Feature(name, 0.0, MAX_RANGE) for name in names)
 
 
 def shares(*names: str) -> tuple[Feature, ...]:
-    """Return columns in [0, 1]."""
     return tuple(Feature(name) for name in names)
 
 
@@ -104,7 +102,6 @@ class Block:
 
     @property
     def width(self) -> int:
-        """Columns in the block."""
         return self.rows * len(self.features)
 
 
@@ -272,7 +269,6 @@ def _messages(cfg: EnvConfig) -> tuple[Block, ...]:
 
 
 def _included(cfg: EnvConfig, blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Return the blocks that the configuration includes."""
     return tuple(block for block in blocks if not block.config_field or getattr(cfg, block.config_field, False))
 
 
@@ -282,7 +278,6 @@ def suite_tail(cfg: EnvConfig) -> tuple[Block, ...]:
 
 
 def extra_width(cfg: EnvConfig) -> int:
-    """Return the total width of the included ``OPTIONAL_BLOCKS``."""
     return sum(block.width for block in _included(cfg, OPTIONAL_BLOCKS))
 
 
@@ -330,14 +325,12 @@ def classic_blocks(cfg: EnvConfig) -> tuple[Block, ...]:
 
 
 def blocks(cfg: EnvConfig) -> tuple[Block, ...]:
-    """Return every block of the configured layout, in order."""
     if cfg.obs_layout == "classic":
         return classic_blocks(cfg)
     return SUITE_CORE + suite_tail(cfg) + END_BLOCKS
 
 
 def offset(name: str, of: tuple[Block, ...] = SUITE_CORE) -> int:
-    """Return the first column of block ``name``."""
     at = 0
     for block in of:
         if block.name == name:
@@ -357,7 +350,6 @@ def position(features: tuple[Feature, ...], start: int = 0) -> Any:
 
 
 def obs_dim(cfg: EnvConfig) -> int:
-    """Return the width of an observation."""
     return sum(block.width for block in blocks(cfg))
 
 
@@ -373,7 +365,6 @@ class Column(NamedTuple):
 
 @lru_cache(maxsize=16)
 def columns(cfg: EnvConfig) -> tuple[Column, ...]:
-    """Return every column of the configured layout, in order."""
     found: list[Column] = []
     for block in blocks(cfg):
         for r in range(block.rows):

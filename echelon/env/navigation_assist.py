@@ -26,7 +26,6 @@ NEAR = wp.constant(1.0)
 
 @wp.func
 def is_near(point: wp.vec3, p: wp.vec3) -> bool:
-    """Whether position ``p`` is within NEAR of a waypoint, horizontally."""
     dx = point[0] - p[0]
     dy = point[1] - p[1]
     return dx * dx + dy * dy <= NEAR * NEAR

@@ -30,12 +30,10 @@ class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
         self.agents: list[str] = []
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        """Return the observation space of an agent, always the same object; ``ValueError`` for an unknown agent."""
         self.env.require_agents({agent: None})
         return self.env.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        """Return the action space of an agent, always the same object; ``ValueError`` for an unknown agent."""
         self.env.require_agents({agent: None})
         return self.env.action_spaces[agent]
 
@@ -75,10 +73,8 @@ class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
         return
 
     def close(self) -> None:
-        """Release the simulator."""
         self.env.close()
 
 
 def parallel_env(cfg: EnvConfig | None = None) -> EchelonParallelEnv:
-    """Return a PettingZoo parallel environment of this configuration."""
     return EchelonParallelEnv(cfg)

@@ -80,7 +80,6 @@ def pack_key(key: wp.vec2) -> wp.uint64:
 
 @wp.func
 def key_at(side: Candidates, at: int) -> wp.vec2:
-    """Return the sort key of a rank."""
     bits = side.key[at]
     return wp.vec2(wp.cast(wp.uint32(bits >> HALF), wp.float32), wp.cast(wp.uint32(bits & LOW_HALF), wp.float32))
 
@@ -137,7 +136,6 @@ def rank_candidates(
 
 @wp.func
 def has_bit(mask: int, k: int) -> bool:
-    """Whether slot ``k`` is in a mask."""
     return ((mask >> k) & 1) == 1
 
 
@@ -224,7 +222,6 @@ def worst_slot(side: Candidates, owned: SideSlots) -> int:
 
 @wp.func
 def release_slot(owned: SideSlots, k: int) -> SideSlots:
-    """Return the slots of a side without slot ``k``."""
     if has_bit(owned.unranked, k):
         owned.unranked = owned.unranked - (1 << k)
     else:
@@ -236,7 +233,6 @@ def release_slot(owned: SideSlots, k: int) -> SideSlots:
 
 @wp.func
 def take_slot(owned: SideSlots, at: int, k: int) -> SideSlots:
-    """Return the slots of a side with slot ``k`` given to the candidate of rank ``at``."""
     owned.slot[at] = wp.int8(k)
     owned.rank[k] = wp.int8(at)
     owned.mask = owned.mask | (1 << k)

@@ -63,7 +63,6 @@ FIELDS: dict[str, Field] = {**fields_of(Outcome), **fields_of(EpisodeStats)}
 
 @wp.func
 def in_zone(zone: wp.vec3, pos: wp.vec3) -> bool:
-    """Whether a position is inside the zone circle, at any height."""
     return xy_length(wp.vec3(pos[0] - zone[0], pos[1] - zone[1], 0.0)) < zone[2]
 
 
@@ -216,7 +215,6 @@ def accumulate_returns(
 
 @wp.kernel
 def reset_returns(fresh: wp.array(dtype=wp.int32), outcome_out: Outcome, stats_out: EpisodeStats):
-    """Clear the sums and flags of a new episode."""
     e, m = wp.tid()
     if fresh[e] == 0:
         return

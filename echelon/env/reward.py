@@ -69,7 +69,6 @@ def zone_distance(zone: wp.vec3, pos: wp.vec3, size: wp.vec3i) -> float:
 
 @wp.func
 def zone_contested(tonnage: wp.vec2) -> bool:
-    """Whether both teams have mechs in the zone."""
     return tonnage[0] > 0.0 and tonnage[1] > 0.0
 
 
@@ -128,7 +127,6 @@ def term_approach(
 def term_zone(
     world: World, episode: Episode, mechs: Mechs, column: wp.int32, amounts_out: wp.array3d(dtype=wp.float32)
 ):
-    """Zone tick of the team, for mechs inside the zone."""
     e, m = wp.tid()
     amount = float(0.0)
     if mechs.alive[e, m] == 1 and in_zone(world.zone[e], mechs.pos[e, m]):
@@ -154,7 +152,6 @@ def term_damage(
     column: wp.int32,
     amounts_out: wp.array3d(dtype=wp.float32),
 ):
-    """Damage dealt to hostiles."""
     e, m = wp.tid()
     amounts_out[e, m, column] = events.dealt[e, m] * offense_factor(reward_rules, world, episode, mechs, e, m)
 
@@ -169,7 +166,6 @@ def term_count(
     column: wp.int32,
     amounts_out: wp.array3d(dtype=wp.float32),
 ):
-    """Number of events of a kind: kills or assists."""
     e, m = wp.tid()
     amounts_out[e, m, column] = float(counted[e, m]) * offense_factor(reward_rules, world, episode, mechs, e, m)
 
@@ -299,7 +295,6 @@ def weight_of(cfg: RewardConfig, name: str) -> float:
 
 
 def reward_rules(cfg: EnvConfig) -> Any:
-    """Return the ``RewardRules`` of a configuration."""
     rules = RewardRules()
     rules.gamma = cfg.gamma
     for name in ("contested_offense", "contested_death", "teammate_decay", "win", "loss", "draw"):
@@ -318,11 +313,9 @@ def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
 
 
 def start_launches() -> list[Launch]:
-    """Return the launches that store the state which rewards compare with, before a step is played."""
     return in_phase("reward", [Launch(store_potential, "EM")])
 
 
 def reward_launches() -> list[Launch]:
-    """Return the launches that measure every term and combine them, after the referee's."""
     launches = [Launch(t.kernel, "EM", {"column": i, **dict(t.given)}) for i, t in enumerate(TERMS)]
     return in_phase("reward", [*launches, Launch(combine_terms, "EM")])

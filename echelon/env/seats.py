@@ -27,7 +27,6 @@ HAS_EWAR = np.array([spec.has_ewar for spec in CHASSIS])
 
 
 def action_of(inputs: Inputs) -> NDArray[np.float32]:
-    """Return inputs as action entries in [-1, 1]."""
     levels = np.maximum(inputs, -QUANTISATION_LEVELS).astype(np.float32)
     return levels / np.float32(QUANTISATION_LEVELS)
 
@@ -83,7 +82,6 @@ class Seats:
         self._switch_ewar(action, alive)
 
     def _choose_targets(self, action: NDArray[np.float32], alive: NDArray[np.int32]) -> None:
-        """Set the focus target of each seat from its preferences, and -1 for a target that is dead or a friend."""
         batch = self._engine.batch
         if not batch.cfg.enable_target_selection:
             return

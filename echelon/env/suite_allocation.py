@@ -56,12 +56,10 @@ class Request:
 
 
 def fields(cfg: EnvConfig) -> dict[str, Field]:
-    """Return the arrays of suite allocation; none with quotas."""
     return FIELDS if allocates_by_suite(cfg) else {}
 
 
 def allocation_launches(cfg: EnvConfig, fresh: str) -> list[Launch]:
-    """Return the launches that fill the contact slots of the environments that array ``fresh`` marks."""
     given = {"fresh": fresh}
     if not allocates_by_suite(cfg):
         return in_phase("sensing", [Launch(quota_allocation.allocate_by_quota, "EM", given)])
@@ -77,7 +75,6 @@ def update_known_since(
     fresh: wp.array(dtype=wp.int32),
     known_since_out: wp.array3d(dtype=wp.int32),
 ):
-    """Store since when a mech has known of each other mech."""
     e, m = wp.tid()
     if fresh[e] == 0:
         return
@@ -106,7 +103,6 @@ def aims_at(rules: Rules, d: DisplayRules, mechs: Mechs, rounds: Rounds, viewer:
 
 @wp.func
 def is_pack_leader(mechs: Mechs, e: int, m: int, j: int) -> bool:
-    """Whether mech j is the first living mech of the pack of mech m."""
     first = m - m % PACK
     for k in range(first, first + PACK):
         if mechs.alive[e, k] == 1:
@@ -193,7 +189,6 @@ def group_precedes(a: wp.vec3, b: wp.vec3, margin: float) -> bool:
 
 @wp.func
 def slot_of(slots: Slots, j: int) -> int:
-    """Return the slot of mech j, -1 none."""
     for k in range(CONTACT_SLOTS):
         if slots[k] == j:
             return k
@@ -213,7 +208,6 @@ def run_of_rule(slot_rule: wp.array2d(dtype=wp.int32), c: int, first: int, end: 
 
 @wp.func
 def lowest_bit(mask: int) -> int:
-    """Return the first slot of a mask that is not empty."""
     k = int(0)
     while ((mask >> k) & 1) == 0:
         k += 1
@@ -222,7 +216,6 @@ def lowest_bit(mask: int) -> int:
 
 @wp.func
 def empty_slots(slots: Slots, end: int) -> int:
-    """Return the mask of the empty slots before ``end``."""
     mask = int(0)
     for k in range(end):
         if slots[k] < 0:

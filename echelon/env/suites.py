@@ -83,12 +83,10 @@ class CombatSuiteSpec:
 
     @property
     def contact_capacity(self) -> float:
-        """Contact slots as a share of the largest suite's."""
         return self.visual_contact_slots / MAX_CONTACTS
 
     @property
     def squad_detail(self) -> float:
-        """Squad detail as a share of the highest level."""
         return self.squad_detail_level / DETAIL_MAX
 
 

@@ -55,7 +55,6 @@ class MapBank:
 
     @property
     def count(self) -> int:
-        """Number of map slots."""
         return len(self.material)
 
     def take(self, slots: Sequence[int]) -> MapBank:

@@ -28,7 +28,6 @@ CACHE_VARIABLE = "ECHELON_CACHE"
 
 
 def cache_dir() -> Path:
-    """Return the folder of cached maps; it may not exist yet."""
     if CACHE_VARIABLE in os.environ:
         return Path(os.environ[CACHE_VARIABLE]) / "maps"
     if sys.platform == "darwin":
@@ -72,7 +71,6 @@ def cached_map(world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius
 
 
 def store_map(path: Path, generated: GeneratedMap) -> None:
-    """Write a map atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:

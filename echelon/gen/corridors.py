@@ -34,7 +34,6 @@ class Corridor:
     points: tuple[tuple[int, int], ...]
 
     def record(self) -> dict[str, Any]:
-        """Return the lane as plain data."""
         return asdict(self)
 
 
@@ -60,14 +59,12 @@ def plan_corridors(
 
 
 def carve_corridors(grid: Grid, corridors: tuple[Corridor, ...], layers: int) -> None:
-    """Clear the lowest ``layers`` layers of every lane."""
     for corridor in corridors:
         for start, end in zip(corridor.points[:-1], corridor.points[1:], strict=True):
             carve_line(grid, start, end, corridor.width, layers)
 
 
 def _ring(size: tuple[int, int], zone: Zone, width: int) -> tuple[Span, ...]:
-    """Return the corners of the closed square around the zone."""
     limit = max(RING_MIN, int(RING_SHARE * min(size)))
     half = min(max(round(zone.r + RING_WIDTHS * width), RING_MIN), limit)
     x0, x1 = (_clamped(size[0], round(zone.cx + s * half)) for s in (-1, 1))
@@ -76,7 +73,6 @@ def _ring(size: tuple[int, int], zone: Zone, width: int) -> tuple[Span, ...]:
 
 
 def _shifted(size: tuple[int, int], start: Span, end: Span, shift: float) -> tuple[Span, ...]:
-    """Return a line shifted sideways, clamped to the map."""
     length = max(distance(start, end), 1.0)
     normal = (-(end[1] - start[1]) / length, (end[0] - start[0]) / length)
     return tuple(

@@ -54,7 +54,6 @@ class PathCosts:
 
     @property
     def complete(self) -> bool:
-        """Return whether every mech has a path."""
         return bool(np.isfinite(self.mean).all())
 
     @property

@@ -79,7 +79,6 @@ class GeneratedMap:
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Size (x, y, z) [vox]."""
         z, y, x = self.material.shape
         return x, y, z
 
@@ -122,17 +121,14 @@ class Draft:
 
     @property
     def ratio(self) -> float:
-        """Return the ratio of the teams' path costs, 0 where it is not measured."""
         return 0.0 if self.costs is None else self.costs.ratio
 
     @property
     def fair(self) -> bool:
-        """Return whether the path costs are as fair as requested."""
         return self.ratio <= MAX_RATIO
 
     @property
     def squares(self) -> tuple[Rect, Rect]:
-        """Return the spawn squares of blue and red."""
         blue, red = self.corners
         return corner_square(self.world, blue, self.clear), corner_square(self.world, red, self.clear)
 
@@ -147,7 +143,6 @@ class Draft:
 
 
 def fill_quadrants(draft: Draft) -> None:
-    """Split the empty grid into quadrants and fill each with its biome."""
     world = draft.world
     draft.material = np.zeros((world.size_z, world.size_y, world.size_x), dtype=np.uint8)
     if draft.open_map:
@@ -160,12 +155,10 @@ def fill_quadrants(draft: Draft) -> None:
 
 
 def fill_ground(draft: Draft) -> None:
-    """Fill empty cells of the lowest layer with dirt."""
     lay_ground(draft.material)
 
 
 def choose_variant(draft: Draft) -> None:
-    """Sample the teams' corners and the flip of the map."""
     stream = draft.stream(StreamId.VARIANT, SubStream.VARIANT)
     blue = stream.choice(list(Corner))
     draft.corners = (blue, blue.opposite)
@@ -173,7 +166,6 @@ def choose_variant(draft: Draft) -> None:
 
 
 def apply_variant(draft: Draft) -> None:
-    """Flip the grid, the teams' corners and the quadrants' labels."""
     flip = draft.transform
     draft.material = flip.grid(draft.material)
     draft.corners = (flip.corner(draft.corners[0]), flip.corner(draft.corners[1]))
@@ -181,7 +173,6 @@ def apply_variant(draft: Draft) -> None:
 
 
 def clear_spawns(draft: Draft) -> None:
-    """Clear the spawn squares of both teams."""
     world = draft.world
     draft.clear = spawn_clear(world, draft.num_packs)
     blue, red = draft.corners
@@ -191,7 +182,6 @@ def clear_spawns(draft: Draft) -> None:
 
 
 def sample_zone(draft: Draft) -> None:
-    """Sample the capture zone anywhere."""
     draft.zone, draft.zone_quadrant = place_zone(
         draft.world,
         draft.material,
@@ -223,7 +213,6 @@ ZONE_STEPS: dict[Fairness, Callable[[Draft], None]] = {"any": sample_zone, "path
 
 
 def place_objective(draft: Draft) -> None:
-    """Place the capture zone and clear its columns."""
     ZONE_STEPS[draft.world.fairness](draft)
     limit = draft.world.max_distance_ratio
     draft.accepted = not limit or distance_ratio(draft.zone, draft.starts) <= limit
@@ -231,7 +220,6 @@ def place_objective(draft: Draft) -> None:
 
 
 def carve_lanes(draft: Draft) -> None:
-    """Carve the ring around the zone and the lanes to it."""
     world = draft.world
     stream = draft.stream(StreamId.VARIANT, SubStream.CORRIDORS)
     draft.corridors = plan_corridors((world.size_x, world.size_y), draft.zone, draft.starts, stream)
@@ -358,7 +346,6 @@ def _fairest_placement(terrain: Draft) -> Draft:
 
 
 def _recipe(draft: Draft) -> dict[str, Any]:
-    """Return the recipe without its hashes."""
     blue, red = draft.corners
     zone = draft.zone
     return {

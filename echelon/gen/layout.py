@@ -13,7 +13,6 @@ SPLIT_JITTER_DIVISOR = 10
 
 
 def split_quadrants(size_x: int, size_y: int, stream: Stream) -> tuple[Rect, ...]:
-    """Return the quadrants of a split at a jittered centre, in the order of ``Corner``."""
     jitter_x, jitter_y = size_x // SPLIT_JITTER_DIVISOR, size_y // SPLIT_JITTER_DIVISOR
     x = size_x // 2 + stream.integers(-jitter_x, jitter_x)
     y = size_y // 2 + stream.integers(-jitter_y, jitter_y)
@@ -21,12 +20,10 @@ def split_quadrants(size_x: int, size_y: int, stream: Stream) -> tuple[Rect, ...
 
 
 def choose_biomes(stream: Stream) -> tuple[str, ...]:
-    """Sample four different biomes, in the order of ``Corner``."""
     names = list(BIOMES)
     return tuple(names[i] for i in stream.permutation(len(names))[: len(Corner)])
 
 
 def lay_ground(grid: Grid) -> None:
-    """Replace the air of the lowest layer by dirt."""
     ground = grid[0]
     ground[ground == Material.AIR] = Material.DIRT

@@ -31,14 +31,12 @@ class MapSpec:
     """Whether to use the disk cache."""
 
     def load_cached(self) -> GeneratedMap | None:
-        """Return the map from the disk cache, None if it is not there."""
         if not self.cache:
             return None
         path = map_path(self.world, self.seed, num_packs=self.num_packs, zone_radius_vox=self.zone_radius_vox)
         return load_map(path)
 
     def generate(self) -> GeneratedMap:
-        """Return the map, from the disk cache if enabled."""
         function = cached_map if self.cache else generate
         return function(self.world, self.seed, num_packs=self.num_packs, zone_radius_vox=self.zone_radius_vox)
 
@@ -67,7 +65,6 @@ class MapRanges:
 
 
 def resized_world(world: WorldConfig, edge: int) -> WorldConfig:
-    """Return the world with edge ``edge`` along x [vox] and the same ratio of y to x."""
     size_y = max(MIN_MAP_EDGE, round(edge * world.size_y / world.size_x))
     return replace(world, size_x=edge, size_y=size_y)
 

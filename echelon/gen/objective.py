@@ -80,18 +80,15 @@ def sample_radius(world: WorldConfig, mean_radius: float, stream: Stream) -> flo
 
 
 def distance_ratio(zone: Zone, starts: tuple[tuple[int, int], tuple[int, int]]) -> float:
-    """Return the larger of the teams' distances to the zone over the smaller one."""
     near, far = sorted(distance((x + 0.5, y + 0.5), zone[:2]) for x, y in starts)
     return far / max(near, 1.0)
 
 
 def quadrant_of(zone: Zone, world: WorldConfig) -> Corner:
-    """Return the quadrant of the zone's centre."""
     return Corner(int(zone.cx >= world.size_x / 2) + 2 * int(zone.cy >= world.size_y / 2))
 
 
 def clear_zone(grid: Grid, zone: Zone) -> None:
-    """Clear all columns within the zone and ``CLEAR_MARGIN`` around it."""
     y, x = np.ogrid[: grid.shape[1], : grid.shape[2]]
     reach = zone.r + CLEAR_MARGIN
     grid[:, (x + 0.5 - zone.cx) ** 2 + (y + 0.5 - zone.cy) ** 2 <= reach * reach] = Material.AIR
@@ -103,13 +100,11 @@ def round_to_grain(value: float) -> float:
 
 
 def centre_span(size: int, radius: float) -> tuple[float, float]:
-    """Return the range of a coordinate of the centre on a map edge of ``size`` [vox]."""
     low, high = radius + EDGE_MARGIN, size - radius - EDGE_MARGIN
     return (low, high) if low <= high else (size / 2, size / 2)
 
 
 def _coordinate(size: int, radius: float, high_half: bool, stream: Stream) -> float:
-    """Sample a coordinate of the centre in one half of the map, away from the edges."""
     low, high = centre_span(size, radius)
     half_low, half_high = (max(low, size / 2), high) if high_half else (low, min(high, size / 2))
     if half_low <= half_high:
@@ -118,7 +113,6 @@ def _coordinate(size: int, radius: float, high_half: bool, stream: Stream) -> fl
 
 
 def touches(zone: Zone, square: Rect) -> bool:
-    """Return whether the zone and a square of columns overlap."""
     dx = max(square.x0 - zone.cx, zone.cx - square.x1, 0.0)
     dy = max(square.y0 - zone.cy, zone.cy - square.y1, 0.0)
     return dx * dx + dy * dy <= zone.r * zone.r

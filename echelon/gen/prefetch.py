@@ -72,13 +72,11 @@ class MapPrefetcher:
             return spec.generate()
 
     def cancel(self) -> None:
-        """Cancel maps that were not taken."""
         for future in self._pending.values():
             future.cancel()
         self._pending.clear()
 
     def close(self) -> None:
-        """Cancel pending maps and end the worker processes."""
         self.cancel()
         self._shut_down()
 

@@ -41,7 +41,6 @@ def canonical_json(data: Any) -> str:
 
 
 def sha256_json(data: Any) -> str:
-    """Return the hex SHA-256 of the canonical JSON in UTF-8."""
     return hashlib.sha256(canonical_json(data).encode()).hexdigest()
 
 
@@ -51,7 +50,6 @@ def solid_hash(grid: Grid) -> str:
 
 
 def materials_hash(grid: Grid) -> str:
-    """Return the hex SHA-256 of the material bytes in z, y, x order."""
     return hashlib.sha256(np.ascontiguousarray(grid).tobytes()).hexdigest()
 
 

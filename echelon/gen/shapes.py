@@ -42,32 +42,26 @@ class Rect(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Size along x [vox]."""
         return self.x1 - self.x0
 
     @property
     def depth(self) -> int:
-        """Size along y [vox]."""
         return self.y1 - self.y0
 
     @property
     def area(self) -> int:
-        """Number of columns."""
         return self.width * self.depth
 
     @property
     def centre(self) -> tuple[int, int]:
-        """Centre column (x, y)."""
         return self.x0 + self.width // 2, self.y0 + self.depth // 2
 
     @property
     def x(self) -> Span:
-        """Extent along x."""
         return self.x0, self.x1
 
     @property
     def y(self) -> Span:
-        """Extent along y."""
         return self.y0, self.y1
 
     def grown(self, margin: int) -> Rect:
@@ -75,7 +69,6 @@ class Rect(NamedTuple):
         return Rect(self.x0 - margin, self.y0 - margin, self.x1 + margin, self.y1 + margin)
 
     def clipped(self, other: Rect) -> Rect:
-        """Return the intersection with another rectangle."""
         return Rect(max(self.x0, other.x0), max(self.y0, other.y0), min(self.x1, other.x1), min(self.y1, other.y1))
 
 
@@ -93,12 +86,10 @@ def distance(start: Sequence[float], end: Sequence[float]) -> float:
 
 
 def put(grid: Grid, x: Span, y: Span, z: Span, material: int) -> None:
-    """Fill a half-open box with a material."""
     grid[max(z[0], 0) : max(z[1], 0), max(y[0], 0) : max(y[1], 0), max(x[0], 0) : max(x[1], 0)] = material
 
 
 def block(grid: Grid, rect: Rect, z: Span, material: int) -> None:
-    """Fill the columns of a rectangle with a material between two heights."""
     put(grid, rect.x, rect.y, z, material)
 
 
@@ -125,7 +116,6 @@ def sample_box(rect: Rect, stream: Stream, width: Span, depth: Span) -> Rect | N
 
 
 def centred(x: int, y: int, width: int, depth: int) -> Rect:
-    """Return the rectangle of this size centred on a column."""
     x0, y0 = x - width // 2, y - depth // 2
     return Rect(x0, y0, x0 + width, y0 + depth)
 

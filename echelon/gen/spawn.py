@@ -35,7 +35,6 @@ ROW_PITCH = max(size[1] for size in _SIZES) + SPAWN_GAP
 
 
 def formation_extent(num_packs: int) -> tuple[float, float]:
-    """Return the extent of a formation from its corner along x and y [vox]."""
     row_width = sum(size[0] for size in _SIZES) + SPAWN_GAP * (len(_SIZES) - 1)
     return SPAWN_BORDER + row_width, SPAWN_BORDER + ROW_PITCH * num_packs - SPAWN_GAP
 
@@ -47,7 +46,6 @@ def required_clear(num_packs: int) -> int:
 
 
 def spawn_clear(world: WorldConfig, num_packs: int) -> int:
-    """Return the side of the spawn squares [vox]."""
     smaller = min(world.size_x, world.size_y)
     return min(max(CLEAR_MIN, smaller // CLEAR_DIVISOR, required_clear(num_packs)), smaller)
 
@@ -107,7 +105,6 @@ def formation(world: WorldConfig, corner: Corner, num_packs: int, *, turned: boo
 
 
 def corner_square(world: WorldConfig, corner: Corner, side: int) -> Rect:
-    """Return the square with side ``side`` in a corner of the map."""
     x0 = world.size_x - side if corner.is_right else 0
     y0 = world.size_y - side if corner.is_top else 0
     return Rect(x0, y0, x0 + side, y0 + side)
@@ -122,7 +119,6 @@ def anchor(world: WorldConfig, corner: Corner, side: int) -> tuple[int, int]:
 
 
 def clear_spawn(grid: Grid, square: Rect) -> None:
-    """Clear the columns of a spawn square."""
     block(grid, square, (0, grid.shape[0]), Material.AIR)
 
 

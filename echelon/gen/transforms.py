@@ -22,17 +22,14 @@ class Corner(IntEnum):
 
     @property
     def is_right(self) -> bool:
-        """Whether the corner is at the high end of x."""
         return bool(self & 1)
 
     @property
     def is_top(self) -> bool:
-        """Whether the corner is at the high end of y."""
         return bool(self & 2)
 
     @property
     def opposite(self) -> Corner:
-        """The corner across the diagonal."""
         return Corner(self ^ 3)
 
 
@@ -51,7 +48,6 @@ class Transform:
         return np.ascontiguousarray(material[:, ::y_step, ::x_step])
 
     def corner(self, corner: Corner) -> Corner:
-        """Return the corner of the flipped map that corresponds to ``corner``."""
         return Corner(corner ^ self.flips)
 
 

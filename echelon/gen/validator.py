@@ -111,5 +111,4 @@ def _route(blocked: NDArray[np.bool_], start: Column, goal: Column, *, border: i
 
 
 def _clamp(column: Column, border: int, rows: int, columns: int) -> Column:
-    """Clamp a column to the area inside the border and return its coordinates there."""
     return min(max(column[0] - border, 0), columns - 1), min(max(column[1] - border, 0), rows - 1)

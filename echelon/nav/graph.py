@@ -62,7 +62,6 @@ class NavGraph:
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes."""
         return len(self.kyx)
 
     def matrix(self, *, reverse: bool = False) -> csr_matrix:
@@ -131,7 +130,6 @@ def footprint_plane(move: Words, radius: int, clearance: int) -> Words:
 
 
 def unpack(plane: Words, layers: int) -> NDArray[np.bool_]:
-    """Return the words as a bool grid [layers, Y, X]."""
     layer_bit = np.uint64(1) << np.arange(layers, dtype=np.uint64)
     return (plane[None] & layer_bit[:, None, None]) != 0
 

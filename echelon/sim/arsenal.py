@@ -88,7 +88,6 @@ def mechanics_of(names: Iterable[str]) -> Mechanic:
 
 
 def mechanic_names(mechanics: Mechanic) -> list[str]:
-    """Return the names of these mechanics."""
     return [str(one.name).lower() for one in Mechanic if one & mechanics]
 
 
@@ -208,7 +207,6 @@ class ChassisSpec:
 
     @property
     def hit_radius(self) -> float:
-        """Radius of the sphere that projectiles hit."""
         return max(self.size) / 2
 
 

@@ -40,7 +40,6 @@ class Launch:
     """Threads of a block on CUDA; 0 takes ``BLOCK``, or ``NARROW_BLOCK`` for launches of one thread an environment."""
 
     def named(self, phase: str) -> Launch:
-        """Return the same launch within ``phase``."""
         return replace(self, phase=f"{phase}.{self.phase}" if self.phase else phase)
 
     def block_on(self, device: str) -> int:
@@ -54,7 +53,6 @@ Program = Sequence[Launch]
 
 
 def in_phase(phase: str, launches: Program) -> list[Launch]:
-    """Return ``launches`` within ``phase`` of the timing tree."""
     return [launch.named(phase) for launch in launches]
 
 
@@ -258,7 +256,6 @@ class Backend:
         return self._structs[key]
 
     def load(self, program: Program, progress: Progress | None = None) -> None:
-        """Compile and load every module of ``program``, in parallel."""
         modules = variants_of(program, self.device)
         if self.device == "cpu":
             modules.append((run_launches.module, CPU_BLOCK))
@@ -270,7 +267,6 @@ class Backend:
         return Runner([self._capture_shard(program, shard) for shard in self.shards], self._pool)
 
     def _capture_shard(self, program: Program, shard: tuple[int, int]) -> Callable[[], None]:
-        """Return a function that runs ``program`` over one shard."""
         bound = [(launch, *self._bind(launch, shard)) for launch in program]
         bound = [row for row in bound if all(row[1])]
         if self.device == "cpu":
@@ -290,7 +286,6 @@ class Backend:
         return CudaGraph(graph, launch_all, self.device)
 
     def _launch(self, launch: Launch, dims: tuple[int, ...], values: list[Any], record_cmd: bool = False) -> Any:
-        """Launch a kernel, or return the prepared launch with ``record_cmd``."""
         block = launch.block_on(self.device)
         return wp.launch(
             launch.kernel, dim=dims, inputs=values, device=self.device, block_dim=block, record_cmd=record_cmd
@@ -320,7 +315,6 @@ class Backend:
                 into[key] = into.get(key, 0.0) + clock() - start
 
     def _timed_by_events(self, program: Program) -> list[float]:
-        """Return the time of each launch of a program on CUDA [s]."""
         (shard,) = self.shards
         bound = [(launch, *self._bind(launch, shard)) for launch in program]
         events = [wp.Event(self.device, enable_timing=True) for _ in range(len(bound) + 1)]
@@ -337,7 +331,6 @@ class Backend:
         return [wp.get_event_elapsed_time(*pair) / MS_PER_S for pair in pairwise(events)]
 
     def close(self) -> None:
-        """Stop the shard threads."""
         if self._pool:
             self._pool.shutdown(wait=True)
 

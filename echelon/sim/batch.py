@@ -43,19 +43,13 @@ class PreparedMaps(Protocol):
         ...
 
     @property
-    def move_plane(self) -> NDArray[np.uint64]:
-        """Columns blocking mechs ``[B, Y, X]``."""
-        ...
+    def move_plane(self) -> NDArray[np.uint64]: ...
 
     @property
-    def sight_plane(self) -> NDArray[np.uint64]:
-        """Columns blocking sight ``[B, Y, X]``."""
-        ...
+    def sight_plane(self) -> NDArray[np.uint64]: ...
 
     @property
-    def shot_plane(self) -> NDArray[np.uint64]:
-        """Columns stopping rounds ``[B, Y, X]``."""
-        ...
+    def shot_plane(self) -> NDArray[np.uint64]: ...
 
     @property
     def size(self) -> NDArray[np.int32]:
@@ -218,7 +212,6 @@ class Batch:
         self["bank_live_count"].assign(np.array([len(indices)], np.int32))
 
     def capture(self, program: Program, progress: Callable[[str, int, int], None] | None = None) -> Runner:
-        """Compile the kernels of ``program``, then capture it; see ``Backend.capture``."""
         self.backend.load(program, progress)
         return self.backend.capture(program)
 
@@ -268,5 +261,4 @@ class Batch:
         return {name: self.numpy(name).copy() for name in self.fields if name not in skip}
 
     def close(self) -> None:
-        """Stop the shard threads."""
         self.backend.close()

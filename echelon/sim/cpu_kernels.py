@@ -59,14 +59,12 @@ class NativeProgram:
             self._call = (command.hooks.forward, ctypes.byref(command.params[0]), ctypes.byref(arguments))
 
     def __call__(self) -> None:
-        """Run the launches in this thread."""
         if self._call:
             entry, bounds, arguments = self._call
             entry(bounds, arguments)
 
 
 def _address(entry: Any) -> int:
-    """Return the address of a kernel's entry point."""
     return ctypes.cast(entry, ctypes.c_void_p).value or 0
 
 

@@ -21,13 +21,11 @@ LEAST_EXPONENT, MOST_EXPONENT = wp.constant(-110.0), wp.constant(89.0)
 
 @wp.func
 def power_of_two(k: int) -> wp.float64:
-    """Return 2 to the power ``k``, -1022 to 1023."""
     return wp.cast(wp.uint64(k + BIAS) << FRACTION_BITS, dtype=wp.float64)
 
 
 @wp.func
 def natural_log(x: float) -> wp.float32:
-    """Return the natural logarithm of a positive finite number."""
     bits = wp.cast(wp.float64(x), dtype=wp.uint64)
     k = int(bits >> FRACTION_BITS) - BIAS
     m = wp.cast(bits & FRACTION | UNIT, dtype=wp.float64)
@@ -44,7 +42,6 @@ def natural_log(x: float) -> wp.float32:
 
 @wp.func
 def exponential(x: float) -> wp.float32:
-    """Return e to the power ``x``."""
     d = wp.float64(wp.clamp(x, LEAST_EXPONENT, MOST_EXPONENT))
     k = wp.floor(d / LN_2 + HALF)
     r = d - k * LN_2

@@ -95,7 +95,6 @@ def to_heading(v: wp.vec3, cs: wp.vec2) -> wp.vec3:
 
 @wp.func
 def xy_length(v: wp.vec3) -> wp.float32:
-    """Return the horizontal length of a vector."""
     return wp.sqrt(v[0] * v[0] + v[1] * v[1])
 
 
@@ -110,7 +109,6 @@ def unit3(v: wp.vec3) -> wp.vec3:
 
 @wp.func
 def clamp_unit(x: wp.float32) -> wp.float32:
-    """Return a number clipped to [-1, 1]."""
     return wp.clamp(x, -1.0, 1.0)
 
 

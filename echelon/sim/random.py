@@ -99,11 +99,9 @@ class Stream:
 
     @property
     def draws(self) -> int:
-        """Number of draws taken."""
         return self._next
 
     def u32(self) -> int:
-        """Take one 32-bit word."""
         at = self._next % _BLOCK
         if at == 0:
             counters: NDArray[np.int64] = np.arange(self._next, self._next + _BLOCK, dtype=np.int64)
@@ -117,19 +115,15 @@ class Stream:
         return low + ((self.u32() * span) >> 32)
 
     def uniform(self, low: float, high: float) -> float:
-        """Take a real in [low, high)."""
         return low + (high - low) * ((self.u32() >> 8) * _UNIT)
 
     def coin(self, chance: float = 0.5) -> bool:
-        """Take True with the given chance."""
         return (self.u32() >> 8) * _UNIT < chance
 
     def choice(self, items: Sequence[T]) -> T:
-        """Take one item, all equally likely."""
         return items[self.integers(0, len(items) - 1)]
 
     def permutation(self, count: int) -> list[int]:
-        """Take a random order of ``range(count)``."""
         order = list(range(count))
         for last in range(count - 1, 0, -1):
             other = self.integers(0, last)

@@ -21,13 +21,11 @@ PAST_END = wp.constant(1.0e-3)
 
 @wp.func
 def column_bit(plane: wp.array3d(dtype=wp.uint64), e: int, x: int, y: int, z: int) -> bool:
-    """Whether bit z of a column is set; the cell must lie inside the grid."""
     return ((plane[e, y, x] >> wp.uint64(z)) & wp.uint64(1)) != wp.uint64(0)
 
 
 @wp.func
 def inside(size: wp.vec3i, x: int, y: int, z: int) -> bool:
-    """Whether a cell lies inside the grid."""
     return x >= 0 and y >= 0 and z >= 0 and x < size[0] and y < size[1] and z < size[2]
 
 
@@ -59,7 +57,6 @@ def face_step(u: wp.float32) -> wp.float32:
 
 @wp.func
 def sign_step(u: wp.float32) -> int:
-    """Return the direction of cell steps on one axis, 1 or -1."""
     if u > 0.0:
         return 1
     return -1

@@ -295,7 +295,6 @@ GROUPS: dict[str, dict[str, Field]] = {
 
 
 def all_fields() -> dict[str, Field]:
-    """Return the fields of every group by name."""
     merged: dict[str, Field] = {}
     for group in GROUPS.values():
         merged.update(group)
@@ -317,7 +316,6 @@ def lanes(device: str, num_mechs: int) -> dict[str, int]:
 
 
 def sizes(cfg: EnvConfig, num_envs: int) -> dict[str, int]:
-    """Return the length of each shape letter."""
     world = cfg.world
     return {
         "E": num_envs,

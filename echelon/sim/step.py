@@ -100,7 +100,6 @@ def tick(*, recorded: bool = False, landing: bool = False, spread: bool = False)
 
 
 def sense(fresh: str) -> list[Launch]:
-    """Return the launches that sense, in the environments that array ``fresh`` marks."""
     given = {"fresh": fresh}
     return in_phase(
         "sensing",
@@ -113,7 +112,6 @@ def sense(fresh: str) -> list[Launch]:
 
 
 def reset(fresh: str) -> list[Launch]:
-    """Return the launches that begin an episode in the environments that array ``fresh`` marks."""
     given = {"fresh": fresh}
     return in_phase(
         "reset",

@@ -78,7 +78,6 @@ def array_struct(cls: type[T]) -> type[T]:
 
 
 def fields_of(struct: Any) -> dict[str, Field]:
-    """Return the fields of a struct by name."""
     return dict(struct.fields)
 
 

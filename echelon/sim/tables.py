@@ -273,7 +273,6 @@ def pack_rules(cfg: EnvConfig, tables: GameTables, device: str) -> Rules:
 
 
 def _pack_rows(struct: Any, specs: Sequence[Any], derived: dict[str, Derived], dt: float, device: str) -> wp.array:
-    """Return the rows of a table as an array of ``struct`` on ``device``."""
     rows = []
     for spec in specs:
         row = struct()

@@ -40,18 +40,15 @@ def _has_scope(cfg: EnvConfig) -> bool:
 
 
 def fields(cfg: EnvConfig) -> dict[str, Field]:
-    """Return the arrays of the scope; none where it is not observed."""
     return fields_of(Scope) if _has_scope(cfg) else {}
 
 
 def update_launches(cfg: EnvConfig, fresh: str) -> list[Launch]:
-    """Return the launches that update the scope in the environments that array ``fresh`` marks."""
     return in_phase("display", [Launch(update_scope, "EM", {"fresh": fresh})]) if _has_scope(cfg) else []
 
 
 @wp.func
 def sector_of(rel: wp.vec3) -> int:
-    """Return the sector of a relative position in the heading frame."""
     if rel[0] >= wp.abs(rel[1]):
         return AHEAD
     if -rel[0] >= wp.abs(rel[1]):

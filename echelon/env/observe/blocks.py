@@ -87,7 +87,6 @@ def squad_mates(mechs: Mechs, e: int, m: int, rows: int) -> Mates:
 
 @wp.func
 def primary_ready(rules: Rules, mechs: Mechs, e: int, m: int) -> bool:
-    """Whether the weapon on the first trigger of a mech is off cooldown."""
     c = mechs.chassis[e, m]
     for w in range(rules.trigger_of.shape[1]):
         if rules.trigger_of[c, w] == 0:

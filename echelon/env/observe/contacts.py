@@ -108,7 +108,6 @@ class Track:
 
 @wp.func
 def track_of(d: DisplayRules, viewer: Viewer, mechs: Mechs, senses: Senses, tracks: Tracks, j: int) -> Track:
-    """Return the track that the observer has of the contact j."""
     e = viewer.env
     track = Track()
     track.age = wp.max(0, known_age(d, viewer, mechs, senses, j))

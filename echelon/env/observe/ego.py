@@ -99,7 +99,6 @@ def quadrant_levels(rules: Rules, mechs: Mechs, senses: Senses, e: int, m: int, 
 
 @wp.func
 def is_targeted(rules: Rules, mechs: Mechs, senses: Senses, e: int, m: int) -> bool:
-    """Whether a hostile close by has line of sight to a mech."""
     p = mechs.pos[e, m]
     j = next_hostile_in_sight(mechs.alive, mechs.team, senses.sight, e, m, 0)
     while j < mechs.alive.shape[1]:
@@ -118,7 +117,6 @@ def missile_inbound(
     round_weapon: wp.array3d(dtype=wp.int32),
     round_target: wp.array3d(dtype=wp.int32),
 ) -> bool:
-    """Whether a hostile missile in flight homes on a mech."""
     slots = team.shape[1] * ROUNDS_PER_MECH
     slot = next_round(round_weapon, e, 0, slots)
     while slot < slots:
@@ -217,7 +215,6 @@ def write_ego_state(
 
 @wp.func
 def shown_mass(suites: Suites, mechs: Mechs, controls: Controls, e: int, m: int, hostile: bool) -> float:
-    """Return the threat weight of the shown hostiles or friends as a share of FULL_MASS, 0 to 1."""
     total = float(0.0)
     for k in range(controls.contact.shape[2]):
         j = controls.contact[e, m, k]

@@ -56,7 +56,6 @@ def all_finite(row: wp.array(dtype=wp.float32), first: int, count: int) -> bool:
 
 @wp.func
 def as_flag(condition: bool) -> float:
-    """Return 1.0 for true, 0.0 for false."""
     if condition:
         return 1.0
     return 0.0
@@ -76,7 +75,6 @@ def longest_side(size: wp.vec3i) -> float:
 
 @wp.func
 def has_living_target(mechs: Mechs, controls: Controls, e: int, m: int) -> bool:
-    """Whether the focus target of a mech is alive."""
     j = controls.focus[e, m]
     if j < 0:
         return False

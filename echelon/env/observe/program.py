@@ -25,7 +25,6 @@ MODULES = {
 
 
 def writer(name: str) -> Any:
-    """Return the kernel of a ``module.kernel`` name of ``Block.writers``."""
     module, _, kernel = name.partition(".")
     return getattr(MODULES[module], kernel)
 

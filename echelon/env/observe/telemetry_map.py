@@ -49,7 +49,6 @@ def bin_blocked(move_plane: wp.array3d(dtype=wp.uint64), e: int, g: int, size: w
 
 @wp.func
 def bin_of(cell: int, length: int) -> int:
-    """Return the bin along an edge of ``length`` voxels that holds a cell."""
     k = wp.clamp(cell, 0, length - 1) * BINS_PER_SIDE // length
     if (k + 1) * length // BINS_PER_SIDE <= cell:
         k += 1
@@ -58,7 +57,6 @@ def bin_of(cell: int, length: int) -> int:
 
 @wp.func
 def mark_box(e: int, size: wp.vec3i, low: wp.vec3, high: wp.vec3, bin_stale_out: wp.array2d(dtype=wp.uint8)):
-    """Mark every bin that a box overlaps as stale."""
     for i in range(bin_of(int(wp.floor(low[0])), size[0]), bin_of(int(wp.floor(high[0])), size[0]) + 1):
         for j in range(bin_of(int(wp.floor(low[1])), size[1]), bin_of(int(wp.floor(high[1])), size[1]) + 1):
             bin_stale_out[e, i * BINS_PER_SIDE + j] = wp.uint8(1)
@@ -66,7 +64,6 @@ def mark_box(e: int, size: wp.vec3i, low: wp.vec3, high: wp.vec3, bin_stale_out:
 
 @wp.kernel
 def build_telemetry_map(world: World, fresh: wp.array(dtype=wp.int32), telemetry_map_out: TelemetryMap):
-    """Compute one bin of the map of a new episode."""
     e, g = wp.tid()
     if fresh[e] == 0:
         return
@@ -79,7 +76,6 @@ def build_telemetry_map(world: World, fresh: wp.array(dtype=wp.int32), telemetry
 
 @wp.kernel
 def mark_damaged_bins(rules: Rules, world: World, blasts: Blasts, telemetry_map_out: TelemetryMap):
-    """Mark the bins in which rounds struck or exploded in this tick."""
     e = wp.tid()
     size = world.size[e]
     for m in range(blasts.impact_mask.shape[1]):
@@ -101,7 +97,6 @@ def mark_damaged_bins(rules: Rules, world: World, blasts: Blasts, telemetry_map_
 
 @wp.kernel
 def update_telemetry_map(rules: Rules, world: World, mechs: Mechs, events: Events, telemetry_map_out: TelemetryMap):
-    """Recompute the bins that damage and wrecks of this step may have changed."""
     e = wp.tid()
     for m in range(mechs.alive.shape[1]):
         if events.died[e, m] == 1:
@@ -119,7 +114,6 @@ def update_telemetry_map(rules: Rules, world: World, mechs: Mechs, events: Event
 
 
 def with_damage_marks(tick: list[Launch]) -> list[Launch]:
-    """Return the launches of a tick with those that mark damaged bins inserted."""
     marked: list[Launch] = []
     for launch in tick:
         marked.append(launch)
@@ -129,10 +123,8 @@ def with_damage_marks(tick: list[Launch]) -> list[Launch]:
 
 
 def reset_launches(fresh: str) -> list[Launch]:
-    """Return the launches that compute the maps of the environments that array ``fresh`` marks."""
     return in_phase("telemetry", [Launch(build_telemetry_map, "EG", {"fresh": fresh})])
 
 
 def update_launches() -> list[Launch]:
-    """Return the launches that update the maps at the end of a step."""
     return in_phase("telemetry", [Launch(update_telemetry_map, "E")])

@@ -22,7 +22,6 @@ NEAR = wp.constant(0.1)
 
 @wp.func
 def credited_damage(rules: Rules, flags: int, damage: float) -> float:
-    """Return the damage of a hit record with the paint bonus."""
     if (flags & HIT_PAINTED) != 0:
         return damage * (1.0 + rules.paint_bonus)
     return damage
@@ -30,7 +29,6 @@ def credited_damage(rules: Rules, flags: int, damage: float) -> float:
 
 @wp.func
 def body_share(rules: Rules, flags: int) -> float:
-    """Return the fraction of a hit that reaches the body."""
     if (flags & HIT_LEG) != 0:
         return rules.leg_body_share
     return 1.0
@@ -112,7 +110,6 @@ def apply_splash(mechs: Mechs, blasts: Blasts, e: int, m: int, s: int, mechs_out
 def apply_hits(
     rules: Rules, mechs: Mechs, episode: Episode, hits: Hits, blasts: Blasts, mechs_out: Mechs, events_out: Events
 ):
-    """Apply every hit on this mech, in order of the shooters."""
     e, m = wp.tid()
     events_out.assist_to[e, m] = -1
     if mechs.alive[e, m] == 0:
@@ -145,7 +142,6 @@ def apply_hits(
 
 @wp.func
 def phase_share(rules: Rules, hits: Hits, blasts: Blasts, e: int, s: int, m: int) -> float:
-    """Return the body damage that mech s did to mech m in this phase."""
     total = float(0.0)
     if blasts.blast_mask[e, s] != 0:
         total = blasts.splash[e, s, m][0]
@@ -158,7 +154,6 @@ def phase_share(rules: Rules, hits: Hits, blasts: Blasts, e: int, s: int, m: int
 
 @wp.func
 def heat_given(rules: Rules, hits: Hits, e: int, m: int) -> float:
-    """Return the heat that this phase's hits gave mech m."""
     total = float(0.0)
     for s in range(hits.hit_mask.shape[1]):
         if hits.hit_mask[e, s] != 0:

@@ -66,7 +66,6 @@ def pair_sight(
 
 @wp.func
 def is_painted_for(mechs: Mechs, e: int, shooter: int, target: int) -> bool:
-    """Whether the target is painted by the shooter's own pack."""
     if mechs.painted[e, target] == 0:
         return False
     by = mechs.painter[e, target]
@@ -149,7 +148,6 @@ def is_rear(rules: Rules, travel: wp.vec3, target_yaw: float) -> bool:
 
 @wp.func
 def hit_bits(rear: bool, leg: bool, paint: bool) -> int:
-    """Return the flags of a hit record."""
     bits = int(0)
     if leg:
         bits += HIT_LEG
@@ -168,7 +166,6 @@ def is_held(trigger: int, held: int) -> bool:
 
 @wp.func
 def rear_scale(rules: Rules, rear: bool) -> float:
-    """Return the damage factor of a hit from behind or not."""
     if rear:
         return rules.rear_factor
     return 1.0
@@ -204,7 +201,6 @@ def smoke_aim(rules: Rules, mechs: Mechs, w: int, e: int, m: int, focus: int, cs
 
 @wp.func
 def living_focus(mechs: Mechs, e: int, focus: int) -> int:
-    """Return the focus target while it lives, else -1."""
     if focus >= 0:
         if mechs.alive[e, focus] == 1:
             return focus
@@ -280,7 +276,6 @@ def choose_targets(
 def launch_velocity(
     rules: Rules, mechs: Mechs, w: int, e: int, m: int, j: int, muzzle: wp.vec3, cs: wp.vec2
 ) -> wp.vec3:
-    """Return the launch velocity of a round of weapon w aimed at mech j, -1 for none."""
     direction = wp.vec3(cs[0], cs[1], 0.0)
     if rules.weapons[w].guidance == HOMING:
         direction = unit3(unit3(mechs.pos[e, j] - mechs.pos[e, m]) + wp.vec3(0.0, 0.0, rules.loft))

@@ -69,7 +69,6 @@ def append_row(
     flags: int,
     place: wp.vec3,
 ):
-    """Append an event row to a page; a full page only counts it."""
     n = journal_out.journal_count[page]
     journal_out.journal_count[page] = n + 1
     if n >= journal_out.journal.shape[1]:
@@ -102,7 +101,6 @@ def append_detail(journal_out: Journal, page: int, place: wp.vec3, points: float
 
 @wp.func
 def first_blast(mask: int) -> int:
-    """Return the lowest set bit of a mask of rounds."""
     for s in range(ROUNDS_PER_MECH):
         if (mask & (1 << s)) != 0:
             return s
@@ -118,7 +116,6 @@ def record_deaths(
     journal: Journal,
     journal_out: Journal,
 ):
-    """Record the mechs that died of a hazard in this phase."""
     i = wp.tid()
     e = journal.journal_env[i]
     page = journal.journal_page[i]
@@ -160,7 +157,6 @@ def record_defence(
 
 @wp.kernel
 def record_impacts(rules: Rules, episode: Episode, blasts: Blasts, journal: Journal, journal_out: Journal):
-    """Record the cells that rounds struck in this tick, and the explosions."""
     i = wp.tid()
     e = journal.journal_env[i]
     page = journal.journal_page[i]
@@ -228,7 +224,6 @@ def assisted(rules: Rules, hits: Hits, e: int, m: int, by: int) -> wp.vec2:
 
 @wp.func
 def record_hits_of(rules: Rules, mechs: Mechs, hits: Hits, e: int, m: int, page: int, tick: int, journal_out: Journal):
-    """Record the hits of shooter m in this phase."""
     mask = hits.hit_mask[e, m]
     if mask == 0:
         return
@@ -247,7 +242,6 @@ def record_hits_of(rules: Rules, mechs: Mechs, hits: Hits, e: int, m: int, page:
 
 @wp.func
 def record_splash_of(mechs: Mechs, blasts: Blasts, e: int, m: int, page: int, tick: int, journal_out: Journal):
-    """Record the splash damage of shooter m in this phase."""
     if blasts.blast_mask[e, m] == 0:
         return
     w = blasts.blast_weapon[e, m, first_blast(blasts.blast_mask[e, m])]

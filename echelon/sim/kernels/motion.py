@@ -29,7 +29,6 @@ ALL_BITS = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 
 @wp.func
 def last_cell(top: float) -> int:
-    """Return the highest cell index of a box whose upper face is at ``top``."""
     return int(wp.ceil(top)) - 1
 
 
@@ -136,7 +135,6 @@ def steer(rules: Rules, c: int, legged: bool, water: bool, drive: wp.vec4, cs: w
 
 @wp.func
 def clamp_to_map(size: wp.vec3i, p: wp.vec3, h: wp.vec3) -> wp.vec3:
-    """Return the box centre clamped to the map's sides and ceiling."""
     return wp.vec3(
         wp.clamp(p[0], h[0], float(size[0]) - h[0]),
         wp.clamp(p[1], h[1], float(size[1]) - h[1]),
@@ -146,7 +144,6 @@ def clamp_to_map(size: wp.vec3i, p: wp.vec3, h: wp.vec3) -> wp.vec3:
 
 @wp.func
 def along(axis: int, amount: float) -> wp.vec3:
-    """Return the vector of length ``amount`` along an axis."""
     v = wp.vec3(0.0, 0.0, 0.0)
     v[axis] = amount
     return v

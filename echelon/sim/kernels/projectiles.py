@@ -58,7 +58,6 @@ def first_struck(rules: Rules, mechs: Mechs, e: int, m: int, a: wp.vec3, d: wp.v
 
 @wp.func
 def clamped_inside(size: wp.vec3i, p: wp.vec3) -> wp.vec3:
-    """Return the point clamped into the map; a muzzle may lie above the ceiling."""
     return wp.vec3(
         wp.clamp(p[0], 0.0, float(size[0])), wp.clamp(p[1], 0.0, float(size[1])), wp.clamp(p[2], 0.0, float(size[2]))
     )
@@ -66,7 +65,6 @@ def clamped_inside(size: wp.vec3i, p: wp.vec3) -> wp.vec3:
 
 @wp.func
 def bursts(rules: Rules, w: int) -> int:
-    """Return 1 for weapons whose rounds explode or burst into smoke, else 0."""
     if rules.weapons[w].splash_vox > 0.0:
         return 1
     return rules.weapons[w].bursts_smoke
@@ -223,7 +221,6 @@ def fly(
 
 @wp.kernel
 def burst_smoke(rules: Rules, smoke: Smoke, blasts: Blasts, smoke_out: Smoke, events_out: Events):
-    """Turn burst smoke rounds into clouds, and count the live clouds."""
     e = wp.tid()
     live = int(0)
     for m in range(blasts.blast_mask.shape[1]):

@@ -29,7 +29,6 @@ def emission(rules: Rules, distance: float) -> float:
 
 @wp.func
 def quality_of(rules: Rules, mechs: Mechs, controls: Controls, e: int, m: int) -> wp.vec3:
-    """Return (sensor quality, hostile ECM strength, friendly ECCM strength) of a mech."""
     if mechs.alive[e, m] == 0 or mechs.shutdown[e, m] == 1:
         return wp.vec3(rules.quality_min, 0.0, 0.0)
     jamming = float(0.0)

@@ -117,17 +117,13 @@ FILL_PART = """
 @wp.func_native(COPY_PART)
 def copy_part(
     target: wp.array3d(dtype=wp.uint64), e: int, source: wp.array3d(dtype=wp.uint64), slot: int, part: int, parts: int
-):
-    """Copy a part of the bit plane ``slot`` of the bank to environment e."""
-    ...
+): ...
 
 
 @wp.func_native(COPY_PART)
 def copy_part(  # noqa: F811
     target: wp.array4d(dtype=wp.uint8), e: int, source: wp.array4d(dtype=wp.uint8), slot: int, part: int, parts: int
-):
-    """Copy a part of the materials ``slot`` of the bank to environment e."""
-    ...
+): ...
 
 
 @wp.func_native(FILL_PART)
@@ -139,9 +135,7 @@ def fill_hp(
     materials: wp.array(dtype=MaterialRow),
     part: int,
     parts: int,
-):
-    """Set a part of environment e to the full hit points of the materials ``slot`` of the bank."""
-    ...
+): ...
 
 
 @wp.kernel

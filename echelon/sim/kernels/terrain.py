@@ -46,7 +46,6 @@ def first_column(x: int, y: int, lane: int, lanes: int) -> int:
 
 @wp.func
 def with_bit(word: wp.uint64, z: int, on: int) -> wp.uint64:
-    """Return the column word with bit z set or cleared."""
     bit = wp.uint64(1) << wp.uint64(z)
     if on == 1:
         return word | bit
@@ -200,7 +199,6 @@ def wreck_kind(rules: Rules, m: int, c: int, low: wp.vec3i, top: wp.vec3i) -> in
 
 @wp.func
 def overlaps_mech(rules: Rules, mechs: Mechs, e: int, x: int, y: int, z: int) -> bool:
-    """Whether a living mech's box overlaps a cell."""
     centre = wp.vec3(float(x) + 0.5, float(y) + 0.5, float(z) + 0.5)
     half = wp.vec3(0.5, 0.5, 0.5)
     for j in range(mechs.alive.shape[1]):

@@ -24,7 +24,6 @@ SUPPORT_GAP = wp.constant(0.05)
 
 @wp.func
 def material_at(material: wp.array4d(dtype=wp.uint8), e: int, size: wp.vec3i, x: int, y: int, z: int) -> int:
-    """Return the material of a cell, SOLID outside the grid."""
     if x < 0 or y < 0 or z < 0 or x >= size[0] or y >= size[1] or z >= size[2]:
         return SOLID
     return int(material[e, z, y, x])
@@ -38,7 +37,6 @@ def foot_material(material: wp.array4d(dtype=wp.uint8), e: int, size: wp.vec3i, 
 
 @wp.func
 def overheated(rules: Rules, c: int, heat: float, was_down: int) -> int:
-    """Return 1 if a mech of chassis ``c`` is shut down at this heat, else 0."""
     if heat > rules.chassis[c].heat_cap or (
         was_down == 1 and heat > rules.chassis[c].heat_cap * rules.shutdown_restart
     ):
@@ -71,13 +69,11 @@ def clock(episode_out: Episode, smoke_out: Smoke):
 
 @wp.func
 def count_down(t: int) -> int:
-    """Return one tick less, at least 0."""
     return wp.max(0, t - 1)
 
 
 @wp.kernel
 def timers(mechs: Mechs, mechs_out: Mechs):
-    """Count down every timer of a living mech."""
     e, m = wp.tid()
     if mechs.alive[e, m] == 0:
         return
@@ -89,7 +85,6 @@ def timers(mechs: Mechs, mechs_out: Mechs):
 
 @wp.func
 def regen_factor(rules: Rules, legged: bool, moving: bool, suppressed: bool) -> float:
-    """Return the factor on stability regeneration after the sum of its penalties."""
     k = float(1.0)
     if legged:
         k -= rules.regen_legged_loss
@@ -102,7 +97,6 @@ def regen_factor(rules: Rules, legged: bool, moving: bool, suppressed: bool) -> 
 
 @wp.kernel
 def balance(rules: Rules, mechs: Mechs, mechs_out: Mechs, events_out: Events):
-    """Stand up, fall over or regain stability."""
     e, m = wp.tid()
     if mechs.alive[e, m] == 0:
         return
