@@ -1,3 +1,4 @@
+# type: ignore
 """Collision avoidance: the commanded velocity of a pilot, and its escape when it gets stuck.
 
 A pilot tests whether its box fits one step away, among the terrain as it is now and the mechs it knows of. It follows

@@ -20,7 +20,6 @@ from echelon.agents import (
     tactics,
     targets,
     tracks,
-    unstick,
     weapons_control,
 )
 from echelon.agents.levels import SKILLS, script_of
@@ -49,8 +48,8 @@ def install(engine: Engine) -> list[Launch]:
 
 def perception_program() -> list[Launch]:
     return [
-        Launch(unstick.reset_pilots, "EM"),
-        Launch(unstick.detect_stuck, "EM"),
+        Launch(steering.reset_pilots, "EM"),
+        Launch(steering.detect_stuck, "EM"),
         Launch(tracks.record_perception, "EM"),
         Launch(tracks.update_tracks, "EP"),
         Launch(tracks.record_history, "EM"),

@@ -1,3 +1,4 @@
+# type: ignore
 """Paths of scripted pilots: along a flow field to the zone, and around in it.
 
 The flow fields are those of the map as generated; ``collision_avoidance`` handles terrain that has fallen since.

@@ -1,3 +1,4 @@
+# type: ignore
 """Systems control: electronic warfare, contact display, target preference and smoke of a scripted pilot."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# type: ignore
 """Desired velocity of a scripted pilot: it walks to the zone, fights at its fighting distance, or retreats.
 
 Velocities are horizontal, in world axes, in shares of full speed. ``collision_avoidance`` turns the desired velocity

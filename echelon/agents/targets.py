@@ -1,3 +1,4 @@
+# type: ignore
 """Target selection: the mark and focus of a pack, then the target of each pilot among the hostiles it knows of."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# type: ignore
 """Perception history of mechs and packs, and what a pilot knows of a hostile.
 
 The history records the results of the sensing kernels once a decision. ``recall`` reads it as of the reaction delay ago

@@ -1,3 +1,4 @@
+# type: ignore
 """Weapons control: which weapons a scripted pilot fires, within its heat budget, and when it vents.
 
 Rules follow columns of the weapon table: painters paint, homing weapons are launched, smoke is left to

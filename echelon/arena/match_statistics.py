@@ -1,3 +1,4 @@
+# type: ignore
 """Statistics of each mech in a match, counted on the device: shots, hits and damage by weapon, death, zone time.
 
 Each counting kernel runs directly after the simulator kernel whose results it reads (``with_statistics``). It writes

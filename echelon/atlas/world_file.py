@@ -18,8 +18,8 @@ from echelon.config.checks import ranges_of
 from echelon.files import atomic_write
 from echelon.gen.generate import GeneratedMap
 from echelon.gen.recipe import materials_hash, sha256_json
+from echelon.gen.shapes import Corner
 from echelon.gen.spawn import check_world_fits, formations
-from echelon.gen.transforms import Corner
 from echelon.nav.lanes import navigation_fields
 from echelon.replay import codec
 from echelon.replay.schema import WORLD_HEAD, RecordType

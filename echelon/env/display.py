@@ -1,3 +1,4 @@
+# type: ignore
 """Display rules and contact memory: which mechs an observer knows of, and how certain it is of them.
 
 Sensing sets who is visible. This module stores how every mech was in the last environment steps, so that a contact out

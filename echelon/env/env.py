@@ -7,6 +7,8 @@ All agents stay for the whole episode, so that shapes never change; ``parallel_e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -18,15 +20,58 @@ from echelon import actions as action
 from echelon.config import PACK_SIZE, EnvConfig, require
 from echelon.env import layout, reward
 from echelon.env.engine import Engine
-from echelon.env.episode_recorder import EpisodeRecorder
 from echelon.env.events import COUNTED_EVENTS, Event, EventLog
 from echelon.env.inputs import action_values, reject_options, require_config, require_int, short_repr
 from echelon.env.layout import CONTACT_DIM
 from echelon.env.referee import REASONS, WINNERS
 from echelon.gen.bank import build_bank_for
+from echelon.replay.record import MatchInfo, RecordedEngine, Recorder
+from echelon.replay.schema import SUFFIX
 from echelon.sim.arsenal import ROSTER, mechanics_of
 from echelon.sim.batch import Batch
 from echelon.sim.overrides import Overrides, apply_overrides
+
+NAME = "match"
+
+
+class EpisodeRecorder:
+    """One episode at a time; each ``begin`` drops the previous one."""
+
+    def __init__(self) -> None:
+        self._folder: TemporaryDirectory[str] | None = None
+        self._recorder: Recorder | None = None
+
+    def begin(self, engine: RecordedEngine, seed: int) -> None:
+        self._stop()
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="echelon-")
+        match = MatchInfo(name=NAME, map_seed=seed)
+        self._recorder = Recorder(engine, [0], Path(self._folder.name), [match], embed_world=True)
+        self._recorder.begin()
+
+    def after_step(self, *, over: bool) -> None:
+        if self._recorder is not None:
+            self._recorder.after_step()
+            if over:
+                self._recorder.finish()
+                self._recorder = None
+
+    def read(self) -> bytes | None:
+        """Return the replay file written so far; None before the first episode."""
+        path = Path(self._folder.name) / f"{NAME}{SUFFIX}" if self._folder else None
+        return path.read_bytes() if path is not None and path.exists() else None
+
+    def close(self) -> None:
+        self._stop()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _stop(self) -> None:
+        if self._recorder is not None:
+            self._recorder.abandon()
+            self._recorder = None
+
 
 Observation = NDArray[np.float32]
 SEED_LIMIT = 2**31 - 2

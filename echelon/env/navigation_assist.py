@@ -1,3 +1,4 @@
+# type: ignore
 """Navigation assist (``env.nav_mode``): blends the direction of the route to the zone into the throttles.
 
 It changes the controls read from an action, clipped and quantized, never the action itself.

@@ -1,3 +1,4 @@
+# type: ignore
 """Contact slots by quotas (``env.display.fill=quotas``, and the classic layout).
 
 Candidates are all living mechs that the observer sees or remembers. The first three friends in sort order get slots,
@@ -12,8 +13,7 @@ changes nothing. Target preferences of the next action refer to the slots.
 import warp as wp
 
 from echelon.actions import TARGET_DIM
-from echelon.env.alerts import alerted_contact
-from echelon.env.contact_order import age_penalty, precedes, sort_key, track_key
+from echelon.env.contact_order import age_penalty, alerted_contact, precedes, sort_key, track_key
 from echelon.env.display import DisplayRules, Suites, Viewer, known_age, make_viewer
 from echelon.sim.state import CONTACT_SLOTS, Controls, Mechs, Rounds, Senses, Tracks
 from echelon.sim.tables import Rules

@@ -1,3 +1,4 @@
+# type: ignore
 """The referee: zone scores, the end of an episode, its winner, and its statistics.
 
 ``terminated`` and ``truncated`` are never both set: a zone win or an elimination terminates every agent, the time limit

@@ -1,3 +1,4 @@
+# type: ignore
 """Rewards: one row of ``TERMS`` per reward term, each with a kernel that measures its unweighted amount.
 
 To add a term, write a kernel and a row of ``TERMS`` here, and the weight of the same name in ``RewardConfig``
@@ -19,8 +20,7 @@ import warp as wp
 from echelon.config import EnvConfig, RewardConfig
 from echelon.env.referee import DRAW, Outcome, in_zone
 from echelon.sim.backend import Launch, in_phase
-from echelon.sim.elementary import power
-from echelon.sim.geometry import xy_length
+from echelon.sim.geometry import power, xy_length
 from echelon.sim.scan import count_mates_in_circle
 from echelon.sim.state import Episode, Events, Mechs, World
 from echelon.sim.structs import Field, array_struct, fields_of

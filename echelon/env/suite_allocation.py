@@ -1,3 +1,4 @@
+# type: ignore
 """Contact slots by suite rules (``env.display.fill=suite``).
 
 Each suite's row in ``echelon.env.suites`` gives every slot a ``FillRule``. Slots of one rule are filled together, in
@@ -11,8 +12,7 @@ import warp as wp
 
 from echelon.config import PACK_SIZE, EnvConfig
 from echelon.env import quota_allocation
-from echelon.env.alerts import alerted_contact, has_missile_on
-from echelon.env.contact_order import age_penalty, precedes, sort_key
+from echelon.env.contact_order import age_penalty, alerted_contact, has_missile_on, precedes, sort_key
 from echelon.env.display import DisplayRules, Suites, Viewer, allocates_by_suite, known_age, make_viewer
 from echelon.env.observe.contacts import painter_is_packmate
 from echelon.env.quota_allocation import Slots

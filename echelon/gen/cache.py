@@ -18,7 +18,7 @@ import numpy as np
 from echelon.config import WorldConfig
 from echelon.gen.generate import GeneratedMap, generate
 from echelon.gen.recipe import canonical_json, generator_record, materials_hash, sha256_json
-from echelon.gen.transforms import Corner
+from echelon.gen.shapes import Corner
 from echelon.nav.lanes import NAVIGATION_VERSION
 from echelon.sim.arsenal import CHASSIS, ROSTER
 from echelon.sim.world import MATERIALS

@@ -19,17 +19,36 @@ from echelon.config import Fairness, WorldConfig
 from echelon.gen.biomes import BIOMES
 from echelon.gen.corridors import Corridor, carve_corridors, plan_corridors
 from echelon.gen.fairness import CLASSES, MAX_RATIO, PathCosts, balanced_zone, imbalance, path_costs, straight_costs
-from echelon.gen.layout import choose_biomes, lay_ground, split_quadrants
 from echelon.gen.objective import Zone, clear_zone, distance_ratio, place_zone, quadrant_of, sample_radius
 from echelon.gen.recipe import RECIPE_SCHEMA, generator_record, seal
-from echelon.gen.shapes import Grid, Rect
+from echelon.gen.shapes import TRANSFORMS, Corner, Grid, Rect, Transform
 from echelon.gen.spawn import anchor, boxes_clear, check_world_fits, clear_spawn, corner_square, formations, spawn_clear
-from echelon.gen.transforms import TRANSFORMS, Corner, Transform
 from echelon.gen.validator import connect
 from echelon.nav.field import ZoneField
 from echelon.nav.lanes import navigation_fields, zone_fields
 from echelon.sim.random import Stream, StreamId
-from echelon.sim.world import BLOCKS_MOVE
+from echelon.sim.world import BLOCKS_MOVE, Material
+
+SPLIT_JITTER_DIVISOR = 10
+"""Maximum distance of the split point from the map's centre is the size divided by this."""
+
+
+def split_quadrants(size_x: int, size_y: int, stream: Stream) -> tuple[Rect, ...]:
+    jitter_x, jitter_y = size_x // SPLIT_JITTER_DIVISOR, size_y // SPLIT_JITTER_DIVISOR
+    x = size_x // 2 + stream.integers(-jitter_x, jitter_x)
+    y = size_y // 2 + stream.integers(-jitter_y, jitter_y)
+    return Rect(0, 0, x, y), Rect(x, 0, size_x, y), Rect(0, y, x, size_y), Rect(x, y, size_x, size_y)
+
+
+def choose_biomes(stream: Stream) -> tuple[str, ...]:
+    names = list(BIOMES)
+    return tuple(names[i] for i in stream.permutation(len(names))[: len(Corner)])
+
+
+def lay_ground(grid: Grid) -> None:
+    ground = grid[0]
+    ground[ground == Material.AIR] = Material.DIRT
+
 
 __all__ = ["GeneratedMap", "check_world_fits", "generate"]
 

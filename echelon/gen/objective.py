@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from echelon.config import WorldConfig
-from echelon.gen.shapes import Grid, Rect, distance
-from echelon.gen.transforms import Corner
+from echelon.gen.shapes import Corner, Grid, Rect, distance
 from echelon.sim.random import Stream
 from echelon.sim.world import BLOCKS_MOVE, Material
 

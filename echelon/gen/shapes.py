@@ -1,12 +1,15 @@
-"""Drawing functions for brushes: boxes, stairs, tunnels and rings on a material grid.
+"""Drawing on a material grid: boxes, stairs, tunnels and rings; map corners, and the four flips of a terrain.
 
 Grids are ``uint8 [z, y, x]``; shapes are clipped to the grid. Arithmetic uses integers or correctly rounded operations,
-so that a seed gives the same map on every platform.
+so that a seed gives the same map on every platform. A corner id has bit 0 set at the right and bit 1 set at the top, so
+flips and opposites are exclusive-ors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from math import cos, floor, pi, sin, sqrt
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -178,3 +181,50 @@ def carve_line(grid: Grid, start: Span, end: Span, width: int, layers: int) -> N
         x_span = (floor(x - width / 2), floor(x + width / 2) + 1)
         y_span = (floor(y - width / 2), floor(y + width / 2) + 1)
         put(grid, x_span, y_span, (0, layers), Material.AIR)
+
+
+class Corner(IntEnum):
+    """Map corners and their quadrants."""
+
+    BL = 0
+    BR = 1
+    TL = 2
+    TR = 3
+
+    @property
+    def is_right(self) -> bool:
+        return bool(self & 1)
+
+    @property
+    def is_top(self) -> bool:
+        return bool(self & 2)
+
+    @property
+    def opposite(self) -> Corner:
+        return Corner(self ^ 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transform:
+    """A flip of the map."""
+
+    name: str
+    flips: int
+    """Bit 0 reverses x, bit 1 reverses y."""
+
+    def grid(self, material: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return a grid [Z, Y, X] flipped, as a new contiguous array."""
+        x_step = -1 if self.flips & 1 else 1
+        y_step = -1 if self.flips & 2 else 1
+        return np.ascontiguousarray(material[:, ::y_step, ::x_step])
+
+    def corner(self, corner: Corner) -> Corner:
+        return Corner(corner ^ self.flips)
+
+
+TRANSFORMS: tuple[Transform, ...] = (
+    Transform(name="identity", flips=0),
+    Transform(name="flip_x", flips=1),
+    Transform(name="flip_y", flips=2),
+    Transform(name="flip_xy", flips=3),
+)

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.config import WorldConfig
-from echelon.gen.shapes import Grid, Rect, block
-from echelon.gen.transforms import Corner
+from echelon.gen.shapes import Corner, Grid, Rect, block
 from echelon.sim.arsenal import CHASSIS, ROSTER
 from echelon.sim.world import Material
 

@@ -1,3 +1,4 @@
+# type: ignore
 """Lookups in the flow fields of the map bank on the device: which way a mech walks from where it stands.
 
 The fields are those of the map as generated (``echelon.nav.field``); terrain that falls during a battle is not in them.

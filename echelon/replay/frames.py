@@ -1,3 +1,4 @@
+# type: ignore
 """Device code of recording: writes a frame of each recorded environment as the integers that a chunk stores.
 
 It runs once per environment step, after the referee and before any reset: the last frame of an episode shows its end.

@@ -1,3 +1,4 @@
+# type: ignore
 """Device code of the policy columns: contacts, actions, their probabilities, value estimates and rewards of each mech.
 
 Arena, evaluations and sim record actions by default, the others on request. A frame shows the end of an environment

@@ -19,8 +19,7 @@ from typing import Any
 
 import warp as wp
 
-from echelon.sim.cpu_kernels import NativeProgram, copy_arguments_per_launch
-from echelon.sim.kernels.launches import run_launches
+from echelon.sim.cpu_kernels import NativeProgram, copy_arguments_per_launch, run_launches
 from echelon.sim.structs import OUT, Field, declaration_conflict, fields_of, is_array_struct
 
 wp.config.log_level = wp.LOG_ERROR

@@ -1,3 +1,4 @@
+# type: ignore
 """Kernels on the CPU: what Warp compiles and how it launches, changed where that costs more than the kernels do.
 
 Arguments: Warp's loop over threads passes a pointer to them, and the compiler must assume that each store of a thread
@@ -17,7 +18,27 @@ from typing import Any
 import warp as wp
 from warp._src import codegen
 
-from echelon.sim.kernels.launches import run_launches
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+
+@wp.func_native(
+    """
+    #ifndef __CUDA_ARCH__
+    reinterpret_cast<void (*)(wp::uint64, wp::uint64)>(entry)(bounds, arguments);
+    #endif
+    """
+)
+def call_entry(entry: wp.uint64, bounds: wp.uint64, arguments: wp.uint64):
+    """Call a compiled kernel, by the addresses of its entry point, launch bounds and arguments; nothing on CUDA."""
+    ...
+
+
+@wp.kernel
+def run_launches(entries: wp.array2d(dtype=wp.uint64)):
+    """Run a launch; on the CPU the threads, and so the launches, follow each other."""
+    i = wp.tid()
+    call_entry(entries[i, 0], entries[i, 1], entries[i, 2])
+
 
 TEMPLATE = "cpu_module_template_forward"
 LOOP = "    for (size_t task_index = 0;"

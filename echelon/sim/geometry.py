@@ -1,12 +1,15 @@
-"""Device functions of plane geometry: reproducible sine, cosine and arc tangent, angle wrap, frames, boxes.
+# type: ignore
+"""Device functions that equal each other on every device: logarithm, exponential, trigonometry, frames and boxes.
 
-State-changing kernels use these polynomials rather than the platform's math library, so that CPU and CUDA can
-agree to the bit. Polynomial coefficients are the classic single-precision minimax ones (S. Moshier, Cephes).
+Kernels use these rather than the platform's math library, whose last bit differs between machines. Logarithm and
+exponential are series in double precision, rounded once: within half a unit in the last place of a 32-bit float. The
+coefficients of sine, cosine and arc tangent are the classic single-precision minimax ones (S. Moshier, Cephes).
 """
 
 import warp as wp
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
 
 PI = wp.constant(3.14159265358979)
 TWO_PI = wp.constant(6.28318530717959)
@@ -123,3 +126,55 @@ def boxes_overlap(a: wp.vec3, ha: wp.vec3, b: wp.vec3, hb: wp.vec3) -> bool:
         and a[2] - ha[2] < b[2] + hb[2]
         and a[2] + ha[2] > b[2] - hb[2]
     )
+
+
+LN_2 = wp.constant(wp.float64(0.6931471805599453))
+SQRT_2 = wp.constant(wp.float64(1.4142135623730951))
+ONE, TWO, HALF = wp.constant(wp.float64(1.0)), wp.constant(wp.float64(2.0)), wp.constant(wp.float64(0.5))
+FRACTION_BITS = wp.constant(wp.uint64(52))
+FRACTION = wp.constant(wp.uint64((1 << 52) - 1))
+BIAS, UNIT = wp.constant(1023), wp.constant(wp.uint64(1023 << 52))
+"""Of a double: the bits of its fraction, the exponent of 1, and that exponent in its place."""
+LEAST_EXPONENT, MOST_EXPONENT = wp.constant(-110.0), wp.constant(89.0)
+"""Where the exponential function is 0 and infinite as a 32-bit float."""
+
+
+@wp.func
+def power_of_two(k: int) -> wp.float64:
+    return wp.cast(wp.uint64(k + BIAS) << FRACTION_BITS, dtype=wp.float64)
+
+
+@wp.func
+def natural_log(x: float) -> wp.float32:
+    bits = wp.cast(wp.float64(x), dtype=wp.uint64)
+    k = int(bits >> FRACTION_BITS) - BIAS
+    m = wp.cast(bits & FRACTION | UNIT, dtype=wp.float64)
+    if m > SQRT_2:
+        m = m * HALF
+        k += 1
+    s = (m - ONE) / (m + ONE)
+    z = s * s
+    series = ONE / wp.float64(13.0)
+    for i in range(6):
+        series = series * z + ONE / wp.float64(11 - 2 * i)
+    return wp.float32(TWO * s * series + wp.float64(k) * LN_2)
+
+
+@wp.func
+def exponential(x: float) -> wp.float32:
+    d = wp.float64(wp.clamp(x, LEAST_EXPONENT, MOST_EXPONENT))
+    k = wp.floor(d / LN_2 + HALF)
+    r = d - k * LN_2
+    series = wp.float64(1.0)
+    for i in range(12):
+        series = ONE + series * r / wp.float64(12 - i)
+    return wp.float32(series * power_of_two(int(k)))
+
+
+@wp.func
+def power(x: float, n: int) -> wp.float32:
+    """Return ``x`` to the power ``n``, 0 or more."""
+    product = wp.float64(1.0)
+    for _i in range(n):
+        product = product * wp.float64(x)
+    return wp.float32(product)

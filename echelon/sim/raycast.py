@@ -1,3 +1,4 @@
+# type: ignore
 """Voxel rays: exact 3-D grid traversal over bit planes, and the smoke test.
 
 A plane holds one 64-bit word per column (see ``echelon.sim.world``), so a step along z is a shift and a step along

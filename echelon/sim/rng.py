@@ -1,3 +1,4 @@
+# type: ignore
 """Counter-based random numbers on the device, keyed by (seed, stream, tick, entity, draw).
 
 The same function in numpy is ``echelon.sim.random``; a test holds them equal. No generator has state, so a

@@ -1,3 +1,4 @@
+# type: ignore
 """Searches in the rows that arrays have for an environment; native, as Warp's indexing hides that they are contiguous.
 
 Most mechs have no hit and no round in flight, so kernels look for the next one instead of testing each.

@@ -1,3 +1,4 @@
+# type: ignore
 """Packs the tables of the game and the physical constants into ``Rules``, a read-only Warp struct on a device.
 
 Kernels read a column of a table row as ``rules.weapons[w].damage``, ``rules.chassis[c].max_speed`` or

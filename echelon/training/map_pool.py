@@ -17,8 +17,7 @@ from echelon.config import EVAL_SEED_BASE, MIN_MAP_EDGE, EnvConfig
 from echelon.config.checks import require_span
 from echelon.gen.bank import MapBank, generate_maps, stack_maps_for
 from echelon.gen.generate import GeneratedMap
-from echelon.gen.map_sampling import MapRanges, MapSpec, resized_world, sample_map_spec
-from echelon.gen.prefetch import MapPrefetcher
+from echelon.gen.map_sampling import MapPrefetcher, MapRanges, MapSpec, resized_world, sample_map_spec
 from echelon.sim.batch import Batch
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.batch_options import Maps

@@ -118,7 +118,7 @@ def library_calls(node: ast.FunctionDef) -> list[str]:
 
 def test_device_code_calls_no_library_function_that_differs_between_devices():
     found = {name: calls for name, node in DEVICE.items() if (calls := library_calls(node))}
-    assert not found, f"{found}: use echelon.sim.elementary or echelon.sim.geometry"
+    assert not found, f"{found}: use echelon.sim.geometry"
 
 
 def test_library_call_is_found():

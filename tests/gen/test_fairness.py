@@ -15,8 +15,8 @@ from echelon.gen.fairness import CLASSES, MAX_RATIO, PathCosts, balanced_zone, i
 from echelon.gen.generate import GeneratedMap, generate
 from echelon.gen.objective import distance_ratio
 from echelon.gen.recipe import FAIR_GENERATOR_VERSION, GENERATOR_VERSION, generator_record
+from echelon.gen.shapes import Corner
 from echelon.gen.spawn import anchor, corner_square, formations, spawn_clear
-from echelon.gen.transforms import Corner
 from echelon.nav.field import zone_field
 from echelon.nav.graph import RADIUS_OF_CHASSIS, snap
 from echelon.nav.lanes import zone_fields

@@ -15,8 +15,8 @@ from echelon.config import WorldConfig
 from echelon.gen.generate import GeneratedMap, check_world_fits, generate
 from echelon.gen.objective import CLEAR_MARGIN
 from echelon.gen.recipe import FAIR_GENERATOR_VERSION, GENERATOR_VERSION, materials_hash, seal, sha256_json, solid_hash
+from echelon.gen.shapes import Corner
 from echelon.gen.spawn import SPAWN_JITTER, corner_square, spawn_clear
-from echelon.gen.transforms import Corner
 from echelon.gen.validator import Connectivity, connect
 from echelon.nav.field import FLOW_GOAL, FLOW_NONE, zone_field
 from echelon.nav.graph import RADII

@@ -14,8 +14,7 @@ import pytest
 
 from echelon.config import WorldConfig
 from echelon.gen.generate import generate
-from echelon.gen.map_sampling import MapSpec
-from echelon.gen.prefetch import NICENESS, MapPrefetcher
+from echelon.gen.map_sampling import NICENESS, MapPrefetcher, MapSpec
 
 WORLD = WorldConfig(size_x=40, size_y=40, size_z=14)
 MAX_NICE = 19
@@ -95,7 +94,7 @@ PARENT = """
 import os, time
 from echelon.config import WorldConfig
 from echelon.gen.map_sampling import MapSpec
-from echelon.gen.prefetch import MapPrefetcher
+from echelon.gen.map_sampling import MapPrefetcher
 if __name__ == "__main__":
     prefetcher = MapPrefetcher(workers=1)
     prefetcher.prefetch([MapSpec(WorldConfig(size_x=40, size_y=40), 1, 1, 5.0)])

@@ -7,10 +7,9 @@ import pytest
 
 from echelon.config import ConnectivityConfig, WorldConfig
 from echelon.gen.corridors import carve_corridors, lane_width, plan_corridors
-from echelon.gen.layout import choose_biomes, lay_ground, split_quadrants
+from echelon.gen.generate import choose_biomes, lay_ground, split_quadrants
 from echelon.gen.objective import Zone, clear_zone, distance_ratio, place_zone
-from echelon.gen.shapes import Rect, carve_line
-from echelon.gen.transforms import TRANSFORMS, Corner, Transform
+from echelon.gen.shapes import TRANSFORMS, Corner, Rect, Transform, carve_line
 from echelon.gen.validator import connect, dig
 from echelon.nav.field import zone_field
 from echelon.nav.graph import RADII

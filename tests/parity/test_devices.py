@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from echelon.sim.elementary import exponential, natural_log, power
-from echelon.sim.geometry import arc_tan2, cos_sin, wrap_angle
+from echelon.sim.geometry import arc_tan2, cos_sin, exponential, natural_log, power, wrap_angle
 from echelon.sim.random import draw_u32, uniform01
 from echelon.sim.raycast import cast_ray
 from echelon.sim.rng import below

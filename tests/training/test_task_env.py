@@ -21,8 +21,8 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import echelon
 from echelon import tasks
+from echelon.env.gym_vector import LENT
 from echelon.env.parallel import EchelonParallelEnv
-from echelon.env.row_buffers import LENT
 from echelon.training.task_env import TaskVectorEnv, make_vec
 from echelon.training.task_parallel import parallel_env
 from tests.arena.policy_files import SMALL, loaded, save

@@ -1,3 +1,4 @@
+# type: ignore
 """The acoustic scope (``env.observe_scope``): sound levels ahead, right, behind and left of a mech, and their changes.
 
 The levels of the previous environment step are stored for the change; updating twice in a step changes nothing. The

@@ -1,3 +1,4 @@
+# type: ignore
 """Blocks at the end of the suite layout: what a pilot aims by, and its course to the zone.
 
 The columns of a contact are computed from its row as written, noise and memory included. Distances are absolute, while
@@ -10,8 +11,7 @@ from echelon.config import PACK_SIZE
 from echelon.env import layout
 from echelon.env.observe.helpers import Rows, as_flag, clear_columns, longest_edge, row_index
 from echelon.nav.waypoints import CODE_GOAL, CODE_NONE, LOOK_AHEAD, FlowFields, cell_below, shortest_layer
-from echelon.sim.elementary import exponential
-from echelon.sim.geometry import clamp_unit, cos_sin, to_heading, xy_length
+from echelon.sim.geometry import clamp_unit, cos_sin, exponential, to_heading, xy_length
 from echelon.sim.state import Controls, Mechs, World
 from echelon.sim.tables import NUM_WEAPONS, Rules
 

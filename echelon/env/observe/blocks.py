@@ -1,3 +1,4 @@
+# type: ignore
 """Squad, message, map and target blocks, and the check for non-finite entries.
 
 One thread per mech writes its own row of the observation buffer ``obs`` ``[T, N, D]``: row ``row_of`` [E, M] at time

@@ -1,3 +1,4 @@
+# type: ignore
 """Blocks of the classic layout alone: sound, own class and the 39 self scalars.
 
 One thread per mech writes its own row; a dead mech's columns are zero.

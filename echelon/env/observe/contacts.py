@@ -1,3 +1,4 @@
+# type: ignore
 """Contact rows of both layouts: contacts in sight as they are, contacts out of sight as last seen.
 
 Below full sensor fidelity, hull, heat, stability and velocity are read with noise from a random stream of the pair of

@@ -1,3 +1,4 @@
+# type: ignore
 """Ego, descriptor and panel columns of the suite layout: an observer's own state and its display.
 
 One thread per mech writes its own row. Sound levels come in four quadrants around the heading; the own velocity is
@@ -11,8 +12,7 @@ from echelon.env.display import DisplayRules, Suites
 from echelon.env.observe.helpers import Rows, as_flag, clear_columns, longest_side, row_index
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown, Weapon
-from echelon.sim.elementary import natural_log
-from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
+from echelon.sim.geometry import clamp_unit, cos_sin, natural_log, to_heading
 from echelon.sim.kernels.fire import HOMING
 from echelon.sim.scan import next_hostile_in_sight, next_round
 from echelon.sim.state import ROUNDS_PER_MECH, Controls, Episode, Mechs, Rounds, Senses, World

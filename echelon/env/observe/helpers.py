@@ -1,3 +1,4 @@
+# type: ignore
 """Device functions shared by the observation kernels."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# type: ignore
 """The telemetry map: which of 16 by 16 bins over the whole map hold anything that blocks a mech, at any height.
 
 All bins are computed when an episode begins. After that only bins are recomputed in which a round struck, an explosion

@@ -1,3 +1,4 @@
+# type: ignore
 """Decode action vectors into ``Controls`` at the start of a decision.
 
 Non-finite entries are read as 0 and counted, the rest are clipped and quantised to int8, so a recorded byte reproduces

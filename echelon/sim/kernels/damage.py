@@ -1,3 +1,4 @@
+# type: ignore
 """Damage: each target applies the hit records aimed at it, then each shooter collects its credit.
 
 Records are applied in index order whatever order they were fired in, so two mechs can kill each other in one phase.

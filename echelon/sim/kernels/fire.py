@@ -1,3 +1,4 @@
+# type: ignore
 """Weapons phase of a tick, first half: every mech evaluates its triggers against the state at the phase's start.
 
 One thread per mech writes the mech's own heat and cooldowns, a hit record per hitscan shot, and new rounds into its

@@ -1,3 +1,4 @@
+# type: ignore
 """The journal: event rows of each tick in recorded environments.
 
 Kernels are launched over the recorded environments alone, one thread each, which visits its mechs in index order, so

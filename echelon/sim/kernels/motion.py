@@ -1,3 +1,4 @@
+# type: ignore
 """Movement phase of a tick: rotation, throttle, jets, gravity, collision with step-up, map bounds, noise, landings.
 
 Mechs move one after another in a random order, each against the new positions of those moved before it. On a CPU one

@@ -1,3 +1,4 @@
+# type: ignore
 """Projectile phase of a tick: point defence, guidance, flight and impacts of rounds.
 
 One thread per mech moves its own rounds against the mechs and voxels at the phase's start. Hits on mechs become hit

@@ -1,3 +1,4 @@
+# type: ignore
 """Sensing at the end of a decision: sensor quality, line of sight between every pair of mechs, and visibility.
 
 Sight is cast once per pair, from the lower to the higher index, and holds in both directions. ``fresh`` masks the

@@ -1,3 +1,4 @@
+# type: ignore
 """Reset of episodes: draw seed and map, copy the map from the bank, place the mechs.
 
 ``fresh`` masks the environments to reset. A reset copies a prepared map and never generates one.

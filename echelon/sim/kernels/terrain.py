@@ -1,3 +1,4 @@
+# type: ignore
 """Changes to the voxels: damage by rounds and explosions, and the wrecks of dead mechs.
 
 The threads of an environment share its voxel columns: each applies the few changes of a tick that lie in its columns,

@@ -1,3 +1,4 @@
+# type: ignore
 """Upkeep phase of a tick: clock, timers, heat of electronic warfare, hazards, balance, venting and dissipation.
 
 One thread per mech writes only that mech. Deaths by hazards are marked here; ``terrain`` turns them into wrecks.
