@@ -26,7 +26,7 @@ PYTHON = {
         "echelon.training.policy_agent.PolicyAgent",
         "echelon.rl.model.ActorCriticLSTM",
     ),
-    "Runs and replays": ("echelon.run_data", "echelon.replay.reader.Replay", "echelon.server.notebook.show"),
+    "Runs and replays": ("echelon.run_data", "echelon.replay.reader.Replay", "echelon.server.page.show"),
     "Statistics": ("echelon.statistics",),
 }
 LANGUAGES = {".py": "python", ".sh": "sh", ".sbatch": "sh"}

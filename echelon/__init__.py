@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from echelon.env.env import EchelonEnv
     from echelon.env.gym_vector import EchelonVectorEnv
     from echelon.replay.reader import Replay
-    from echelon.server.notebook import show
+    from echelon.server.page import show
     from echelon.tasks import TASKS
     from echelon.training.api import evaluate, train
     from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
@@ -71,7 +71,7 @@ _MODULE_OF = {
     "load_policy": "echelon.training.weights",
     "make_vec": "echelon.training.task_env",
     "parallel_env": "echelon.training.task_parallel",
-    "show": "echelon.server.notebook",
+    "show": "echelon.server.page",
     "train": "echelon.training.api",
 }
 

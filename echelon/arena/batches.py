@@ -24,10 +24,8 @@ from echelon.validation import validated
 
 WEAPON_NAMES = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}
 CAUSES = WEAPON_NAMES | {int(cause): cause.name.lower() for cause in Cause if cause is not Cause.LIVES}
-"""Names of the causes of death by number."""
 
 Take = Callable[[int, MatchRecord], None]
-"""Called with number and result of each match that ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +34,10 @@ class Batch:
 
     env: EnvConfig
     signature: dict[str, Any] | None
-    """Environment signature that checkpoints must have."""
     config: ArenaConfig
     pilots: Mapping[str, Pilot]
-    """By id; at least those of the matches."""
     fixtures: Sequence[Fixture]
     record: frozenset[int] = frozenset()
-    """Numbers of the matches to record."""
     repeated: bool = False
     """Whether the matches have results and are played again for their replays."""
     job: str
@@ -70,9 +65,7 @@ class Played:
     """What playing a batch left beside the results."""
 
     stopped: bool = False
-    """Whether a stop was requested before the end."""
     replays: Mapping[int, Path] = field(default_factory=dict)
-    """Replay by match number."""
     warnings: Sequence[str] = ()
 
 
@@ -94,7 +87,6 @@ class LocalPlayer:
     """Plays batches in this process."""
 
     folder: Path
-    """Folder of the replays."""
     cache: LRUPolicyCache
     device: str
     threads: int

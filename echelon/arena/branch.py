@@ -59,21 +59,16 @@ class BranchPlan:
     tick: int
     """Moment; the state after the last environment step that ends at or before it."""
     runs: int = 64
-    """Continuations."""
     seed: int = 0
-    """Seed of the continuations' seeds."""
     pilots: Mapping[int, Pilot] = field(default_factory=dict)
     """Pilots by mech; a mech without one keeps its recorded scripted pilot."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Pilots that were chosen, by mech or team, for the recording's parent."""
     changes: Mapping[str, float] = field(default_factory=dict)
-    """Parameter overrides besides those of the match."""
     still: frozenset[int] = frozenset()
-    """Mechs that do nothing in the window."""
     window: int = 0
     """Environment steps after the moment in which the other mechs repeat their recorded actions."""
     mean_actions: bool = False
-    """Whether policies use their mean action instead of a sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +84,6 @@ class Continuation:
     score: tuple[float, float]
     """Zone scores of blue and red [s]."""
     hp: tuple[float, float]
-    """Remaining hit points of blue and red."""
     alive: tuple[int, int]
 
     def points(self, side: int) -> float:

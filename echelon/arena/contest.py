@@ -24,7 +24,6 @@ BLUE, RED, DRAW = 0, 1, 2
 FORFEIT = "forfeit"
 """Reason of a match that ended because a side's actions were not finite."""
 DEFAULT_NUM_ENVS = 64
-"""Environments played at the same time by default."""
 SEED_LIMIT = 2**31
 """Upper bound of seeds (exclusive): the simulator takes them as 32-bit integers."""
 
@@ -48,9 +47,7 @@ class Pilot:
     level: str = ""
     """Name of a scripted level; empty for a policy."""
     path: str = ""
-    """Checkpoint of a policy."""
     checkpoint: str = ""
-    """Id of that checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +106,6 @@ class Contest:
     swap: bool = False
     """Whether every seed is played from both sides."""
     weapon_prob: float = 1.0
-    """Probability that a trigger takes effect."""
 
     def __post_init__(self) -> None:
         names = (*heuristic.SKILLS, *self.policies)
@@ -153,26 +149,20 @@ class MatchSession:
     """Options of playing a list of matches, and its progress: ``play`` sets the fields from ``stopped`` on."""
 
     envs: int = DEFAULT_NUM_ENVS
-    """Environments played at the same time."""
     device: str = "cpu"
     threads: int = 0
     """CPU threads; 0 uses every core."""
     folder: Path | None = None
     """Folder of the replays; None records nothing."""
     prefix: str = ""
-    """Prefix of replay file names."""
     record: frozenset[int] = frozenset()
-    """Numbers of the matches to record."""
     policy_columns: bool = False
     """Whether replays contain contacts and rewards besides actions."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """Additional entries of the replay headers."""
     policy_runner: PolicyRunner | None = None
-    """Controls the mechs that no script controls."""
     max_decisions: int = 0
     """Decisions after which a match counts as drawn; 0 is no limit."""
     on_status: Callable[[str], object] = lambda text: None
-    """Called with a one-line description of the current work."""
     should_stop: Callable[[], bool] = lambda: False
     stopped: bool = False
     """Whether ``should_stop`` ended the session before all matches were played."""

@@ -21,7 +21,6 @@ from echelon.files import make_folder, reason_of
 from echelon.state_files import parse_json, require_utf8
 
 VERSION = 1
-"""Schema version."""
 BUSY_S = 30.0
 """Longest wait for another writing process [s]."""
 OPENING_S = 0.05
@@ -37,11 +36,8 @@ HINTS = {
     "unable to open": "; its folder must exist and be writable",
     "disk I/O": "; the disk reports an error, stored data is intact",
 }
-"""Advice by part of SQLite's message."""
 WHERE_DAMAGED = "move it away and import an export, if there is one"
-"""Advice for a damaged file."""
 DAMAGES = ("not a database", "malformed")
-"""Parts of SQLite's message where the file is damaged."""
 
 SCHEMA = """
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -70,9 +66,7 @@ CREATE TABLE styles (
 
 
 SHOWN_CHARS = 60
-"""Characters of a damaged value in a message."""
 SHOWN_NAMES = 3
-"""Names of unexpected tables in a message."""
 MAX_TEXT_CHARS = 1 << 20
 MAX_REAL = 1e15
 """Bounds of stored values; ratings, sums and seconds stay far below."""
@@ -92,7 +86,6 @@ MAX_ROWS = {
     "ratings": 5_000_000,
     "styles": 1_000_000,
 }
-"""Most rows of each table."""
 MAX_ENTRY_CHARS = 12 << 20
 """Most characters of all entries: they are read together, and one has some 600."""
 COMPANIONS = ("-wal", "-shm", "-journal")

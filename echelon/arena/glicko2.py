@@ -15,7 +15,6 @@ MAX_RATING = 1e9
 MIN_EPSILON = 1e-12
 """Smallest stored tolerance; with a smaller one the iteration may not end."""
 SHOWN_CHARS = 60
-"""Characters of an invalid value in a message."""
 
 
 @dataclass(frozen=True)

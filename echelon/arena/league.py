@@ -100,9 +100,7 @@ __all__ = ["SCHEMA_VERSION", "GameResult", "Glicko2Config", "Glicko2Rating", "Le
 
 SCHEMA_VERSION = 1
 KEEP_TOP = 20
-"""Default maximum number of commanders."""
 MIN_GAMES = 20
-"""Default minimum of games before an entry can retire."""
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 

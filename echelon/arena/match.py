@@ -21,7 +21,6 @@ class MatchOutcome:
     winner: str
     """``blue``, ``red`` or ``draw``."""
     hp: tuple[float, float]
-    """Remaining hit points of blue and red."""
     seed: int
 
 

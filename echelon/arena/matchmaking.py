@@ -57,7 +57,6 @@ class Fixture:
     """One planned match."""
 
     number: int
-    """Index in the round."""
     blue: str
     red: str
     seed: int
@@ -69,9 +68,7 @@ class RoundSpec:
     """Parameters of a round's fixtures."""
 
     seed: int
-    """Seed of the job."""
     number: int
-    """Number of the round in its job, from 1."""
     seeds: int
     """Seeds per pair; each is played from both sides."""
     opponents: int
@@ -142,7 +139,6 @@ SCHEMES: dict[str, Callable[[Sequence[Any], RoundSpec], list[tuple[str, str]]]] 
     "round-robin": round_robin,
     "skill": pairs_by_rating,
 }
-"""Pairing function of each scheme."""
 
 
 def fixtures(entries: Sequence[R], scheme: str, spec: RoundSpec) -> list[Fixture]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from echelon import champion
+from echelon.agents import heuristic
 from echelon.agents.heuristic import SKILLS
 from echelon.arena.contest import BLUE, RED, Pilot
 from echelon.arena.reconstruct import recorded_inputs, recorded_pilots, require_playable
@@ -148,20 +151,30 @@ class Finder(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChosenPilots:
-    """Pilots of a match that is played on."""
+class Cast:
+    """The seats of a match and the pilots of its other mechs."""
 
+    seats: tuple[int, ...] = ()
     pilots: Mapping[int, Pilot]
-    """By mech; a mech without one keeps its recorded scripted pilot."""
-    policies: Mapping[str, LoadedPolicy]
+    """By mech; a mech without one keeps its recorded scripted pilot, or holds still."""
+    policies: Mapping[str, LoadedPolicy] = field(default_factory=dict)
     """By path of the pilot."""
-    labels: Mapping[str, str]
-    """Those that were chosen, by mech or team."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Pilots that were chosen, by mech or team."""
+
+    def flown(self) -> dict[int, LoadedPolicy]:
+        return {mech: self.policies[p.path] for mech, p in self.pilots.items() if p.path and mech not in self.seats}
+
+    def script(self, recorded: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the number of each mech's scripted pilot ``[M]``, from those of the recording."""
+        script = recorded.copy()
+        for mech, pilot in self.pilots.items():
+            script[mech] = heuristic.script_of(pilot.level) if pilot.level else 0
+        script[list(self.seats)] = 0
+        return script
 
 
-def choose_pilots(
-    recorded: Replay, chosen: Mapping[str, str], finder: Finder, seats: Sequence[int] = ()
-) -> ChosenPilots:
+def choose_pilots(recorded: Replay, chosen: Mapping[str, str], finder: Finder, seats: Sequence[int] = ()) -> Cast:
     """Return who plays a recorded match on: ``chosen`` names pilots by mech or team, others are as recorded.
 
     Mechs that humans flew have the pilot of their team, and hold still where it has none. ``ValueError`` for a match
@@ -186,7 +199,7 @@ def choose_pilots(
         if policy is not None:
             policies[pilots[mech].path] = policy
     labels = {target: name.removeprefix(LEVEL_PREFIX) for target, name in chosen.items()}
-    return ChosenPilots(pilots=pilots, policies=policies, labels=labels)
+    return Cast(seats=tuple(seats), pilots=pilots, policies=policies, labels=labels)
 
 
 def _recorded(

@@ -35,10 +35,8 @@ class GroupedPolicyRunner:
 
     plan: MatchPlan
     load: Callable[[Pilot], LoadedPolicy]
-    """Loads the policy of a pilot."""
     cache: LRUPolicyCache = field(default_factory=LRUPolicyCache)
     deterministic: bool = True
-    """Whether policies use their mean action instead of a sample."""
     threads: int = 1
     chances: bool = False
     """Whether matches record the probabilities of the policies' choices."""

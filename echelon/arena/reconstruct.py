@@ -32,9 +32,7 @@ from echelon.sim.state import STATE, WORLD
 from echelon.version import SIM_VERSION
 
 ACTION = "action"
-"""Frame column with the recorded actions."""
 MAX_SEEDS = {"seed": 2**31 - 1, "map_seed": 2**63 - 1}
-"""Largest seed of an episode and of a map."""
 POSITION_STEPS = 16.0
 """Quantisation steps of a recorded position per voxel."""
 CONDITION = ("hp", "leg_hp", "heat", "stability")
@@ -169,7 +167,6 @@ class Step(NamedTuple):
     actions: NDArray[np.float32]
     """Actions ``[M, A]``; of a human pilot those of its last tick."""
     seats: tuple[int, ...] = ()
-    """Mechs of human pilots."""
     inputs: NDArray[np.int8] | None = None
     """Their inputs ``[ticks, S, A]``."""
 

@@ -34,7 +34,6 @@ class RoundProgress:
 
     round: int
     state: str
-    """``playing`` or ``rated``."""
     matches: int
     played: int
     seconds: float
@@ -47,7 +46,6 @@ class RoundCallbacks:
     """Callbacks of ``play_rounds``."""
 
     on_status: Callable[[str], object] = lambda text: None
-    """A one-line description of the current work."""
     should_stop: Callable[[], bool] = lambda: False
     on_progress: Callable[[RoundProgress], object] = lambda progress: None
     on_replay: Callable[[Path, str, str, str, int], object] = lambda path, blue, red, winner, seed: None

@@ -28,7 +28,6 @@ FILE_NAME = "league.db"
 PLANNED, PLAYED, VOID = "planned", "played", "void"
 """States of a match; a ``void`` one has no result."""
 BLUE_SCORE = {"blue": 1.0, "red": 0.0, "draw": 0.5}
-"""Score of blue by winner."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,6 @@ class MatchRecord:
     note: str = ""
     """Remark for people, such as the cause of a forfeit."""
     hp: tuple[float, float] = (0.0, 0.0)
-    """Remaining hit points of blue and red."""
     score: tuple[float, float] = (0.0, 0.0)
     """Zone scores of blue and red [s]."""
     seconds: float = 0.0
@@ -65,7 +63,6 @@ class PeriodResult:
     """Changes made by closing a rating period."""
 
     rated: int
-    """Number of rated matches."""
     before: dict[str, Glicko2Rating]
     after: dict[str, Glicko2Rating]
     promoted: list[str]
@@ -282,11 +279,8 @@ class Store(Database):
 
 
 ENV_SETTING = "env"
-"""Setting that holds the environment configuration of the league."""
 SCRIPTED_LEVELS: tuple[str, ...] = get_args(PilotSkill)
-"""Scripted levels that can be added."""
 DEFAULT_LEVELS = ("trivial", "easy", "medium", "hard", "expert")
-"""Scripted levels of a new league."""
 
 
 def add_default_levels(store: Store) -> None:

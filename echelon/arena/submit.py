@@ -23,7 +23,6 @@ from echelon.validation import validated
 SIGNATURE = ("obs_layout", "num_packs", "comm_dim", "dt_sim", "decision_repeat", "nav_mode")
 """Environment fields a policy depends on, besides the widths of observation and action."""
 SHOWN_CHARS = 60
-"""Characters of a damaged value in a message."""
 LEAGUE_FAIRNESS: Fairness = "path"
 """Fairness of the maps of a new league, whatever maps its first policy was trained on."""
 

@@ -16,14 +16,12 @@ import torch
 from echelon import champion
 from echelon.agents.heuristic import SKILLS
 from echelon.arena.contest import Pilot
-from echelon.arena.named_pilots import FlownBy, choose_pilots, level_pilot, policy_pilot, still_pilot
+from echelon.arena.named_pilots import FlownBy, level_pilot, policy_pilot, still_pilot
 from echelon.arena.standings import entry_names
 from echelon.arena.store import Store, StoreError, league_path
 from echelon.files import reason_of
-from echelon.play.match import Cast
 from echelon.play_protocol import Source
 from echelon.replay.match_text import LEVEL_PREFIX, STILL
-from echelon.replay.reader import Replay
 from echelon.replay.schema import SUFFIX
 from echelon.rl.weights import LoadedPolicy
 from echelon.runs import RunNotFoundError, RunPaths, list_runs, read_json, runs_home
@@ -104,11 +102,6 @@ class Catalogue:
                     if path.name == source.file and path.suffix == SUFFIX and path.is_file() and not path.is_symlink():
                         return path
         raise ValueError(f"match {source.file!r:.80} of run {source.run!r:.80} does not exist")
-
-    def cast(self, recorded: Replay, chosen: Mapping[str, str], seats: tuple[int, ...]) -> Cast:
-        """Return who plays a recorded match on: ``chosen`` names pilots by mech or team, others are as recorded."""
-        found = choose_pilots(recorded, chosen, self, seats)
-        return Cast(seats=seats, pilots=found.pilots, policies=found.policies, labels=found.labels)
 
     def paths(self, header: Mapping[str, Any], flown: FlownBy) -> list[Path]:
         """Return where the policy that flew a mech may be: checkpoint of the match's run, league entry, name."""

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echelon import play_protocol as protocol
 from echelon.play_channel import packet
+
+BEHIND_S = 0.25
+"""Delay above which ticks are not caught up with [s]."""
+
+
+@dataclass
+class Pace:
+    """Pause, speed, and when the next tick is due."""
+
+    paused: bool = False
+    speed: float = 1.0
+    due: float = field(default=0.0)
+
+    def delay(self, now: float, tick_s: float) -> float:
+        """Return the wait until the next tick [s]; time that was lost is not caught up with beyond ``BEHIND_S``."""
+        step = tick_s / self.speed
+        self.due = self.due + step if now - self.due < BEHIND_S else now
+        return max(0.0, min(self.due, now + step) - now)
+
 
 MAX_UNSENT = 32 << 20
 """Bytes that may wait for a client before it is dropped."""

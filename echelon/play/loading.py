@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from echelon.arena.named_pilots import choose_pilots
 from echelon.arena.reconstruct import require_playable
 from echelon.config import EnvConfig
 from echelon.config.presets import PRESETS
@@ -72,7 +73,7 @@ def moment_of(
         tick = recorded.ticks if request.tick is None else request.tick
         plan = TakeOver(
             tick=tick,
-            cast=catalogue.cast(recorded, request.pilots, (mechs[seat],)),
+            cast=choose_pilots(recorded, request.pilots, catalogue, (mechs[seat],)),
             changes=request.changes,
             seed=request.seed,
         )

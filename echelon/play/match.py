@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
 from echelon.arena.contest import BLUE, RED, Pilot
-from echelon.arena.named_pilots import flown_in, teams_of
+from echelon.arena.named_pilots import Cast, flown_in, teams_of
 from echelon.arena.reconstruct import ReplayedMatch, open_match, recorded_pilots
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
@@ -43,30 +42,6 @@ SEEN_S = 5.0
 STEP_PROGRAMS = ("pilots", "begin_step", "tick", "end_step")
 """Programs of the engine that a match runs."""
 CLASSES = tuple(spec.chassis.name.lower() for spec in CHASSIS)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cast:
-    """The seats of a match and the pilots of its other mechs."""
-
-    seats: tuple[int, ...]
-    pilots: Mapping[int, Pilot]
-    """By mech; a mech without one keeps its recorded scripted pilot, or holds still."""
-    policies: Mapping[str, LoadedPolicy] = field(default_factory=dict)
-    """By path of the pilot."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Pilots that were chosen, by mech or team."""
-
-    def flown(self) -> dict[int, LoadedPolicy]:
-        return {mech: self.policies[p.path] for mech, p in self.pilots.items() if p.path and mech not in self.seats}
-
-    def script(self, recorded: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the number of each mech's scripted pilot ``[M]``, from those of the recording."""
-        script = recorded.copy()
-        for mech, pilot in self.pilots.items():
-            script[mech] = heuristic.script_of(pilot.level) if pilot.level else 0
-        script[list(self.seats)] = 0
-        return script
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,11 +23,10 @@ from echelon.agents.heuristic import SKILLS
 from echelon.files import error_text
 from echelon.play import what_if
 from echelon.play.catalogue import Catalogue
-from echelon.play.clients import Client, Refused, Seat
+from echelon.play.clients import Client, Pace, Refused, Seat
 from echelon.play.config import PlayConfig
 from echelon.play.loading import first_match, moment_of
 from echelon.play.match import PlayedMatch, seat_header
-from echelon.play.pace import Pace
 from echelon.play_channel import ChannelError, listening_socket, read_packet
 from echelon.replay.match_text import STILL, mechs_by_name
 from echelon.replay.schema import SUFFIX

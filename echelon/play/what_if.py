@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from echelon.arena.branch import Brancher, BranchPlan, effect, summarise
+from echelon.arena.named_pilots import choose_pilots
 from echelon.play.catalogue import Catalogue
 from echelon.play_protocol import Effect, Side, Source, WhatIf, WhatIfResult
 from echelon.replay.match_text import mechs_by_name
@@ -35,7 +36,7 @@ def continuations(
     cannot be played.
     """
     with Replay(path) as recorded:
-        cast = catalogue.cast(recorded, request.pilots, ())
+        cast = choose_pilots(recorded, request.pilots, catalogue)
         mechs, still = mechs_by_name(recorded.header), frozenset[int]()
         if request.without:
             if request.without not in mechs:

@@ -38,7 +38,6 @@ from echelon.replay.schema import (
 CRC_AT = HEAD.size - 4
 """Offset of the checksum in a head; it covers the preceding bytes and the payload."""
 ZLIB_LEVEL = 9
-"""Compression level of records that are written once."""
 CHUNK_LEVEL = 6
 """Compression level of chunks, which the simulator waits for: 2 % larger than level 9 and four times as fast."""
 WORLD_LEVEL = 6
@@ -48,7 +47,6 @@ CHUNK_MEMORY, CHUNK_STRATEGY = 5, zlib.Z_FILTERED
 STATE_LEVEL = 4
 """Compression level of states: level 9 takes twice as long for 2 % less."""
 LEVELS: dict[int, int] = {RecordType.CHUNK: CHUNK_LEVEL, RecordType.WORLD: WORLD_LEVEL, RecordType.STATE: STATE_LEVEL}
-"""Compression level by kind of record; others have ``ZLIB_LEVEL``."""
 TRAILER_BYTES = HEAD.size + TRAILER_PAYLOAD.size
 
 
@@ -61,13 +59,10 @@ class RecordHead:
     """Position of a record and the fields of its head."""
 
     offset: int
-    """Offset of the head in the file."""
     kind: int
     codec: int
     stored: int
-    """Bytes of the stored payload."""
     raw: int
-    """Bytes of the payload after decompression."""
     tick0: int
     tick1: int
     crc: int

@@ -16,12 +16,9 @@ from echelon.replay.schema import BY_RATE, DTYPE_BYTES, MAX_NAMES, MAX_ROWS, PRE
 
 Ints = NDArray[np.int64]
 ColumnSpec = Mapping[str, Any]
-"""A column as described in a header."""
 TEAMS = 2
 LINEAR = 2
-"""Predictor by linear extrapolation."""
 BYTE = 8
-"""Bits per byte."""
 MAX_GAIN = 2**15
 """Maximum ``gain`` between a rate column and the predicted column; sums stay within 64 bits."""
 
@@ -85,7 +82,6 @@ class _Code(NamedTuple):
     part: slice
     bits: int
     low: int
-    """Smallest integer of its type."""
     predict: int
 
     @property

@@ -14,7 +14,6 @@ from echelon.replay.schema import CHUNK_INDEX, END_MAGIC, INDEX_TABLES, MAGIC, T
 from echelon.replay.validate import Index
 
 EXTRA = (RecordType.STATE, RecordType.SEAT)
-"""Records that are copied besides the chunks."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +21,9 @@ class Embedding:
     """A replay with its world embedded, apart from chunks, states and seats, which are copied from the file."""
 
     head: bytes
-    """Header and world."""
     parts: list[tuple[int, int]]
     """Offset and length in the file of those records, those beside each other as one."""
     tail: bytes
-    """Index and trailer; empty without INDEX."""
 
 
 def embed_world(replay: Replay) -> bytes:

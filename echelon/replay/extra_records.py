@@ -43,7 +43,6 @@ class SeatRecord:
 
     tick: int
     seats: list[int]
-    """Mech of each seat."""
     actions: NDArray[np.int8]
     """Action vectors in steps of 1/127 ``[ticks, seats, A]``."""
 

@@ -51,7 +51,6 @@ CLOUD_STEPS = wp.constant(1.0 / CLOUDS.columns[CLOUD_COLUMN_INDEX["x"]].scale)
 MAX_CLOUD_STEPS = wp.constant(float(bounds(CLOUDS.columns[CLOUD_COLUMN_INDEX["x"]].dtype)[1]))
 """Largest coordinate of a cloud that the column can store, in steps."""
 HALF_TURN = wp.constant(-bounds(ROUNDS.columns[ROUND_COLUMN_INDEX["yaw"]].dtype)[0])
-"""Steps of half a turn in the direction of a round."""
 ALIVE, FALLEN, SHUT_DOWN = (wp.constant(int(f)) for f in (MechFlag.ALIVE, MechFlag.FALLEN, MechFlag.SHUTDOWN))
 LEGGED, PAINTED, VENT = (wp.constant(int(f)) for f in (MechFlag.LEGGED, MechFlag.PAINTED, MechFlag.VENT))
 ECM, ECCM, SUPPRESSED = (wp.constant(int(f)) for f in (MechFlag.ECM, MechFlag.ECCM, MechFlag.SUPPRESSED))

@@ -21,10 +21,8 @@ class Kill(NamedTuple):
     killer: int
     victim: int
     weapon: str
-    """Name of the weapon, empty if not recorded."""
     rear: bool
     shutdown: bool
-    """Whether the victim was shut down."""
     fallen: bool
 
 
@@ -128,7 +126,6 @@ def swing_text(group: str, team: int, lost: Sequence[float], scored: Sequence[fl
 
 SIDES = {"blue": 0, "red": 1}
 STILL = "still"
-"""Pilot that does nothing."""
 
 
 def mechs_by_name(header: Mapping[str, Any]) -> dict[str, int]:
@@ -162,13 +159,10 @@ def team_pilot(team: Mapping[str, Any]) -> str:
 
 
 LEVEL_PREFIX = "heuristic:"
-"""Prefix of scripted levels in files."""
 HUMAN = "human"
 """Name of the pilot of a seat in a recording's teams."""
 JOINT = " and "
-"""Between the names of a team's pilots."""
 MAX_TEAM_NAME = 48
-"""Characters of a team's name."""
 ENDINGS = {"zone_control": " by holding the zone", "elimination": " by elimination", "time_up": " at the time limit"}
 
 

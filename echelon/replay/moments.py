@@ -81,11 +81,9 @@ class Moment:
     team: int
     """Team that acts or gains, -1 for none."""
     mechs: tuple[int, ...]
-    """Mechs in the caption."""
     before: float
     after: float
     text: str
-    """Caption without time."""
     end: int = 0
     """Tick of the last event, if it is after ``tick``."""
 

@@ -39,17 +39,11 @@ class PolicyColumns:
     """Contents of a match's policy columns; the header stores it as ``insight``."""
 
     actions: Sequence[str]
-    """Name of each entry of an action vector."""
     terms: Sequence[str]
-    """Name of each reward term."""
     contacts: int
-    """Contact slots of a mech."""
     estimates: bool = False
-    """Whether value estimates are recorded."""
     chances: Sequence[str] = ()
-    """Name of each choice whose probability is recorded."""
     only_actions: bool = False
-    """Whether actions are the only column."""
 
     def to_header(self) -> dict[str, Any]:
         """Return the entries of a header: ``insight``, or ``actions`` where they are the only column."""

@@ -57,7 +57,6 @@ CHUNK_BYTES = 224
 OBJECT_BYTES, MAX_HEADER_MEMORY = 64, 2**23
 """Bytes of memory that a value of one byte takes, and those of a header of the most objects."""
 Opener = Callable[[Path], BinaryIO]
-"""Opens a file for reading."""
 
 
 @dataclass(frozen=True)

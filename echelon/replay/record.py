@@ -47,7 +47,6 @@ PolicyColumnMode = Literal["none", "actions", "acts", "values"]
 TICK, CELL, MATERIAL = 0, 1, 2
 """Column indices of edit rows; the tick is also the first column of frames, events and clouds."""
 MAX_CHUNKS_PER_FETCH = 4
-"""Maximum number of chunks between two fetches."""
 FETCH_INTERVAL_S = 0.1
 """Minimum time between fetches [s]; fetching several chunks at once is cheaper."""
 
@@ -57,9 +56,7 @@ class RecordedEngine(Protocol):
 
     batch: Batch
     action_names: tuple[str, ...]
-    """Name of each entry of an action vector."""
     term_names: tuple[str, ...]
-    """Name of each reward term."""
 
     def record(self, envs: Sequence[int], frame: Program = ()) -> None:
         """Record events of these environments and run ``frame`` at the end of each environment step."""
@@ -77,7 +74,6 @@ class MatchInfo:
     """Metadata of the match in one recorded environment."""
 
     name: str
-    """File name without suffix."""
     teams: tuple[TeamInfo, TeamInfo] = (TeamInfo(name="blue"), TeamInfo(name="red"))
     map_seed: int = -1
     """Seed of the map; -1 uses the episode's seed."""
@@ -92,7 +88,6 @@ class _Fetched:
     """Frames and logs of one environment since the last fetch."""
 
     first_frame: int
-    """Number of the first fetched frame."""
     frames: NDArray[np.int32]
     events: NDArray[np.int32]
     rounds: NDArray[np.int32]

@@ -22,7 +22,6 @@ from typing import Any
 MAGIC = b"\x89ECR\r\n\x1a\n"
 """First bytes of a replay; a transfer in text mode changes them, which is then detected."""
 END_MAGIC = b"ECREND\r\n"
-"""Last bytes of the TRAILER's payload."""
 SCHEMA_MAJOR, SCHEMA_MINOR = 3, 0
 SUFFIX = ".ecr"
 WORLDS_FOLDER = "worlds"
@@ -42,7 +41,6 @@ MAX_RAW_BYTES = 64 * 2**20
 """Maximum bytes of an inflated payload of any record."""
 MAX_FILE_BYTES = 2 * 2**30
 MAX_FRAMES = 2048
-"""Maximum frames of a chunk."""
 MAX_MECHS = 4096
 MAX_EDGE = 1024
 """Maximum edge of a world [vox]."""
@@ -50,7 +48,6 @@ MAX_NAMES = 1024
 """Maximum number of columns, tables, cooldowns, actions, reward terms or contact slots in a header."""
 MAX_CHUNKS = 65536
 MAX_ROWS = 2**20
-"""Maximum rows of a table of a chunk."""
 MAX_VALUES = 2**22
 """Maximum number of values of a chunk or an INDEX, frames and tables together."""
 MAX_CELLS = 2**22
@@ -60,13 +57,9 @@ MAX_CHUNK_TICKS = 2**16 - 1
 MAX_SECONDS = 2**17
 """Maximum length of a match, ``MAX_CHUNKS`` chunks of ``CHUNK_SECONDS`` [s]."""
 MAX_WIN_POINTS = 2**12
-"""Maximum rows of the win probability of a match."""
 MAX_MOMENTS = 24
-"""Maximum number of turning points of a match."""
 MAX_CAPTION = 2**9
-"""Maximum characters of a text of a turning point."""
 MAX_MOMENT_MECHS = 8
-"""Maximum number of mechs that a turning point names."""
 MAX_MARKERS = 2**18
 """Maximum number of markers of an INDEX; later ones are not listed."""
 INDEX_BYTES, INDEX_SHARE = 2**16, 16
@@ -75,16 +68,11 @@ INDEX_BYTES, INDEX_SHARE = 2**16, 16
 That of a match has a tenth of its size. So reading a file costs no more than a multiple of its size.
 """
 MAX_TEXT = 2**12
-"""Maximum characters of a text in a header."""
 MAX_DEPTH = 16
-"""Maximum nesting of maps and lists in a payload."""
 CHUNK_SECONDS = 2.0
 STATE_SECONDS = 10.0
-"""Time between two STATE records."""
 MAX_STATES = 2**14
-"""Maximum number of STATE or of SEAT records that are read from a file."""
 MAX_ARRAY_AXES = 6
-"""Maximum number of axes of an array of a STATE."""
 HASH_BYTES = 8
 TICK_HZ_LIMIT = 1000.0
 
@@ -110,11 +98,9 @@ class Budget:
     objects: int = 0
     """Maps, lists and their entries; 0 for a payload that is not a msgpack map."""
     entries: int = 0
-    """Entries of one map or list."""
 
 
 ANY_BUDGET = Budget()
-"""Budget for record types that have none in ``BUDGETS``."""
 BUDGETS: Mapping[int, Budget] = {
     RecordType.HEADER: Budget(raw_bytes=2**20, objects=2**17, entries=2 * MAX_MECHS),
     RecordType.WORLD: ANY_BUDGET,
@@ -177,10 +163,8 @@ class EventKind(IntEnum):
 
 
 MARKERS = (EventKind.KILL, EventKind.FALL, EventKind.SHUTDOWN)
-"""Event kinds that the INDEX lists as markers."""
 
 REASONS = ("", "zone_control", "elimination", "time_up")
-"""Reasons for the end of a match."""
 WINNERS = ("blue", "red", "draw")
 UNDECIDED = -1
 
@@ -231,7 +215,6 @@ class Table:
 
 
 COOLDOWNS = ("laser", "kinetic", "launcher", "painter", "ams")
-"""Timers of the frame column ``cooldown``, in order."""
 
 POSITION_GAIN = 4
 """Position steps [1/16 vox] per frame of 0.25 s at 1 vox/s; other frame times only compress less."""

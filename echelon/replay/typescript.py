@@ -39,7 +39,6 @@ NUMBERS = (
     "MAX_TEXT", "MAX_DEPTH", "TICK_HZ_LIMIT", "SCHEMA_MAJOR", "MAX_WIN_POINTS", "MAX_MOMENTS",
     "BY_RATE",
 )  # fmt: skip
-"""Constants of ``schema`` that are exported under the same name."""
 NAMES: Mapping[str, tuple[str, Iterable[str]]] = {
     "CHASSIS_NAMES": ("ChassisName", [spec.chassis.name.lower() for spec in CHASSIS]),
     "WEAPON_NAMES": ("WeaponName", [spec.weapon.name.lower() for spec in WEAPONS]),
@@ -250,7 +249,6 @@ MESSAGE_NAMES = {
 }
 """Names of interfaces that differ from those of the models; others get the prefix ``Play``."""
 HEADER_FIELD = "header"
-"""Field with the header of a replay, which has an own type."""
 
 
 def play_types() -> list[str]:

@@ -53,7 +53,6 @@ MAX_SCALE = 1e9
 MAX_HASH_BYTES = 8 * HASH_BYTES
 """Maximum bytes of a chunk's hash; a minor version may use longer ones."""
 MAX_TABLES = 64
-"""Maximum number of tables of a chunk or an INDEX."""
 MAX_SEED = 2**63
 MOMENT_BYTES = 2**11
 """Bytes of memory that a moment takes as Python objects."""
@@ -294,7 +293,6 @@ class Index:
     """Offset and length of the WORLD record."""
     outcome: dict[str, Any] | None
     moments: list[dict[str, Any]]
-    """Turning points in order of time."""
     blocks: Mapping[str, tuple[int, bytes]]
     """Number of rows and bytes of each table except ``chunks``."""
 
@@ -428,7 +426,6 @@ def check_ref(ref: ChunkRef, previous: ChunkRef, end: int, tick_hz: float) -> Ch
 FIRST_CHUNK = ChunkRef(len(MAGIC), 0, 0, 0)
 """Predecessor of a match's first chunk."""
 INDEX_ROWS = {"chunks": MAX_CHUNKS, "series": MAX_SECONDS, "markers": MAX_MARKERS, "win": MAX_WIN_POINTS}
-"""Maximum rows of each table of an INDEX."""
 
 
 def _check_version(header: Mapping[str, Any], name: str) -> None:

@@ -55,13 +55,10 @@ class Roster:
     zone: tuple[float, float, float]
     """Centre and radius [vox]."""
     limit: float
-    """Zone points that win."""
     seconds: float
     """Time limit [s]."""
     hz: float
-    """Ticks per second."""
     scale: Mapping[str, float]
-    """Scale of each frame column."""
 
     @staticmethod
     def of(header: Mapping[str, Any]) -> Roster:
@@ -100,7 +97,6 @@ class Situation:
     travel: Floats
     """Seconds to the zone at full speed, summed over the living."""
     score: Floats
-    """Zone points."""
     limit: float
     left: Floats
 

@@ -31,14 +31,12 @@ SAMPLE_S = 1.0
 MIN_SAMPLES = 3
 """Samples of the shortest match that is used, one in each third."""
 OUTCOMES = (1.0, 0.0, 0.5)
-"""Result for blue of each winner."""
 L2 = 50.0
 """Penalty of squared coefficients of features with unit variance [matches]; less fits the pilots that were seen."""
 ENSEMBLE = 24
 """Fits to resampled matches."""
 NEWTON_STEPS, CONVERGED = 50, 1e-9
 BINS = 10
-"""Bins of the calibration error."""
 RESAMPLES = 400
 """Resampled test sets of its interval."""
 FITTED, CALIBRATED, TESTED = "fit", "calibrate", "test"
@@ -47,7 +45,6 @@ SHARES = ((FITTED, 0.6), (CALIBRATED, 0.8), (TESTED, 1.0))
 HOLD_OUT_SHARE = 0.25
 """Share of the pilots that are held out where none is named."""
 BASELINE = ("alive", "lead")
-"""Features of the model that the win model is compared with."""
 THIRDS = ("first", "middle", "last")
 
 

@@ -63,7 +63,6 @@ class Match:
     """Inode, size and modification time [ns]; changes with the file's content."""
     summary: dict[str, Any]
     world: str
-    """SHA-256 of its world."""
     origin: str = ""
     """SHA-256 of the file that it continues, "" for a match that is no branch."""
 

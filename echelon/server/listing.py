@@ -24,7 +24,6 @@ READS: Pool = web.AppKey("reads", ThreadPoolExecutor)
 SLOW: Pool = web.AppKey("slow", ThreadPoolExecutor)
 """Steps of timelines, worlds, files with their world, head-to-head results."""
 THREADS = {READS: 4, SLOW: 2}
-"""Threads of each pool."""
 MAX_STEPS = THREADS[SLOW] - 1
 """Most steps of timelines at a time; whatever else is slow finds a thread."""
 TURNS: web.AppKey[asyncio.Semaphore] = web.AppKey("turns", asyncio.Semaphore)

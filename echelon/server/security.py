@@ -27,7 +27,6 @@ from echelon.server.responses import RETRY_AFTER_S, NoRoomError
 LOG = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 WILDCARDS = ("0.0.0.0", "::")
-"""Addresses that listen on every interface."""
 COOKIE = "echelon_token_{port}"
 """Cookie of the server at a port; cookies are sent to every port of a host."""
 MAX_COOKIES = 16
@@ -35,7 +34,6 @@ MAX_COOKIES = 16
 TOKEN_BYTES = 24
 METHODS = ("GET", "HEAD")
 HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,253}))(?::(?P<port>[0-9]{1,5}))?")
-"""Host name or literal address, and port."""
 DEFAULT_PORTS = {"http": 80, "https": 443}
 DETAILS = {
     404: "not found",
@@ -43,7 +41,6 @@ DETAILS = {
     416: "the requested range lies outside the file",
     503: "too many live viewers; poll the index instead",
 }
-"""Default details of errors by status."""
 FORWARDED_HEADERS = ("Content-Range",)
 """Headers of an exception that its response keeps."""
 HEADERS = {

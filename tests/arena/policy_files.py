@@ -50,7 +50,6 @@ def loaded(seed: int, *, env: EnvConfig = SMALL, model: ModelConfig = MODEL, bro
 
 
 def save(folder: Path, seed: int, *, env: EnvConfig = SMALL, broken: bool = False) -> Path:
-    """Write a checkpoint as training does and return its folder."""
     manifest = {"global_step": 1000 + seed, "update": seed, "model_cfg": asdict(MODEL), "env_cfg": asdict(env)}
     return save_checkpoint(
         folder,

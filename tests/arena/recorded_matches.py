@@ -38,7 +38,6 @@ def attach_rows(engine: Engine) -> np.ndarray:
 
 
 def small_game(packs: int = 1, size: int = 40, seconds: float = 24.0, **env) -> EnvConfig:
-    """Return a game of some packs per team on a small map."""
     base = EnvConfig()
     world = replace(base.world, size_x=size, size_y=size, size_z=14)
     return replace(base, world=world, num_packs=packs, max_episode_seconds=seconds, **env)

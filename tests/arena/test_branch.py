@@ -64,7 +64,6 @@ def test_mean_of_one_batch_equals_mean_of_separate_runs(brancher, runs):
 
 
 def test_continuations_are_played_in_batches_of_bounded_size(brancher, rows, monkeypatch):
-    """64 continuations of a file of 13 kB took 5 GB."""
     opened, left = [], []
 
     def counted(*args, envs, **options):
@@ -128,7 +127,6 @@ def test_window_repeats_the_recording_without_the_mechs_that_stand_still(recorde
 
 @pytest.fixture(scope="module")
 def flown(tmp_path_factory):
-    """A recorded match of two sampling policies, its pilots by mech, and the recurrent states after each step."""
     env = small_game(seconds=8.0)
     policies = {name: loaded(seed, env=env) for seed, name in enumerate("ab", start=1)}
     pilots = {name: Pilot(id=name, label=name, path=name) for name in policies}
@@ -159,7 +157,6 @@ def test_policies_have_the_recurrent_states_of_the_recorded_match(flown):
 
 
 def last_hashes(folder: Path) -> dict[str, bytes]:
-    """Return the hash of the last chunk of each replay in a folder."""
     found = {}
     for path in sorted(folder.glob("*.ecr")):
         with Replay(path) as replay:
@@ -209,7 +206,6 @@ def test_summary_counts_wins_draws_and_typical_continuations():
 
 @pytest.mark.parametrize(("both", "first", "second"), [(0.5, 0.2, 0.1), (0.9, 0.02, 0.02), (0.2, 0.1, 0.5)])
 def test_intervals_cover_the_truth_in_simulation(both, first, second):
-    """Of 600 experiments with 64 pairs, about 95 % of the intervals contain the difference, and the win probability."""
     draws, pairs = np.random.default_rng(11), 64
     kinds = draws.choice(3, (600, pairs), p=[1.0 - first - second, first, second])
     differences = np.array([0.0, 1.0, -1.0])[kinds]

@@ -154,7 +154,6 @@ def test_rate_matches_the_oracle(player, games, config):
     ids=["draws", "upset", "many upsets", "volatile", "volatility falls far"],
 )
 def test_rate_matches_the_oracle_with_every_bracket(player, opponent, score, games, config):
-    """After an upset the root is sought above the old volatility, else one or more ``tau`` below it."""
     results = [GameResult(opponent, score)] * games
     assert_same_rating(rate(player, results, config), oracle_rate(player, results, config))
 
@@ -173,7 +172,6 @@ def test_rate_without_games_uses_the_given_scale():
 
 @pytest.mark.parametrize("score", [0.0, 1.0])
 def test_rate_of_games_without_information_stays_finite(score):
-    """The expected score rounds to 0 or 1."""
     far, config = Glicko2Rating(1e8, 30), Glicko2Config(min_information=1e-3)
     got = rate(Glicko2Rating(1500, 50), [GameResult(far, score)], config)
     assert math.isfinite(got.rating) and 50 < got.rd < 52

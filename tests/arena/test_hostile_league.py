@@ -50,7 +50,6 @@ def test_sql_of_a_league_file_never_runs(store, monkeypatch, name, read_only):
 
 
 def test_a_rewritten_league_opens(store, tmp_path):
-    """VACUUM and a dump keep the text of the tables, apart from blanks."""
     copy = tmp_path / "copy.db"
     with contextlib.closing(sqlite3.connect(store.path)) as db, contextlib.closing(sqlite3.connect(copy)) as other:
         other.executescript("\n".join(db.iterdump()).replace(",\n    ", ", "))
@@ -80,7 +79,6 @@ def test_text_that_is_no_utf8_is_refused_before_it_is_stored(store, change):
 
 @pytest.mark.parametrize(("stored", "name"), [('{"label": "x\\ud800"}', r"x\ud800"), ("{[", "a"), ("7", "a")])
 def test_damaged_facts_cost_their_entry_only(store, stored, name):
-    """One lone surrogate, from a received policy, made the league unreadable for ever."""
     with contextlib.closing(sqlite3.connect(store.path)) as db, db:
         db.execute("UPDATE entries SET meta = ? WHERE id = 'a'", (stored,))
     assert [row["name"] for row in standings(store)] == [name, "B", "C"]
@@ -99,7 +97,6 @@ def test_a_remark_that_is_no_utf8_keeps_the_result(store):
 
 @pytest.mark.parametrize("char", ["x", "é", "\x01"])
 def test_every_stored_league_exports_a_file_that_imports(store, tmp_path, char):
-    """A league of 19,000 entries was written and refused."""
     per_row = database.MAX_ENTRY_CHARS // 20 // len(json.dumps(char).strip('"')) - 200
     meta = json.dumps({"label": char * per_row})
     insert_entries(store.path, ((f"e{n}", meta) for n in range(19)))

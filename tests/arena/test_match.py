@@ -38,7 +38,6 @@ def played(match, **session):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """Four recorded matches."""
     match, folder = contest(), tmp_path_factory.mktemp("replays")
     session = MatchSession(folder=folder, record=frozenset(range(4)))
     results = sorted(play(match.plan, match.pairings(), session), key=lambda result: result.pairing.number)
@@ -109,7 +108,6 @@ def test_statistics_match_replay_events(recorded):
 
 
 def test_range_statistics_match_replay_distances(recorded):
-    """Frames are recorded once per decision, so positions may differ slightly from those at the shot."""
     _, results, session = recorded
     for result in results:
         expected, hits = np.zeros(10), np.zeros(10)
@@ -233,7 +231,6 @@ def test_recording_error_does_not_stop_matches(tmp_path):
 
 
 def test_recording_error_costs_one_batch_only(tmp_path, monkeypatch):
-    """After a batch that could not be recorded, such as on a disk that was full, the next one is."""
     begin, failed = Recorder.begin, []
 
     def begin_once_space_is_free(recorder):

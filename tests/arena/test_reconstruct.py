@@ -36,7 +36,6 @@ def played(tmp_path_factory) -> list[Played]:
 
 
 def assert_same_state(again: ReplayedMatch, rows: np.ndarray, tick: int, match: Played) -> None:
-    """Assert that every array, the hash and the observations are those of the recording run."""
     expected, state = match.states[tick], save_match_state(again.engine, 0)
     assert state.keys() == expected.keys()
     differing = [name for name in expected if not np.array_equal(state[name], expected[name])]
@@ -58,7 +57,6 @@ def opened(path: Path, **options) -> Iterator[tuple[ReplayedMatch, np.ndarray]]:
 
 @pytest.fixture(scope="module")
 def again(played) -> Iterator[tuple[ReplayedMatch, np.ndarray]]:
-    """The first match, opened."""
     with opened(played[0].path) as found:
         yield found
 
@@ -178,7 +176,6 @@ def test_state_may_have_a_round_that_left_the_map_but_none_that_flies_there(play
 
 @pytest.mark.long
 def test_random_states_are_refused_in_one_line_or_played_on(played, again):
-    """Kernels index arrays by a state: what is accepted is played for three environment steps."""
     match, engine, draws = played[0], again[0].engine, np.random.default_rng(4)
     with Replay(match.path) as replay:
         stored = read_state(replay, state_heads(replay)[0]).arrays

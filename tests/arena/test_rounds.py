@@ -26,7 +26,6 @@ SHORT = ArenaConfig(seeds=1, envs=8)
 
 @pytest.fixture
 def store(tmp_path):
-    """A league of two levels and a policy in the small environment."""
     with Store(tmp_path / "league.db") as opened:
         with opened.editing() as league:
             for level in ("easy", "medium"):
@@ -128,7 +127,6 @@ def test_damaged_or_replaced_checkpoint_voids_its_matches(store, tmp_path):
     ],
 )
 def test_policy_of_an_impossible_environment_founds_no_league(tmp_path, changes, named):
-    """The league would store sizes that no later command can play with."""
     path = save(tmp_path / "one", 1)
     manifest = json.loads((path / "manifest.json").read_text())
     (path / "manifest.json").write_text(json.dumps({**manifest, "env_cfg": {**manifest["env_cfg"], **changes}}))

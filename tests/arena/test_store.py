@@ -196,7 +196,6 @@ with Store(path) as store:
 
 
 def test_concurrent_writers_survive_sigkill(tmp_path, repository):
-    """Every recorded result survives a kill, and a restarted process continues the job."""
     path = tmp_path / "league.db"
     with Store(path) as store, store.editing() as league:
         for name in "ab":
@@ -306,7 +305,6 @@ def insert_entries(path, rows):
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_league_of_too_many_entries_is_refused_before_they_are_read(store, monkeypatch, read_only):
-    """300,000 entries in 30 MB took seconds and a gigabyte."""
     insert_entries(store.path, ((f"e{n}", "{}") for n in range(MAX_ROWS["entries"] - len(NAMES))))
     Store(store.path).close()
     monkeypatch.setattr(Store, "league", lambda self: pytest.fail("entries were read"))
@@ -354,7 +352,6 @@ def test_values_of_rows_below_zero_are_checked(store):
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize("companion", ["", *database.COMPANIONS])
 def test_league_with_a_pipe_in_place_of_a_file_is_refused(tmp_path, companion, read_only):
-    """SQLite waits for the writer of a pipe that is called as its journal."""
     path = tmp_path / "league.db"
     if companion:
         Store(path).close()
@@ -387,7 +384,6 @@ def test_journal_that_names_a_file_to_delete_is_refused(tmp_path, read_only):
 
 @pytest.mark.parametrize("content", [b"", bytes(600), None])
 def test_journal_of_an_own_crash_is_rolled_back(tmp_path, content):
-    """A league is created, and kept on file systems without shared memory, with a journal that names no file."""
     path = tmp_path / "league.db"
     Store(path).close()
     write_journal(path)

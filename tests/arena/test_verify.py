@@ -32,7 +32,6 @@ SEED = 9
 
 
 def matches(folder: Path, nav_mode: str = "off", **session) -> list[Path]:
-    """Record three matches between scripted pilots and return their paths."""
     cfg = config(max_episode_seconds=10.0, nav_mode=nav_mode)
     contest = Contest(env=cfg, pilots=("hard", "expert"), matches=3, first_seed=SEED)
     played = MatchSession(folder=folder, record=frozenset(range(3)), **session)
@@ -47,7 +46,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def played(recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
-    """The first match, replayed from its actions."""
     with Replay(recorded[0]) as replay:
         path = replay_actions(replay, tmp_path_factory.mktemp("again"), "cpu")
     with Replay(path) as again:

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from echelon.server.catalogue import match_id
-from echelon.server.notebook import show
-from echelon.server.page import single_page
+from echelon.server.page import show, single_page
 from tests.browser.conftest import GOLDEN, RUN, chromium
 from tests.browser.player import LOADED, open_match, pass_frames, state
 

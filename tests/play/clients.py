@@ -33,34 +33,28 @@ class SocketClient:
         self.received: list[dict[str, Any]] = []
 
     def send(self, message: play.Message) -> None:
-        """Send a message."""
         self.send_bytes(play.pack(message))
 
     def send_bytes(self, data: bytes) -> None:
-        """Send any bytes as a message."""
         self.writer.write(packet(data))
 
     async def next(self) -> dict[str, Any]:
-        """Return the next message."""
         data = await asyncio.wait_for(read_packet(self._reader), WAIT_S)
         self.writer.write(packet(b""))
         self.received.append(message := msgpack.unpackb(data))
         return message
 
     async def wait_for(self, kind: str, **values: Any) -> dict[str, Any]:
-        """Return the next message of a type with these values."""
         while True:
             message = await self.next()
             if message["t"] == kind and all(message[key] == value for key, value in values.items()):
                 return message
 
     async def answer(self, message: play.Message) -> dict[str, Any]:
-        """Send a message and return the problem that answers it."""
         self.send(message)
         return await self.wait_for("error")
 
     def push(self, seq: int = 1, level: int = 127) -> None:
-        """Walk forward."""
         action = np.zeros(ACTIONS, np.int8)
         action[0] = level
         self.send(play.Input(seq=seq, action=action.tobytes()))
@@ -90,7 +84,6 @@ async def running_session(home: Path, options: dict[str, Any] | None = None, **l
 
 
 async def join(session: Session, name: str = "") -> SocketClient:
-    """Return a client that has been welcomed."""
     client = SocketClient(*await connect(session.paths))
     client.send(play.Hello(version=play.PLAY_VERSION, name=name))
     await client.wait_for("welcome")
@@ -98,7 +91,6 @@ async def join(session: Session, name: str = "") -> SocketClient:
 
 
 async def seated(session: Session, mech: str = "") -> tuple[SocketClient, dict[str, Any]]:
-    """Return a client with a seat, and the message with which its match began."""
     client = await join(session)
     await client.wait_for("state", phase="playing")
     client.send(play.Take(mech=mech))

@@ -30,7 +30,6 @@ def rows(data: bytes, columns: tuple[str, ...]) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def match(tmp_path_factory) -> Iterator[PlayedMatch]:
-    """A match of scripted mechs on a map with walls, whose seat stands still."""
     plan = NewMatch(env=small_game(size=80, seconds=40.0), seed=SEED, mates=LEVEL, hostiles=LEVEL)
     played = begin_match(plan, tmp_path_factory.mktemp("fog") / "fog.ecr", {})
     yield played
@@ -45,7 +44,6 @@ def known_to(match: PlayedMatch, mech: int) -> np.ndarray:
 
 
 def test_frames_have_no_hidden_mech(match):
-    """Reads every message of a match as it is sent."""
     mech, batch = match.seats[0], match.engine.batch
     still, hidden_ticks, shown_ticks, moved = np.zeros((1, 26), np.int8), 0, 0, 0
     known = known_to(match, mech)

@@ -28,7 +28,6 @@ SEED, SEATS, STEPS, LATER = 9, (0, 3, 6), 46, 30
 
 
 def open_engine() -> Engine:
-    """Return a match of scripted mechs, the seats without scripts, at its start."""
     cfg = small_game()
     engine = Engine(cfg, 1, build_bank_for(cfg, [SEED]), threads=1, autoreset=False, pilots=heuristic.install)
     script = np.full((1, engine.num_mechs), heuristic.script_of("medium"), np.int32)

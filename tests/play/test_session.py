@@ -25,7 +25,6 @@ GARBAGE = [
 
 
 async def finished_match(session) -> tuple[play.Source, SocketClient]:
-    """Return the recording of a match that a pilot flew to its end, and its client."""
     client, _ = await seated(session)
     client.push()
     ended = await client.wait_for("ended")

@@ -49,7 +49,6 @@ SMOKE_EDGE, SMOKE_HEIGHT, SMOKE_SECONDS, SMOKE_SEED = 48, 14, 30.0, 7
 
 
 def record_small(path: Path) -> None:
-    """Record a short match of scripted pilots on a small map, with embedded world."""
     _record(path, (EDGE, HEIGHT, SECONDS), 2**30, ("medium", "medium"), ("medium", "medium"))
 
 
@@ -59,13 +58,11 @@ def record_smoke(path: Path) -> None:
 
 
 def record_insight(path: Path) -> None:
-    """Record a short match with policy columns and synthetic value estimates."""
     levels = ("hard", "expert")
     _record(path, (EDGE, HEIGHT, INSIGHT_SECONDS), SMOKE_SEED, levels, levels, policy="values")
 
 
 def record_rates(path: Path) -> None:
-    """Record a short match of pilots that move constantly."""
     levels = ("hard", "medium")
     _record(path, (EDGE, HEIGHT, SECONDS), 2**30, levels, levels)
 
@@ -83,7 +80,6 @@ def record_reach(path: Path) -> None:
 
 
 def record_states(path: Path) -> None:
-    """Record a short match with actions and one state."""
     levels = ("trivial", "trivial")
     _record(path, (EDGE, HEIGHT, STATES_SECONDS), SMOKE_SEED, levels, levels, policy="actions")
 
@@ -159,12 +155,10 @@ def _chunk(replay: Replay, n: int) -> dict[str, Any]:
 
 
 def smoke_contents(path: Path) -> dict[str, Any]:
-    """Return clouds and events of a replay as stored integers."""
     return _tables(path, ("clouds", "events"))
 
 
 def edits_contents(path: Path) -> dict[str, Any]:
-    """Return the voxel changes of a replay as stored integers."""
     return _tables(path, ("edits", "base"))
 
 
@@ -176,23 +170,19 @@ def _tables(path: Path, tables: Sequence[str]) -> dict[str, Any]:
 
 
 def insight_contents(path: Path) -> dict[str, Any]:
-    """Return the policy columns of one chunk as stored integers."""
     return _chunk_columns(path, INSIGHT_CHUNK, POLICY_COLUMNS)
 
 
 def rates_contents(path: Path) -> dict[str, Any]:
-    """Return the motion columns of one chunk as stored integers."""
     return _chunk_columns(path, RATES_CHUNK, MOTION_COLUMNS)
 
 
 def reach_contents(path: Path) -> dict[str, Any]:
-    """Return sensor ranges of a replay, and flags of one chunk."""
     with Replay(path) as replay:
         return {"sensing": replay.header["sensing"], **_chunk_columns(path, REACH_CHUNK, ("flags",))}
 
 
 def states_contents(path: Path) -> dict[str, Any]:
-    """Return the pilots of a replay, its actions in one chunk, and type, shape and hash of each array of its states."""
     with Replay(path) as replay:
         header = {key: replay.header[key] for key in ("actions", "pilots")}
         records = [read_state(replay, head) for head in state_heads(replay)]
@@ -224,7 +214,6 @@ GOLDEN = (
 
 
 def update(*paths: Path) -> None:
-    """Record these files again, or all."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path, record, expected, read in GOLDEN:
         if path in (paths or [path]):

@@ -65,7 +65,6 @@ class Record:
     stored: int | None = None
 
     def pack(self) -> bytes:
-        """Return head, payload and padding with the right checksum, whatever the fields claim."""
         stored = zlib.compress(self.payload, 1) if self.codec == Codec.ZLIB else self.payload
         raw = len(self.payload) if self.raw is None else self.raw
         length = len(stored) if self.stored is None else self.stored
@@ -96,7 +95,6 @@ class Parts:
 
 
 def pack(value: Any) -> bytes:
-    """Return a value as msgpack, an unpackable one as null."""
     try:
         return bytes(msgpack.packb(value, use_bin_type=True) or b"")
     except (ValueError, TypeError, OverflowError):
@@ -104,7 +102,6 @@ def pack(value: Any) -> bytes:
 
 
 def disassemble(path: Path, chunks: int) -> Parts:
-    """Return the parts of a valid replay with at most this many chunks."""
     records: dict[int, list[tuple[codec.RecordHead, bytes]]] = {}
     with open(path, "rb") as file:
         for head in codec.scan(file, path.stat().st_size):
@@ -130,13 +127,11 @@ def disassemble(path: Path, chunks: int) -> Parts:
 
 @cache
 def bases() -> tuple[Parts, ...]:
-    """Return the parts of a small synthetic match and of a recorded one with policy columns."""
     with TemporaryDirectory() as folder:
         return disassemble(write_match(Path(folder) / "m.ecr", 2), 2), disassemble(INSIGHT, 1)
 
 
 def assemble(parts: Parts) -> bytes:
-    """Return the file of these parts, with the right lengths, offsets and checksums where the parts name no others."""
     records = [Record(RecordType.HEADER, pack(parts.header)), Record(RecordType.WORLD, parts.world)]
     records += [Record(RecordType.CHUNK, pack(body), ticks=ticks) for ticks, body in parts.chunks]
     for change in parts.records:
@@ -313,7 +308,6 @@ def _change_world(parts: Parts, draws: random.Random) -> None:
 
 
 def _add_extra(parts: Parts, draws: random.Random) -> None:
-    """Insert a changed STATE or SEAT among the chunks."""
     state = {"v": 1, "a": {"hp": ["f4", [2, 3], bytes(24)], "seen": ["i4", [4], bytes(16)]}}
     seat = {"s": [0, 3], "a": [[2, 2, 5], bytes(20)]}
     kind, value = draws.choice(((RecordType.STATE, state), (RecordType.SEAT, seat)))
@@ -324,7 +318,6 @@ def _add_extra(parts: Parts, draws: random.Random) -> None:
 
 
 def _add_bomb(parts: Parts, draws: random.Random) -> None:
-    """Replace a payload by one that inflates to many objects or bytes."""
     filler = draws.choice((b"\x80", b"\x90", b"\xc0", b"\x81\xa1a", b"\x91", b"\xdd\x00\x0f\xff\xff", b"\xa0"))
     payload = (b"\x81\xa1a\xdd\x00\x0f\xff\xff" + filler * (draws.choice((2**12, 2**18, 2**20)) // len(filler)))[
         : 2**20
@@ -348,7 +341,6 @@ CHANGES: tuple[tuple[Callable[[Parts, random.Random], None], int], ...] = (
 
 
 def hostile_replay(draws: random.Random) -> bytes:
-    """Return a replay with one to three changes."""
     parts = deepcopy(draws.choices(bases(), (3, 1))[0])
     parts.closed = draws.random() < 0.7
     changes, weights = zip(*CHANGES, strict=True)
@@ -362,7 +354,6 @@ def hostile_replay(draws: random.Random) -> bytes:
 
 @cache
 def world_parts() -> tuple[dict[str, Any], np.ndarray]:
-    """Return recipe and voxels of a small generated map."""
     from tests.atlas.worlds import generated
 
     made = generated()
@@ -370,7 +361,6 @@ def world_parts() -> tuple[dict[str, Any], np.ndarray]:
 
 
 def hostile_world(draws: random.Random) -> bytes:
-    """Return a world file with a changed recipe, whose hashes mostly match it, or with changed voxels."""
     recipe, material = world_parts()
     recipe, z, y, x = deepcopy(recipe), *material.shape
     payload = WORLD_HEAD.pack(x, y, z, 0) + np.ascontiguousarray(material.transpose(1, 2, 0)).tobytes()

@@ -21,13 +21,11 @@ from echelon_cli.commands.replay import _rows, describe
 
 
 def open_replay(path: Path) -> None:
-    """Open a replay and list it as the server does."""
     with Replay(path) as replay:
         strict_json(summarize("id", "run", path, replay, True))
 
 
 def serve_replay(path: Path) -> None:
-    """Answer the routes of a match: header, index, chunks, world."""
     with Replay(path) as replay:
         strict_json({"header": replay.header})
         for n in range(len(replay.chunks)):
@@ -36,7 +34,6 @@ def serve_replay(path: Path) -> None:
 
 
 def decode_replay(path: Path) -> None:
-    """Decode every chunk of a replay."""
     with Replay(path) as replay:
         for n in range(len(replay.chunks)):
             replay.chunk(n)
@@ -50,7 +47,6 @@ def describe_replay(path: Path) -> None:
 
 
 def export_replay(path: Path) -> None:
-    """Embed the world of a replay, and open the result."""
     with Replay(path) as replay:
         data = embed_world(replay)
     exported = path.with_suffix(".exported")
@@ -65,13 +61,11 @@ def rank_moments(path: Path) -> None:
 
 
 def draw_replay(path: Path) -> None:
-    """Read the scene at the start of a replay."""
     with Replay(path) as replay:
         scene_from_replay(replay)
 
 
 def prepare_verification(path: Path) -> None:
-    """Check whether a replay can be played again."""
     with Replay(path) as replay:
         if not action_entries(replay.header):
             return
@@ -83,7 +77,6 @@ def prepare_verification(path: Path) -> None:
 
 
 def read_extra_records(path: Path) -> None:
-    """Read every STATE and SEAT of a replay."""
     with Replay(path) as replay:
         for head in state_heads(replay):
             read_state(replay, head)
@@ -91,7 +84,6 @@ def read_extra_records(path: Path) -> None:
 
 
 def load_map(path: Path) -> None:
-    """Load a world file."""
     scene_from_map(load_world(path))
 
 

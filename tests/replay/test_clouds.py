@@ -35,7 +35,6 @@ AMS_TICKS = duration_ticks(PHYSICS.ams_cooldown_s, config().dt_sim)
 
 
 def add_round(batch, m: int, weapon: Weapon, pos, vel, target: int = -1) -> None:
-    """Add a round of mech m in environment 0 if its last slot is free."""
     changes = {"round_weapon": int(weapon), "round_pos": pos, "round_vel": vel, "round_age": 1, "round_target": target}
     if batch.numpy("round_weapon")[0, m, -1] < 0:
         for name, value in changes.items():

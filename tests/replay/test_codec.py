@@ -109,7 +109,6 @@ def test_read_head_reads_a_head_alone():
     ],
 )
 def test_records_are_compressed_with_the_parameters_of_their_type(kind, own):
-    """Readers accept any zlib stream, so only size and time depend on them: level 9 is slow on hostile worlds."""
     payload = bytes(n * n % 251 for n in range(5000))
     stream = zlib.compressobj(*own)
     data = pack_record(kind, payload)
@@ -200,7 +199,6 @@ def test_check_magic_returns_the_size_of_a_replay(tmp_path, monkeypatch):
 
 
 def records(*payloads: bytes) -> tuple[bytes, list[int]]:
-    """Return the bytes of a file with these records, and their offsets."""
     data, offsets = MAGIC, []
     for payload in payloads:
         offsets.append(len(data))
@@ -327,7 +325,6 @@ def test_record_writer_reports_a_partial_write(tmp_path):
 
 
 def test_record_writer_writes_each_record_at_once(tmp_path):
-    """Without a buffer, so that a record that was appended survives a crash of the process."""
     path = tmp_path / "a.ecr"
     writer = RecordWriter(path)
     assert path.read_bytes() == MAGIC and writer.path == path

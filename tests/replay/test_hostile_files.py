@@ -187,7 +187,6 @@ def test_chunk_with_wrong_values_is_rejected(tmp_path, change, closed):
     ids=str,
 )  # fmt: skip
 def test_index_with_wrong_values_costs_at_most_the_index(tmp_path, index):
-    """The match is read by a scan, as one that was not closed."""
     made = parts()
     made.extra = index
     path = tmp_path / "odd.ecr"
@@ -253,7 +252,6 @@ def test_chunk_with_ticks_of_frames_out_of_order_is_rejected(tmp_path):
 @pytest.mark.parametrize("filler", [b"\x80", b"\x90", b"\xc0", b"\x91", b"\xdd\x00\x01\x00\x00"], ids=repr)
 @pytest.mark.parametrize("kind", [RecordType.HEADER, RecordType.CHUNK, RecordType.INDEX])
 def test_payload_of_many_objects_is_rejected_within_memory(filler, kind):
-    """Maps of one byte each would become objects of 64 bytes, lists inside lists reserve their claimed length."""
     size = BUDGETS[kind].raw_bytes - 8
     payload = b"\x81\xa1a\xdd" + (size // 2).to_bytes(4, "big") + filler * (size // len(filler))
     long = b"\x81\xa1a\x9f" + (b"\xdc\x03\xff" + filler * 1023) * 15 * 12
@@ -274,7 +272,6 @@ def test_head_with_raw_length_above_its_budget_is_rejected(tmp_path):
 
 
 def test_timeline_memory_depends_on_seconds_not_frames(tmp_path):
-    """Chunks of 2,048 frames of 100 stored bytes each would become a gigabyte."""
     with Replay(write_match(tmp_path / "m.ecr", 1)) as replay:
         chunk, timeline = replay.chunk(0), Timeline({**replay.header, "tick_hz": 1000.0})
     frames = {name: values[:1].repeat(MAX_FRAMES, axis=0) for name, values in chunk.frames.items()}
@@ -290,7 +287,6 @@ def test_timeline_memory_depends_on_seconds_not_frames(tmp_path):
 
 
 def test_runs_of_a_chunk_cover_a_limited_number_of_voxels(tmp_path, monkeypatch):
-    """Those of both tables count together, since both are in memory at the same time."""
     with Replay(write_match(tmp_path / "m.ecr", 3)) as replay:
         monkeypatch.setattr("echelon.replay.validate.MAX_CELLS", 2)
         assert len(replay.chunk(0).tables["edits"]["cell"]) > 0
@@ -321,7 +317,6 @@ def test_chunk_frames_keep_chunks_within_the_budget():
 
 
 def test_header_of_empty_maps_is_rejected_within_process_memory(tmp_path):
-    """Every missing field of every map would be an error of its own."""
     (tmp_path / "odd.ecr").write_bytes((CORPUS / "roster-of-empty-maps.ecr").read_bytes())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ReplayError, match="roster"):
@@ -380,7 +375,6 @@ def test_random_replays_stay_within_memory(tmp_path):
 
 @pytest.mark.fuzz
 def test_100000_random_files_raise_only_declared_errors_within_limits(tmp_path):
-    """Runs in processes whose address space ends 256 MiB above their idle state."""
     rows = []
     for first in range(0, ALL_CASES, STEP):
         command = [sys.executable, "-m", "tests.replay.test_hostile_files", str(tmp_path), str(first), str(STEP)]

@@ -56,15 +56,12 @@ class Match:
         self.events: list[list[int]] = []
 
     def at(self, second: float) -> int:
-        """Return the frame of a second."""
         return int(second * HZ) // FRAME_TICKS
 
     def mark(self, mech: int, second: float, flag: MechFlag) -> None:
-        """Set a flag of a mech from a second on."""
         self.flags[self.at(second) :, mech] |= int(flag)
 
     def kill(self, second: float, killer: int, victim: int, weapon: int = -1, flags: int = 0) -> None:
-        """Destroy a mech, by a hit of a weapon unless it is -1."""
         tick = int(second * HZ)
         if weapon >= 0:
             self.events.append([tick, EventKind.HIT, killer, victim, weapon, 400, flags, 0, 0, 0])
@@ -72,7 +69,6 @@ class Match:
         self.flags[self.at(second) :, victim] &= ~int(MechFlag.ALIVE)
 
     def scan(self, winner: int = -1, weights: Mapping[str, float] = WEIGHTS) -> dict[str, Any]:
-        """Return the moments of the match, read in two chunks."""
         scan = MomentScan(self.header, model(weights))
         half = len(self.tick) // 2
         for part in (slice(0, half + 1), slice(half, None)):
@@ -81,7 +77,6 @@ class Match:
         return {"moments": moments, "tick": rows[:, 0].tolist(), "win": (rows[:, 1:4] / 65535).tolist()}
 
     def chunk(self, part: slice) -> tuple[dict[str, Any], dict[str, Any], int]:
-        """Return frames, events and first tick of a part of the match."""
         first, last = int(self.tick[part][0]), int(self.tick[part][-1])
         rows = [row for row in self.events if first < row[0] <= last or (first == 0 and row[0] == 0)]
         table = np.array(rows, np.int64).reshape(-1, len(EVENTS.columns))
@@ -100,7 +95,6 @@ class Match:
         return frames, events, first
 
     def captions(self, **options: Any) -> list[str]:
-        """Return the captions in order of time."""
         return [moment["caption"] for moment in self.scan(**options)["moments"]]
 
 

@@ -33,7 +33,6 @@ class Played:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Replay, Played, Any]:
-    """A short match of scripted pilots with policy columns and synthetic value estimates."""
     cfg, played, rng = config(max_episode_seconds=SECONDS), Played(), np.random.default_rng(0)
     seeds = [EVAL_SEED_BASE + 3]
     with VectorEnv(

@@ -327,7 +327,6 @@ def test_refresh_reads_only_what_was_appended(whole, tmp_path, monkeypatch):
 
 
 def test_scan_stops_at_the_first_invalid_chunk(whole, tmp_path):
-    """A chunk that begins before its predecessor ended, although its checksum is right."""
     data, refs, chunks = whole
     path = tmp_path / "m.ecr"
     first = data[refs[0].offset : refs[1].offset]

@@ -22,7 +22,6 @@ def path(tmp_path):
 
 
 def raw_sizes(path):
-    """Return the decompressed bytes of each chunk."""
     with Replay(path) as replay, open(path, "rb") as file:
         return [codec.read_head(file, ref.offset).raw for ref in replay.chunks]
 

@@ -18,7 +18,6 @@ from tests.replay.synthetic import SIZE, header, message, write_match
 
 
 def beside(tmp_path):
-    """Return a replay whose world is in the folder beside it, and the path of the world."""
     path = write_match(tmp_path / "b.ecr", 1, worlds=tmp_path / WORLDS_FOLDER)
     (world,) = (tmp_path / WORLDS_FOLDER).iterdir()
     return path, world

@@ -85,7 +85,6 @@ class Observer:
 
 @pytest.fixture(scope="module")
 def match(tmp_path_factory):
-    """A recorded match and the observed states."""
     seen = Observer()
     path, _, recorder = play(tmp_path_factory.mktemp("match"), config(), recorded=0, observe=seen)
     with Replay(path) as replay:

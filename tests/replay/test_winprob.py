@@ -110,7 +110,6 @@ def test_features_equal_those_of_the_rules(path):
 
 @pytest.mark.golden
 def test_golden_win_probability():
-    """The viewer's test computes the same values from the same file."""
     model, rows = load_model(), []
     with Replay(SMOKE) as replay:
         for number in CHUNKS:

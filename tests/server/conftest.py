@@ -23,7 +23,6 @@ MATCH = match_id(RUN, NAME)
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home folder with one finished match."""
     replays = tmp_path / RUN / "replays"
     replays.mkdir(parents=True)
     (tmp_path / RUN / "spec.json").write_text("{}")

@@ -68,8 +68,6 @@ def test_chunk_returns_file_bytes_as_immutable(ask):
 
 
 def test_chunk_without_version_is_not_cacheable(ask):
-    """Another file may take the name and URL of this one, so that browsers must revalidate its chunks."""
-
     async def work(client):
         replies = [await client.get(f"/api/v1/matches/{MATCH}/chunks/0{query}") for query in ("", "?v=", "?v=0123")]
         return [(reply.status, reply.headers["Cache-Control"]) for reply in replies]
@@ -108,7 +106,6 @@ def test_file_serves_whole_and_ranges(ask):
 
 
 def test_file_export_embeds_world(ask, home, tmp_path):
-    """Training stores worlds beside its matches; a shared file must carry its own."""
     replays = home / RUN / "replays"
     (replays / NAME).unlink()
     here = write_match(replays / NAME, worlds=replays / WORLDS_FOLDER)

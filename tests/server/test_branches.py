@@ -21,7 +21,6 @@ NAME = "played-001.ecr"
 
 
 def add(home: Path, run: str, source: Path, name: str = NAME) -> Path:
-    """Copy a replay into a run."""
     replays = home / run / "replays"
     replays.mkdir(parents=True, exist_ok=True)
     (home / run / "spec.json").write_text("{}")
@@ -39,7 +38,6 @@ def add_branch(home: Path, run: str, name: str, parent: Path) -> str:
 
 
 def parents(home: Path) -> dict[str, str]:
-    """Return the id of each branch's parent."""
     catalogue = ReplayCatalogue(home)
     return {m.id: m.summary["parent"]["match"] for m in catalogue.matches() if m.summary["parent"]}
 

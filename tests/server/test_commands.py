@@ -45,7 +45,6 @@ def test_serve_runs_until_interrupted(home):
 
 
 def test_serve_runs_where_its_address_cannot_be_stored(home):
-    """A full or read-only disk can be served."""
     (home / ".server.json").mkdir()
     process = start(home, "serve", "--json")
     try:

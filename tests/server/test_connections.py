@@ -57,7 +57,6 @@ async def until(state):
 
 
 async def read_answer(reader):
-    """Return the body of a response whose status line was read."""
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_S)
     (size,) = (int(line.split(b":")[1]) for line in head.lower().splitlines() if line.startswith(b"content-length"))
     return await asyncio.wait_for(reader.readexactly(size), WAIT_S)
@@ -150,7 +149,6 @@ def test_oversized_ambiguous_and_malformed_requests_are_rejected_without_a_trace
 
 
 def test_client_that_does_not_read_pauses_responses(home):
-    """No response is started while the send buffer is full, and all arrive once the client reads."""
     asked = 2_000
 
     async def work():
@@ -208,8 +206,6 @@ def test_aborted_connection_leaves_no_tasks(home):
 
 @pytest.mark.parametrize("end", ["client", "idle", "dropped"])
 def test_closed_connection_leaves_nothing_in_memory(home, end):
-    """Not even until the next garbage collection."""
-
     async def work():
         async with served(home, connections=4, idle_s=0.1 if end == "idle" else WAIT_S) as (port, _):
             transports, original = [], Connection.connection_made
@@ -254,7 +250,6 @@ def test_served_connection_outlives_silent_ones(home):
 
 
 def test_live_channel_survives_unanswered_pings(home, monkeypatch):
-    """A client that downloads chunks over a slow line answers late; its channel stays open."""
     monkeypatch.setattr(live, "PING_INTERVAL_S", 0.01)
 
     async def work():
@@ -308,7 +303,6 @@ def test_wait_closed_answers_pings_and_counts_pongs():
 
 
 def test_live_channel_drops_large_input_unread(home):
-    """Parsing so many frames would block all other clients."""
     ping = b"\x89\x80" + bytes(4)
     rows = ["GET /api/v1/live HTTP/1.1", "Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade"]
     rows += ["Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {'A' * 22}==", "", ""]

@@ -29,7 +29,6 @@ WAIT_S = 30.0
 
 @pytest.fixture
 def hostile_home(home):
-    """The home folder with hostile replays, a name that is not UTF-8, and a folder and a pipe of such names."""
     folder = home / RUN / "replays"
     for seed in range(FILES):
         (folder / f"hostile-{seed}.ecr").write_bytes(hostile_replay(random.Random(seed)))
@@ -40,8 +39,6 @@ def hostile_home(home):
 
 
 def test_hostile_replays_cost_only_themselves(hostile_home, ask):
-    """No route answers with an internal error, and the sound match is served whole."""
-
     async def work(client):
         listed = await (await client.get("/api/v1/matches?limit=200")).json()
         found = {}
@@ -137,7 +134,6 @@ def test_catalogue_keeps_its_matches_while_descriptors_are_exhausted(home, monke
 
 
 def test_catalogue_reads_a_file_again_after_an_error_of_the_disk(home, monkeypatch):
-    """One failed read takes a match neither from the list it is on nor from all later ones."""
     monkeypatch.setattr("echelon.server.catalogue.SCAN_INTERVAL_S", 0.0)
     growing = home / RUN / "replays" / "growing.ecr"
     growing.write_bytes(GOLDEN.read_bytes()[:-100])
@@ -173,8 +169,6 @@ def test_exhausted_descriptors_answer_503_without_a_traceback(ask, monkeypatch, 
 
 
 def test_server_accepts_again_after_descriptors_are_free(home, caplog):
-    """Accepting pauses while every descriptor is taken, with one line a pause; nothing is lost but time."""
-
     async def work():
         bound = open_socket("127.0.0.1", 0)
         port = bound.getsockname()[1]

@@ -108,7 +108,6 @@ def hostile_frames(draws: random.Random) -> bytes:
 
 
 async def exchange(port: int, data: bytes, wait_s: float = QUIET_S) -> bytes:
-    """Send data on a new connection, and return what the server answers until it closes it or is quiet."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)

@@ -32,7 +32,6 @@ MANY = 12
 
 @pytest.fixture(autouse=True)
 def eager_scans(monkeypatch):
-    """Every list scans, and no request waits for the next scan."""
     monkeypatch.setattr(catalogue, "SCAN_INTERVAL_S", 0.0)
     monkeypatch.setattr(routes, "SCAN_INTERVAL_S", 0.0)
 
@@ -70,7 +69,6 @@ def opened(gate):
 
 
 async def entered(gate):
-    """Wait until a call has reached the gate."""
     async with asyncio.timeout(WAIT_S):
         while not gate.entered.acquire(blocking=False):
             await asyncio.sleep(0.01)
@@ -200,7 +198,6 @@ async def until(condition):
 
 
 def test_timelines_take_turns_and_end_with_their_last_client(home, monkeypatch):
-    """Of many unclosed matches each takes one step per turn; without clients their next steps are not computed."""
     monkeypatch.setattr(reader, "STEP_BYTES", 0)
     steps = []
     original = Replay.extend_timeline
@@ -299,7 +296,6 @@ def test_requests_of_unknown_matches_hold_no_thread_during_a_scan(ask, home, mon
 
 
 def test_largest_contents_of_open_replays_are_closed_above_their_budget(home, monkeypatch):
-    """Small files whose index takes much memory do not push out others, nor stay open together."""
     sizes = {f"open-{n}.ecr": 100 if n % 2 else 1 for n in range(8)}
     for name in sizes:
         unclosed(home, name)

@@ -78,7 +78,7 @@ def test_single_page_names_its_start_and_whether_it_is_within_another(static):
 def test_show_returns_an_object_that_notebooks_display(static, tmp_path, monkeypatch):
     import echelon
 
-    monkeypatch.setattr("echelon.server.notebook.single_page", partial(single_page, static=static))
+    monkeypatch.setattr("echelon.server.page.single_page", partial(single_page, static=static))
     view = echelon.show(SMALL, height=300, at=2.0)
     assert repr(view).startswith("<ReplayView 'small.ecr': ")
     (page,) = re.findall(r'<iframe srcdoc="([^"]*)" style="width: 100%; height: 300px', view._repr_html_())

@@ -50,7 +50,6 @@ CHANGES = (replace_by_link, replace_by_file, replace_in_place, replace_folder, r
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_file_that_was_replaced_since_the_scan_is_not_served(ask, home, monkeypatch, change):
-    """No scan takes place after the change, so that every route still knows the old file."""
     monkeypatch.setattr(routes, "SCAN_INTERVAL_S", 0.0)
 
     async def work(client):
@@ -92,7 +91,6 @@ def test_match_that_grew_since_the_scan_is_served(ask, home, monkeypatch):
 
 
 def test_open_replay_of_a_listed_match_survives_a_change_of_its_time(home, monkeypatch):
-    """A touched file keeps its identity, and is reopened by its newest stamp."""
     monkeypatch.setattr(catalogue, "SCAN_INTERVAL_S", 0.0)
     found = ReplayCatalogue(home)
     (match,) = found.matches()
@@ -126,7 +124,6 @@ def test_linked_worlds_are_not_served(ask, home, tmp_path_factory, level):
 
 
 def test_scan_does_not_follow_a_link_that_replaced_a_listed_file(home, monkeypatch):
-    """The file is replaced after its folder was listed and before it is opened."""
     original = catalogue.replay_files
 
     def listed(run: RunPaths):

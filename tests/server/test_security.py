@@ -107,7 +107,6 @@ def test_host_header_is_case_insensitive():
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_names_are_checked_on_every_interface(host, monkeypatch):
-    """A page of a foreign name that was rebound to this machine reaches nothing; addresses cannot be rebound."""
     monkeypatch.setattr(socket, "gethostname", lambda: "Mars")
     monkeypatch.setattr(socket, "getfqdn", lambda: "mars.lan")
     access = Access.create(host, 8400, extra_hosts=("proxy.example",))
@@ -216,7 +215,6 @@ ORIGINS = {
 
 @pytest.mark.parametrize(("case", "allowed"), ORIGINS.items(), ids=str)
 def test_origin_is_compared_with_the_host_of_the_request(case, allowed):
-    """A page of another port of this machine is as foreign as one of another machine."""
     origin, host = case
     access = Access("0.0.0.0", 8400, "x", extra_hosts=("proxy.example",))
     assert access.host_allowed(host) and access.origin_allowed(origin, "http", host) == allowed

@@ -44,7 +44,6 @@ DATE, EARLIER, LATER = (formatdate(MODIFIED_S + add, usegmt=True) for add in (0,
 
 @pytest.fixture
 def aged(home):
-    """The home folder with a replay of known modification time."""
     os.utime(home / RUN / "replays" / NAME, ns=(0, MODIFIED_S * 10**9))
     return home
 
@@ -85,7 +84,6 @@ def test_range_that_is_invalid_or_outside_the_file_returns_416(ask, range_):
 
 @pytest.mark.parametrize("condition", ["{tag}", DATE, '"another"', "W/{tag}", LATER, EARLIER, "*", "yesterday"])
 def test_range_that_depends_on_a_condition_returns_the_whole_file(ask, aged, condition):
-    """A download that is resumed never mixes two files."""
     assert answer(ask, {"Range": "bytes=8-31", "If-Range": condition})[:2] == (200, DATA)
 
 
@@ -129,7 +127,6 @@ def request_of(path):
 
 
 def test_file_that_shrinks_while_it_is_sent_closes_the_connection(home):
-    """What follows on the connection would be taken for the rest of the file."""
     path = home / RUN / "replays" / NAME
     with open(path, "ab") as file:
         file.write(bytes(LARGE))
@@ -151,7 +148,6 @@ def test_file_that_shrinks_while_it_is_sent_closes_the_connection(home):
 
 @pytest.mark.parametrize("path", [f"/api/v1/matches/{MATCH}/chunks/0", f"{FILE}?world=1"])
 def test_unread_response_takes_a_few_slices_and_leaves_nothing(home, monkeypatch, path):
-    """Neither while the client stays away, nor, without a garbage collection, after it has gone."""
     with open(home / RUN / "replays" / NAME, "ab") as file:
         file.write(bytes(LARGE))
     found: list[weakref.ref] = []
@@ -262,7 +258,6 @@ def test_compressed_twins_have_other_tags_and_no_address(ask, built):
 
 
 def test_export_with_world_is_sent_from_the_file_in_slices(home, monkeypatch):
-    """No slice holds more than a part of the chunks; several parts of the file are joined."""
     monkeypatch.setattr(routes, "SLICE_BYTES", 1000)
     path = home / RUN / "replays" / NAME
     with Replay(path) as replay:

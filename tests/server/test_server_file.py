@@ -117,7 +117,6 @@ def test_redirection_is_not_followed(tmp_path):
 
 
 def test_watch_with_a_hostile_server_file_serves_itself(tmp_path, monkeypatch):
-    """The command does not fail: it starts a server of its own."""
     from echelon_cli.commands import serve
 
     home = tmp_path / "runs"

@@ -32,7 +32,6 @@ def bomb(seed: int, seconds: int = SECONDS, markers: int = MARKERS) -> bytes:
 
 
 def test_list_decodes_no_series(home, monkeypatch):
-    """Nothing of an index but its chunks is decoded, and an index that is large for its file is not inflated."""
     folder = home / RUN / "replays"
     (folder / "large.ecr").write_bytes(bomb(1))
     (folder / "small.ecr").write_bytes(bomb(2, 500, 500))
