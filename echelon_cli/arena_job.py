@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from echelon_cli import output, queue_job
+from echelon_cli import job
 from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
     from echelon.arena.store import Store
     from echelon.config import EnvConfig
-    from echelon.jobs.spec import JobSpec
-    from echelon.jobs.status import JobStatus
-    from echelon.runs import RunPaths
     from echelon_cli.follow import Follower
 
 
@@ -75,13 +72,9 @@ def start(
     with usage_errors():
         observers = requested(notify)
     paths = create_run("arena")
-    write_observers(paths, observers)
-    if queue:
-        queue_job.add(paths, spec, as_json=as_json)
-        return None
-    if not as_json:
-        queue_job.warn_of_contention(spec)
-    return _launched(paths, spec, as_json)
+    with job.kept_if_started(paths):
+        write_observers(paths, observers)
+    return job.start(paths, spec, queue=queue, as_json=as_json)
 
 
 def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
@@ -109,57 +102,7 @@ def prepare(store: Store, game: EnvConfig | None) -> dict[str, Any]:
     return stored
 
 
-def _launched(paths: RunPaths, spec: JobSpec, as_json: bool) -> Follower:
-    """Start a job and return a follower of all its records."""
-    from echelon.jobs.kinds import KINDS
-    from echelon.jobs.launch import launch
-    from echelon_cli.follow import Follower
-
-    follower = Follower(paths, as_json=as_json)
-    launch(paths, spec, KINDS["arena"])
-    return follower
-
-
-def resume(name: str, as_json: bool) -> Follower:
+def resume(name: str, as_json: bool) -> Follower | None:
     """Resume a job that was stopped or killed."""
-    from echelon.jobs.config_layers import ConfigError
-    from echelon.jobs.spec import read_spec
-    from echelon.runs import find_run
-
-    paths = find_run(name)
-    spec = read_spec(paths)
-    if spec.kind != "arena":
-        raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, expected an arena job")
-    return _launched(paths, spec, as_json)
-
-
-def follow(follower: Follower, detach: bool) -> tuple[JobStatus | None, int]:
-    """Follow a job until it ends or the user detaches; return its last status and the exit code."""
-    from echelon.jobs.status import job_status
-    from echelon.runs import command
-    from echelon_cli.listing import job_json
-
-    paths, as_json, before = follower.paths, follower.as_json, follower.snapshot.start
-    if not as_json:
-        output.print_line(f"run {paths.id}", style="bold")
-    try:
-        status = follower.follow(lambda _, snapshot: detach and snapshot.start is not before)
-    except KeyboardInterrupt:
-        status = None
-    if status is None or status.is_alive:
-        if as_json:
-            output.show_json(job_json(paths, status or job_status(paths)), indent=None)
-        else:
-            output.print_line(f"{paths.id} continues in the background.")
-            output.print_line(
-                f"  ratings: echelon arena standings    stop: {command('runs', 'stop', paths.id)}    "
-                f"log: {command('runs', 'logs', '-f', paths.id)}"
-            )
-        return status, output.DONE
-    if as_json:
-        output.show_json(job_json(paths, status), indent=None)
-    if status.exit_code in (output.FAILED, output.CRASHED):
-        output.show_error(f"run {status.id!r} {status.state}: {status.reason}", code=status.exit_code)
-    elif status.exit_code == output.STOPPED and not as_json:
-        output.print_line(f"continue: {command('arena', 'run', '--resume', paths.id)}")
-    return status, status.exit_code
+    paths, spec = job.find_job(name, "arena")
+    return job.start(paths, spec, is_new=False, as_json=as_json)

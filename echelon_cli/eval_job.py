@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelon_cli import output, queue_job
+from echelon_cli import job, output
 from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
     from echelon.config import Fairness
-    from echelon.jobs.spec import JobSpec
     from echelon.jobs.status import JobStatus
     from echelon.rl.weights import LoadedPolicy
     from echelon.runs import RunPaths
@@ -114,24 +112,14 @@ def start(
     paths = create_run("eval")
     if record:
         plan = replace(plan, replays=str(_replays(target, home, paths)))
-    try:
+    with job.kept_if_started(paths):
         for policy, file in ((loaded, plan.policy), (other, plan.opponent_policy)):
             if policy is not None:
                 _copy(policy, paths.root / file)
         _admit(plan, paths)
         write_observers(paths, observers)
-        spec = new_spec("eval", {"preset": "eval", "eval": asdict(plan)}, {})
-        if queue:
-            queue_job.add(paths, spec, as_json=as_json)
-            return None
-        if not as_json:
-            queue_job.warn_of_contention(spec)
-        return _launched(paths, spec, as_json)
-    except (ValueError, OSError):
-        if not (paths.metrics.exists() or paths.queued.exists()):
-            with contextlib.suppress(OSError):
-                shutil.rmtree(paths.root)
-        raise
+    spec = new_spec("eval", {"preset": "eval", "eval": asdict(plan)}, {})
+    return job.start(paths, spec, queue=queue, as_json=as_json, quiet=as_json, live=True)
 
 
 def run_of(path: Path) -> Path | None:
@@ -142,14 +130,16 @@ def run_of(path: Path) -> Path | None:
     return next((p for p in folders if (read_json(RunPaths(p).spec) or {}).get("kind") == "train"), None)
 
 
-def _replays(target: Path | str, home: Path | None, job: RunPaths) -> Path:
+def _replays(target: Path | str, home: Path | None, paths: RunPaths) -> Path:
     """Return the folder of recordings: that of the policy's run, one beside its file, or else that of the job."""
     from echelon import champion
     from echelon.runs import RunPaths
 
     if home is not None:
         return RunPaths(home.absolute()).replays
-    return job.replays if target == champion.FOLDER or isinstance(target, str) else target.absolute().parent / "replays"
+    return (
+        paths.replays if target == champion.FOLDER or isinstance(target, str) else target.absolute().parent / "replays"
+    )
 
 
 def _copy(policy: LoadedPolicy, path: Path) -> None:
@@ -160,48 +150,32 @@ def _copy(policy: LoadedPolicy, path: Path) -> None:
     write_export(meta, {name: value.detach() for name, value in policy.policy.state_dict().items()}, path)
 
 
-def _launched(paths: RunPaths, spec: JobSpec, as_json: bool) -> Follower:
-    """Start a job and return a follower of all its records; with ``as_json`` it prints nothing."""
-    from echelon.jobs.kinds import KINDS
-    from echelon.jobs.launch import launch
-    from echelon_cli.follow import Follower
-
-    follower = Follower(paths, quiet=as_json, live=True)
-    launch(paths, spec, KINDS["eval"])
-    return follower
-
-
-def _admit(plan: EvalPlan, job: RunPaths) -> None:
+def _admit(plan: EvalPlan, paths: RunPaths) -> None:
     """Note in the folder of the evaluated run, or of the recordings, that the job writes there.
 
     A run that cannot be written costs an alert when the job appends its result.
     """
     from echelon.jobs.evaluations import admit, written_folder
 
-    if plan.run or _is_beside(plan, job):
+    if plan.run or _is_beside(plan, paths):
         with contextlib.suppress(OSError):
-            admit(written_folder(plan), job)
+            admit(written_folder(plan), paths)
 
 
-def _is_beside(plan: EvalPlan, job: RunPaths) -> bool:
+def _is_beside(plan: EvalPlan, paths: RunPaths) -> bool:
     """Whether matches of a policy in no run are recorded beside its file."""
-    return bool(plan.replays) and not plan.run and Path(plan.replays) != job.replays
+    return bool(plan.replays) and not plan.run and Path(plan.replays) != paths.replays
 
 
-def resume(name: str, as_json: bool = False, target: Path | str | None = None) -> Follower:
+def resume(name: str, as_json: bool = False, target: Path | str | None = None) -> Follower | None:
     """Resume a job that was stopped or killed; recorded batches are not played again.
 
     ``target`` is the policy that it evaluates, where the user names it to let the job write beside it.
     """
     from echelon.jobs.config_layers import ConfigError
-    from echelon.jobs.spec import read_spec
-    from echelon.runs import find_run
     from echelon.training.eval_job import EvalPlan
 
-    paths = find_run(name)
-    spec = read_spec(paths)
-    if spec.kind != "eval":
-        raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, expected an evaluation job")
+    paths, spec = job.find_job(name, "eval")
     if target is not None:
         plan = EvalPlan.from_dict(spec.config.get("eval"))
         home = None if isinstance(target, str) else run_of(target)
@@ -211,55 +185,22 @@ def resume(name: str, as_json: bool = False, target: Path | str | None = None) -
         ):
             raise ConfigError(f"run {paths.id!r} evaluates {plan.run or plan.target!r}, expected {str(target)!r}")
         _admit(plan, paths)
-    return _launched(paths, spec, as_json)
+    return job.start(paths, spec, is_new=False, as_json=as_json, quiet=as_json, live=True)
 
 
 def follow(follower: Follower, *, detach: bool, as_json: bool) -> int:
-    """Follow a job until it ends or the user detaches, print its result, and return the exit code.
-
-    As JSON nothing but the result is printed.
-    """
-    from echelon.jobs.status import job_status
-    from echelon_cli.listing import job_json
-
-    paths, before = follower.paths, follower.snapshot.start
-    if not as_json:
-        output.print_line(f"run {paths.id}", style="bold")
-    try:
-        status = follower.follow(lambda _, snapshot: detach and snapshot.start is not before)
-    except KeyboardInterrupt:
-        status = job_status(paths)
-    if status.is_alive:
-        output.show_json(job_json(paths, status), indent=None) if as_json else _show_detached(paths)
-        return output.DONE
-    return _finish(follower, status, as_json)
-
-
-def _show_detached(paths: RunPaths) -> None:
-    from echelon.runs import command
-    from echelon_cli.listing import shown_id
-
-    output.print_line(f"continues in the background; follow: {command('runs', 'logs', '-f', shown_id(paths.id))}")
-
-
-def _finish(follower: Follower, status: JobStatus, as_json: bool) -> int:
-    """Print the result of an ended job, or why it has none."""
+    """Follow a job until it ends or the user detaches, print its result, and return the exit code."""
     from echelon_cli.eval_tables import show_result
     from echelon_cli.follow import next_steps
-    from echelon_cli.listing import job_json
 
-    if status.state == "completed":
-        result = read_result(follower.paths)
-        output.show_json(result) if as_json else show_result(result)
-    elif status.exit_code == output.STOPPED and as_json:
-        output.show_json(job_json(follower.paths, status), indent=None)
-    elif status.exit_code != output.STOPPED:
-        message = f"run {status.id!r} {status.state}: {status.reason}"
-        output.show_error(message, code=status.exit_code, as_json=as_json)
-    if not as_json and status.state != "completed":
+    def show(status: JobStatus) -> None:
+        if status.state == "completed":
+            show_result(read_result(follower.paths))
+            return
         for line in next_steps(status):
             output.print_line(line, style="dim")
-    return status.exit_code
+
+    return job.follow(follower, detach, show, as_json=as_json, result=lambda: read_result(follower.paths))
 
 
 def read_result(paths: RunPaths) -> dict[str, Any]:

@@ -243,38 +243,44 @@ def show_summary(status: JobStatus, snapshot: RunSnapshot, paths: RunPaths) -> N
         print_line(line, style="dim")
 
 
-LOGS = "logs: echelon runs logs {0}"
-TRAINED = ("evaluate: echelon eval {0}", "continue: echelon train --resume {0} --minutes 30")
-TRAIN_AGAIN = (LOGS, "continue: echelon train --resume {0}")
-PLAY_AGAIN = (LOGS, "continue: echelon arena run --resume {0}")
-SWEEP_AGAIN = (LOGS, "continue: echelon sweep start --resume {0}")
-EVALUATE_AGAIN = (LOGS, "continue: echelon eval --resume {0}")
-NEXT_STEPS: dict[str, dict[str, tuple[str, ...]]] = {
-    "train": {"completed": TRAINED, "stopped": TRAINED, "failed": TRAIN_AGAIN, "crashed": TRAIN_AGAIN},
-    "arena": {
-        "completed": ("ratings: echelon arena standings",),
-        "stopped": PLAY_AGAIN,
-        "failed": PLAY_AGAIN,
-        "crashed": PLAY_AGAIN,
-    },
-    "eval": {
-        "completed": ("results: echelon runs show {0}",),
-        "stopped": EVALUATE_AGAIN,
-        "failed": EVALUATE_AGAIN,
-        "crashed": EVALUATE_AGAIN,
-    },
-    "sweep": {
-        "completed": ("results: echelon sweep show {0}",),
-        "stopped": SWEEP_AGAIN,
-        "failed": SWEEP_AGAIN,
-        "crashed": SWEEP_AGAIN,
-    },
-    "sim": {"completed": ("watch: echelon watch {0}",), "stopped": ("watch: echelon watch {0}",)},
-}
-"""Commands that usually follow a run, by its kind and final state."""
+NEXT_STEPS: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "train": (
+        ("evaluate: echelon eval {0}", "continue: echelon train --resume {0} --minutes 30"),
+        "echelon train --resume {0}",
+        "replays: echelon watch {0}",
+    ),
+    "arena": (
+        ("ratings: echelon arena standings",), "echelon arena run --resume {0}", "ratings: echelon arena standings"
+    ),
+    "eval": (("results: echelon runs show {0}",), "echelon eval --resume {0}", ""),
+    "sweep": (
+        ("results: echelon sweep show {0}",), "echelon sweep start --resume {0}", "trials: echelon sweep show {0}"
+    ),
+    "sim": (("watch: echelon watch {0}",), "", ""),
+}  # fmt: skip
+"""By kind of a job: commands after its completion, the command that resumes it, and one while it runs."""
+USABLE_STOPPED = ("train", "sim")
+"""Kinds whose stopped runs have results."""
 
 
 def next_steps(status: JobStatus) -> list[str]:
     """Return the commands that usually follow a run that ended like this one."""
-    steps = NEXT_STEPS.get(status.kind, {}).get(status.state, ())
+    completed, resume, _ = NEXT_STEPS.get(status.kind, ((), "", ""))
+    steps: tuple[str, ...] = ()
+    if status.state == "completed" or (status.state == "stopped" and status.kind in USABLE_STOPPED):
+        steps = completed
+    elif status.state in ("stopped", "failed", "crashed") and resume:
+        steps = ("logs: echelon runs logs {0}", f"continue: {resume}")
     return [line.format(shlex.quote(status.id)) for line in steps]
+
+
+def background_lines(status: JobStatus) -> list[str]:
+    """Return that a run continues, and the commands that show and stop it."""
+    own = NEXT_STEPS.get(status.kind, ((), "", ""))[2]
+    lines = (
+        f"{status.id} continues in the background.",
+        "  screen: echelon dash {0}    lines: echelon runs logs -f {0}",
+        "  stop: echelon runs stop {0}    all runs: echelon dash",
+        f"  {own}",
+    )
+    return [line.format(shlex.quote(status.id)) for line in lines if line.strip()]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from echelon_cli import output
+from echelon_cli.job import kept_if_started
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths
@@ -35,12 +35,8 @@ class PlayJob:
         from echelon.runs import create_run
 
         paths = create_run("play")
-        try:
+        with kept_if_started(paths):
             launch(paths, new_spec("play", {"preset": "play", "play": self._options}, {}), KINDS["play"])
-        except ValueError:
-            with contextlib.suppress(OSError):
-                shutil.rmtree(paths.root)
-            raise
         return paths
 
     def wait(self) -> None:

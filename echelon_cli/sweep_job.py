@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echelon.files import reason_of
-from echelon_cli import output
+from echelon_cli import job, output
 
 if TYPE_CHECKING:
     from echelon.jobs.observers import Observers
@@ -110,13 +108,7 @@ def start(plan: SweepPlan, observers: Observers | None = None, *, as_json: bool 
 
     paths = create_run(PRESET)
     plan = replace(plan, group=plan.group or short_run_id(paths.id))
-    try:
-        return _launch(paths, {"preset": PRESET, "sweep": plan.as_dict()}, observers, as_json)
-    except ValueError:
-        if not paths.metrics.exists():
-            with contextlib.suppress(OSError):
-                shutil.rmtree(paths.root)
-        raise
+    return _launch(paths, {"preset": PRESET, "sweep": plan.as_dict()}, observers, as_json, is_new=True)
 
 
 def resume(
@@ -133,26 +125,25 @@ def resume(
     return _launch(paths, config, observers, as_json)
 
 
-def _launch(paths: RunPaths, config: dict[str, Any], observers: Observers | None, as_json: bool) -> Follower:
+def _launch(
+    paths: RunPaths, config: dict[str, Any], observers: Observers | None, as_json: bool, is_new: bool = False
+) -> Follower:
     """Launch the process of a sweep; notifications report the sweep, mirrors the curves of its trials."""
-    from echelon.jobs.kinds import KINDS
-    from echelon.jobs.launch import launch
     from echelon.jobs.observers import write_observers
     from echelon.jobs.spec import new_spec
-    from echelon_cli.follow import Follower
 
-    follower = Follower(paths, as_json=as_json, live=True)
-    if observers is not None:
-        write_observers(paths, observers)
-    launch(paths, new_spec("sweep", config, {}), KINDS["sweep"])
+    with job.kept_if_started(paths, is_new):
+        if observers is not None:
+            write_observers(paths, observers)
+    follower = job.start(paths, new_spec("sweep", config, {}), is_new=is_new, as_json=as_json, live=True)
+    assert follower is not None
     return follower
 
 
 def find_sweep(name: str) -> tuple[RunPaths, Any]:
     """Return folder and spec of a sweep; ``latest`` is the newest one. ``ConfigError`` for a run of another kind."""
-    from echelon.jobs.config_layers import ConfigError
     from echelon.jobs.spec import read_spec
-    from echelon.runs import RunNotFoundError, find_run, list_runs, read_json
+    from echelon.runs import RunNotFoundError, list_runs, read_json
 
     if name == "latest":
         found = next((run for run in list_runs() if (read_json(run.spec) or {}).get("kind") == "sweep"), None)
@@ -161,57 +152,21 @@ def find_sweep(name: str) -> tuple[RunPaths, Any]:
                 "no sweep in the runs folder; start one: echelon sweep start --vary ppo.lr=1e-5..1e-3:log"
             )
         return found, read_spec(found)
-    paths = find_run(name)
-    spec = read_spec(paths)
-    if spec.kind != "sweep":
-        raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, expected a sweep")
-    return paths, spec
+    return job.find_job(name, "sweep")
 
 
-def follow(follower: Follower, *, detach: bool) -> int:
+def follow(follower: Follower, *, detach: bool, as_json: bool) -> int:
     """Follow a sweep until it ends or the user detaches, print its results, and return the exit code."""
-    from echelon.jobs.status import job_status
-    from echelon_cli.listing import job_json
-
-    paths, as_json, before = follower.paths, follower.as_json, follower.snapshot.start
-    if not as_json:
-        output.print_line(f"sweep {paths.id}", style="bold")
-    try:
-        status = follower.follow(lambda _, snapshot: detach and snapshot.start is not before)
-    except KeyboardInterrupt:
-        status = job_status(paths)
-    if as_json:
-        output.show_json(job_json(paths, status), indent=None)
-    if status.is_alive:
-        if not as_json:
-            _show_detached(paths)
-        return output.DONE
-    return _finish(paths, status, as_json)
-
-
-def _show_detached(paths: RunPaths) -> None:
-    from echelon.runs import command
-    from echelon_cli.listing import shown_id
-
-    name = shown_id(paths.id)
-    output.print_line(f"{paths.id} continues in the background.")
-    output.print_line(f"  trials: {command('sweep', 'show', name)}    screen: {command('dash', name)}")
-    output.print_line(f"  stop:   {command('runs', 'stop', name)}    log: {command('runs', 'logs', '-f', name)}")
-
-
-def _finish(paths: RunPaths, status: JobStatus, as_json: bool) -> int:
     from echelon.jobs.sweeps.results import read_results
     from echelon_cli.follow import next_steps
     from echelon_cli.sweep_tables import show_results
 
-    if not as_json:
-        show_results(read_results(paths))
+    def show(status: JobStatus) -> None:
+        show_results(read_results(follower.paths))
         for line in next_steps(status):
             output.print_line(line, style="dim")
-    if status.exit_code not in (output.DONE, output.STOPPED):
-        message = f"sweep {status.id!r} {status.state}: {status.reason}"
-        output.show_error(message, code=status.exit_code, as_json=as_json)
-    return status.exit_code
+
+    return job.follow(follower, detach, show, as_json=as_json)
 
 
 def plan_lines(plan: SweepPlan) -> list[str]:

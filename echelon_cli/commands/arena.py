@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from echelon_cli import arena_job, output
+from echelon_cli import arena_job, job, output
 from echelon_cli.arena_job import find_entry_id, open_league
 from echelon_cli.devices import require_device
 from echelon_cli.foreign_text import completable
@@ -32,6 +32,7 @@ from echelon_cli.options import (
 )
 
 if TYPE_CHECKING:
+    from echelon.jobs.status import JobStatus
     from echelon_cli.follow import Follower
 
 app = typer.Typer(help="The league: rounds between policies and levels, ratings.", no_args_is_help=True)
@@ -107,7 +108,7 @@ def run(
     if resume is not None and queue:
         raise typer.BadParameter("--queue takes new jobs only; drop --resume")
     if resume is not None:
-        return _followed(arena_job.resume(resume, as_json), detach)
+        return _followed(arena_job.resume(resume, as_json), detach, as_json)
     if launcher is None:
         require_device(device)
     fields = {"rounds": rounds, "scheme": scheme, "seeds": seeds, "opponents": opponents, "seed": seed}
@@ -125,17 +126,21 @@ def run(
     game = arena_job.game(preset, assignments)
     with open_league(create=True) as store:
         follower = arena_job.start(store, fields, only or (), game, nproc, as_json, queue=queue, notify=notify or ())
-    if follower is None:
-        return output.DONE
-    return _followed(follower, detach)
+    return _followed(follower, detach, as_json)
 
 
-def _followed(follower: Follower, detach: bool) -> int:
+def _followed(follower: Follower | None, detach: bool, as_json: bool) -> int:
     """Follow a job, and print the ratings when it has completed."""
-    status, code = arena_job.follow(follower, detach)
-    if status is not None and status.state == "completed" and not follower.as_json:
-        standings()
-    return code
+    from echelon_cli.follow import next_steps
+
+    def show(status: JobStatus) -> None:
+        if status.state == "completed":
+            standings()
+            return
+        for line in next_steps(status):
+            output.print_line(line, style="dim")
+
+    return output.DONE if follower is None else job.follow(follower, detach, show, as_json=as_json)
 
 
 @app.command("standings")

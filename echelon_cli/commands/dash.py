@@ -36,12 +36,12 @@ def dash(
     Progress, results and learning curves, the league, matches and logs; runs are started, stopped and resumed there.
     """
     from echelon.runs import find_run, list_runs, require_home, runs_home
-    from echelon_cli import queue_job
+    from echelon_cli import job
 
     chosen = find_run(run) if run else None
     if chosen is None and (once or as_json):
         require_home()
-    if problem := queue_job.revive(chosen.root.parent if chosen else None):
+    if problem := job.revive(chosen.root.parent if chosen else None):
         output.show_notice(problem)
     if as_json:
         from echelon_cli.listing import run_rows

@@ -90,7 +90,8 @@ def evaluate(
         raise typer.BadParameter("--queue takes new evaluations only; drop --resume")
     if resume is not None:
         policy = None if target is None else policy_of(target)
-        return eval_job.follow(eval_job.resume(resume, as_json, policy), detach=detach, as_json=as_json)
+        follower = eval_job.resume(resume, as_json, policy)
+        return eval_job.follow(follower, detach=detach, as_json=as_json) if follower else output.DONE
     if target is None:
         raise typer.BadParameter("policy is missing, expected a run, a checkpoint, a league entry or heuristic:LEVEL")
     require_device(device)
@@ -118,7 +119,7 @@ def ladder_opponents(policy: Path | str) -> list[Opponent]:
     from echelon.config import LADDER
 
     levels = [Opponent(level) for level in LADDER]
-    return levels if isinstance(policy, str) else [*levels, opponent_of(champion.NAME, None)]
+    return levels if isinstance(policy, str) else [*levels, opponent_of(champion.NAME)]
 
 
 def policy_of(target: str) -> Path | str:

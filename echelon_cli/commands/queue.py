@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from echelon_cli import output, queue_job
+from echelon_cli import job, output
 from echelon_cli.foreign_text import completable
 from echelon_cli.options import JsonFlag, argument, complete_launchers, one_of, option
 from echelon_cli.usage import usage_errors
@@ -97,7 +97,7 @@ def queue(
         _move(found, names, move)
     if rm:
         _remove(found, names, yes, as_json)
-    problem = queue_job.revive()
+    problem = job.revive()
     settings = found.settings()
     rows = _rows(found)
     if as_json:

@@ -113,7 +113,8 @@ def start(
     if resume:
         if file or vary or preset or assignments or settings.keys() - {"at_once"}:
             raise ConfigError("--resume continues a sweep as it was planned, expected no plan; try only --at-once")
-        return sweep_job.follow(sweep_job.resume(resume, observers, at_once, as_json=as_json), detach=detach)
+        follower = sweep_job.resume(resume, observers, at_once, as_json=as_json)
+        return sweep_job.follow(follower, detach=detach, as_json=as_json)
     overrides = dict(parse_assignment(text) for text in assignments or [])
     plan = sweep_job.plan_of(Path(file) if file else None, preset, overrides, vary or (), settings)
     if plan_only:
@@ -122,7 +123,8 @@ def start(
     if not as_json:
         for line in sweep_job.plan_lines(plan):
             output.print_line(line, style="dim")
-    return sweep_job.follow(sweep_job.start(plan, observers, as_json=as_json), detach=detach)
+    follower = sweep_job.start(plan, observers, as_json=as_json)
+    return sweep_job.follow(follower, detach=detach, as_json=as_json)
 
 
 def _show_plan(plan: Any, as_json: bool) -> None:

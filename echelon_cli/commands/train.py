@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
-from echelon_cli import output, queue_job
+from echelon_cli import job, output
 from echelon_cli.options import (
     ConfigOption,
     JsonFlag,
@@ -87,8 +85,7 @@ def train(
     """
     from echelon.jobs.config_layers import ConfigError, parse_assignment
     from echelon.jobs.observers import requested, write_observers
-    from echelon.jobs.status import job_status
-    from echelon_cli.listing import job_json
+    from echelon_cli.follow import show_summary
 
     given = {
         "opponents.mix": opponents,
@@ -111,27 +108,23 @@ def train(
         observers = requested(notify or (), mirror or ())
     request = _request(preset, file, overrides, resume)
 
-    def prepare() -> None:
+    with job.kept_if_started(request.paths, request.is_new):
         write_observers(request.paths, observers)
-
-    if queue:
-        return queue_job.add(request.paths, request.spec, request.arguments, prepare, request.is_new, as_json)
-    follower = _begin(request, preset, prepare, as_json)
-    paths = follower.paths
-    before = follower.snapshot.start
+    follower = job.start(
+        request.paths, request.spec, request.arguments, request.resolved.named, is_new=request.is_new, queue=queue,
+        as_json=as_json,
+    )  # fmt: skip
+    if follower is None:
+        return output.DONE
+    if not as_json:
+        output.print_line(f"in {request.paths.root.parent}", style="dim")
+        if request.is_new:
+            output.print_line(_plan_line(request.resolved, preset), style="dim")
     if not detach and not as_json and output.is_interactive():
         return _watch(follower)
-    try:
-        if detach:
-            status = follower.follow(lambda _, snapshot: snapshot.start is not before and snapshot.end is None)
-        else:
-            status = follower.follow(lambda *_: False)
-    except KeyboardInterrupt:
-        status = job_status(paths)
-    if status.is_alive:
-        output.show_json(job_json(paths, status), indent=None) if as_json else _show_detached(paths.id)
-        return output.DONE
-    return _finish(follower, status)
+    return job.follow(
+        follower, detach, lambda status: show_summary(status, follower.snapshot, follower.paths), as_json=as_json
+    )
 
 
 def teacher_reference(name: str) -> str:
@@ -174,15 +167,12 @@ class Request(NamedTuple):
 
 def _request(preset: str | None, file: Path | None, overrides: dict[str, Any], resume: str | None) -> Request:
     """Return the request for a new run, in a folder of that name, or for a resumed one."""
-    from echelon.jobs.config_layers import ConfigError, resolve
-    from echelon.jobs.spec import new_spec, read_spec
-    from echelon.runs import create_run, find_run
+    from echelon.jobs.config_layers import resolve
+    from echelon.jobs.spec import new_spec
+    from echelon.runs import create_run
 
     if resume:
-        paths, arguments = find_run(resume), ["--resume", "latest"]
-        spec = read_spec(paths)
-        if spec.kind != "train":
-            raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, expected a training run")
+        (paths, spec), arguments = job.find_job(resume, "train"), ["--resume", "latest"]
         resolved = resolve(None, file, overrides, base=spec.config, base_provenance=spec.provenance)
     else:
         resolved = resolve(preset, file, overrides, fallback=preset or default_preset(overrides.get("device")))
@@ -201,31 +191,6 @@ def _check_hidden_columns(config: RunConfig) -> None:
             hidden_columns(config)
 
 
-def _begin(request: Request, preset: str | None, prepare: Callable[[], None], as_json: bool) -> Follower:
-    """Start a run after ``prepare`` and return its follower."""
-    from echelon.jobs.kinds import KINDS
-    from echelon.jobs.launch import launch
-    from echelon_cli.follow import Follower
-
-    paths, resolved = request.paths, request.resolved
-    if not as_json:
-        queue_job.warn_of_contention(request.spec)
-    follower = Follower(paths, as_json=as_json)
-    try:
-        prepare()
-        launch(paths, request.spec, KINDS["train"], request.arguments, resolved.named)
-    except (ValueError, OSError):
-        if request.is_new and not paths.metrics.exists():
-            _discard(paths.root)
-        raise
-    if not as_json:
-        output.print_line(f"run {paths.id}", style="bold")
-        output.print_line(f"in {paths.root.parent}", style="dim")
-        if request.is_new:
-            output.print_line(_plan_line(resolved.config, preset, resolved.provenance.get("preset")), style="dim")
-    return follower
-
-
 def default_preset(device: object) -> str:
     """Return the default preset for ``device``, or for the best device of this machine."""
     from echelon.jobs.config_layers import DEFAULT_PRESET
@@ -234,55 +199,26 @@ def default_preset(device: object) -> str:
     return GPU_PRESET if device != "cpu" and has_gpu() else DEFAULT_PRESET
 
 
-def _plan_line(config: Any, preset: str | None, source: str | None) -> str:
-    """Return the plan of a new run in one line; ``source`` is the layer that named its preset."""
+def _plan_line(resolved: ResolvedConfig, preset: str | None) -> str:
+    """Return the plan of a new run in one line."""
     from echelon.jobs.config_layers import FILE
 
+    config = resolved.config
     limit = f" or {config.max_minutes:g} minutes" if config.max_minutes else ""
-    origin = "named by the file" if source == FILE else "the default for this machine"
+    is_of_file = resolved.provenance.get("preset") == FILE
+    origin = "named by the file" if is_of_file else "the default for this machine"
     named = "" if preset else f", {origin}; others: echelon config show --presets"
     return f"preset {config.preset}{named}; until {output.count(config.total_steps)} steps{limit}"
 
 
-def _discard(root: Path) -> None:
-    import shutil
-
-    with contextlib.suppress(OSError):
-        shutil.rmtree(root)
-
-
-def _show_detached(run_id: str) -> None:
-    from echelon.runs import command
-
-    output.print_line()
-    output.print_line(f"{run_id} continues in the background.")
-    output.print_line(f"  dashboard: {command('dash', run_id)}    as lines: {command('runs', 'logs', '-f', run_id)}")
-    output.print_line(f"  replays:   {command('watch', run_id)}")
-    output.print_line(f"  stop:      {command('runs', 'stop', run_id)}    all runs: echelon dash")
-
-
-def _watch(follower: Any) -> int:
+def _watch(follower: Follower) -> int:
     """Show the dashboard until it is closed; print a summary if the run has ended by then."""
     from echelon.jobs.status import job_status
+    from echelon_cli.follow import show_summary
     from echelon_cli.tui.app import show
 
     code = show(follower.paths.root.parent, follower.paths.root)
     status = job_status(follower.paths)
-    if status.is_alive:
-        _show_detached(status.id)
-        return code
     _, follower.snapshot = follower.feed.poll()
-    return _finish(follower, status)
-
-
-def _finish(follower: Any, status: Any) -> int:
-    from echelon_cli.follow import show_summary
-    from echelon_cli.listing import job_json
-
-    if follower.as_json:
-        output.show_json(job_json(follower.paths, status), indent=None)
-    else:
-        show_summary(status, follower.snapshot, follower.paths)
-    if status.exit_code in (output.FAILED, output.CRASHED):
-        output.show_error(f"run {status.id!r} {status.state}: {status.reason}", code=status.exit_code)
-    return status.exit_code
+    ended = job.end(follower.paths, status, lambda status: show_summary(status, follower.snapshot, follower.paths))
+    return code if status.is_alive else ended

@@ -94,7 +94,7 @@ def test_arena_add_and_remove_entries(capsys, tmp_path):
     with Store(league_path()) as store:
         league = store.league()
         assert league.entries[again[0]["id"]].meta["target"] == added[0]["id"]
-        assert len(league.entries) == len(DEFAULT_LEVELS) + 3
+        assert len(league.entries) == len(DEFAULT_LEVELS) + 2
     assert reported(capsys, "edit", "--remove", "first")["done"] == "removed"
     assert reported(capsys, "edit", "--remove", "nobody", code=3)["error"].startswith(
         "entry 'nobody' is not in the league"

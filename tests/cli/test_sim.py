@@ -116,12 +116,12 @@ MISTAKES = {
     "unknown pilot": (("--red", "mediun"), "did you mean 'medium'? (have: trivial"),
     "record what": (("--record", "some"), "record is 'some', expected a number, all or upsets"),
     "odd pairs": (
-        ("--red", "medium", "--matches", "3"),
+        ("--red", "easy", "--matches", "3"),
         "matches is 3, expected an even number because sides are swapped; try --no-swap",
     ),
     "impossible map": (("--size", "5"), "world.size_x is 5"),
     "too many mechs": (("--size", "20", "--packs", "20"), "too small to spawn"),
-    "no packs": (("--packs", "0"), "--packs is '0', expected at least 1"),
+    "no packs": (("--packs", "0"), "Invalid value for '--packs': Input should be greater than or equal to 1"),
     "no time": (("--seconds", "0"), "max_episode_seconds is 0"),
     "a seed too large": (("--seed", "4000000000"), "seed is 4000000000"),
 }
