@@ -70,17 +70,18 @@ def sample(pid: int) -> dict[str, float] | None:
         return None
 
 
-def slope(seconds: np.ndarray, values: np.ndarray) -> tuple[float, float]:
-    """Return the slope of the medians of blocks [1/h] and half the width of its 95 % interval (least squares)."""
+def slope(seconds: np.ndarray, values: np.ndarray) -> list[float] | None:
+    """Return the slope of the medians of blocks and the ends of its 95 % interval [1/h]; None for few blocks."""
     blocks = (seconds - seconds[0]) // BLOCK_S
     x = np.array([np.mean(seconds[blocks == block]) for block in np.unique(blocks)]) / 3600.0
     y = np.array([np.median(values[blocks == block]) for block in np.unique(blocks)])
     if len(x) < 4:
-        return 0.0, float("inf")
+        return None
     x = x - x.mean()
     estimate = float(x @ y / (x @ x))
     residuals = y - y.mean() - estimate * x
-    return estimate, float(2.0 * np.sqrt(residuals @ residuals / (len(x) - 2) / (x @ x)))
+    half = float(2.0 * np.sqrt(residuals @ residuals / (len(x) - 2) / (x @ x)))
+    return [round(value, 2) for value in (estimate, estimate - half, estimate + half)]
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -93,25 +94,15 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         last = seconds >= seconds[-1] - LAST_S
         for name, tolerated in TOLERATED.items():
             values = np.array([value[name] for _, value in own])
-            low, high = slope_interval(seconds[last], values[last])
+            in_last_hour = slope(seconds[last], values[last])
             figures[f"{process} {name}"] = {
                 "first": round(float(np.median(values[:30])), 1),
                 "last": round(float(np.median(values[-30:])), 1),
-                "per_hour": slope_figure(seconds, values),
-                "per_hour_in_last_hour": slope_figure(seconds[last], values[last]),
-                "flat": bool(np.isfinite(high) and (low <= 0.0 or (low + high) / 2 <= tolerated)),
+                "per_hour": slope(seconds, values),
+                "per_hour_in_last_hour": in_last_hour,
+                "flat": in_last_hour is not None and (in_last_hour[1] <= 0.0 or in_last_hour[0] <= tolerated),
             }
     return figures
-
-
-def slope_interval(seconds: np.ndarray, values: np.ndarray) -> tuple[float, float]:
-    per_hour, half = slope(seconds, values)
-    return per_hour - half, per_hour + half
-
-
-def slope_figure(seconds: np.ndarray, values: np.ndarray) -> list[float] | None:
-    low, high = slope_interval(seconds, values)
-    return [round(value, 2) for value in ((low + high) / 2, low, high)] if np.isfinite(high) else None
 
 
 class Dashboard:
