@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -73,6 +74,15 @@ def wait_for_exit(identity: ProcessIdentity | None, limit_s: float = LIMIT_S) ->
 def kill_job(paths: RunPaths) -> None:
     for name in ("supervisor", "trainer"):
         send_signal(process_identity(paths, name), signal.SIGKILL, paths)
+
+
+def change_boot_id(paths: RunPaths) -> None:
+    """Make the processes of a run without an exit record those of an earlier boot."""
+    row = read_json(paths.processes) or {}
+    for identity in filter(None, row.values()):
+        identity["boot_id"] = "an earlier boot"
+    if row and not paths.exit.exists():
+        paths.processes.write_text(json.dumps(row))
 
 
 def kill_all_jobs() -> None:

@@ -27,7 +27,7 @@ from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import is_waiting, job_status
 from echelon.jobs.tickets import MAX_WAITERS, Ticket, demand_of, devices_of, free_slots
 from echelon.runs import RunNotFoundError, RunPaths, create_run, list_runs, read_json, runs_home
-from tests.jobs.conftest import wait_for
+from tests.jobs.conftest import change_boot_id, wait_for
 from tests.jobs.queue_standin import WAITER
 
 BUDGET_KB = 2 << 20
@@ -565,11 +565,7 @@ class Storm:
         self.hit |= set(order())
         kill_all()
         for paths in running:
-            row = read_json(paths.processes) or {}
-            for identity in filter(None, row.values()):
-                identity["boot_id"] = "another boot"
-            if row and not paths.exit.exists():
-                paths.processes.write_text(json.dumps(row))
+            change_boot_id(paths)
 
     def damage(self) -> None:
         folder = open_queue().folder

@@ -21,14 +21,14 @@ from echelon.jobs.sweeps.results import read_results, results
 from echelon.jobs.sweeps.schedule import Journal
 from echelon.jobs.sweeps.trials import MAX_CRASHES, TrialRuns
 from echelon.jobs.sweeps.worker import Sweep
-from echelon.runs import RunPaths, list_runs, read_json
+from echelon.runs import RunPaths, list_runs
 from echelon.telemetry.events import EventEnd, EventEval, EventRung, EventStart, EventTrial, EventUpdate
 from echelon.telemetry.log import EventLog, read_events
 from echelon_cli import sweep_job
 from echelon_cli.main import run
 from echelon_cli.sweep_job import plan_of
 from echelon_cli.tui.format import short_run_id
-from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until, wait_for
+from tests.jobs.conftest import change_boot_id, kill_all_jobs, kill_job, process_identity, until, wait_for
 from tests.jobs.sweep_stand_ins import FAKE_SWEEP, UPDATE_S_VARIABLE, learned
 from tests.jobs.test_sweep_schedule import check_once
 
@@ -327,17 +327,6 @@ def disturb(paths: RunPaths, rng: random.Random) -> str:
 
 def role(kind: str) -> str:
     return "supervisor" if kind.endswith("supervisor") else "trainer"
-
-
-def change_boot_id(run: RunPaths) -> None:
-    import json
-
-    row = read_json(run.processes)
-    if row:
-        for identity in row.values():
-            if identity:
-                identity["boot_id"] = "an earlier boot"
-        run.processes.write_text(json.dumps(row))
 
 
 def trained_once(paths: RunPaths, plan: SweepPlan) -> None:
