@@ -35,7 +35,7 @@ from echelon.training.episode_results import episode_result, mean_and_sampled, s
 from echelon.training.opponents.champion import load_champion
 from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import team_hit_points
-from echelon.training.ppo.collect import Opponents
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.recording import Estimates, Recording, RecordingPlan
 from echelon.training.records import ActionCounter, RowLayout
 
@@ -112,7 +112,7 @@ def play_episodes(
     noise_seed: int | Sequence[int] = 0,
     on_step: Callable[[], object] = lambda: None,
     observers: Sequence[EpisodeObserver | None] = (),
-    opponents: Opponents | None = None,
+    opponents: OpponentRunner | None = None,
 ) -> list[Any]:
     """Play one episode in every environment and return their records; the policy's statistics are not updated.
 
@@ -210,7 +210,7 @@ def play_and_summarize(
     deterministic: bool = True,
     observers: Sequence[EpisodeObserver | None] = (),
     on_step: Callable[[], object] = lambda: None,
-    opponents: Opponents | None = None,
+    opponents: OpponentRunner | None = None,
 ) -> EvalStats:
     """Play one episode in every environment of ``env`` and return the statistics."""
     began, counter = time.perf_counter(), ActionCounter(env)
@@ -234,7 +234,7 @@ def play_mean_and_sampled(
     *,
     observers: Sequence[EpisodeObserver | None] = (),
     on_step: Callable[[], object] = lambda: None,
-    opponents: Opponents | None = None,
+    opponents: OpponentRunner | None = None,
 ) -> EvalStats:
     """Play every episode with mean actions, then with sampled ones, and return the statistics of both.
 

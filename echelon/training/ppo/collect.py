@@ -23,8 +23,8 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.rl.regime import Regime
 from echelon.rl.traced_policy import trace_sample
 from echelon.training.batched_env import BatchedEnv
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.players import make_steps
-from echelon.training.ppo.protocols import Opponents
 from echelon.training.ppo.teacher import Teacher, Teaching, flown_by_learner
 from echelon.training.rollout import (
     MAX_MICRO_BATCHES,
@@ -79,7 +79,7 @@ class Collector:
         *,
         truncation_bootstraps: bool,
         pool: ThreadPool | None = None,
-        opponents: Opponents | None = None,
+        opponents: OpponentRunner | None = None,
         teacher: Teacher | None = None,
         first_env: int = 0,
     ) -> None:

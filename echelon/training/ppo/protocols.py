@@ -1,7 +1,4 @@
-"""What a collection uses of an environment and of the opponents in it, and the interface of the two ways to play.
-
-Shapes: ``E environment, T step, N learner row, D observation``.
-"""
+"""The interface of the two ways to play and to train. Shapes: ``T step, N learner row, D observation``."""
 
 from __future__ import annotations
 
@@ -19,37 +16,6 @@ from echelon.training.rollout import Minibatch, RolloutBuffer, Unit
 
 if TYPE_CHECKING:
     from echelon.training.ppo.collect import CollectTimes
-
-
-class Opponents(Protocol):
-    """The policies of the mechs that do not learn; ``echelon.training.opponents.runner.OpponentRunner`` is one."""
-
-    names: list[str]
-    """Opponent of each environment."""
-
-    def reset(self) -> None:
-        """Sample an opponent for every environment, from zero recurrent states."""
-        ...
-
-    def act(self) -> None:
-        """Write the actions of the opponents into the environment."""
-        ...
-
-    def after_step(self, episode_over: Tensor, any_over: bool) -> None:
-        """Sample again where ``episode_over [E]``; ``any_over`` says whether that is anywhere."""
-        ...
-
-    def begin_schedule(self, slots: int) -> None:
-        """Sample the coming ``slots`` opponents of every environment, so that no step reads the device."""
-        ...
-
-    def scheduled(self, env: int, slot: int) -> str:
-        """Return the opponent of an environment after ``slot`` episodes of the schedule have ended."""
-        ...
-
-    def end_schedule(self, ended: Any) -> None:
-        """Continue with the opponents after ``ended [E]`` episodes of the schedule."""
-        ...
 
 
 Report = Callable[[str, LossTerms | None], None]
