@@ -11,11 +11,13 @@ Nothing branches on data and no noise is drawn here. Shapes: ``... rows, A actio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from echelon.actions import (
@@ -32,8 +34,6 @@ from echelon.actions import (
     action_names,
 )
 from echelon.rl import squash
-from echelon.rl.action_columns import runs_of, split_runs, take
-from echelon.rl.action_score import log_softmax, score_choices, score_numbers, score_switches, take_columns
 from echelon.rl.regime import HOST, Regime
 
 UNAVAILABLE = -1e9
@@ -45,6 +45,17 @@ OFF_BELOW_ZERO = (ActionIndex.VERTICAL,)
 """Columns of numbers that the simulator reads as off up to 0; a label of 0 means off, not a number near 0."""
 LABEL_STD = 0.6
 """Standard deviation before tanh of the Gaussian that a label's numbers are scored with."""
+
+LOG_PROB_MIN = -80.0
+"""Log-probability of an unavailable choice; the exponential of a smaller one underflows, which CPUs compute slowly."""
+NO_PROBABILITY = 1e-30
+"""Probability below which a choice has no gradient: products with it would underflow."""
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+Run = tuple[int, int]
+"""First and one-past-last of consecutive columns, read and written as slices: indices would be copied to the device."""
+Scores = tuple[Tensor, Tensor]
+"""Log-probability and entropy ``[...]``."""
 
 
 class ActionParameters(NamedTuple):
@@ -65,14 +76,8 @@ class Entropies(NamedTuple):
     switches: Tensor
     selectors: Tensor
 
-    @property
-    def discrete(self) -> Tensor:
-        """Return the entropy ``[...]`` of switches and selectors."""
-        return self.switches + self.selectors
-
     def total(self) -> Tensor:
-        """Return the entropy ``[...]`` of the whole action."""
-        return self.continuous + self.discrete
+        return self.continuous + (self.switches + self.selectors)
 
 
 class Selector(NamedTuple):
@@ -163,15 +168,6 @@ def quantised(action: Tensor) -> Tensor:
     return torch.round(clipped * QUANTISATION_LEVELS) / QUANTISATION_LEVELS
 
 
-class _Normalised(NamedTuple):
-    """Discrete parameters with their normalising constants."""
-
-    switches: tuple[Tensor, Tensor] | None
-    """Logits of the switches and their softplus, each ``[..., switches]``."""
-    log_choice: Tensor | None
-    """Log-probabilities of choices ``[..., S, K]``."""
-
-
 class ActionDistribution(nn.Module):
     """Samples and scores actions ``[..., action_dim]`` with the columns of a layout; it has no parameters."""
 
@@ -240,7 +236,12 @@ class ActionDistribution(nn.Module):
 
     def log_prob(self, parameters: ActionParameters, action: Tensor) -> Tensor:
         """Return the log-probability ``[...]`` of ``action [..., A]``: a density in its Gaussian columns."""
-        return self._log_prob(parameters, action, self._normalised(parameters))
+        total = squash.log_prob(*(take(x, self._gaussian) for x in (*parameters[:2], action)))
+        if self.layout is GAUSSIAN:
+            return total
+        for part in self._discrete_parts(parameters, quantised(action)):
+            total = total + part
+        return total
 
     def imitation_loss(self, parameters: ActionParameters, label: Tensor) -> Tensor:
         """Return the negative log-likelihood ``[...]`` of a teacher's action ``label [..., A]``, up to a constant.
@@ -255,75 +256,41 @@ class ActionDistribution(nn.Module):
         u = squash.unsquash(torch.where(off, -1.0, numbers).clamp(-LABEL_LIMIT, LABEL_LIMIT))
         mean = squash.full_precision(take(parameters.location, self._labelled))
         loss = 0.5 * ((u - mean) / LABEL_STD).square().sum(-1)
-        for part in self._discrete_parts(read, parameters.logits, self._normalised(parameters)):
+        for part in self._discrete_parts(parameters, read):
             loss = loss - part
         return loss
 
-    def entropy(self, parameters: ActionParameters, noise: Tensor) -> Entropies:
-        """Return the entropies ``[...]``; that of the Gaussian is estimated with standard normal ``noise [..., A]``."""
-        return self._entropy(parameters, noise, self._normalised(parameters))
-
     def score(self, parameters: ActionParameters, action: Tensor, noise: Tensor) -> tuple[Tensor, Entropies]:
-        """Return ``log_prob`` and ``entropy`` ``[...]`` of ``action`` and ``noise [..., A]`` in one pass."""
-        if not self.regime.writes_gradients:
-            discrete = self._normalised(parameters)
-            return self._log_prob(parameters, action, discrete), self._entropy(parameters, noise, discrete)
-        location, log_std, logits = parameters
-        numbers = (take_columns(x, self._gaussian) for x in (location, log_std))
-        inputs = (take(x, self._gaussian) for x in (action, noise[..., : self.action_dim]))
-        logprob, continuous = score_numbers(*numbers, *inputs)
+        """Return ``log_prob`` and entropies ``[...]`` of ``action`` and ``noise [..., A]`` in one pass.
+
+        The entropy of the Gaussian is estimated with standard normal ``noise``.
+        """
+        written, (location, log_std, logits) = self.regime.writes_gradients, parameters
+        columns = take_columns if written else take
+        numbers = [columns(x, self._gaussian) for x in (location, log_std)]
+        numbers += [take(x, self._gaussian) for x in (action, noise[..., : self.action_dim])]
+        logprob, continuous = score_numbers(*numbers, written)
         switches = selectors = torch.zeros_like(continuous)
         if self.layout is not GAUSSIAN:
             read = quantised(action)
             if self._switches:
                 on = take(read, self._switches) > 0
-                part, switches = score_switches(take_columns(location, self._switches), on)
+                part, switches = score_switches(columns(location, self._switches), on, written)
                 logprob = logprob + part
             if logits is not None:
-                part, selectors = score_choices(logits, self._decode(read, logits))
+                part, selectors = score_choices(logits, self._decode(read, logits), written)
                 logprob = logprob + part
         return logprob, Entropies(continuous, switches, selectors)
 
-    def _normalised(self, parameters: ActionParameters) -> _Normalised:
-        """Return the logits of switches and choices with their normalising constants."""
-        switches, logits = None, parameters.logits
+    def _discrete_parts(self, parameters: ActionParameters, read: Tensor) -> list[Tensor]:
+        """Return the log-probabilities ``[...]`` of switches and of selectors in ``read [..., A]``, those there are."""
+        parts, logits = [], parameters.logits
         if self._switches:
             logit = squash.full_precision(take(parameters.location, self._switches))
-            switches = (logit, functional.softplus(logit))
-        return _Normalised(switches, None if logits is None else log_softmax(logits))
-
-    def _log_prob(self, parameters: ActionParameters, action: Tensor, discrete: _Normalised) -> Tensor:
-        location, log_std, logits = parameters
-        total = squash.log_prob(*(take(x, self._gaussian) for x in (location, log_std, action)))
-        if self.layout is GAUSSIAN:
-            return total
-        read = quantised(action)
-        for part in self._discrete_parts(read, logits, discrete):
-            total = total + part
-        return total
-
-    def _discrete_parts(self, read: Tensor, logits: Tensor | None, discrete: _Normalised) -> list[Tensor]:
-        """Return the log-probabilities ``[...]`` of switches and of selectors in ``read [..., A]``, those there are."""
-        parts = []
-        if discrete.switches is not None:
-            logit, softplus = discrete.switches
-            on = take(read, self._switches) > 0
-            parts.append((logit * on - softplus).sum(-1))
-        if discrete.log_choice is not None and logits is not None:
-            parts.append(discrete.log_choice.gather(-1, self._decode(read, logits)).sum((-2, -1)))
+            parts.append(_switch_scores(logit, take(read, self._switches) > 0)[0])
+        if logits is not None:
+            parts.append(log_softmax(logits).gather(-1, self._decode(read, logits)).sum((-2, -1)))
         return parts
-
-    def _entropy(self, parameters: ActionParameters, noise: Tensor, discrete: _Normalised) -> Entropies:
-        location, log_std, _ = parameters
-        own = noise[..., : self.action_dim]
-        continuous = squash.entropy(*(take(x, self._gaussian) for x in (location, log_std, own)))
-        switches = selectors = torch.zeros_like(continuous)
-        if discrete.switches is not None:
-            logit, softplus = discrete.switches
-            switches = (softplus - logit * torch.sigmoid(logit)).sum(-1)
-        if discrete.log_choice is not None:
-            selectors = -(discrete.log_choice.exp() * discrete.log_choice).sum((-2, -1))
-        return Entropies(continuous, switches, selectors)
 
     def _decode(self, read: Tensor, logits: Tensor) -> Tensor:
         """Return the choice ``[..., S, 1]`` of every selector in quantised columns ``read [..., A]``."""
@@ -354,3 +321,154 @@ class ActionDistribution(nn.Module):
                 codes = self.get_buffer(f"_{selector.name}_codes")
                 pieces[selector.start] = functional.embedding(choices[..., index], codes)
         return values if len(pieces) == 1 else torch.cat([pieces[first] for first in sorted(pieces)], -1)
+
+
+def runs_of(columns: Sequence[int]) -> tuple[Run, ...]:
+    """Return the runs of consecutive columns in ascending ``columns``."""
+    runs: list[Run] = []
+    for column in map(int, columns):
+        if runs and runs[-1][1] == column:
+            runs[-1] = (runs[-1][0], column + 1)
+        else:
+            runs.append((column, column + 1))
+    return tuple(runs)
+
+
+def take(x: Tensor, runs: Sequence[Run]) -> Tensor:
+    """Return the columns of ``x [..., A]`` in ``runs``."""
+    if len(runs) == 1:
+        first, end = runs[0]
+        return x if end - first == x.shape[-1] else x[..., first:end]
+    return torch.cat([x[..., first:end] for first, end in runs], -1) if runs else x[..., :0]
+
+
+def split_runs(x: Tensor, runs: Sequence[Run]) -> dict[int, Tensor]:
+    """Return ``x [..., all columns of runs]`` divided into its runs, by first column."""
+    pieces = x.split([end - first for first, end in runs], -1)
+    return {first: piece for (first, _), piece in zip(runs, pieces, strict=True)}
+
+
+def put(x: Tensor, values: Tensor, runs: Sequence[Run]) -> None:
+    """Write ``values [..., all columns of runs]`` into the columns of ``x [..., A]`` in ``runs``."""
+    for first, piece in split_runs(values, runs).items():
+        x[..., first : first + piece.shape[-1]] = piece
+
+
+# Log-probability and entropy of the parts of an action in one pass. The parts have few columns, so that automatic
+# differentiation would spend more time between operations than in them: gradients are ``written`` out, except for a
+# compiler. Shapes: ``G column of numbers, W switch, S selector, K choice``.
+
+
+def score_numbers(mean: Tensor, log_std: Tensor, action: Tensor, noise: Tensor, written: bool) -> Scores:
+    """Return ``squash.log_prob`` of ``action [..., G]`` and ``squash.entropy`` with ``noise [..., G]``."""
+    if not written:
+        return squash.log_prob(mean, log_std, action), squash.entropy(mean, log_std, noise)
+    return _Numbers.apply(*map(squash.full_precision, (mean, log_std, action, noise)))  # type: ignore[return-value]
+
+
+def score_switches(logit: Tensor, on: Tensor, written: bool) -> Scores:
+    """Return log-probability and entropy ``[...]`` of switches with ``logit [..., W]`` that are ``on [..., W]``."""
+    logit = squash.full_precision(logit)
+    return _Switches.apply(logit, on) if written else _switch_scores(logit, on)[:2]  # type: ignore[return-value]
+
+
+def score_choices(logits: Tensor, choice: Tensor, written: bool) -> Scores:
+    """Return log-probability and entropy ``[...]`` of choices ``[..., S, 1]`` from ``logits [..., S, K]``."""
+    return _Choices.apply(logits, choice) if written else _choice_scores(logits, choice)[:2]  # type: ignore[return-value]
+
+
+def _switch_scores(logit: Tensor, on: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return log-probability and entropy ``[...]``, and the share of on ``[..., W]``."""
+    softplus, share = functional.softplus(logit), torch.sigmoid(logit)
+    return (logit * on - softplus).sum(-1), (softplus - logit * share).sum(-1), share
+
+
+def _choice_scores(logits: Tensor, choice: Tensor) -> tuple[Tensor, ...]:
+    """Return log-probability and entropy ``[...]``; log-shares, shares and their products ``[..., S, K]``."""
+    log_share = log_softmax(logits)
+    share = log_share.exp()
+    weighted = share * log_share
+    return log_share.gather(-1, choice).sum((-2, -1)), -weighted.sum((-2, -1)), log_share, share, weighted
+
+
+def take_columns(x: Tensor, runs: tuple[Run, ...]) -> Tensor:
+    """Return ``take(x, runs)`` of ``x [..., A]``, whose gradient is written at once instead of run by run."""
+    if len(runs) == 1 and runs[0] == (0, x.shape[-1]):
+        return x
+    return _Take.apply(x, runs)  # type: ignore[return-value]
+
+
+def log_softmax(logits: Tensor) -> Tensor:
+    """Return log-probabilities ``[..., K]``, at least about ``LOG_PROB_MIN``; faster than torch's for few choices."""
+    shifted = (logits - logits.detach().amax(-1, keepdim=True)).clamp_min(LOG_PROB_MIN)
+    return shifted - shifted.exp().sum(-1, keepdim=True).log()
+
+
+class _Numbers(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, log_std: Tensor, action: Tensor, noise: Tensor) -> Scores:  # pyright: ignore
+        u, borders = squash.unsquash_with_borders(action)
+        inverse, std = torch.exp(-log_std), torch.exp(log_std)
+        z = (u - mean) * inverse
+        gauss = -0.5 * z.square() - log_std - _HALF_LOG_2PI
+        drawn = torch.tanh(mean + std * noise)
+        slope = (1.0 - drawn * drawn).clamp_min(squash.TANH_EPS)
+        ctx.save_for_backward(z, inverse, drawn, slope, std, noise)
+        width = (0.5 + _HALF_LOG_2PI) + log_std
+        return (gauss - squash.log_slope(borders)).sum(-1), (width + torch.log(slope)).sum(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, logprob: Tensor, entropy: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        z, inverse, drawn, slope, std, noise = ctx.saved_tensors
+        logprob, entropy = logprob.unsqueeze(-1), entropy.unsqueeze(-1)
+        pull = torch.mul(drawn, entropy).mul_(-2.0).mul_(slope > squash.TANH_EPS)
+        mean = torch.addcmul(pull, z * inverse, logprob)
+        return mean, (z.square() - 1.0).mul_(logprob).add_(entropy).addcmul_(pull, std * noise), None, None
+
+
+class _Switches(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logit: Tensor, on: Tensor) -> Scores:  # pyright: ignore
+        on = on.to(logit.dtype)
+        *scores, share = _switch_scores(logit, on)
+        ctx.save_for_backward(logit, on, share)
+        return scores[0], scores[1]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, logprob: Tensor, entropy: Tensor) -> tuple[Tensor, None]:  # pyright: ignore
+        logit, on, share = ctx.saved_tensors
+        spread = (share - share.square()).mul_(logit).mul_(entropy.unsqueeze(-1))
+        return (on - share).mul_(logprob.unsqueeze(-1)).sub_(spread), None
+
+
+class _Choices(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, choice: Tensor) -> Scores:  # pyright: ignore
+        logprob, entropy, *parts = _choice_scores(logits, choice)
+        ctx.save_for_backward(*parts, choice)
+        return logprob, entropy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, logprob: Tensor, entropy: Tensor) -> tuple[Tensor, None]:  # pyright: ignore
+        log_share, share, weighted, choice = ctx.saved_tensors
+        logprob, entropy = (x.unsqueeze(-1).unsqueeze(-1) for x in (logprob, entropy))
+        surprise = (log_share - weighted.sum(-1, keepdim=True)).mul_(entropy).add_(logprob)
+        slopes = torch.threshold(share, NO_PROBABILITY, 0.0).mul_(surprise).neg_()
+        return slopes.scatter_add_(-1, choice, logprob.expand(choice.shape)), None
+
+
+class _Take(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, runs: tuple[Run, ...]) -> Tensor:  # pyright: ignore
+        ctx.runs, ctx.shape = runs, x.shape
+        return take(x, runs).clone() if len(runs) == 1 else take(x, runs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # pyright: ignore
+        slopes = grad.new_zeros(ctx.shape)
+        put(slopes, grad, ctx.runs)
+        return slopes, None

@@ -20,7 +20,7 @@ def silent(path: Path) -> list[str]:
 
     def visit(body: list[ast.stmt], prefix: str) -> None:
         for node in body:
-            if isinstance(node, ast.ClassDef):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 visit(node.body, f"{prefix}{node.name}.")
             elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 annotations = [ast.unparse(a.annotation) for a in node.args.args + node.args.kwonlyargs if a.annotation]

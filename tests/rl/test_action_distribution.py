@@ -22,7 +22,10 @@ from echelon.rl.action_distribution import (
     ActionParameters,
     discrete_choices,
     quantised,
+    take,
+    take_columns,
 )
+from echelon.rl.regime import HOST, compiled
 from echelon.sim import step
 from echelon.sim.arsenal import Chassis
 from tests.parity.scenes import cluttered_field
@@ -175,7 +178,7 @@ def test_entropy_matches_mean_negative_log_prob():
     one = parameters(1)
     given = ActionParameters(*(part.expand(count, *part.shape[1:]) for part in one))
     action = distribution.sample(given, torch.randn(count, distribution.noise_dim))
-    entropies = distribution.entropy(given, torch.randn(count, A))
+    _, entropies = distribution.score(given, action, torch.randn(count, A))
     assert (entropies.total().mean() + distribution.log_prob(given, action).mean()).abs() < 0.15
     switches = torch.distributions.Bernoulli(logits=one.location[0, list(SWITCHES)]).entropy().sum()
     selectors = sum(
@@ -183,7 +186,6 @@ def test_entropy_matches_mean_negative_log_prob():
     )
     assert torch.allclose(entropies.switches[0], switches, atol=1e-5)
     assert torch.allclose(entropies.selectors[0], selectors, atol=1e-5)
-    assert torch.equal(entropies.discrete, entropies.switches + entropies.selectors)
 
 
 def test_unavailable_choice_is_never_sampled_and_scores_as_its_fallback():
@@ -204,7 +206,7 @@ def test_unavailable_choice_is_never_sampled_and_scores_as_its_fallback():
     logprob, entropies = distribution.score(given, pointing, torch.randn(2000, A))
     assert torch.equal(logprob, distribution.log_prob(given, none))
     (logprob.sum() + entropies.total().sum()).backward()
-    assert logprob.isfinite().all() and entropies.discrete.isfinite().all() and logits.grad.isfinite().all()
+    assert logprob.isfinite().all() and entropies.total().isfinite().all() and logits.grad.isfinite().all()
 
 
 def test_extreme_parameters_and_noise_stay_finite():
@@ -217,7 +219,7 @@ def test_extreme_parameters_and_noise_stay_finite():
 
 
 @pytest.mark.parametrize("layout", [GAUSSIAN, HYBRID])
-def test_score_equals_log_prob_and_entropy_of_any_leading_axes(layout):
+def test_score_equals_log_prob_for_any_leading_axes(layout):
     torch.manual_seed(6)
     distribution, given = ActionDistribution(A, layout), parameters(3, 4)
     if layout is not HYBRID:
@@ -227,7 +229,6 @@ def test_score_equals_log_prob_and_entropy_of_any_leading_axes(layout):
     logprob, entropies = distribution.score(given, action, noise)
     assert action.shape == (3, 4, A) and logprob.shape == (3, 4)
     assert torch.equal(logprob, distribution.log_prob(given, action))
-    assert torch.equal(entropies.total(), distribution.entropy(given, noise).total())
     assert torch.equal(
         action[1], distribution.sample(ActionParameters(*(x if x is None else x[1] for x in given)), noise[1])
     )
@@ -308,3 +309,41 @@ def test_discrete_choices_name_every_switch_and_selector():
         "primary": 0, "vent": 0, "tertiary": 0, "special": 0, "hostile_only": 0, "target": 3, "secondary": 2, "sort": 0,
     }  # fmt: skip
     assert list(discrete_choices(torch.zeros(1, 5))) == ["primary"]
+
+
+@pytest.mark.parametrize("layout", [GAUSSIAN, HYBRID])
+def test_written_gradients_match_automatic_ones(layout):
+    # in float64: in float32 the automatic gradient of a saturated draw is that of a difference of nearly equal numbers
+    torch.manual_seed(3)
+    rows = 40
+    distribution, location = ActionDistribution(A, layout), 2.0 * torch.randn(rows, A, dtype=torch.float64)
+    location[:4] *= 20.0
+    log_std, logits = 0.5 * torch.randn(rows, A, dtype=torch.float64) - 0.5, None
+    if layout.selectors:
+        logits = layout.stack([2.0 * torch.randn(rows, len(s.codes), dtype=torch.float64) for s in layout.selectors])
+        logits[::3, 0, :2] = UNAVAILABLE
+    given = ActionParameters(*(x if x is None else x.requires_grad_() for x in (location, log_std, logits)))
+    noise = torch.randn(rows, distribution.noise_dim, dtype=torch.float64)
+    action = distribution.sample(given, noise).detach()
+    action[5:8] = torch.rand(3, A, dtype=torch.float64) * 2 - 1
+    action[8] = 1.0
+    weights = torch.randn(4, rows, dtype=torch.float64)
+    results = []
+    for regime in (HOST, compiled(HOST)):
+        distribution.regime = regime
+        logprob, entropies = distribution.score(given, action, noise)
+        loss = sum((w * x).sum() for w, x in zip(weights, (logprob, *entropies), strict=True))
+        inputs = [x for x in given if x is not None]
+        results.append([logprob, *entropies, *torch.autograd.grad(loss, inputs, allow_unused=True)])
+    for got, expected in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_take_columns_has_the_values_and_gradient_of_slices():
+    x = torch.randn(3, 4, A, requires_grad=True)
+    for runs in (((0, 4), (18, 26)), ((5, 9),), ((0, A),)):
+        got, expected = take_columns(x, runs), take(x, runs)
+        weight = torch.randn_like(expected)
+        assert torch.equal(got, expected)
+        gradients = [torch.autograd.grad((weight * y).sum(), x)[0] for y in (got, expected)]
+        assert torch.equal(*gradients)
