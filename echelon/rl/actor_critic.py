@@ -17,8 +17,15 @@ from torch import Tensor, nn
 from echelon.rl import squash
 from echelon.rl.action_distribution import GAUSSIAN, HYBRID, UNAVAILABLE, ActionDistribution, ActionParameters
 from echelon.rl.lstm_state import LSTMState
-from echelon.rl.mingru import MinGRU
-from echelon.rl.recurrent import lstm_weights, make_lstm, reset_state, run_lstm, run_lstm_cells, run_lstm_unrolled
+from echelon.rl.recurrent import (
+    MinGRU,
+    lstm_weights,
+    make_lstm,
+    reset_state,
+    run_lstm,
+    run_lstm_cells,
+    run_lstm_unrolled,
+)
 from echelon.rl.regime import HOST, Regime
 
 ENCODER_GAIN = math.sqrt(2.0)

@@ -35,8 +35,8 @@ from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import OpponentMix, assign_sides
 from echelon.training.opponents.rating import SnapshotRating
 from echelon.training.opponents.runner import OpponentRunner
-from echelon.training.ppo.average import WeightAverage
 from echelon.training.ppo.collect import Collector
+from echelon.training.ppo.optimizer import WeightAverage
 from echelon.training.ppo.teacher import teaching_at
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.records import EpisodeStats, RowLayout

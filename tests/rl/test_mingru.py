@@ -11,7 +11,7 @@ import torch
 from echelon.config import ModelConfig
 from echelon.rl.build import build_model
 from echelon.rl.lstm_state import LSTMState
-from echelon.rl.mingru import LONGEST_MEMORY, SHORTEST_MEMORY, MinGRU, scan, scan_stepwise
+from echelon.rl.recurrent import LONGEST_MEMORY, SHORTEST_MEMORY, MinGRU, scan, scan_stepwise
 from echelon.rl.weights import policy_from
 
 T, B, F, H = 32, 5, 7, 6

@@ -14,8 +14,7 @@ from echelon.config import CurriculumConfig, EvalConfig, MixConfig, OpponentConf
 from echelon.training.evaluator import Evaluator
 from echelon.training.opponents.pool import OpponentMix, scripted_name
 from echelon.training.opponents.priorities import FLOOR, Priorities
-from echelon.training.ppo.average import RAW_WEIGHTS, WeightAverage
-from echelon.training.ppo.optimizer import HEADS, Combined
+from echelon.training.ppo.optimizer import HEADS, RAW_WEIGHTS, Combined, WeightAverage
 from tests.training.test_loop import of, run, weights
 from tests.training.test_ppo import N, model_of, rollout_of, trainer_of
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.rl.policy_stack import PolicyStack, stack_by_architecture
+from echelon.rl.traced_policy import PolicyStack, stack_by_architecture
 from echelon.training.runtime.devices import upload
 
 NO_POLICY = -1
