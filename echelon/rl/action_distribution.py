@@ -269,7 +269,7 @@ class ActionDistribution(nn.Module):
         columns = take_columns if written else take
         numbers = [columns(x, self._gaussian) for x in (location, log_std)]
         numbers += [take(x, self._gaussian) for x in (action, noise[..., : self.action_dim])]
-        logprob, continuous = score_numbers(*numbers, written)
+        logprob, continuous = score_numbers(*numbers, written=written)
         switches = selectors = torch.zeros_like(continuous)
         if self.layout is not GAUSSIAN:
             read = quantised(action)
@@ -359,7 +359,7 @@ def put(x: Tensor, values: Tensor, runs: Sequence[Run]) -> None:
 # compiler. Shapes: ``G column of numbers, W switch, S selector, K choice``.
 
 
-def score_numbers(mean: Tensor, log_std: Tensor, action: Tensor, noise: Tensor, written: bool) -> Scores:
+def score_numbers(mean: Tensor, log_std: Tensor, action: Tensor, noise: Tensor, *, written: bool) -> Scores:
     """Return ``squash.log_prob`` of ``action [..., G]`` and ``squash.entropy`` with ``noise [..., G]``."""
     if not written:
         return squash.log_prob(mean, log_std, action), squash.entropy(mean, log_std, noise)

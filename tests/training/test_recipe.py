@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from copy import deepcopy
-from dataclasses import replace
 
 import pytest
 import torch
 
-from echelon.config import CurriculumConfig, EvalConfig, MixConfig, OpponentConfig
+from echelon.config import EvalConfig, MixConfig, OpponentConfig
 from echelon.training.evaluator import Evaluator
 from echelon.training.opponents.pool import OpponentMix, scripted_name
 from echelon.training.opponents.priorities import FLOOR, Priorities
@@ -181,14 +180,8 @@ def test_pfsp_samples_levels_and_snapshots_by_losses():
     assert [again.draw(e, 3) for e in range(50)] == [pool.draw(e, 3) for e in range(50)]
 
 
-def test_pfsp_records_outcomes_of_a_run_and_excludes_the_ladder(small_run, tmp_path):
+def test_pfsp_records_outcomes_of_a_run(small_run, tmp_path):
     opponents = OpponentConfig(mix=MixConfig(scripted=0.0, easy=1.0, past=1.0), pfsp=2.0, rating_seeds=0)
     result, events = run(small_run(opponents=opponents, max_updates=3, num_envs=4), tmp_path)
     rates = whole_state(result)["opponents"]["source"]["win_rates"]
     assert rates and rates.keys() <= {"heuristic:easy", "past:0"} and len(of(events, object)) > 3
-    with pytest.raises(ValueError, match=r"opponents\.pfsp is 2\.0, expected 0 where curriculum\.ladder is on"):
-        small_run(
-            opponents=replace(opponents, mix=MixConfig()),
-            curriculum=CurriculumConfig(ladder=True),
-            eval=EvalConfig(every_updates=1),
-        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -162,6 +163,21 @@ def _moments(x: Tensor, weight: Tensor, group: ProcessGroup) -> Moments:
     count, mean, squares = group.merge_moments(count, mean, squares)
     few, std = count < 2, (squares / (count - 1)).sqrt()
     return torch.where(few, 0.0, mean), torch.where(few, 1.0, std), count
+
+
+Report = Callable[[str, LossTerms | None], None]
+"""Handles a loss, with its terms, or a gradient that is not finite; its first argument says where."""
+
+
+@dataclass
+class UpdateStats:
+    """Statistics that an update collects over its minibatches and optimizer steps."""
+
+    terms: list[LossTerms] = field(default_factory=list)
+    """Those of finite minibatches."""
+    grad_norms: list[float] = field(default_factory=list)
+    """Norm before clipping of every optimizer step."""
+    overflows: int = 0
 
 
 class Gradients:

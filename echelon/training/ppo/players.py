@@ -1,6 +1,8 @@
 """The two ways to play and to train, and which of them a policy gets: the host reads every result, or none.
 
-Where the policy computes (``echelon.rl.regime``) decides here and nowhere else.
+Where the policy computes (``echelon.rl.regime``) decides here and nowhere else. Both ways have the same methods: steps
+``begin``, ``play``, ``end`` and ``clear``; updates ``begin``, ``make_room``, ``train``, ``finish``, ``update_returns``,
+``update_observations`` and ``clear``.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ from echelon.training.ppo.graph.steps import GraphSteps
 from echelon.training.ppo.graph.update import GraphUpdate
 from echelon.training.ppo.host.steps import HostSteps
 from echelon.training.ppo.host.update import HostUpdate
-from echelon.training.ppo.losses import Gradients
+from echelon.training.ppo.losses import Gradients, Report
 from echelon.training.ppo.optimizer import Optimizer
-from echelon.training.ppo.protocols import Report, Steps, Update
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.runtime.threads import ThreadPool
 
 if TYPE_CHECKING:
     from echelon.training.ppo.collect import Collector
+
+Steps = HostSteps | GraphSteps
+Update = HostUpdate | GraphUpdate
 
 
 def make_steps(collector: Collector) -> Steps:

@@ -20,10 +20,9 @@ from echelon.rl.actor_critic import PolicyCalls
 from echelon.rl.lstm_state import LSTMState
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo import losses as ppo_losses
-from echelon.training.ppo.losses import Gradients, LossInputs, LossTerms
+from echelon.training.ppo.losses import Gradients, LossInputs, LossTerms, UpdateStats
 from echelon.training.ppo.optimizer import load_moments, make_optimizer, saved_state, set_lr
 from echelon.training.ppo.players import make_update
-from echelon.training.ppo.protocols import UpdateStats
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.rollout import (
     ChunkStates,

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 import warp as wp
 from torch import Tensor
 
 from echelon.rl.lstm_state import LSTMState
-from echelon.training.ppo.losses import Gradient, LossTerms
 from echelon.training.rollout import Minibatch
 
 WARM_UP = 3
 """Evaluations before the capture, in which libraries choose their kernels and allocate."""
 
 Result = TypeVar("Result")
-Evaluated = tuple[LossTerms, Gradient]
 
 
 def capture_cuda_graph(work: Callable[[], Result]) -> Callable[[], Result]:
@@ -97,31 +95,33 @@ class Replayed:
         self._replay()
 
 
-class CudaGraphCache:
-    """Evaluates minibatches by captured graphs, one per shape of minibatch."""
+class CudaGraphCache(Generic[Result]):
+    """Evaluates minibatches by captured graphs, one per shape of minibatch and further arguments."""
 
     def __init__(
         self,
-        evaluate: Callable[[Minibatch], Evaluated],
-        capture: Callable[[Callable[[], Evaluated]], Callable[[], Evaluated]] = capture_cuda_graph,
+        evaluate: Callable[..., Result],
+        capture: Callable[[Callable[[], Result]], Callable[[], Result]] = capture_cuda_graph,
+        warm_up: Callable[[Minibatch], None] = lambda batch: None,
     ) -> None:
-        self._evaluate, self._capture = evaluate, capture
-        self._captured: dict[tuple[int, ...], tuple[Minibatch, Callable[[], Evaluated]]] = {}
+        self._evaluate, self._capture, self._warm_up = evaluate, capture, warm_up
+        self._captured: dict[tuple[Any, ...], tuple[Minibatch, Callable[[], Result]]] = {}
 
     def clear(self) -> None:
-        """Forget all captured graphs, where the evaluation itself has changed."""
+        """Capture again, where the evaluation itself has changed."""
         self._captured = {}
 
-    def __call__(self, batch: Minibatch) -> Evaluated:
-        """Return terms and gradients of a minibatch ``[L, B, ...]``, in new tensors."""
-        shape = tuple(batch.obs.shape)
-        if shape not in self._captured:
+    def __call__(self, batch: Minibatch, *arguments: Any) -> Result:
+        """Return the evaluation of a minibatch, in the same tensors every time."""
+        key = (tuple(batch.obs.shape), *arguments)
+        if key not in self._captured:
             inputs = copy_of(batch)
-            self._captured[shape] = (inputs, self._capture(lambda: self._evaluate(inputs)))
-        inputs, replay = self._captured[shape]
-        copy_inputs(inputs, batch)
-        terms, gradients = replay()
-        return LossTerms(*(t.clone() for t in terms)), [None if g is None else g.clone() for g in gradients]
+            self._warm_up(inputs)
+            self._captured[key] = (inputs, self._capture(lambda: self._evaluate(inputs, *arguments)))
+        inputs, replay = self._captured[key]
+        for own, new in zip(_tensors(inputs), _tensors(batch), strict=True):
+            own.copy_(new)
+        return replay()
 
 
 def _tensors(batch: Minibatch) -> list[Tensor]:
@@ -131,12 +131,6 @@ def _tensors(batch: Minibatch) -> list[Tensor]:
         if value is not None:
             tensors += value if isinstance(value, LSTMState) else [value]
     return tensors
-
-
-def copy_inputs(target: Minibatch, source: Minibatch) -> None:
-    """Copy the tensors of a minibatch into those of another of its shape, which a graph reads."""
-    for own, new in zip(_tensors(target), _tensors(source), strict=True):
-        own.copy_(new)
 
 
 def copy_of(batch: Minibatch) -> Minibatch:

@@ -25,9 +25,8 @@ from echelon.rl.deepset import bucket
 from echelon.rl.obs_norm import ObsNormalizer
 from echelon.rl.packed_obs import PackedRollout
 from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer_stepwise
-from echelon.training.ppo.graph.capture import WARM_UP, copy_inputs, copy_of
-from echelon.training.ppo.losses import Gradients, LossTerms
-from echelon.training.ppo.protocols import Report, UpdateStats
+from echelon.training.ppo.graph.capture import WARM_UP, CudaGraphCache
+from echelon.training.ppo.losses import Gradients, LossTerms, Report, UpdateStats
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, chunk_spans
 from echelon.training.runtime.devices import read, read_scalars
 from echelon.training.runtime.process_group import ProcessGroup
@@ -90,7 +89,8 @@ class GraphUpdate:
         """``record`` captures a minibatch, None trains without graphs."""
         self.gradients, self.optimizer, self.config = gradients, optimizer, gradients.config
         self.rows: list[Tensor] = []
-        self._report, self._record = report, record
+        self._report = report
+        self._graphs = CudaGraphCache(self._train, record, self._warm_up) if record is not None else None
         self._places: list[str] = []
         """Where each of ``rows`` was trained, for messages."""
         self._counts: EntityCounts | None = None
@@ -98,7 +98,6 @@ class GraphUpdate:
         self.room: dict[str, int] | None = None
         """Rows of a minibatch for each kind of entity; None where all slots are computed."""
         self._needs: deque[dict[str, int]] = deque(maxlen=REMEMBERED_NEEDS)
-        self._captured: dict[tuple[tuple[int, ...], bool], tuple[Minibatch, Callable[[], Tensor]]] = {}
         device = gradients.device
         self._sums = [torch.zeros_like(p) for p in gradients.parameters]
         self._used = [False] * len(self._sums)
@@ -110,7 +109,8 @@ class GraphUpdate:
 
     def clear(self) -> None:
         """Capture again, where the loss itself has changed."""
-        self._captured = {}
+        if self._graphs is not None:
+            self._graphs.clear()
 
     @torch.no_grad()
     def begin(self, buffer: RolloutBuffer, length: int) -> None:
@@ -146,17 +146,8 @@ class GraphUpdate:
     def train_minibatch(self, batch: Minibatch, *, steps: bool) -> None:
         """Add the gradient of a minibatch; with ``steps`` clip and apply the sum since the last step."""
         with self.gradients.model.packing_into(self.room) if self.room else nullcontext():
-            if self._record is None:
-                self.rows.append(self._train(batch, steps))
-                return
-            key = (tuple(batch.obs.shape), steps)
-            if key not in self._captured:
-                inputs = copy_of(batch)
-                self._warm_up(inputs)
-                self._captured[key] = (inputs, self._record(lambda: self._train(inputs, steps)))
-            inputs, replay = self._captured[key]
-            copy_inputs(inputs, batch)
-            self.rows.append(replay().clone())
+            figures = self._train(batch, steps) if self._graphs is None else self._graphs(batch, steps).clone()
+            self.rows.append(figures)
 
     def finish(self, metrics: dict[str, Any]) -> tuple[UpdateStats, dict[str, Any]]:
         """Return what the minibatches gave and ``metrics`` as numbers, in the one read of an update."""

@@ -14,9 +14,8 @@ from echelon.rl.obs_norm import ObsNormalizer
 from echelon.rl.packed_obs import PackedRollout
 from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer
 from echelon.training.ppo.graph.capture import CudaGraphCache
-from echelon.training.ppo.losses import Gradient, Gradients, LossTerms
+from echelon.training.ppo.losses import Gradient, Gradients, LossTerms, Report, UpdateStats
 from echelon.training.ppo.optimizer import Optimizer
-from echelon.training.ppo.protocols import Report, UpdateStats
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, micro_batch_columns
 from echelon.training.runtime.devices import read_scalars
 from echelon.training.runtime.process_group import ProcessGroup
@@ -33,7 +32,7 @@ class HostUpdate:
         pool: ThreadPool,
         group: ProcessGroup,
         report: Report,
-        graphs: CudaGraphCache | None = None,
+        graphs: CudaGraphCache[tuple[LossTerms, Gradient]] | None = None,
     ) -> None:
         """With ``graphs`` a minibatch is evaluated whole, as a captured graph."""
         self.gradients, self.optimizer, self.graphs = gradients, optimizer, graphs
@@ -93,7 +92,9 @@ class HostUpdate:
     def evaluate(self, batch: Minibatch) -> tuple[LossTerms, list[Gradient] | None]:
         """Return terms of a minibatch and the gradient of each micro-batch; None if the loss is not finite."""
         if self.graphs is not None:
-            terms, gradient = self.graphs(batch)
+            captured, gradients = self.graphs(batch)
+            terms = LossTerms(*(term.clone() for term in captured))
+            gradient = [None if g is None else g.clone() for g in gradients]
             return terms, [gradient] if bool(terms.loss.isfinite()) else None
         length, sequences = batch.dones.shape
         columns = micro_batch_columns(length, sequences) if self.gradients.regime.packs else [slice(0, sequences)]
