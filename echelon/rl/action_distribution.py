@@ -95,7 +95,6 @@ class Selector(NamedTuple):
 
     @property
     def end(self) -> int:
-        """One past the last column."""
         return self.start + len(self.codes[0])
 
 
@@ -130,12 +129,10 @@ class ActionLayout(NamedTuple):
     selectors: tuple[Selector, ...] = ()
 
     def fits(self, action_dim: int) -> bool:
-        """Return whether an action of this width has all columns of the layout."""
         return all(column < action_dim for column in self.switches) and all(s.end <= action_dim for s in self.selectors)
 
     @property
     def choices(self) -> int:
-        """Choices of the selector with the most of them."""
         return max((len(selector.codes) for selector in self.selectors), default=0)
 
     @property
@@ -311,7 +308,6 @@ class ActionDistribution(nn.Module):
         return functional.pad(draws, (0, selectors * choices - draws.shape[-1])).unflatten(-1, (selectors, choices))
 
     def _write(self, values: Tensor, on: Tensor | None, scores: Tensor | None) -> Tensor:
-        """Return the action of Gaussian ``values``, switches ``on`` and the best-scored choices, in column order."""
         pieces = split_runs(values, self._gaussian)
         if on is not None:
             pieces |= split_runs(on.to(values.dtype) * 2.0 - 1.0, self._switches)
@@ -324,7 +320,6 @@ class ActionDistribution(nn.Module):
 
 
 def runs_of(columns: Sequence[int]) -> tuple[Run, ...]:
-    """Return the runs of consecutive columns in ascending ``columns``."""
     runs: list[Run] = []
     for column in map(int, columns):
         if runs and runs[-1][1] == column:

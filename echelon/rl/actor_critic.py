@@ -74,7 +74,6 @@ def init_linear(layer: nn.Linear, gain: float) -> nn.Linear:
 
 
 def init_encoder(encoder: nn.Module) -> None:
-    """Initialize every linear layer of an encoder with ``ENCODER_GAIN``."""
     for layer in encoder.modules():
         if isinstance(layer, nn.Linear):
             init_linear(layer, ENCODER_GAIN)
@@ -325,7 +324,6 @@ class ActorCritic(PolicyCalls):
         return [self.target_key_dim + 1 if self.target_key_dim else target, *others]
 
     def _logits(self, y: Tensor, targets: TargetContacts | None) -> Tensor | None:
-        """Return the logits of all selectors ``[..., selector, choice]``."""
         if self.selectors is None:
             return None
         target, *others = self.selectors(y).split(self._selector_widths(), -1)

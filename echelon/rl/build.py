@@ -32,7 +32,6 @@ from echelon.rl.suite_model import (
 CLASSIC_WIDTH_FACTOR = 2
 """Width of the flat encoder relative to a set encoder."""
 
-
 CENTRAL_HIDDEN = 128
 """Width of the two layers of a central critic."""
 
@@ -170,9 +169,8 @@ def build_model(
 ) -> FlatPolicy:
     """Return a new policy over ``[B, obs_dim]`` rows; ``predict`` adds the next-observation head.
 
-    ``central_dim`` are the columns of the central state that a central critic reads, 0 for none.
-
-    Widths are columns of the suite layout's tail. Raises ``ValueError`` if they do not add up to ``obs_dim``.
+    A central critic reads ``central_dim`` columns of the central state, 0 for none. Widths are columns of the suite
+    layout's tail. Raises ``ValueError`` if they do not add up to ``obs_dim``.
     """
     options: dict[str, Any] = {
         "action_head": model_cfg.action_head,

@@ -73,11 +73,9 @@ class Checkpoint:
         return load_tensors(self.path / WEIGHTS, device)
 
     def state(self) -> dict[str, Any]:
-        """Return the learner's state (trainer, counters, generators, opponents), on the CPU."""
         return load_state(self.path / STATE, self.path / STATE_TENSORS)
 
     def environment(self, rank: int = 0) -> dict[str, np.ndarray]:
-        """Return the environment arrays of ``rank`` by name."""
         return load_arrays(self.path / rank_file_name(ENVIRONMENT, rank))
 
     def carry(self, rank: int = 0) -> dict[str, Tensor]:
@@ -85,7 +83,6 @@ class Checkpoint:
         return load_tensors(self.path / rank_file_name(CARRY, rank))
 
     def size_mb(self) -> float:
-        """Return the size of all files [MiB]."""
         return sum(f["size"] for f in self.manifest["files"].values()) / 2**20
 
 
@@ -99,7 +96,6 @@ class CheckpointSearch:
 
 
 def step_name(global_step: int) -> str:
-    """Return the name of the folder of a checkpoint."""
     return f"{STEP_PREFIX}{global_step}"
 
 

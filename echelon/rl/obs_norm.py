@@ -44,7 +44,6 @@ class ObsNormalizer(nn.Module):
         self.refresh()
 
     def set_hidden(self, columns: Sequence[int]) -> None:
-        """Choose the columns that become 0."""
         self.hidden.zero_()
         self.hidden[list(columns)] = True
         self.refresh()

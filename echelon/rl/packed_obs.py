@@ -50,7 +50,6 @@ class Packing(NamedTuple):
 
 
 def packing(obs_dim: int) -> Packing:
-    """Return where observations of ``obs_dim`` columns have their blocks."""
     at = {name: Columns(*span) for name, span in flat_offsets().items()}
     entities = {name: [(at[name], width)] for name, width in WIDTHS.items()}
     vectors = {name: [at[name]] for name in ("ego_state", "suite_descriptor", "panel_stats")}
@@ -135,7 +134,6 @@ class _Kind(NamedTuple):
 
     @classmethod
     def of(cls, parts: list[Tensor], layout: Packing, name: str, normalizer: ObsNormalizer) -> _Kind:
-        """Pack the entities of observations ``[R, D]``."""
         features, positions, count = [], [], 0
         for part in parts:
             found, sets, slots = _entities(part, layout, name, normalizer)
@@ -164,19 +162,16 @@ class PackedRows:
 
     @property
     def shape(self) -> torch.Size:
-        """Steps and sequences."""
         return self.index.shape
 
     def __getitem__(self, part: Any) -> PackedRows:
         return PackedRows(self.rollout, self.index[part])
 
     def gather(self) -> SuiteObservation:
-        """Return the observations ``[L, B, ...]``."""
         return self.rollout.gather(self.index)
 
 
 def _vectors(obs: Tensor, layout: Packing, normalizer: ObsNormalizer) -> dict[str, Tensor]:
-    """Return the normalized fields without slots of ``obs [..., D]``."""
     fields = {}
     for name, spans in layout.vectors.items():
         parts = [normalizer.part(obs, *span) for span in spans]

@@ -30,7 +30,6 @@ from echelon.rl.regime import HOST, Regime
 
 
 def make_lstm(input_dim: int, hidden_dim: int) -> nn.LSTM:
-    """Return a one-layer time-major LSTM with orthogonal weights and zero biases."""
     lstm = nn.LSTM(input_dim, hidden_dim)
     for name, weight in lstm.named_parameters():
         if name.startswith("bias"):
@@ -159,7 +158,6 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
-        """Return outputs ``[T, B, H]`` and the last memory ``[B, H]``."""
         width = memory.shape[-1]
         both, candidate = torch.sigmoid(gates[..., : 2 * width]), gates[..., 2 * width :]
         update, output = both[..., :width], both[..., width:]

@@ -48,7 +48,6 @@ _device_rules = False
 
 
 def regime_of(device: torch.device) -> Regime:
-    """Return the regime of policies on ``device``."""
     if device.type == "cpu":
         return DEVICE if _device_rules else HOST
     return CUDA if device.type == "cuda" else DEVICE
@@ -60,7 +59,6 @@ def compiled(regime: Regime) -> Regime:
 
 
 def set_regime(model: nn.Module, regime: Regime) -> None:
-    """Let all parts of a model compute by ``regime``."""
     for module in model.modules():
         if hasattr(module, "regime"):
             module.regime = regime  # pyright: ignore[reportArgumentType]

@@ -7,7 +7,7 @@ defined in ``echelon.env.layout``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -219,12 +219,10 @@ class CombatSuiteActorCritic(ActorCritic):
         )
 
     def encode(self, obs: SuiteObservation) -> Tensor:
-        """Return features ``[..., FUSION_WIDTH]`` of observations with any leading axes."""
         lead = obs.ego_state.shape[:-1]
         return self.encoder(_flatten_leading_axes(obs, len(lead))).view(*lead, FUSION_WIDTH)
 
     def encode_with_targets(self, obs: SuiteObservation) -> tuple[Tensor, TargetContacts | None]:
-        """Return features ``[..., FUSION_WIDTH]`` and, for a pointer head, the contacts that it selects from."""
         if not self.target_key_dim:
             return self.encode(obs), None
         lead = obs.ego_state.shape[:-1]
@@ -247,13 +245,6 @@ def _hostile(obs: SuiteObservation) -> Tensor:
 def _flatten_leading_axes(obs: SuiteObservation, axes: int) -> SuiteObservation:
     if axes == 1:
         return obs
-    return SuiteObservation(
-        contacts=obs.contacts if isinstance(obs.contacts, EntityRows) else obs.contacts.flatten(0, axes - 1),
-        contact_mask=obs.contact_mask.flatten(0, axes - 1),
-        squad=obs.squad if isinstance(obs.squad, EntityRows) else obs.squad.flatten(0, axes - 1),
-        squad_mask=obs.squad_mask.flatten(0, axes - 1),
-        ego_state=obs.ego_state.flatten(0, axes - 1),
-        suite_descriptor=obs.suite_descriptor.flatten(0, axes - 1),
-        panel_stats=obs.panel_stats.flatten(0, axes - 1),
-        tail=None if obs.tail is None else obs.tail.flatten(0, axes - 1),
-    )
+    parts = {item.name: getattr(obs, item.name) for item in fields(obs)}
+    flat = {name: part.flatten(0, axes - 1) for name, part in parts.items() if isinstance(part, Tensor)}
+    return replace(obs, **flat)

@@ -39,13 +39,11 @@ T = TypeVar("T")
 
 
 def load_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file by name."""
     with _checked_name(path) as name:
         return read_file(path, lambda: _load_tensors(name, device=str(device)))
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of a safetensors file by name."""
     with _checked_name(path) as name:
         return read_file(path, lambda: _load_arrays(name))
 

@@ -87,7 +87,6 @@ def _holds_own_tensors(value: Any, names: Mapping[int, Any]) -> bool:
 
 
 def _tensors(policy: nn.Module) -> dict[str, Tensor]:
-    """Return parameters and buffers by their names in ``policy``."""
     return {**dict(policy.named_parameters()), **dict(policy.named_buffers())}
 
 
@@ -171,7 +170,6 @@ class TracedPolicies:
         self._acts: dict[bool, WeakKeyDictionary[FlatPolicy, Act]] = {b: WeakKeyDictionary() for b in (False, True)}
 
     def act_function(self, policy: FlatPolicy, *, stochastic: bool) -> Act:
-        """Return the ``act`` of ``policy``, traced if possible; ``stochastic`` if it is called with noise."""
         if not is_traceable(policy):
             return policy.act
         if policy not in self._acts[stochastic]:
@@ -180,16 +178,12 @@ class TracedPolicies:
 
 
 def is_traceable(policy: FlatPolicy) -> bool:
-    """Return whether a policy can be traced: on a CPU, and a network known to have no branch on data."""
     known = type(policy) is FlatPolicy and type(policy.core) in TRACEABLE_CORES
     return known and policy.regime == HOST
 
 
 def trace_act(policy: FlatPolicy, *, stochastic: bool) -> Act:
-    """Return the ``act`` of ``policy``, traced if possible; ``stochastic`` if it is called with noise.
-
-    A policy must be in evaluation mode to be traced.
-    """
+    """Return the ``act`` of ``policy``, traced if possible and in evaluation mode; ``stochastic``: with noise."""
     if not is_traceable(policy):
         return policy.act
     step = _traced(policy, _act, policy.obs_dim, with_noise=stochastic)
@@ -238,7 +232,6 @@ class _Acting(nn.Module):
     def forward(
         self, obs: Tensor, h: Tensor, c: Tensor, done: Tensor, noise: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return actions ``[R, A]`` and both parts of the next state ``[1, R, H]`` for ``obs [R, D]``."""
         action, after = self.policy.act(obs, LSTMState(h, c), done, noise)
         return action, after.h, after.c
 

@@ -52,7 +52,6 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
 
 
 def check_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Raise ``ValueError`` listing missing and unexpected names and differing shapes."""
     own = model.state_dict()
     if not all(isinstance(tensor, Tensor) for tensor in weights.values()):
         raise ValueError("weights do not fit the model: some are no tensors")
@@ -150,7 +149,6 @@ def _read_export(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _read_torch(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return metadata and weights of a ``.pt`` file: a dict whose ``model_state`` has the weights."""
 
     def load() -> dict[str, Any]:
         try:

@@ -27,7 +27,6 @@ DISTANCE_VOX, SPEED_VOX_S, STABILITY = 50.0, 10.0, 100.0
 
 
 def central_dim(cfg: EnvConfig) -> int:
-    """Return the columns S of the central state."""
     return cfg.num_mechs * len(MECH_FEATURES) + len(MATCH_FEATURES)
 
 

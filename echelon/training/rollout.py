@@ -61,30 +61,24 @@ class RolloutRow(NamedTuple):
 
 @dataclass(eq=False)
 class RolloutBuffer:
-    """Tensors of one rollout, allocated once and overwritten by each collection; float32 unless noted."""
+    """Tensors of one rollout, allocated once and overwritten by each collection; float32 ``[T, N]`` unless noted."""
 
     obs_rows: Tensor
     """Observations [T+1, N, D]; the environment writes row t in place; row T is the one after the last step."""
     actions: Tensor
     """[T, N, A]"""
     logprobs: Tensor
-    """[T, N]"""
     rewards: Tensor
-    """[T, N]"""
     dones: Tensor
-    """[T, N]"""
     values: Tensor
-    """[T, N], in raw reward units"""
+    """In raw reward units."""
     advantages: Tensor
-    """[T, N]"""
     returns: Tensor
-    """[T, N]"""
     alive: Tensor
-    """[T, N], 1 where the mech was alive at the start of the step"""
+    """1 where the mech was alive at the start of the step"""
     present: Tensor
-    """[T, N], 1 where the episode has a mech in this row; other rows enter no loss"""
+    """1 where the episode has a mech in this row; other rows enter no loss"""
     truncation_bonus: Tensor
-    """[T, N]"""
     roles: Tensor
     """Mech class id of each row [N] int8, set by ``set_roles``"""
     start_age: Tensor
@@ -118,23 +112,18 @@ class RolloutBuffer:
             return torch.zeros(shape, device=device)
 
         flat = (num_steps, num_agents)
+        names = ("logprobs", "rewards", "dones", "values", "advantages", "returns", "truncation_bonus")
         return cls(
             obs_rows=zeros(num_steps + 1, num_agents, obs_dim),
             actions=zeros(*flat, action_dim),
-            logprobs=zeros(*flat),
-            rewards=zeros(*flat),
-            dones=zeros(*flat),
-            values=zeros(*flat),
-            advantages=zeros(*flat),
-            returns=zeros(*flat),
             alive=torch.ones(flat, device=device),
             present=torch.ones(flat, device=device),
-            truncation_bonus=zeros(*flat),
             roles=torch.zeros(num_agents, dtype=torch.int8, device=device),
             start_age=torch.full((num_agents,), torch.inf, device=device),
             next_done=zeros(num_agents),
             next_value=zeros(num_agents),
             labels=zeros(*flat, action_dim) if has_labels else None,
+            **{name: zeros(*flat) for name in names},
         )
 
     def set_roles(self, roles: Tensor) -> None:
@@ -143,11 +132,9 @@ class RolloutBuffer:
         self.role_rows = rows_by_role(self.roles)
 
     def row(self, t: int) -> RolloutRow:
-        """Return step t as views."""
         return RolloutRow(self.obs_rows[t], *(None if x is None else x[t] for x in self._stored()))  # type: ignore[arg-type]
 
     def new_row(self) -> RolloutRow:
-        """Return a step beside the rollout."""
         return RolloutRow(*(None if x is None else torch.zeros_like(x) for x in self.row(0)))  # type: ignore[arg-type]
 
     def put(self, index: Tensor, row: RolloutRow) -> None:
@@ -161,7 +148,6 @@ class RolloutBuffer:
 
     @property
     def obs(self) -> Tensor:
-        """Observations of the T steps [T, N, D]."""
         return self.obs_rows[:-1]
 
     @property
@@ -199,7 +185,6 @@ class RolloutBuffer:
         ``next_value [N]`` is the value of the observation after the last step, ``next_done [N]`` is 1 where an
         episode ended with the last step.
         """
-        assert self.advantages is not None and self.returns is not None, "advantages and returns are not allocated"
         assert next_value.shape == next_done.shape == (self.num_agents,), "next_value and next_done must be [N]"
         dtype = torch.float64 if self.num_steps > LONG_ROLLOUT else torch.float32
         with torch.no_grad():
@@ -220,7 +205,7 @@ class RolloutBuffer:
 
     def require_ready(self) -> None:
         """Raise ``ValueError`` unless advantages and returns were computed or filled in by hand."""
-        if self.advantages is None or self.returns is None or not (self.gae_computed or bool(self.advantages.any())):
+        if not (self.gae_computed or bool(self.advantages.any())):
             raise ValueError("rollout has no advantages and returns; call compute_gae before update")
 
 
@@ -243,7 +228,6 @@ class ChunkStates:
 
     @classmethod
     def create(cls, chunks: int, rows: int, hidden: int, device: torch.device | str) -> ChunkStates:
-        """Return zero states ``[chunks, rows, hidden]``."""
         shape = (chunks, rows, hidden)
         return cls(torch.zeros(shape, device=device), torch.zeros(shape, device=device))
 
@@ -318,7 +302,6 @@ def plan_minibatches(
 
 
 def upload_plan(plan: list[list[Unit]], device: torch.device) -> list[list[Unit]]:
-    """Return ``plan`` with its rows on ``device``, in one upload."""
     units = [unit for part in plan for unit in part]
     rows = upload(torch.cat([unit.rows for unit in units]), device).split([len(unit.rows) for unit in units])
     moved = iter([unit._replace(rows=of) for unit, of in zip(units, rows, strict=True)])

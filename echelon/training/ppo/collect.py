@@ -183,7 +183,6 @@ class Collector:
 
     @torch.inference_mode()
     def _act(self, row: RolloutRow, rows: slice) -> None:
-        """Sample the actions of a range of learner rows; write them, log-probabilities and values."""
         state = LSTMState(self.state.h[:, rows], self.state.c[:, rows])
         sampled = self._sample(row.obs[rows], state, self.next_done[rows], self._noise[rows])
         action, logprob, value, next_state = sampled
@@ -193,7 +192,6 @@ class Collector:
         row.values[rows].copy_(value)
 
     def _flown_actions(self, row: RolloutRow) -> Tensor:
-        """Return the actions ``[N, A]`` of a step, the teacher's where it flies; write its labels."""
         if not self.teaching.has_labels:
             return row.actions
         assert row.labels is not None and self.teacher is not None, "a rollout with labels has a teacher"
@@ -229,7 +227,6 @@ class Collector:
         self.buffer.compute_gae(value, self.next_done, self.gamma, gae_lambda)
 
     def carry(self) -> dict[str, Tensor]:
-        """Return the tensors that the next rollout starts from, for a checkpoint."""
         return {
             "obs": self.buffer.obs_rows[-1].clone(),
             "start_age": self.buffer.ages()[-1] + 1,
@@ -275,7 +272,6 @@ class Collector:
         self._ended.opponents += [opponents[i] for i in own]
 
     def take_episodes(self) -> EndedEpisodes:
-        """Return the episodes that ended since the last call."""
         taken, self._ended = self._ended, EndedEpisodes()
         return taken
 

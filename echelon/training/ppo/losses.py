@@ -201,7 +201,6 @@ class Gradients:
             self.score = torch.compile(twin.score_sequence, fullgraph=True)
 
     def precision(self) -> AbstractContextManager[Any]:
-        """Return the autocast context in which the model is evaluated."""
         return mixed_precision(self.device, self.config.amp, self.config.amp_dtype)
 
     def evaluate_micro_batch(self, batch: Minibatch, part: slice) -> tuple[LossTerms, Gradient | None]:
@@ -223,7 +222,6 @@ class Gradients:
         return torch.autograd.grad(loss, self.parameters, allow_unused=True)
 
     def _evaluate(self, batch: Minibatch, part: slice) -> LossTerms:
-        """Return the loss terms of the sequences ``part``."""
         obs, dones = batch.obs[:, part], batch.dones[:, part]
         state = LSTMState(batch.state.h[:, part], batch.state.c[:, part])
         with self.precision():

@@ -71,7 +71,6 @@ def make_optimizer(model: nn.Module, config: PPOConfig, *, capturable: bool = Fa
 
 
 def set_lr(group: dict[str, Any], lr: float) -> None:
-    """Set the learning rate of a parameter group; a captured optimizer reads it from its tensor."""
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(lr)
     else:
@@ -79,7 +78,6 @@ def set_lr(group: dict[str, Any], lr: float) -> None:
 
 
 def saved_state(optimizer: Optimizer) -> dict[str, Any]:
-    """Return the moments of each part of an optimizer, by parameter number, for a checkpoint."""
     states = {name: part.state_dict()["state"] for name, part in _parts(optimizer).items()}
     return {name: {str(number): row for number, row in state.items()} for name, state in states.items()}
 
@@ -99,7 +97,6 @@ def load_moments(optimizer: Optimizer, state: dict[str, Any]) -> None:
 
 
 def _parts(optimizer: Optimizer) -> dict[str, torch.optim.Optimizer]:
-    """Return the optimizers of torch that ``optimizer`` consists of, by name."""
     if isinstance(optimizer, Combined):
         return optimizer.parts
     assert isinstance(optimizer, torch.optim.Optimizer)

@@ -29,7 +29,6 @@ Update = HostUpdate | GraphUpdate
 
 
 def make_steps(collector: Collector) -> Steps:
-    """Return how the steps of a collector are played."""
     regime = collector.policy.regime
     if regime.packs:
         return HostSteps(collector)

@@ -40,9 +40,7 @@ class Teacher(Protocol):
         """Return the tensors that the next label depends on, by name, for a checkpoint."""
         ...
 
-    def load_carry(self, carry: dict[str, Tensor]) -> None:
-        """Continue from what ``carry`` returned, among other tensors."""
-        ...
+    def load_carry(self, carry: dict[str, Tensor]) -> None: ...
 
 
 @dataclass(frozen=True)

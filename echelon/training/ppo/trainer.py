@@ -129,7 +129,6 @@ class PPOTrainer:
         return self._averaged({**before, **self._metrics(stats), "kl": kl, "epochs": epochs})
 
     def observe(self, buffer: RolloutBuffer) -> None:
-        """Merge the observations of a rollout into the statistics by which the policy normalizes."""
         self.player.update_observations(self.model.obs_normalizer, buffer.obs, buffer.alive)
 
     def chunk_states(self, buffer: RolloutBuffer, init_state: LSTMState) -> ChunkStates:
@@ -146,7 +145,6 @@ class PPOTrainer:
         return states
 
     def state_dict(self) -> dict[str, Any]:
-        """Return optimizer, statistics and counters as tensors and plain values."""
         return {
             "optimizer": saved_state(self.optimizer),
             "scaler": self.gradients.scaler.state_dict(),
@@ -209,7 +207,6 @@ class PPOTrainer:
         return self.return_normalizer.normalize(buffer.returns)
 
     def _run_epoch(self, buffer: RolloutBuffer, states: ChunkStates, returns: Tensor, length: int, epoch: int) -> None:
-        """Train once on every step of the rollout, in shuffled minibatches."""
         cfg = self.config
         plan = plan_minibatches(
             buffer.num_steps, buffer.num_agents, length, cfg.num_minibatches, draws_rows=cfg.draw_members
@@ -239,7 +236,6 @@ class PPOTrainer:
         self.player.train(batches, len(plan), f"update {self.updates}, epoch {epoch}")
 
     def _report(self, what: str, terms: LossTerms | None) -> None:
-        """Handle a loss or gradient that is not finite, as ``nonfinite_policy`` says."""
         self.nonfinite += 1
         parts = "" if terms is None else ": " + ", ".join(f"{n} {float(v):g}" for n, v in terms._asdict().items())
         message = f"{what} is not finite{parts}"
@@ -256,7 +252,6 @@ class PPOTrainer:
         return float(kl)
 
     def _recompute(self, buffer: RolloutBuffer, init_state: LSTMState, length: int) -> None:
-        """Recompute values, advantages and returns of the rollout with the current weights."""
         _, values = self._evaluate(buffer, init_state, length)
         buffer.values.copy_(values)
         buffer.compute_gae(
@@ -286,7 +281,6 @@ class PPOTrainer:
         return logprobs, values
 
     def _revalue_truncations(self, buffer: RolloutBuffer, first: int, end: int, state: LSTMState) -> None:
-        """Recompute the truncation bonus of steps ``first`` to ``end`` from the state ``[1, N, H]`` before them."""
         for step, rows, final_obs in (cut for cut in buffer.truncations if first <= cut.step < end):
             obs, dones = buffer.obs[first : step + 1, rows], buffer.dones[first : step + 1, rows]
             before = self.model.replay_state(obs, dones, LSTMState(state.h[:, rows], state.c[:, rows]))
@@ -294,7 +288,6 @@ class PPOTrainer:
             buffer.truncation_bonus[step, rows] = self.config.gamma * value.float()
 
     def _averaged(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Return metrics whose floats are means over all ranks; counts are equal on every rank."""
         if self.group.is_single:
             return metrics
         by_rank = self.group.all_gather(metrics)
@@ -331,7 +324,6 @@ def _mean_of(by_rank: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def lr_factor(kind: str, progress: float) -> float:
-    """Return the factor on the learning rate for schedule ``none``, ``linear`` or ``cosine``."""
     if kind == "none":
         return 1.0
     if kind == "linear":
@@ -342,6 +334,5 @@ def lr_factor(kind: str, progress: float) -> float:
 
 
 def entropy_coefficient(cfg: PPOConfig, progress: float) -> float:
-    """Return the weight of the entropy bonus, linear from its start to its end value."""
     end = cfg.ent_coef if cfg.ent_coef_end is None else cfg.ent_coef_end
     return cfg.ent_coef + (end - cfg.ent_coef) * progress

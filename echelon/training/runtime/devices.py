@@ -71,7 +71,6 @@ def share_stream(device: torch.device | str) -> None:
 
 
 def release_cache(device: torch.device, update: int, every: int) -> None:
-    """Release unused CUDA memory every ``every`` updates; 0 never does."""
     if device.type == "cuda" and every and update % every == 0:
         torch.cuda.empty_cache()
 
@@ -112,7 +111,6 @@ def mixed_precision(device: torch.device, enabled: bool, requested: str = AUTO) 
 
 
 def loss_scaler(device: torch.device, enabled: bool, requested: str = AUTO) -> torch.amp.GradScaler:
-    """Return the loss scaler of float16; it does nothing in any other precision."""
     needed = enabled and low_precision(device, requested) is torch.float16
     return torch.amp.GradScaler(device.type, enabled=needed)
 

@@ -32,14 +32,12 @@ def rank_seed(seed: int, rank: int) -> int:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed Python, numpy and torch."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
 
 
 def random_state() -> dict[str, Any]:
-    """Return the state of every generator, as tensors and plain values."""
     version, keys, gauss = random.getstate()
     name, array, position, has_gauss, cached = cast(Any, np.random.get_state(legacy=True))
     return {
@@ -64,7 +62,6 @@ PACKAGES = ("echelon", "torch", "warp-lang", "numpy")
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of Python and of the installed ``PACKAGES``."""
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -75,7 +72,6 @@ def package_versions() -> dict[str, str]:
 
 
 def peak_memory_mb() -> float:
-    """Return the largest resident memory of this process [MiB]."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
@@ -180,7 +176,6 @@ class RunClock:
         self.restart(0.0)
 
     def restart(self, elapsed_s: float) -> None:
-        """Continue from ``elapsed_s`` [s] now."""
         self._before, self._began = elapsed_s, time.monotonic()
 
     def read(self) -> float:

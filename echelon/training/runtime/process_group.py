@@ -33,7 +33,6 @@ class ProcessGroup:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is rank 0, which emits events and saves."""
         return self.rank == 0
 
     @property
@@ -94,7 +93,6 @@ class ProcessGroup:
         return value if self.is_single else self._reduce(value, dist.ReduceOp.SUM)
 
     def broadcast(self, value: T) -> T:
-        """Return rank 0's value on every rank."""
         if self.is_single:
             return value
         box = [value]
@@ -102,7 +100,6 @@ class ProcessGroup:
         return box[0]
 
     def all_gather(self, value: T) -> list[T]:
-        """Return the values of all ranks, in order of rank."""
         if self.is_single:
             return [value]
         boxes: list[Any] = [None] * self.size
@@ -110,7 +107,6 @@ class ProcessGroup:
         return cast("list[T]", boxes)
 
     def broadcast_module(self, module: nn.Module) -> None:
-        """Overwrite the parameters and buffers of ``module`` with rank 0's."""
         if self.is_single:
             return
         for tensor in module.state_dict().values():

@@ -108,7 +108,6 @@ class CudaGraphCache(Generic[Result]):
         self._captured: dict[tuple[Any, ...], tuple[Minibatch, Callable[[], Result]]] = {}
 
     def clear(self) -> None:
-        """Capture again, where the evaluation itself has changed."""
         self._captured = {}
 
     def __call__(self, batch: Minibatch, *arguments: Any) -> Result:
@@ -134,7 +133,6 @@ def _tensors(batch: Minibatch) -> list[Tensor]:
 
 
 def copy_of(batch: Minibatch) -> Minibatch:
-    """Return a minibatch with copies of all tensors."""
     copies = {f.name: value for f in fields(batch) if (value := getattr(batch, f.name)) is not None}
     for name, value in copies.items():
         copies[name] = LSTMState(*(t.clone() for t in value)) if isinstance(value, LSTMState) else value.clone()

@@ -61,7 +61,6 @@ class GraphSteps:
         self._run = Replayed(self._step, capture_work if capture else None)
 
     def begin(self) -> None:
-        """Start at row 0, with waiting maps and the opponents of the whole rollout."""
         self.index.zero_()
         self.late.clear()
         self._env.maps.place()
@@ -88,12 +87,10 @@ class GraphSteps:
         collector.add_episodes(records, names, unrecorded=int(counts.sum()) - len(records))
 
     def clear(self) -> None:
-        """Capture again, where the step itself has changed; the next steps warm it up."""
         self._run.clear()
 
     @torch.inference_mode()
     def _step(self) -> None:
-        """Play the step of the index, and advance the index; nothing here reads the device."""
         collector, buffer, index = self._collector, self._collector.buffer, self.index
         torch.index_select(buffer.obs_rows, 0, index, out=self.row.obs.unsqueeze(0))
         collector.choose(self.row)
@@ -109,7 +106,6 @@ class GraphSteps:
         self.index += 1
 
     def _note_ends(self, index: Tensor) -> None:
-        """Note truncations and ended episodes of the step ``index [1]`` on the device."""
         collector, env = self._collector, self._collector.env
         if collector.truncation_bootstraps:
             truncated = env.rows.of_mechs(env.results.truncated)
@@ -121,7 +117,6 @@ class GraphSteps:
             collector.opponents.after_step(over, False)
 
     def _resolve_truncations(self) -> None:
-        """Value the truncations noted since the last call."""
         collector = self._collector
         if not collector.truncation_bootstraps:
             return

@@ -56,7 +56,6 @@ class MinibatchFigures(NamedTuple):
 
     @classmethod
     def of(cls, rows: NDArray[np.float32]) -> MinibatchFigures:
-        """Return the figures of rows ``[n, W]`` as ``GraphUpdate`` stores them."""
         *terms, finite, norms, steps = rows.T
         return cls(LossTerms(*terms), finite > 0, norms, steps)
 
@@ -108,7 +107,6 @@ class GraphUpdate:
         self._zero = torch.zeros((), device=device)
 
     def clear(self) -> None:
-        """Capture again, where the loss itself has changed."""
         if self._graphs is not None:
             self._graphs.clear()
 
@@ -121,7 +119,6 @@ class GraphUpdate:
             self._counts = EntityCounts(counts, chunk_spans(buffer.num_steps, length)) if counts else None
 
     def make_room(self, plan: Sequence[Sequence[Unit]]) -> None:
-        """Allot rows for the entities of the minibatches of ``plan``."""
         if self._counts is not None:
             self.allot(self._counts.most(plan))
 
@@ -150,7 +147,6 @@ class GraphUpdate:
             self.rows.append(figures)
 
     def finish(self, metrics: dict[str, Any]) -> tuple[UpdateStats, dict[str, Any]]:
-        """Return what the minibatches gave and ``metrics`` as numbers, in the one read of an update."""
         rows, self.rows = torch.stack(self.rows), []
         places, self._places = self._places, []
         data, metrics = read_scalars(metrics, rows)
@@ -196,7 +192,6 @@ class GraphUpdate:
         return norm, step
 
     def _bind(self) -> None:
-        """Let the optimizer read the sums, and the flag that stops it."""
         for parameter, total, used in zip(self.gradients.parameters, self._sums, self._used, strict=True):
             parameter.grad = total if used else None
         self.optimizer.grad_scale, self.optimizer.found_inf = None, self._found_inf  # pyright: ignore

@@ -26,7 +26,6 @@ class HostSteps:
     end = clear = begin
 
     def play(self, t: int, times: CollectTimes) -> None:
-        """Play step t, and add to ``times``."""
         collector, buffer, env = self._collector, self._collector.buffer, self._collector.env
         began = time.perf_counter()
         row = buffer.row(t)

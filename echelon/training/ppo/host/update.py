@@ -74,7 +74,6 @@ class HostUpdate:
         return self.stats, read_scalars(metrics)[1]
 
     def clear(self) -> None:
-        """Forget captured evaluations, where the loss itself has changed."""
         if self.graphs is not None:
             self.graphs.clear()
 
@@ -119,7 +118,6 @@ class HostUpdate:
                     parameter.grad.add_(gradient, alpha=1.0 / count)
 
     def _accumulate(self, batch: Minibatch, location: str) -> bool:
-        """Add a minibatch's gradient to the parameters; return False if it was left out."""
         terms, gradients = self.evaluate(batch)
         if self._group.any(gradients is None):
             self._report(f"loss at {location}", terms)
