@@ -435,6 +435,6 @@ def test_captured_cuda_update_matches_plain_update():
         move(buffer, "cuda")
         options = PPOConfig(tbptt_chunk_length=8, num_minibatches=1, update_epochs=2, ent_coef=0.0, capture=capture)
         trainer = PPOTrainer(model, options, "cuda")
-        assert (trainer.player._record is not None) == capture
+        assert (trainer.player._graphs is not None) == capture
         results.append(trainer.update(buffer, model.initial_state(N))["loss"])
     assert results[0] == pytest.approx(results[1], abs=1e-3)
