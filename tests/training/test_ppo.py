@@ -127,13 +127,8 @@ def test_chunk_states_match_full_replay_without_gradient():
 
 @pytest.mark.parametrize("draws_rows", [False, True])
 def test_plan_minibatches_covers_every_step_once_by_seed(draws_rows):
-    for steps, rows, length, expected in (
-        (24, 6, 8, 3),
-        (64, 320, 32, 4),
-        (20, 5, 8, 2),
-        (16, 4, 16, 3),
-        (128, 3, 8, 4),
-    ):
+    sizes = (24, 6, 8, 3), (64, 320, 32, 4), (128, 320, 16, 4), (20, 5, 8, 2), (16, 4, 16, 3), (128, 3, 8, 4)
+    for steps, rows, length, expected in sizes:
         seen = torch.zeros(steps, rows)
         plan = plan_minibatches(steps, rows, length, expected, draws_rows=draws_rows)
         for units in plan:
@@ -185,12 +180,6 @@ def test_minibatch_without_idle_sequences_has_the_same_loss_and_gradient(idle):
             assert (x is None) == (y is None) and (x is None or torch.allclose(x, y, atol=1e-6))
 
 
-def test_plan_minibatches_makes_requested_number():
-    assert len(plan_minibatches(64, 320, 32, 4)) == 4
-    assert len(plan_minibatches(128, 320, 32, 4)) == 4
-    assert len(plan_minibatches(128, 320, 16, 4)) == 4
-
-
 def test_update_rejects_rollout_without_advantages():
     model = model_of()
     with pytest.raises(ValueError, match="advantages and returns"):
@@ -219,20 +208,6 @@ def test_trainer_accepts_bare_actor_critic():
     assert math.isfinite(trainer_of(model).update(rollout_of(model), model.initial_state(N))["loss"])
 
 
-def test_thread_count_does_not_change_update(monkeypatch):
-    monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 8)
-    results = []
-    for threads in (1, 2):
-        model = model_of()
-        buffer = rollout_of(model)
-        with ThreadPool(threads) as pool:
-            PPOTrainer(model, PPOConfig(tbptt_chunk_length=8, num_minibatches=3), "cpu", pool).update(
-                buffer, model.initial_state(N)
-            )
-        results.append(weights_of(model))
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-
 def test_micro_batches_sum_to_whole_minibatch(monkeypatch):
     results = []
     for rows in (8, 10**6):
@@ -246,6 +221,20 @@ def test_micro_batches_sum_to_whole_minibatch(monkeypatch):
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(results[0][1], results[1][1], strict=True))
 
 
+def test_thread_count_does_not_change_update(monkeypatch):
+    monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 8)
+    results = []
+    for threads in (1, 2):
+        model = model_of()
+        buffer = rollout_of(model)
+        with ThreadPool(threads) as pool:
+            options = PPOConfig(tbptt_chunk_length=8, num_minibatches=3, grad_accum_steps=2, update_epochs=1)
+            metrics = PPOTrainer(model, options, "cpu", pool).update(buffer, model.initial_state(N))
+        assert metrics["optimizer_steps"] == 2, "the last accumulation is partial"
+        results.append(weights_of(model))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
 def test_accumulated_gradients_equal_one_large_batch():
     results = []
     for count in (1, 3):
@@ -257,12 +246,6 @@ def test_accumulated_gradients_equal_one_large_batch():
         )
         results.append(weights_of(model))
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*results, strict=True))
-
-
-def test_partial_accumulation_steps_at_end_of_epoch():
-    model = model_of()
-    metrics = trainer_of(model, update_epochs=1, grad_accum_steps=2).update(rollout_of(model), model.initial_state(N))
-    assert metrics["optimizer_steps"] == 2
 
 
 def test_gradients_are_cleared_between_steps():
@@ -282,32 +265,21 @@ def test_gradients_are_cleared_between_steps():
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(weights_of(model), weights_of(by_hand), strict=True))
 
 
-def test_nan_rewards_raise_naming_update_and_minibatch():
-    model = model_of()
-    buffer = rollout_of(model)
-    buffer.rewards[3, 2] = float("nan")
-    buffer.compute_gae(torch.zeros(N), torch.zeros(N), 0.99, 0.95)
-    with pytest.raises(ValueError, match="update 1, epoch 0, minibatch 0.*pg_loss"):
-        trainer_of(model).update(buffer, model.initial_state(N))
-
-
-def test_nonfinite_skip_keeps_weights_and_statistics():
+@pytest.mark.parametrize("policy", ["raise", "skip", "reload"])
+def test_nonfinite_rewards_raise_skip_or_reload(policy):
     model = model_of()
     buffer, before = rollout_of(model), weights_of(model)
     buffer.rewards[3, 2] = float("nan")
     buffer.compute_gae(torch.zeros(N), torch.zeros(N), 0.99, 0.95)
-    trainer = trainer_of(model, nonfinite_policy="skip", update_epochs=1)
+    trainer = trainer_of(model, nonfinite_policy=policy, update_epochs=1)
+    if policy != "skip":
+        error = ValueError if policy == "raise" else ReloadCheckpoint
+        with pytest.raises(error, match="update 1, epoch 0, minibatch 0.*pg_loss"):
+            trainer.update(buffer, model.initial_state(N))
+        return
     metrics = trainer.update(buffer, model.initial_state(N))
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert metrics["nonfinite"] == 3 and torch.isfinite(trainer.return_normalizer.mean)
-
-
-def test_nonfinite_reload_raises_reload_checkpoint():
-    model = model_of()
-    buffer = rollout_of(model)
-    buffer.advantages.fill_(float("inf"))
-    with pytest.raises(ReloadCheckpoint):
-        trainer_of(model, nonfinite_policy="reload").update(buffer, model.initial_state(N))
 
 
 def test_value_head_has_its_own_scheduled_learning_rate():
@@ -336,16 +308,6 @@ def test_lr_factor_schedules():
     assert lr_factor("none", 0.9) == 1.0
     with pytest.raises(ValueError, match="steps"):
         lr_factor("steps", 0.0)
-
-
-def test_normalize_advantages_standardizes_living_steps_in_place():
-    torch.manual_seed(0)
-    x, alive = torch.randn(50, 6) * 3 + 5, (torch.rand(50, 6) > 0.2).float()
-    before = x.data_ptr()
-    ppo_losses.normalize_advantages(x, alive, NORM_EPS)
-    living = x[alive.bool()]
-    assert x.data_ptr() == before
-    assert abs(float(living.mean())) < 1e-5 and abs(float(living.std()) - 1) < 1e-4
 
 
 def test_dead_steps_train_value_but_not_policy():
@@ -396,11 +358,7 @@ def test_evaluation_buffers_are_allocated_once():
     assert [x.data_ptr() for x in trainer._evaluate(buffer, model.initial_state(N), 8)] == first
 
 
-def test_prediction_loss_skips_episode_boundaries_and_trains_core():
-    zeros, weight = torch.zeros(3, 2, 4), torch.full((3, 2), 1 / 6)
-    observed = torch.ones(3, 2, 4)
-    starts = torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
-    assert float(ppo_losses.prediction_terms(zeros, observed, starts, weight)) == pytest.approx(0.5 * 5 / 6)
+def test_prediction_loss_trains_core():
     model = model_of(predict=True)
     buffer = rollout_of(model)
     buffer.advantages.zero_()

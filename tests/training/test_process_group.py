@@ -205,10 +205,5 @@ def test_process_group_reads_torchrun_environment(monkeypatch):
     for name, value in (("RANK", "3"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "2")):
         monkeypatch.setenv(name, value)
     group = process_group_from_environment()
-    assert isinstance(group, ProcessGroup) and (group.rank, group.size, group.local_rank, group.local_size) == (
-        3,
-        4,
-        1,
-        2,
-    )
-    assert not group.is_main
+    assert isinstance(group, ProcessGroup) and not group.is_main
+    assert (group.rank, group.size, group.local_rank, group.local_size) == (3, 4, 1, 2)
