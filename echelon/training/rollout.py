@@ -113,6 +113,7 @@ class RolloutBuffer:
 
         flat = (num_steps, num_agents)
         names = ("logprobs", "rewards", "dones", "values", "advantages", "returns", "truncation_bonus")
+        stored: dict[str, Any] = {name: zeros(*flat) for name in names}
         return cls(
             obs_rows=zeros(num_steps + 1, num_agents, obs_dim),
             actions=zeros(*flat, action_dim),
@@ -123,7 +124,7 @@ class RolloutBuffer:
             next_done=zeros(num_agents),
             next_value=zeros(num_agents),
             labels=zeros(*flat, action_dim) if has_labels else None,
-            **{name: zeros(*flat) for name in names},
+            **stored,
         )
 
     def set_roles(self, roles: Tensor) -> None:

@@ -83,7 +83,7 @@ class GraphSteps:
         names = [""] * len(records)
         if opponents is not None:
             names = [opponents.scheduled(r.env, slot) for r, slot in zip(records, slots, strict=True)]
-            opponents.end_schedule(counts)
+            opponents.end_schedule(counts.tolist())
         collector.add_episodes(records, names, unrecorded=int(counts.sum()) - len(records))
 
     def clear(self) -> None:
