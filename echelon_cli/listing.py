@@ -17,7 +17,7 @@ from echelon.jobs.status import ALIVE, JobStatus, job_status
 from echelon.runs import RunPaths, read_json
 from echelon.telemetry.evaluations import ladder_score, read_evaluations
 from echelon.telemetry.events import EventAlert
-from echelon.telemetry.latest import SEARCHED_LISTED, LatestRecords, read_latest
+from echelon.telemetry.latest import SEARCHED_LISTED, read_latest
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli import output
 from echelon_cli.tui.format import short_run_id
@@ -128,7 +128,8 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
     searched = (*SEARCHED_LISTED, EventAlert) if status.is_alive else SEARCHED_LISTED
     seen = read_latest(paths.metrics, searched=searched)
     update, start = seen.update, seen.start
-    evaluation, ladder = seen.evaluation or seen.batch, ladder_score(read_evaluations(paths.evals, TAIL_BYTES))
+    evaluation = next(iter((*seen.evals, *seen.batches)), None)
+    ladder = ladder_score(read_evaluations(paths.evals, TAIL_BYTES))
     return RunRow(
         id=paths.id,
         root=paths.root,
@@ -172,20 +173,14 @@ def run_rows(runs: Sequence[RunPaths]) -> list[RunRow]:
         return list(pool.map(run_row, runs, chunksize=len(runs) // (4 * cores) + 1))
 
 
-def _recent_alert(seen: LatestRecords, now: float) -> str:
+def _recent_alert(seen: RunSnapshot, now: float) -> str:
     """Return the newest alert if it is a warning or error raised within ``ALERT_LIFETIME_S``."""
-    alert = seen.alert
-    if alert is None or alert.level == "info" or now - alert.time > ALERT_LIFETIME_S:
-        return ""
-    return alert.message
+    recent = [a for a in seen.alerts if a.level != "info" and now - a.time <= ALERT_LIFETIME_S]
+    return recent[-1].message if recent else ""
 
 
-def _progress(paths: RunPaths, seen: LatestRecords) -> float:
+def _progress(paths: RunPaths, seen: RunSnapshot) -> float:
     """Return the completed fraction of the plan; a resume may have extended it."""
-    if seen.round is not None:
-        return seen.round.progress
-    if (part := seen.batch or seen.rung) is not None:
-        return part.progress
     extended = (read_json(paths.extension) or {}).get("config")
     start = seen.start
     if start is not None and isinstance(extended, dict):
@@ -195,7 +190,7 @@ def _progress(paths: RunPaths, seen: LatestRecords) -> float:
             if isinstance(extended.get(name), int | float)
         }
         start = replace(start, **limits)
-    return RunSnapshot(start=start, update=seen.update).progress
+    return replace(seen, start=start).progress
 
 
 def opponent_of(config: dict[str, Any]) -> str:

@@ -59,7 +59,7 @@ def exit_record(paths: RunPaths, returncode: int, *, earlier_bytes: int, oom: bo
         "update": latest.update.update if latest.update else latest.start.start_update if latest.start else 0,
         "global_step": latest.global_step,
         "episodes": latest.update.episodes if latest.update else 0,
-        "checkpoint": latest.checkpoint.path if latest.checkpoint else "",
+        "checkpoint": latest.checkpoints[-1].path if latest.checkpoints else "",
     }
 
 

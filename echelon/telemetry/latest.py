@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -28,6 +27,7 @@ from echelon.telemetry.events import (
 )
 from echelon.telemetry.lines import MAX_RECORD_BYTES, from_json
 from echelon.telemetry.log import is_superseded_by
+from echelon.telemetry.snapshot import LISTS, RunSnapshot
 
 BLOCK_BYTES = 1 << 14
 LIMIT_BYTES = 8 << 20
@@ -45,27 +45,6 @@ SEARCHED: tuple[type[Event], ...] = (
     EventEvalBatch,
     EventRung,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LatestRecords:
-    """The newest record of each kind."""
-
-    start: EventStart | None = None
-    update: EventUpdate | None = None
-    evaluation: EventEval | None = None
-    checkpoint: EventCheckpoint | None = None
-    """None where it is older than the searched part of the file; so is ``alert``."""
-    alert: EventAlert | None = None
-    end: EventEnd | None = None
-    round: EventRound | None = None
-    batch: EventEvalBatch | None = None
-    rung: EventRung | None = None
-    """Newest rung of a trial of a sweep, reached or not."""
-
-    @property
-    def global_step(self) -> int:
-        return self.update.global_step if self.update else self.start.global_step if self.start else 0
 
 
 PREFIXES: dict[type[Event], bytes] = {kind: f'\n{{"kind":"{kind.kind}"'.encode() for kind in SEARCHED}
@@ -93,8 +72,8 @@ def read_latest(
     limit_bytes: int = LIMIT_BYTES,
     until: tuple[type[Event], ...] = UNTIL_LISTED,
     searched: tuple[type[Event], ...] = SEARCHED,
-) -> LatestRecords:
-    """Return the newest records of a run, searching back until the kinds in ``until`` are found.
+) -> RunSnapshot:
+    """Return a snapshot with the newest record of each kind, searching back until the kinds in ``until`` are found.
 
     Only kinds in ``searched`` are looked for; without ``EventResume`` superseded records are returned too.
     """
@@ -103,7 +82,7 @@ def read_latest(
     try:
         file = open_regular(path)
     except OSError:
-        return LatestRecords()
+        return RunSnapshot()
     with file:
         for block in _backwards(file, limit_bytes):
             for line in _newest_first(block, found, searched):
@@ -118,16 +97,13 @@ def read_latest(
             if all(kind in found for kind in until):
                 break
         start = found.get(EventStart) or _first(file)
-    return LatestRecords(
+    return RunSnapshot(
         start=start if isinstance(start, EventStart) else None,
         update=_as(EventUpdate, found),
-        evaluation=_as(EventEval, found),
-        checkpoint=_as(EventCheckpoint, found),
-        alert=_as(EventAlert, found),
         end=_as(EventEnd, found),
         round=_as(EventRound, found),
-        batch=_as(EventEvalBatch, found),
         rung=_as(EventRung, found),
+        **{name: (found[row.kind],) for name, row in LISTS.items() if row.kind in found},
     )
 
 

@@ -90,8 +90,8 @@ def _newest_checkpoint(paths: RunPaths) -> str:
     from echelon.telemetry.events import EventCheckpoint
     from echelon.telemetry.latest import read_latest
 
-    found = read_latest(paths.metrics, until=(EventCheckpoint,)).checkpoint
-    return found.path if found else ""
+    found = read_latest(paths.metrics, until=(EventCheckpoint,)).checkpoints
+    return found[-1].path if found else ""
 
 
 def _line(before, status, checkpoint: str) -> str:

@@ -155,7 +155,7 @@ def test_latest_records_are_read_within_a_byte_limit(living):
     with open(living.metrics, "ab") as file:
         file.write(b'{"kind":"update","torn')
     latest = read_latest(living.metrics, limit_bytes=1 << 18)
-    assert latest.update.update == 2999 and latest.evaluation is None
+    assert latest.update.update == 2999 and latest.evals == ()
     assert latest.start.total_steps == 8_000_000, "the start record is found at any length"
     assert read_latest(living.root / "nothing").update is None
 

@@ -26,7 +26,7 @@ def fake_kind(monkeypatch, repository, start_fake):  # noqa: F811
 
 def test_new_run_form_starts_a_run_with_a_changed_option(watch, fake_kind):
     async def scene(user):
-        await user.until("no runs yet", "n  starts a run", "kernels")
+        await user.until("no runs yet", "n  starts a run", "echelon train", "kernels")
         await user.press("n")
         await user.until("preset quickstart", "no changes")
         await user.press(*["down"] * ROWS.index("ppo.lr"), "enter")

@@ -99,12 +99,9 @@ def test_header_matches_snapshot(name, size):
     compare(name, drawn(Header(theme=THEME), canned_view(), *size))
 
 
-def test_header_of_run_without_records_shows_state():
-    text = drawn(Header(theme=THEME), RunView(id="a-b-c-d", state="starting", phase="starting"), 80, SHORT)
-    assert "starting" in text
-
-
-def test_header_shows_problems_first():
+def test_header_shows_state_and_problems_before_records():
+    starting = RunView(id="a-b-c-d", state="starting", phase="starting")
+    assert "starting" in drawn(Header(theme=THEME), starting, 80, SHORT)
     view = RunView(id="x", state="crashed", reason="the trainer died of SIGKILL", preset="quickstart")
     assert "the trainer died of SIGKILL" in drawn(Header(theme=THEME), view, 100, SHORT)
 
@@ -190,24 +187,18 @@ def test_reward_term_bars_start_at_zero():
     assert text[0].count("▆") == pytest.approx(2 * text[1].count("▆"), abs=1)
 
 
-def test_reward_terms_of_zero_are_named():
+def test_largest_reward_terms_are_shown_and_zeros_named():
     text = draw_reward_terms({"win": 2.0, "zone": 0.0, "assist": 0.0}, 40, 4, THEME).text().splitlines()
     assert text[-1].startswith("0: zone, assist") and text[0].startswith("win")
-
-
-def test_largest_reward_terms_are_shown():
-    text = draw_reward_terms({f"part{n}": float(n) for n in range(10)}, 40, 4, THEME).text()
-    assert "part9" in text and "part7" in text and "part1" not in text and "smaller" in text
+    many = draw_reward_terms({f"part{n}": float(n) for n in range(10)}, 40, 4, THEME).text()
+    assert "part9" in many and "part7" in many and "part1" not in many and "smaller" in many
 
 
 def test_reward_terms_fit_the_panel():
+    assert "no battle has ended yet" in draw_outcomes(RunSnapshot(), 40, 10, THEME).text()
     for terms in ({"a": 1e6, "b": -1e-6}, {"a": 0.0}, {"only": -3.0}, {"a": 5.0, "b": 4.9}):
         for width in (20, 36, 76):
             assert all(len(line) <= width for line in draw_reward_terms(terms, width, 5, THEME).text().splitlines())
-
-
-def test_outcomes_without_battles_show_empty_state():
-    assert "no battle has ended yet" in draw_outcomes(RunSnapshot(), 40, 10, THEME).text()
 
 
 def test_phase_bar_has_the_full_width():
@@ -325,9 +316,6 @@ def test_evaluations_panel_names_selection_and_report():
         lines = draw_evaluations(rows, width, 9, THEME).text().splitlines()
         assert "purpose" in lines[0] and "report" in lines[1] and "selection" in lines[2]
     assert "purpose" not in draw_evaluations(rows[:1], 60, 9, THEME).text()
-
-
-def test_evaluations_panel_needs_results():
     assert "evaluations" in unneeded_panels(SnapshotBuilder([start_event()]).snapshot())
     assert "evaluations" not in unneeded_panels(canned_view().snapshot)
 

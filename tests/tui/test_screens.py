@@ -38,13 +38,6 @@ def test_run_list_shows_state_speed_and_win_rate(watch, living, ended):
     watch(scene, size=(80, 24))
 
 
-def test_empty_folder_shows_how_to_start(watch):
-    async def scene(user):
-        await user.until("no runs yet", "echelon train")
-
-    watch(scene)
-
-
 def test_run_list_shows_new_and_failed_runs(watch, living, home):
     async def scene(user):
         await user.until("amber-jackal")
@@ -142,12 +135,18 @@ def test_second_stop_warns_about_lost_update(watch, living):
     watch(scene, run=living)
 
 
-def test_stop_of_ended_run_does_nothing(watch, ended):
+def test_stop_of_ended_run_does_nothing_and_idle_run_is_not_redrawn(watch, ended):
     async def scene(user):
-        await user.until("completed")
+        await user.until("completed", "update 40")
         await user.press("s", "y")
         await user.until("is not running")
         assert not ended.stop.exists()
+        drawn = []
+        for panel in user.app.screen.panels.values():
+            panel.refresh = lambda *regions, **options: drawn.append(regions)
+        began = time.monotonic()
+        await user.holds(lambda: time.monotonic() - began > 0.5)
+        assert drawn == []
 
     watch(scene, run=ended)
 
@@ -184,32 +183,23 @@ def test_resume_restarts_the_run(watch, home, monkeypatch, repository):
 def test_run_screen_panels_are_uncut(watch, living, size):
     async def scene(user):
         await user.until("running", "amber-jackal")
+        seen = set()
         for number in range(1, len(PAGES) + 1):
             await user.press(str(number))
             text = user.text
+            seen |= {name for name, panel in user.app.screen.panels.items() if panel.display}
             shown = [p for p in user.app.screen.panels.values() if p.display]
             assert shown and all(p.region in user.app.screen.region for p in shown)
             for one in shown:
                 assert not any(one.region.overlaps(other.region) for other in shown if other is not one)
                 assert f" {one.title} " in text, "no title is truncated"
             assert "? help" in text and "q quit" in text
+        assert seen == PANELS.keys() - user.app.screen.unneeded, "every panel is on a page"
 
     watch(scene, run=living, size=size)
 
 
-def test_every_panel_is_on_a_page(watch, living):
-    async def scene(user):
-        await user.until("running")
-        seen = set()
-        for number in range(1, len(PAGES) + 1):
-            await user.press(str(number))
-            seen |= {name for name, panel in user.app.screen.panels.items() if panel.display}
-        assert seen == PANELS.keys() - user.app.screen.unneeded
-
-    watch(scene, run=living, size=(80, 24))
-
-
-def test_tab_moves_between_zoomed_panels(watch, living):
+def test_panels_are_maximised_hidden_and_restored(watch, living):
     async def scene(user):
         await user.until("running")
         await user.press("tab", "tab", "z")
@@ -219,17 +209,10 @@ def test_tab_moves_between_zoomed_panels(watch, living):
         assert [name for name, panel in panels.items() if panel.display] == ["speed"]
         await user.press("escape")
         assert {name for name, panel in panels.items() if panel.display} == PANELS.keys() - user.app.screen.unneeded
-
-    watch(scene, run=living)
-
-
-def test_panel_can_be_hidden_and_restored(watch, living):
-    async def scene(user):
-        await user.until("running")
-        await user.press("tab", "h")
-        assert not user.app.screen.panels["wins"].display
+        await user.press("h")
+        assert not panels["speed"].display
         await user.press("H")
-        assert user.app.screen.panels["wins"].display
+        assert panels["speed"].display
 
     watch(scene, run=living)
 
@@ -305,21 +288,15 @@ def test_log_screen_follows_and_searches(watch, living):
     watch(scene, run=living, size=(80, 24))
 
 
-def test_copied_running_folder_is_lost(watch, home):
-    paths = make_run(home, "20260101-090000-quickstart-noble-yak", updates=8, host="another-machine")
+@pytest.mark.parametrize(
+    ("ended", "words"), [("", ("lost", "another-machine", "update 8")), ("stopped", ("stopped", "took"))]
+)
+def test_copied_folder_is_lost_unless_it_has_ended(watch, home, ended, words):
+    name = "20260101-090000-quickstart-noble-yak"
+    paths = make_run(home, name, updates=8, host="another-machine", ended=ended)
 
     async def scene(user):
-        text = await user.until("lost", "another-machine")
-        assert "update 8" in text, "its curves are shown"
-
-    watch(scene, run=paths)
-
-
-def test_copied_ended_folder_is_shown_as_ended(watch, home):
-    paths = make_run(home, "20260101-090000-quickstart-noble-yak", updates=8, host="another-machine", ended="stopped")
-
-    async def scene(user):
-        await user.until("stopped", "took")
+        await user.until(*words)
 
     watch(scene, run=paths)
 
@@ -354,19 +331,6 @@ def test_theme_keys_redraw_the_screen(watch, living):
         await user.until("╭")
 
     watch(scene, run=living)
-
-
-def test_unchanged_run_is_not_redrawn(watch, ended):
-    async def scene(user):
-        await user.until("completed", "update 40")
-        drawn = []
-        for panel in user.app.screen.panels.values():
-            panel.refresh = lambda *regions, **options: drawn.append(regions)
-        began = time.monotonic()
-        await user.holds(lambda: time.monotonic() - began > 0.5)
-        assert drawn == []
-
-    watch(scene, run=ended)
 
 
 def test_quitting_leaves_the_run_running(watch, living):

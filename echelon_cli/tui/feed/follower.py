@@ -181,11 +181,4 @@ def preview(metrics: Path) -> tuple[RunSnapshot, Curves]:
         history.add(event)
     if latest.update is not None:
         history.add(latest.update)
-    snapshot = RunSnapshot(
-        start=latest.start,
-        update=latest.update,
-        best=latest.evaluation,
-        evals=(latest.evaluation,) if latest.evaluation else (),
-        end=latest.end,
-    )
-    return snapshot, history.curves()
+    return replace(latest, best=latest.evals[-1] if latest.evals else None), history.curves()
