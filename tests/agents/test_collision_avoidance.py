@@ -26,7 +26,6 @@ def pocket(grid: np.ndarray) -> None:
 
 
 def pursue(skill: str, chassis: Chassis, seconds: float = 20.0) -> np.ndarray:
-    """Return the positions of a pilot that pursues a remembered hostile behind the back wall of the pocket."""
     battle = Battle(edit=pocket, pilots=install)
     battle.empty()
     battle.place(0, chassis, 28, MIDDLE)
@@ -92,7 +91,6 @@ def test_pilot_walks_around_obstacle_missing_from_flow_field():
 
 @pytest.mark.parametrize("skill", FREE_DIRECTION_LEVELS)
 def test_detour_changes_side_at_dead_end(skill):
-    """The wall is missing from the flow field, and its left end leads back to the edge of the map."""
     battle = Battle(pilots=install)
     battle.empty()
     battle.place(0, Chassis.HEAVY, 15, MIDDLE)
@@ -116,7 +114,6 @@ def test_detour_changes_side_at_dead_end(skill):
 
 @pytest.mark.parametrize(("skill", "patrols"), [("easy", False), *((name, True) for name in FREE_DIRECTION_LEVELS)])
 def test_pilot_without_target_circles_contested_zone(skill, patrols):
-    """The hostile is hidden behind a block in the zone."""
 
     def block(grid: np.ndarray) -> None:
         grid[0:10, 28:33, 28:33] = 1

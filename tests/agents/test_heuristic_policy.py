@@ -33,7 +33,6 @@ def sequential():
 
 
 def test_sequential_calls_match_batched_pilots(sequential):
-    """They share the focus of the pack and keep smoke off each other's lines of sight, whatever the call order."""
     env, [(expected, focused), _] = sequential
     batched = Engine(CFG, 1, env.engine.batch.maps, pilots=install, autoreset=False)
     batched.batch["script"].fill_(script_of("expert"))

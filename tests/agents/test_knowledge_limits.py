@@ -39,13 +39,11 @@ DECISIONS = 8
 
 
 def paint(battle: Battle, mechs: slice, rng: np.random.Generator) -> None:
-    """Let blue paint half of red."""
     battle.put("painted", rng.integers(0, 2, 5) * 90, mechs)
     battle.put("painter", rng.integers(0, 5, 5), mechs)
 
 
 def hide(battle: Battle, sense: str, mechs: slice, rng: np.random.Generator) -> None:
-    """Remove half of what blue perceives of red by a sense."""
     found = battle[sense].copy()
     found[0, BLUE, mechs] *= rng.integers(0, 2, (5, 5)).astype(np.uint8)
     battle.batch.set(sense, found)
@@ -68,7 +66,6 @@ def scene(battle: Battle, skill: str, seed: int) -> None:
 
 
 def decide(battle: Battle, decision: int) -> np.ndarray:
-    """Return blue's actions in a decision of the standing scene."""
     battle.batch.set("decision", np.array([decision], np.int32))
     battle.play("fly", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
     return battle["actions"][0, BLUE].copy()
@@ -84,7 +81,6 @@ def field():
 @pytest.mark.long
 @pytest.mark.parametrize("skill", list(LEVELS))
 def test_actions_ignore_unperceived_hostiles(field, skill):
-    """Collision avoidance ignores unperceived mechs too, even at a distance of one voxel."""
 
     def play(fact: str | None, beside: int) -> np.ndarray:
         rng = np.random.default_rng(beside)
@@ -126,7 +122,6 @@ def actions_with_and_without(field: Battle, skill: str, fact: str, seed: int) ->
 
 
 def last_action_changes(field: Battle, skill: str, fact: str, seed: int) -> bool:
-    """Return whether the change affects the last decision."""
     without, changed = actions_with_and_without(field, skill, fact, seed)
     return not np.array_equal(without[-1], changed[-1])
 
@@ -142,7 +137,6 @@ def test_actions_ignore_hostile_changes_within_reaction_delay(field, skill, fact
 @pytest.mark.parametrize("fact", ["pos", "alive", "visible"])
 @pytest.mark.parametrize("skill", SLOW)
 def test_actions_reflect_hostile_changes_after_reaction_delay(field, skill, fact):
-    """The test above can fail: after the reaction delay the change does affect actions."""
     assert any(
         not np.array_equal(*(acted[-1] for acted in actions_with_and_without(field, skill, fact, seed)))
         for seed in range(4)

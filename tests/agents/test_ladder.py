@@ -66,7 +66,6 @@ def test_trivial_beats_random_actions():
 
 @pytest.mark.slow
 def test_each_level_beats_next_weaker_level():
-    """300 seed-paired, side-swapped matches each."""
     won, _, lost = against_random("trivial", MATCHES)
     assert won >= WIN_RATE * (won + lost), f"trivial against random: {won} to {lost}"
     for stronger, weaker in zip([*LEVELS][1:], [*LEVELS], strict=False):

@@ -24,7 +24,6 @@ def field():
 
 
 def begin(battle: Battle, zone: tuple[float, float, float] = (30.0, 30.0, 6.0)) -> None:
-    """Reset to an empty field with empty pilot memories."""
     battle.engine.reset()
     battle.empty()
     battle.batch["weapon_prob"].fill_(1.0)
@@ -33,7 +32,6 @@ def begin(battle: Battle, zone: tuple[float, float, float] = (30.0, 30.0, 6.0)) 
 
 
 def decide(battle: Battle, decisions: int) -> np.ndarray:
-    """Return the last action of blue's first mech after some decisions of a standing scene."""
     for k in range(decisions):
         battle.batch.set("decision", np.array([k], np.int32))
         battle.play("fly", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
@@ -53,7 +51,6 @@ def decide(battle: Battle, decisions: int) -> np.ndarray:
     ],
 )
 def test_pack_gathers_before_hostile_zone(field, skill, held, behind, waits):
-    """It waits for a packmate behind it while no friend is in the zone."""
     begin(field, zone=(50.0, 30.0, 6.0))
     field.place(0, LIGHT, 30.0, MIDDLE)
     field.place(1, LIGHT, 30.0 - behind, MIDDLE + 4)
@@ -124,7 +121,6 @@ def test_jets_stay_below_height_limit(field):
     ],
 )
 def test_expert_launches_past_ams_only_while_it_reloads(field, skill, ams, reloads, launches):
-    """It reloads when another friendly missile arrives less than its cooldown earlier."""
     begin(field)
     field.place(0, HEAVY, 10.0, MIDDLE)
     field.place(1, SCOUT, 20.0, MIDDLE + 20)
@@ -152,7 +148,6 @@ def test_expert_launches_past_ams_only_while_it_reloads(field, skill, ams, reloa
     ],
 )
 def test_expert_deploys_smoke_on_open_ground(field, skill, distance, cover, throws):
-    """Against a hostile beyond own gun range that can fire, unless cover is near on the path."""
     begin(field, zone=(50.0, 50.0, 5.0))
     field.place(0, LIGHT, 20.0, 40.0, yaw=-np.pi / 2)
     field.place(5, HEAVY, 20.0, 40.0 - distance, yaw=np.pi / 2)
@@ -178,7 +173,6 @@ def test_smoke_does_not_block_packmate_line_of_sight(field):
 
 @pytest.mark.parametrize("skill", ["hard", "expert"])
 def test_overheated_pilot_hides_until_cool(field, skill):
-    """It retreats in sight of its target, stays away when that is lost, and returns once cool."""
     begin(field, zone=(50.0, 30.0, 6.0))
     field.place(0, MEDIUM, 30.0, MIDDLE)
     field.place(5, MEDIUM, 42.0, MIDDLE, yaw=np.pi)
@@ -205,7 +199,6 @@ def test_overheated_pilot_hides_until_cool(field, skill):
 
 @pytest.mark.parametrize("x", [24.0, 26.0])
 def test_zone_balance_counts_own_tonnage_once(field, x):
-    """A light against a heavy is 50 t short with its team ahead: it leaves the zone and does not enter it."""
     begin(field, zone=(30.0, 30.0, 5.0))
     field.place(0, LIGHT, x, MIDDLE)
     inside = x > 25.0
@@ -218,7 +211,6 @@ def test_zone_balance_counts_own_tonnage_once(field, x):
 
 
 def test_paint_wait_is_spent_once_per_launch(field):
-    """The two seconds are waited once, not again whenever a launch waits for its launcher."""
     begin(field)
     field.place(0, HEAVY, 20.0, MIDDLE)
     field.place(4, SCOUT, 24.0, 36.0)

@@ -82,7 +82,6 @@ def test_delay_decisions_scales_with_decision_length(dt_act, trivial, medium):
 @pytest.mark.parametrize("skill", list(LEVELS))
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_actions_ignore_mechs_hidden_behind_wall(skill, seed):
-    """Moving, turning and damaging mechs that the team does not see, and has not seen, changes no action."""
 
     rng = np.random.default_rng(seed)
     places = [*zip(rng.uniform(2, 22, 8), rng.uniform(2, 58, 8), strict=True), (50.0, 12.0), (54.0, 45.0)]
@@ -220,7 +219,6 @@ def test_expert_leaves_watched_lane_for_four_seconds(duel):
 
 
 def test_hard_and_expert_keep_shots_below_heat_limit(duel):
-    """At a heat of 80, the medium's laser would pass its cap of 100; its autocannon would not."""
     heat, medium = 80.0, CHASSIS[MEDIUM]
     cool = {t for w, t in medium.carries.items() if heat + WEAPONS[w].heat <= medium.heat_cap}
     assert cool and set(medium.carries.values()) - cool, "no weapon or every weapon fits below the cap"

@@ -55,7 +55,6 @@ def fires(battle: Battle, weapon: WeaponSpec, chassis: Chassis, skill: str) -> b
 
 
 def advice(weapon: Weapon, silent: list[Chassis], chassis: Sequence[ChassisSpec] = CHASSIS) -> str:
-    """Return what to do about pilots of these chassis that never fire a weapon."""
     timer = WEAPONS[weapon].cooldown
     others = {w for c in silent for w in chassis[c].carries if w != weapon and WEAPONS[w].cooldown == timer}
     names = ", ".join(other.name for other in sorted(others))

@@ -48,7 +48,6 @@ class Battle(Scene):
         return self.final_rows[0].reshape(*self["alive"].shape, -1)
 
     def empty(self) -> None:
-        """Set every mech to dead."""
         self.put("alive", 0)
 
     def step(self, actions: np.ndarray | None = None) -> None:
@@ -58,7 +57,6 @@ class Battle(Scene):
         self.engine.step()
 
     def observe(self) -> None:
-        """Sense and write the observations of the current state."""
         self.engine.run("observe")
 
     def close(self) -> None:

@@ -19,7 +19,6 @@ def contacts(battle: Battle, m: int, env: int = 0) -> np.ndarray:
 
 
 def row_of(battle: Battle, m: int, j: int, env: int = 0) -> np.ndarray:
-    """Return the contact row of mech j in the observation of m."""
     (slots,) = np.nonzero(battle["contact"][env, m] == j)
     assert len(slots) == 1, f"{j} has {len(slots)} slots on the display of {m}"
     return contacts(battle, m, env)[slots[0]]

@@ -110,7 +110,6 @@ def test_every_column_is_written(obs_layout):
     ],
 )
 def test_viewer_has_a_row_for_every_weapon_and_class(path, record, table):
-    """Shots, rounds and muzzles need no further row: they follow from these and from a replay's header."""
     declaration = f"export const {record}: Record<"
     rows = (ROOT / path).read_text(encoding="utf-8").partition(declaration)[2].partition("\n};")[0]
     missing = [item.name.lower() for item in table if f"\n  {item.name.lower()}: {{" not in rows]

@@ -140,7 +140,6 @@ def test_contact_slots_satisfy_invariants_through_random_histories(crowd, seed, 
 
 
 def check_slots(s, m: int, before: np.ndarray) -> None:
-    """Assert the invariants of the contact slots of one mech."""
     slots = s.contact[m]
     shown = slots[slots >= 0]
     assert len(set(shown.tolist())) == len(shown), "a mech has two slots"

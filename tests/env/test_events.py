@@ -118,7 +118,6 @@ def names(battle: Battle) -> list[str]:
 
 @contextmanager
 def stage(**options: Any) -> Iterator[tuple[Battle, EventLog]]:
-    """Yield an empty field and the reader of its journal."""
     battle = Battle(**options)
     battle.empty()
     battle.engine.record([0])

@@ -27,7 +27,6 @@ def envs():
 
 
 def play(envs: EchelonVectorEnv, decisions: int, seed: int = 0):
-    """Play random actions and yield the result of every step."""
     rng = np.random.default_rng(seed)
     for _ in range(decisions):
         yield envs.step(rng.uniform(-1, 1, envs.action_space.shape).astype(np.float32))

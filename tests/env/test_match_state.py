@@ -26,7 +26,6 @@ GAMES = {"suite": EnvConfig(), "classic": EnvConfig(obs_layout="classic"), "scop
 
 
 def battle(game: EnvConfig, seed: int = 3, envs: int = 1) -> Battle:
-    """Return a battle of scripted pilots on a flat map."""
     options = {name: getattr(game, name) for name in ("obs_layout", "observe_scope")}
     made = Battle(envs=envs, size=32, seed=seed, pilots=heuristic.install, **options)
     made.batch.set("script", np.full((envs, made.cfg.num_mechs), heuristic.script_of("hard"), np.int32))
@@ -48,7 +47,6 @@ def test_every_integer_array_has_limits(game):
 
 @pytest.mark.parametrize("game", GAMES)
 def test_step_reads_nothing_that_the_state_omits(game):
-    """Arrays outside the state are filled with other values; battle, pilots and observations go on unchanged."""
     one, two = battle(GAMES[game]), battle(GAMES[game], envs=2)
     for _ in range(30):
         one.step()

@@ -38,7 +38,6 @@ def waypoint(flow, zone, pos, foot, cells=2):
 
 
 def blended(s, flows, mode, own):
-    """Return the throttles of one mech after the assist."""
     if not s["alive"] or s["shutdown"]:
         return own
     chassis = int(s["chassis"])

@@ -24,7 +24,6 @@ LOUD = replace(RewardConfig(), damage=0.05, zone_lead=0.05, team_alpha=0.6)
 
 
 def brawl(seconds: float, reward: RewardConfig, **options) -> Battle:
-    """Return a battle of scripted pilots at close range on a small map."""
     made = Battle(
         envs=6, size=32, edit=clutter(np.random.default_rng(1), 6), pilots=install, max_episode_seconds=seconds,
         reward=reward, num_packs=1, seed=5, **options,
@@ -71,7 +70,6 @@ def test_reward_terms_match_the_reference_through_whole_fights(reward, bootstrap
     [(3.0, {rules.TIME}, True), (3.0, {rules.TIME}, False), (20.0, {rules.ZONE, rules.ELIMINATION}, True)],
 )
 def test_discounted_approach_reward_telescopes_to_end_potentials(seconds, endings, bootstraps):
-    """At the time limit the last potential counts where the learner bootstraps, and is 0 where it is an end."""
     battle = brawl(seconds, RewardConfig(), truncation_bootstraps=bootstraps)
     gamma, weight = battle.cfg.gamma, battle.cfg.reward.approach
     start = [[rules.potential(s, m) for m in range(10)] for s in snapshots(battle)]

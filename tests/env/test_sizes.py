@@ -31,7 +31,6 @@ SIZES = (
 
 
 def battle(size: tuple[int, int, int], packs: int, envs: int, **ranges) -> VectorEnv:
-    """Return battles of scripted pilots in which every mech is observed."""
     world = WorldConfig(size_x=size[0], size_y=size[1], size_z=size[2])
     cfg = EnvConfig(world=world, num_packs=packs, **ranges)
     env = VectorEnv(

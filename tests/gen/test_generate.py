@@ -87,7 +87,6 @@ def test_solid_hash_ignores_materials_without_collision() -> None:
 
 
 def check_soundness(made: GeneratedMap, world: WorldConfig, packs: int) -> None:
-    """Assert the invariants of every map."""
     colliding = BLOCKS_MOVE[made.material]
     assert made.material.shape == (world.size_z, world.size_y, world.size_x)
     assert not (made.material[0] == Material.AIR).any()

@@ -149,7 +149,6 @@ def test_corridors_stay_on_map_and_connect_widest_footprint(seed: int) -> None:
 
 
 def walled() -> np.ndarray:
-    """Return a map with a thick wall of every blocking material between the teams and the zone."""
     grid = np.zeros((20, 60, 60), dtype=np.uint8)
     grid[0] = Material.DIRT
     for row, material in enumerate(np.nonzero(BLOCKS_MOVE)[0]):

@@ -143,7 +143,6 @@ def results(kernels: dict[str, Kernel], only: str, folder: Path) -> Iterator[Res
 
 
 def result(name: str, kernel: Kernel, mutant: Mutant, source: str, folder: Path) -> Result:
-    """Return the result of one mutant."""
     start = time.monotonic()
     found = in_fork(kernel, mutated(source, mutant), folder)
     found["by"] = found.get("by", "").rpartition("::")[2]

@@ -107,7 +107,6 @@ class Game:
     changes: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Return what a failing example prints."""
         return f"Game({', '.join(changed_fields(self.cfg, EnvConfig()))}, {self.changes})"
 
 

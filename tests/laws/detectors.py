@@ -61,7 +61,6 @@ class Fault:
     note: str
 
     def __str__(self) -> str:
-        """Return one line for a failure message."""
         where = f"{self.case.biome or 'mixed'} seed {self.case.seed} tick {self.tick} mech {self.mech}"
         return f"{self.kind}: {where} {self.note}"
 
@@ -84,7 +83,6 @@ class Faults:
 
     @property
     def share_by_enemy(self) -> float:
-        """Share of deaths caused by hostile fire."""
         fire = sum(n for cause, n in self.causes.items() if cause in Weapon.__members__)
         return fire / max(1, sum(self.causes.values()))
 
@@ -93,7 +91,6 @@ class Faults:
 
 
 def short(values: np.ndarray) -> list[float]:
-    """Return rounded numbers."""
     return [round(float(v), 2) for v in values]
 
 
@@ -134,7 +131,6 @@ class FaultDetector:
         return fault
 
     def find_stuck(self, alive: np.ndarray) -> None:
-        """Report once each mech that asks to move and stays around one position."""
         drive = self.arrays["drive"]
         wants = np.hypot(drive[..., 0], drive[..., 1]) >= WANTS
         upright = (self.arrays["fallen"] == 0) & (self.arrays["shutdown"] == 0)
@@ -153,7 +149,6 @@ class FaultDetector:
             self.open_faults[int(at[0]), int(at[1])] = self.report("stuck", at, note)
 
     def find_astray(self, alive: np.ndarray) -> None:
-        """Report once each mech that moves against its intended direction."""
         step, desired = (self.arrays["pos"] - self.before)[..., :2], self.arrays["pilot_desired"]
         walked, expected = np.linalg.norm(step, axis=-1), np.linalg.norm(desired, axis=-1)
         walks = (walked > WALKS * self.dt) & (expected >= WANTS) & (self.arrays["fallen"] == 0) & alive
@@ -182,7 +177,6 @@ class FaultDetector:
         return ", ".join(found) or "nothing"
 
     def find_floating(self, alive: np.ndarray) -> None:
-        """Report mechs that hang in the air without jets in two consecutive checks."""
         rest = (np.abs(self.arrays["pos"] - self.before)[..., 2] < STILL) & (self.arrays["drive"][..., 2] <= 0) & alive
         self.still = np.where(rest, self.still + self.dt, 0.0)
         for at in np.argwhere(np.isclose(self.still, FLOAT_S)):
@@ -207,7 +201,6 @@ class FaultDetector:
         return bool(BLOCKS_MOVE[below].any() or carried.any())
 
     def find_overlaps(self, alive: np.ndarray) -> None:
-        """Report living mechs that overlap each other or terrain."""
         pos = self.arrays["pos"]
         gap = np.abs(pos[:, :, None] - pos[:, None]) - (self.half[:, :, None] + self.half[:, None])
         both = alive[:, :, None] & alive[:, None] & np.triu(np.ones(gap.shape[1:3], bool), 1)
@@ -234,7 +227,6 @@ def cases_of(biomes: Sequence[str], count: int, first_seed: int = 0) -> list[Mat
 
 
 def play_and_detect(cfg: EnvConfig, cases: Sequence[MatchCase], pilot: str, *, threads: int = 0) -> Faults:
-    """Play the cases between two teams of one pilot and return the faults found."""
     found = Faults()
     engine: Engine | None = None
     count = min(WAVE, len(cases))

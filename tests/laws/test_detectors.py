@@ -15,13 +15,11 @@ KINDS = (*BIOMES, "")
 
 @pytest.fixture(scope="module")
 def few() -> Faults:
-    """Twenty matches on maps where earlier pilots went astray."""
     return play_and_detect(EnvConfig(), cases_of(KINDS, QUICK, first_seed=4000), "hard")
 
 
 @pytest.fixture(scope="module")
 def many() -> Faults:
-    """Two hundred matches."""
     return play_and_detect(EnvConfig(), cases_of(KINDS, MANY, first_seed=1000), "hard")
 
 

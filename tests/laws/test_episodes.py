@@ -43,7 +43,6 @@ def battle(threads: int) -> Battle:
 
 
 def rough():
-    """Return an edit that scatters boxes over a map and leaves both spawns free."""
     strew = clutter(np.random.default_rng(5), 40)
 
     def edit(grid: np.ndarray) -> None:
@@ -118,7 +117,6 @@ class Episodes(RuleBasedStateMachine):
 
     @rule(env=ENV, mech=MECH, height=st.floats(0.0, 12.0))
     def lift(self, env, mech, height):
-        """Drop a mech from a height that is free all the way."""
         scene, half = self.battle, self.checker.half[env, mech]
         at = scene["pos"][env, mech].copy()
         top = scene["size"][env, 2] - half[2]

@@ -95,7 +95,6 @@ class Arena(Scene):
         self.engine.reset()
 
     def check_without(self) -> None:
-        """Assert that disabled mechanics have no effect."""
         traces = {
             Mechanic.HEAT: self["heat"] > 0, Mechanic.MISSILES: self["round_weapon"] == Weapon.MISSILE,
             Mechanic.EWAR: self["ecm"] + self["eccm"] > 0, Mechanic.PAINT: self["painted"] > 0,
@@ -139,7 +138,6 @@ def battle(game: Game, map_seed: int, seed: int, kinds: list[str], close: bool, 
 
 
 def gather(arena: Arena) -> None:
-    """Place the teams within reach of each other around the zone."""
     places = free_positions(arena, np.random.default_rng(arena.seed))
     arena.put("pos", places, env=0)
 
@@ -188,7 +186,6 @@ def test_wrong_size_action_is_rejected_without_side_effects(env, size, agent):
 
 
 def test_fuzzed_battles_contain_fighting():
-    """Battles gathered at the zone must have damage and deaths, or the invariants are checked on nothing."""
     cfg = EnvConfig(world=WorldConfig(size_x=32, size_y=32), max_episode_seconds=20.0)
     seen: Counter[str] = Counter()
     for seed in range(8):
@@ -200,7 +197,6 @@ def test_fuzzed_battles_contain_fighting():
 
 
 def test_invariant_checker_detects_each_violation():
-    """Each kind of invalid state is detected."""
     cfg = EnvConfig(world=WorldConfig(size_x=32, size_y=32))
     arena = Arena(cfg, 3, 3)
     checker = InvariantChecker(arena.engine, arena.rows[0], slow_every=1)

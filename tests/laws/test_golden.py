@@ -67,7 +67,6 @@ def test_golden_battle_hashes_are_unchanged(pilot):
 
 
 def test_simulation_version_is_raised_with_the_golden_battles():
-    """Battles of one version are equal for ever: replays, branches and saved states of it rely on that."""
     stored = json.loads(GOLDEN.read_text(encoding="utf-8"))
     battles = json.dumps([stored[f"battles of {pilot}"] for pilot in PILOTS], sort_keys=True)
     versions = json.loads(VERSIONS.read_text(encoding="utf-8")) if VERSIONS.exists() else {}

@@ -55,14 +55,12 @@ def split_name(name: str) -> tuple[list[str], str]:
 
 
 def changed(config: Any, path: list[str], field_name: str, value: Any) -> Any:
-    """Return a configuration with one field changed."""
     if not path:
         return replace(config, **{field_name: value})
     return replace(config, **{path[0]: changed(getattr(config, path[0]), path[1:], field_name, value)})
 
 
 def numeric_fields(config: Any, prefix: str) -> list[str]:
-    """Return the dotted names of all numeric fields."""
     found: list[str] = []
     for f in fields(config):
         value = getattr(config, f.name)

@@ -120,7 +120,6 @@ def test_recommended_ppo_hyperparameters():  # DR-H1, DR-H2
     ids=["medium", "quickstart-medium", "quickstart-easy"],
 )  # fmt: skip
 def test_terminal_reward_is_a_small_share_of_all_reward(env, pilot, most):  # KEEP-3
-    """In twenty matches of scripted pilots, terminal rewards are below a tenth of all reward; in presets, a quarter."""
     contest = Contest(env=env, pilots=(pilot, pilot), matches=20)
     terms = np.stack([result.record.terms for result in play(contest.plan, contest.pairings(), MatchSession())])
     amount = np.abs(terms).sum(axis=(0, 1))

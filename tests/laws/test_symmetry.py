@@ -32,7 +32,6 @@ def swapped(values: np.ndarray) -> np.ndarray:
 
 
 def rotated(name: str, values: np.ndarray) -> np.ndarray:
-    """Rotate a vector or heading of every mech by half a turn about the map's centre."""
     if name == "yaw":
         return (values + 2 * np.pi) % (2 * np.pi) - np.pi
     sign = np.array([-1, -1, 1], np.float32)
@@ -40,7 +39,6 @@ def rotated(name: str, values: np.ndarray) -> np.ndarray:
 
 
 def two_fields(seed: int) -> tuple[Field5v5, Field5v5]:
-    """Return a field and the same field rotated by half a turn."""
     base = EnvConfig()
     physics = {"leg_height": 0.0, "ams_chance": 1.0}
     maps = flat_maps(replace(base, world=replace(base.world, size_x=SIZE, size_y=SIZE)), None, ENVS)
@@ -112,7 +110,6 @@ def test_swapped_sides_on_the_rotated_map_mirror_the_battle(seed):
 
 
 def test_neither_team_has_a_damage_advantage():
-    """Damage by blue and by red, summed over battles and their rotated twins, is equal on average."""
     blue = red = 0.0
     for seed in (4, 5):
         here, there = two_fields(seed)

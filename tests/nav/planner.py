@@ -69,7 +69,6 @@ def _not_found(expansions: int) -> Route:
 
 
 def _trace(parent: dict[int, int], start: int, goal: int, cost: float, expansions: int) -> Route:
-    """Return the route through the parents of the goal."""
     nodes = [goal]
     while nodes[-1] != start:
         nodes.append(parent[nodes[-1]])

@@ -48,7 +48,6 @@ def oracle_fits(grid: NDArray[np.uint8], k: int, y: int, x: int, radius: int, cl
 
 
 def oracle_is_node(grid: NDArray[np.uint8], k: int, y: int, x: int, radius: int) -> bool:
-    """Return by loops whether a mech can stand in a cell."""
     size_z = grid.shape[0]
     if not 0 <= k < size_z or (k > 0 and not BLOCKS_MOVE[grid[k - 1, y, x]]):
         return False
@@ -58,7 +57,6 @@ def oracle_is_node(grid: NDArray[np.uint8], k: int, y: int, x: int, radius: int)
 
 
 def oracle_edges(grid: NDArray[np.uint8], nodes: set[tuple[int, int, int]], radius: int) -> set[tuple]:
-    """Return all edges by loops."""
     edges = set()
     for k, y, x in nodes:
         for d, (dx, dy) in enumerate(DIRECTIONS):

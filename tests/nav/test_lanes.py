@@ -38,7 +38,6 @@ def path_cells(flow: NDArray[np.uint8], x: int, y: int, k: int = 0) -> list[tupl
 
 
 def flat_map(**walls: tuple[slice, slice]) -> NDArray[np.uint8]:
-    """Return a flat map of 64 x 64 with walls higher than eyes."""
     grid = np.zeros((12, 64, 64), np.uint8)
     for rows, columns in walls.values():
         grid[:8, rows, columns] = Material.SOLID

@@ -55,7 +55,6 @@ def path(s, m: int, flow: np.ndarray) -> tuple[float, float]:
 
 
 def course(s, m: int, flow: np.ndarray) -> list[float]:
-    """Return the columns of the zone and of the path to it."""
     dx, dy = s.zone[0] - float(s.pos[m][0]), s.zone[1] - float(s.pos[m][1])
     to_zone = wrap(atan2(dy, dx) - s.yaw[m])
     bearing, length = path(s, m, flow)

@@ -38,7 +38,6 @@ class AvoidanceResult(NamedTuple):
 
 
 def turned(u: np.ndarray, eighths: float) -> np.ndarray:
-    """Return a direction turned counter-clockwise by eighths of a full turn."""
     a = eighths * pi / 4
     return np.array([u[0] * cos(a) - u[1] * sin(a), u[0] * sin(a) + u[1] * cos(a)])
 
@@ -125,7 +124,6 @@ def escape_direction(s, m: int, path: np.ndarray, push: np.ndarray) -> np.ndarra
 
 
 def push_from_friends(s, m: int) -> np.ndarray:
-    """Return the velocity away from friends that are too near."""
     push, half = np.zeros(2), MECHS[s.chassis[m]].half[0]
     for k in living(s):
         if k != m and not hostile(s, m, k):

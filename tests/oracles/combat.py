@@ -58,14 +58,12 @@ class Splash(NamedTuple):
 
 
 def clock(s) -> None:
-    """Advance the tick and age the smoke clouds."""
     s.tick += 1
     s.cloud_ticks[:] = np.maximum(0, s.cloud_ticks - 1)
     s.clouds = (s.cloud_ticks > 0).sum()
 
 
 def upkeep(s) -> None:
-    """Upkeep phase of a tick."""
     for m in living(s):
         s.cooldown[m] = np.maximum(0, s.cooldown[m] - 1)
         s.painted[m], s.suppressed[m] = max(0, s.painted[m] - 1), max(0, s.suppressed[m] - 1)
@@ -131,7 +129,6 @@ def bearing_error(s, m: int, j: int) -> float:
 
 
 def may_aim(s, m: int, j: int, weapon: int) -> bool:
-    """Return whether a hitscan or homing weapon locks on target j."""
     gun, d = GUNS[weapon], s.pos[j].astype(float) - s.pos[m]
     far = float(np.linalg.norm(d))
     in_arc = flat(d) < 1e-7 or d @ ahead(s.yaw[m]) >= cos(radians(gun.arc_deg / 2)) * flat(d)

@@ -172,7 +172,6 @@ def noise(s, m: int, j: int) -> np.ndarray:
 
 
 def classes(s, m: int, j: int) -> list[float]:
-    """Return the probability of each class."""
     sure = view(s, m)[1]
     if sure < 0.5:
         return [0.25] * 4

@@ -25,7 +25,6 @@ def tonnage(s) -> np.ndarray:
 
 
 def zone_ticks(tons: np.ndarray) -> np.ndarray:
-    """Return the score of each team per second."""
     if (tons > 0).all():
         lead = (tons[0] - tons[1]) / tons.sum()
         return 0.25 + 0.75 * np.maximum(0, [lead, -lead])
@@ -90,7 +89,6 @@ def referee(s, *, limit: int, win: float) -> None:
 
 
 def store_statistics(s) -> None:
-    """Store the statistics of a match that ended in this step."""
     s.done_count += 1
     s.done_seed, s.done_length, s.done_winner, s.done_reason = s.seed, s.decision, s.winner, s.reason
     s.done_score, s.done_return, s.done_terms = s.score, s.sum_return, s.sum_terms
@@ -99,7 +97,6 @@ def store_statistics(s) -> None:
 
 
 def begin_statistics(s) -> None:
-    """Clear the sums and flags of a new episode."""
     s.ended, s.engaged, s.sum_return, s.sum_terms = 0, 0 * s.engaged, 0 * s.sum_return, 0 * s.sum_terms
 
 

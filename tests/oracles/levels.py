@@ -71,7 +71,6 @@ class Memory:
         return not closely or bool(s.sight[m, j] == 1 or distance(s.pos[j], s.pos[m]) <= radar)
 
     def observers(self, level: Level, m: int) -> list[int]:
-        """Return the mechs whose senses a pilot uses."""
         s = self.past[-1]
         if level.knowledge in (Knowledge.OWN_SIGHT, Knowledge.OWN):
             return [m]
@@ -108,12 +107,10 @@ def level_of(s, m: int) -> Level | None:
 
 
 def members_of(s, pack: list[int]) -> list[int]:
-    """Return the living members of a pack that a level controls."""
     return [m for m in pack if s.alive[m] and level_of(s, m)]
 
 
 def threat(s, m: int, j: int, known: Track) -> float:
-    """Return the threat score of a hostile."""
     d = distance(known.pos, s.pos[m])
     score = CLASS_WORTH[s.chassis[j]] * (1 - 0.6 * known.hp / MECHS[s.chassis[j]].hp) - d / 20
     score += 0.5 * (known.paint > 0)

@@ -69,7 +69,6 @@ class Paths:
         self.lanes = layers[len(RADII) :]
 
     def level(self, x: int, y: int, foot: float) -> int:
-        """Return the first cell with a code at or below a foot."""
         k = int(np.clip(floor(foot + 0.01), 0, len(self.code) - 1))
         while k > 0 and self.code[k, y, x] == FLOW_NONE:
             k -= 1
@@ -122,7 +121,6 @@ def fighting_distance(level: Level, s, m: int, target_share: float, inside: bool
 
 
 def odds(memory: Memory, s, m: int) -> float:
-    """Return own strength nearby over that of the hostiles that the pilot perceives nearby."""
     own = theirs = 0.0
     for j in range(count(s)):
         weight = MECHS[s.chassis[j]].tonnage / MECHS[s.chassis[j]].hp
@@ -135,13 +133,11 @@ def odds(memory: Memory, s, m: int) -> float:
 
 
 def must_cool(level: Level, s, m: int) -> bool:
-    """Return whether a pilot is so hurt and so hot that it keeps out of sight."""
     share, heat = s.hp[m] / MECHS[s.chassis[m]].hp, s.heat[m] / MECHS[s.chassis[m]].heat_cap
     return bool(level.retreat >= Retreat.COOL and share < 0.35 and heat > 0.4)
 
 
 def begins_retreat(memory: Memory, level: Level, s, m: int, outside: bool, seen: bool) -> bool:
-    """Return whether a pilot retreats now."""
     share = s.hp[m] / MECHS[s.chassis[m]].hp
     if level.retreat == Retreat.NEVER or not seen:
         return False
@@ -161,7 +157,6 @@ def retreat_time_left(before_s: float, breaks: bool) -> float:
 
 
 def walk(level: Level, s, p, path, go: bool) -> np.ndarray:
-    """Return the desired velocity without a target."""
     centre, radius = s.zone[:2].astype(float), float(s.zone[2])
     d = flat(centre - p[:2])
     if not go and d < radius + 4:
@@ -213,7 +208,6 @@ def shortest(s, m: int, flow, lane: int = NO_LANE) -> np.ndarray:
 
 
 def path_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
-    """Return the direction of a pilot's path to the zone."""
     route = level_of(s, m).route
     if route == Route.STRAIGHT:
         return unit(s.zone[:2] - s.pos[m][:2].astype(float))
@@ -221,7 +215,6 @@ def path_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
 
 
 def gathers(s, m: int, waited_s: float) -> bool:
-    """Return whether a pilot waits for packmates in front of a zone that only hostiles hold."""
     level, mine = level_of(s, m), int(s.team[m])
     away = [flat(s.zone[:2].astype(float) - s.pos[k][:2]) for k in range(count(s))]
     alone = s.zone_tonnage[1 - mine] > 0 and not s.zone_tonnage[mine] > 0
@@ -329,5 +322,4 @@ def throttles(s, after, m: int) -> np.ndarray:
 
 
 def level_controlled(s) -> list[int]:
-    """Return the living mechs that a level controls."""
     return [m for m in living(s) if s.script[m] >= FIRST_LEVEL]

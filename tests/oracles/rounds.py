@@ -142,7 +142,6 @@ def blast(s, end: End) -> list[Splash]:
 
 
 def damage_sphere(s, centre, weapon: int) -> None:
-    """Damage every cell whose centre is within the splash radius of a weapon."""
     radius, damage = GUNS[weapon].splash, GUNS[weapon].damage * 0.5
     low = [max(0, floor(c - radius)) for c in centre]
     top = [min(int(n), ceil(c + radius)) for c, n in zip(centre, s.size, strict=True)]

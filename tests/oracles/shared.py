@@ -86,7 +86,6 @@ class Gun(NamedTuple):
 
     @property
     def needs(self) -> int:
-        """Mechanics without which it does not fire."""
         return NO_MISSILES * (self.flight == "homing") | NO_PAINT * self.paints
 
 
@@ -126,12 +125,10 @@ DESTRUCTIBLE = np.array([0, 1, 0, 0, 1, 1, 0, 1, 0, 1], bool)
 
 
 def ticks(seconds: float, dt: float = DT) -> int:
-    """Cooldowns and durations round up to whole ticks."""
     return ceil(seconds / dt - 1e-6)
 
 
 def life(seconds: float, dt: float = DT) -> int:
-    """Flight lives round down to whole ticks."""
     return floor(seconds / dt + 1e-6)
 
 

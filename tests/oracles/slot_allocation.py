@@ -23,13 +23,11 @@ THREATS = ("threat", "aiming", "fire_line")
 
 
 def share(s, m: int, j: int) -> float:
-    """Return the share of its priority that a track keeps."""
     weight = max(0.01, 1 - (display.age(s, m, j) * display.DECISION_S + display.view(s, m)[2]) / display.MEMORY_S)
     return weight * (0.1 if display.confidence(s, m, j) < 0.1 - 1e-6 else 1.0)
 
 
 def aims_at(s, m: int, j: int) -> bool:
-    """Return whether j attacks m."""
     chased = MISSILE in s.round_weapon[j][s.round_target[j] == m]
     away = (s.pos[m] - s.pos[j]).astype(float)
     faces = display.age(s, m, j) == 0 and away @ ahead(s.yaw[j]) >= AIM_COS * flat(away)

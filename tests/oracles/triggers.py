@@ -47,7 +47,6 @@ def aim_bias(level: Level, s, m: int) -> float:
 
 
 def scout_may_paint(s, m: int, spot) -> bool:
-    """Return whether a scout of the pack is near enough to the target to paint it soon."""
     return any(s.alive[k] and s.chassis[k] == SCOUT and distance(s.pos[k], spot) <= 12 for k in pack_of(m))
 
 
@@ -63,7 +62,6 @@ def ams_reloads(s, m: int, spot, arrival_s: float) -> bool:
 
 
 def ams_protects(memory: Memory, level: Level, s, m: int, spot, speed: float) -> bool:
-    """Return whether a perceived hostile heavy near the target likely has its anti-missile system ready."""
     for j in range(count(s)):
         known = memory.known(level, m, j) if hostile(s, m, j) and s.chassis[j] == HEAVY else None
         if known and known.age == 0 and not known.shutdown and distance(known.pos, spot) <= 5.5:
@@ -73,7 +71,6 @@ def ams_protects(memory: Memory, level: Level, s, m: int, spot, speed: float) ->
 
 
 def any_target_in_arc(memory: Memory, level: Level, s, m: int, weapon: int) -> bool:
-    """Return whether any hostile in sight is in range and arc of a weapon."""
     gun = GUNS[weapon]
     for j in range(count(s)):
         known = memory.known(level, m, j) if hostile(s, m, j) else None
@@ -112,7 +109,6 @@ def wants(memory: Memory, level: Level, s, m: int, weapon: int, known: Track, aw
 
 
 def muzzle_blocked(level: Level, s, m: int, weapon: int, spot) -> bool:
-    """Return whether terrain right in front of the muzzle stops a round."""
     half, to_target = MECHS[s.chassis[m]].half[2], np.asarray(spot, float) - s.pos[m]
     if level.muzzle_clearance_vox == 0 or weapon in HITSCAN:
         return False
@@ -167,7 +163,6 @@ def triggers(
 
 
 def ewar_column(s, m: int, level: Level, contact: bool) -> float:
-    """Return the value of a scout's EWAR column."""
     mates = [k for k in pack_of(m) if k != m and s.alive[k]]
     quality = np.mean([s.quality[k] for k in mates]) if mates else 1.0
     hot = s.heat[m] / MECHS[s.chassis[m]].heat_cap > 0.7

@@ -96,7 +96,6 @@ def nearest_on(start, path, point) -> float:
 
 
 def smoked(s, i: int, j: int) -> bool:
-    """Return whether a cloud touches the segment between two mechs."""
     start, path = s.pos[i].astype(float), s.pos[j].astype(float) - s.pos[i]
     if np.linalg.norm(path) < 3e-5:
         return False
@@ -139,7 +138,6 @@ def others_free(s, m: int, old, new) -> bool:
 
 
 def bounded(s, centre, half) -> np.ndarray:
-    """Clamp to the sides and the ceiling."""
     size = np.array(s.size, F)
     out = np.minimum(centre, size - half)
     out[:2] = np.maximum(out[:2], half[:2])
@@ -147,7 +145,6 @@ def bounded(s, centre, half) -> np.ndarray:
 
 
 def steered(s, m: int) -> np.ndarray:
-    """Turn the mech and return its damped velocity."""
     mech, v = MECHS[s.chassis[m]], s.vel[m].astype(float)
     if is_shut_down(s, m) and not s.shutdown_due[m]:
         return (v - [0, 0, GRAVITY * DT]) * DAMPING
@@ -166,7 +163,6 @@ def climbs(vz: float) -> bool:
 
 
 def move_mech(s, m: int) -> None:
-    """Move one mech by a tick."""
     s.landing_speed[m] = 0
     half = MECHS[s.chassis[m]].half
     v = steered(s, m).astype(F)
@@ -229,7 +225,6 @@ def set_cell(s, x: int, y: int, z: int, kind: int) -> None:
 
 
 def damage_voxel(s, x: int, y: int, z: int, weapon: int, damage: float) -> None:
-    """Damage one voxel."""
     kind = int(s.material[z, y, x])
     if not DESTRUCTIBLE[kind]:
         return
@@ -251,7 +246,6 @@ def wreck_kind(m: int, chassis: int, low, top) -> int:
 
 
 def stamp_wrecks(s) -> None:
-    """Turn the mechs that just died into debris."""
     for m in np.flatnonzero(s.dying):
         s.dying[m] = 0
         half = MECHS[s.chassis[m]].half

@@ -98,12 +98,10 @@ EXCEPTIONS |= {
 
 
 def budget_of(kernel: str) -> Budget:
-    """Return the limits of a kernel by name."""
     return EXCEPTIONS[kernel].budget if kernel in EXCEPTIONS else Budget()
 
 
 def over_budget(row: KernelResources) -> list[str]:
-    """Return a line for each limit that a kernel exceeds."""
     budget = budget_of(row.kernel)
     return [
         f"{row.kernel}: {name} {getattr(row, name)}, expected at most {getattr(budget, name)}"
@@ -113,7 +111,6 @@ def over_budget(row: KernelResources) -> list[str]:
 
 
 def needless_limits(row: KernelResources) -> list[str]:
-    """Return a line for each limit of an exception that the kernel no longer needs."""
     if row.kernel not in EXCEPTIONS:
         return []
     return [

@@ -46,7 +46,6 @@ def clutter(rng: np.random.Generator, boxes: int = 25, ruins: int = 0):
 def cluttered_field(
     seed: int, *, envs: int = 12, size: int = 30, boxes: int = 25, ruins: int = 0, **options: Any
 ) -> Field5v5:
-    """Return a field with a separate cluttered map per environment."""
     edit = clutter(np.random.default_rng(seed), boxes, ruins)
     return Field5v5(envs=envs, size=size, edit=edit, own_maps=True, **options)
 
@@ -145,7 +144,6 @@ def snapshot(scene: Scene, env: int) -> SimpleNamespace:
 
 
 def snapshots(scene: Scene) -> list[SimpleNamespace]:
-    """Return a snapshot of every environment."""
     arrays = {name: scene[name] for name in scene.batch.fields}
     return [
         SimpleNamespace(**{name: array[env].copy() for name, array in arrays.items()})
@@ -154,7 +152,6 @@ def snapshots(scene: Scene) -> list[SimpleNamespace]:
 
 
 def assert_same(scene: Scene, wanted: list[SimpleNamespace], *names: str, atol: float = 2e-5) -> None:
-    """Compare named arrays of all environments with what the rules say."""
     for name in names:
         got = np.asarray(scene[name], float)
         expected = np.stack([np.asarray(getattr(want, name), float) for want in wanted])
@@ -172,7 +169,6 @@ def phase(name: str, *, landing: bool = False, spread: bool = False) -> list[Lau
 
 @contextmanager
 def many_lanes() -> Iterator[None]:
-    """Let batches that are made meanwhile share tasks among as many threads as on CUDA."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "lanes", lambda device, num_mechs: lanes("cuda", num_mechs))
         yield

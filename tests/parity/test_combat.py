@@ -43,7 +43,6 @@ def battle(field, request):
 
 
 def gained(scene, name: str) -> float:
-    """Return the sum of what a phase added to a counter."""
     return float((scene[name] - scene.counted[name]).sum())
 
 
@@ -105,7 +104,6 @@ def move_and_compare(scene, ticks: int, *, spread: bool = False) -> int:
 
 
 def test_movement_matches_oracle_with_slow_clock_and_high_gravity(monkeypatch):
-    """Mechs that stand fall at over the speed up to which mechs step up, and step up nevertheless."""
     monkeypatch.setattr(world, "DT", 0.1)
     monkeypatch.setattr(world, "GRAVITY", 19.62)
     physics = {"gravity_m_s2": 19.62}
@@ -136,7 +134,6 @@ def test_landings_match_oracle(battle):
 
 @pytest.mark.parametrize("battle", [3], indirect=True)
 def test_landing_shock_matches_oracle_at_limits(battle):
-    """Landings at the free speed, of the dead, and of mechs that it leaves no hit points."""
     shape = battle["alive"].shape
     rng = np.random.default_rng(7)
     battle.put("landing_speed", rng.choice([0, 2, 6, 6.5, 8, 20], shape))
@@ -189,7 +186,6 @@ def test_weapons_phase_matches_oracle(battle):
 
 
 def assert_same_rounds(scene, wanted, *names: str) -> None:
-    """Compare the rounds in flight."""
     for e, s in enumerate(wanted):
         flying = s.round_weapon >= 0
         for name in names:
@@ -252,7 +248,6 @@ def test_projectile_phase_matches_oracle(battle):
 
 
 def test_explosions_match_oracle_at_limits():
-    """Splash at its very radius and behind glass; two mechs struck at once, two equal killers; smoke at the ceiling."""
 
     def edit(grid: np.ndarray) -> None:
         grid[0:4, 20:30, 41] = o.GLASS
@@ -282,7 +277,6 @@ def test_explosions_match_oracle_at_limits():
 
 @pytest.mark.parametrize(("low", "high", "sees"), [(20.5, 25.5, False), (25.5, 20.5, True)])
 def test_sight_is_cast_from_lower_index(low, high, sees):
-    """A diagonal passes beside a lone block on one side or the other, depending on where it is cast from."""
 
     def edit(grid: np.ndarray) -> None:
         grid[0:3, 23, 22] = o.SOLID

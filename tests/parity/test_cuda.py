@@ -80,7 +80,6 @@ def test_cuda_environment_matches_cpu(extras):
 
 @pytest.mark.parametrize("case", BATTLES)
 def test_cuda_battle_is_equal_to_the_cpu(case):
-    """Every array is equal bit for bit after up to 204 decisions from an equal start."""
     expected, edits = played(Counter(), case=case)
     found, cuda_edits = played(Counter(), "cuda", case=case)
     assert differing(found, expected) == []
@@ -92,7 +91,6 @@ def test_captured_cuda_battle_is_equal_to_eager_launches():
 
 
 def test_cuda_training_is_close_with_captured_updates(tmp_path):
-    """Two updates end at equal weights within 1e-3, whether updates are captured or not."""
     (captured,), (eager,) = (
         trained(tmp_path / str(capture), 1, device="cuda", capture=capture) for capture in (True, False)
     )

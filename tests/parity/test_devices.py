@@ -156,7 +156,6 @@ def test_ray_ties_step_along_z_then_y_then_x():
 
 @pytest.mark.parametrize("beyond", [(4, 1), (5, 0), (4, 2)])
 def test_ray_missing_end_cell_at_corner_stops_there(beyond):
-    """The end lies on a corner of four cells, and the tie of the last two steps passes the one it is in."""
     material = np.zeros((8, 8, 8), np.uint8)
     material[2, beyond[1], beyond[0]] = 1
     a, b = np.array([[1.5, 4.5, 2.5]], np.float32), np.array([[3.0, 3.0, 2.5]], np.float32)
@@ -171,7 +170,6 @@ def test_ray_ending_outside_is_blocked_only_with_end_tested(include_end, found):
 
 
 def test_rays_between_centres_on_cell_faces_reach_end():
-    """Lights and heavies on bedrock have their centres exactly on the face between two layers."""
     rng = np.random.default_rng(2)
     a, b = (rng.uniform(0, 8, (2000, 3)).astype(np.float32) for _ in range(2))
     a[:, 2], b[:, 2] = rng.choice([1.0, 2.0], (2, 2000))

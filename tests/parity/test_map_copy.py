@@ -20,7 +20,6 @@ MAPS, ENVS, PARTS = 3, 3, 5
 
 
 def on_cuda(code: str) -> str:
-    """Return native code whose branch for CUDA is compiled on a CPU."""
     assert "#ifdef __CUDA_ARCH__" in code
     return code.replace("#ifdef __CUDA_ARCH__", "#if 1")
 
@@ -59,7 +58,6 @@ def load_words(
 
 @pytest.mark.parametrize("shape", [(2, 6, 8), (1, 5, 4), (3, 5, 5)])
 def test_map_copied_by_words_is_equal_whatever_its_size(shape):
-    """Sizes of a map are multiples of a word, of half a word, and odd, so that some maps are not aligned."""
     start_warp()
     rng = np.random.default_rng(0)
     cells = rng.integers(0, 10, (MAPS, *shape), dtype=np.uint8)
@@ -76,7 +74,6 @@ def test_map_copied_by_words_is_equal_whatever_its_size(shape):
 
 @pytest.mark.long
 def test_maps_are_copied_on_cuda_by_64_bit_words(tmp_path):
-    """Three bit planes and the materials are read and written so, the hit points written."""
     start_warp()
     module = spawn.load_map.module
     module.options["block_dim"], block = BLOCK, module.options["block_dim"]

@@ -42,7 +42,6 @@ def test_sensor_quality_matches_oracle(battle):
 
 
 def test_sight_matches_oracle(battle):
-    """Sight is 1 where it is clear, 2 where smoke alone blocks it, and 0 to the dead."""
     seen = 0
     for e, s in enumerate(battle.expected):
         wanted = np.eye(20, dtype=int)

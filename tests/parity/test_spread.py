@@ -18,7 +18,6 @@ BATTLES = ("quick", "quick-classic", pytest.param("two-hundred", marks=pytest.ma
 
 
 def play_eagerly(engine: Engine) -> None:
-    """Let an engine launch its kernels one by one in place of captured graphs."""
     backend = engine.batch.backend
 
     def run(name: str) -> None:

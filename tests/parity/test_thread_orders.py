@@ -32,7 +32,6 @@ def first_differences(names: Sequence[str]) -> dict[str, Any]:
 
 @cache
 def quick() -> dict[str, Any]:
-    """Return the first differences of the quick cases."""
     return first_differences(QUICK)
 
 

@@ -76,7 +76,6 @@ def test_controls_match_oracle(switched):
     [(0.0, 0, 0), (-0.5, 0, 0), (0.003, 0, 0), (0.005, 1, 0), (0.5, 1, 0), (0.507, 1, 0), (0.51, 0, 1), (1.0, 0, 1)],
 )
 def test_ewar_selector_half_is_ecm(asked, ecm, eccm):
-    """0.5 is read as 64/127, a little above one half; the least that means ECCM is the next level."""
     field = cluttered_field(1, envs=1, boxes=0)
     scouts = np.flatnonzero(field["chassis"][0] == 0)
     field.batch["actions"].fill_(asked)

@@ -114,7 +114,6 @@ CASES: dict[str, Case] = {
 
 
 def order_threads() -> None:
-    """Change Warp's CPU template so that kernels take the order of their threads from a variable."""
     template = codegen.cpu_module_template_forward
     if template.count(LOOP) != 1:
         raise RuntimeError("Warp's CPU template has another loop over threads, expected the one of LOOP; adapt LOOP")
@@ -178,7 +177,6 @@ def engine_of(case: Case, device: str = "cpu") -> Engine:
 
 @contextmanager
 def spread_over_threads() -> Iterator[None]:
-    """Let engines that are made and used meanwhile share tasks and move mechs as on CUDA."""
     with mock.patch.dict(step.MOVES, {False: step.MOVES[True]}), many_lanes():
         yield
 

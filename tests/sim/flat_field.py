@@ -86,7 +86,6 @@ class Scene:
         return self.batch.numpy(name)
 
     def put(self, name: str, value: Any, mech: Any = slice(None), env: Any = slice(None)) -> None:
-        """Overwrite part of an array."""
         values = self.batch.numpy(name).copy()
         values[env, mech] = value
         self.batch.set(name, values)
@@ -124,7 +123,6 @@ class Scene:
         self.batch.set("cooldown", timers)
 
     def reload(self, mech: int, weapon: Weapon) -> None:
-        """Make a weapon ready to fire."""
         timers = self["cooldown"].copy()
         timers[:, mech, WEAPONS[weapon].cooldown] = 0
         self.batch.set("cooldown", timers)
@@ -172,20 +170,16 @@ class Field5v5(Scene):
         self.put("alive", 0)
 
     def decide(self) -> None:
-        """Read the actions."""
         self.play("decide", step.read_actions)
 
     def tick(self, count: int = 1) -> None:
-        """Advance ticks with the controls as they are."""
         for _ in range(count):
             self.play("tick", lambda: step.tick(landing=self.cfg.landing))
 
     def sense(self) -> None:
-        """Run the sensing phase."""
         self.play("sense", lambda: step.sense("every"))
 
     def run(self, decisions: int) -> None:
-        """Play whole decisions with the same actions."""
         for _ in range(decisions):
             self.decide()
             self.tick(self.cfg.decision_repeat)

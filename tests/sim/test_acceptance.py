@@ -25,7 +25,6 @@ def open_ground():
 
 @pytest.fixture
 def field(open_ground):
-    """Open ground without mechs."""
     open_ground.play("reset", list)
     open_ground.put("alive", 0)
     open_ground.batch["actions"].zero_()

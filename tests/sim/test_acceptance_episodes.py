@@ -68,7 +68,6 @@ def play(*, seeds: list[int], threads: int, decisions: int = 50) -> list[list[st
 
 @pytest.fixture(scope="module")
 def many():
-    """64 battles on one thread."""
     return play(seeds=list(range(100, 164)), threads=1)
 
 

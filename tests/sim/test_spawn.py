@@ -89,7 +89,6 @@ def test_reset_clears_all_state(battle):
 
 
 def test_reset_clears_every_array_that_the_next_episode_reads():
-    """Every array of the batch is changed; the reset and the steps after it are those of a fresh batch."""
     options = {block.config_field: True for block in layout.OPTIONAL_BLOCKS}
     battle = rough(**options)
     battle.batch.set("forced_seed", np.arange(5, 11, dtype=np.int32))
@@ -208,5 +207,4 @@ def test_spawn_matches_oracle():
 
 
 def draw_below(seed: int, count: int) -> int:
-    """Return the map slot of a seed."""
     return int(draw_u32(seed, StreamId.MAP, 0, 0, 0)) * count >> 32

@@ -39,7 +39,6 @@ def fresh(field: Field5v5) -> Field5v5:
 
 
 def shoot(field: Field5v5, mech: int, *weapons: Weapon) -> None:
-    """Fire weapons of a mech for one tick."""
     field.hold(mech, *weapons)
     field.decide()
     field.tick()
@@ -63,7 +62,6 @@ def paint(field: Field5v5, target: int, by: int, ticks: int = 100) -> None:
 
 @pytest.mark.parametrize("own_fire", [False, True])
 def test_shutdown_is_immediate_by_own_fire_and_delayed_by_hits(field, own_fire):
-    """Sim 6.2 and J-44: effects of phase 5 on other mechs begin with the next tick."""
     field.place(BLUE, Chassis.LIGHT, 20, 20)
     field.place(RED, Chassis.MEDIUM, 23, 20, yaw=np.pi)
     field.put("heat", 99.9, RED)
@@ -289,7 +287,6 @@ def missile_at(field: Field5v5, distance: float, *, painted: bool, quality: floa
 
 
 def shoot_ecm(field: Field5v5) -> None:
-    """Hold the missile trigger for a tick while the hostile scout jams."""
     field.hold(BLUE, Weapon.MISSILE)
     field.act(RED + 1, secondary=0.25)
     field.decide()
@@ -352,7 +349,6 @@ def test_voxel_damage_of_hitscan_weapon_raises_one_line_error():
 
 
 def with_row(weapon: Weapon, **columns: float) -> GameTables:
-    """Return the stock tables with columns of one weapon changed."""
     return replace(STOCK_TABLES, weapons=tuple(replace(w, **columns) if w.weapon == weapon else w for w in WEAPONS))
 
 

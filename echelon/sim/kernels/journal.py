@@ -114,13 +114,12 @@ def record_deaths(
     episode: Episode,
     dying: wp.array2d(dtype=wp.int32),
     hazard: wp.array2d(dtype=wp.int32),
-    journal: Journal,
     journal_out: Journal,
 ):
     i = wp.tid()
-    e = journal.journal_env[i]
-    page = journal.journal_page[i]
-    if journal.page_open[page] == 0:
+    e = journal_out.journal_env[i]
+    page = journal_out.journal_page[i]
+    if journal_out.page_open[page] == 0:
         return
     for m in range(dying.shape[1]):
         if dying[e, m] == 1:
@@ -135,14 +134,13 @@ def record_defence(
     episode: Episode,
     rounds: Rounds,
     ams_shot: wp.array2d(dtype=wp.vec4i),
-    journal: Journal,
     journal_out: Journal,
 ):
     """Record the shots of point defence in this tick and whether they hit; a full cooldown marks a shot."""
     i = wp.tid()
-    e = journal.journal_env[i]
-    page = journal.journal_page[i]
-    if journal.page_open[page] == 0:
+    e = journal_out.journal_env[i]
+    page = journal_out.journal_page[i]
+    if journal_out.page_open[page] == 0:
         return
     for j in range(mechs.alive.shape[1]):
         if (
@@ -157,11 +155,11 @@ def record_defence(
 
 
 @wp.kernel
-def record_impacts(rules: Rules, episode: Episode, blasts: Blasts, journal: Journal, journal_out: Journal):
+def record_impacts(rules: Rules, episode: Episode, blasts: Blasts, journal_out: Journal):
     i = wp.tid()
-    e = journal.journal_env[i]
-    page = journal.journal_page[i]
-    if journal.page_open[page] == 0:
+    e = journal_out.journal_env[i]
+    page = journal_out.journal_page[i]
+    if journal_out.page_open[page] == 0:
         return
     for m in range(blasts.impact_mask.shape[1]):
         for s in range(ROUNDS_PER_MECH):
@@ -173,30 +171,19 @@ def record_impacts(rules: Rules, episode: Episode, blasts: Blasts, journal: Jour
                 if (blasts.blast_mask[e, m] & (1 << s)) != 0:
                     append_detail(journal_out, page, blasts.blast_pos[e, m, s], 0.0, NO_MECH, BURST)
             elif (blasts.blast_mask[e, m] & (1 << s)) != 0:
-                append_row(
-                    journal_out,
-                    page,
-                    episode.tick[e],
-                    IMPACT,
-                    m,
-                    NO_MECH,
-                    blasts.blast_weapon[e, m, s],
-                    0.0,
-                    0,
-                    blasts.blast_pos[e, m, s],
-                )
-                append_detail(journal_out, page, blasts.blast_pos[e, m, s], 0.0, NO_MECH, BURST)
+                w = blasts.blast_weapon[e, m, s]
+                place = blasts.blast_pos[e, m, s]
+                append_row(journal_out, page, episode.tick[e], IMPACT, m, NO_MECH, w, 0.0, 0, place)
+                append_detail(journal_out, page, place, 0.0, NO_MECH, BURST)
 
 
 @wp.kernel
-def record_launches(
-    rules: Rules, mechs: Mechs, episode: Episode, rounds: Rounds, senses: Senses, journal: Journal, journal_out: Journal
-):
+def record_launches(rules: Rules, mechs: Mechs, episode: Episode, rounds: Rounds, senses: Senses, journal_out: Journal):
     """Record the rounds launched in this tick, before the hits of the phase change who is painted."""
     i = wp.tid()
-    e = journal.journal_env[i]
-    page = journal.journal_page[i]
-    if journal.page_open[page] == 0:
+    e = journal_out.journal_env[i]
+    page = journal_out.journal_page[i]
+    if journal_out.page_open[page] == 0:
         return
     for m in range(rounds.round_weapon.shape[1]):
         for s in range(ROUNDS_PER_MECH):
@@ -263,14 +250,13 @@ def record_hits(
     killer: wp.array2d(dtype=wp.int32),
     hits: Hits,
     blasts: Blasts,
-    journal: Journal,
     journal_out: Journal,
 ):
     """Record this phase's hits and splash damage by shooter, then the assists, then the deaths."""
     i = wp.tid()
-    e = journal.journal_env[i]
-    page = journal.journal_page[i]
-    if journal.page_open[page] == 0:
+    e = journal_out.journal_env[i]
+    page = journal_out.journal_page[i]
+    if journal_out.page_open[page] == 0:
         return
     t = tick[e]
     for m in range(dying.shape[1]):
