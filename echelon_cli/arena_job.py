@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from echelon_cli import job
-from echelon_cli.usage import usage_errors
+from echelon_cli.options import usage_errors
 
 if TYPE_CHECKING:
     from echelon.arena.store import Store

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echelon_cli import job, output
-from echelon_cli.usage import usage_errors
+from echelon_cli.options import usage_errors
 
 if TYPE_CHECKING:
     from echelon.config import Fairness

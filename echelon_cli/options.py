@@ -1,8 +1,9 @@
-"""Arguments and options shared by several commands, and their shell completions."""
+"""Arguments and options shared by several commands, their shell completions, and errors about their values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal, get_args
 
 import typer
@@ -233,3 +234,25 @@ ConfigOption = Annotated[str | None, option("--config", "TOML file of values tha
 SetOption = Annotated[
     list[str] | None, option("--set", "Override a value (ppo.lr=1e-4); may be repeated.", "KEY=VALUE", complete_keys)
 ]
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn a ``ValueError`` about the command line into a usage error."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def require_device(name: str) -> None:
+    """Raise ``ConfigError`` for a device that does not exist; ``cpu`` is accepted without loading Warp."""
+    if name == "cpu":
+        return
+    from echelon.jobs.config_layers import ConfigError
+    from echelon.sim.backend import resolve_device
+
+    try:
+        resolve_device(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None

@@ -13,7 +13,6 @@ import typer
 
 from echelon_cli import arena_job, job, output
 from echelon_cli.arena_job import find_entry_id, open_league
-from echelon_cli.devices import require_device
 from echelon_cli.foreign_text import completable
 from echelon_cli.options import (
     CHOICES,
@@ -29,6 +28,7 @@ from echelon_cli.options import (
     complete_runs,
     one_of,
     option,
+    require_device,
 )
 
 if TYPE_CHECKING:

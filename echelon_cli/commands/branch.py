@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from echelon_cli import output
-from echelon_cli.devices import require_device
 from echelon_cli.matches import MatchArgument, find_replay
-from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option
+from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option, require_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

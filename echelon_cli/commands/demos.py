@@ -11,7 +11,6 @@ import typer
 
 from echelon.config.opponents import PilotSkill
 from echelon_cli import output
-from echelon_cli.devices import require_device
 from echelon_cli.options import (
     ConfigOption,
     DeviceOption,
@@ -23,11 +22,13 @@ from echelon_cli.options import (
     complete_policies,
     complete_presets,
     option,
+    require_device,
 )
 
 if TYPE_CHECKING:
     from echelon.config import EnvConfig
     from echelon.demos import Manifest
+    from echelon.demos.format import ObsDtype
     from echelon.training.demonstrations import Player
 
 MATCHES = 100
@@ -72,7 +73,7 @@ def record(
     Every seed is played from both sides, in the environment of the preset, else of the first policy's training. Of
     played matches, what their human pilots did is recorded.
     """
-    obs_dtype = "float32" if float32 else "float16"
+    obs_dtype: ObsDtype = "float32" if float32 else "float16"
     if verify:
         return _verify(folder, as_json)
     if played:
@@ -111,7 +112,7 @@ def record(
     return output.DONE
 
 
-def _record_played(folder: Path, files: list[Path], obs_dtype: str, as_json: bool) -> int:
+def _record_played(folder: Path, files: list[Path], obs_dtype: ObsDtype, as_json: bool) -> int:
     """Turn played matches into data of their human pilots."""
     from echelon.play.demonstrations import export_played
     from echelon.training.runtime.process import package_versions

@@ -11,8 +11,7 @@ import typer
 
 from echelon_cli import job, output
 from echelon_cli.foreign_text import completable
-from echelon_cli.options import JsonFlag, argument, complete_launchers, one_of, option
-from echelon_cli.usage import usage_errors
+from echelon_cli.options import JsonFlag, argument, complete_launchers, one_of, option, usage_errors
 
 if TYPE_CHECKING:
     from echelon.jobs.tickets import Queue, Settings

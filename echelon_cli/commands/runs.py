@@ -16,9 +16,8 @@ from echelon_cli.commands.export import export
 from echelon_cli.commands.heat import heat
 from echelon_cli.commands.logs import logs
 from echelon_cli.commands.queue import queue
-from echelon_cli.commands.stop import stop
+from echelon_cli.commands.stop import stop, wait
 from echelon_cli.commands.tidy import rm, tidy
-from echelon_cli.commands.wait import wait
 from echelon_cli.eval_tables import opponent_name
 from echelon_cli.help import Sections
 from echelon_cli.options import (

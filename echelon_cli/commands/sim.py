@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from echelon_cli import output
-from echelon_cli.devices import require_device
 from echelon_cli.options import (
     CHOICES,
     DeviceOption,
@@ -24,6 +23,7 @@ from echelon_cli.options import (
     complete_runs,
     one_of,
     option,
+    require_device,
 )
 
 if TYPE_CHECKING:

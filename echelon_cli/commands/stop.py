@@ -1,4 +1,4 @@
-"""``echelon runs stop``: request running jobs to save and end, and wait until they have."""
+"""``echelon runs stop`` and ``echelon runs wait``: request running jobs to save and end, and wait for their end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, RunsArgument, option
+from echelon_cli.options import JsonFlag, RunArgument, RunsArgument, option
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths
@@ -106,3 +106,26 @@ def _line(before, status, checkpoint: str) -> str:
     saved = f", {verb} {status.checkpoint}" if status.checkpoint else ""
     where = f" at update {status.update}" if status.kind in ("", "train") else ""
     return f"{status.id} {status.state}{where}{saved}"
+
+
+def wait(
+    run: RunArgument,
+    timeout: Annotated[
+        float | None, option("--timeout", "Longest wait [s]; default: without limit.", "SECONDS")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Wait until a job has ended; the exit code tells how."""
+    from echelon.jobs.launch import wait_until
+    from echelon.runs import find_run
+    from echelon_cli.listing import job_json
+
+    paths = find_run(run)
+    status = wait_until(paths, lambda s: s.has_ended, timeout_s=timeout)
+    if status is None:
+        raise ValueError(f"run {paths.id!r} is still running after {timeout:g} s")
+    if as_json:
+        output.show_json(job_json(paths, status))
+    else:
+        output.print_line(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""))
+    return status.exit_code

@@ -21,8 +21,8 @@ from echelon_cli.options import (
     complete_keys,
     one_of,
     option,
+    usage_errors,
 )
-from echelon_cli.usage import usage_errors
 
 app = typer.Typer(
     help="Search over configuration options, or compare variants.", no_args_is_help=True, rich_markup_mode=None

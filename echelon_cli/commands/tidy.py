@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import FilterOption, JsonFlag, RunsArgument, argument, complete_runs, one_of, option
-from echelon_cli.usage import usage_errors
+from echelon_cli.options import (
+    FilterOption,
+    JsonFlag,
+    RunsArgument,
+    argument,
+    complete_runs,
+    one_of,
+    option,
+    usage_errors,
+)
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths

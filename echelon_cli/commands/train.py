@@ -19,8 +19,8 @@ from echelon_cli.options import (
     complete_runs,
     one_of,
     option,
+    usage_errors,
 )
-from echelon_cli.usage import usage_errors
 
 if TYPE_CHECKING:
     from echelon.config import RunConfig
