@@ -62,7 +62,6 @@ def reason_of(error: BaseException) -> str:
 
 
 def write_fault(name: str, error: OSError) -> str:
-    """Return the message that something could not be written."""
     return f"{name} could not be written: {reason_of(error)}"
 
 

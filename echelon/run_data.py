@@ -61,7 +61,6 @@ class RunData:
 
     @property
     def id(self) -> str:
-        """Name of the run."""
         return self.paths.id
 
     @cached_property

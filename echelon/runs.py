@@ -78,7 +78,6 @@ class RunPaths:
 
     @property
     def labels(self) -> Path:
-        """Group, tags and notes that the user has given."""
         return self.root / "labels.json"
 
     @property
@@ -153,7 +152,6 @@ class RunPaths:
 
     @property
     def heartbeat(self) -> Path:
-        """Heartbeat of the supervisor."""
         return self.root / "heartbeat.json"
 
     @property
@@ -208,7 +206,6 @@ class RunPaths:
 
     @property
     def heat(self) -> Path:
-        """Heat map files of evaluations."""
         return self.root / "heat"
 
     @property
@@ -223,7 +220,6 @@ class RunPaths:
 
     @property
     def play_token(self) -> Path:
-        """Token of a play session."""
         return self.channel / "token"
 
     @property

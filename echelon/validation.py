@@ -27,7 +27,6 @@ MISSING = ("missing", "missing_argument", "missing_keyword_only_argument")
 
 
 def validator(kind: type[T]) -> TypeAdapter[T]:
-    """Return the validator of class ``kind``."""
     with _BUILDING:
         return _build(kind)
 

@@ -80,7 +80,6 @@ def _share(value: float | None) -> str:
 
 
 def show_entries(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the behaviour of entries, per mech and match."""
     numbers = ("damage", "kills", "deaths", "accuracy", "range", "zone s", "life s", "paints", "assists", "smoke")
     output.show_table(
         ("name", "kind", "matches", *numbers, "most damage by", "lost to"),
@@ -107,7 +106,6 @@ ENTRY_FACTS = ("target", "win_rate", "level", "checkpoint", "run", "update")
 
 
 def show_entry(row: dict[str, Any]) -> None:
-    """Print rating, behaviour and history of one entry."""
     style = row["style"]
     about = [
         ("name", row["name"]),
@@ -136,7 +134,6 @@ def show_entry(row: dict[str, Any]) -> None:
 
 
 def show_matches(rows: Sequence[dict[str, Any]]) -> None:
-    """Print matches and the command to watch a recorded one."""
     output.show_table(
         ("match", "round", "blue", "red", "winner", "reason", "score", "hp", "seconds", "seed", "replay"),
         [
@@ -159,7 +156,6 @@ def _two(row: dict[str, Any], name: str, digits: int) -> str:
 
 
 def show_pairs(found: dict[str, Any]) -> None:
-    """Print the score of each row's entry against each column's, the values of the meta-game, and cycles of three."""
     entries, pairs = found["entries"], {(p["id"], p["against"]): p for p in found["pairs"]}
     numbers = [str(number) for number in range(1, len(entries) + 1)]
     names = [entry["name"][: output.console().width // NAME_SHARE] for entry in entries]

@@ -15,12 +15,10 @@ SCRIPTED = "heuristic:"
 
 
 def show_result(result: dict[str, Any]) -> None:
-    """Print the result of an evaluation."""
     show_ladder(result) if "levels" in result else show_single(result)
 
 
 def show_single(result: dict[str, Any]) -> None:
-    """Print the result against one opponent."""
     sampled = _sampled_cells(result)
     output.show_table(
         ("", ""),
@@ -52,7 +50,6 @@ def show_single(result: dict[str, Any]) -> None:
 
 
 def show_ladder(result: dict[str, Any]) -> None:
-    """Print a line per level."""
     right = ("wins", "95 % interval", "sampled", "its interval", "draws", "losses", "hp margin", "length")
     output.show_table(
         ("level", *right),
@@ -79,7 +76,6 @@ def show_ladder(result: dict[str, Any]) -> None:
 
 
 def show_evaluations(rows: Sequence[EvaluationRow]) -> None:
-    """Print the evaluations of a run or of a job, a line per opponent."""
     output.show_table(
         ("evaluation", "update", "against", "wins", "95 % interval", "sampled", "its interval", "matches", "maps"),
         [
@@ -130,7 +126,6 @@ def show_training_evaluations(rows: Sequence[EvaluationRow]) -> None:
 
 
 def rate_cells(rate: WinRate | None) -> tuple[str, str]:
-    """Return a win rate and its interval as text."""
     if rate is None:
         return "-", "-"
     return output.percent(rate.rate), f"{output.percent(rate.low)} to {output.percent(rate.high)}"
@@ -141,7 +136,6 @@ def _interval(row: dict[str, Any]) -> str:
 
 
 def _sampled_cells(row: dict[str, Any]) -> tuple[str, str]:
-    """Return the win rate with sampled actions and its interval as text."""
     if row["sampled_win_rate"] is None:
         return "-", "-"
     low, high = output.percent(row["sampled_low"]), output.percent(row["sampled_high"])

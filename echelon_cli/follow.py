@@ -119,7 +119,6 @@ class Follower:
             output.notify(f"{self.paths.id} {status.state}", status.reason)
 
     def show(self, event: Event) -> None:
-        """Print one record."""
         if self.as_json:
             output.show_json_text(to_json(event))
             return
@@ -154,7 +153,6 @@ class Follower:
 
 
 def start_line(event: EventStart) -> str:
-    """Return device, threads, batch and plan of a session in one line."""
     if not event.rows:
         return f"{event.device}: {event.num_envs} matches at a time"
     size = f"{event.num_envs} battles, {event.rows} learners, {count(event.parameters)} parameters"
@@ -163,7 +161,6 @@ def start_line(event: EventStart) -> str:
 
 
 def round_line(event: EventRound) -> str:
-    """Return the progress of a league round in one line."""
     if event.state != "rated":
         speed = event.played / event.seconds if event.seconds > 0 else 0.0
         return f"round {event.round} of {event.rounds}: {event.played} of {event.matches} matches, {speed:.1f}/s"
@@ -174,7 +171,6 @@ def round_line(event: EventRound) -> str:
 
 
 def rung_line(event: EventRung) -> str:
-    """Return the result of a sweep's trial at a rung in one line."""
     where = f"trial {event.trial:>3}  rung {event.rung + 1}"
     if event.state != "evaluated":
         return f"{where}  {event.state}: {event.message}"
@@ -196,7 +192,6 @@ def batch_line(event: EventEvalBatch) -> str:
 
 
 def eval_line(event: EventEval) -> str:
-    """Return an evaluation in one line."""
     low, high = event.win_low, event.win_high
     interval = f" [{percent(low)} to {percent(high)}]" if low == low and high == high else ""
     draws = f", {percent(event.draw_rate)} draws" if event.draw_rate else ""
@@ -210,13 +205,11 @@ def eval_line(event: EventEval) -> str:
 
 
 def evaluation_text(event: EventEval) -> str:
-    """Return win rate, interval, opponent and update of an evaluation."""
     won = output.rate(event.win_rate, event.win_low, event.win_high)
     return f"{won} against {event.opponent.removeprefix(SCRIPTED)} at update {event.update}"
 
 
 def show_summary(status: JobStatus, snapshot: RunSnapshot, paths: RunPaths) -> None:
-    """Print how a run ended and which commands come next."""
     update, totals, best = snapshot.update, snapshot.episodes, snapshot.best
     rows: list[tuple[str, object]] = [("run", status.id), ("state", output.state_text(status.state))]
     if status.reason:

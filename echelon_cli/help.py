@@ -48,7 +48,6 @@ class Sections(TyperGroup):
         )
 
     def listed(self, name: str, width: int) -> tuple[str, str]:
-        """Return heading and line of a command."""
         command = self.commands[name]
         return getattr(command, "rich_help_panel", None) or OTHER, command.get_short_help_str(width)
 

@@ -14,7 +14,6 @@ HEXADECIMAL = set("0123456789abcdef")
 
 
 def complete_matches(incomplete: str) -> list[str]:
-    """Return the runs, and the ids of matches, that start with ``incomplete``."""
     from echelon.replay.schema import SUFFIX
     from echelon.runs import list_runs, match_id
 

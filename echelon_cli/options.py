@@ -54,7 +54,6 @@ def argument(metavar: str, text: str, complete: Completion | None = None, **more
 
 
 def complete_runs(incomplete: str) -> list[str]:
-    """Return the run ids, and the short ids, that start with ``incomplete``."""
     from echelon.runs import list_runs
     from echelon_cli.tui.format import short_run_id
 
@@ -72,33 +71,28 @@ def complete_policies(incomplete: str) -> list[str]:
 
 
 def complete_networks(incomplete: str) -> list[str]:
-    """Return the champion and the runs that start with ``incomplete``."""
     from echelon import champion
 
     return [*one_of(champion.NAME)(incomplete), *complete_runs(incomplete)]
 
 
 def complete_presets(incomplete: str) -> list[str]:
-    """Return the presets that start with ``incomplete``."""
     from echelon.config.presets import PRESETS
 
     return [name for name in PRESETS if name.startswith(incomplete)]
 
 
 def complete_sides(incomplete: str) -> list[str]:
-    """Return the presets and runs that start with ``incomplete``."""
     return [*complete_presets(incomplete), *complete_runs(incomplete)]
 
 
 def complete_keys(incomplete: str) -> list[str]:
-    """Return the configuration keys that start with ``incomplete``."""
     from echelon.jobs.config_layers import default_values
 
     return [f"{key}=" for key in default_values() if key.startswith(incomplete)]
 
 
 def complete_devices(incomplete: str) -> list[str]:
-    """Return the devices of this machine that start with ``incomplete``."""
     from echelon.jobs.usage import gpu_count
 
     gpus = gpu_count()
@@ -184,7 +178,6 @@ MirrorOption = Annotated[
 
 
 def complete_launchers(incomplete: str) -> list[str]:
-    """Return the launchers that start with ``incomplete``."""
     from echelon.jobs.launchers import ENGINES
 
     return [name for name in ENGINES if name.startswith(incomplete)]
@@ -243,16 +236,3 @@ def usage_errors() -> Iterator[None]:
         yield
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-
-
-def require_device(name: str) -> None:
-    """Raise ``ConfigError`` for a device that does not exist; ``cpu`` is accepted without loading Warp."""
-    if name == "cpu":
-        return
-    from echelon.jobs.config_layers import ConfigError
-    from echelon.sim.backend import resolve_device
-
-    try:
-        resolve_device(name)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None

@@ -187,7 +187,6 @@ def _print_wrapped(lines: Sequence[Line], fixed: Sequence[int | None], to_right:
 
 
 def state_text(state: str) -> object:
-    """Return a job state as coloured text."""
     return plain(state, STATE_STYLES.get(state, ""))
 
 
@@ -212,7 +211,6 @@ def show_error(message: str, *, code: int, as_json: bool = False) -> None:
 
 
 def show_notice(message: str) -> None:
-    """Print a notice as one line on standard error."""
     print(f"notice: {visible(message)}", file=sys.stderr, flush=True)
 
 
@@ -225,7 +223,6 @@ def notify(title: str, message: str) -> None:
 
 
 def show_traceback(failure: BaseException) -> None:
-    """Print the traceback of a failure on standard error."""
     for part in traceback.format_exception(failure):
         show_lines(part.rstrip("\n"))
 

@@ -64,7 +64,6 @@ class PlayJob:
         return self.paths
 
     def stop(self) -> None:
-        """Ask the session to stop."""
         from echelon.jobs import control
         from echelon.jobs.status import job_status
 

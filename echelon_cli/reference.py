@@ -20,7 +20,6 @@ def leaves(command: Any, path: str = "echelon") -> Iterator[tuple[str, Any]]:
 
 
 def reference() -> str:
-    """Return one page with the help of every command."""
     parts = ["# Commands\n\nEvery command, as `--help` shows it."]
     for name, command in leaves(root().load_all()):
         context = typer.Context(command, info_name=name, max_content_width=100)

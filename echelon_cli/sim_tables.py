@@ -30,7 +30,6 @@ WHOLE_TEAM = "all"
 
 
 def show_contest(found: dict[str, Any]) -> None:
-    """Print all tables of a contest."""
     _show_heading(found)
     if not found["matches"]:
         output.print_line("stopped before the first match ended", style="yellow")

@@ -66,7 +66,6 @@ def _trial_cells(row: TrialRow, results: SweepResults) -> tuple[object, ...]:
 
 
 def metric_text(metric: str, value: float) -> str:
-    """Return a value of a sweep's metric."""
     return output.percent(value) if metric in RATES else output.figure(value)
 
 

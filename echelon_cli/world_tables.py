@@ -17,7 +17,6 @@ HASH_DIGITS = 16
 
 
 def show_measurements(found: dict[str, Any]) -> None:
-    """Print the measurements of one map."""
     x, y, z = found["size"]
     zone, paths, heights = found["zone"], found["ways"], found["heights"]
     output.show_table(
@@ -140,7 +139,6 @@ def _outcome(row: dict[str, Any]) -> str:
 
 
 def show_spread(spread: dict[str, Any]) -> None:
-    """Print statistics over many maps."""
     x, y, z = spread["size"]
     count, first = spread["count"], spread["first_seed"]
     output.print_line(f"{count} maps of {x}x{y}x{z}, seeds {first} to {first + count - 1}", style="bold")
@@ -187,6 +185,5 @@ def _connected(found: dict[str, Any]) -> str:
 
 
 def _fixup(fixup: dict[str, Any]) -> str:
-    """Return the line of one dug path."""
     path = fixup["label"].replace("_", " ")
     return f"{path}: dig {fixup['attempt']} through {fixup['blocked_cells']} blocked cells"

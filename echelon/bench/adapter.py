@@ -58,7 +58,6 @@ def gym_vec() -> Iterator[Measure]:
 
 
 def _seconds(step: Callable[[], object]) -> float:
-    """Return the mean time of a step over a block [s]."""
     began = time.perf_counter()
     for _ in range(BLOCK_STEPS):
         step()

@@ -136,7 +136,6 @@ class DashboardProcess:
         return time.perf_counter() - self.began
 
     def type(self, keys: str) -> None:
-        """Send key presses."""
         os.write(self._master, keys.encode())
 
     def cpu_s(self) -> float:

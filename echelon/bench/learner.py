@@ -44,7 +44,6 @@ def config_of(setting: Setting) -> RunConfig:
 
 @contextmanager
 def start_session(threads: int = 0, setting: Setting = ON_CPU) -> Iterator[Session]:
-    """Return a new session with reset environments."""
     config = config_of(setting)
     with Session(replace(config, threads=threads)) as session:
         if config.opponents.mix.past:

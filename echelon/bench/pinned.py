@@ -51,7 +51,6 @@ KINDS: dict[str, Callable[[Callable[[], None]], dict[str, float]]] = {SIMULATE: 
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Be one of the processes."""
     kind, core = arguments
     pin(int(core))
 

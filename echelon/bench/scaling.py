@@ -19,7 +19,6 @@ SIMULATE, TRAIN = "simulate", "train"
 
 
 def cores() -> list[int]:
-    """Return the cores that this process may use."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 

@@ -19,7 +19,6 @@ class Stopwatch:
         self._events = [] if device == "cpu" else [torch.cuda.Event(enable_timing=True) for _ in range(2)]
 
     def start(self) -> None:
-        """Wait for the device and start."""
         if self.device == "cpu":
             self._began = time.perf_counter()
             return

@@ -191,17 +191,14 @@ class EnvConfig:
 
     @property
     def max_steps(self) -> int:
-        """Environment steps per episode."""
         return ceil(self.max_episode_seconds / self.dt_act - 1e-6)
 
     @property
     def team_size(self) -> int:
-        """Mechs per team."""
         return self.num_packs * PACK_SIZE
 
     @property
     def num_mechs(self) -> int:
-        """Mechs of both teams."""
         return 2 * self.team_size
 
     @property

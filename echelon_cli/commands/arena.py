@@ -13,6 +13,7 @@ import typer
 
 from echelon_cli import arena_job, job, output
 from echelon_cli.arena_job import find_entry_id, open_league
+from echelon_cli.devices import require_device
 from echelon_cli.foreign_text import completable
 from echelon_cli.options import (
     CHOICES,
@@ -28,7 +29,6 @@ from echelon_cli.options import (
     complete_runs,
     one_of,
     option,
-    require_device,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ MAX_LIMIT = 2**63 - 1
 
 
 def complete_entries(incomplete: str) -> list[str]:
-    """Return the names of entries that start with ``incomplete``."""
     from echelon.arena.standings import entry_names
     from echelon.arena.store import StoreError
 

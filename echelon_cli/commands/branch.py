@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from echelon_cli import output
+from echelon_cli.devices import require_device
 from echelon_cli.matches import MatchArgument, find_replay
-from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option, require_device
+from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,7 +181,6 @@ def _row(row: Continuation, hz: float) -> dict[str, Any]:
 
 
 def _seconds(option: str, text: str) -> float:
-    """Return the seconds of a time."""
     found = MOMENT.fullmatch(text)
     if not found:
         raise ValueError(f"{option} is {text!r}, expected a time as 0:21 or 21.5")
@@ -188,7 +188,6 @@ def _seconds(option: str, text: str) -> float:
 
 
 def _change(text: str) -> tuple[str, float]:
-    """Return name and value of a parameter override."""
     name, _, value = text.partition("=")
     with contextlib.suppress(ValueError):
         return name, float(value)

@@ -11,6 +11,7 @@ import typer
 
 from echelon.config.opponents import PilotSkill
 from echelon_cli import output
+from echelon_cli.devices import require_device
 from echelon_cli.options import (
     ConfigOption,
     DeviceOption,
@@ -22,7 +23,6 @@ from echelon_cli.options import (
     complete_policies,
     complete_presets,
     option,
-    require_device,
 )
 
 if TYPE_CHECKING:
@@ -113,7 +113,6 @@ def record(
 
 
 def _record_played(folder: Path, files: list[Path], obs_dtype: ObsDtype, as_json: bool) -> int:
-    """Turn played matches into data of their human pilots."""
     from echelon.play.demonstrations import export_played
     from echelon.training.runtime.process import package_versions
 
@@ -130,7 +129,6 @@ def _record_played(folder: Path, files: list[Path], obs_dtype: ObsDtype, as_json
 
 
 def _verify(folder: Path, as_json: bool) -> int:
-    """Read every shard of a recording, and describe it."""
     from echelon.demos import load
 
     demos = load(folder, partial=True)
@@ -213,7 +211,6 @@ def _environment(
 
 
 def _show(folder: Path, manifest: Manifest, as_json: bool) -> None:
-    """Print what a recording has."""
     size = sum(shard.size for shard in manifest.shards)
     if as_json:
         facts: dict[str, Any] = {name: value for name, value in asdict(manifest).items() if name != "shards"}

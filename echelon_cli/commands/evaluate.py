@@ -9,6 +9,7 @@ import typer
 
 from echelon.config.opponents import PilotSkill
 from echelon_cli import eval_job, output
+from echelon_cli.devices import require_device
 from echelon_cli.eval_job import EvalOptions, Opponent
 from echelon_cli.options import (
     DeviceOption,
@@ -21,7 +22,6 @@ from echelon_cli.options import (
     complete_policies,
     complete_runs,
     option,
-    require_device,
 )
 
 SEEDS = 40

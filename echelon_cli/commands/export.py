@@ -78,7 +78,6 @@ def _curves(
 
 
 def show_written(origin: Mapping[str, Any], written: dict[str, Any], as_json: bool) -> None:
-    """Print what was exported."""
     if as_json:
         output.show_json({**origin, **written})
         return

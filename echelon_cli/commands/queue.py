@@ -23,7 +23,6 @@ PLACES = {"first": 0, "last": None}
 
 
 def complete_queued(incomplete: str) -> list[str]:
-    """Return the queued runs that start with ``incomplete``."""
     from echelon.jobs.tickets import Queue
     from echelon.runs import runs_home
 
@@ -169,7 +168,6 @@ def _remove(queue: Queue, names: list[str], yes: bool, as_json: bool) -> None:
 
 
 def _rows(queue: Queue) -> list[dict[str, Any]]:
-    """Return the queued runs in order, with their place, state and devices."""
     from echelon.jobs.queue import reason
 
     taken, place, rows = queue.taken(), 0, []

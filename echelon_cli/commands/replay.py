@@ -12,8 +12,9 @@ from echelon.runs import command
 from echelon_cli import output
 from echelon_cli.commands.branch import branch
 from echelon_cli.commands.video import video
+from echelon_cli.devices import require_device
 from echelon_cli.matches import MatchArgument, find_replay, home_of
-from echelon_cli.options import DeviceOption, JsonFlag, argument, complete_runs, option, require_device
+from echelon_cli.options import DeviceOption, JsonFlag, argument, complete_runs, option
 
 if TYPE_CHECKING:
     from echelon.arena.verify import VerifyResult

@@ -49,7 +49,6 @@ CHART_COLUMNS = 100
 
 
 def complete_fields(incomplete: str) -> list[str]:
-    """Return the fields of a query that start with ``incomplete``."""
     from echelon_cli.query import FIELDS
 
     return [name for name in FIELDS if name.startswith(incomplete)]
@@ -319,7 +318,6 @@ def _environment(paths: RunPaths) -> dict[str, Any]:
 
 
 def _draw(chosen: list[Any], name: str) -> None:
-    """Print a chart that overlays the runs."""
     from echelon_cli.tui import plain_text
     from echelon_cli.tui.panels import COMPARED
     from echelon_cli.tui.theme import RUN_ROLES

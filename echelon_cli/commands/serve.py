@@ -122,7 +122,6 @@ def watch(
 
 
 def is_replay(what: str) -> bool:
-    """Return whether ``what`` is the path of a replay file."""
     from echelon.replay.schema import SUFFIX
 
     return what.endswith(SUFFIX) and Path(what).is_file()

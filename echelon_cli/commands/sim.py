@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from echelon_cli import output
+from echelon_cli.devices import require_device
 from echelon_cli.options import (
     CHOICES,
     DeviceOption,
@@ -23,7 +24,6 @@ from echelon_cli.options import (
     complete_runs,
     one_of,
     option,
-    require_device,
 )
 
 if TYPE_CHECKING:
@@ -143,7 +143,6 @@ def sim(
 
 
 def _recorded_first(record: str, matches: int) -> int:
-    """Return the number of leading matches to record."""
     from echelon.jobs.config_layers import ConfigError
 
     if record in (RECORD_NONE, RECORD_UPSETS):

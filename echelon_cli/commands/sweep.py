@@ -30,7 +30,6 @@ app = typer.Typer(
 
 
 def complete_sweeps(incomplete: str) -> list[str]:
-    """Return the ids of sweeps that start with ``incomplete``."""
     from echelon.runs import list_runs
     from echelon_cli.tui.format import short_run_id
 
@@ -39,7 +38,6 @@ def complete_sweeps(incomplete: str) -> list[str]:
 
 
 def complete_ablations(incomplete: str) -> list[str]:
-    """Return the ablations and baselines that start with ``incomplete``."""
     from echelon.config.ablations import ABLATIONS, BASELINES
 
     return one_of("ablations", "baselines", *ABLATIONS, *BASELINES)(incomplete)

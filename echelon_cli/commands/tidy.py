@@ -52,7 +52,6 @@ def chosen(names: list[str] | None, query: str | None) -> list[RunPaths]:
 
 
 def confirm(what: str, yes: bool, as_json: bool) -> None:
-    """Ask before something is deleted."""
     if yes:
         return
     if as_json:

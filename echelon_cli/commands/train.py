@@ -34,7 +34,6 @@ GPU_PRESET = "gpu"
 
 
 def complete_mixes(incomplete: str) -> list[str]:
-    """Return the opponent mixes that start with ``incomplete``."""
     from echelon.config import MIX_PROFILES
 
     return one_of(*MIX_PROFILES)(incomplete)
@@ -200,7 +199,6 @@ def default_preset(device: object) -> str:
 
 
 def _plan_line(resolved: ResolvedConfig, preset: str | None) -> str:
-    """Return the plan of a new run in one line."""
     from echelon.jobs.config_layers import FILE
 
     config = resolved.config

@@ -29,7 +29,6 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 def complete_biomes(incomplete: str) -> list[str]:
-    """Return the biomes that start with ``incomplete``."""
     from echelon.gen.biomes import BIOMES
 
     return [name for name in (ANY_BIOME, *BIOMES) if name.startswith(incomplete)]
@@ -206,7 +205,6 @@ def _require_folder(file: Path | None, what: str) -> None:
 
 
 def _edges(text: str) -> tuple[int, int]:
-    """Return both edges from ``100`` or ``120x80``."""
     from echelon.jobs.config_layers import ConfigError
 
     words = text.lower().split("x")
@@ -252,7 +250,6 @@ def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
 
 
 def _compare(recipe: Recipe, first: int, count: int, as_json: bool) -> int:
-    """Generate ``count`` seeds from ``first`` and print statistics over them."""
     from echelon_cli.world_tables import show_spread, spread_of
 
     rows = []
