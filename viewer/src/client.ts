@@ -55,7 +55,6 @@ export class Api {
     return `${this.base.replace(/^http/, "ws")}/play`;
   }
 
-  /** Whether the server responds. */
   isAlive(): Promise<boolean> {
     return this.json("healthz").then(
       () => true,

@@ -38,7 +38,6 @@ const CRAWL = 2.5; // frame times this many times too long lower quality by two 
 
 const SOFTWARE_RENDERERS = /swiftshader|llvmpipe|softpipe|software|microsoft basic render/i;
 
-/** Return whether a WebGL renderer name is that of a software renderer. */
 export function isSoftwareRenderer(renderer: string): boolean {
   return SOFTWARE_RENDERERS.test(renderer);
 }

@@ -35,7 +35,6 @@ export function scanContext(header: Header): ScanContext {
   };
 }
 
-/** Return an opened match, at its start. */
 export function makeMatch(id: string, source: ReplaySource, opened: OpenedMatch, title: string): MatchState {
   const { header, index, run, damage, file = "" } = opened;
   const kills = new KillFacts();

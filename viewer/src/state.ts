@@ -52,7 +52,6 @@ export interface MatchState extends MatchCursor {
   ghosts?: readonly Ghost[]; // other continuations that are drawn over the match
 }
 
-/** Another continuation of a match. */
 export interface Ghost {
   readonly label: string;
   readonly header: Header;

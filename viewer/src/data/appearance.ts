@@ -68,7 +68,6 @@ interface SolidColumns {
   leafy: Uint8Array; // whether leaves touch one of them
 }
 
-/** Find the solid voxels of all columns. */
 function solidColumns(appearances: Uint8Array, size: readonly number[]): SolidColumns {
   const [sizeX, sizeY, sizeZ] = size;
   const layer = sizeX * sizeY;
@@ -181,7 +180,6 @@ function growCrown(appearances: Uint8Array, column: number, sizeX: number, layer
     if (appearances[cell] === Appearance.BARK) appearances[cell] = Appearance.FOLIAGE;
 }
 
-/** Prepare a map for rendering. */
 export function prepareScenery(world: World, materials: readonly string[]): Scenery {
   const [sizeX, sizeY] = world.size;
   const layer = sizeX * sizeY;

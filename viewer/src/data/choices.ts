@@ -9,7 +9,6 @@ export const WINDOW_S = 5; // time whose decisions count [s]
 const NO_TARGET = "no_target";
 const TRIGGERS = ["primary", "secondary", "tertiary", "special"] as const;
 
-/** A choice and its share of the recent decisions. */
 export interface Share<Choice> {
   readonly choice: Choice;
   readonly share: number;

@@ -7,7 +7,6 @@ import { ReplayError } from "./payload";
 
 const BYTES: Record<Dtype, number> = { u8: 1, u16: 2, u32: 4, i8: 1, i16: 2, i32: 4 };
 
-/** Allocate the typed array of a column. */
 function allocate(dtype: Dtype, length: number) {
   switch (dtype) {
     case "u8":

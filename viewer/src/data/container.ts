@@ -17,7 +17,6 @@ import {
 } from "../protocol.gen";
 import { ReplayError } from "./payload";
 
-/** Position of a record and the fields of its head. */
 export interface RecordHead {
   offset: number; // of the head in the file [bytes]
   type: number; // a RecordType, or a type of a newer version
@@ -130,7 +129,6 @@ function isIntact(file: Uint8Array, head: RecordHead): boolean {
   }
 }
 
-/** Return whether a file ends with a valid trailer. */
 function hasTrailer(file: Uint8Array, last: RecordHead | null): boolean {
   if (last?.type !== RecordType.TRAILER || last.offset + recordLength(last) !== file.length) return false;
   const end = storedPayload(file, last).subarray(-END_MAGIC.length);

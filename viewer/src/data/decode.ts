@@ -180,7 +180,6 @@ function expandRuns(rows: RunRows, count: number, size: readonly number[]): Base
   return cells;
 }
 
-/** Return the tick of each voxel of an expanded table. */
 function expandTicks(rows: RunRows, count: number, tick0: number): Float64Array {
   const ticks = new Float64Array(count);
   for (let row = 0, at = 0; row < rows.count; at += rows.run[row++]) {

@@ -31,7 +31,6 @@ interface End extends FlightPoint {
 /** Ends in time order by owner and weapon, so that each is claimed in nearly constant time. */
 type Ends = ReadonlyMap<string, End[]>;
 
-/** Group ends by owner and weapon. */
 function groupEnds(ends: readonly End[]): Ends {
   const groups = new Map<string, End[]>();
   for (const end of ends) {
@@ -114,7 +113,6 @@ function recordedRounds(
 
 const cache = new WeakMap<Chunk, readonly Flight[]>();
 
-/** Return the flights of a chunk, cached per chunk. */
 export function flightsOf(chunk: Chunk, header: Header): readonly Flight[] {
   let flights = cache.get(chunk);
   if (!flights) cache.set(chunk, (flights = findFlights(chunk, header)));

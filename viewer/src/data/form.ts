@@ -32,7 +32,6 @@ function expectation(form: Form): string {
   }
 }
 
-/** Return whether a value, apart from its parts, has a form. */
 function fits(value: unknown, form: Form): boolean {
   const { minimum = -Infinity, maximum = Infinity, exclusiveMinimum = -Infinity } = form;
   switch (form.type) {

@@ -6,7 +6,6 @@ import type { Chunk } from "./replay";
 
 const CHUNKS = 5; // chunks whose damage counts for a kill: that of its own and of the four before, ten seconds
 
-/** What a mech was destroyed with. */
 export interface KillFact {
   readonly weapon: number; // index into the header's weapons, -1 for unknown
   readonly rear: boolean; // whether the last hit came from behind
@@ -23,7 +22,6 @@ const pairOf = (actor: number, target: number): string => `${actor} ${target}`;
 
 /** Facts of all kills in the chunks read so far. */
 export class KillFacts {
-  /** Increases with every chunk that has kills. */
   version = 0;
   private readonly chunks = new Map<number, ChunkFacts>();
   private readonly killed = new Map<number, number>(); // chunk by victim

@@ -34,7 +34,6 @@ class Builder {
   private data = new Uint8Array(4096);
   private group = new Uint8Array(256); // group of each quad
   private quads = 0;
-  /** Whether the following quads are trimming. */
   trimming = false;
 
   /** Add a quad; `corners` is 4 x 3 in steps, `ao` holds four levels from 0 to 3. */
@@ -67,7 +66,6 @@ class Builder {
     [this.position, this.data, this.group] = [position, data, group];
   }
 
-  /** Return the quads sorted by group. */
   finish(): QuadMesh {
     const faces = new Uint32Array(GROUPS + 1);
     for (let quad = 0; quad < this.quads; quad++) faces[this.group[quad] + 1]++;
@@ -340,7 +338,6 @@ export function cutChunk(appearances: Uint8Array, size: readonly number[], origi
   return padded;
 }
 
-/** Return the padded tints of a chunk. */
 export function cutTints(tints: Uint8Array, size: readonly number[], origin: readonly number[]): Uint8Array {
   const padded = new Uint8Array(PADDED * PADDED);
   for (let y = Math.max(0, origin[1] - 1); y < Math.min(size[1], origin[1] + CHUNK + 1); y++) {

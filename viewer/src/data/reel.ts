@@ -12,7 +12,6 @@ const [CAPTION_LEAD_S, CAPTION_S] = [0.3, 3.5]; // time before a moment from whi
 /** Part of a match [s]. */
 export type Span = readonly [start: number, end: number];
 
-/** What a reel needs of a moment. */
 export interface Candidate {
   readonly from: number; // [s]
   readonly to: number; // [s]

@@ -47,7 +47,6 @@ export function radarOf(header: Header, poses: Poses, mech: number): number | nu
   return qualityOf(header, poses, mech) * (header.sensing.radar[header.roster[mech].chassis] ?? 0);
 }
 
-/** Return all ranges of visible mechs. */
 export function sensorRanges(match: MatchCursor, selected: number): SensorRange[] {
   const { header, poses } = match;
   const found: SensorRange[] = [];

@@ -86,7 +86,6 @@ export class ServerSource implements ReplaySource {
   }
 }
 
-/** A replay file opened by the user. */
 export class FileSource implements ReplaySource {
   private readonly worker = decodeWorker();
   private index: IndexView | null = null;

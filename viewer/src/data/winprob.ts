@@ -184,5 +184,4 @@ export function causesOf(from: WinPoint, to: WinPoint, least = 0.02): Cause[] {
     .sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
 }
 
-/** An even match, as a point to compare with. */
 export const EVEN: WinPoint = { tick: 0, p: 0.5, low: 0.5, high: 0.5, logit: 0, parts: WIN_GROUPS.map(() => 0) };

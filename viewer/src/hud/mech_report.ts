@@ -21,7 +21,6 @@ export interface GaugeValue {
   share: number;
 }
 
-/** Return the gauge values of a mech, in the order of GAUGES. */
 export function gaugesOf(match: MatchState, mech: number): GaugeValue[] {
   const { header, poses } = match;
   const spec = header.chassis[header.roster[mech].chassis];

@@ -18,7 +18,6 @@ export interface Axes {
   readonly sticks: Readonly<Record<Stick, { readonly axis: number; readonly inverted: boolean }>>;
 }
 
-/** Return the settings as delivered. */
 export function defaultAxes(): Axes {
   const sticks = Object.fromEntries(STICKS.map(({ stick, axis }) => [stick, { axis, inverted: false }]));
   return { sensitivity: 1, inverted: false, sticks: sticks as Axes["sticks"] };

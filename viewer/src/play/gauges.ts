@@ -82,7 +82,6 @@ export function warnings(flags: number, senses: Senses): string[] {
   return found;
 }
 
-/** Return the readings of a contact as rows of name and value. */
 export function readings(header: Header, contact: ContactRow, range: number): [string, string][] {
   const share = (value: number) => (value < 0 ? "unknown" : `${(100 * value).toFixed(0)} %`);
   return [

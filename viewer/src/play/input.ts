@@ -50,7 +50,6 @@ export class PilotInput {
     });
   }
 
-  /** Whether the mouse aims. */
   get captured(): boolean {
     return document.pointerLockElement === this.host.surface;
   }

@@ -31,7 +31,6 @@ const REVEALED_OPACITY = 0.2; // least opacity of puffs in front of the selected
 const REVEAL_RADIUS = 2; // radius around the line of sight in which smoke thins, beyond a puff's radius [vox]
 const GOLDEN = Math.PI * (3 - Math.sqrt(5));
 
-/** One puff of a cloud, in world space. */
 export interface Puff {
   x: number;
   y: number;

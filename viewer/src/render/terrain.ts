@@ -33,7 +33,6 @@ interface Coats {
   clear: Material;
 }
 
-/** Workers of the terrain: one meshes while the other bakes. */
 export interface MeshWorkers {
   mesher: WorkerLink<MeshCalls>;
   baker: WorkerLink<MeshCalls>;

@@ -53,7 +53,6 @@ export interface MeshCalls {
   shadows: { args: { appearances: Uint8Array; size: readonly number[] }; value: Uint8Array };
 }
 
-/** Format of a film, and the ending of its file. */
 export type FilmFormat = "mp4" | "webm" | "gif";
 
 /** What is asked for: a format, or the best video that the browser can encode. */
