@@ -281,7 +281,7 @@ def draw_entry(row: Row, width: int, height: int, theme: Theme) -> Grid:
 def draw_history(history: Sequence[Row], size: tuple[int, int], theme: Theme) -> Grid:
     """Return a chart of the rating after each round with its 95 % interval."""
     rounds = [float(i + 1) for i in range(len(history))]
-    return draw_ratings([(row["rating"], row["rd"]) for row in history], rounds, size, theme, ROUNDS, role="series1")
+    return draw_ratings([(row["rating"], row["rd"]) for row in history], rounds, size, theme, ROUNDS)
 
 
 def behaviour_lines(style: Row) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from echelon.statistics import wilson_interval
 from echelon.telemetry.snapshot import RECENT_BATTLES, RunSnapshot
+from echelon_cli.listing import SCRIPTED
 from echelon_cli.output import percent
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.theme import Theme
@@ -22,7 +23,6 @@ WHOLE_FROM = 34
 MIN_BAR = 4
 
 NAMES = {"self": "self-play"}
-SCRIPTED = "heuristic:"
 EVEN = 0.5
 
 

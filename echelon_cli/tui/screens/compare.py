@@ -10,7 +10,7 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.keys import back_key, bindings
 from echelon_cli.tui.layout import COLUMNS, Slot, is_wide
 from echelon_cli.tui.panels import COMPARED, PANELS, chart_of, compared_title
 from echelon_cli.tui.panels.comparison import NO_DIFFERENCE, CompareHeader, PanelDifference, PanelOverlay, differences
@@ -33,11 +33,7 @@ PAGES: tuple[str, ...] = tuple(dict.fromkeys(slot.page for slot in SLOTS))
 class CompareScreen(ChartScreen):
     """Two to six runs side by side."""
 
-    KEYS = (
-        Key(keys="escape", shown="esc", action="back", label="back", help="back to the run list", rank=2),
-        *PANEL_KEYS,
-        *CHART_KEYS,
-    )
+    KEYS = (back_key("back to the run list"), *PANEL_KEYS, *CHART_KEYS)
     BINDINGS = bindings(KEYS)
     PAGES, SLOTS = PAGES, SLOTS
 

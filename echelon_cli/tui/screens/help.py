@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from echelon_cli.query import FIELDS, NumberField
 from echelon_cli.tui.format import wrap
-from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.keys import Key, back_key, bindings
 from echelon_cli.tui.panels import PANELS
 from echelon_cli.tui.panels.header import pill
 from echelon_cli.tui.screens.base import COMMON_KEYS, BaseScreen
@@ -63,7 +63,7 @@ class HelpScreen(BaseScreen):
     IS_HELP = True
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="close", label="back", help="close the help", rank=0),
+        back_key("close the help", action="close", rank=0),
         Key(keys="up,k", action="scroll(-1)", label="", help="line up"),
         Key(keys="down,j", action="scroll(1)", label="", help="line down"),
         Key(keys="pageup", action="page(-1)", label="", help="page up"),

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import LeagueView
-from echelon_cli.tui.keys import Key, bindings, move_keys
+from echelon_cli.tui.keys import Key, back_key, bindings, move_keys
 from echelon_cli.tui.layout import Slot
 from echelon_cli.tui.panels.league import PanelEntry, PanelHeadToHead, PanelMatches, PanelRatings, entry_matches
 from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, SelectionScreen
@@ -45,7 +45,7 @@ class LeagueScreen(SelectionScreen):
     """All entries of the league, one of them selected."""
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="back", label="back", help="close the league", rank=2),
+        back_key("close the league"),
         *move_keys("entry"),
         Key(keys="enter", action="watch", label="watch", help="watch the newest recorded match of the entry", rank=3),
         Key(keys="p", action="play", label="play", help="play a round in the background", rank=4),

@@ -12,7 +12,7 @@ from echelon.runs import RunPaths
 from echelon_cli.output import count
 from echelon_cli.tui.feed.messages import LogView
 from echelon_cli.tui.format import short_run_id
-from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.keys import Key, back_key, bindings
 from echelon_cli.tui.panels.log import line_role
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
@@ -52,7 +52,7 @@ class LogScreen(BaseScreen):
     """The trainer's or the supervisor's log of a run."""
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="back", label="back", help="close the search, then the log", rank=2),
+        back_key("close the search, then the log"),
         Key(keys="slash", shown="/", action="search", label="search", help="search the log", rank=2),
         Key(keys="n", action="again(1)", label="next", help="next match", rank=5),
         Key(keys="N", action="again(-1)", label="", help="previous match"),

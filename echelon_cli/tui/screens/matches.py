@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from echelon_cli.tui.feed.messages import MatchesView
 from echelon_cli.tui.format import age, short_run_id, wrap
-from echelon_cli.tui.keys import Key, bindings, move_keys
+from echelon_cli.tui.keys import Key, back_key, bindings, move_keys
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.viewer_server import ViewerAddress
@@ -153,7 +153,7 @@ class MatchesScreen(BaseScreen):
     """The matches of one run or of all runs."""
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="back", label="back", help="close the matches", rank=2),
+        back_key("close the matches"),
         Key(
             keys="enter", action="watch", label="watch", help="open the match in a browser, or show its address", rank=2
         ),

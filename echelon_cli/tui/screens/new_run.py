@@ -16,7 +16,7 @@ from echelon.files import error_text
 from echelon.runs import RunPaths
 from echelon_cli.tui import actions
 from echelon_cli.tui.format import wrap
-from echelon_cli.tui.keys import Key, bindings, move_keys
+from echelon_cli.tui.keys import Key, back_key, bindings, move_keys
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
@@ -46,11 +46,11 @@ ROWS = (PRESET, *OPTIONS, OTHERS)
 HELP = {
     PRESET: "Configuration that the run starts from; enter or p takes the next one.",
     OTHERS: "Other options as KEY=VALUE, separated by blanks; echelon config show lists them.",
-    "opponents.mix": "Profile of opponents: scripted, self-play, league, mixed.",
+    "opponents.mix": "Profile of opponents: scripted, self, past, league or exploiter.",
 }
 
 NAME_CELLS, VALUE_CELLS = 20, 24
-DESCRIPTION_CELLS = 24
+DESCRIPTION_CELLS = 50
 """Columns of names and values, and the fewest remaining ones in which rows have descriptions."""
 
 
@@ -182,14 +182,7 @@ class NewRunScreen(BaseScreen):
     """A form for the configuration of a run."""
 
     KEYS = (
-        Key(
-            keys="escape",
-            shown="esc",
-            action="back",
-            label="back",
-            help="close; changes stay for the next time",
-            rank=2,
-        ),
+        back_key("close; changes stay for the next time"),
         Key(keys="ctrl+s", shown="^s", action="start", label="start", help="start the run", rank=1),
         Key(keys="enter", action="edit", label="edit", help="edit the value", rank=2),
         Key(keys="p", action="preset", label="preset", help="next preset", rank=5),

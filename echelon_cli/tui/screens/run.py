@@ -14,7 +14,7 @@ from echelon_cli.tui.charts.chart import NO_CURVES
 from echelon_cli.tui.charts.curves import Curves
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import short_run_id
-from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.keys import Key, back_key, bindings
 from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, slots_of, unneeded_panels
 from echelon_cli.tui.panels.base import PanelChart
 from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
@@ -30,9 +30,7 @@ class RunScreen(RunActions, ChartScreen):
     """Everything about one run."""
 
     KEYS = (
-        Key(
-            keys="escape", shown="esc", action="back", label="runs", help="back to all panels, then to the runs", rank=4
-        ),
+        back_key("back to all panels, then to the runs", label="runs", rank=4),
         *PANEL_KEYS,
         Key(keys="h", action="hide", label="", help="hide the focused panel"),
         Key(keys="H", action="unhide", label="", help="show hidden panels"),

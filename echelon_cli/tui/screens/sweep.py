@@ -10,7 +10,7 @@ from echelon_cli.output import count, percent
 from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import SweepView
 from echelon_cli.tui.format import short_run_id
-from echelon_cli.tui.keys import Key, bindings, move_keys
+from echelon_cli.tui.keys import Key, back_key, bindings, move_keys
 from echelon_cli.tui.layout import Slot
 from echelon_cli.tui.panels.sweep import PanelResults, PanelTrials
 from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, SelectionScreen
@@ -48,7 +48,7 @@ class SweepScreen(SelectionScreen):
     """One sweep, with one of its trials selected."""
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="back", label="runs", help="back to the runs", rank=2),
+        back_key("back to the runs", label="runs"),
         *move_keys("trial"),
         Key(keys="enter", action="open_trial", label="open", help="open the run of the trial", rank=3),
         Key(keys="s", action="stop", label="stop", help="save and stop the running trials and the sweep", rank=4),

@@ -294,11 +294,7 @@ class RunTable(RowList):
         )
 
     def _empty(self, width: int, height: int) -> Grid:
-        grid = Grid(width, height)
         lines = EMPTY_STATE if self.view.loaded else ("loading runs",)
         if self.view.rows:
             lines = (f"no run matches {self.query_text!r}", "", "esc shows all runs")
-        first = max(0, (height - len(lines)) // 2)
-        for y, line in enumerate(lines, start=first):
-            grid.put(max(0, (width - cell_len(line)) // 2), y, line, "dim" if y > first else "bold")
-        return grid
+        return Grid(width, height).centre(lines)
