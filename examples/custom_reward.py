@@ -26,9 +26,10 @@ parser.add_argument("--steps", type=int, default=20, help="environment steps to 
 parser.add_argument("--size", type=int, default=30, help="edge of the map [vox]")
 options = parser.parse_args()
 
-reward.add_term(reward.Term("cool", term_cool), weight=0.25)
+cool = reward.Term("cool", term_cool, weight=0.25)
 config = echelon.EnvConfig(world=echelon.WorldConfig(size_x=options.size, size_y=options.size, size_z=16))
-with echelon.VectorEnv(2, config, maps=echelon.Maps(1), pilots=echelon.Pilots("hard")) as env:
+maps, pilots, terms = echelon.Maps(1), echelon.Pilots("hard"), (*reward.TERMS, cool)
+with echelon.VectorEnv(2, config, maps=maps, pilots=pilots, terms=terms) as env:
     env.reset()
     for _ in range(options.steps):
         env.actions.zero_()

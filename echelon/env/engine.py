@@ -58,13 +58,15 @@ class Engine:
         autoreset: bool = True,
         changes: Sequence[Overrides] | None = None,
         pilots: Callable[[Engine], Sequence[Launch]] | None = None,
+        terms: Sequence[reward.Term] = reward.TERMS,
     ) -> None:
         self.cfg = cfg
         self.num_envs = num_envs
         self.num_mechs = cfg.num_mechs
         self.obs_dim = layout.obs_dim(cfg)
         self.action_dim = action_dim(cfg.comm_dim)
-        self.action_names, self.term_names = action_names(cfg.comm_dim), reward.TERM_NAMES
+        self.action_names, self.term_names = action_names(cfg.comm_dim), reward.term_names(terms)
+        self._terms = terms
         self.autoreset = autoreset
         self._frame: Program = ()
         self._keeps_journal = False
@@ -74,7 +76,7 @@ class Engine:
             cfg, num_envs, maps, device=device, threads=threads, seed=seed, first_env=first_env, changes=changes
         )
         self.batch.lengths["A"] = self.action_dim
-        self.batch.lengths["R"] = len(reward.TERM_NAMES)
+        self.batch.lengths["R"] = len(self.term_names)
         self.batch.lengths["G"] = self.batch.backend.lengths["G"] = telemetry_map.BINS
         self.batch.lengths["D"] = display.memory_decisions(cfg) + 1
         telemetry_fields = telemetry_map.FIELDS if self._has_telemetry else {}
@@ -111,7 +113,7 @@ class Engine:
         self.batch.backend.add(rules, per_env=False)
         self.batch.add_constant("obs_row", np.zeros(1, np.int32), wp.int32)
         self.batch.add_constant("first_row", np.zeros(1, np.int32), wp.int32)
-        for name, (values, dtype) in {**display.constants(self.cfg), **reward.constants(self.cfg)}.items():
+        for name, (values, dtype) in {**display.constants(self.cfg), **reward.constants(self.cfg, self._terms)}.items():
             self.batch.add_constant(name, values, dtype)
 
     def attach(self, obs: Any, final_obs: Any) -> None:
@@ -147,7 +149,7 @@ class Engine:
             final = self.observe_program("cut", obs="final_obs", obs_row="first_row")
         return [
             *in_phase("referee", [Launch(referee.update_outcome, "E"), Launch(referee.set_done_flags, MECH)]),
-            *reward.reward_launches(),
+            *reward.reward_launches(self._terms),
             *in_phase("referee", [Launch(referee.accumulate_returns, MECH)]),
             *(telemetry_map.update_launches() if self._has_telemetry else []),
             *self._frame,

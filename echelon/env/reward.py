@@ -2,8 +2,8 @@
 """Rewards: one row of ``TERMS`` per reward term, each with a kernel that measures its unweighted amount.
 
 To add a term, write a kernel and a row of ``TERMS`` here, and the weight of the same name in ``RewardConfig``
-(``echelon/config/reward.py``). The kernel takes structs and arrays of the batch by name and writes
-``amounts_out[e, m, column]``; its docstring is the term's description.
+(``echelon/config/reward.py``); an environment takes further terms as its option. The kernel takes structs and arrays of
+the batch by name and writes ``amounts_out[e, m, column]``; its docstring is the term's description.
 
 The weighted sum of the terms, mixed within the team by ``team_alpha``, plus the terminal reward is the reward of a
 mech. Every term is measured and reported, also with weight 0.
@@ -11,6 +11,7 @@ mech. Every term is measured and reported, also with weight 0.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -242,6 +243,8 @@ class Term:
     kernel: Any
     given: tuple[tuple[str, str], ...] = ()
     """Arrays bound to kernel parameters of another name: (parameter, array)."""
+    weight: float | None = None
+    """Weight of a term that ``RewardConfig`` does not have."""
 
 
 TERMS: tuple[Term, ...] = (
@@ -254,44 +257,24 @@ TERMS: tuple[Term, ...] = (
     Term("zone_lead", term_zone_lead),
 )
 TERMINAL = "terminal"
-TERM_NAMES: tuple[str, ...] = (*(t.name for t in TERMS), TERMINAL)
-
-ADDED_WEIGHTS: dict[str, float] = {}
-"""Weights of the terms added by ``add_term``; the others are in ``RewardConfig``."""
+TERM_NAMES: tuple[str, ...] = (*(term.name for term in TERMS), TERMINAL)
 
 
-def add_term(term: Term, weight: float) -> None:
-    """Add a term to every environment that this process makes from now on.
-
-    It is measured, mixed within the team and reported like those of ``TERMS``.
-    """
-    global TERMS, TERM_NAMES
-    if term.name in TERM_NAMES:
-        raise ValueError(
-            f"reward term {term.name!r} exists already, expected a name other than {', '.join(TERM_NAMES)}"
-        )
-    TERMS = (*TERMS, term)
-    TERM_NAMES = (*(t.name for t in TERMS), TERMINAL)
-    ADDED_WEIGHTS[term.name] = weight
+def term_names(terms: Sequence[Term]) -> tuple[str, ...]:
+    """Return the reward columns of ``terms``, the terminal reward last; ``ValueError`` for a name that occurs twice."""
+    names = (*(term.name for term in terms), TERMINAL)
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"reward term {name!r} exists already, expected a name other than {', '.join(TERM_NAMES)}")
+    return names
 
 
-def remove_term(name: str) -> None:
-    """Remove a term added by ``add_term``; existing environments keep it."""
-    global TERMS, TERM_NAMES
-    if name not in ADDED_WEIGHTS:
-        raise ValueError(f"reward term {name!r} was not added, expected one of: {', '.join(ADDED_WEIGHTS) or 'none'}")
-    TERMS = tuple(t for t in TERMS if t.name != name)
-    TERM_NAMES = (*(t.name for t in TERMS), TERMINAL)
-    del ADDED_WEIGHTS[name]
-
-
-def weight_of(cfg: RewardConfig, name: str) -> float:
-    """Return the weight of a term; ``ValueError`` if neither ``RewardConfig`` nor ``add_term`` gives one."""
-    if name in ADDED_WEIGHTS:
-        return ADDED_WEIGHTS[name]
-    if not hasattr(cfg, name):
-        raise ValueError(f"reward term {name!r} has no weight; add a float field of that name to RewardConfig")
-    return float(getattr(cfg, name))
+def _weight_of(cfg: RewardConfig, term: Term) -> float:
+    if term.weight is not None:
+        return term.weight
+    if not hasattr(cfg, term.name):
+        raise ValueError(f"reward term {term.name!r} has no weight; add a float field of that name to RewardConfig")
+    return float(getattr(cfg, term.name))
 
 
 def reward_rules(cfg: EnvConfig) -> Any:
@@ -304,10 +287,10 @@ def reward_rules(cfg: EnvConfig) -> Any:
     return rules
 
 
-def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
+def constants(cfg: EnvConfig, terms: Sequence[Term]) -> dict[str, tuple[Any, Any]]:
     """Return the reward arrays that a curriculum may change during training: name to (values, dtype)."""
     return {
-        "weights": (np.array([weight_of(cfg.reward, t.name) for t in TERMS], np.float32), wp.float32),
+        "weights": (np.array([_weight_of(cfg.reward, term) for term in terms], np.float32), wp.float32),
         "team_alpha": (np.array([cfg.reward.team_alpha], np.float32), wp.float32),
     }
 
@@ -316,6 +299,6 @@ def start_launches() -> list[Launch]:
     return in_phase("reward", [Launch(store_potential, "EM")])
 
 
-def reward_launches() -> list[Launch]:
-    launches = [Launch(t.kernel, "EM", {"column": i, **dict(t.given)}) for i, t in enumerate(TERMS)]
+def reward_launches(terms: Sequence[Term]) -> list[Launch]:
+    launches = [Launch(t.kernel, "EM", {"column": i, **dict(t.given)}) for i, t in enumerate(terms)]
     return in_phase("reward", [*launches, Launch(combine_terms, "EM")])

@@ -3,15 +3,12 @@
 On a CPU, values may decide shapes and branches, and an operation costs little more than its work. On a GPU every read
 of a value waits for the device; work without reads is queued ahead and can be captured as a graph. A policy takes the
 regime of the device that it is on (``FlatPolicy``), and the learner plays and updates by it
-(``echelon.training.ppo.players``). ``device_rules`` applies the rules of a GPU on a CPU, so that tests run what a GPU
-runs.
+(``echelon.training.ppo.players``).
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Literal, NamedTuple, TypeVar
 
 import torch
@@ -44,12 +41,10 @@ TRACED = HOST._replace(pads_to_buckets=False)
 """Traces that run on a CPU only: their shapes depend on their inputs."""
 EXPORTED = HOST._replace(packs=False)
 
-_device_rules = False
-
 
 def regime_of(device: torch.device) -> Regime:
     if device.type == "cpu":
-        return DEVICE if _device_rules else HOST
+        return HOST
     return CUDA if device.type == "cuda" else DEVICE
 
 
@@ -70,14 +65,3 @@ def sharing_weights(model: Module, regime: Regime) -> Module:
     twin = copy.deepcopy(model, tensors)
     set_regime(twin, regime)
     return twin
-
-
-@contextmanager
-def device_rules() -> Iterator[None]:
-    """Apply the rules of a GPU to the policies that are made or moved inside, in all threads."""
-    global _device_rules  # noqa: PLW0603 - threads of a pool must see it
-    before, _device_rules = _device_rules, True
-    try:
-        yield
-    finally:
-        _device_rules = before

@@ -85,6 +85,26 @@ class Counters:
     """Win rate, highest win rate so far, update, opponent and seed range of the best evaluation."""
 
 
+@dataclass(frozen=True)
+class Seeds:
+    """Seeds of a run's random draws, in the order in which ``Session`` uses them."""
+
+    weights: int
+    """Global generators (Python, numpy, torch) for the initial weights, the same on every rank."""
+    battles: int
+    """Maps and episodes, each a function of seed, environment and episode; environments are numbered across ranks."""
+    rank: int | None
+    """Global generators afterwards, for action noise and the order of minibatches; None lets a single rank go on."""
+    opponents: int
+    """Opponents, each a function of seed, environment and episode, and the generator of their action noise."""
+
+    @classmethod
+    def of(cls, seed: int, group: ProcessGroup) -> Seeds:
+        """Return the seeds of this rank."""
+        own = rank_seed(seed, group.rank)
+        return cls(weights=seed, battles=seed, rank=None if group.is_single else own, opponents=own)
+
+
 class Session:
     """The parts of a training run; a context manager."""
 
@@ -111,20 +131,22 @@ class Session:
         self._make_env, self._make_policy = make_env, make_policy
         self._prefetched: dict[str, Any] = {}
         self.clock = RunClock(self.group, clock)
-        seed_everything(config.seed)
+        seeds = Seeds.of(config.seed, self.group)
+        seed_everything(seeds.weights)
         torch.set_num_threads(1)
         self.pool = ThreadPool(self.threads)
         self.curriculum = Curriculum(config)
-        self.env = self._build_env(progress)
+        self.env = self._build_env(seeds.battles, progress)
         self.layout = RowLayout(self.env)
         self.policy = self._build_policy()
         self.group.broadcast_module(self.policy)
         self.ema = WeightAverage(self.policy, config.ppo.ema_decay)
-        ppo, seed = config.ppo, rank_seed(config.seed, self.group.rank)
-        if not self.group.is_single:
-            seed_everything(seed)
-        self.source = self._build_opponent_source(seed)
-        self.opponents = OpponentRunner(self.env, self.source, self.pool, seed=seed, amp=ppo.amp, capture=ppo.capture)
+        if seeds.rank is not None:
+            seed_everything(seeds.rank)
+        self.source, ppo = self._build_opponent_source(seeds.opponents), config.ppo
+        self.opponents = OpponentRunner(
+            self.env, self.source, self.pool, seed=seeds.opponents, amp=ppo.amp, capture=ppo.capture
+        )
         self.league = self._build_league_client()
         self.evaluator = Evaluator(config, run_dir, self.device, self.pool, make_env)
         shape = (
@@ -417,7 +439,7 @@ class Session:
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()}
         self.env.set_curriculum(**{name: value for name, value in values.items() if current.get(name) != value})
 
-    def _build_env(self, progress: Callable[[str, int, int], None] | None) -> BatchedEnv:
+    def _build_env(self, seed: int, progress: Callable[[str, int, int], None] | None) -> BatchedEnv:
         cfg, make_env = self.config, self._make_env
         if make_env is None:
             from echelon.training.vec_env import VectorEnv
@@ -435,7 +457,7 @@ class Session:
             sides=assign_sides(cfg.num_envs, cfg.opponents),
             maps=maps,
             pilots=Pilots(cfg.opponents.skill, cfg.opponents.weapon_prob_start),
-            episodes=Episodes(cfg.seed, first_env=self.group.rank * cfg.num_envs),
+            episodes=Episodes(seed, first_env=self.group.rank * cfg.num_envs),
             device=str(self.device),
             threads=self.threads,
             progress=progress,

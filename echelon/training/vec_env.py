@@ -42,19 +42,12 @@ def _check_share(name: str) -> Callable[[float], None]:
     return lambda value: require(0.0 <= value <= 1.0, name, value, "0 to 1")
 
 
-def _check_terms(weights: Mapping[str, float]) -> None:
-    """Raise ``ValueError`` for a name that is no reward term."""
-    names = [term.name for term in reward.TERMS]
-    for name in weights:
-        require(name in names, "reward_weights", name, f"terms of {', '.join(names)}")
-
-
 class VectorEnv:
     """``num_envs`` environments in one batch; ``echelon.training.batch_options`` has the options of its parts.
 
     ``rows`` are the mechs that learn, ``opponents`` those that other policies control; both write into ``actions
     [E, M, A]``, and ``results`` has what came of a step. ``changes`` are parameter overrides per environment, such as
-    ``{"laser.damage": 20}`` (``echelon.sim.overrides``).
+    ``{"laser.damage": 20}`` (``echelon.sim.overrides``), ``terms`` the reward terms that are measured.
     """
 
     def __init__(
@@ -67,6 +60,7 @@ class VectorEnv:
         pilots: Pilots = Pilots(),
         episodes: Episodes = Episodes(),
         changes: Sequence[Overrides] | None = None,
+        terms: Sequence[reward.Term] = reward.TERMS,
         device: str = "cpu",
         threads: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
@@ -78,6 +72,7 @@ class VectorEnv:
         self.engine = Engine(
             env_cfg, num_envs, self.maps.bank, device=device, threads=threads, seed=episodes.seed,
             first_env=episodes.first_env, autoreset=episodes.autoreset, changes=changes, pilots=heuristic.install,
+            terms=terms,
         )  # fmt: skip
         batch = self.engine.batch
         self.mechs, self.device = self.engine.num_mechs, torch.device(batch.device)
@@ -203,7 +198,7 @@ class VectorEnv:
             "skill": (heuristic.script_of, self._set_skill),
             "weapon_prob": (_check_share("weapon_prob"), self._set_weapon_prob),
             "team_alpha": (_check_share("team_alpha"), self._set_team_alpha),
-            "reward_weights": (_check_terms, self._set_reward_weights),
+            "reward_weights": (self._check_terms, self._set_reward_weights),
             "without": (self._disabled_mechanics, self._set_without),
         }
         for name, value in parameters.items():
@@ -227,8 +222,13 @@ class VectorEnv:
         self.engine.batch.set("team_alpha", np.array([alpha], np.float32))
         self._parameters["team_alpha"] = alpha
 
+    def _check_terms(self, weights: Mapping[str, float]) -> None:
+        names = self.engine.term_names[:-1]
+        for name in weights:
+            require(name in names, "reward_weights", name, f"terms of {', '.join(names)}")
+
     def _set_reward_weights(self, weights: Mapping[str, float]) -> None:
-        names = [term.name for term in reward.TERMS]
+        names = self.engine.term_names
         values = self.engine.batch.numpy("weights").copy()
         for name, weight in weights.items():
             values[names.index(name)] = weight

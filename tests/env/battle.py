@@ -10,6 +10,7 @@ import numpy as np
 
 from echelon.config import EnvConfig, WorldConfig
 from echelon.env.engine import Engine
+from echelon.env.reward import TERMS, Term
 from echelon.sim.backend import Launch
 from tests.sim.flat_field import Edit, Scene, flat_maps
 
@@ -20,12 +21,13 @@ class Battle(Scene):
     def __init__(
         self, *, envs: int = 1, edit: Edit | None = None, maps: Any = None, own_maps: bool = False, threads: int = 1,
         seed: int = 0, size: int = 60, autoreset: bool = False, changes: Any = None,
-        pilots: Callable[[Engine], Sequence[Launch]] | None = None, **env: Any,
+        pilots: Callable[[Engine], Sequence[Launch]] | None = None, terms: Sequence[Term] = TERMS, **env: Any,
     ) -> None:  # fmt: skip
         self.cfg = replace(EnvConfig(world=WorldConfig(size_x=size, size_y=size, size_z=20)), **env)
         maps = maps or flat_maps(self.cfg, edit, envs if own_maps else 1)
         self.engine = Engine(
-            self.cfg, envs, maps, threads=threads, seed=seed, autoreset=autoreset, pilots=pilots, changes=changes
+            self.cfg, envs, maps, threads=threads, seed=seed, autoreset=autoreset, pilots=pilots, changes=changes,
+            terms=terms,
         )  # fmt: skip
         self.batch = self.engine.batch
         if own_maps:

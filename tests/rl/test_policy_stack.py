@@ -11,8 +11,8 @@ from echelon.config import ModelConfig
 from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.lstm_state import LSTMState
-from echelon.rl.regime import device_rules
 from echelon.rl.traced_policy import PolicyStack, stack_by_architecture
+from tests.device_rules import device_rules
 
 WIDTH = FLAT_OBS_DIM + END_WIDTH
 ROWS, HIDDEN = 5, 24

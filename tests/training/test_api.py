@@ -30,15 +30,11 @@ def policy():
 def test_programs_of_api_page_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     outputs = []
-    try:
-        for number, program in enumerate(PROGRAMS):
-            path = tmp_path / f"program_{number}.py"
-            path.write_text(program, encoding="utf-8")
-            runpy.run_path(str(path))
-            outputs.append(capsys.readouterr().out)
-    finally:
-        for name in list(reward.ADDED_WEIGHTS):
-            reward.remove_term(name)
+    for number, program in enumerate(PROGRAMS):
+        path = tmp_path / f"program_{number}.py"
+        path.write_text(program, encoding="utf-8")
+        runpy.run_path(str(path))
+        outputs.append(capsys.readouterr().out)
     trained, played, evaluated, table, custom, curriculum, zone_rewards = outputs
     assert "past:0" in trained and "completed" in trained
     assert re.search(r"hit points left: [\[{(]", played), played
@@ -79,26 +75,20 @@ def test_env_config_of_rejects_metadata_without_environment():
         env_config_of({})
 
 
-def test_added_reward_term_is_weighted_reported_and_removable():
+def test_added_reward_term_is_weighted_and_reported():
     cfg = EnvConfig(world=WorldConfig(size_x=30, size_y=30, size_z=16))
-    before = reward.TERM_NAMES
-    reward.add_term(Term("presence", term_zone), weight=3.0)
-    try:
-        with pytest.raises(ValueError, match="'presence' exists already"):
-            reward.add_term(Term("presence", term_zone), weight=1.0)
-        with VectorEnv(2, cfg, sides=Sides("none"), maps=Maps(1), pilots=Pilots("easy")) as env:
-            env.reset()
-            zone_rewards = torch.zeros(2)
-            for _ in range(60):
-                env.step()
-                zone = env.results.terms[..., env.results.names.index("zone")] / cfg.reward.zone
-                presence = env.results.terms[..., env.results.names.index("presence")] / 3.0
-                torch.testing.assert_close(presence, zone, rtol=1e-5, atol=1e-7)
-                torch.testing.assert_close(env.results.rewards, env.results.terms.sum(-1), rtol=1e-4, atol=1e-5)
-                zone_rewards += zone.sum(1)
-            assert (zone_rewards > 0).any(), "a mech stood in the zone"
-    finally:
-        reward.remove_term("presence")
-    assert before == reward.TERM_NAMES
-    with pytest.raises(ValueError, match="'zone' was not added"):
-        reward.remove_term("zone")
+    presence = Term("presence", term_zone, weight=3.0)
+    with pytest.raises(ValueError, match="'presence' exists already"):
+        reward.term_names((*reward.TERMS, presence, presence))
+    options = {"maps": Maps(1), "pilots": Pilots("easy"), "terms": (*reward.TERMS, presence)}
+    with VectorEnv(2, cfg, sides=Sides("none"), **options) as env:
+        env.reset()
+        zone_rewards, results = torch.zeros(2), env.results
+        for _ in range(60):
+            env.step()
+            zone = results.terms[..., results.names.index("zone")] / cfg.reward.zone
+            measured = results.terms[..., results.names.index("presence")] / 3.0
+            torch.testing.assert_close(measured, zone, rtol=1e-5, atol=1e-7)
+            torch.testing.assert_close(results.rewards, results.terms.sum(-1), rtol=1e-4, atol=1e-5)
+            zone_rewards += zone.sum(1)
+        assert (zone_rewards > 0).any(), "a mech stood in the zone"

@@ -10,7 +10,6 @@ import torch
 
 from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, TeacherConfig, WorldConfig
 from echelon.rl.build import build_model
-from echelon.rl.regime import device_rules
 from echelon.training.batch_options import Maps, Sides
 from echelon.training.opponents.schedule import OpponentSchedule
 from echelon.training.ppo.graph.capture import WARM_UP
@@ -19,6 +18,7 @@ from echelon.training.ppo.teacher import Teaching
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
+from tests.device_rules import device_rules
 from tests.training.conftest import GAMMA, make_small_run
 from tests.training.transfer_counter import counting
 

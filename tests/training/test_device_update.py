@@ -10,13 +10,13 @@ import torch
 from echelon.config import ModelConfig
 from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM, flat_offsets
 from echelon.rl.build import build_model
-from echelon.rl.regime import device_rules
 from echelon.training.normalization import RunningMeanStd
 from echelon.training.ppo.graph import update as graph_update
 from echelon.training.ppo.graph.update import EntityCounts, GraphUpdate
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.rollout import RolloutBuffer, chunk_spans, plan_minibatches
 from echelon.training.runtime.devices import read_scalars
+from tests.device_rules import device_rules
 from tests.training.test_ppo import N, T, model_of, rollout_of, trainer_of, weights_of
 from tests.training.transfer_counter import counting
 

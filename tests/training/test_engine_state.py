@@ -17,7 +17,6 @@ from tests.env.battle import Battle
 @pytest.fixture(scope="module")
 def battle():
     made = Battle(size=40)
-    made.step()  # programs are made once, with today's terms
     yield made
     made.close()
 
@@ -68,11 +67,9 @@ def term_added(mechs: Mechs, column: wp.int32, amounts_out: wp.array3d(dtype=wp.
 @pytest.fixture
 def with_term():
     """Return an engine with one more reward term, which is not the last column."""
-    reward.add_term(reward.Term("added", term_added), weight=0.5)
-    made = Battle(size=40)
+    made = Battle(size=40, terms=(*reward.TERMS, reward.Term("added", term_added, weight=0.5)))
     yield made
     made.close()
-    reward.remove_term("added")
 
 
 @pytest.mark.parametrize("has_names", [True, False], ids=["names", "without names"])

@@ -8,12 +8,13 @@ from pathlib import Path
 import torch
 
 import echelon
-from echelon.rl.regime import DEVICE, HOST, compiled, device_rules, sharing_weights
+from echelon.rl.regime import DEVICE, HOST, compiled, sharing_weights
 from echelon.training.ppo.graph.steps import GraphSteps
 from echelon.training.ppo.graph.update import GraphUpdate
 from echelon.training.ppo.host.steps import HostSteps
 from echelon.training.ppo.host.update import HostUpdate
 from echelon.training.session import Session
+from tests.device_rules import device_rules
 from tests.training.fakes import FakeEnv
 from tests.training.test_device_rollout import session
 from tests.training.test_ppo import N, model_of, rollout_of, trainer_of

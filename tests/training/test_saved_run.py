@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ from echelon.sim.state import Mechs
 from echelon.telemetry.events import EventResume, EventUpdate
 from echelon.training import env_config_of, loop
 from echelon.training.checkpoint import latest_valid
+from echelon.training.evaluation import MakeEnv
+from echelon.training.vec_env import VectorEnv
 from tests.golden import FOLDER
 
 SAVED_RUN = Path(__file__).parent / "fixtures" / "saved_run"
@@ -55,14 +58,6 @@ def term_added(mechs: Mechs, column: wp.int32, amounts_out: wp.array3d(dtype=wp.
 
 
 @pytest.fixture
-def added_term():
-    """Add a reward term of weight 0, as a later version may have."""
-    reward.add_term(reward.Term("added", term_added), weight=0.0)
-    yield
-    reward.remove_term("added")
-
-
-@pytest.fixture
 def saved_run(tmp_path: Path) -> Path:
     """Return a writable copy of the run folder, whose checkpoint is of update 2."""
     return Path(shutil.copytree(SAVED_RUN, tmp_path / "20260101-000000-quickstart-hollow-quail"))
@@ -91,17 +86,17 @@ def test_saved_run_resumes_with_the_losses_of_the_uninterrupted_run(saved_run):
 
 
 @of_the_same_game
-@pytest.mark.usefixtures("added_term")
 def test_saved_run_resumes_exactly_with_a_reward_term_it_lacks(saved_run):
-    resumed = assert_resumes_exactly(saved_run)
+    terms = (*reward.TERMS, reward.Term("added", term_added, weight=0.0))
+    resumed = assert_resumes_exactly(saved_run, partial(VectorEnv, terms=terms))
     assert resumed[-1].reward_terms["added"] == 0.0
 
 
-def resume(saved_run: Path) -> list[EventUpdate]:
+def resume(saved_run: Path, make_env: MakeEnv = VectorEnv) -> list[EventUpdate]:
     """Resume the saved run to its end and return its updates."""
     config = TypeAdapter(RunConfig).validate_python(json.loads((saved_run / "spec.json").read_text())["config"])
     events = []
-    result = loop.run(config, events.append, lambda: 0, run_dir=saved_run, resume="latest")
+    result = loop.run(config, events.append, lambda: 0, run_dir=saved_run, resume="latest", make_env=make_env)
     assert result.reason == "completed" and result.update == config.max_updates == 4
     assert [event.checkpoint for event in events if isinstance(event, EventResume)] == ["step-240"]
     updates = [event for event in events if isinstance(event, EventUpdate)]
@@ -109,11 +104,11 @@ def resume(saved_run: Path) -> list[EventUpdate]:
     return updates
 
 
-def assert_resumes_exactly(saved_run: Path) -> list[EventUpdate]:
+def assert_resumes_exactly(saved_run: Path, make_env: MakeEnv = VectorEnv) -> list[EventUpdate]:
     """Resume the run, compare its updates with those of the uninterrupted run, and return them."""
     lines = [json.loads(line) for line in (saved_run / "metrics.jsonl").read_text().splitlines()]
     expected = [row for row in lines if row["kind"] == "update" and row["update"] > SAVED_UPDATE]
-    resumed = resume(saved_run)
+    resumed = resume(saved_run, make_env)
     for event, row in zip(resumed, expected, strict=True):
         for name in ("update", "global_step", "episodes", "opponents", "maps_used"):
             assert getattr(event, name) == row[name], f"{name} differs: {ADVICE}"

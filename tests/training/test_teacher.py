@@ -61,7 +61,7 @@ def test_labels_flown_throughout_equal_scripted_battle():
             taught.step()
             scripted.step()
             np.testing.assert_array_equal(labels.numpy(), scripted.actions.numpy())
-            np.testing.assert_array_equal(taught.rows.obs[0].numpy(), scripted.obs[0].numpy())
+            np.testing.assert_array_equal(taught.rows.obs[0].numpy(), scripted.rows.obs[0].numpy())
         assert len(taught.episodes.pop()) == ENVS
 
 
@@ -70,7 +70,7 @@ def test_labels_of_states_that_learner_reaches_equal_scripted_actions(threads):
     generator = torch.Generator().manual_seed(3)
     with battle(threads=threads) as taught, battle() as scripted:
         taught.pilots.set_teacher("expert")
-        scripted.set_teacher("expert")
+        scripted.pilots.set_teacher("expert")
         labels = torch.zeros_like(taught.actions)
         for step in range(40):
             if step % 8 == 0:
@@ -96,8 +96,8 @@ def test_labelled_step_plays_the_callers_actions_like_a_plain_step():
             for env in (taught, plain):
                 env.rows.act(actions)
                 env.step()
-            np.testing.assert_array_equal(taught.rows.obs[0].numpy(), plain.obs[0].numpy())
-            np.testing.assert_array_equal(taught.results.rewards.numpy(), plain.rewards.numpy())
+            np.testing.assert_array_equal(taught.rows.obs[0].numpy(), plain.rows.obs[0].numpy())
+            np.testing.assert_array_equal(taught.results.rewards.numpy(), plain.results.rewards.numpy())
         taught.pilots.set_teacher(None)
         np.testing.assert_array_equal(_scripts_of(taught), _scripts_of(plain))
 
