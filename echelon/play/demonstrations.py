@@ -23,8 +23,17 @@ from echelon.arena.reconstruct import (
     recorded_steps,
 )
 from echelon.config.learner import env_signature
-from echelon.demos import DemoWriter, Manifest
-from echelon.demos.format import ACTION_LEVELS, ARRAYS, NO_EPISODE, OUTCOMES, Counts, ObsDtype, Side
+from echelon.demos import (
+    ARRAYS,
+    NO_EPISODE,
+    OUTCOMES,
+    QUANTISATION_LEVELS,
+    Counts,
+    DemoWriter,
+    Manifest,
+    ObsDtype,
+    Side,
+)
 from echelon.env import layout
 from echelon.env.engine import Engine
 from echelon.play.match import HUMAN
@@ -115,7 +124,7 @@ def _store(arrays: Arrays, t: int, engine: Engine, rows: NDArray[np.float32], st
     """Play a step and store what the seats observed before it ``rows`` [N, D], did in it and received for it."""
     arrays["obs"][t] = rows
     arrays["alive"][t] = engine.batch.row("alive", 0)[seats]
-    arrays["actions"][t] = np.rint(step.actions[seats] * ACTION_LEVELS)
+    arrays["actions"][t] = np.rint(step.actions[seats] * QUANTISATION_LEVELS)
     play_step(engine, step)
     arrays["rewards"][t] = engine.batch.row("reward", 0)[seats]
 

@@ -22,8 +22,7 @@ from echelon.tasks import find_task
 from echelon.telemetry.events import Event
 from echelon.training.evaluation import FULL_WEAPON_PROB, OPPONENT, EvalStats, make_eval_env, play_and_summarize
 from echelon.training.loop import RunResult, run
-from echelon.training.opponents.fixed import play_against
-from echelon.training.opponents.named import Opponent, find_opponents, plays_mean
+from echelon.training.opponents.fixed import Opponent, find_opponents, play_against, plays_mean
 from echelon.training.policy_agent import env_config_of
 from echelon.training.weights import load_policy
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from echelon.config import RunConfig, env_signature
-from echelon.demos import Demonstrations, Shard
-from echelon.demos.format import NO_EPISODE
+from echelon.demos import NO_EPISODE, Demonstrations, Shard
 from echelon.env import layout
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.lstm_state import LSTMState

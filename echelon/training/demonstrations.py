@@ -21,19 +21,19 @@ from echelon import actions
 from echelon.config import EnvConfig, env_signature, require
 from echelon.config.opponents import DEFAULT_LEVEL
 from echelon.config.seeds import SEED_RANGES
-from echelon.demos.format import (
-    ACTION_LEVELS,
+from echelon.demos import (
     ARRAYS,
     MAX_SHARD_BYTES,
     NO_EPISODE,
     OUTCOMES,
+    QUANTISATION_LEVELS,
     Counts,
+    DemoWriter,
     Manifest,
     ObsDtype,
     Side,
     bytes_per_row,
 )
-from echelon.demos.writer import DemoWriter
 from echelon.env import layout
 from echelon.rl.action_distribution import quantised
 from echelon.rl.weights import LoadedPolicy, check_dimensions
@@ -201,7 +201,7 @@ class _Wave:
         """Store what the rows observe and do in step t."""
         rows = self._rows()
         self.arrays["obs"][t, rows] = self.env.rows.obs[0].cpu().numpy()[rows]
-        self.arrays["actions"][t, rows] = torch.round(quantised(acted) * ACTION_LEVELS).cpu().numpy()[rows]
+        self.arrays["actions"][t, rows] = torch.round(quantised(acted) * QUANTISATION_LEVELS).cpu().numpy()[rows]
         self.arrays["episodes"][t, rows] = self.numbers.start + self.env.rows.env.cpu().numpy()[rows]
 
     def _store_after(self, t: int) -> None:

@@ -24,8 +24,7 @@ from echelon.telemetry.events import EvalStats, EventEval
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.episode_results import EpisodeResult, episode_result, mean_and_sampled, statistics_of
 from echelon.training.evaluation import MakeEnv, eval_event, make_eval_env, play_episodes
-from echelon.training.opponents.champion import interface_of
-from echelon.training.opponents.fixed import play_against
+from echelon.training.opponents.fixed import interface_of, play_against
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import SCRIPTED, level_of
 from echelon.training.opponents.runner import OpponentRunner

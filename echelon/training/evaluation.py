@@ -32,8 +32,7 @@ from echelon.telemetry.events import EventEval
 from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.episode_results import episode_result, mean_and_sampled, statistics_of
-from echelon.training.opponents.champion import load_champion
-from echelon.training.opponents.fixed import play_against
+from echelon.training.opponents.fixed import load_champion, play_against
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.recording import Estimates, Recording, RecordingPlan

@@ -28,7 +28,7 @@ from echelon.training.curriculum import Curriculum
 from echelon.training.engine_state import restore_episodes
 from echelon.training.evaluation import EvalStats, MakeEnv
 from echelon.training.evaluator import Evaluator, best_evaluation
-from echelon.training.opponents.champion import load_champion
+from echelon.training.opponents.fixed import load_champion
 from echelon.training.opponents.league_client import LeagueClient, Submission
 from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.outcomes import team_hit_points

@@ -18,7 +18,7 @@ from echelon.env.gym_vector import MAX_BATTLES, MAX_MAPS, MAX_SEED, MAX_THREADS,
 from echelon.env.inputs import require_config, require_int
 from echelon.tasks import SELF_PLAY, find_task
 from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
-from echelon.training.opponents.named import NamedOpponents, Opponent, find_opponents
+from echelon.training.opponents.fixed import NamedOpponents, Opponent, find_opponents
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.runtime.threads import ThreadPool
 from echelon.training.vec_env import VectorEnv

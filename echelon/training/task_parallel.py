@@ -15,7 +15,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.inputs import action_values, require_config, short_repr
 from echelon.env.parallel import EchelonParallelEnv
 from echelon.tasks import SELF_PLAY, find_task
-from echelon.training.opponents.named import Opponent
+from echelon.training.opponents.fixed import Opponent
 from echelon.training.task_env import TaskVectorEnv
 
 Values = NDArray[Any]

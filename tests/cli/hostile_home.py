@@ -14,7 +14,7 @@ import numpy as np
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, league_path
-from echelon.demos.format import MANIFEST, Manifest, Side
+from echelon.demos import MANIFEST, Manifest, Side
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EVENTS, Event, EventAlert, EventEnd, EventEval, EventUpdate
 from echelon.telemetry.heat_maps import KINDS

@@ -9,11 +9,11 @@ from typing import Any
 import msgpack
 import pytest
 
+from echelon import demos
 from echelon.arena.batches import Batch
 from echelon.arena.submit import league_env_of
 from echelon.atlas import world_file
 from echelon.config import EnvConfig, ModelConfig
-from echelon.demos import format as demos
 from echelon.jobs.config_layers import resolve
 from echelon.jobs.sweeps.plan import SweepPlan, plan_from
 from echelon.play.config import PlayConfig

@@ -13,10 +13,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from echelon import demos
+from echelon import demos as writer_module
 from echelon.config import EnvConfig, env_signature
-from echelon.demos import DemoWriter, Manifest
-from echelon.demos import writer as writer_module
-from echelon.demos.format import ARRAYS, NO_EPISODE, RANGES, Counts, Side, bytes_per_row, read_manifest
+from echelon.demos import ARRAYS, NO_EPISODE, RANGES, Counts, DemoWriter, Manifest, Side, bytes_per_row, read_manifest
 from echelon.rl.checkpoint import describe
 from tests.hostile_values import damage, mutate
 
@@ -232,7 +231,7 @@ def test_manifest_that_is_no_file_or_too_large_is_rejected(tmp_path, monkeypatch
         read_manifest(tmp_path)
     (tmp_path / "manifest.json").unlink()
     recorded(tmp_path / "demos")
-    monkeypatch.setattr("echelon.demos.format.MAX_MANIFEST_BYTES", 100)
+    monkeypatch.setattr("echelon.demos.MAX_MANIFEST_BYTES", 100)
     with pytest.raises(ValueError, match="more than 100 bytes"):
         read_manifest(tmp_path / "demos")
 

@@ -12,8 +12,7 @@ import torch
 from echelon import demos
 from echelon.config import EnvConfig, ModelConfig, WorldConfig, env_signature
 from echelon.config.presets import get_preset
-from echelon.demos import DemoWriter, Manifest
-from echelon.demos.format import ARRAYS, NO_EPISODE, Counts, Side
+from echelon.demos import ARRAYS, NO_EPISODE, Counts, DemoWriter, Manifest, Side
 from echelon.env import layout
 from echelon.rl.weights import load_policy
 from echelon.training import loop

@@ -10,7 +10,7 @@ import torch
 
 from echelon import demos
 from echelon.config import EnvConfig, WorldConfig
-from echelon.demos.format import NO_EPISODE
+from echelon.demos import NO_EPISODE
 from echelon.training import demonstrations
 from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.demonstrations import DemoPlan, Player, record

@@ -11,8 +11,7 @@ import torch
 
 from echelon.config import EvalConfig, MixConfig, OpponentConfig
 from echelon.training.evaluator import Evaluator
-from echelon.training.opponents.pool import OpponentMix, scripted_name
-from echelon.training.opponents.priorities import FLOOR, Priorities
+from echelon.training.opponents.pool import FLOOR, OpponentMix, Priorities, scripted_name
 from echelon.training.ppo.optimizer import HEADS, RAW_WEIGHTS, Combined, WeightAverage
 from tests.training.test_loop import of, run, weights
 from tests.training.test_ppo import N, model_of, rollout_of, trainer_of

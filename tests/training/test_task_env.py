@@ -207,7 +207,7 @@ def test_gymnasium_wrappers_work_with_next_step_autoreset():
 
 
 def test_opponents_are_sampled_by_weight_and_seed(envs):
-    from echelon.training.opponents.named import find_opponents
+    from echelon.training.opponents.fixed import find_opponents
 
     source = find_opponents({"easy": 1, "hard": 3}).source(5)
     drawn = source.draw_many([(e, i) for e in range(40) for i in range(10)])

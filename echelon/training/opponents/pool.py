@@ -22,8 +22,7 @@ from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy, policy_from
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.batch_options import Sides
-from echelon.training.opponents.outcomes import outcome_of
-from echelon.training.opponents.priorities import Priorities
+from echelon.training.opponents.outcomes import SCORES, outcome_of
 
 SELF = "self"
 """Name of the opponent where both sides learn."""
@@ -34,6 +33,12 @@ SCRIPTED_KIND = "scripted"
 SEED_OFFSET = 13371
 """Added to the run's seed, so that opponents are sampled from a separate stream."""
 LEVELS = LADDER
+PRIOR, PRIOR_EPISODES = 0.5, 2.0
+"""Win rate against an opponent not played yet, and the episodes that it counts as."""
+MEMORY = 100
+"""Episodes against an opponent over which its win rate is averaged."""
+FLOOR = 0.05
+"""Smallest factor before the exponent, so that opponents which are always beaten are still played now and then."""
 
 
 def scripted_name(level: str) -> str:
@@ -69,6 +74,43 @@ class OpponentSource(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class Priorities:
+    """Running win rates against opponents by name, and the factors on their sampling weights that follow from them.
+
+    This is prioritised fictitious self-play (Vinyals et al., 2019): opponents are sampled by how often they win.
+    """
+
+    def __init__(self, exponent: float) -> None:
+        """``exponent`` is that of the factor ``1 - win rate``; with 0 every factor is 1 and nothing is recorded."""
+        self.exponent = exponent
+        self.win_rates: dict[str, tuple[float, int]] = {}
+        """Win rate, draws counting half, and episodes up to ``MEMORY``."""
+
+    def record(self, name: str, outcome: str) -> None:
+        """Add the outcome of an episode against an opponent."""
+        if self.exponent:
+            rate, episodes = self.win_rates.get(name, (PRIOR, 0))
+            episodes = min(episodes + 1, MEMORY)
+            self.win_rates[name] = (rate + (SCORES[outcome] - rate) / (episodes + PRIOR_EPISODES), episodes)
+
+    def factor(self, name: str) -> float:
+        """Return the factor on the sampling weight of an opponent."""
+        rate, _ = self.win_rates.get(name, (PRIOR, 0))
+        return max(1.0 - rate, FLOOR) ** self.exponent
+
+    def forget(self, name: str) -> None:
+        """Drop the win rate against an opponent that is no longer sampled."""
+        self.win_rates.pop(name, None)
+
+    def state_dict(self) -> dict[str, list[float]]:
+        """Return the win rates as plain values."""
+        return {name: list(row) for name, row in self.win_rates.items()}
+
+    def load_state_dict(self, state: Mapping[str, list[float]]) -> None:
+        """Restore what ``state_dict`` returned."""
+        self.win_rates = {name: (float(rate), int(episodes)) for name, (rate, episodes) in state.items()}
 
 
 class OpponentMix:
