@@ -178,7 +178,6 @@ class Manifest:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether all requested matches are recorded."""
         return self.counts.episodes >= self.matches
 
     @property
@@ -194,7 +193,6 @@ class Manifest:
         return {name: value for name, value in asdict(self).items() if name not in ("counts", "shards", "versions")}
 
     def to_json(self) -> str:
-        """Return the text of the file."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
@@ -325,7 +323,6 @@ class DemoWriter:
 
     @property
     def recorded(self) -> int:
-        """Number of recorded matches."""
         return self.manifest.counts.episodes
 
     def append(self, arrays: Mapping[str, NDArray[np.generic]], counts: Counts) -> None:

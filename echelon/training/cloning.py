@@ -145,7 +145,6 @@ class _Learner:
 
 
 def _as_batch(shard: Shard, gamma: float) -> _Batch:
-    """Return a shard as tensors."""
     episodes = shard.episodes
     starts = np.ones(episodes.shape, np.float32)
     starts[1:] = episodes[1:] != episodes[:-1]

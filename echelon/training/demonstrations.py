@@ -65,7 +65,6 @@ class Player:
     """Whether a policy samples its actions instead of taking their mean."""
 
     def side(self) -> Side:
-        """Return the description in a manifest."""
         checkpoint = str(self.loaded.meta.get("id", "")) if self.loaded else ""
         return Side(name=self.name, checkpoint=checkpoint, samples=self.samples and self.loaded is not None)
 
@@ -214,7 +213,6 @@ class _Wave:
         self.running &= ~over
 
     def _rows(self) -> NDArray[np.intp]:
-        """Return the learner rows of running matches."""
         return self.running[self.env.rows.env.cpu()].numpy().nonzero()[0]
 
     def _finished(self, records: list[Any], steps: int) -> tuple[dict[str, NDArray[Any]], Counts]:

@@ -106,7 +106,6 @@ def mean_and_sampled(mean: EvalStats, sampled: EvalStats) -> EvalStats:
 
 
 def _mean_returns(results: Sequence[EpisodeResult]) -> dict[str, float]:
-    """Return the mean return of the mechs of each class."""
     means = {}
     for role in map(role_name, Chassis):
         values = [value for result in results for value in result.returns_by_role.get(role, ())]

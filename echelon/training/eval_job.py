@@ -100,7 +100,6 @@ class EvalPlan:
 
     @property
     def matches(self) -> int:
-        """Number of matches of the whole job."""
         return 2 * self.seeds * len(self.opponents) * len(self.modes)
 
     def batches(self) -> list[range]:
@@ -170,12 +169,10 @@ class EvalMatches:
 
     @property
     def update(self) -> int:
-        """Update of the evaluated checkpoint."""
         return int(self.meta.get("update", 0))
 
     @property
     def global_step(self) -> int:
-        """Learner agent-steps of the evaluated checkpoint."""
         return int(self.meta.get("global_step", 0))
 
     def play(
@@ -237,12 +234,10 @@ class EvalMatches:
         return tuple(episode_result(r, full_hp, layout, counts[r.env], replays.get(r.env, "")) for r in records)
 
     def _opponent_runner(self, batch: BatchedEnv, seed: int) -> OpponentRunner:
-        """Return a runner that plays the opponent's policy in every episode."""
         assert self.other is not None, "a plan has the file of an opponent that is not scripted"
         return play_against(batch, self.other.policy, seed=seed, deterministic=self.plan.opponent_mean)
 
     def _recording(self, part: Part, batch: BatchedEnv, positions: range) -> Recording:
-        """Return a recording of every match of a part."""
         level, seeds = level_of(part.opponent), [self.seeds[i] for i in positions]
         name, opponent = self.names(part.opponent)
         plan = RecordingPlan(
@@ -262,7 +257,6 @@ class EvalMatches:
         return Recording(batch, plan)
 
     def names(self, opponent: str) -> tuple[str, str]:
-        """Return the names of the policy and of an opponent in recordings."""
         return f"update {self.update}" if self.policy else self.plan.target, level_of(opponent) or opponent
 
     def stats(self, opponent: str, played: Mapping[Part, PlayedPart]) -> EvalStats:
@@ -334,7 +328,6 @@ class ScriptedPolicy:
     def initial_state(self, rows: int, device: torch.device) -> None: ...
 
     def act(self, obs: Any, state: None, done: Any, noise: Any) -> tuple[torch.Tensor, None]:
-        """Return the pilots' actions ``[N, A]``."""
         self._env.pilots.label()
         return self._env.rows.acted(), None
 

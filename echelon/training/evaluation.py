@@ -155,7 +155,6 @@ def play_episodes(
 
 
 def _estimates(policy: FlatPolicy, env: BatchedEnv, state: Any, done: torch.Tensor) -> Estimates:
-    """Return the estimates of every row."""
     return Estimates(*policy.estimate(env.rows.obs[0], state, done))
 
 

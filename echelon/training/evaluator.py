@@ -65,7 +65,6 @@ class Evaluator:
         self._eval_env: BatchedEnv | None = None
 
     def close(self) -> None:
-        """Close the environments."""
         self.rater.close()
         if self._eval_env is not None:
             self._eval_env.close()

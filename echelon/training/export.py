@@ -71,7 +71,6 @@ def export_policy(loaded: LoadedPolicy, target: Path, kind: str) -> float:
 
 
 def description(loaded: LoadedPolicy) -> dict[str, Any]:
-    """Return the metadata of an export, as plain values."""
     names = (
         "id", "kind", "update", "global_step", "comm_width", "map_width", "extra_width", "env_cfg",
     )  # fmt: skip
@@ -97,7 +96,6 @@ def largest_difference(first: Step, second: Step, policy: FlatPolicy) -> float:
 
 
 def example(policy: FlatPolicy) -> tuple[Tensor, ...]:
-    """Return example inputs."""
     state = torch.zeros(1, TRACED_ROWS, policy.lstm_hidden_dim)
     return torch.zeros(TRACED_ROWS, policy.obs_dim), state, state.clone(), torch.zeros(TRACED_ROWS)
 

@@ -232,7 +232,6 @@ class TrainingRun:
             self._emit_evaluation(self.last_evaluation, "report")
 
     def end(self, reason: str, message: str = "") -> RunResult:
-        """Emit the end event and return the result."""
         s, c = self.session, self.session.counters
         path = None if self.last_checkpoint is None else self.last_checkpoint.path
         self.emit(
@@ -435,7 +434,6 @@ class TrainingRun:
         s.league.refresh_opponents()
 
     def _recover_checkpoints(self) -> None:
-        """Complete or delete what an interrupted save left."""
         s = self.session
         if s.folder is not None and s.group.is_main:
             for path in checkpoints.recover(s.folder):

@@ -130,7 +130,6 @@ class MapPool(FixedMaps):
 
     @property
     def has_pending(self) -> bool:
-        """Whether maps wait for a free slot."""
         return bool(self._pending)
 
     def attach(self, batch: Batch) -> None:

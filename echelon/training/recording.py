@@ -70,7 +70,6 @@ class RecordingPlan:
     """Whether values, probabilities of choices, reward terms and observed contacts are recorded besides actions."""
 
     def matches(self) -> dict[int, MatchInfo]:
-        """Return the recorded matches by environment index."""
         matches = {}
         for side, name in enumerate(SIDES):
             teams = (self.policy, self.opponent) if side == 0 else (self.opponent, self.policy)
@@ -97,7 +96,6 @@ class Recording:
         )
 
     def begin(self) -> None:
-        """Record the first frame, after the reset."""
         self._guarded(self._recorder.begin)
 
     def before_step(self, estimate: Callable[[], Estimates]) -> None:
@@ -108,7 +106,6 @@ class Recording:
             wp.to_torch(batch["chances"]).flatten(0, 1).index_copy_(0, rows, estimates.chances.float())
 
     def after_step(self) -> None:
-        """Record the step just played."""
         self._guarded(self._recorder.after_step)
 
     def finish(self, keep: int | None = None) -> list[RecordedMatch]:
@@ -141,7 +138,6 @@ class Recording:
 
 
 def match_event(match: RecordedMatch, *, update: int, global_step: int) -> EventMatch:
-    """Return the event of a recorded match."""
     blue, red = (team.name for team in match.teams)
     path = f"{match.path.parent.name}/{match.path.name}"
     return EventMatch(

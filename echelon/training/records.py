@@ -47,7 +47,6 @@ class EpisodeStats:
         self.rows: deque[dict[str, Any]] = deque(maxlen=size)
 
     def add(self, records: Sequence[Any], layout: RowLayout) -> None:
-        """Add finished episodes."""
         for record in records:
             self.rows.append(
                 {key: measure(record, layout) for key, measure in EPISODE_STATISTICS.values()}
@@ -76,11 +75,9 @@ class EpisodeStats:
         return mean_terms([row["terms"] for row in self.rows])
 
     def state(self) -> list[dict[str, Any]]:
-        """Return the rows as plain values."""
         return list(self.rows)
 
     def load(self, rows: list[dict[str, Any]]) -> None:
-        """Restore what ``state`` returned."""
         self.rows.clear()
         self.rows.extend(rows)
 
@@ -104,7 +101,6 @@ class RowLayout:
         return {name: float(value) for name, value in zip(self.reward_names, means, strict=True)}
 
     def returns_by_role(self, records: Sequence[Any]) -> dict[str, float]:
-        """Return the mean return of the learner's mechs of each class."""
         returns: dict[int, list[float]] = {}
         for record in records:
             self._add_returns(returns, record)
@@ -123,7 +119,6 @@ class RowLayout:
 
 
 def role_name(role: int) -> str:
-    """Return the name of a mech class id."""
     return Chassis(role).name.lower()
 
 
@@ -150,7 +145,6 @@ class ActionCounter:
         self.begin()
 
     def begin(self) -> None:
-        """Reset the counts: all episodes begin."""
         env, device = self._env, self._env.rows.obs.device
         self._running = torch.ones(env.sizes.num_envs, dtype=torch.bool, device=device)
         self._used = torch.zeros(env.rows.count, len(RATED_CONTROLS), device=device)
@@ -160,7 +154,6 @@ class ActionCounter:
         """Do nothing; ``estimate`` would return the policy's estimates."""
 
     def after_step(self) -> None:
-        """Count the step just played."""
         env = self._env
         if not self._has_controls:
             return
@@ -171,7 +164,6 @@ class ActionCounter:
         self._running &= ~env.results.over
 
     def rates(self) -> dict[str, float]:
-        """Return the activation rates by ``class/control``."""
         return _rates(self._used, self._living, self._env.rows.roles) if self._has_controls else {}
 
     def counts(self) -> list[dict[str, tuple[int, int]]]:

@@ -178,7 +178,6 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Close environments, threads and the process group."""
         self.env.close()
         self.evaluator.close()
         self.profiler.close()

@@ -51,7 +51,6 @@ class SpatialAccumulator:
         self._add(self.movement_density, x, y, 1.0, world_size)
 
     def reset(self) -> None:
-        """Set all maps to zero."""
         for name in ARRAYS.values():
             getattr(self, name).fill(0.0)
 
@@ -99,14 +98,12 @@ class HeatMapObserver:
         self._running = np.ones(env.sizes.num_envs, bool)
 
     def begin(self) -> None:
-        """Start counting: all episodes begin."""
         self._running[:] = True
 
     def before_step(self, estimate: Callable[[], Any]) -> None:
         """Do nothing: a step counts after it is played."""
 
     def after_step(self) -> None:
-        """Count the step just played."""
         env, batch = self._env, self._env.engine.batch
         acted = env.results.acting.cpu().numpy() & self._learns & self._running[:, None]
         position = batch.numpy("pos")[acted]

@@ -45,7 +45,6 @@ class ScriptedTeacher:
         labels.copy_(self.env.rows.acted())
 
     def carry(self) -> dict[str, Tensor]:
-        """Return nothing: what pilots remember is part of the environment's state."""
         return {}
 
     def load_carry(self, carry: dict[str, Tensor]) -> None:
@@ -83,11 +82,9 @@ class PolicyTeacher:
             part.copy_(new)
 
     def carry(self) -> dict[str, Tensor]:
-        """Return the recurrent state."""
         return {"teacher_h": self.state.h.clone(), "teacher_c": self.state.c.clone()}
 
     def load_carry(self, carry: dict[str, Tensor]) -> None:
-        """Continue from the recurrent state in ``carry``; from zeros where it is of another teacher."""
         for name, part in zip(("teacher_h", "teacher_c"), self.state, strict=True):
             stored = carry.get(name)
             if stored is None or stored.shape != part.shape:

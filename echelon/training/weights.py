@@ -37,7 +37,6 @@ SUFFIX = ".safetensors"
 
 
 def export_checkpoint(checkpoint: Checkpoint, target: Path) -> None:
-    """Write a checkpoint's policy as one file."""
     meta = {key: value for key, value in checkpoint.manifest.items() if key != "files"}
     write_export(meta, checkpoint.weights(), target)
 

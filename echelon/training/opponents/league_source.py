@@ -98,7 +98,6 @@ class LeagueSource(OpponentMix):
         return list(self._entries)
 
     def entry(self, name: str) -> LeagueEntry | None:
-        """Return the entry of an opponent as of the last ``update_from``; None if it is not in the league."""
         return self._entries.get(name)
 
     def draw_of_kind(self, kind: str, env: int, episode: int) -> str:
@@ -113,12 +112,10 @@ class LeagueSource(OpponentMix):
         return scripted_name(self.level)
 
     def policy(self, name: str) -> FlatPolicy:
-        """Return the frozen policy of a snapshot, the champion or a league entry."""
         entry = self._entries.get(name)
         return super().policy(name) if entry is None else self._pinned_policy(entry)
 
     def is_ready(self, name: str) -> bool:
-        """Return whether the policy is loaded; an entry that cannot be loaded leaves the pool."""
         return self._load_or_drop(name) if name in self._entries else super().is_ready(name)
 
     def release(self, in_use: Collection[str]) -> None:
@@ -161,7 +158,6 @@ class LeagueSource(OpponentMix):
         return {**super().state_dict(), "league": league}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what ``state_dict`` returned."""
         super().load_state_dict(state)
         league = state.get("league")
         if league is None:

@@ -33,7 +33,6 @@ def outcome_of(record: Any) -> str:
 
 
 def team_hit_points(env_cfg: EnvConfig) -> float:
-    """Return the hit points of an undamaged team."""
     return env_cfg.num_packs * sum(CHASSIS[chassis].hp for chassis in ROSTER)
 
 

@@ -42,7 +42,6 @@ FLOOR = 0.05
 
 
 def scripted_name(level: str) -> str:
-    """Return the opponent name of a scripted level."""
     return f"{SCRIPTED}:{level}"
 
 
@@ -89,7 +88,6 @@ class Priorities:
         """Win rate, draws counting half, and episodes up to ``MEMORY``."""
 
     def record(self, name: str, outcome: str) -> None:
-        """Add the outcome of an episode against an opponent."""
         if self.exponent:
             rate, episodes = self.win_rates.get(name, (PRIOR, 0))
             episodes = min(episodes + 1, MEMORY)
@@ -101,7 +99,6 @@ class Priorities:
         return max(1.0 - rate, FLOOR) ** self.exponent
 
     def forget(self, name: str) -> None:
-        """Drop the win rate against an opponent that is no longer sampled."""
         self.win_rates.pop(name, None)
 
     def state_dict(self) -> dict[str, list[float]]:
@@ -109,7 +106,6 @@ class Priorities:
         return {name: list(row) for name, row in self.win_rates.items()}
 
     def load_state_dict(self, state: Mapping[str, list[float]]) -> None:
-        """Restore what ``state_dict`` returned."""
         self.win_rates = {name: (float(rate), int(episodes)) for name, (rate, episodes) in state.items()}
 
 
@@ -169,7 +165,6 @@ class OpponentMix:
         return self.snapshots[int(at[0] * len(self.snapshots))]
 
     def record_outcomes(self, episodes: Sequence[Any], opponents: Sequence[str]) -> None:
-        """Record the outcomes of episodes, ``opponents`` naming the opponent of each."""
         for record, name in zip(episodes, opponents, strict=True):
             if name != SELF:
                 self.record_outcome(name, outcome_of(record))
@@ -179,11 +174,9 @@ class OpponentMix:
         self.priorities.record(name, outcome)
 
     def policy(self, name: str) -> FlatPolicy:
-        """Return the frozen policy of a snapshot or of the champion."""
         return self._champion.policy if self._champion and name == CHAMPION else self._policies[name]
 
     def is_ready(self, name: str) -> bool:
-        """Return whether the policy is loaded."""
         return name in self._policies or (self._champion is not None and name == CHAMPION)
 
     def add(self, policy: FlatPolicy, update: int) -> str:
@@ -220,7 +213,6 @@ class OpponentMix:
         return {**state, "win_rates": self.priorities.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what ``state_dict`` returned."""
         self.level, self.snapshots, self.ratings = state["level"], list(state["kept"]), dict(state["ratings"])
         self.priorities.load_state_dict(state.get("win_rates", {}))
         self._policies = {}

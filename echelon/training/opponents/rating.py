@@ -124,7 +124,6 @@ class SnapshotRater:
         return SnapshotRating(name=name, elo=elo, error=error, opponents=found, duration_s=duration_s)
 
     def close(self) -> None:
-        """Close the environments."""
         if self._env is not None:
             self._env.close()
 

@@ -181,7 +181,6 @@ class OpponentRunner:
         self._assign()
 
     def histogram(self) -> dict[str, int]:
-        """Return the number of environments per opponent."""
         return dict(sorted(Counter(self.names).items()))
 
     def state_dict(self) -> dict[str, Any]:

@@ -86,7 +86,6 @@ class OpponentSchedule:
             self.groups.append(ScheduledGroup(PolicyStack([found[n] for n in stack]), numbers[stack[0]], *tables))
 
     def current(self) -> Tensor:
-        """Return the number of the policy that each environment has now ``[E]``."""
         return self._policies.gather(1, self.slot.unsqueeze(1)).squeeze(1)
 
     def act(
