@@ -85,6 +85,7 @@ class PolicyTeacher:
         return {"teacher_h": self.state.h.clone(), "teacher_c": self.state.c.clone()}
 
     def load_carry(self, carry: dict[str, Tensor]) -> None:
+        """Continue from the recurrent state in ``carry``; from zeros where it is of another teacher."""
         for name, part in zip(("teacher_h", "teacher_c"), self.state, strict=True):
             stored = carry.get(name)
             if stored is None or stored.shape != part.shape:

@@ -116,6 +116,7 @@ class LeagueSource(OpponentMix):
         return super().policy(name) if entry is None else self._pinned_policy(entry)
 
     def is_ready(self, name: str) -> bool:
+        """Return whether the policy is loaded; an entry that cannot be loaded leaves the pool."""
         return self._load_or_drop(name) if name in self._entries else super().is_ready(name)
 
     def release(self, in_use: Collection[str]) -> None:
