@@ -27,8 +27,7 @@ from echelon_cli.options import (
 
 if TYPE_CHECKING:
     from echelon.config import EnvConfig
-    from echelon.demos import Manifest
-    from echelon.demos.format import ObsDtype
+    from echelon.demos import Manifest, ObsDtype
     from echelon.training.demonstrations import Player
 
 MATCHES = 100
