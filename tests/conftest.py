@@ -55,7 +55,7 @@ def jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from echelon.jobs.exits import exit_record
     from echelon.jobs.spec import write_spec
 
-    def run(paths, spec, kind, arguments=()):
+    def run(paths, spec, kind, arguments=(), named=()):
         assert kind.module == evaluations.__name__
         write_spec(paths, spec)
         with open(paths.log_trainer, "a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
