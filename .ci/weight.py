@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import subprocess
 import sys
 import tomllib
 import typing
@@ -16,16 +15,9 @@ sys.path.insert(0, str(ROOT))
 
 
 def texts(*patterns: str) -> list[str]:
-    """Return the contents of the tracked or new files that match the patterns."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    paths = [ROOT / name for name in listed if not name.endswith(".gen.ts")]
-    return [path.read_text() for path in paths if path.exists()]
+    """Return the contents of the files that match the patterns, generated ones left out."""
+    paths = {path for pattern in patterns for path in ROOT.glob(pattern) if not path.name.endswith(".gen.ts")}
+    return [path.read_text(encoding="utf-8") for path in paths]
 
 
 def lines(*patterns: str) -> int:
@@ -56,11 +48,13 @@ def main() -> int:
 
     limits = tomllib.loads((ROOT / ".ci/weight.toml").read_text())
     weight = {
-        "product_lines": lines("echelon/*.py", "echelon_cli/*.py", "viewer/src/*.ts", "viewer/src/*.css"),
-        "test_lines": lines("tests/*.py", "viewer/tests/*.ts"),
+        "product_lines": lines(
+            *(f"{top}/**/*.py" for top in ("echelon", "echelon_cli")), "viewer/src/**/*.ts", "viewer/src/**/*.css"
+        ),
+        "test_lines": lines("tests/**/*.py", "viewer/tests/**/*.ts"),
         "config_fields": fields(RunConfig),
         "commands": commands(),
-        "docs_words": sum(len(re.sub(r"<!--.*?-->", "", text).split()) for text in texts("docs/*.md")),
+        "docs_words": sum(len(re.sub(r"<!--.*?-->", "", text).split()) for text in texts("docs/**/*.md")),
         "readme_lines": lines("README.md"),
     }
     for name, value in weight.items():
