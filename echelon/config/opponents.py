@@ -182,7 +182,7 @@ class OpponentConfig:
         sampled: list[PilotSkill] = [level for level in LADDER if getattr(self.mix, level) > 0]
         if self.mix.scripted > 0:
             sampled.append(self.skill)
-        return max(sampled, key=LADDER.index, default=DEFAULT_LEVEL)
+        return max(sampled or [DEFAULT_LEVEL], key=LADDER.index)
 
 
 @dataclass(frozen=True, kw_only=True)

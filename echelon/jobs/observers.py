@@ -345,8 +345,9 @@ class Observer:
         self._state_path = observers_path(paths).with_suffix(".state")
         offset = (read_json(self._state_path) or {}).get("offset")
         size = paths.metrics.stat().st_size if paths.metrics.exists() else 0
-        is_valid = isinstance(offset, int) and 0 <= offset <= size
-        self._follower = EventFollower(paths.metrics, offset=offset if is_valid else 0)
+        if not isinstance(offset, int) or not 0 <= offset <= size:
+            offset = 0
+        self._follower = EventFollower(paths.metrics, offset=offset)
         self._alerts: dict[str, float] = {}
         self._alert_count = 0
         self._update: EventUpdate | None = None

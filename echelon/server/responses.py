@@ -73,7 +73,7 @@ class BodyPayload(BytesIOPayload):
 class SlicesPayload(AsyncIterablePayload):
     """Sends slices as they are produced."""
 
-    def __init__(self, slices: AsyncIterator[bytes | memoryview], kind: str) -> None:
+    def __init__(self, slices: AsyncIterator[Any], kind: str) -> None:
         super().__init__(slices, content_type=kind)
 
     async def write(self, writer: AbstractStreamWriter) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from echelon.state_files import open_regular
 from echelon.telemetry.events import (
@@ -97,13 +97,14 @@ def read_latest(
             if all(kind in found for kind in until):
                 break
         start = found.get(EventStart) or _first(file)
+    lists: dict[str, Any] = {name: (found[row.kind],) for name, row in LISTS.items() if row.kind in found}
     return RunSnapshot(
         start=start if isinstance(start, EventStart) else None,
         update=_as(EventUpdate, found),
         end=_as(EventEnd, found),
         round=_as(EventRound, found),
         rung=_as(EventRung, found),
-        **{name: (found[row.kind],) for name, row in LISTS.items() if row.kind in found},
+        **lists,
     )
 
 
