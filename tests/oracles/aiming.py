@@ -64,7 +64,7 @@ def course(s, m: int, flow: np.ndarray) -> list[float]:
 
 
 def row(s, m: int, flow: np.ndarray, core: np.ndarray) -> np.ndarray:
-    """Return the columns that version 2 appends to the row ``core`` of version 1."""
+    """Return the columns of the end blocks, which follow the row ``core``."""
     aim = np.zeros((20, 8))
     if not s.alive[m]:
         return np.zeros(aim.size + 7)

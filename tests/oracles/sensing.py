@@ -189,7 +189,7 @@ def local_map(s, m: int) -> list[float]:
 
 
 def row(s, m: int, *, limit: int = 240, win: float = 30.0, shown=contact_row) -> np.ndarray:
-    """Return the whole observation of a mech: the 706 core, messages and local map; slots as in ``s.contact``."""
+    """Return the columns before the end blocks: core, messages and local map; slots as in ``s.contact``."""
     contact = np.zeros((20, 25)), np.ones(20)
     mates = np.zeros((12, 10)), np.ones(12)
     rest = np.zeros(32 + 14 + 8 + 40 + 121)

@@ -8,7 +8,7 @@ import pytest
 from echelon.env import layout
 from echelon.sim.state import TRACKS
 from tests.env.battle import Battle
-from tests.oracles import display, world
+from tests.oracles import aiming, display, world
 from tests.oracles import sensing as rules
 from tests.parity.scenes import clear, clutter, many_lanes, recall, scatter, snapshots, stir
 
@@ -96,7 +96,10 @@ def test_contact_allocation_is_idempotent_within_decision(battle):
 def test_observation_columns_match_oracle(battle):  # RL-48 (LOW-9)
     names = [row.name for row in layout.columns(battle.cfg)]
     for e, s in enumerate(battle.expected):
-        wanted = np.stack([rules.row(s, m, shown=display.contact_row) for m in range(20)])
+        flow = battle.batch.maps.flow[int(battle["map_slot"][e])]
+        cores = [rules.row(s, m, shown=display.contact_row) for m in range(20)]
+        ends = [aiming.row(s, m, flow, core) for m, core in enumerate(cores)]
+        wanted = np.hstack([cores, ends])
         gap = np.abs(battle.obs[e] - wanted)
         m, column = np.unravel_index(gap.argmax(), gap.shape)
         got = f"{names[column]} is {battle.obs[e, m, column]}, wanted {wanted[m, column]}"
@@ -114,8 +117,10 @@ def test_local_map_matches_oracle_at_edges_of_small_and_full_maps():
     made.put("alive", 0, slice(0, 20, 6))
     made.rows[:] = -7.0
     made.observe()
+    start = layout.offset("local_map", layout.blocks(made.cfg))
+    shown = made.obs[..., start : start + layout.LOCAL_MAP.width]
     for e, s in enumerate(snapshots(made)):
         for m in range(20):
             wanted = rules.local_map(s, m) if s.alive[m] else np.zeros(121)
-            assert np.array_equal(made.obs[e, m, -121:], wanted), f"mech {m} of environment {e}"
+            assert np.array_equal(shown[e, m], wanted), f"mech {m} of environment {e}"
     made.close()
