@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.agents.heuristic import install
+from echelon.agents.heuristic import install, script_of
 from echelon.config import EnvConfig, WorldConfig
 from echelon.env import layout
 from echelon.sim.arsenal import Cooldown
@@ -132,7 +132,7 @@ def test_telemetry_map_is_built_once_per_episode_and_updated_where_voxels_change
     battle = Battle(
         envs=3, size=45, edit=pillars, obs_layout="classic", pilots=install, autoreset=True, max_episode_seconds=15.0
     )
-    battle.batch["script"].fill_(3)
+    battle.batch["script"].fill_(script_of("medium"))
     seen, gone, came = battle["telemetry"].copy(), 0, 0
     for _ in range(140):
         battle.step()

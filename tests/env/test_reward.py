@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from echelon.agents.heuristic import install
+from echelon.agents.heuristic import install, script_of
 from echelon.config import EnvConfig, RewardConfig
 from echelon.env.reward import TERM_NAMES, reward_rules
 from echelon.sim.arsenal import Chassis
@@ -28,7 +28,7 @@ def brawl(seconds: float, reward: RewardConfig, **options) -> Battle:
         envs=6, size=32, edit=clutter(np.random.default_rng(1), 6), pilots=install, max_episode_seconds=seconds,
         reward=reward, num_packs=1, seed=5, **options,
     )  # fmt: skip
-    made.batch["script"].fill_(1)
+    made.batch["script"].fill_(script_of("easy"))
     middle = made["zone"][0, :2]
     pos = made["pos"].copy()
     pos[..., :2] = middle + (pos[..., :2] - middle) * 0.55
