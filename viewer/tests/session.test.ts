@@ -48,6 +48,7 @@ function served(count: number) {
     worldUrl: () => "world",
     chunkUrl: () => "chunk",
     isAlive: async () => true,
+    league: async () => ({ standings: [], unfinished: [] }),
   } as unknown as Api;
   const state = defaults();
   return { server, state, session: new Session(state, api, () => undefined) };
