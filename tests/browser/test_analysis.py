@@ -1,8 +1,7 @@
-"""Analysis and sharing in Chromium: fog of war, charts, cameras, overlays, loops, pictures, clips, exported page."""
+"""Analysis and sharing in Chromium: fog of war, charts, cameras, overlays, loops, pictures, exported page."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,6 @@ from tests.browser.player import DRAW_CALLS, keep_live, open_paused, pass_frames
 from tests.replay.golden import INSIGHT
 
 MATCH = match_id(RUN, "insight.ecr")
-CLIP_PICTURES = 8
-CLIP_SECOND = re.compile(r"\([2-9] s\)|\(\d\d+ s\)")
-"""Label of the record button once a clip has enough pictures."""
 
 
 @pytest.fixture(scope="module")
@@ -190,21 +186,6 @@ def test_picture_is_saved(page, address, insight):
         page.keyboard.press("z")
     data = Path(found.value.path()).read_bytes()
     assert found.value.suggested_filename.endswith(".png") and data.startswith(b"\x89PNG") and len(data) > 10_000
-
-
-def test_clip_is_recorded(page, address, insight):
-    open_match(page, address, 20)
-    page.keyboard.press("q")
-    page.evaluate("() => { echelon.control.setLoop(echelon.state, 20, 80); echelon.state.playing = true; }")
-    page.get_by_text("Record a clip").click()
-    page.get_by_text("Stop and save").wait_for(state="visible")
-    drawn = page.evaluate("() => echelon.cost().draws")
-    page.wait_for_function(f"() => echelon.cost().draws > {drawn + CLIP_PICTURES}")
-    page.get_by_text(CLIP_SECOND).wait_for(state="visible")
-    with page.expect_download() as found:
-        page.get_by_text("Stop and save").click()
-    assert found.value.suggested_filename.rsplit(".", 1)[1] in ("mp4", "webm")
-    assert Path(found.value.path()).stat().st_size > 1000
 
 
 def test_newest_match_opens_when_it_begins(page, address, home, insight):

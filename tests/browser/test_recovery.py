@@ -1,9 +1,8 @@
-"""Recovery from failures in Chromium, and what survives updates: moments, links, focus, clips."""
+"""Recovery from failures in Chromium, and what survives updates: moments, links, focus."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from echelon.replay.reader import Replay
 from echelon.server.catalogue import match_id
 from echelon.server.page import single_page
 from tests.browser.conftest import GOLDEN, RUN
-from tests.browser.player import keep_live, open_match, open_paused, pass_frames, pause, press_and_wait, seek, state
+from tests.browser.player import keep_live, open_match, pass_frames, pause, press_and_wait, seek, state
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
 CARD = f'a[href="#match={MATCH}"]'
@@ -212,16 +211,3 @@ def test_rebuilt_chart_has_one_resize_observer(page, address):
     page.evaluate(FLATTEN)
     legend.filter(has_text="stability").wait_for(state="detached")
     assert page.evaluate("() => window.watched") == before
-
-
-def test_clip_is_saved_when_match_closes(page, address):
-    open_paused(page, address, MATCH, 20, "", "low")
-    page.keyboard.press("q")
-    page.get_by_text("Record a clip").click()
-    page.get_by_text("Stop and save").wait_for(state="visible")
-    page.evaluate("() => { echelon.state.playing = true; }")
-    page.get_by_text(re.compile(r"\([1-9]\d* s\)")).wait_for(state="visible")
-    with page.expect_download() as found:
-        page.evaluate("() => { location.hash = ''; }")
-    assert "-1.0s." in found.value.suggested_filename
-    assert Path(found.value.path()).stat().st_size > 0
