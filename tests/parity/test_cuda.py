@@ -54,7 +54,7 @@ def test_cuda_decision_matches_cpu(layout):
             for name in STATE:
                 a, b = cpu.engine.batch.numpy(name), gpu.engine.batch.numpy(name)
                 np.testing.assert_allclose(b, a, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
-            torch.testing.assert_close(gpu.obs.cpu(), cpu.obs, rtol=TOLERANCE, atol=TOLERANCE)
+            torch.testing.assert_close(gpu.rows.obs[0].cpu(), cpu.rows.obs[0], rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def test_cuda_decision_is_captured_once():

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from echelon.agents.heuristic import script_of
 from echelon.config import EVAL_SEED_BASE, EnvConfig
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
@@ -359,7 +360,7 @@ def test_recording_one_of_64_environments_costs_at_most_two_percent(tmp_path):
         pilots=Pilots(weapon_prob=1.0),
         episodes=Episodes(seeds=seeds, autoreset=False),
     ) as env:
-        env.engine.batch["script"].fill_(1)
+        env.engine.batch["script"].fill_(script_of("medium"))
 
         def seconds(recorded: bool) -> float:
             env.reset()
