@@ -93,11 +93,21 @@ export function shotAt(match: MatchState, tick: number, { window, insets }: View
   return cached.shot && { ...cached.shot, target: [...cached.shot.target] };
 }
 
+/** Whether the shot at a tick waits for a chunk; failed ones are not awaited. */
+export function awaitsShot(match: MatchState, tick: number): boolean {
+  const span = SHOT_S * match.header.tick_hz;
+  return shotChunks(match, Math.floor(tick / span) * span).some((number) => match.store.isPending(number));
+}
+
+/** Return the numbers of the chunks that the shot beginning at a tick needs. */
+function shotChunks({ index: { chunks }, header }: MatchState, begin: number): number[] {
+  const [first, last] = [chunkAt(chunks, begin), chunkAt(chunks, begin + SHOT_S * header.tick_hz)];
+  return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+}
+
 function findShot(match: MatchState, begin: number, tangents: [number, number]): Shot | null {
   const hz = match.header.tick_hz;
-  const { chunks: index } = match.index;
-  const [first, last] = [chunkAt(index, begin), chunkAt(index, begin + SHOT_S * hz)];
-  const numbers = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  const numbers = shotChunks(match, begin);
   const chunks = numbers.map((n) => match.store.get(n)).filter((chunk): chunk is Chunk => chunk !== undefined);
   if (chunks.length < numbers.length) return null;
   const placesAt = (seconds: number) => {

@@ -1,6 +1,7 @@
 // The picture: creates the stage for the first match, fits it to the window, and draws the state's match whenever
 // something visible has changed. Without WebGL, or after losing it, it reports the problem.
 
+import { awaitsShot } from "./director";
 import { Overlay } from "./render/overlay/canvas";
 import { LETTERS } from "./render/overlay/plates";
 import { Governor, TIERS, type TierName } from "./quality";
@@ -123,6 +124,7 @@ export class Screen {
     if (!this.hasShown && !this.contentComplete && state.problem === "") return view.prepare(state);
     const content = view.signature(state);
     const inputs = [...content, ...this.size, ...Object.values(state.insets), state.covered, governor.step];
+    const directed = state.camera.mode === "director" ? state.match : null;
     const now = performance.now();
     if (moved || inputs.some((value, i) => value !== this.drawn[i])) {
       this.measureFrame(now);
@@ -135,7 +137,7 @@ export class Screen {
       this.resetTiming();
     } else if (!this.sharp) {
       if (now - this.changedAt > REST_MS) this.paint(state, this.sharpest);
-    } else if (this.complete) {
+    } else if (this.complete && !(directed && awaitsShot(directed, state.tick))) {
       for (const done of this.settledCallbacks.splice(0)) done();
     }
   }
