@@ -72,6 +72,9 @@ def expectation(message: str) -> str:
     """Return the expected value from a message of pydantic; a message of a check of ours is returned unchanged."""
     for prefix in ("Value error, ", "Assertion failed, ", "Input should be "):
         message = message.removeprefix(prefix)
+    for theirs, ours in (("greater than or equal to ", "at least "), ("less than or equal to ", "at most ")):
+        if message.startswith(theirs):
+            return ours + message.removeprefix(theirs)
     return message
 
 

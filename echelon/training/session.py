@@ -37,6 +37,7 @@ from echelon.training.opponents.rating import SnapshotRating
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.collect import Collector
 from echelon.training.ppo.optimizer import WeightAverage
+from echelon.training.ppo.players import make_steps
 from echelon.training.ppo.teacher import teaching_at
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.records import EpisodeStats, RowLayout
@@ -164,6 +165,7 @@ class Session:
             self.policy,
             self.buffer,
             ppo,
+            make_steps,
             truncation_bootstraps=config.env.truncation_bootstraps,
             pool=self.pool,
             opponents=self.opponents,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,6 @@ from echelon.arena.match_runner import play
 from echelon.arena.policy_runner import GroupedPolicyRunner
 from echelon.arena.reconstruct import require_playable
 from echelon.arena.verify import verify
-from echelon.env.engine import Engine
 from echelon.replay.reader import Replay
 from echelon.rl.lstm_state import LSTMState
 from echelon.sim.random import draw_u32
@@ -64,11 +63,14 @@ def test_mean_of_one_batch_equals_mean_of_separate_runs(brancher, runs):
 
 
 def test_continuations_are_played_in_batches_of_bounded_size(brancher, rows, monkeypatch):
-    opened, left = [], []
+    opened, engines, left = [], weakref.WeakSet(), []
 
     def counted(*args, envs, **options):
+        assert not engines, "arrays of earlier batches are freed"
         opened.append(envs)
-        return open_match(*args, envs=envs, **options)
+        engine = open_match(*args, envs=envs, **options)
+        engines.add(engine)
+        return engine
 
     open_match = branch.open_match
     monkeypatch.setattr(branch, "open_match", counted)
@@ -77,7 +79,6 @@ def test_continuations_are_played_in_batches_of_bounded_size(brancher, rows, mon
     assert brancher.play(on_step=left.append) == rows
     assert sum(opened) == len(rows) and max(opened) == 3
     assert left == sorted(left, reverse=True) and left[-1] == 0
-    engines = [found for found in gc.get_objects() if type(found) is Engine]
     assert not engines, "arrays of earlier batches are freed"
 
 

@@ -37,7 +37,6 @@ def clock(monkeypatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(lock, "time", clock)
     monkeypatch.setattr(lock, "PROBE_RETRY_S", RETRY_S)
-    monkeypatch.setattr(lock, "ACQUIRE_LIMIT_S", LIMIT_S)
     return clock
 
 
@@ -81,8 +80,9 @@ def test_acquire_keeps_the_content_of_an_existing_file(path):
 def test_acquire_gives_up_a_held_lock_after_the_limit(path, clock):
     holder = lock.acquire(path)
     before = open_descriptors()
-    assert lock.acquire(path) is None
-    assert clock.slept == [RETRY_S] * 5, "tries at the limit too, and once after it"
+    assert lock.acquire(path, LIMIT_S) is None
+    assert clock.slept == [RETRY_S] * 4, "the last try is at the limit"
+    assert lock.acquire(path, 0.0) is None and len(clock.slept) == 4, "one try without a limit to wait for"
     assert open_descriptors() == before and lock.is_held(path)
     os.close(holder)
 

@@ -139,7 +139,7 @@ def test_model_of_other_features_is_refused(tmp_path):
     path = tmp_path / "model.json"
     data = json.loads(MODEL_FILE.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**data, "features": data["features"][1:]}))
-    with pytest.raises(ValueError, match="fit-winprob"):
+    with pytest.raises(ValueError, match="try python -m echelon.replay.winprob_fit"):
         load_model(path)
 
 

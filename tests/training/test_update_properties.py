@@ -10,6 +10,7 @@ import torch
 
 from echelon.telemetry.events import EventUpdate
 from echelon.training.ppo.collect import Collector
+from echelon.training.ppo.players import make_steps
 from echelon.training.rollout import RolloutBuffer, plan_minibatches, rollout_statistics
 from echelon.training.runtime.devices import read_scalars
 from echelon.training.session import Session
@@ -63,7 +64,7 @@ def test_collector_and_policy_reject_wrong_observation_width(small_run):
     env.sizes = replace(env.sizes, obs_dim=6)
     with Session(small_run(), None, FakeEnv) as session:
         with pytest.raises(AssertionError, match="differ in rows or columns"):
-            Collector(env, session.policy, session.buffer, session.config.ppo, truncation_bootstraps=True)
+            Collector(env, session.policy, session.buffer, session.config.ppo, make_steps, truncation_bootstraps=True)
         with pytest.raises(ValueError, match="4 columns, expected 5"):
             session.policy.get_value(torch.zeros(2, 4), session.policy.initial_state(2), torch.zeros(2))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -24,7 +24,6 @@ from echelon.rl.regime import Regime
 from echelon.rl.traced_policy import trace_sample
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.opponents.runner import OpponentRunner
-from echelon.training.ppo.players import make_steps
 from echelon.training.ppo.teacher import Teacher, Teaching, flown_by_learner
 from echelon.training.rollout import (
     MAX_MICRO_BATCHES,
@@ -63,6 +62,20 @@ class CollectTimes:
     forward_s: float = 0.0
 
 
+class Steps(Protocol):
+    """How the steps of a rollout are played."""
+
+    def begin(self) -> None: ...
+
+    def play(self, t: int, times: CollectTimes) -> None:
+        """Play step t and add to ``times``."""
+
+    def end(self) -> None: ...
+
+    def clear(self) -> None:
+        """Drop captured graphs."""
+
+
 class CollectionAborted(RuntimeError):
     """The collection was aborted half way; the rollout is unusable."""
 
@@ -76,6 +89,7 @@ class Collector:
         policy: FlatPolicy,
         buffer: RolloutBuffer,
         config: PPOConfig,
+        make_steps: Callable[[Collector], Steps],
         *,
         truncation_bootstraps: bool,
         pool: ThreadPool | None = None,

@@ -1,16 +1,17 @@
 """The two ways to play and to train, and which of them a policy gets: the host reads every result, or none.
 
 Where the policy computes (``echelon.rl.regime``) decides here and nowhere else. Both ways have the same methods: steps
-``begin``, ``play``, ``end`` and ``clear``; updates ``begin``, ``make_room``, ``train``, ``finish``, ``update_returns``,
+those of ``collect.Steps``; updates ``begin``, ``make_room``, ``train``, ``finish``, ``update_returns``,
 ``update_observations`` and ``clear``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 
+from echelon.training.ppo.collect import Collector, Steps
 from echelon.training.ppo.graph.capture import CudaGraphCache, record_cuda_graph
 from echelon.training.ppo.graph.steps import GraphSteps
 from echelon.training.ppo.graph.update import GraphUpdate
@@ -21,10 +22,6 @@ from echelon.training.ppo.optimizer import Optimizer
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.runtime.threads import ThreadPool
 
-if TYPE_CHECKING:
-    from echelon.training.ppo.collect import Collector
-
-Steps = HostSteps | GraphSteps
 Update = HostUpdate | GraphUpdate
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,12 +17,10 @@ from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
+from echelon.training.ppo.collect import Collector, CollectTimes
 from echelon.training.ppo.graph.capture import Replayed, capture_environment_step
 from echelon.training.rollout import Truncation
 from echelon.training.runtime.devices import read, upload
-
-if TYPE_CHECKING:
-    from echelon.training.ppo.collect import Collector, CollectTimes
 
 SHORTEST_EPISODE = 32
 """Environment steps; a rollout has records and opponents for the episodes of this length that fit into it, and one."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import torch
 
 from echelon.rl.lstm_state import LSTMState
+from echelon.training.ppo.collect import Collector, CollectTimes
 from echelon.training.rollout import Truncation
-
-if TYPE_CHECKING:
-    from echelon.training.ppo.collect import Collector, CollectTimes
 
 
 class HostSteps:
