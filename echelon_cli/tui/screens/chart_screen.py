@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -243,9 +244,9 @@ class SelectionScreen(ChartScreen):
         self.view: Any = view
         self.selected: Any = None
 
+    @abstractmethod
     def keys_of_rows(self) -> list[Any]:
         """Return what identifies each row, in the order of the list."""
-        raise NotImplementedError
 
     def compose_content(self) -> Iterable[Widget]:
         theme = self.dashboard.terminal_theme

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,9 +65,9 @@ class RowList(CellView, can_focus=True):
         self._key: Any = None
         self._top = 0
 
+    @abstractmethod
     def key_of(self, row: Any) -> Any:
         """Return what identifies a row."""
-        raise NotImplementedError
 
     @property
     def cursor(self) -> int:
