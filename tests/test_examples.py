@@ -79,7 +79,7 @@ def test_example_train_runs(tmp_path):
 
 @pytest.mark.long
 def test_example_league_runs(tmp_path):
-    small = ("--num-envs", "4", "--set", "eval.at_start=false", "--set", "eval.seeds=1", "--set", "bank_maps=4")
+    small = ("--set", "num_envs=4", "--set", "eval.at_start=false", "--set", "eval.seeds=1", "--set", "bank_maps=4")
     league = ("--set", "opponents.league.match_seeds=1", "--set", "opponents.league.match_opponents=1")
     printed = run(
         "league.sh", "0.02", "0.02", "0.02", *small, *league, folder=tmp_path, ECHELON_HOME=str(tmp_path), SEEDS="1"

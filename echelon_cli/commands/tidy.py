@@ -105,6 +105,8 @@ def tidy(
             output.print_line(f"{paths.id}: {amount(freed)} freed")
     if as_json:
         output.show_json(rows)
+    elif not found:
+        output.print_line("no run matches; nothing was deleted")
     return output.DONE
 
 

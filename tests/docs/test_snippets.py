@@ -170,7 +170,7 @@ def test_replay_commands_of_the_tour_run(echelon, monkeypatch):
     monkeypatch.chdir(ROOT)
     lines = [words for block in BLOCKS if block.page == "docs/tour.md" for words in command_lines(block.text)]
     commands = [words[1:] for words in lines if words[:2] == ["echelon", "replay"]]
-    assert [words[1] for words in commands] == ["moments", "branch"]
+    assert [words[1] for words in commands] == ["info", "branch"]
     for words in commands:
         code, out, err = echelon(*words)
         assert code == 0 and out.strip(), f"{' '.join(words)}: {err}"
