@@ -111,7 +111,7 @@ league *ARGS:
     begin() { echelon train --json "$@" | tail -1 | {{python}} -c 'import json, sys; print(json.load(sys.stdin)["id"])'; }
     start=$(begin --preset quickstart --minutes 8)
     main=$(begin --preset league --minutes 25 --start-from "$start" {{ARGS}})
-    begin --preset league --opponents exploiter --target "$main" --start-from "$main" --minutes 10 {{ARGS}}
+    begin --preset league --opponents exploiter --set opponents.league.target="$main" --start-from "$main" --minutes 10 {{ARGS}}
     begin --resume "$main" --minutes 60
     echelon arena run --rounds 1 --seeds 20 --record-share 0.02
     echelon arena standings

@@ -12,7 +12,7 @@ train() { # start a run, wait for it, print its id
 
 start=$(train --preset quickstart --minutes "$start_minutes" "$@")
 main=$(train --preset league --start-from "$start" --minutes "$main_minutes" "$@")
-train --preset league --opponents exploiter --target "$main" --start-from "$main" --minutes "$exploiter_minutes" "$@"
+train --preset league --opponents exploiter --set opponents.league.target="$main" --start-from "$main" --minutes "$exploiter_minutes" "$@"
 echelon arena run --rounds 1 --seeds "${SEEDS:-20}"
 echelon arena standings
 echelon arena head-to-head

@@ -119,7 +119,7 @@ def check_memory() -> Finding:
 
     free_gb = psutil.virtual_memory().available / 1e9
     if free_gb < MEMORY_MIN_GB:
-        advice = "close other programs, or train with a smaller --envs"
+        advice = "close other programs, or train with a smaller num_envs (--set num_envs=N)"
         return Finding(name="memory", verdict="warning", found=f"{free_gb:.1f} GB free", advice=advice)
     return Finding(name="memory", verdict="ok", found=f"{free_gb:.1f} GB free")
 
