@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from echelon.jobs.config_layers import default_values, field_descriptions
+from echelon.jobs.config_layers import default_values, expected_values, field_descriptions
 from echelon_cli.reference import reference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,12 +33,12 @@ LANGUAGES = {".py": "python", ".sh": "sh", ".sbatch": "sh"}
 
 
 def configuration_page() -> str:
-    described, section = field_descriptions(), None
+    described, expected, section = field_descriptions(), expected_values(), None
     lines = ["# Configuration\n\nEvery field, for `--set KEY=VALUE` and TOML files; presets set their own values."]
     for key, value in sorted(default_values().items(), key=lambda item: item[0].rpartition(".")[0]):
         if section != (section := key.rpartition(".")[0]):
-            lines.append(f"\n## {section or 'run'}\n\n| Key | Default | Meaning |\n|---|---|---|")
-        lines.append(f"| `{key}` | `{value!r}` | {cell(described[key])} |")
+            lines.append(f"\n## {section or 'run'}\n\n| Key | Default | Expected | Meaning |\n|---|---|---|---|")
+        lines.append(f"| `{key}` | `{value!r}` | {cell(expected[key])} | {cell(described[key])} |")
     return "\n".join(lines) + "\n"
 
 

@@ -57,15 +57,15 @@ TYPE_CHECKS: Mapping[type, tuple[TypeCheck, str]] = {
 """Check and description of each field type; a bool is not accepted as a number, although Python's bool is an int."""
 
 
-def _type_check(hint: Any) -> tuple[TypeCheck, str]:
+def type_check(hint: Any) -> tuple[TypeCheck, str]:
     """Return the check and the description of a type annotation; tuples are checked by ``require_span``."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _type_check(args[0])
+        return type_check(args[0])
     if origin is Literal:
         return lambda value: isinstance(value, str) and value in args, f"one of: {', '.join(map(str, args))}"
     if origin in (Union, UnionType):
-        checks = [_type_check(arm) for arm in args if arm is not NoneType]
+        checks = [type_check(arm) for arm in args if arm is not NoneType]
         optional = NoneType in args
         description = ", or ".join([text for _, text in checks] + ["none"] * optional)
         return lambda value: (optional and value is None) or any(check(value) for check, _ in checks), description
@@ -73,13 +73,13 @@ def _type_check(hint: Any) -> tuple[TypeCheck, str]:
         return TYPE_CHECKS[hint]
     if is_dataclass(hint) and isinstance(hint, type):
         return lambda value: isinstance(value, hint), f"a {hint.__name__}"
-    return lambda value: True, "anything"
+    return lambda value: True, "two integers, minimum and maximum"
 
 
 @cache
 def _type_checks(kind: type) -> tuple[tuple[str, TypeCheck, str], ...]:
     """Return name, type check and type description of every field; cached because reading annotations is slow."""
-    return tuple((name, *_type_check(hint)) for name, hint in get_type_hints(kind, include_extras=True).items())
+    return tuple((name, *type_check(hint)) for name, hint in get_type_hints(kind, include_extras=True).items())
 
 
 @cache
