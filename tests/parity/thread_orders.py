@@ -97,12 +97,9 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 """Layouts, with every optional block, navigation assist and hard landings in one."""
 QUICK = _cfg(28, 6.0, **LAYOUTS["suite-blocks"])
-SHORT_LAYOUTS = ("suite", "suite-full", "suite-fill")
-"""Layouts that no other quick case has."""
 CASES: dict[str, Case] = {
     "quick": Case(QUICK),
-    "quick-spread": Case(QUICK, spread=True),
-    **{f"quick-{name}": Case(_cfg(28, 4.0, **LAYOUTS[name]), decisions=24, envs=1) for name in SHORT_LAYOUTS},
+    "spread": Case(QUICK, spread=True),
     "quick-classic": Case(_cfg(28, 6.0, **LAYOUTS["classic"]), pilots=("expert", "easy", "hard"), envs=1),
     "fault": Case(QUICK, decisions=3, envs=1, faults=(share_heat,)),
     **{f"layout-{name}": Case(_cfg(40, 12.0, num_packs=2, **row), decisions=60) for name, row in LAYOUTS.items()},
