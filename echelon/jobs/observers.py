@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import importlib
-import importlib.util
 import json
 import logging
 import os
@@ -21,12 +20,11 @@ import stat
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from echelon.files import fsync
 from echelon.jobs import lock
@@ -34,10 +32,9 @@ from echelon.jobs.spec import NOTIFY_VARIABLE, read_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.runs import RunPaths, read_json
 from echelon.telemetry.events import Event, EventAlert, EventEval, EventResume, EventUpdate
+from echelon.telemetry.export import rows
 from echelon.telemetry.log import EventFollower
-
-if TYPE_CHECKING:
-    from echelon.telemetry.export import Row
+from echelon.telemetry.mirrors import MIRRORS, Mirror, require_mirror
 
 FOLDER = ".observers"
 """Folder beside the runs."""
@@ -49,10 +46,6 @@ TIMEOUT_S = 10.0
 """Longest wait for a connection, and for an answer [s]."""
 MAX_CHARS = 2_000
 """Longest message."""
-PROJECT, STEP = "echelon", "global_step"
-"""Default project of W&B and trackio, and the axis of W&B's curves."""
-FLUSH_S = 5
-"""Time until TensorBoard's file is written [s]."""
 POLL_S, SAVE_S = 1.0, 10.0
 """Time between two looks at the records, and between two notes of the position in them [s]."""
 LINGER_S = 120.0
@@ -72,7 +65,7 @@ class Observers:
     notify: tuple[str, ...] = ()
     """URLs."""
     mirrors: tuple[str, ...] = ()
-    """Rows of ``MIRRORS``, each with an optional ``=target``."""
+    """Rows of ``mirrors.MIRRORS``, each with an optional ``=target``."""
 
 
 def observers_path(paths: RunPaths) -> Path:
@@ -85,11 +78,7 @@ def requested(notify: Sequence[str] = (), mirrors: Sequence[str] = ()) -> Observ
     for url in urls:
         open_target(url)
     for text in mirrors:
-        name = text.partition("=")[0]
-        if (kind := MIRRORS.get(name)) is None:
-            raise ValueError(f"mirror {name!r} does not exist, expected one of: {', '.join(MIRRORS)}")
-        if importlib.util.find_spec(name) is None:
-            raise ValueError(f"{kind.title} is not installed; try: pip install 'echelon[{name}]'")
+        require_mirror(text.partition("=")[0])
     if len(urls) + len(mirrors) > MAX_OBSERVERS:
         raise ValueError(f"{len(urls) + len(mirrors)} observers, expected at most {MAX_OBSERVERS}")
     return Observers(notify=tuple(dict.fromkeys(urls)), mirrors=tuple(dict.fromkeys(mirrors)))
@@ -195,105 +184,6 @@ def send(target: Any, message: Message, pause: Callable[[float], object] = time.
     return f"{target.service_name} was not reached"
 
 
-class Mirror(ABC):
-    """A program that shows curves; an optional package, imported on use."""
-
-    @abstractmethod
-    def __init__(self, paths: RunPaths, target: str, config: Mapping[str, Any]) -> None: ...
-
-    @abstractmethod
-    def write(self, rows: Sequence[Row]) -> None:
-        """Add the values of records."""
-
-    def resume(self, event: EventResume) -> None:  # noqa: B027
-        """Drop the curves behind the step at which training continues."""
-
-    @abstractmethod
-    def close(self, failed: bool) -> None:
-        """Write what remains and end the run there."""
-
-
-class TensorBoard(Mirror):
-    """An event file in a folder, by default ``tensorboard`` of the run."""
-
-    def __init__(self, paths: RunPaths, target: str, config: Mapping[str, Any]) -> None:
-        pb = "tensorboard.compat.proto"
-        self._event = importlib.import_module(f"{pb}.event_pb2")
-        self._summary = importlib.import_module(f"{pb}.summary_pb2").Summary
-        writer = importlib.import_module("tensorboard.summary.writer.event_file_writer")
-        folder = Path(target) if target else paths.root / "tensorboard"
-        folder.mkdir(parents=True, exist_ok=True)
-        self._writer = writer.EventFileWriter(str(folder), flush_secs=FLUSH_S)
-
-    def write(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            values = [self._summary.Value(tag=tag, simple_value=value) for tag, value in row.values.items()]
-            self._writer.add_event(
-                self._event.Event(wall_time=row.time, step=row.global_step, summary=self._summary(value=values))
-            )
-        self._writer.flush()
-
-    def resume(self, event: EventResume) -> None:  # noqa: B027
-        log = self._event.SessionLog(status=self._event.SessionLog.START)
-        self._writer.add_event(self._event.Event(wall_time=event.time, step=event.global_step, session_log=log))
-
-    def close(self, failed: bool) -> None:
-        self._writer.close()
-
-
-class Wandb(Mirror):
-    """A run of W&B with the id of the run, so that a resumed session continues it."""
-
-    def __init__(self, paths: RunPaths, target: str, config: Mapping[str, Any]) -> None:
-        wandb = importlib.import_module("wandb")
-        self._run = wandb.init(
-            project=target or PROJECT, name=paths.id, id=paths.id, resume="allow", config=dict(config),
-            dir=str(paths.root), settings=wandb.Settings(silent=True, console="off"),
-        )  # fmt: skip
-        # steps of W&B only increase; those of a resumed run may not
-        self._run.define_metric("*", step_metric=STEP)
-
-    def write(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            self._run.log({**row.values, STEP: row.global_step})
-
-    def close(self, failed: bool) -> None:
-        self._run.finish(exit_code=int(failed))
-
-
-class Trackio(Mirror):
-    """A run of trackio."""
-
-    def __init__(self, paths: RunPaths, target: str, config: Mapping[str, Any]) -> None:
-        trackio = importlib.import_module("trackio")
-        self._run = trackio.init(project=target or PROJECT, name=paths.id, resume="allow", config=dict(config))
-
-    def write(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            self._run.log(dict(row.values), step=row.global_step)
-
-    def close(self, failed: bool) -> None:
-        self._run.finish()
-
-
-@dataclass(frozen=True, kw_only=True)
-class MirrorKind:
-    """A row of ``MIRRORS``."""
-
-    open: type[Mirror]
-    title: str
-    target: str
-    """Meaning of the text after ``=``."""
-
-
-MIRRORS: dict[str, MirrorKind] = {
-    "tensorboard": MirrorKind(open=TensorBoard, title="TensorBoard", target="folder"),
-    "wandb": MirrorKind(open=Wandb, title="W&B", target="project"),
-    "trackio": MirrorKind(open=Trackio, title="trackio", target="project"),
-}
-"""Mirrors by the name of their package and of Echelon's extra."""
-
-
 class Channel(threading.Thread):
     """A thread that hands records or messages to one observer, and drops them where it does not keep up."""
 
@@ -366,19 +256,17 @@ class Observer:
         return Channel("notification", deliver)
 
     def _mirror(self, text: str) -> Channel:
-        from echelon.telemetry.export import rows
-
         name, _, target = text.partition("=")
 
         @cache
         def opened() -> Mirror:
             # opening may take seconds, or need a network
-            return MIRRORS[name].open(self.paths, target, read_spec(self.paths).config)
+            return MIRRORS[name].open(self.paths.root, target, read_spec(self.paths).config)
 
         def deliver(event: Event) -> None:
             if isinstance(event, EventResume):
                 opened().resume(event)
-            elif found := [row for row in rows([event]) if row.values]:
+            elif found := list(rows([event])):
                 opened().write(found)
 
         return Channel(name, deliver, lambda failed: opened().close(failed) if opened.cache_info().currsize else None)

@@ -1,7 +1,6 @@
-"""Export of a run's metrics to TensorBoard event files, a CSV table or a W&B run.
+"""Curves of a run for other tools: records as numbers by tag, such as ``train/entropy``, and a CSV table of them.
 
-Every record becomes numbers by tag, such as ``train/entropy`` or ``eval/win_rate``, over learner agent-steps. Callers
-pass records without superseded ones. TensorBoard and W&B are optional and imported on use.
+Callers pass records without superseded ones; ``mirrors`` writes the rows to TensorBoard, W&B and trackio.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ class Row:
 
 
 def rows(events: Iterable[Event]) -> Iterator[Row]:
+    """Yield the records that have values."""
     for event in events:
         convert = CONVERTERS.get(type(event))
         if convert is None:
@@ -43,14 +43,9 @@ def rows(events: Iterable[Event]) -> Iterator[Row]:
         values = {
             tag: float(v) for tag, v in convert(event).items() if isinstance(v, (int, float)) and math.isfinite(v)
         }
-        position: Any = event
-        yield Row(position.update, position.global_step, event.time, values)
-
-
-def require_curves(events: Iterable[Event], run: str) -> None:
-    """Raise ``ValueError`` where a run has no record with measurements: an export of it would be empty."""
-    if not any(row.values for row in rows(events)):
-        raise ValueError(f"run {run!r} has no measurements to export yet; wait for its first update")
+        if values:
+            position: Any = event
+            yield Row(position.update, position.global_step, event.time, values)
 
 
 def _numbers(event: Event, prefix: str) -> dict[str, Any]:
@@ -126,13 +121,13 @@ CONVERTERS: dict[type[Event], Callable[[Any], dict[str, Any]]] = {
 }
 
 
-def to_csv(events: Iterable[Event], path: Path) -> int:
+def to_csv(rows: Iterable[Row], path: Path) -> int:
     """Write a CSV table with a line per update and a column per tag; return the number of lines.
 
     ``ValueError`` for more than ``MAX_TAGS`` tags: a table has cells for each in every line.
     """
     lines: dict[int, dict[str, float]] = {}
-    for row in rows(events):
+    for row in rows:
         line = lines.setdefault(row.update, {"update": row.update, "global_step": row.global_step, "time": row.time})
         line |= row.values
     tags = sorted({tag for line in lines.values() for tag in line} - set(CSV_AXES))
@@ -145,61 +140,3 @@ def to_csv(events: Iterable[Event], path: Path) -> int:
         table.writerows(lines[update] for update in sorted(lines))
         text.detach()
     return len(lines)
-
-
-def to_tensorboard(events: Iterable[Event], folder: Path) -> int:
-    """Write an event file into ``folder``; return the number of points. ``ValueError`` where TensorBoard is missing."""
-    try:
-        from tensorboard.compat.proto.event_pb2 import Event as Entry  # pyright: ignore[reportMissingImports]
-        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportMissingImports]
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise ValueError("TensorBoard is not installed; try: pip install 'echelon[tensorboard]'") from None
-    folder.mkdir(parents=True, exist_ok=True)
-    writer, points = EventFileWriter(str(folder)), 0
-    try:
-        for row in rows(events):
-            values = [Summary.Value(tag=tag, simple_value=value) for tag, value in row.values.items()]
-            writer.add_event(Entry(wall_time=row.time, step=row.global_step, summary=Summary(value=values)))
-            points += len(values)
-    finally:
-        writer.close()
-    return points
-
-
-def to_wandb(
-    events: Sequence[Event],
-    *,
-    project: str,
-    name: str,
-    config: Mapping[str, Any],
-    mode: str = "online",
-    folder: Path | None = None,
-    images: Callable[[], Mapping[str, Any]] = dict,
-) -> int:
-    """Log a run to W&B under ``project``; return the number of steps. ``ValueError`` where W&B is missing.
-
-    ``mode`` is online or offline, ``folder`` of its files, ``images`` returns images logged at the end.
-    """
-    try:
-        import wandb  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise ValueError("W&B is not installed; try: pip install 'echelon[wandb]'") from None
-    options: dict[str, Any] = {"project": project, "name": name, "config": dict(config), "mode": mode}
-    logged = 0
-    with wandb.init(**options, dir=None if folder is None else str(folder)) as run:
-        # W&B requires increasing steps and accepts each step once
-        for step, values in _by_step(events):
-            run.log(values, step=step)
-            logged += 1
-        heat_maps = dict(images())
-        if heat_maps:
-            run.log({f"heat/{kind}": image for kind, image in heat_maps.items()})
-    return logged
-
-
-def _by_step(events: Iterable[Event]) -> Iterator[tuple[int, dict[str, float]]]:
-    steps: dict[int, dict[str, float]] = {}
-    for row in rows(events):
-        steps.setdefault(row.global_step, {}).update(row.values)
-    yield from sorted(steps.items())

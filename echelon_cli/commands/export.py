@@ -59,21 +59,31 @@ def _curves(
 ) -> dict[str, Any]:
     """Write curves, to W&B with its project and mode; return what was written by kind."""
     from echelon.jobs.spec import read_spec
-    from echelon.telemetry import export as exports
+    from echelon.telemetry.export import rows, to_csv
+    from echelon.telemetry.mirrors import TensorBoard, Wandb, require_mirror
 
+    for name, is_asked in (("tensorboard", tensorboard), ("wandb", wandb)):
+        if is_asked is not None:
+            require_mirror(name)
+    found = list(rows(events))
+    if not found:
+        raise ValueError(f"run {paths.id!r} has no measurements to export yet; wait for its first update")
+    points = sum(len(row.values) for row in found)
     written: dict[str, Any] = {}
-    if tensorboard is not None or csv is not None or wandb is not None:
-        exports.require_curves(events, paths.id)
     if csv is not None:
-        written["csv"] = {"path": str(csv), "lines": exports.to_csv(events, csv)}
+        written["csv"] = {"path": str(csv), "lines": to_csv(found, csv)}
     if tensorboard is not None:
-        written["tensorboard"] = {"path": str(tensorboard), "points": exports.to_tensorboard(events, tensorboard)}
+        board = TensorBoard(paths.root, str(tensorboard), {})
+        board.write(found)
+        board.close(failed=False)
+        written["tensorboard"] = {"path": str(tensorboard), "points": points}
     if wandb is not None:
-        (project, mode), config = wandb, read_spec(paths).config
-        steps = exports.to_wandb(
-            events, project=project, name=paths.id, config=config, mode=mode, images=lambda: _heat(paths.heat)
-        )
-        written["wandb"] = {"project": project, "mode": mode, "steps": steps}
+        project, mode = wandb
+        site = Wandb(paths.root, project, read_spec(paths).config, mode)
+        site.write(found)
+        site.log_images(_heat(paths.heat))
+        site.close(failed=False)
+        written["wandb"] = {"project": project, "mode": mode, "points": points}
     return written
 
 

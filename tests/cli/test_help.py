@@ -12,9 +12,9 @@ from echelon.agents.heuristic import SKILLS
 from echelon.arena.matchmaking import SCHEMES
 from echelon.bench.scenes import SCENES
 from echelon.config import Fairness
-from echelon.jobs.observers import MIRRORS
 from echelon.jobs.sweeps import plan
 from echelon.sim.arsenal import CHASSIS
+from echelon.telemetry.mirrors import MIRRORS
 from echelon_cli.main import COMMANDS, root
 from echelon_cli.options import CHOICES, MapKind
 from echelon_cli.reference import leaves

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from echelon.jobs import launch, observers
-from echelon.jobs.observers import MirrorKind, Observers
+from echelon.jobs.observers import Observers
 from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.runs import RunPaths, list_runs, runs_home
 from echelon.sim.backend import default_threads
@@ -70,8 +69,6 @@ def test_sweep_of_variants_plans_them_without_limit_in_minutes(echelon):
 
 def test_sweep_notifies_and_its_trials_are_mirrored(echelon, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    found = {"tensorboard": MirrorKind(open=lambda *_: None, title="x", target="folder")}
-    monkeypatch.setattr(observers, "MIRRORS", {**found, "wandb": replace(found["tensorboard"], target="project")})
     monkeypatch.setattr(launch, "launch", lambda *_, **__: None)
     monkeypatch.setattr(sweep_job, "follow", lambda *_, **__: 0)
     words = ("--vary", "ppo.lr=1e-4,1e-3", "--preset", "quickstart", "--notify", "jsons://host/x")

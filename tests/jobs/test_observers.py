@@ -34,6 +34,7 @@ from echelon.jobs.status import JobStatus
 from echelon.runs import RunPaths, create_run
 from echelon.telemetry.events import EventAlert, EventEval, EventResume, EventUpdate
 from echelon.telemetry.log import EventLog
+from echelon.telemetry.mirrors import MIRRORS
 from tests.jobs.conftest import until, wait_for
 
 SECRET = "T0PSECRET"
@@ -214,7 +215,7 @@ def write_spec_of(run: RunPaths) -> None:
 
 
 def test_observer_mirrors_records_and_resumes(run, monkeypatch):
-    monkeypatch.setitem(observers.MIRRORS, "trackio", replace(observers.MIRRORS["trackio"], open=FakeMirror))
+    monkeypatch.setitem(MIRRORS, "trackio", replace(MIRRORS["trackio"], open=FakeMirror))
     write_spec_of(run)
     write_records(run, UPDATE, EventAlert(message="m"), EventResume(update=2, global_step=200), UPDATE)
     Observer(run, Observers(mirrors=("trackio=mine",))).finish(JobStatus(id=run.id, state="failed"))
@@ -228,7 +229,7 @@ def test_observer_that_blocks_delays_neither_the_others_nor_the_end(server, run,
         def write(self, rows):
             threading.Event().wait()
 
-    monkeypatch.setitem(observers.MIRRORS, "trackio", replace(observers.MIRRORS["trackio"], open=Blocking))
+    monkeypatch.setitem(MIRRORS, "trackio", replace(MIRRORS["trackio"], open=Blocking))
     write_spec_of(run)
     write_records(run, UPDATE)
     found = Observer(run, Observers(notify=(f"json://{server.address}/x",), mirrors=("trackio",)))
@@ -250,7 +251,7 @@ def test_mirror_that_fails_is_logged_and_costs_nothing_else(run, monkeypatch, ca
         def write(self, rows):
             raise RuntimeError(f"token {SECRET} is wrong")
 
-    monkeypatch.setitem(observers.MIRRORS, "wandb", replace(observers.MIRRORS["wandb"], open=Broken))
+    monkeypatch.setitem(MIRRORS, "wandb", replace(MIRRORS["wandb"], open=Broken))
     write_spec_of(run)
     write_records(run, UPDATE, UPDATE)
     Observer(run, Observers(mirrors=("wandb",))).finish(JobStatus(id=run.id, state="completed"))

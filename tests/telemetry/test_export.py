@@ -6,14 +6,14 @@ import csv
 import math
 import resource
 import signal
-import sys
 from dataclasses import replace
 
 import pytest
 
 from echelon.telemetry.events import EventAlert, EventEpisodes, EventEval, EventRating, EventResume, EventUpdate
-from echelon.telemetry.export import rows, to_csv, to_tensorboard, to_wandb
+from echelon.telemetry.export import rows, to_csv
 from echelon.telemetry.log import drop_superseded
+from echelon.telemetry.mirrors import Wandb
 
 
 def update(number: int, **facts) -> EventUpdate:
@@ -76,7 +76,7 @@ def test_rows_contain_finite_values_by_tag():
 
 
 def test_csv_has_one_line_per_update(tmp_path):
-    assert to_csv(EVENTS, tmp_path / "run.csv") == 2
+    assert to_csv(rows(EVENTS), tmp_path / "run.csv") == 2
     with open(tmp_path / "run.csv", newline="") as file:
         first, second = csv.DictReader(file)
     assert (first["update"], first["global_step"], first["train/avg_return"]) == ("1", "100", "")
@@ -85,45 +85,22 @@ def test_csv_has_one_line_per_update(tmp_path):
 
 def test_superseded_records_are_not_exported(tmp_path):
     events = drop_superseded([*EVENTS, EventResume(update=1, global_step=100), update(2, avg_return=9.0)])
-    to_csv(events, tmp_path / "run.csv")
+    to_csv(rows(events), tmp_path / "run.csv")
     with open(tmp_path / "run.csv", newline="") as file:
         *_, last = csv.DictReader(file)
     assert last["train/avg_return"] == "9.0" and "rating/elo" not in last
 
 
-def test_tensorboard_export_contains_every_point(tmp_path):
-    pytest.importorskip("tensorboard", reason="needs TensorBoard: pip install 'echelon[tensorboard]'")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    points = to_tensorboard(EVENTS, tmp_path / "board")
-    found = EventAccumulator(str(tmp_path / "board")).Reload()
-    tags = found.Tags()["scalars"]
-    assert points == sum(len(found.Scalars(tag)) for tag in tags)
-    assert [(p.step, p.value) for p in found.Scalars("train/entropy")] == [(100, 1.0), (200, 0.5)]
-    assert all(found.Scalars(tag)[-1].value == pytest.approx(value) for tag, value in WANTED.items())
-
-
 def test_wandb_export_writes_offline_run(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="needs W&B: pip install 'echelon[wandb]'")
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    steps = to_wandb(EVENTS, project="p", name="n", config={"seed": 1}, mode="offline", folder=tmp_path)
-    assert steps == 2 and wandb.run is None
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    mirror = Wandb(tmp_path / "run", "p", {"seed": 1}, "offline")
+    mirror.write(list(rows(EVENTS)))
+    mirror.close(failed=False)
+    assert wandb.run is None
     (file,) = tmp_path.rglob("*.wandb")
     content = file.read_bytes()
     assert b"train/entropy" in content and b"rating/elo" in content
-
-
-@pytest.mark.parametrize(
-    ("module", "call", "extra"),
-    [
-        ("tensorboard.compat.proto.event_pb2", lambda to: to_tensorboard(EVENTS, to), "tensorboard"),
-        ("wandb", lambda to: to_wandb(EVENTS, project="p", name="n", config={}), "wandb"),
-    ],
-)
-def test_missing_optional_library_error_names_extra(tmp_path, monkeypatch, module, call, extra):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ValueError, match=rf"not installed; try: pip install 'echelon\[{extra}\]'"):
-        call(tmp_path)
 
 
 def test_csv_of_too_many_metrics_is_refused_and_keeps_the_old_file(tmp_path):
@@ -131,7 +108,7 @@ def test_csv_of_too_many_metrics_is_refused_and_keeps_the_old_file(tmp_path):
     path.write_text("old")
     events = [replace(EVENTS[0], update=n, actions={f"{n}-{i}": 1.0 for i in range(100)}) for n in range(50)]
     with pytest.raises(ValueError, match=r"records have \d+ metrics, expected at most 4096"):
-        to_csv(events, path)
+        to_csv(rows(events), path)
     assert path.read_text() == "old"
 
 
@@ -143,7 +120,7 @@ def test_csv_on_a_full_disk_keeps_the_old_file(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
         with pytest.raises(OSError, match=r"run\.csv"):
-            to_csv(EVENTS, path)
+            to_csv(rows(EVENTS), path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
