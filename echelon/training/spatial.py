@@ -7,7 +7,6 @@ returns nothing without them. Row 0 of a map is the smallest y.
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import save
 
 from echelon.files import atomic_write
 from echelon.telemetry.heat_maps import read_heat
@@ -119,9 +119,7 @@ class HeatMapObserver:
 def save_heat(heat: SpatialAccumulator, path: Path) -> None:
     """Write the maps to ``path``, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = io.BytesIO()
-    np.savez_compressed(data, **{kind: getattr(heat, name) for kind, name in ARRAYS.items()})
-    atomic_write(path, data.getvalue(), durable=False)
+    atomic_write(path, save({kind: getattr(heat, name) for kind, name in ARRAYS.items()}), durable=False)
 
 
 def load_heat(path: Path) -> SpatialAccumulator:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
+from safetensors.numpy import save_file
 
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
@@ -74,7 +75,7 @@ def make_run(home: Path, name: str = RUN) -> RunPaths:
     paths.progress.write_text(json.dumps({"phase": HOSTILE, "update": 3}))
     for log in (paths.log_trainer, paths.log_supervisor):
         log.write_text(f"{HOSTILE}\n{HOSTILE}\n")
-    np.savez(paths.heat / "u3.npz", **dict.fromkeys(KINDS, np.ones((4, 4), np.float32)))
+    save_file({kind: np.ones((4, 4), np.float32) for kind in KINDS}, paths.heat / "u3.safetensors")
     (paths.checkpoints / "best.json").write_text(json.dumps({"checkpoint": HOSTILE}))
     (paths.checkpoints / f"step-{NAME}" / "manifest.json").write_text(json.dumps({"format": HOSTILE}))
     (paths.checkpoints / "step-3").mkdir()

@@ -19,7 +19,7 @@ def heated(ended_run):
         heat = SpatialAccumulator(4)
         heat.record_position([x, x, 1.0], [9.0, 9.0, 1.0], (10, 10))
         heat.record_death(x, 1.0, (10, 10))
-        save_heat(heat, paths.heat / f"u{update:06d}.npz")
+        save_heat(heat, paths.heat / f"u{update:06d}.safetensors")
     return paths
 
 

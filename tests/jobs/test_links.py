@@ -62,7 +62,7 @@ def test_requests_do_not_follow_links(run, outside):
 @pytest.mark.parametrize(
     "name",
     ["metrics.jsonl", "supervisor.lock", "log/trainer.log", "log/supervisor.log", "control/stop", "control/checkpoint",
-     "proc.json", "replays/worlds/world", "heat/u000001.npz"],
+     "proc.json", "replays/worlds/world", "heat/u000001.safetensors"],
 )  # fmt: skip
 def test_job_with_a_pipe_is_not_started(run, name):
     (run.root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -112,7 +112,7 @@ def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys, job
     assert set(evaluated.reward_terms) >= {"approach", "damage", "terminal"}
     assert set(evaluated.actions) >= {"heavy/primary", "scout/secondary", "light/jets"}
     assert all(0 <= rate <= 1 for rate in evaluated.actions.values())
-    heat = load_heat(tmp_path / "heat" / f"u{result.update:06d}.npz")
+    heat = load_heat(tmp_path / "heat" / f"u{result.update:06d}.safetensors")
     decisions = evaluated.mean_episode_length * evaluated.episodes
     assert decisions < heat.movement_density.sum() <= 5 * decisions, "five mechs, some of them dead after a while"
     assert result.checkpoint is not None

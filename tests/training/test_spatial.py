@@ -79,12 +79,12 @@ def test_to_images_returns_nonempty_maps():
 def test_heat_maps_roundtrip_through_file(tmp_path):
     heat = SpatialAccumulator(5)
     heat.record_damage(3, 9, 7.5, (10, 10))
-    save_heat(heat, tmp_path / "heat" / "u000001.npz")
-    again = load_heat(tmp_path / "heat" / "u000001.npz")
+    save_heat(heat, tmp_path / "heat" / "u000001.safetensors")
+    again = load_heat(tmp_path / "heat" / "u000001.safetensors")
     assert again.grid_size == 5 and again.damage_locations.tolist() == heat.damage_locations.tolist()
-    (tmp_path / "torn.npz").write_bytes(b"PK torn")
-    with pytest.raises(ValueError, match="torn.npz' cannot be read"):
-        load_heat(tmp_path / "torn.npz")
+    (tmp_path / "torn.safetensors").write_bytes(b"PK torn")
+    with pytest.raises(ValueError, match="torn.safetensors' cannot be read"):
+        load_heat(tmp_path / "torn.safetensors")
 
 
 def test_heat_map_observer_counts_learners_until_episode_end():

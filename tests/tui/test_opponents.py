@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from echelon.telemetry.events import EventCheckpoint, EventEpisodes, EventResume, EventUpdate
 from echelon.telemetry.heat_maps import KINDS, heat_files
@@ -139,10 +140,10 @@ def test_follower_reads_newest_valid_heat_maps(home):
     assert follower.view.heat_maps is None
     paths.heat.mkdir()
     grids = {kind: np.full((4, 4), 2.0, np.float32) for kind in KINDS}
-    np.savez_compressed(paths.heat / "u000003.npz", **grids)
+    save_file(grids, paths.heat / "u000003.safetensors")
     assert follower.poll() and follower.view.heat_maps.update == 3
     assert not follower.poll(), "unchanged files cause no update"
-    (paths.heat / "u000009.npz").write_bytes(b"PK torn")
+    (paths.heat / "u000009.safetensors").write_bytes(b"PK torn")
     follower.poll()
     assert follower.view.heat_maps.update == 3, "a damaged file is skipped"
     assert list(heat_files(paths.heat)) == [3, 9]
@@ -158,7 +159,7 @@ def test_follower_tries_only_the_newest_heat_maps(home, monkeypatch):
     paths = make_run(home, "20260101-120000-quickstart-amber-jackal", updates=5)
     paths.heat.mkdir()
     for update in range(20):
-        (paths.heat / f"u{update:06d}.npz").write_bytes(b"PK torn")
+        (paths.heat / f"u{update:06d}.safetensors").write_bytes(b"PK torn")
     monkeypatch.setattr(following, "read_heat", damaged)
     RunFollower(paths.root).poll()
-    assert tried == ["u000019.npz", "u000018.npz", "u000017.npz", "u000016.npz"]
+    assert tried == ["u000019.safetensors", "u000018.safetensors", "u000017.safetensors", "u000016.safetensors"]

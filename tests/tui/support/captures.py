@@ -16,6 +16,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import save_file
 
 from echelon.arena.store import league_path
 from echelon.runs import RunPaths
@@ -89,7 +90,7 @@ def canned_home(folder: Path) -> Iterator[RunPaths]:
         living.replays.mkdir(exist_ok=True)
         for name in ("u000100-s1-blue", "u000200-s1-blue"):
             shutil.copy(SMALL, living.replays / f"{name}.ecr")
-        np.savez_compressed(living.heat / "u000200.npz", **maps)
+        save_file(maps, living.heat / "u000200.safetensors")
         yield stack.enter_context(alive(living))
 
 
