@@ -18,9 +18,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "mirror": ("tensorboard", "wandb", "trackio"),
     "scene": (
         "sim-5v5", "sim-10v10", "sim-20v20", "sim-100v100", "sim-blind", "rays", "observation", "reset", "maps",
-        "compile", "gym-vec", "update", "train", "chunk", "crowded", "league-scripted", "league-4", "league-20",
-        "league-opponents", "league-history", "dash-first", "dash-live", "dash-four", "dash-long", "server-load",
-        "scaling", "scaling-train",
+        "compile", "update", "train", "chunk", "crowded", "league-scripted", "league-4", "league-20",
+        "league-opponents", "league-history", "dash-first", "dash-live", "dash-long", "server-load", "scaling",
     ),
     "sampler": ("random", "grid", "tpe"),
     "scheme": ("round-robin", "skill"),

@@ -20,7 +20,7 @@ import tempfile
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,6 @@ LIVE_UPDATES = 20
 STEPS_PER_UPDATE = 18_000
 SECONDS_PER_UPDATE = 1.25
 SETTLE_S = 1.0
-FOUR_CHARTS_FILTER = "win|steps|gradient|losses"
-"""Panel filter that selects four charts."""
 TIMEOUT_S = 30.0
 
 
@@ -135,9 +133,6 @@ class DashboardProcess:
             self.drain(0.005)
         return time.perf_counter() - self.began
 
-    def type(self, keys: str) -> None:
-        os.write(self._master, keys.encode())
-
     def cpu_s(self) -> float:
         times = psutil.Process(self.process.pid).cpu_times()
         return times.user + times.system
@@ -166,19 +161,9 @@ def first_paint() -> Iterator[Measure]:
         yield measure
 
 
-def live() -> AbstractContextManager[Measure]:
-    """Terminal output for a run with two updates per second, all charts, 160x48; and output at rest."""
-    return _followed("")
-
-
-def four() -> AbstractContextManager[Measure]:
-    """Terminal output for a run with two updates per second, four charts, 160x48; and output at rest."""
-    return _followed(FOUR_CHARTS_FILTER)
-
-
 @contextmanager
-def _followed(panel_filter: str) -> Iterator[Measure]:
-    """Measure the dashboard of a live run, with the panels selected by a filter."""
+def live() -> Iterator[Measure]:
+    """Terminal output for a run with two updates per second, all charts, 160x48; and output at rest."""
     with tempfile.TemporaryDirectory() as folder:
         paths = write_run(Path(folder), "20260101-120000-quickstart-calm-fox", UPDATES, ended=False)
         lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT)
@@ -190,9 +175,6 @@ def _followed(panel_filter: str) -> Iterator[Measure]:
             dashboard = DashboardProcess(Path(folder), paths.id)
             try:
                 dashboard.until(b"steps per second")
-                for keys in ("/", f"{panel_filter}\r") if panel_filter else ():
-                    dashboard.type(keys)
-                    dashboard.drain(SETTLE_S)
                 dashboard.drain(SETTLE_S)
                 at_rest = dashboard.drain(SETTLE_S)
                 began, cpu, sent = time.perf_counter(), dashboard.cpu_s(), 0

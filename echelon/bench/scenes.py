@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from echelon.agents.levels import script_of
-from echelon.bench import ON_CPU, Measure, Setting, adapter, dashboard, league, learner, scaling, serving, startup
+from echelon.bench import ON_CPU, Measure, Setting, dashboard, league, learner, scaling, serving, startup
 from echelon.bench.stopwatch import Stopwatch
 from echelon.config import EnvConfig, WorldConfig
 from echelon.sim import step
@@ -161,7 +161,6 @@ SCENES: dict[str, Callable[..., Any]] = {
     "reset": startup.reset,
     "maps": startup.maps,
     "compile": startup.compile_kernels,
-    "gym-vec": adapter.gym_vec,
     "update": learner.update,
     "train": learner.train,
     "chunk": learner.chunk,
@@ -173,11 +172,9 @@ SCENES: dict[str, Callable[..., Any]] = {
     "league-history": league.history,
     "dash-first": dashboard.first_paint,
     "dash-live": dashboard.live,
-    "dash-four": dashboard.four,
     "dash-long": dashboard.long_run,
     "server-load": serving.server_load,
     "scaling": scaling.scaling,
-    "scaling-train": scaling.scaling_train,
 }
 CUDA_ENVS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("sim-5v5", "sim-10v10", "sim-blind", "rays", "observation", "reset"), (4096, 16384)),

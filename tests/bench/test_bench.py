@@ -108,15 +108,6 @@ def test_scaling_scene_measures_pinned_processes(monkeypatch, repository):
     assert result["processes_1"] > 0 and 0 < result["efficiency"] and result["unit"] == "agent-steps"
 
 
-@pytest.mark.slow
-def test_scaling_train_scene_measures_ranks_of_one_training(monkeypatch, repository):
-    monkeypatch.setenv("PYTHONPATH", str(repository))
-    (result,) = scenes.run_scenes(["scaling-train"], repeats=1)
-    by_count = [result[f"processes_{count}"] for count in scaling.counts(len(scaling.cores()))]
-    assert min(by_count) > 0 and result["median_per_s"] == by_count[-1] and result["unit"] == "learner agent-steps"
-    assert result["efficiency"] == pytest.approx(by_count[-1] / (len(scaling.cores()) * by_count[0]))
-
-
 def test_warm_up_reports_kernel_compilation():
     reports: list[str] = []
     scenes.warm_up(reports.append)
