@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from echelon_cli import output
 
 if TYPE_CHECKING:
-    from echelon.telemetry.evaluations import EvaluationRow, WinRate
+    from echelon.statistics import Estimate
+    from echelon.telemetry.evaluations import EvaluationRow
 
 SCRIPTED = "heuristic:"
 
@@ -125,10 +126,10 @@ def show_training_evaluations(rows: Sequence[EvaluationRow]) -> None:
     )
 
 
-def rate_cells(rate: WinRate | None) -> tuple[str, str]:
+def rate_cells(rate: Estimate | None) -> tuple[str, str]:
     if rate is None:
         return "-", "-"
-    return output.percent(rate.rate), f"{output.percent(rate.low)} to {output.percent(rate.high)}"
+    return output.percent(rate.value), f"{output.percent(rate.low)} to {output.percent(rate.high)}"
 
 
 def _interval(row: dict[str, Any]) -> str:

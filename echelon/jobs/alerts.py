@@ -16,26 +16,18 @@ import psutil
 from echelon.jobs.usage import MIB, disk_free_mb
 from echelon.telemetry.events import Event, EventAlert, EventCurriculum, EventEval, EventStart, EventUpdate
 
-
-@dataclass(frozen=True, kw_only=True)
-class AlertThresholds:
-    """Thresholds of the alert rules."""
-
-    win_rate_fall: float = 0.25
-    """Drop of the averaged win rate below its best that counts as a collapse, 0 to 1."""
-    win_rate_updates: float = 20.0
-    """Time constant of the averaged win rate [updates]."""
-    min_updates: int = 40
-    """Updates of a session before its win rate can raise an alert."""
-    disk_free_mb: float = 1024.0
-    """Free disk space below which writing checkpoints may fail [MiB]."""
-    memory_free_share: float = 0.03
-    """Fraction of free memory below which the kernel may kill processes."""
-    rearm: float = 1.5
-    """Multiple of the limit above which a resource alert is armed again."""
-
-
-DEFAULT_THRESHOLDS = AlertThresholds()
+WIN_RATE_FALL = 0.25
+"""Drop of the averaged win rate below its best that counts as a collapse, 0 to 1."""
+WIN_RATE_UPDATES = 20.0
+"""Time constant of the averaged win rate [updates]."""
+MIN_UPDATES = 40
+"""Updates of a session before its win rate can raise an alert."""
+DISK_FREE_MB = 1024.0
+"""Free disk space below which writing checkpoints may fail [MiB]."""
+MEMORY_FREE_SHARE = 0.03
+"""Fraction of free memory below which the kernel may kill processes."""
+REARM = 1.5
+"""Multiple of the limit above which a resource alert is armed again."""
 DISCRETE_PARAMETERS = ("skill", "map_size_range", "packs_per_team_range")
 """Curriculum parameters that change in steps, after which win rates are not comparable."""
 
@@ -44,7 +36,6 @@ DISCRETE_PARAMETERS = ("skill", "map_size_range", "packs_per_team_range")
 class TrainingAlertRules:
     """Alert rules over the records of a trainer."""
 
-    thresholds: AlertThresholds = DEFAULT_THRESHOLDS
     _nonfinite: int | None = 0
     """Non-finite minibatches so far; None after a resume, until the next update reports them."""
     _updates: int = 0
@@ -89,14 +80,14 @@ class TrainingAlertRules:
             return
         self._updates += 1
         before = self._average if math.isfinite(self._average) else event.win_rate
-        self._average = before + (event.win_rate - before) / self.thresholds.win_rate_updates
-        if self._updates < self.thresholds.min_updates:
+        self._average = before + (event.win_rate - before) / WIN_RATE_UPDATES
+        if self._updates < MIN_UPDATES:
             return
         self._best = self._average if math.isnan(self._best) else max(self._best, self._average)
-        if not self._collapsed and self._average < self._best - self.thresholds.win_rate_fall:
+        if not self._collapsed and self._average < self._best - WIN_RATE_FALL:
             self._collapsed = True
             yield alert(f"win rate collapsed from {self._best:.0%} to {self._average:.0%} in training", event)
-        elif self._collapsed and self._average > self._best - self.thresholds.win_rate_fall / 2:
+        elif self._collapsed and self._average > self._best - WIN_RATE_FALL / 2:
             self._collapsed = False
 
     def _check_evaluation(self, event: EventEval) -> Iterator[EventAlert]:
@@ -119,23 +110,19 @@ def alert(message: str, event: EventUpdate | EventEval, level: str = "warning") 
 class Resource:
     """A machine resource with a lower limit."""
 
-    free: Callable[[Path, AlertThresholds], float]
+    free: Callable[[Path], float]
     """Free amount as a multiple of the limit; NaN where unknown."""
     message: Callable[[Path], str]
 
 
-def _disk_free(folder: Path, thresholds: AlertThresholds) -> float:
-    return disk_free_mb(folder) / thresholds.disk_free_mb
-
-
-def _memory_free(folder: Path, thresholds: AlertThresholds) -> float:
+def _memory_free(folder: Path) -> float:
     memory = psutil.virtual_memory()
-    return memory.available / memory.total / thresholds.memory_free_share
+    return memory.available / memory.total / MEMORY_FREE_SHARE
 
 
 RESOURCES: dict[str, Resource] = {
     "disk": Resource(
-        free=_disk_free,
+        free=lambda folder: disk_free_mb(folder) / DISK_FREE_MB,
         message=lambda folder: (
             f"disk low: {disk_free_mb(folder):.0f} MiB free for checkpoints and replays; try: echelon runs tidy"
         ),
@@ -154,18 +141,17 @@ class MachineAlertRules:
     """Alert rules over machine resources and stalled trainers."""
 
     folder: Path
-    thresholds: AlertThresholds = DEFAULT_THRESHOLDS
     _low: set[str] = field(default_factory=set)
     _stalled: bool = False
 
     def check(self, state: str, reason: str) -> list[EventAlert]:
         alerts = []
         for name, resource in RESOURCES.items():
-            free = resource.free(self.folder, self.thresholds)
+            free = resource.free(self.folder)
             if free < 1.0 and name not in self._low:
                 self._low.add(name)
                 alerts.append(EventAlert(message=resource.message(self.folder)))
-            elif free > self.thresholds.rearm:
+            elif free > REARM:
                 self._low.discard(name)
         if state == "stalled" and not self._stalled:
             self._stalled = True

@@ -13,8 +13,7 @@ import json
 import os
 import re
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -88,23 +87,12 @@ def append_evaluation(path: Path, event: EventEval) -> None:
     ``OSError`` where the file cannot be written, ``ValueError`` where the run's folder contains links.
     """
     require_plain_files(RunPaths(path.parent))
-    with _locked(path), EventLog(path) as log:
+    refusal = OSError(f"{str(path)!r} is locked by another process")
+    with lock.locked(path, refusal, LOCK_LIMIT_S), EventLog(path) as log:
         written = newest_results(EventFollower(path).poll(), limit=None)
         if not any((e.job, e.opponent) == (event.job, event.opponent) for e in written):
             log.append(event)
             log.sync()
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    deadline = time.monotonic() + LOCK_LIMIT_S
-    while (handle := lock.acquire(path)) is None:
-        if time.monotonic() > deadline:
-            raise OSError(f"{str(path)!r} is locked by another process")
-    try:
-        yield
-    finally:
-        os.close(handle)
 
 
 def played_parts(path: Path, plan: EvalPlan) -> dict[Part, PlayedPart]:

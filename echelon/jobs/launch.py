@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,9 +66,10 @@ def launch(
             require_process_memory(processes)
         if paths.spec.exists() and LEAGUE_KEY not in named:
             require_own_league(paths, spec)
-        with _launching(paths):
+        advice = command("runs", "stop", paths.id)
+        with lock.locked(paths.launch_lock, StartError(f"run {paths.id!r} is already being started; try: {advice}")):
             if paths.spec.exists() and job_status(paths).is_alive:
-                raise StartError(f"run {paths.id!r} is already running; try: {command('runs', 'stop', paths.id)}")
+                raise StartError(f"run {paths.id!r} is already running; try: {advice}")
             if is_waiting(paths):
                 first = command("runs", "queue", paths.id, "--move", "first")
                 raise StartError(f"run {paths.id!r} waits in the queue; try: {first}")
@@ -89,17 +90,6 @@ def launch(
         raise StartError(answer.removeprefix(FAILED).strip() or _no_answer(paths))
     with contextlib.suppress(OSError):
         Queue(paths.root.parent).revive()
-
-
-@contextlib.contextmanager
-def _launching(paths: RunPaths) -> Iterator[None]:
-    handle = lock.acquire(paths.launch_lock)
-    if handle is None:
-        raise StartError(f"run {paths.id!r} is already being started; try: {command('runs', 'stop', paths.id)}")
-    try:
-        yield
-    finally:
-        os.close(handle)
 
 
 def processes_of(spec: JobSpec, kind: JobKind) -> int:

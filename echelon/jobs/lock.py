@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from echelon.files import open_own
@@ -28,6 +29,18 @@ def acquire(path: Path, limit_s: float = ACQUIRE_LIMIT_S, *, create: bool = True
                 os.close(handle)
                 return None
             time.sleep(PROBE_RETRY_S)
+
+
+@contextlib.contextmanager
+def locked(path: Path, refusal: Exception, limit_s: float = ACQUIRE_LIMIT_S) -> Iterator[None]:
+    """Hold the lock; raise ``refusal`` where another process holds it for ``limit_s``."""
+    handle = acquire(path, limit_s)
+    if handle is None:
+        raise refusal
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 def is_held(path: Path) -> bool:

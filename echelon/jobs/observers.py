@@ -339,11 +339,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if observers == Observers():
         return 0
     # a session may begin before the observer of the one before has ended
-    deadline = time.monotonic() + 2 * LINGER_S
-    while lock.acquire(observers_path(paths).with_suffix(".lock")) is None:
-        if time.monotonic() > deadline:
-            log("another observer reports this run")
-            return 0
+    if lock.acquire(observers_path(paths).with_suffix(".lock"), 2 * LINGER_S) is None:
+        log("another observer reports this run")
+        return 0
     with contextlib.suppress(OSError):
         os.nice(10)
     observer, saved_at = Observer(paths, observers), time.monotonic()

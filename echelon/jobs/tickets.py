@@ -105,13 +105,9 @@ class Queue:
         """Exclude other processes that change tickets or take slots; ``ValueError`` where one does not end."""
         make_folder(self._tickets)
         make_folder(self._slots)
-        handle = lock.acquire(self.folder / "lock")
-        if handle is None:
-            raise ValueError(f"queue {str(self.folder)!r} is being changed by another process; try again")
-        try:
+        refusal = ValueError(f"queue {str(self.folder)!r} is being changed by another process; try again")
+        with lock.locked(self.folder / "lock", refusal):
             yield
-        finally:
-            os.close(handle)
 
     def runs(self) -> list[str]:
         times: dict[str, tuple[int, str]] = {}

@@ -24,21 +24,13 @@ PURPOSES = {"choice": "selection", "report": "report"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class WinRate:
-    """A win rate with its 95 % confidence interval."""
-
-    rate: float
-    low: float = math.nan
-    high: float = math.nan
-
-
-@dataclass(frozen=True, kw_only=True)
 class EvaluationRow:
     """One line of a table of evaluations: a policy against one opponent."""
 
     opponent: str
-    mean: WinRate | None = None
-    sampled: WinRate | None = None
+    mean: Estimate | None = None
+    """Win rate with mean actions and its 95 % confidence interval."""
+    sampled: Estimate | None = None
     """With sampled actions."""
     episodes: int = 0
     planned: int = 0
@@ -97,8 +89,8 @@ def training_rows(snapshot: RunSnapshot) -> list[EvaluationRow]:
 
 
 def row_of(event: EventEval) -> EvaluationRow:
-    rate = WinRate(rate=event.win_rate, low=event.win_low, high=event.win_high)
-    sampled = WinRate(rate=event.sampled_win_rate, low=event.sampled_low, high=event.sampled_high)
+    rate = Estimate(event.win_rate, event.win_low, event.win_high)
+    sampled = Estimate(event.sampled_win_rate, event.sampled_low, event.sampled_high)
     has_both = math.isfinite(event.sampled_win_rate)
     size = "x".join(map(str, event.map_size))
     return EvaluationRow(
@@ -127,7 +119,7 @@ def rows_of_batches(batches: Iterable[EventEvalBatch]) -> list[EvaluationRow]:
 
 
 def _running_row(opponent: str, found: dict[bool, EventEvalBatch]) -> EvaluationRow:
-    rates = {key: WinRate(rate=b.win_rate, low=b.win_low, high=b.win_high) for key, b in found.items()}
+    rates = {key: Estimate(b.win_rate, b.win_low, b.win_high) for key, b in found.items()}
     return EvaluationRow(
         opponent=opponent,
         mean=rates.get(True),

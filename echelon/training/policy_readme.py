@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from echelon.runs import command
-from echelon.telemetry.evaluations import EvaluationRow, WinRate
+from echelon.statistics import Estimate
+from echelon.telemetry.evaluations import EvaluationRow
 from echelon.training.policy_agent import env_config_of
 
 
@@ -80,7 +81,7 @@ def _metadata(repo: str, game: str, rows: Sequence[EvaluationRow]) -> list[str]:
         lines += [
             "  - task: {type: reinforcement-learning}",
             f"    dataset: {{type: echelon, name: {json.dumps(f'against {row.opponent}, {game}')}}}",
-            f'    metrics: [{{type: win_rate, value: {row.mean.rate:.4f}, name: "win rate, mean actions"}}]',
+            f'    metrics: [{{type: win_rate, value: {row.mean.value:.4f}, name: "win rate, mean actions"}}]',
         ]
     return [*lines, "---", ""]
 
@@ -100,8 +101,8 @@ def _results(rows: Sequence[EvaluationRow]) -> list[str]:
     return table
 
 
-def _rate(rate: WinRate | None) -> str:
-    return "-" if rate is None else f"{rate.rate:.0%} ({rate.low:.0%} to {rate.high:.0%})"
+def _rate(rate: Estimate | None) -> str:
+    return "-" if rate is None else f"{rate.value:.0%} ({rate.low:.0%} to {rate.high:.0%})"
 
 
 def _plain(text: object) -> str:

@@ -9,13 +9,18 @@ import time
 
 import pytest
 
-from echelon.jobs.alerts import RESOURCES, AlertThresholds, MachineAlertRules, TrainingAlertRules
+from echelon.jobs import alerts
+from echelon.jobs.alerts import RESOURCES, MachineAlertRules, TrainingAlertRules
 from echelon.jobs.usage import ResourceUsage, visible_gpu
 from echelon.telemetry.events import EventAlert, EventCurriculum, EventEval, EventStart, EventUpdate
 from echelon.telemetry.log import read_events
 from tests.jobs.conftest import kill, process_identity, until, wait_for
 
-THRESHOLDS = AlertThresholds(win_rate_fall=0.25, win_rate_updates=5, min_updates=10)
+
+@pytest.fixture(autouse=True)
+def _short_averages(monkeypatch):
+    monkeypatch.setattr(alerts, "WIN_RATE_UPDATES", 5.0)
+    monkeypatch.setattr(alerts, "MIN_UPDATES", 10)
 
 
 def update(number: int, win_rate: float = math.nan, **fields) -> EventUpdate:
@@ -54,7 +59,7 @@ def test_nonfinite_count_before_resume_raises_no_alert():
 
 
 def test_win_rate_collapse_raises_one_alert_until_recovery():
-    watch = TrainingAlertRules(THRESHOLDS)
+    watch = TrainingAlertRules()
     assert messages(watch, *(update(n, 0.7) for n in range(40))) == []
     alerts_raised = messages(watch, *(update(n, 0.2) for n in range(40, 80)))
     assert len(alerts_raised) == 1 and "collapsed from 70%" in alerts_raised[0]
@@ -63,13 +68,13 @@ def test_win_rate_collapse_raises_one_alert_until_recovery():
 
 
 def test_noise_and_first_updates_raise_no_collapse_alert():
-    watch = TrainingAlertRules(THRESHOLDS)
+    watch = TrainingAlertRules()
     assert messages(watch, update(1, 0.9), *(update(n, 0.1) for n in range(2, 40))) == []
-    assert messages(TrainingAlertRules(THRESHOLDS), *(update(n, 0.5 + 0.3 * (-1) ** n) for n in range(200))) == []
+    assert messages(TrainingAlertRules(), *(update(n, 0.5 + 0.3 * (-1) ** n) for n in range(200))) == []
 
 
 def test_win_rate_while_a_teacher_plays_raises_no_alert():
-    watch = TrainingAlertRules(THRESHOLDS)
+    watch = TrainingAlertRules()
     imitation = [update(n, 0.9 - 0.02 * n, flown_share=n / 40) for n in range(40)]
     assert messages(watch, *imitation, *(update(n, 0.1) for n in range(40, 80))) == []
 
@@ -79,7 +84,7 @@ def level(number: int, skill: str, team_alpha: float = 1.0) -> EventCurriculum:
 
 
 def test_curriculum_level_change_resets_win_rate_alert():
-    watch = TrainingAlertRules(THRESHOLDS)
+    watch = TrainingAlertRules()
     assert messages(watch, level(0, "easy"), *(update(n, 0.9) for n in range(40))) == []
     assert messages(watch, level(40, "medium"), *(update(n, 0.4) for n in range(40, 80))) == []
     alerts_raised = messages(watch, level(80, "medium", 0.9), *(update(n, 0.05) for n in range(80, 120)))
@@ -99,7 +104,7 @@ def test_evaluation_alert_requires_disjoint_intervals():
 def test_low_resource_alert_rearms_after_recovery(tmp_path, monkeypatch):
     free = {"disk": 2.0, "memory": 2.0}
     for name, resource in RESOURCES.items():
-        assert resource.free(tmp_path, AlertThresholds()) > 0, "the amount is known on this machine"
+        assert resource.free(tmp_path) > 0, "the amount is known on this machine"
         monkeypatch.setitem(
             RESOURCES, name, type(resource)(free=lambda *_, name=name: free[name], message=resource.message)
         )
@@ -118,8 +123,10 @@ def test_low_resource_alert_rearms_after_recovery(tmp_path, monkeypatch):
     assert ["disk low" in a.message for a in watch.check("running", "")] == [True, False]
 
 
-def test_machine_alerts_read_real_disk_usage(tmp_path):
-    watch = MachineAlertRules(tmp_path, AlertThresholds(disk_free_mb=1e12, memory_free_share=0.0001))
+def test_machine_alerts_read_real_disk_usage(tmp_path, monkeypatch):
+    monkeypatch.setattr(alerts, "DISK_FREE_MB", 1e12)
+    monkeypatch.setattr(alerts, "MEMORY_FREE_SHARE", 0.0001)
+    watch = MachineAlertRules(tmp_path)
     assert [alert.message.split(":")[0] for alert in watch.check("running", "")] == ["disk low"]
 
 
@@ -128,14 +135,14 @@ def test_stall_and_recovery_are_recorded_as_alerts(start):
     until(paths, "running")
     kill(process_identity(paths, "trainer"), signal.SIGSTOP)
 
-    def alerts() -> list[str]:
+    def raised() -> list[str]:
         return [event.message for event in read_events(paths.metrics)[0] if isinstance(event, EventAlert)]
 
-    wait_for(lambda: any("stalled: trainer is suspended" in message for message in alerts()))
+    wait_for(lambda: any("stalled: trainer is suspended" in message for message in raised()))
     kill(process_identity(paths, "trainer"), signal.SIGCONT)
-    wait_for(lambda: any("running again after a stall" in message for message in alerts()))
+    wait_for(lambda: any("running again after a stall" in message for message in raised()))
     events, skipped = read_events(paths.metrics)
-    assert skipped == 0 and len(alerts()) == 2
+    assert skipped == 0 and len(raised()) == 2
     assert [e.update for e in events if isinstance(e, EventUpdate)] == list(
         range(1, 1 + sum(isinstance(e, EventUpdate) for e in events))
     ), "concurrent writers do not damage lines"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from echelon.telemetry.evaluations import PURPOSES, EvaluationRow, WinRate, evaluation_rows, training_rows
+from echelon.statistics import Estimate
+from echelon.telemetry.evaluations import PURPOSES, EvaluationRow, evaluation_rows, training_rows
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.output import local_time, percent
 from echelon_cli.tui.panels.base import Panel
@@ -32,18 +33,18 @@ def has_evaluations(snapshot: RunSnapshot) -> bool:
     return bool(snapshot.reports or snapshot.evals) or snapshot.is_evaluation
 
 
-def rate_role(rate: WinRate | None) -> str:
+def rate_role(rate: Estimate | None) -> str:
     """Return the role of a win rate: good or bad where its 95 % interval excludes one half."""
     if rate is None:
         return "dim"
     return "good" if rate.low > EVEN else "bad" if rate.high < EVEN else ""
 
 
-def _rate(rate: WinRate | None) -> str:
-    return "-" if rate is None else percent(rate.rate)
+def _rate(rate: Estimate | None) -> str:
+    return "-" if rate is None else percent(rate.value)
 
 
-def _interval(rate: WinRate | None) -> str:
+def _interval(rate: Estimate | None) -> str:
     if rate is None or not rate.low <= rate.high:
         return "-"
     return f"{100 * rate.low:.0f} to {100 * rate.high:.0f}"
