@@ -35,7 +35,7 @@ from echelon.telemetry.lines import to_json
 from echelon.telemetry.log import EventLog
 from echelon.telemetry.snapshot import read_snapshot
 
-SIZE = (160, 48)
+COLUMNS, ROWS = 160, 48
 RUNS = 300
 UPDATES = 300
 LONG_UPDATES = 500_000
@@ -100,11 +100,11 @@ def write_run(home: Path, name: str, updates: int, *, ended: bool) -> RunPaths:
 
 
 class DashboardProcess:
-    """A dashboard process on a pty of some columns and rows; ``text`` is its output so far."""
+    """A dashboard process on a pty; ``text`` is its output so far."""
 
-    def __init__(self, home: Path, *words: str, size: tuple[int, int] = SIZE) -> None:
+    def __init__(self, home: Path, *words: str) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.began = time.perf_counter()
         self.text = b""
         self.process = subprocess.Popen(

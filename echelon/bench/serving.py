@@ -2,7 +2,7 @@
 
 The server runs in a process of its own, as ``echelon serve`` starts it. A synthetic match grows chunk by chunk; each
 viewer keeps the live channel open and fetches the index and the new chunks at every notice. The latency is the time
-from the request of a chunk to its last byte. ``tests.bench.attacked_server`` measures it beside a hostile client.
+from the request of a chunk to its last byte.
 """
 
 from __future__ import annotations
