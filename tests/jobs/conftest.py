@@ -20,7 +20,7 @@ from echelon.jobs.launch import launch
 from echelon.jobs.process import ProcessIdentity, identity_from, is_alive, send_signal
 from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import JobStatus, job_status
-from echelon.runs import RunPaths, create_run, list_runs, read_json
+from echelon.runs import RunPaths, create_run, list_runs, read_json, runs_home
 
 FAKE = JobKind(module="tests.jobs.fake_trainer", summary="a trainer without torch")
 LIMIT_S = 20.0
@@ -42,6 +42,26 @@ def start() -> Iterator[Callable[..., RunPaths]]:
 
     yield start_job
     kill_all_jobs()
+
+
+@pytest.fixture(scope="session")
+def ended_job(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> RunPaths:
+    """A fake job that has completed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(repository))
+        paths = create_run("fake", tmp_path_factory.mktemp("ended"))
+        launch(paths, JobSpec(kind="train", config={"part": "short", "preset": "fake"}), FAKE)
+        until(paths, "completed")
+        wait_for_exit(process_identity(paths, "supervisor"))
+    return paths
+
+
+@pytest.fixture
+def ended(ended_job: RunPaths) -> RunPaths:
+    """A copy of the completed fake job in the runs folder."""
+    paths = RunPaths(runs_home() / ended_job.id)
+    shutil.copytree(ended_job.root, paths.root)
+    return paths
 
 
 def process_identity(paths: RunPaths, name: str) -> ProcessIdentity | None:

@@ -15,8 +15,6 @@ UPDATE_S = 0.05
 def work(paths, link, resume):
     """Run the scenario ``config.part`` until the updates are done or a stop is requested."""
     part = read_spec(paths).config.get("part", "steady")
-    if part == "refuse":
-        raise ValueError("device 'tpu' does not exist, expected auto, cpu, cuda or cuda:N")
     if part == "bug":
         raise RuntimeError("the same\nexplosion")
     first = 1

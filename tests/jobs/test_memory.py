@@ -120,3 +120,4 @@ def test_worker_refuses_a_run_that_its_gpu_cannot_hold(tmp_path, monkeypatch):
 def test_errors_of_a_full_gpu_name_options_to_change(error, line):
     assert worker.explain(RuntimeError(error)).startswith(line)
     assert worker.explain(RuntimeError("other")) == "RuntimeError: other"
+    assert worker.explain(ValueError("device 'tpu'\ndoes not exist")) == "device 'tpu' does not exist"
