@@ -21,13 +21,13 @@ import pytest
 from echelon.jobs import queue, tickets
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import StartError, launch
-from echelon.jobs.process import identity_from, send_signal
+from echelon.jobs.process import send_signal
 from echelon.jobs.queue import MAX_CRASHES, Interrupted, enqueue, find_queued, open_queue
 from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import is_waiting, job_status
 from echelon.jobs.tickets import MAX_WAITERS, Ticket, demand_of, devices_of, free_slots
-from echelon.runs import RunNotFoundError, RunPaths, create_run, list_runs, read_json, runs_home
-from tests.jobs.conftest import change_boot_id, wait_for
+from echelon.runs import RunNotFoundError, RunPaths, create_run, list_runs, runs_home
+from tests.jobs.conftest import change_boot_id, process_identity, wait_for
 from tests.jobs.queue_standin import WAITER
 
 BUDGET_KB = 2 << 20
@@ -529,92 +529,54 @@ def test_waiting_supervisor_is_light():
         assert max(sizes) * MAX_WAITERS <= BUDGET_KB
 
 
-class Storm:
-    """Disturbances of a queue and its runs, chosen at random."""
-
-    def __init__(self, seed: int) -> None:
-        self.rng = random.Random(seed)
-        self.hit: set[str] = set()
-        self.done: Counter[str] = Counter()
-
-    def kill(self, paths: RunPaths, name: str) -> None:
-        found = identity_from((read_json(paths.processes) or {}).get(name))
-        if send_signal(found, signal.SIGKILL, paths):
-            self.hit.add(paths.id)
-
-    def running(self) -> list[RunPaths]:
-        return [paths for paths in list_runs() if job_status(paths).is_alive]
-
-    def kill_waiter(self) -> None:
-        waiting = [run for run in order() if run not in open_queue().taken()]
-        for process in processes():
-            with contextlib.suppress(psutil.Error):
-                name = os.path.basename(process.cmdline()[-1])
-                if name in waiting and self.rng.random() < 0.5:
-                    # it may start just now
-                    self.hit.add(name)
-                    process.kill()
-
-    def kill_run(self) -> None:
-        for paths in self.rng.sample(running, 1) if (running := self.running()) else ():
-            self.kill(paths, self.rng.choice(["supervisor", "trainer"]))
-
-    def end_machine(self) -> None:
-        """Kill everything at once and let the machine boot again: files name processes of another boot."""
-        running = self.running()
-        self.hit |= set(order())
-        kill_all()
-        for paths in running:
-            change_boot_id(paths)
-
-    def damage(self) -> None:
-        folder = open_queue().folder
-        (folder / "order").write_bytes(self.rng.choice([b"", b"no run\n\xff\n" * 50]))
-
-    def disturb(self) -> None:
-        name = self.rng.choice(["kill_waiter", "kill_run", "kill_run", "end_machine", "damage"])
-        getattr(self, name)()
-        self.done[name] += 1
+def disturb(rng: random.Random) -> set[str]:
+    """Kill waiting supervisors, a process of a run, or everything, as the end of a machine does; return the runs hit."""
+    running = [paths for paths in list_runs() if job_status(paths).is_alive]
+    waiting = set(order()) - open_queue().taken().keys()
+    hit: set[str] = set()
+    match rng.choice(["waiters", "run", "run", "machine"]):
+        case "waiters":
+            for process in processes():
+                with contextlib.suppress(psutil.Error):
+                    name = os.path.basename(process.cmdline()[-1])
+                    if name in waiting and rng.random() < 0.5:
+                        hit.add(name)  # it may start just now
+                        process.kill()
+        case "run" if running:
+            paths = rng.choice(running)
+            hit.add(paths.id)
+            send_signal(process_identity(paths, rng.choice(["supervisor", "trainer"])), signal.SIGKILL, paths)
+        case "machine":
+            hit |= set(order())
+            kill_all()
+            for paths in running:
+                change_boot_id(paths)
+    return hit
 
 
-LONGEST_S = 3600.0
-
-
-def weather(runs: list[RunPaths], slot_count: int, disturbances: int, pause_s: float, seed: int) -> Storm:
-    """Drain the queue under a storm and return it; a user looks at the queue after every disturbance."""
-    storm = Storm(seed)
-    change(slots={"cpu": slot_count})
-    while order() and sum(storm.done.values()) < disturbances:
+@pytest.mark.usefixtures("stand_ins")
+@pytest.mark.parametrize(
+    ("entries", "kills", "pause_s"),
+    [pytest.param(8, 5, 0.8, marks=pytest.mark.long), pytest.param(200, 60, 2.0, marks=pytest.mark.slow)],
+)
+def test_runs_over_two_slots_killed_at_random_run_once(entries, kills, pause_s):
+    rng, hit = random.Random(3), set[str]()
+    runs = [put(number) for number in range(entries)]
+    change(slots={"cpu": 2})
+    for _ in range(kills):
         open_queue().revive()
-        time.sleep(storm.rng.uniform(0.0, pause_s))
-        storm.disturb()
-    deadline = time.monotonic() + LONGEST_S
-    while order() and time.monotonic() < deadline:
+        time.sleep(rng.uniform(0.0, pause_s))
+        hit |= disturb(rng)
+
+    def is_empty() -> bool:
         open_queue().revive()
-        time.sleep(0.2)
+        return not order()
+
+    wait_for(is_empty, 3600.0)
     for paths in runs:
         sessions = count(paths, "sessions")
         log = paths.log_supervisor.read_text()
         assert "overlap" not in sessions, f"{paths.id}: {sessions}\n{log}"
         assert len(count(paths, "results")) == 1, f"{paths.id}: {sessions}, {job_status(paths)}\n{log}"
         assert job_status(paths).state in ("completed", "crashed"), job_status(paths)
-        if paths.id not in storm.hit:
-            assert sessions == ["first"], f"{paths.id} was not disturbed: {sessions}"
-    return storm
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("stand_ins")
-def test_queue_under_kills_runs_every_entry_once():
-    runs = [put(number) for number in range(8)]
-    weather(runs, 2, 5, 0.8, seed=3)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("stand_ins")
-@pytest.mark.parametrize("seed", range(3))
-def test_two_hundred_runs_over_two_slots_killed_at_random_run_once(seed):
-    runs = [put(number) for number in range(200)]
-    storm = weather(runs, 2, 60, 2.0, seed)
-    print(f"{dict(storm.done)}, {len(storm.hit)} runs hit")
-    assert sum(storm.done.values()) >= 40
+        assert paths.id in hit or sessions == ["first"], f"{paths.id} was not disturbed: {sessions}"
