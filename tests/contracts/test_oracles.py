@@ -13,6 +13,7 @@ import pytest
 
 from echelon.sim import state
 from echelon.sim.structs import fields_of, is_array_struct
+from tests.contracts.test_kernels import FUNCTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = "agents/test_levels_oracle.py::test_targets_match_oracle"
@@ -102,17 +103,11 @@ NOT_COMPARED: dict[str, str] = {
 
 
 def kernels() -> dict[str, Path]:
-    """Every kernel of the package by name."""
-    found: dict[str, Path] = {}
-    for path in sorted((ROOT / "echelon").rglob("*.py")):
-        source = path.read_text(encoding="utf-8")
-        if "@wp.kernel" not in source:
-            continue
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.FunctionDef) and any("wp.kernel" in ast.unparse(d) for d in node.decorator_list):
-                assert node.name not in found, f"two kernels are called {node.name}"
-                found[node.name] = path
-    return found
+    """Return the file of every kernel of the package by name."""
+    found = [function for function in FUNCTIONS if function.is_kernel]
+    files = {function.name: function.path for function in found}
+    assert len(files) == len(found), "two kernels have one name"
+    return files
 
 
 def test_every_kernel_names_its_oracle_test():

@@ -530,7 +530,7 @@ def test_waiting_supervisor_is_light():
 
 
 def disturb(rng: random.Random) -> set[str]:
-    """Kill waiting supervisors, a process of a run, or all as the end of a machine does; return the runs that it hit."""
+    """Kill waiting supervisors, a process of a run, or all, as the end of a machine does; return the runs hit."""
     running = [paths for paths in list_runs() if job_status(paths).is_alive]
     waiting = set(order()) - open_queue().taken().keys()
     hit: set[str] = set()
