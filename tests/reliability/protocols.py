@@ -1,6 +1,7 @@
-"""Durable protocols as programs: ``python -m tests.reliability.protocols NAME FOLDER`` writes and marks what is safe.
+"""Durable protocols: ``python -m tests.reliability.protocols FOLDER NAME...`` writes, and marks what is safe.
 
-A mark is recorded when the code under test has returned, that is when a user may rely on what it wrote.
+A mark is recorded when the code under test has returned, that is when a user may rely on what it wrote. Each protocol
+has a subfolder of its name, which exists.
 """
 
 from __future__ import annotations
@@ -202,4 +203,7 @@ def policy(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    PROTOCOLS[sys.argv[1]](Path(sys.argv[2]))
+    folder, *names = sys.argv[1:]
+    for name in names:
+        mark(f"protocol {name}")
+        PROTOCOLS[name](Path(folder, name))

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -82,6 +82,23 @@ def read_trace(trace: Path, under: Path) -> list[Operation]:
         target, data = relative(at + first, second), raw[at + first + second : at + first + second + length]
         found.append(Operation(kind=name, path=path, target=target, offset=offset, data=data, inode=inode))
         at += first + second + length
+    return found
+
+
+def by_protocol(operations: Sequence[Operation]) -> dict[str, list[Operation]]:
+    """Return the operations and marks of each protocol, with paths relative to its folder."""
+    found: dict[str, list[Operation]] = {}
+    name = ""
+    for operation in operations:
+        folder, _, path = operation.path.partition("/")
+        if operation.kind != "mark":
+            target = operation.target.partition("/")[2]
+            found[folder].append(replace(operation, path=path or ".", target=target))
+        elif operation.path.startswith("protocol "):
+            name = operation.path.removeprefix("protocol ")
+            found[name] = []
+        else:
+            found[name].append(operation)
     return found
 
 
