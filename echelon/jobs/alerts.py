@@ -7,7 +7,7 @@ records, the supervisor ``MachineAlertRules`` to the machine and the job's state
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,34 +106,20 @@ def alert(message: str, event: EventUpdate | EventEval, level: str = "warning") 
     return EventAlert(message=message, level=level, update=event.update, global_step=event.global_step)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resource:
-    """A machine resource with a lower limit."""
-
-    free: Callable[[Path], float]
-    """Free amount as a multiple of the limit; NaN where unknown."""
-    message: Callable[[Path], str]
-
-
-def _memory_free(folder: Path) -> float:
-    memory = psutil.virtual_memory()
-    return memory.available / memory.total / MEMORY_FREE_SHARE
-
-
-RESOURCES: dict[str, Resource] = {
-    "disk": Resource(
-        free=lambda folder: disk_free_mb(folder) / DISK_FREE_MB,
-        message=lambda folder: (
-            f"disk low: {disk_free_mb(folder):.0f} MiB free for checkpoints and replays; try: echelon runs tidy"
+def resources(folder: Path) -> dict[str, tuple[float, str]]:
+    """Return the free amount of disk and memory as a multiple of its limit, NaN where unknown, and the alert."""
+    disk_mb, memory = disk_free_mb(folder), psutil.virtual_memory()
+    free_mb = memory.available / MIB
+    return {
+        "disk": (
+            disk_mb / DISK_FREE_MB,
+            f"disk low: {disk_mb:.0f} MiB free for checkpoints and replays; try: echelon runs tidy",
         ),
-    ),
-    "memory": Resource(
-        free=_memory_free,
-        message=lambda folder: (
-            f"memory low: {psutil.virtual_memory().available / MIB:.0f} MiB free; the kernel may kill the trainer"
+        "memory": (
+            memory.available / memory.total / MEMORY_FREE_SHARE,
+            f"memory low: {free_mb:.0f} MiB free; the kernel may kill the trainer",
         ),
-    ),
-}
+    }
 
 
 @dataclass
@@ -146,11 +132,10 @@ class MachineAlertRules:
 
     def check(self, state: str, reason: str) -> list[EventAlert]:
         alerts = []
-        for name, resource in RESOURCES.items():
-            free = resource.free(self.folder)
+        for name, (free, message) in resources(self.folder).items():
             if free < 1.0 and name not in self._low:
                 self._low.add(name)
-                alerts.append(EventAlert(message=resource.message(self.folder)))
+                alerts.append(EventAlert(message=message))
             elif free > REARM:
                 self._low.discard(name)
         if state == "stalled" and not self._stalled:

@@ -99,17 +99,13 @@ def _gpus() -> dict[str, Any]:
         library.nvmlInit()
         handles = [library.nvmlDeviceGetHandleByIndex(i) for i in range(library.nvmlDeviceGetCount())]
         return {
-            "driver": _text(library.nvmlSystemGetDriverVersion()),
-            "gpus": [_text(library.nvmlDeviceGetName(handle)) for handle in handles],
+            "driver": library.nvmlSystemGetDriverVersion(),
+            "gpus": [library.nvmlDeviceGetName(handle) for handle in handles],
             "gpu_memory_mb": [library.nvmlDeviceGetMemoryInfo(handle).total // MIB for handle in handles],
         }
     except Exception:
         # no library, no driver, or a mismatch of both: there is no usable GPU to name
         return {}
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def record_environment(paths: RunPaths) -> None:

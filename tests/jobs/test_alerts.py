@@ -10,7 +10,7 @@ import time
 import pytest
 
 from echelon.jobs import alerts
-from echelon.jobs.alerts import RESOURCES, MachineAlertRules, TrainingAlertRules
+from echelon.jobs.alerts import MachineAlertRules, TrainingAlertRules
 from echelon.jobs.usage import ResourceUsage, visible_gpu
 from echelon.telemetry.events import EventAlert, EventCurriculum, EventEval, EventStart, EventUpdate
 from echelon.telemetry.log import read_events
@@ -103,11 +103,9 @@ def test_evaluation_alert_requires_disjoint_intervals():
 
 def test_low_resource_alert_rearms_after_recovery(tmp_path, monkeypatch):
     free = {"disk": 2.0, "memory": 2.0}
-    for name, resource in RESOURCES.items():
-        assert resource.free(tmp_path) > 0, "the amount is known on this machine"
-        monkeypatch.setitem(
-            RESOURCES, name, type(resource)(free=lambda *_, name=name: free[name], message=resource.message)
-        )
+    measured = alerts.resources(tmp_path)
+    assert all(amount > 0 for amount, _ in measured.values()), "the amounts are known on this machine"
+    monkeypatch.setattr(alerts, "resources", lambda _: {name: (free[name], measured[name][1]) for name in measured})
     watch = MachineAlertRules(tmp_path)
     assert watch.check("running", "") == []
     free["disk"] = 0.9
