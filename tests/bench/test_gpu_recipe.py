@@ -11,6 +11,8 @@ import pytest
 
 from echelon.bench.scenes import CUDA_ENVS
 
+pytestmark = pytest.mark.long
+
 PYTHON = f"""#!/usr/bin/env bash
 [ -n "$FAULT" ] && [[ "$*" == *CUDA_ENVS* ]] && exit 0
 [ "$1" = -c ] && exec {sys.executable} "$@"

@@ -35,44 +35,34 @@ def run(tmp_path) -> RunPaths:
     return create_run("quickstart", tmp_path / "runs")
 
 
-FILES = ("metrics.jsonl", "log/trainer.log", "log/supervisor.log", "evals.jsonl", "exit.json")
-FOLDERS = ("checkpoints", "replays", "log", "control")
-
-
-@pytest.mark.parametrize("name", [*FILES, *FOLDERS])
-def test_job_with_a_link_is_not_started(run, outside, name):
-    path = run.root / name
-    if path.is_dir():
-        path.rmdir()
-    path.symlink_to(outside / "file" if name in FILES else outside)
-    with pytest.raises(LaunchError, match=f"contains the link '{name}', expected files of its own"):
-        launch(run, JobSpec(kind="train", config={}), KINDS["train"])
-    assert [p.name for p in outside.iterdir()] == ["file"]
-    assert (outside / "file").read_text() == "mine\n" and not run.spec.exists()
-
-
-def test_requests_do_not_follow_links(run, outside):
-    run.stop.symlink_to(outside / "file")
-    for request in (control.request_stop, control.request_checkpoint):
-        with pytest.raises(ValueError, match="contains the link 'control/stop'"):
-            request(run)
-    assert (outside / "file").read_text() == "mine\n"
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["metrics.jsonl", "supervisor.lock", "log/trainer.log", "log/supervisor.log", "control/stop", "control/checkpoint",
-     "proc.json", "replays/worlds/world", "heat/u000001.safetensors"],
+LINKED = (
+    "metrics.jsonl", "log/trainer.log", "log/supervisor.log", "evals.jsonl", "exit.json", "control/stop",
+    "checkpoints", "replays", "log", "control",
 )  # fmt: skip
-def test_job_with_a_pipe_is_not_started(run, name):
-    (run.root / name).parent.mkdir(parents=True, exist_ok=True)
-    os.mkfifo(run.root / name)
-    expected = f"contains the pipe or device '{name}', expected files of its own; delete it"
+PIPES = (
+    "metrics.jsonl", "supervisor.lock", "log/trainer.log", "log/supervisor.log", "control/stop", "control/checkpoint",
+    "proc.json", "replays/worlds/world", "heat/u000001.safetensors",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kind"), [*((n, "link") for n in LINKED), *((n, "pipe or device") for n in PIPES)])
+def test_job_with_a_link_or_a_pipe_is_not_started_and_takes_no_requests(run, outside, name, kind):
+    path = run.root / name
+    if is_folder := path.is_dir():
+        path.rmdir()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "link":
+        path.symlink_to(outside if is_folder else outside / "file")
+    else:
+        os.mkfifo(path)
+    expected = f"contains the {kind} '{name}', expected files of its own"
     with pytest.raises(LaunchError, match=expected):
         launch(run, JobSpec(kind="train", config={}), KINDS["train"])
     for request in (control.request_stop, control.request_checkpoint):
         with pytest.raises(ValueError, match=expected):
             request(run)
+    assert [p.name for p in outside.iterdir()] == ["file"]
+    assert (outside / "file").read_text() == "mine\n" and not run.spec.exists()
 
 
 KINDS_OF_FILES = {
