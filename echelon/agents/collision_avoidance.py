@@ -140,7 +140,7 @@ def step_to(rules: Rules, world: World, body: Body, p: wp.vec3, u: wp.vec2) -> w
         return wp.vec3(0.0, 0.0, -1.0)
     if fits(rules, world, body, p, level):
         return level
-    rise = wp.vec3(0.0, 0.0, rules.step_height)
+    rise = wp.vec3(0.0, 0.0, rules.step_height_vox)
     if world_free(world.move_plane, body.e, size, p + rise, h) and fits(rules, world, body, p, level + rise):
         return level + rise
     return wp.vec3(0.0, 0.0, -1.0)

@@ -6,12 +6,14 @@ capability has the neutral value in that field.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from math import ceil, inf, radians
-from typing import TypeVar, cast
+from typing import Any
 
 import warp as wp
+
+from echelon.sim.structs import record, record_of
 
 ALWAYS = 1.0e9
 """Distance that no map reaches [vox]; stands for infinity in kernels."""
@@ -306,47 +308,34 @@ def delay_decisions(level: Level, dt_act: float) -> int:
     return ceil(level.delay_s / dt_act - 1e-6)
 
 
-T = TypeVar("T")
-
-
-def _kernel_record(cls: type[T]) -> type[T]:
-    """Return the Warp struct of a subclass of ``Level``: a float or an integer per field and per own annotation."""
-    types = {field.name: field.type for field in fields(Level)} | cls.__annotations__
-    columns = {name: wp.float32 if kind == "float" else wp.int32 for name, kind in types.items()}
-    row = type(cls.__name__, (), {"__module__": cls.__module__, "__doc__": cls.__doc__, "__annotations__": columns})
-    return cast(type[T], wp.struct(row))
-
-
-@_kernel_record
-class Skill(Level):
+@record_of(Level)
+class Skill:
     """A level as kernels read it: every field of ``Level``, enums and flags as integers, and some in other units."""
 
-    aim_sigma: float
+    aim_sigma: wp.float32
     """``aim_sigma_deg`` [rad]."""
-    cone: float
+    cone: wp.float32
     """``cone_deg`` [rad]."""
-    delay: int
+    delay: wp.int32
     """``delay_s`` [decisions]."""
-    memory: int
+    memory: wp.int32
     """``memory_s`` [decisions]."""
 
 
-def pack_levels(dt_act: float) -> list[Skill]:
-    """Return the levels as ``Skill`` rows, in order, for decisions of ``dt_act`` [s]."""
-    return [_packed(level, dt_act) for level in LEVELS.values()]
-
-
-def _packed(level: Level, dt_act: float) -> Skill:
-    row = Skill()  # type: ignore[call-arg]
-    converted: dict[str, float | int] = {
-        "aim_sigma": radians(level.aim_sigma_deg),
-        "cone": radians(level.cone_deg),
-        "delay": delay_decisions(level, dt_act),
-        "memory": round(level.memory_s / dt_act),
-    }
-    for name, value in (vars(level) | converted).items():
-        setattr(row, name, min(value, ALWAYS) if isinstance(value, float) else int(value))
-    return row
+def pack_levels(dt_act: float) -> list[Any]:
+    """Return the levels as ``Skill`` records, in order, for decisions of ``dt_act`` [s]."""
+    return [
+        record(
+            Skill,
+            level,
+            aim_sigma=radians(level.aim_sigma_deg),
+            cone=radians(level.cone_deg),
+            delay=delay_decisions(level, dt_act),
+            memory=round(level.memory_s / dt_act),
+            **{name: ALWAYS for name, value in vars(level).items() if value == inf},
+        )
+        for level in LEVELS.values()
+    ]
 
 
 def history_decisions(dt_act: float) -> int:

@@ -97,7 +97,7 @@ def record_perception(
     """Record how a mech perceives every hostile in this decision."""
     e, m = wp.tid()
     slot = decision[e] % perception.past_look.shape[3]
-    radar = rules.radar * senses.quality[e, m] * sensor_range[mechs.chassis[e, m]]
+    radar = rules.radar_vox * senses.quality[e, m] * sensor_range[mechs.chassis[e, m]]
     look_at_hostiles(
         mechs.alive, mechs.team, mechs.pos, senses.visible, senses.sight, e, m, radar, slot, perception_out.past_look
     )

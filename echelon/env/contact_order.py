@@ -105,7 +105,7 @@ def alerted_contact(rules: Rules, d: DisplayRules, viewer: Viewer, mechs: Mechs,
     m = viewer.mech
     threats = Threats(-1, -1, -1)
     soonest = d.collision_s
-    behind = rules.targeted_range
+    behind = rules.targeted_vox
     near = float(FAR)
     cs = cos_sin(mechs.yaw[e, m])
     for j in range(mechs.alive.shape[1]):

@@ -8,6 +8,7 @@ of sight can be observed as last seen. ``quota_allocation`` and ``suite_allocati
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import cos
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from echelon.config import EnvConfig
+from echelon.config import DisplayConfig, EnvConfig
 from echelon.env import layout
 from echelon.env.layout import MAX_CONTACTS
 from echelon.env.suites import (
@@ -29,7 +30,7 @@ from echelon.env.suites import (
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.state import CONTACT_SLOTS, Episode, Mechs, Senses, Tracks
-from echelon.sim.structs import Field, array_struct
+from echelon.sim.structs import Field, array_struct, record, record_of
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -69,42 +70,23 @@ class Suites:
     threat = Field(wp.float32, "H", "threat weight of the chassis")
 
 
-@wp.struct
+@record_of(DisplayConfig)
 class DisplayRules:
-    """Display options of a configuration."""
+    """The numeric options of ``DisplayConfig``, off where the layout or an oracle display has no use for them."""
 
-    memory: int
+    memory: wp.int32
     """Environment steps for which a contact out of sight is remembered."""
-    memory_s: float
-    dt: float
+    dt: wp.float32
     """Seconds per environment step."""
-    keeps: int
-    margin: float
+    better: wp.float32
     """Factor by which a contact must be better to take the slot of another."""
-    noise: float
-    certainty: float
-    quality_age: float
-    jam_age: float
-    jam_confidence: float
-    jam_class: float
-    eccm_most: float
-    eccm_confidence: float
-    eccm_class: float
-    faint: float
-    collision_s: float
-    aim_cos: float
-    reactor_heat: float
-    low_stability: float
-    degrades: int
-    alerts: int
-    scope: int
-    descriptor: int
-    oracle: int
-    vel_scale_xy: float
-    vel_scale_z: float
-    heat_scale: float
+    aim_cos: wp.float32
+    """Cosine of ``aim_cone_rad``."""
+    vel_scale_xy: wp.float32
+    vel_scale_z: wp.float32
+    heat_scale: wp.float32
     """Heat over capacity that reads 1."""
-    loudest: float
+    loudest: wp.float32
     """Acoustic level that reads 1."""
 
 
@@ -144,30 +126,23 @@ def allocates_by_suite(cfg: EnvConfig) -> bool:
 
 
 def display_rules(cfg: EnvConfig) -> Any:
-    options, rules = cfg.display, DisplayRules()
-    managed = cfg.obs_layout == "suite"
-    rules.memory = memory_decisions(cfg)
-    rules.dt = cfg.dt_act
-    rules.margin = 1.0 + options.margin
-    rules.keeps = int(managed and options.keeps_slots)
-    rules.noise = options.noise if managed and not options.oracle else 0.0
-    rules.degrades = int(managed and options.degrades and not options.oracle)
-    rules.alerts = int(options.alerts)
-    rules.scope = int(options.scope)
-    rules.descriptor = int(options.descriptor)
-    rules.oracle = int(managed and options.oracle)
-    rules.certainty = options.class_certainty
-    rules.quality_age = options.quality_age_s
-    rules.aim_cos = cos(options.aim_cone_rad)
-    rules.jam_age = options.jam_age_s
-    for name in ("memory_s", "jam_confidence", "jam_class", "eccm_most", "eccm_confidence", "eccm_class", "faint",
-                 "collision_s", "reactor_heat", "low_stability"):  # fmt: skip
-        setattr(rules, name, getattr(options, name))
-    rules.vel_scale_xy = cfg.obs_norm.vel_scale_xy
-    rules.vel_scale_z = cfg.obs_norm.vel_scale_z
-    rules.heat_scale = cfg.obs_norm.heat_max_ratio
-    rules.loudest = max(c.max_speed * c.noise_mass for c in CHASSIS) * (cfg.num_mechs - 1)
-    return rules
+    options = cfg.display
+    if cfg.obs_layout == "classic":
+        options = replace(options, keeps_slots=False, oracle=False, noise=0.0, degrades=False)
+    elif options.oracle:
+        options = replace(options, noise=0.0, degrades=False)
+    return record(
+        DisplayRules,
+        options,
+        memory=memory_decisions(cfg),
+        dt=cfg.dt_act,
+        better=1.0 + options.margin,
+        aim_cos=cos(options.aim_cone_rad),
+        vel_scale_xy=cfg.obs_norm.vel_scale_xy,
+        vel_scale_z=cfg.obs_norm.vel_scale_z,
+        heat_scale=cfg.obs_norm.heat_max_ratio,
+        loudest=max(c.max_speed * c.noise_mass for c in CHASSIS) * (cfg.num_mechs - 1),
+    )
 
 
 def _slots(cfg: EnvConfig, spec: CombatSuiteSpec, alerts: int = 0) -> int:
@@ -251,7 +226,7 @@ def make_viewer(d: DisplayRules, senses: Senses, e: int, m: int, step: int) -> V
         viewer.confidence = wp.clamp(sure, 0.0, 1.0)
         sure_class = quality * (1.0 - d.jam_class * jam) + d.eccm_class * restored
         viewer.class_confidence = wp.clamp(sure_class, 0.0, 1.0)
-        viewer.added_age = d.quality_age * (1.0 - quality) + d.jam_age * jam
+        viewer.added_age = d.quality_age_s * (1.0 - quality) + d.jam_age_s * jam
         memory = wp.floor((d.memory_s - viewer.added_age) / d.dt + 1.0e-4)
         viewer.memory = wp.min(memory, float(d.memory))
     return viewer

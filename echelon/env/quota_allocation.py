@@ -346,7 +346,7 @@ def replace_worse(
                 key = track_key(rules, d, viewer, mechs, tracks, previous[k], age, mode)
             elif int(owned.rank[k]) > at:
                 key = key_at(side, int(owned.rank[k]))
-            if not precedes(key_at(side, at), key, d.margin):
+            if not precedes(key_at(side, at), key, d.better):
                 return owned
             owned = take_slot(release_slot(owned, k), at, k)
     return owned
@@ -409,10 +409,10 @@ def allocate(
     friend_limit = wp.where(controls.hostile_only[e, m] == 0, free, 0)
     friends = rank_candidates(rules, d, viewer, mechs, senses, tracks, False, alerted, mode, friend_limit)
     previous = Slots(-1)
-    if d.keeps == 1:
+    if d.keeps_slots == 1:
         previous = known_contacts(d, viewer, mechs, controls, senses, first, slots, alerted)
     quota = wp.min(FRIENDLY_QUOTA, friends.count)
-    r = SlotRange(first, first + quota, slots, d.keeps)
+    r = SlotRange(first, first + quota, slots, d.keeps_slots)
     hostile_slots = slots_of_side(hostiles, viewer, mechs, previous, True, r)
     friend_slots = slots_of_side(friends, viewer, mechs, previous, False, r)
     hostile_slots = order_unranked(hostile_slots, previous, rules, d, viewer, mechs, senses, tracks, mode)
@@ -424,12 +424,12 @@ def allocate(
     friend_slots = fill_slots(friend_slots, quota, first | hostile_slots.mask, False, r)
     hostile_slots = fill_slots(hostile_slots, hostile_count, first | friend_slots.mask, True, r)
     friend_slots = fill_slots(friend_slots, friend_count, first | hostile_slots.mask, False, r)
-    if d.keeps == 1:
+    if d.keeps_slots == 1:
         hostile_slots = move_to_selectable(hostiles, hostile_slots, first | friend_slots.mask, r)
         hostile_slots = replace_worse(hostiles, hostile_slots, previous, rules, d, viewer, mechs, senses, tracks, mode)
         friend_slots = replace_worse(friends, friend_slots, previous, rules, d, viewer, mechs, senses, tracks, mode)
-        hostile_slots = reorder_slots(hostiles, hostile_slots, d.margin, r)
-        friend_slots = reorder_slots(friends, friend_slots, d.margin, r)
+        hostile_slots = reorder_slots(hostiles, hostile_slots, d.better, r)
+        friend_slots = reorder_slots(friends, friend_slots, d.better, r)
     filled = Slots(-1)
     if alerted >= 0:
         filled[0] = alerted

@@ -230,7 +230,7 @@ def keep_previous(request: Request, d: DisplayRules, viewer: Viewer, contact: wp
     for k in range(request.end):
         filled[k] = slots[k]
     for k in range(request.end):
-        if ((request.mask >> k) & 1) == 1 and d.keeps == 1:
+        if ((request.mask >> k) & 1) == 1 and d.keeps_slots == 1:
             j = contact[viewer.env, viewer.mech, k]
             if j >= 0 and slot_of(filled, j) < 0:
                 filled[k] = j
@@ -280,7 +280,7 @@ def fill_by_rule(
             return filled
         if free != 0:
             filled[lowest_bit(free)] = best
-        elif worst >= 0 and group_precedes(best_key, worst_key, d.margin):
+        elif worst >= 0 and group_precedes(best_key, worst_key, d.better):
             filled[worst] = best
         else:
             return filled

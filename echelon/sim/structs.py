@@ -33,9 +33,10 @@ is a Warp struct, so a kernel takes a whole group of arrays as one parameter::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from inspect import get_annotations
+from typing import Any, TypeVar, cast, get_type_hints
 
 import numpy as np
 import warp as wp
@@ -79,6 +80,31 @@ def array_struct(cls: type[T]) -> type[T]:
 
 def fields_of(struct: Any) -> dict[str, Field]:
     return dict(struct.fields)
+
+
+def record_of(spec: type, without: Collection[str] = ()) -> Callable[[type[T]], type[T]]:
+    """Return a decorator that makes a Warp struct of the numeric fields of dataclass ``spec`` and the class's members.
+
+    Flags and enums become integers. Fields ``without`` are left out.
+    """
+    kinds = {name: kind for name, kind in get_type_hints(spec).items() if name not in without}
+    columns = {name: wp.float32 for name, kind in kinds.items() if kind is float}
+    columns |= {name: wp.int32 for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, int)}
+
+    def declare(cls: type[T]) -> type[T]:
+        record = type(cls.__name__, (), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+        record.__annotations__ = columns | get_annotations(cls, eval_str=True)
+        return cast(type[T], wp.struct(record))
+
+    return declare
+
+
+def record(struct: Any, spec: Any, **members: Any) -> Any:
+    """Return a ``struct`` made by ``record_of``: the values of ``spec`` and ``members``, which take precedence."""
+    row = struct()
+    for name in struct.vars:
+        setattr(row, name, members[name] if name in members else getattr(spec, name))
+    return row
 
 
 def declaration_conflict(name: str, *declarations: Field | None) -> ValueError:

@@ -3,23 +3,23 @@
 
 Kernels read a column of a table row as ``rules.weapons[w].damage``, ``rules.chassis[c].max_speed`` or
 ``rules.materials[k].hp``. Numeric columns of ``WeaponSpec``, ``ChassisSpec`` and ``MaterialSpec`` are members of the
-device rows by their own names, so a new column needs no change here; members computed from several columns are listed
-below. Durations in seconds become ticks here: cooldowns and durations round up, flight lives round down.
+device rows by their own names, and those of ``Physics`` members of ``Rules``, so a new column needs no change here;
+computed members are declared below. Durations in seconds become ticks here: cooldowns and durations round up, flight
+lives round down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, cos, floor, radians
-from typing import Any, get_type_hints
+from typing import Any
 
-import numpy as np
 import warp as wp
 
 from echelon.config import EnvConfig
 from echelon.sim.arsenal import CHASSIS, ROSTER, WEAPONS, ChassisSpec, Cooldown, Guidance, Weapon, WeaponSpec
 from echelon.sim.physics import PHYSICS, Physics
+from echelon.sim.structs import record, record_of
 from echelon.sim.world import MATERIALS, Material, MaterialSpec
 
 NUM_WEAPONS = len(WEAPONS)
@@ -64,52 +64,52 @@ def max_clouds(tables: GameTables, mech: ChassisSpec, dt: float) -> int:
     )
 
 
-@dataclass(frozen=True)
-class Derived:
-    """A member of a device row that is computed: its type, and its value from a row of the table and ``dt`` [s]."""
+@record_of(ChassisSpec)
+class ChassisRow:
+    """A row of ``ChassisSpec`` on a device."""
 
-    dtype: Any
-    value: Callable[[Any, float], Any]
+    half: wp.vec3
+    """Half size of the box [vox]."""
+    hit_radius: wp.float32
 
 
-CHASSIS_DERIVED = {
-    "half": Derived(wp.vec3, lambda spec, dt: wp.vec3(*(length / 2 for length in spec.size))),
-    "hit_radius": Derived(wp.float32, lambda spec, dt: spec.hit_radius),
+@record_of(WeaponSpec)
+class WeaponRow:
+    """A row of ``WeaponSpec`` on a device."""
+
+    cooldown_ticks: wp.int32
+    life_ticks: wp.int32
+    arc_cos: wp.float32
+    sight_range_vox: wp.float32
+    """Range of a lock by own sight [vox]."""
+    needs: wp.int32
+    """Bits of ``Mechanic`` without which the weapon does not fire."""
+
+
+@record_of(MaterialSpec)
+class MaterialRow:
+    """A row of ``MaterialSpec`` on a device."""
+
+    stops_shot: wp.int32
+
+
+RATES = {
+    name: f"{name}_s"
+    for name in ("lava_heat", "lava_damage", "debris_heat", "debris_damage", "water_cooling", "ecm_heat", "eccm_heat",
+                 "stability_regen", "homing_gain")
+}  # fmt: skip
+"""Members of ``Rules`` per tick, and the fields of ``Physics`` per second that they come from."""
+DURATIONS = {
+    **{f"{name}_ticks": f"{name}_s" for name in ("fallen", "painted", "suppressed", "engaged")},
+    "smoke_ticks": "smoke_life_s",
+    "ams_ticks": "ams_cooldown_s",
 }
-"""``half``: half size of the box [vox]."""
-WEAPON_DERIVED = {
-    "cooldown_ticks": Derived(wp.int32, lambda spec, dt: duration_ticks(spec.cooldown_s, dt)),
-    "life_ticks": Derived(wp.int32, lambda spec, dt: life_ticks(spec.life_s, dt)),
-    "arc_cos": Derived(wp.float32, lambda spec, dt: cos(radians(spec.arc_deg / 2))),
-    "sight_range_vox": Derived(wp.float32, lambda spec, dt: spec.own_sight_vox or spec.range_vox),
-    "needs": Derived(wp.int32, lambda spec, dt: int(spec.needs)),
-}
-"""``needs``: bits of ``Mechanic`` without which the weapon does not fire."""
-MATERIAL_DERIVED = {"stops_shot": Derived(wp.int32, lambda spec, dt: int(spec.stops_shot))}
+"""Members of ``Rules`` in ticks, and the durations of ``Physics`` [s] that they come from."""
 
 
-def row_struct(name: str, spec: type, derived: dict[str, Derived]) -> Any:
-    """Return a Warp struct of the numeric columns of a table and its derived members; flags and ids are int32."""
-    members: dict[str, Any] = {}
-    for column, kind in get_type_hints(spec).items():
-        if kind is float:
-            members[column] = wp.float32
-        elif isinstance(kind, type) and issubclass(kind, int):
-            members[column] = wp.int32
-    members |= {column: one.dtype for column, one in derived.items()}
-    row = type(name, (), {"__module__": __name__, "__doc__": f"A row of ``{spec.__name__}`` on a device."})
-    row.__annotations__ = members
-    return wp.struct(row)
-
-
-ChassisRow = row_struct("ChassisRow", ChassisSpec, CHASSIS_DERIVED)
-WeaponRow = row_struct("WeaponRow", WeaponSpec, WEAPON_DERIVED)
-MaterialRow = row_struct("MaterialRow", MaterialSpec, MATERIAL_DERIVED)
-
-
-@wp.struct
+@record_of(Physics, without=(*RATES.values(), *DURATIONS.values(), "gravity_m_s2"))
 class Rules:
-    """What does not change during play."""
+    """What does not change during play; further fields of ``Physics`` are members by their own names."""
 
     chassis: wp.array(dtype=ChassisRow)
     weapons: wp.array(dtype=WeaponRow)
@@ -122,163 +122,97 @@ class Rules:
     """Longest cooldown of the carried weapons that share timer k [ticks], at least 1 [cooldown]."""
     roster: wp.array(dtype=wp.int32)
     """Chassis of each position in a pack."""
-    # clock
     dt: wp.float32
+    dt_act: wp.float32
     fallen_ticks: wp.int32
     painted_ticks: wp.int32
     suppressed_ticks: wp.int32
-    assist_ticks: wp.int32
     engaged_ticks: wp.int32
+    smoke_ticks: wp.int32
+    ams_ticks: wp.int32
+    assist_ticks: wp.int32
     max_decisions: wp.int32
     ticks_per_decision: wp.int32
-    # physics
     gravity: wp.float32
-    damping: wp.float32
-    step_height: wp.float32
-    step_max_vz: wp.float32
-    legged_speed: wp.float32
-    legged_jet: wp.float32
-    water_speed: wp.float32
+    """[vox/s^2]"""
     lava_heat: wp.float32
     lava_damage: wp.float32
     debris_heat: wp.float32
     debris_damage: wp.float32
     water_cooling: wp.float32
-    vent_factor: wp.float32
     ecm_heat: wp.float32
     eccm_heat: wp.float32
-    max_stability: wp.float32
-    legged_max_stability: wp.float32
-    shutdown_restart: wp.float32
-    stand_up_stability: wp.float32
     stability_regen: wp.float32
-    regen_legged_loss: wp.float32
-    regen_moving_loss: wp.float32
-    regen_suppressed_loss: wp.float32
-    regen_min: wp.float32
-    moving_speed: wp.float32
-    landing_free_speed: wp.float32
-    landing_shock: wp.float32
-    landing_crash: wp.float32
-    rear_cos: wp.float32
-    rear_factor: wp.float32
-    leg_height: wp.float32
-    leg_body_share: wp.float32
-    paint_bonus: wp.float32
-    kinetic_cone: wp.float32
-    kinetic_focus_cone: wp.float32
     homing_gain: wp.float32
-    loft: wp.float32
-    smoke_radius: wp.float32
-    smoke_ticks: wp.int32
-    ams_range: wp.float32
-    ams_chance: wp.float32
-    ams_ticks: wp.int32
-    # sensing
     full_observation: wp.int32
-    radar: wp.float32
-    bloom_heat: wp.float32
-    ewar_range: wp.float32
-    ecm_weight: wp.float32
     own_eccm: wp.int32
-    eccm_weight: wp.float32
-    quality_min: wp.float32
-    quality_max: wp.float32
-    paint_quality: wp.float32
-    targeted_range: wp.float32
-    acoustic_occlusion: wp.float32
     enable_ewar: wp.int32
     enable_target: wp.int32
     enable_obs_control: wp.int32
     enable_comm: wp.int32
     comm_dim: wp.int32
-    # spawning
-    spawn_jitter: wp.float32
-    spawn_yaw_jitter: wp.float32
-    # objective
     contested_floor: wp.float32
     score_to_win: wp.float32
-    dt_act: wp.float32
-
-
-PER_SECOND = ("lava_heat", "lava_damage", "debris_heat", "debris_damage", "water_cooling", "ecm_heat", "eccm_heat",
-              "stability_regen", "homing_gain")  # fmt: skip
-"""Members of ``Rules`` per tick that the config states per second (``<name>_s``)."""
-SAME_NAME = (
-    "damping", "step_max_vz", "legged_speed", "legged_jet", "water_speed", "vent_factor", "max_stability",
-    "legged_max_stability", "stand_up_stability", "shutdown_restart", "rear_cos", "rear_factor", "leg_height",
-    "leg_body_share", "paint_bonus", "bloom_heat", "ecm_weight", "eccm_weight", "quality_min", "quality_max",
-    "paint_quality", "acoustic_occlusion", "loft", "ams_chance", "regen_legged_loss", "regen_moving_loss",
-    "regen_suppressed_loss", "regen_min", "landing_free_speed", "landing_shock", "landing_crash",
-)  # fmt: skip
-RENAMED = {
-    "step_height": "step_height_vox",
-    "radar": "radar_vox",
-    "ewar_range": "ewar_vox",
-    "targeted_range": "targeted_vox",
-    "smoke_radius": "smoke_radius_vox",
-    "moving_speed": "moving_vox_s",
-    "ams_range": "ams_vox",
-    "spawn_jitter": "spawn_jitter_vox",
-    "spawn_yaw_jitter": "spawn_yaw_jitter_rad",
-    "kinetic_cone": "kinetic_cone_rad",
-    "kinetic_focus_cone": "kinetic_focus_cone_rad",
-}
 
 
 def pack_rules(cfg: EnvConfig, tables: GameTables, device: str) -> Rules:
     """Return ``Rules`` on ``device`` for environments of configuration ``cfg`` that play with ``tables``."""
-    rules = Rules()
-    dt = cfg.dt_sim
-    rules.chassis = _pack_rows(ChassisRow, tables.chassis, CHASSIS_DERIVED, dt, device)
-    rules.weapons = _pack_rows(WeaponRow, tables.weapons, WEAPON_DERIVED, dt, device)
-    rules.materials = _pack_rows(MaterialRow, MATERIALS, MATERIAL_DERIVED, dt, device)
+    dt, physics = cfg.dt_sim, tables.physics
     triggers = [[int(c.carries.get(Weapon(w), -1)) for w in range(NUM_WEAPONS)] for c in tables.chassis]
-    rules.trigger_of = wp.array(np.array(triggers, dtype=np.int32), dtype=wp.int32, device=device)
     carried = {weapon for c in tables.chassis for weapon in c.carries}
     cooldowns = [
         [duration_ticks(w.cooldown_s, dt) for w in tables.weapons if w.weapon in carried and w.cooldown == k]
         for k in Cooldown
     ]
-    rules.timer_ticks = wp.array([max([1, *ticks]) for ticks in cooldowns], dtype=wp.int32, device=device)
     factors = [[w.voxel_damage.get(material, 1.0) for material in Material] for w in tables.weapons]
-    rules.voxel_damage = wp.array(np.array(factors, dtype=np.float32), dtype=wp.float32, device=device)
-    rules.roster = wp.array([int(c) for c in ROSTER], dtype=wp.int32, device=device)
-    physics = tables.physics
-    for name in PER_SECOND:
-        setattr(rules, name, getattr(physics, f"{name}_s") * cfg.dt_sim)
-    for name in SAME_NAME:
-        setattr(rules, name, getattr(physics, name))
-    for name, source in RENAMED.items():
-        setattr(rules, name, getattr(physics, source))
-    rules.gravity = physics.gravity_m_s2 / cfg.world.voxel_size_m
-    rules.own_eccm = int(cfg.own_eccm)
-    rules.dt = cfg.dt_sim
-    for name in ("fallen", "painted", "suppressed", "engaged"):
-        setattr(rules, f"{name}_ticks", duration_ticks(getattr(physics, f"{name}_s"), cfg.dt_sim))
-    rules.smoke_ticks = duration_ticks(physics.smoke_life_s, cfg.dt_sim)
-    rules.ams_ticks = max(1, duration_ticks(physics.ams_cooldown_s, cfg.dt_sim))  # at most one shot a tick
-    rules.assist_ticks = duration_ticks(cfg.reward.assist_period_s, cfg.dt_sim)
-    rules.max_decisions = cfg.max_steps
-    rules.ticks_per_decision = cfg.decision_repeat
-    rules.full_observation = int(cfg.observation_mode == "full")
-    rules.enable_ewar = int(cfg.enable_ewar)
-    rules.enable_target = int(cfg.enable_target_selection)
-    rules.enable_obs_control = int(cfg.enable_obs_control)
-    rules.enable_comm = int(cfg.enable_comm)
-    rules.comm_dim = cfg.comm_dim
-    rules.contested_floor = cfg.contested_floor
-    rules.score_to_win = cfg.zone_score_to_win
-    rules.dt_act = cfg.dt_act
-    return rules
+    rates = {name: getattr(physics, source) * dt for name, source in RATES.items()}
+    durations = {name: duration_ticks(getattr(physics, source), dt) for name, source in DURATIONS.items()}
+    durations["ams_ticks"] = max(1, durations["ams_ticks"])  # at most one shot a tick
+
+    def on_device(rows: Any, dtype: Any) -> wp.array:
+        return wp.array(rows, dtype=dtype, device=device)
+
+    return record(
+        Rules,
+        physics,
+        chassis=on_device([_chassis_row(spec) for spec in tables.chassis], ChassisRow),
+        weapons=on_device([_weapon_row(spec, dt) for spec in tables.weapons], WeaponRow),
+        materials=on_device([record(MaterialRow, spec) for spec in MATERIALS], MaterialRow),
+        trigger_of=on_device(triggers, wp.int32),
+        voxel_damage=on_device(factors, wp.float32),
+        timer_ticks=on_device([max([1, *ticks]) for ticks in cooldowns], wp.int32),
+        roster=on_device([int(c) for c in ROSTER], wp.int32),
+        dt=dt,
+        dt_act=cfg.dt_act,
+        assist_ticks=duration_ticks(cfg.reward.assist_period_s, dt),
+        max_decisions=cfg.max_steps,
+        ticks_per_decision=cfg.decision_repeat,
+        gravity=physics.gravity_m_s2 / cfg.world.voxel_size_m,
+        full_observation=int(cfg.observation_mode == "full"),
+        own_eccm=int(cfg.own_eccm),
+        enable_ewar=int(cfg.enable_ewar),
+        enable_target=int(cfg.enable_target_selection),
+        enable_obs_control=int(cfg.enable_obs_control),
+        enable_comm=int(cfg.enable_comm),
+        comm_dim=cfg.comm_dim,
+        contested_floor=cfg.contested_floor,
+        score_to_win=cfg.zone_score_to_win,
+        **rates,
+        **durations,
+    )
 
 
-def _pack_rows(struct: Any, specs: Sequence[Any], derived: dict[str, Derived], dt: float, device: str) -> wp.array:
-    rows = []
-    for spec in specs:
-        row = struct()
-        for member in struct.vars:
-            value = derived[member].value(spec, dt) if member in derived else getattr(spec, member)
-            setattr(row, member, value)
-        rows.append(row)
-    return wp.array(rows, dtype=struct, device=device)
+def _chassis_row(spec: ChassisSpec) -> ChassisRow:
+    return record(ChassisRow, spec, half=wp.vec3(*(length / 2 for length in spec.size)))
+
+
+def _weapon_row(spec: WeaponSpec, dt: float) -> WeaponRow:
+    return record(
+        WeaponRow,
+        spec,
+        cooldown_ticks=duration_ticks(spec.cooldown_s, dt),
+        life_ticks=life_ticks(spec.life_s, dt),
+        arc_cos=cos(radians(spec.arc_deg / 2)),
+        sight_range_vox=spec.own_sight_vox or spec.range_vox,
+        needs=int(spec.needs),
+    )

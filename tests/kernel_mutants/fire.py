@@ -31,8 +31,8 @@ FIRE = Kernel(
         Mutant("smoke does not hide a target", "sees = sees and not smoke_blocks", "sees = sees or not smoke_blocks"),
         Mutant(
             "a focus target must lie in the narrow cone",
-            "error < rules.kinetic_focus_cone",
-            "error < rules.kinetic_cone",
+            "error < rules.kinetic_focus_cone_rad",
+            "error < rules.kinetic_cone_rad",
         ),
         Mutant("the first target in the cone is chosen", "and (d < best_d or best < 0)", "and best < 0"),
         Mutant("hits from the side are from behind", "/ n > rules.rear_cos", "/ n > 0.0"),

@@ -36,8 +36,8 @@ PROJECTILES = Kernel(
         ),
         Mutant(
             "range is measured from the target",
-            "- rounds.round_pos[e, m, s]) <= rules.ams_range",
-            "- mechs.pos[e, rounds.round_target[e, m, s]]) <= rules.ams_range",
+            "- rounds.round_pos[e, m, s]) <= rules.ams_vox",
+            "- mechs.pos[e, rounds.round_target[e, m, s]]) <= rules.ams_vox",
         ),
         Mutant(
             "point defence hits as often as it should miss",

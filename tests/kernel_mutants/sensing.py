@@ -14,8 +14,8 @@ SENSING = Kernel(
     (
         Mutant(
             "emissions fall with the square",
-            "1.0 - distance / rules.ewar_range",
-            "1.0 - distance * distance / (rules.ewar_range * rules.ewar_range)",
+            "1.0 - distance / rules.ewar_vox",
+            "1.0 - distance * distance / (rules.ewar_vox * rules.ewar_vox)",
         ),
         Mutant(
             "a mech that is shut down senses",
@@ -57,11 +57,11 @@ SENSING = Kernel(
             "senses_out.sight[e, j, i] = wp.uint8(0)",
         ),
         Mutant("glass blocks sight", "world.sight_plane", "world.shot_plane"),
-        Mutant("jamming spares radar", "rules.radar * q *", "rules.radar *"),
+        Mutant("jamming spares radar", "rules.radar_vox * q *", "rules.radar_vox *"),
         Mutant(
             "radar range is that of the target's class",
             "- p) <= radar",
-            "- p) <= rules.radar * q * sensor_range[mechs.chassis[e, j]]",
+            "- p) <= rules.radar_vox * q * sensor_range[mechs.chassis[e, j]]",
         ),
         Mutant("a jammed mech receives paint", "q >= rules.paint_quality and", ""),
         Mutant("friends shine through walls", "if not known and mechs.team[e, j] != team:", "if not known:"),

@@ -80,7 +80,7 @@ def crossing(r: wp.vec3, v: wp.vec3) -> float:
 @wp.func
 def class_share(d: DisplayRules, sure: float, is_class: bool) -> float:
     """Return the probability of one class: even shares, plus the certainty for the true class."""
-    if sure < d.certainty:
+    if sure < d.class_certainty:
         return 1.0 / float(CLASSES)
     return sure * as_flag(is_class) + (1.0 - sure) / float(CLASSES)
 

@@ -102,7 +102,7 @@ def is_targeted(rules: Rules, mechs: Mechs, senses: Senses, e: int, m: int) -> b
     p = mechs.pos[e, m]
     j = next_hostile_in_sight(mechs.alive, mechs.team, senses.sight, e, m, 0)
     while j < mechs.alive.shape[1]:
-        if wp.length(mechs.pos[e, j] - p) <= rules.targeted_range:
+        if wp.length(mechs.pos[e, j] - p) <= rules.targeted_vox:
             return True
         j = next_hostile_in_sight(mechs.alive, mechs.team, senses.sight, e, m, j + 1)
     return False

@@ -109,7 +109,7 @@ def aimed_target(
                 sees = bool(False)
                 if d <= rules.weapons[w].sight_range_vox:
                     sees = pair_sight(world.sight_plane, e, world.size[e], m, p, j, mechs.pos[e, j])
-                    sees = sees and not smoke_blocks(smoke, e, rules.smoke_radius, p, mechs.pos[e, j])
+                    sees = sees and not smoke_blocks(smoke, e, rules.smoke_radius_vox, p, mechs.pos[e, j])
                 if locks(rules, w, d, sees, is_painted_for(mechs, e, m, j), quality):
                     if j == focus:
                         return j
@@ -129,9 +129,9 @@ def kinetic_target(rules: Rules, mechs: Mechs, w: int, e: int, m: int, yaw: floa
             d = wp.length(delta)
             if d <= rules.weapons[w].range_vox:
                 error = wp.abs(wrap_angle(arc_tan2(delta[1], delta[0]) - yaw))
-                if j == focus and error < rules.kinetic_focus_cone:
+                if j == focus and error < rules.kinetic_focus_cone_rad:
                     return j
-                if error < rules.kinetic_cone and (d < best_d or best < 0):
+                if error < rules.kinetic_cone_rad and (d < best_d or best < 0):
                     best = j
                     best_d = d
     return best

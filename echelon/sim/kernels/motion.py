@@ -190,7 +190,7 @@ def displace(
         else:
             moved = bool(False)
             if axis < 2 and not stepped and climbs(rules, v[2]):
-                raised = clamp_to_map(world.size[e], target + wp.vec3(0.0, 0.0, rules.step_height), h)
+                raised = clamp_to_map(world.size[e], target + wp.vec3(0.0, 0.0, rules.step_height_vox), h)
                 if fits(rules, world, mechs, e, m, near, p, raised, h):
                     p = raised
                     moved = True

@@ -109,7 +109,7 @@ def defend(
                     and mechs_out.cooldown[e, j, AMS_TIMER] == 0
                     and rounds_out.round_weapon[e, m, s] >= 0
                 )
-                if ready and wp.length(mechs.pos[e, j] - rounds.round_pos[e, m, s]) <= rules.ams_range:
+                if ready and wp.length(mechs.pos[e, j] - rounds.round_pos[e, m, s]) <= rules.ams_vox:
                     mechs_out.cooldown[e, j, AMS_TIMER] = rules.ams_ticks
                     roll = uniform01(
                         episode.seed[e], STREAM_COMBAT, episode.tick[e], j, AMS_DRAW + m * ROUNDS_PER_MECH + s

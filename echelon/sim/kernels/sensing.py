@@ -25,7 +25,7 @@ HOMING = wp.constant(int(Guidance.HOMING))
 @wp.func
 def emission(rules: Rules, distance: float) -> float:
     """Return the strength of an emitter at a distance: 1 at the emitter, 0 at its range and beyond."""
-    return wp.max(0.0, 1.0 - distance / rules.ewar_range)
+    return wp.max(0.0, 1.0 - distance / rules.ewar_vox)
 
 
 @wp.func
@@ -105,7 +105,7 @@ def sense_sight(
         if mechs.alive[e, i] == 1 and mechs.alive[e, j] == 1:
             if sight_clear(world.sight_plane, e, world.size[e], mechs.pos[e, i], mechs.pos[e, j]):
                 seen = CLEAR
-                if smoke_blocks(smoke, e, rules.smoke_radius, mechs.pos[e, i], mechs.pos[e, j]):
+                if smoke_blocks(smoke, e, rules.smoke_radius_vox, mechs.pos[e, i], mechs.pos[e, j]):
                     seen = SMOKED
         senses_out.sight[e, i, j] = seen
         senses_out.sight[e, j, i] = seen
@@ -136,7 +136,7 @@ def sense_visible(
     p = mechs.pos[e, m]
     team = mechs.team[e, m]
     q = senses.quality[e, m]
-    radar = rules.radar * q * sensor_range[mechs.chassis[e, m]]
+    radar = rules.radar_vox * q * sensor_range[mechs.chassis[e, m]]
     reported = q >= rules.paint_quality and paint_reports[mechs.chassis[e, m]] == 1
     n = mechs.alive.shape[1]
     j = next_unseen(mechs.alive, senses_out.visible, e, m, 0)
@@ -148,7 +148,7 @@ def sense_visible(
             if not known and mechs.team[e, j] != team:
                 emits = mechs.shutdown[e, j] == 0 and controls.ecm[e, j] + controls.eccm[e, j] > 0
                 if emits or mechs.heat[e, j] > rules.bloom_heat * rules.chassis[mechs.chassis[e, j]].heat_cap:
-                    known = not smoke_blocks(smoke, e, rules.smoke_radius, p, mechs.pos[e, j])
+                    known = not smoke_blocks(smoke, e, rules.smoke_radius_vox, p, mechs.pos[e, j])
             if known:
                 senses_out.visible[e, m, j] = wp.uint8(1)
                 senses_out.seen[e, m, j] = step

@@ -178,12 +178,12 @@ def place_mechs(
     jx = 2.0 * uniform01(episode.seed[e], STREAM_VARIANT, SPAWN, m, 0) - 1.0
     jy = 2.0 * uniform01(episode.seed[e], STREAM_VARIANT, SPAWN, m, 1) - 1.0
     jyaw = 2.0 * uniform01(episode.seed[e], STREAM_VARIANT, SPAWN, m, 2) - 1.0
-    p = bank.bank_spawn[world.map_slot[e], m] + wp.vec3(jx, jy, 0.0) * rules.spawn_jitter
+    p = bank.bank_spawn[world.map_slot[e], m] + wp.vec3(jx, jy, 0.0) * rules.spawn_jitter_vox
     p = clamp_to_map(world.size[e], p, rules.chassis[c].half)
     mechs_out.pos[e, m] = p
     mechs_out.vel[e, m] = wp.vec3(0.0, 0.0, 0.0)
     mechs_out.yaw[e, m] = wrap_angle(
-        arc_tan2(world.zone[e][1] - p[1], world.zone[e][0] - p[0]) + jyaw * rules.spawn_yaw_jitter
+        arc_tan2(world.zone[e][1] - p[1], world.zone[e][0] - p[0]) + jyaw * rules.spawn_yaw_jitter_rad
     )
 
 

@@ -114,7 +114,7 @@ def balance(rules: Rules, mechs: Mechs, mechs_out: Mechs, events_out: Events):
         top = rules.max_stability
         if legged:
             top = rules.legged_max_stability
-        k = regen_factor(rules, legged, wp.length(mechs_out.vel[e, m]) > rules.moving_speed, mechs.suppressed[e, m] > 0)
+        k = regen_factor(rules, legged, wp.length(mechs_out.vel[e, m]) > rules.moving_vox_s, mechs.suppressed[e, m] > 0)
         mechs_out.stability[e, m] = wp.min(top, mechs_out.stability[e, m] + rules.stability_regen * k)
 
 
