@@ -1,6 +1,6 @@
 """Run folders: paths of their files, run names and lookup; ``load`` returns the data of a run.
 
-``RunPaths`` has one property per file; no other module spells these file names. The content is defined by the writers:
+``RunPaths`` has one attribute per file; no other module spells these file names. The content is defined by the writers:
 ``telemetry`` (metrics), ``jobs`` (process state, control) and ``training`` (checkpoints).
 """
 
@@ -56,190 +56,93 @@ def command(*words: object) -> str:
     return shlex.join(["echelon", *map(str, words)])
 
 
+class RunFile:
+    """A path inside the folder of a run, as an attribute of ``RunPaths``."""
+
+    def __init__(self, *parts: str) -> None:
+        self._parts = parts
+
+    def __get__(self, run: RunPaths, owner: type[RunPaths]) -> Path:
+        return run.root.joinpath(*self._parts)
+
+
 @dataclass(frozen=True)
 class RunPaths:
     """The files of one run."""
 
     root: Path
 
+    spec = RunFile("spec.json")
+    """The request: configuration, provenance, versions; written once."""
+    extension = RunFile("resume.json")
+    """The spec of the newest resume with a changed configuration."""
+    labels = RunFile("labels.json")
+    placement = RunFile("placement.json")
+    """Newest submission of the run to a launcher."""
+    environment = RunFile("environment.json")
+    """Source, packages and devices of the first session."""
+    resumed_environment = RunFile("environment.resume.json")
+    """The same for the newest resumed session."""
+    source_diff = RunFile("source.diff")
+    """Difference of the source to its commit at the first session."""
+    resumed_source_diff = RunFile("source.resume.diff")
+    """The same at the newest resumed session."""
+    metrics = RunFile("metrics.jsonl")
+    """Records, one JSON object per line, append-only."""
+    evals = RunFile("evals.jsonl")
+    """Results of evaluation jobs, one record per line, appended by each job under a lock on the file."""
+    matches = RunFile("matches.jsonl")
+    """Matches that an evaluation job has played, a record per batch, append-only."""
+    trials = RunFile("trials.jsonl")
+    """Journal of a sweep: its trials and their rungs, append-only."""
+    result = RunFile("result.json")
+    """Result of an evaluation job, written when all matches are played."""
+    lock = RunFile("supervisor.lock")
+    """Lock held by the running supervisor."""
+    launch_lock = RunFile("launch.lock")
+    """Lock held by whoever starts the job, until its supervisor runs."""
+    processes = RunFile("proc.json")
+    """Process identities of supervisor and trainer."""
+    heartbeat = RunFile("heartbeat.json")
+    progress = RunFile("progress.json")
+    """Progress of the trainer: phase, update, step."""
+    exit = RunFile("exit.json")
+    """Exit record of the newest session."""
+    reserve = RunFile(".exit.reserve")
+    """Reserved disk space for exit.json on a full disk."""
+    log = RunFile("log")
+    log_trainer = RunFile("log", "trainer.log")
+    log_supervisor = RunFile("log", "supervisor.log")
+    log_observer = RunFile("log", "observer.log")
+    """Log of the process that reports the run to its observers."""
+    checkpoints = RunFile("checkpoints")
+    teacher = RunFile("teacher.safetensors")
+    """Copy of the policy that teaches, so that a resumed run has the same teacher."""
+    replays = RunFile("replays")
+    trace = RunFile("profile", "trace.json")
+    """Profile of a few updates for chrome://tracing or Perfetto."""
+    heat = RunFile("heat")
+    channel = RunFile("channel")
+    """Folder of a play session's socket and token, for its user alone."""
+    play_socket = RunFile("channel", "session.sock")
+    """Local socket of a play session."""
+    play_token = RunFile("channel", "token")
+    playing = RunFile("playing")
+    """Recordings of matches that are still played, which the server does not list."""
+    control = RunFile("control")
+    stop = RunFile("control", "stop")
+    """Stop requests, one per line."""
+    checkpoint_now = RunFile("control", "checkpoint")
+    """Exists while a checkpoint is requested."""
+
     @property
     def id(self) -> str:
         return self.root.name
 
     @property
-    def spec(self) -> Path:
-        """The request: configuration, provenance, versions; written once."""
-        return self.root / "spec.json"
-
-    @property
-    def extension(self) -> Path:
-        """The spec of the newest resume with a changed configuration."""
-        return self.root / "resume.json"
-
-    @property
-    def labels(self) -> Path:
-        return self.root / "labels.json"
-
-    @property
     def queued(self) -> Path:
         """Ticket of a run that the queue starts, until it has ended."""
         return self.root.parent / "queue" / "tickets" / self.id
-
-    @property
-    def placement(self) -> Path:
-        """Newest submission of the run to a launcher."""
-        return self.root / "placement.json"
-
-    @property
-    def environment(self) -> Path:
-        """Source, packages and devices of the first session."""
-        return self.root / "environment.json"
-
-    @property
-    def resumed_environment(self) -> Path:
-        """The same of the newest resumed session."""
-        return self.root / "environment.resume.json"
-
-    @property
-    def source_diff(self) -> Path:
-        """Difference of the source to its commit at the first session."""
-        return self.root / "source.diff"
-
-    @property
-    def resumed_source_diff(self) -> Path:
-        """The same at the newest resumed session."""
-        return self.root / "source.resume.diff"
-
-    @property
-    def metrics(self) -> Path:
-        """Records, one JSON object per line, append-only."""
-        return self.root / "metrics.jsonl"
-
-    @property
-    def evals(self) -> Path:
-        """Results of evaluation jobs, one record per line, appended by each job under a lock on the file."""
-        return self.root / "evals.jsonl"
-
-    @property
-    def matches(self) -> Path:
-        """Matches that an evaluation job has played, a record per batch, append-only."""
-        return self.root / "matches.jsonl"
-
-    @property
-    def trials(self) -> Path:
-        """Journal of a sweep: its trials and their rungs, append-only."""
-        return self.root / "trials.jsonl"
-
-    @property
-    def result(self) -> Path:
-        """Result of an evaluation job, written when all matches are played."""
-        return self.root / "result.json"
-
-    @property
-    def lock(self) -> Path:
-        """Lock held by the running supervisor."""
-        return self.root / "supervisor.lock"
-
-    @property
-    def launch_lock(self) -> Path:
-        """Lock held by whoever starts the job, until its supervisor runs."""
-        return self.root / "launch.lock"
-
-    @property
-    def processes(self) -> Path:
-        """Process identities of supervisor and trainer."""
-        return self.root / "proc.json"
-
-    @property
-    def heartbeat(self) -> Path:
-        return self.root / "heartbeat.json"
-
-    @property
-    def progress(self) -> Path:
-        """Progress of the trainer: phase, update, step."""
-        return self.root / "progress.json"
-
-    @property
-    def exit(self) -> Path:
-        """Exit record of the newest session."""
-        return self.root / "exit.json"
-
-    @property
-    def reserve(self) -> Path:
-        """Reserved disk space for exit.json on a full disk."""
-        return self.root / ".exit.reserve"
-
-    @property
-    def log(self) -> Path:
-        return self.root / "log"
-
-    @property
-    def log_trainer(self) -> Path:
-        return self.log / "trainer.log"
-
-    @property
-    def log_supervisor(self) -> Path:
-        return self.log / "supervisor.log"
-
-    @property
-    def log_observer(self) -> Path:
-        """Log of the process that reports the run to its observers."""
-        return self.log / "observer.log"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.root / "checkpoints"
-
-    @property
-    def teacher(self) -> Path:
-        """Copy of the policy that teaches, so that a resumed run has the same teacher."""
-        return self.root / "teacher.safetensors"
-
-    @property
-    def replays(self) -> Path:
-        return self.root / "replays"
-
-    @property
-    def trace(self) -> Path:
-        """Profile of a few updates for chrome://tracing or Perfetto."""
-        return self.root / "profile" / "trace.json"
-
-    @property
-    def heat(self) -> Path:
-        return self.root / "heat"
-
-    @property
-    def channel(self) -> Path:
-        """Folder of a play session's socket and token, for its user alone."""
-        return self.root / "channel"
-
-    @property
-    def play_socket(self) -> Path:
-        """Local socket of a play session."""
-        return self.channel / "session.sock"
-
-    @property
-    def play_token(self) -> Path:
-        return self.channel / "token"
-
-    @property
-    def playing(self) -> Path:
-        """Recordings of matches that are still played, which the server does not list."""
-        return self.root / "playing"
-
-    @property
-    def control(self) -> Path:
-        return self.root / "control"
-
-    @property
-    def stop(self) -> Path:
-        """Stop requests, one per line."""
-        return self.control / "stop"
-
-    @property
-    def checkpoint_now(self) -> Path:
-        """Exists while a checkpoint is requested."""
-        return self.control / "checkpoint"
 
 
 def require_plain_files(paths: RunPaths) -> None:
@@ -371,9 +274,7 @@ def read_json(path: Path, *, names: bool = False) -> dict[str, Any] | None:
 def load_json(path: Path, *, names: bool = False) -> dict[str, Any] | None:
     """Return the JSON object in ``path``; None where the file is missing, damaged, too large or no object.
 
-    ``names`` as in ``parse_json``.
-
-    ``OSError`` where the system cannot read it: that says nothing about the file.
+    ``names`` as in ``parse_json``. ``OSError`` where the system cannot read it: that says nothing about the file.
     """
     try:
         value = parse_json(read_bounded(path), names=names)
