@@ -26,13 +26,13 @@ from echelon.sim.random import Stream
 from echelon.sim.world import Material
 
 
-def _rocks(grid: Grid, rect: Rect, stream: Stream, count: int, side: Span, height: Span) -> None:
-    """Draw solid boulders."""
+def _boxes(
+    grid: Grid, rect: Rect, stream: Stream, count: int, side: Span, height: Span, material: Material = Material.SOLID
+) -> None:
+    """Draw boxes of random size."""
     for _ in range(count):
-        rock = sample_box(rect, stream, side, side)
-        if rock is None:
-            return
-        block(grid, rock, (0, stream.integers(*height)), Material.SOLID)
+        box = sample_box(rect, stream, side, side)
+        block(grid, box, (0, stream.integers(*height)), material)
 
 
 def forest_park(
@@ -53,20 +53,18 @@ def forest_park(
     for _ in range(int(tree_share * rect.area)):
         side = stream.integers(*trunk_side)
         trunk = sample_box(rect, stream, (side, side), (side, side))
-        if trunk is None:
-            continue
         top = stream.integers(*trunk_height)
         block(grid, trunk, (0, top), Material.SOLID)
         if top >= canopy_from:
             block(grid, trunk.grown(1), canopy_z, Material.FOLIAGE)
-    _rocks(grid, rect, stream, int(rock_share * rect.area), rock_side, rock_height)
+    _boxes(grid, rect, stream, int(rock_share * rect.area), rock_side, rock_height)
 
 
 def barrens(
     grid: Grid, rect: Rect, stream: Stream, *, share: float = 0.02, side: Span = (2, 4), height: Span = (1, 2)
 ) -> None:
     """Draw low rocks on open ground."""
-    _rocks(grid, rect, stream, int(share * rect.area), side, height)
+    _boxes(grid, rect, stream, int(share * rect.area), side, height)
 
 
 def sunken_canal(
@@ -94,7 +92,7 @@ def sunken_canal(
     for _ in range(stream.integers(*blocks)):
         house = sample_box(rect, stream, (block_side, block_side), (block_side, block_side))
         top = stream.integers(*block_height)
-        if house is not None and abs(house.y0 - middle) > half + bank:
+        if abs(house.y0 - middle) > half + bank:
             block(grid, house, (0, top), Material.SOLID)
     for _ in range(stream.integers(*bridges)):
         x = stream.integers(rect.x0 + bridge_inset, rect.x1 - bridge_inset - bridge_width)
@@ -136,8 +134,7 @@ def geo_front(
         worm(grid, ends[0], ends[1], tunnel_radius)
     for _ in range(stream.integers(*pools)):
         pool = sample_box(rect, stream, (pool_side, pool_side), (pool_side, pool_side))
-        if pool is not None:
-            block(grid, pool, (0, 1), Material.LAVA)
+        block(grid, pool, (0, 1), Material.LAVA)
 
 
 def glass_desert(
@@ -152,15 +149,10 @@ def glass_desert(
     wall_side: Span = (1, 8),
 ) -> None:
     """Draw glass pillars and low glass walls: cover against movement and shots, not against sight."""
-    for _ in range(stream.integers(*pillars)):
-        pillar = sample_box(rect, stream, pillar_side, pillar_side)
-        top = stream.integers(*pillar_height)
-        if pillar is not None:
-            block(grid, pillar, (0, top), Material.GLASS)
+    _boxes(grid, rect, stream, stream.integers(*pillars), pillar_side, pillar_height, Material.GLASS)
     for _ in range(stream.integers(*walls)):
         wall = sample_box(rect, stream, wall_side, wall_side)
-        if wall is not None:
-            block(grid, wall, (0, 1), Material.GLASS)
+        block(grid, wall, (0, 1), Material.GLASS)
 
 
 def dense_jungle(
@@ -176,10 +168,8 @@ def dense_jungle(
     """Draw many thin trunks under a closed canopy."""
     for _ in range(int(share * rect.area)):
         trunk = sample_box(rect, stream, (1, 1), (1, 1))
-        top = stream.integers(*height)
-        if trunk is not None:
-            block(grid, trunk, (0, top), Material.SOLID)
-            block(grid, trunk.grown(canopy_margin), canopy_z, Material.FOLIAGE)
+        block(grid, trunk, (0, stream.integers(*height)), Material.SOLID)
+        block(grid, trunk.grown(canopy_margin), canopy_z, Material.FOLIAGE)
 
 
 def mining_pit(
@@ -248,8 +238,6 @@ def urban_residential(
         if filled >= cover * rect.area:
             return
         house = sample_box(rect, stream, side, side)
-        if house is None:
-            return
         shift_x, shift_y = house.x0 % 2, house.y0 % 2
         house = Rect(house.x0 - shift_x, house.y0 - shift_y, house.x1 - shift_x, house.y1 - shift_y)
         top = stream.integers(*height)
@@ -281,14 +269,11 @@ def industrial_refinery(
         if filled >= cover * rect.area:
             return
         tower = sample_box(rect, stream, side, side)
-        if tower is None:
-            return
         block(grid, tower, (0, stream.integers(*height)), Material.SOLID)
         filled += tower.area
         if stream.coin(pipe_chance):
             pipe = sample_box(rect, stream, pipe_width, pipe_length)
-            if pipe is not None:
-                block(grid, pipe, (0, stream.integers(*pipe_height)), Material.SOLID)
+            block(grid, pipe, (0, stream.integers(*pipe_height)), Material.SOLID)
 
 
 def civic_government(
@@ -308,8 +293,6 @@ def civic_government(
         if filled >= cover * rect.area:
             return
         hall = sample_box(rect, stream, side, side)
-        if hall is None:
-            return
         block(grid, hall, (0, stream.integers(*height)), Material.SOLID)
         frame(grid, hall.grown(plaza).clipped(rect), (0, 1), Material.SOLID)
         filled += hall.area
@@ -340,7 +323,7 @@ def arcology_spire(
     for _ in range(stream.integers(*platforms)):
         z = stream.choice(levels)
         platform = sample_box(rect, stream, platform_side, platform_side)
-        if z >= size_z - roof_gap or platform is None:
+        if z >= size_z - roof_gap:
             continue
         block(grid, platform, (z, z + 1), Material.SOLID)
         block(grid, platform, (z + 1, z + 1 + headroom), Material.AIR)
@@ -392,10 +375,10 @@ def hydroponic_lab(
     row_height: int = 2,
 ) -> None:
     """Draw hollow greenhouses: glass shell and roof, reinforced corner posts, rows of plants inside."""
+    if min(rect.width, rect.depth) < side[0]:
+        return
     for _ in range(stream.integers(*houses)):
         house = sample_box(rect, stream, side, side)
-        if house is None:
-            return
         top = stream.integers(*height)
         block(grid, house, (0, top), Material.GLASS)
         block(grid, house.grown(-1), (0, top - 1), Material.AIR)

@@ -107,10 +107,8 @@ def frame(grid: Grid, rect: Rect, z: Span, material: int) -> None:
         block(grid, edge, z, material)
 
 
-def sample_box(rect: Rect, stream: Stream, width: Span, depth: Span) -> Rect | None:
-    """Sample a rectangle within ``rect`` with sides in these inclusive ranges; return None if none fits."""
-    if rect.width < width[0] or rect.depth < depth[0]:
-        return None
+def sample_box(rect: Rect, stream: Stream, width: Span, depth: Span) -> Rect:
+    """Sample a rectangle within ``rect`` with sides in these inclusive ranges; the smallest must fit."""
     w = stream.integers(width[0], min(width[1], rect.width))
     d = stream.integers(depth[0], min(depth[1], rect.depth))
     x = stream.integers(rect.x0, rect.x1 - w)
