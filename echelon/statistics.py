@@ -107,19 +107,6 @@ def aggregate(
     return _estimate(lambda draw: statistic(draw(x)), [x], resamples, level, seed)
 
 
-def probability_of_improvement(
-    x: ArrayLike, y: ArrayLike, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> Estimate:
-    """Return the probability that a run of ``x [N, K]`` beats one of ``y [M, K]`` on a task, with its interval.
-
-    Ties count one half. It is the mean over tasks of the Mann-Whitney statistic U / (N M), for seeds that have nothing
-    in common.
-    """
-    a, b = _scores("x", x), _scores("y", y)
-    _require_equal("tasks", a.shape[1], b.shape[1])
-    return _estimate(lambda draw: _improvement(draw(a)[:, None], draw(b)[None]), [a, b], resamples, level, seed)
-
-
 def paired_improvement(
     x: ArrayLike, y: ArrayLike, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
 ) -> Estimate:
@@ -141,10 +128,6 @@ def paired_improvement(
 def _wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return 1 where x is larger, 0.5 where equal, else 0."""
     return (x > y) + 0.5 * (x == y)
-
-
-def _improvement(x: np.ndarray, y: np.ndarray) -> float:
-    return float(_wins(x, y).mean())
 
 
 Draw = Callable[[Any], Any]
