@@ -56,9 +56,9 @@ branches:
         $(list pytest_add_cli_args_test_selection ' ') tests/training/test_ppo.py tests/training/test_update_properties.py
     coverage report --rcfile=/dev/null --show-missing --fail-under=98
 
-# faults in kernels that the oracles' tests must catch: all, or those of KERNEL... (docs/reliability.md)
+# change the kernels of all modules, or of KERNEL..., in small ways and list what the oracles' tests notice
 kernel-mutants *ARGS:
-    {{python}} -m tests.kernel_mutants.runner {{ARGS}}
+    {{python}} -m tests.kernel_mutants {{ARGS}}
 
 # measure this machine
 bench *ARGS:
