@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from echelon.agents.heuristic import install, script_of
+from echelon.agents.heuristic import script_of
 from echelon.agents.levels import LEVELS, delay_decisions
 from echelon.sim.arsenal import Chassis
 from tests.env.battle import Battle
@@ -53,9 +53,7 @@ def scene(battle: Battle, skill: str, seed: int) -> None:
     """Place all mechs close together in the open, blue controlled by ``skill``, without perception history."""
     rng = np.random.default_rng(seed)
     battle.batch["forced_seed"].fill_(seed)
-    battle.engine.reset()
-    battle.batch["script"].fill_(0)
-    battle.batch["weapon_prob"].fill_(1.0)
+    battle.fresh()
     grid = np.stack(np.meshgrid(np.arange(4), np.arange(3)), axis=-1).reshape(-1, 2)[rng.permutation(12)[:10]]
     for mech, (x, y) in enumerate(16 + 7.0 * grid + rng.uniform(-1, 1, (10, 2))):
         battle.place(mech, list(Chassis)[rng.integers(0, 4)], x, y, yaw=rng.uniform(-3, 3))
@@ -66,16 +64,8 @@ def scene(battle: Battle, skill: str, seed: int) -> None:
 
 
 def decide(battle: Battle, decision: int) -> np.ndarray:
-    battle.batch.set("decision", np.array([decision], np.int32))
-    battle.play("fly", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
+    battle.fly(decision)
     return battle["actions"][0, BLUE].copy()
-
-
-@pytest.fixture(scope="module")
-def field():
-    made = Battle(pilots=install)
-    yield made
-    made.close()
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.agents.heuristic import install, script_of
+from echelon.agents.heuristic import script_of
 from echelon.agents.levels import LEVELS
 from echelon.sim.arsenal import CHASSIS, Chassis
 from tests.env.battle import Battle
@@ -16,25 +16,14 @@ SECONDARY, SPECIAL = 6, 8
 MIDDLE = 30.0
 
 
-@pytest.fixture(scope="module")
-def field():
-    made = Battle(pilots=install)
-    yield made
-    made.close()
-
-
 def begin(battle: Battle, zone: tuple[float, float, float] = (30.0, 30.0, 6.0)) -> None:
-    battle.engine.reset()
-    battle.empty()
-    battle.batch["weapon_prob"].fill_(1.0)
-    battle.batch["script"].fill_(0)
+    battle.fresh()
     battle.batch.set("zone", np.array([zone], np.float32))
 
 
 def decide(battle: Battle, decisions: int) -> np.ndarray:
     for k in range(decisions):
-        battle.batch.set("decision", np.array([k], np.int32))
-        battle.play("fly", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
+        battle.fly(k)
     return battle["actions"][0, 0].copy()
 
 
@@ -71,8 +60,7 @@ def test_gathering_ends_at_level_time_limit(field, skill):
     field.observe()
     waited = 0
     for k in range(60):
-        field.batch.set("decision", np.array([k], np.int32))
-        field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
+        field.fly(k)
         waited += np.hypot(*field["pilot_desired"][0, 0]) < 0.01
     assert 0 < waited * 0.25 <= LEVELS[skill].gather_s
 
@@ -182,8 +170,7 @@ def test_overheated_pilot_hides_until_cool(field, skill):
 
     def desired(k: int, heat: float) -> np.ndarray:
         field.put("heat", heat * CHASSIS[MEDIUM].heat_cap, 0)
-        field.batch.set("decision", np.array([k], np.int32))
-        field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
+        field.fly(k)
         return field["pilot_desired"][0, 0].copy()
 
     for k in range(8):
@@ -220,8 +207,7 @@ def test_paint_wait_is_spent_once_per_launch(field):
     pulled = []
     for k in range(26):
         field.put("cooldown", 0 if k >= 16 else 100, 0)
-        field.batch.set("decision", np.array([k], np.int32))
-        field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
+        field.fly(k)
         pulled.append(bool(field["actions"][0, 0, SECONDARY]))
         assert k >= 16 or field["pilot_wait_s"][0, 0] == 0, "no waiting while the launcher reloads"
     assert not any(pulled[:24]) and pulled[24]
@@ -237,8 +223,7 @@ def test_rear_attacker_takes_precedence_over_distant_target(field, distance, tur
     decide(field, 6)
     field.put("was_hit", 1, 0)
     field.put("hit_dir", (-1.0, 0.0, 0.0), 0)
-    field.batch.set("decision", np.array([6], np.int32))
-    field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
+    field.fly(6)
     assert (abs(field["actions"][0, 0, 3]) > 0.9) == turns
 
 
@@ -253,7 +238,7 @@ def test_random_target_redrawn_every_three_seconds(field):
     for k in range(50):
         field.batch.set("decision", np.array([k], np.int32))
         field.batch.set("tick", np.array([5 * k], np.int32))
-        field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
+        field.fly()
         if field["pilot_target"][0, 0] >= 0:
             since.add(int(field["pilot_target_since"][0, 0]))
     assert len(since) == 4 and set(np.diff(sorted(since))) == {12}

@@ -23,24 +23,6 @@ TRIGGERS = [PRIMARY, SECONDARY, TERTIARY, SPECIAL]
 MIDDLE = 30
 
 
-@pytest.fixture(scope="module")
-def field():
-    made = Battle(pilots=install)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def duel(field):
-    """An empty field with empty pilot memories; tests place blue mechs (0-4) and red mechs (5-9)."""
-    field.engine.reset()
-    field.empty()
-    field.batch["weapon_prob"].fill_(1.0)
-    field.batch["script"].fill_(0)
-    field.batch["actions"].fill_(0.0)
-    return field
-
-
 def fly(battle: Battle, skill: str, mechs=slice(0, 5), decisions: int = 1) -> np.ndarray:
     """Let ``skill`` control ``mechs`` of a standing scene for some decisions; return the last actions [M, A]."""
     battle.put("script", script_of(skill), mechs)
@@ -79,42 +61,47 @@ def test_delay_decisions_scales_with_decision_length(dt_act, trivial, medium):
     assert levels.history_decisions(dt_act) == trivial + 1
 
 
-@pytest.mark.parametrize("skill", list(LEVELS))
-@pytest.mark.parametrize("seed", [3, 4, 5])
-def test_actions_ignore_mechs_hidden_behind_wall(skill, seed):
+@pytest.fixture(scope="module")
+def walled():
+    """A field that a wall divides, so that it hides the far hostiles."""
 
+    def wall(grid: np.ndarray) -> None:
+        grid[0:16, :, 25:28] = 1
+
+    made = Battle(size=60, edit=wall, pilots=install)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("skill", list(LEVELS))
+@pytest.mark.parametrize("seed", [3, 4])
+def test_actions_ignore_mechs_hidden_behind_wall(walled, skill, seed):
     rng = np.random.default_rng(seed)
     places = [*zip(rng.uniform(2, 22, 8), rng.uniform(2, 58, 8), strict=True), (50.0, 12.0), (54.0, 45.0)]
     yaws, hidden = rng.uniform(-3, 3, 10), [8, 9]
 
     def play(moved: bool) -> np.ndarray:
-        battle = Battle(size=60, edit=wall, pilots=install)
+        walled.batch["forced_seed"].fill_(seed)
+        walled.fresh()
         for mech, (x, y) in enumerate(places):
-            battle.place(mech, list(Chassis)[mech % 4], x, y, yaw=yaws[mech])
-        battle.batch["script"].fill_(script_of(skill))
-        battle.batch["weapon_prob"].fill_(1.0)
+            walled.place(mech, list(Chassis)[mech % 4], x, y, yaw=yaws[mech])
+        walled.batch["script"].fill_(script_of(skill))
         acted = []
         for k in range(6):
-            if moved:
-                for mech in hidden:
-                    x, y = places[mech]
-                    battle.put("pos", (x + 0.7 * k, y - 0.9 * k, 1.5), mech)
-                    battle.put("yaw", yaws[mech] + 2.0, mech)
-                    battle.put("hp", 20.0, mech)
-            battle.batch.set("decision", np.array([k], np.int32))
-            battle.observe()
-            visible = battle["visible"][0].astype(bool)
+            walled.batch["decision"].fill_(k)
+            for mech in hidden if moved else ():
+                x, y = places[mech]
+                walled.put("pos", (x + 0.7 * k, y - 0.9 * k, 1.5), mech)
+                walled.put("yaw", yaws[mech] + 2.0, mech)
+                walled.put("hp", 20.0, mech)
+            walled.observe()
+            visible = walled["visible"][0].astype(bool)
             assert not visible[:5, hidden].any() and visible[:5, 5:8].any(), "the wall must hide some hostiles"
-            battle.play("fly", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
-            acted.append(battle["actions"][0, :5].copy())
-        battle.close()
+            walled.fly()
+            acted.append(walled["actions"][0, :5].copy())
         return np.array(acted)
 
     np.testing.assert_array_equal(play(False), play(True))
-
-
-def wall(grid: np.ndarray) -> None:
-    grid[0:16, :, 25:28] = 1
 
 
 def test_target_known_after_reaction_delay(duel):
@@ -140,9 +127,7 @@ def test_target_known_after_reaction_delay(duel):
 
 def test_lost_target_remembered_for_level_memory(duel):
     for skill, seconds in (("medium", 0.0), ("hard", 3.0), ("expert", 5.0)):
-        duel.engine.reset()
-        duel.empty()
-        duel.batch["script"].fill_(0)
+        duel.fresh()
         duel.place(0, MEDIUM, 5, MIDDLE)
         duel.place(5, MEDIUM, 12, MIDDLE, yaw=np.pi)
         fly(duel, skill, 0, decisions=3)
@@ -154,7 +139,7 @@ def test_lost_target_remembered_for_level_memory(duel):
             visible = duel["visible"].copy()
             visible[:] = 0
             duel.batch.set("visible", visible)
-            duel.play("pilots", lambda: [x for x in duel.engine.decision() if x.phase.startswith("pilots")])
+            duel.fly()
             still = duel["pilot_target"][0, 0] == 5
             assert still == ((k + 1 - late) * 0.25 <= seconds), (skill, k)
             assert not still or duel["pilot_age"][0, 0] == max(0, k + 1 - late), (skill, k)
@@ -175,8 +160,7 @@ def test_medium_uses_pack_perception_and_easy_does_not(duel):
             visible = np.zeros((1, 10, 10), np.uint8)
             visible[0, 1, 5] = 1
             duel.batch.set("visible", visible)
-            duel.batch.set("decision", np.array([k], np.int32))
-            duel.play("pilots", lambda: [x for x in duel.engine.decision() if x.phase.startswith("pilots")])
+            duel.fly(k)
         assert (duel["pilot_target"][0, 0] == 5) == knows
 
 
@@ -259,9 +243,7 @@ def test_expert_scout_emits_only_with_contact(duel):
 
 def test_only_hard_and_expert_deploy_smoke_when_damaged(duel):
     for skill, throws in (("medium", False), ("hard", True), ("expert", True)):
-        duel.engine.reset()
-        duel.empty()
-        duel.batch["script"].fill_(0)
+        duel.fresh()
         duel.place(0, LIGHT, 20, MIDDLE)
         duel.place(5, MEDIUM, 30, MIDDLE, yaw=np.pi)
         duel.put("hp", 20.0, 0)
@@ -274,9 +256,7 @@ def test_only_hard_and_expert_deploy_smoke_when_damaged(duel):
 
 def test_hard_heavy_waits_for_scout_paint(duel):
     def launches(skill: str, decisions: int) -> list[bool]:
-        duel.engine.reset()
-        duel.empty()
-        duel.batch["script"].fill_(0)
+        duel.fresh()
         duel.place(0, HEAVY, 20, MIDDLE)
         duel.place(4, SCOUT, 24, 36)
         duel.place(5, MEDIUM, 30, MIDDLE, yaw=np.pi)

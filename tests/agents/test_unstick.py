@@ -18,21 +18,11 @@ FORWARD, STRAFE = 0, 1
 TRIGGERS = [4, 6, 7, 8]
 
 
-@pytest.fixture(scope="module")
-def field():
-    made = Battle(pilots=install)
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def duel(field):
+def duel(duel):
     """An empty field whose mechs are easy pilots, the weakest that back out."""
-    field.engine.reset()
-    field.empty()
-    field.batch["script"].fill_(script_of("easy"))
-    field.batch["weapon_prob"].fill_(1.0)
-    return field
+    duel.batch["script"].fill_(script_of("easy"))
+    return duel
 
 
 @pytest.mark.parametrize(("dt", "repeat"), [(0.05, 5), (0.025, 10), (0.1, 1)])
@@ -82,7 +72,7 @@ def test_stuck_detection_accounts_for_leg_loss_and_water(duel):
         duel.put("pilot_throttle", 1.0, 0)
         duel.batch.set("decision", np.array([5], np.int32))
         duel.put("pilot_pos", duel["pos"][0, 0] - [moved, 0, 0], 0)
-        duel.play("pilots", lambda: [x for x in duel.engine.decision() if x.phase.startswith("pilots")])
+        duel.fly()
         assert duel["pilot_stuck_s"][0, 0] == pytest.approx(stuck)
 
 

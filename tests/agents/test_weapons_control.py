@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from echelon.agents.heuristic import install, script_of
+from echelon.agents.heuristic import script_of
 from echelon.agents.levels import LEVELS
 from echelon.agents.weapons_control import BY_DAMAGE_PER_HEAT
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, ChassisSpec, Trigger, Weapon, WeaponSpec
@@ -19,20 +19,10 @@ X, Y = 8.0, 30.0
 DECISIONS = 12
 
 
-@pytest.fixture(scope="module")
-def field():
-    made = Battle(pilots=install)
-    yield made
-    made.close()
-
-
 def fires(battle: Battle, weapon: WeaponSpec, chassis: Chassis, skill: str) -> bool:
     """Whether a damaged pilot under fire fires a weapon at a painted target in front of it, within range."""
     bit = 1 << int(weapon.weapon)
-    battle.engine.reset()
-    battle.empty()
-    battle.batch["weapon_prob"].fill_(1.0)
-    battle.batch["script"].fill_(0)
+    battle.fresh()
     spot = X + min(0.8 * (weapon.own_sight_vox or weapon.range_vox), 40.0)
     battle.place(0, chassis, X, Y)
     battle.place(5, Chassis.MEDIUM, spot, Y, yaw=np.pi)

@@ -52,6 +52,22 @@ class Battle(Scene):
     def empty(self) -> None:
         self.put("alive", 0)
 
+    def fresh(self) -> Battle:
+        """Begin an episode in which every mech is dead, no action is held and no pilot flies; return the battle."""
+        self.engine.reset()
+        self.empty()
+        self.batch["actions"].zero_()
+        if "script" in self.batch.fields:
+            self.batch["script"].zero_()
+            self.batch["weapon_prob"].fill_(1.0)
+        return self
+
+    def fly(self, decision: int | None = None) -> None:
+        """Let the scripted pilots act, at environment step ``decision`` if given."""
+        if decision is not None:
+            self.batch["decision"].fill_(decision)
+        self.engine.run("pilots")
+
     def step(self, actions: np.ndarray | None = None) -> None:
         """Play one environment step, with ``actions`` or the current ones."""
         if actions is not None:

@@ -28,10 +28,9 @@ TERMINAL_WEIGHTS = {"win", "loss", "draw"}
 CORE = "tests/parity/test_sensing.py"
 REFERENCES = {
     **dict.fromkeys((block.name for block in layout.SUITE_CORE), CORE),
-    **dict.fromkeys(("comms", "local_map"), CORE),
+    **dict.fromkeys(("comms", "local_map", "aiming", "course"), CORE),
     **dict.fromkeys(("telemetry", "target", "acoustic", "hull", "self"), "tests/env/test_classic_layout.py"),
     "scope": "tests/env/test_optional_blocks.py",
-    **dict.fromkeys(("aiming", "course"), "tests/env/test_aiming.py"),
 }
 """Test file that compares each block with a plain-Python reference."""
 

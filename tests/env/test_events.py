@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -34,33 +34,48 @@ FIELDS = {
 }
 
 
-def played(record: bool, skill: str = "hard", seed: int = 5) -> tuple[EchelonEnv, list[list[dict]], Counter]:
-    """Play a battle of scripted pilots; return the environment, each step's events, and sums of arrays."""
+class Match(NamedTuple):
+    """A battle of scripted pilots: its environment at the end, the events of each step, and sums of arrays."""
+
+    env: EchelonEnv
+    log: list[list[dict]]
+    sums: Counter[str]
+    stats: dict[str, dict[str, float]]
+    outcome: dict[str, Any] | None
+
+
+def played(record: bool) -> Match:
     env = EchelonEnv(EnvConfig(world=WorldConfig(size_x=50, size_y=50)), record=record)
-    env.reset(seed=seed)
-    pilot, log, sums = HeuristicPolicy(1.0, skill), [], Counter()
-    over = False
-    while not over:
-        *_, terminated, truncated, infos = env.step({aid: pilot.act(env, aid) for aid in env.possible_agents})
+    env.reset(seed=5)
+    pilot, log, sums = HeuristicPolicy(1.0, "hard"), [], Counter()
+    while env.last_outcome is None:
+        *_, infos = env.step({aid: pilot.act(env, aid) for aid in env.possible_agents})
         shared = {id(infos[aid]["events"]) for aid in env.possible_agents}
         assert len(shared) == 1, "agents have different event lists"
         log.append(infos["blue_0"]["events"])
         for name in ("kills", "assists", "intercepts", "died"):
             sums[name] += int(env.sim.numpy(name).sum())
         sums["damage"] += float(env.sim.numpy("dealt").sum() + env.sim.numpy("dealt_friendly").sum())
-        over = all(terminated[a] or truncated[a] for a in env.possible_agents)
-    return env, log, sums
+    return Match(env, log, sums, env.stats, env.last_outcome)
 
 
-@pytest.mark.parametrize("record", [False, True])
-def test_events_sum_to_statistics_and_arrays(record):
-    env, log, sums = played(record)
+@pytest.fixture(scope="module")
+def matches() -> Iterator[tuple[Match, Match]]:
+    """The same battle without and with a recording."""
+    both = played(False), played(True)
+    yield both
+    for match in both:
+        match.env.close()
+
+
+def test_events_sum_to_statistics_and_arrays(matches):
+    _, log, sums, stats, outcome = matches[1]
     events = [event for decision in log for event in decision]
     counts = Counter(event["type"] for event in events)
     assert {"kill", "laser_hit", "projectile_hit", "paint", "kinetic_fire"} <= set(counts) <= set(FIELDS)
     for event in events:
         assert set(event) == FIELDS[event["type"]] | {"type", "pos", "tick"}
-    total = {name: env.stats["blue"][name] + env.stats["red"][name] for name in STATS}
+    total = {name: stats["blue"][name] + stats["red"][name] for name in STATS}
     assert total["kills"] == sums["kills"] and counts["kill"] == sums["died"]
     assert total["assists"] == counts["assist"] == sums["assists"]
     assert total["ams_intercepts"] == counts["ams_intercept"] == sums["intercepts"]
@@ -70,24 +85,20 @@ def test_events_sum_to_statistics_and_arrays(record):
     assert hits == pytest.approx(sums["damage"], rel=0.35), "leg hits damage the body only in part"
     ticks = [event["tick"] for event in events]
     assert ticks == sorted(ticks) and 0 < ticks[0] and ticks[-1] <= 5 * len(log)
-    assert env.last_outcome is not None and env.last_outcome["stats"] == env.stats
-    env.close()
+    assert outcome is not None and outcome["stats"] == stats
 
 
-def test_recording_does_not_change_events():
-    plain, recorded = played(False), played(True)
-    assert plain[1] == recorded[1] and recorded[0].get_replay()
-    for env, *_ in (plain, recorded):
-        env.close()
+def test_recording_does_not_change_events(matches):
+    plain, recorded = matches
+    assert plain.log == recorded.log and plain.stats == recorded.stats and recorded.env.get_replay()
 
 
-def test_second_episode_starts_with_empty_events_and_statistics():
-    env, *_ = played(True)
+def test_second_episode_starts_with_empty_events_and_statistics(matches):
+    env = matches[1].env
     env.reset(seed=6)
     assert all(value == 0.0 for team in env.stats.values() for value in team.values())
     *_, infos = env.step({})
     assert infos["red_0"]["events"] == []
-    env.close()
 
 
 @pytest.mark.parametrize(("material", "name"), [(Material.LAVA, "lava"), (Material.DEBRIS_FIELD, "debris")])

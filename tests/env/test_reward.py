@@ -99,15 +99,8 @@ def field():
     made.close()
 
 
-def fresh(battle: Battle) -> Battle:
-    battle.engine.reset()
-    battle.empty()
-    battle.batch["actions"].zero_()
-    return battle
-
-
 def test_terms_sum_to_the_reward_without_team_mixing(field):
-    scatter(fresh(field), np.random.default_rng(0))
+    scatter(field.fresh(), np.random.default_rng(0))
     for _ in range(5):
         field.step(np.random.default_rng(1).uniform(-1, 1, field["actions"].shape))
         np.testing.assert_allclose(field["terms"].sum(axis=-1), field["reward"], atol=1e-5)
@@ -116,7 +109,7 @@ def test_terms_sum_to_the_reward_without_team_mixing(field):
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 0.7])
 def test_team_mixing_preserves_the_team_sum(field, alpha):
     field.batch.set("team_alpha", np.array([alpha], np.float32))
-    scatter(fresh(field), np.random.default_rng(4))
+    scatter(field.fresh(), np.random.default_rng(4))
     field.step(np.random.default_rng(1).uniform(-1, 1, field["actions"].shape))
     field.batch.set("team_alpha", np.array([1.0], np.float32))
     acting = field["acting"][0].astype(bool)
@@ -130,7 +123,7 @@ def test_team_mixing_preserves_the_team_sum(field, alpha):
 
 @pytest.mark.parametrize(("score", "blue", "red"), [((30, 0), 1, -1), ((0, 30), -1, 1), ((30, 30), 0.25, 0.25)])
 def test_dead_mechs_receive_the_terminal_reward(field, score, blue, red):
-    fresh(field)
+    field.fresh()
     field.place(0, MEDIUM, 5, 5)
     field.place(5, MEDIUM, 55, 55)
     field.batch.set("score", np.array([score], np.float32))
@@ -141,7 +134,7 @@ def test_dead_mechs_receive_the_terminal_reward(field, score, blue, red):
 
 @pytest.mark.parametrize(("hostile_inside", "factor"), [(True, 2.0), (False, 1.0)])
 def test_damage_reward_doubles_in_a_contested_zone(field, hostile_inside, factor):
-    fresh(field)
+    field.fresh()
     field.place(0, HEAVY, 30, 30)
     field.place(5, HEAVY, 36, 30)
     if hostile_inside:
@@ -156,7 +149,7 @@ def test_damage_reward_doubles_in_a_contested_zone(field, hostile_inside, factor
 
 @pytest.mark.parametrize(("hostile_inside", "price"), [(True, -1.0), (False, -2.0)])
 def test_death_penalty_halves_in_a_contested_zone(field, hostile_inside, price):
-    fresh(field)
+    field.fresh()
     field.place(0, HEAVY, 30, 30)
     field.place(1, SCOUT, 30, 34)
     field.place(5, HEAVY, 36 if hostile_inside else 37.8, 30, yaw=np.pi)
@@ -167,7 +160,7 @@ def test_death_penalty_halves_in_a_contested_zone(field, hostile_inside, price):
 
 
 def test_zone_reward_goes_only_to_mechs_inside(field):
-    fresh(field)
+    field.fresh()
     field.place(0, SCOUT, 30, 30)
     field.place(1, SCOUT, 5, 5)
     field.place(5, SCOUT, 55, 55)
@@ -176,7 +169,7 @@ def test_zone_reward_goes_only_to_mechs_inside(field):
 
 
 def test_paint_assist_is_rewarded_once_per_target_and_second(field):
-    fresh(field)
+    field.fresh()
     field.place(0, LIGHT, 30, 30)
     field.place(5, HEAVY, 33, 30)
     field.put("painted", 100, 5)
@@ -196,7 +189,7 @@ def test_paint_assist_is_rewarded_once_per_target_and_second(field):
 def test_approach_mode_selects_decay_or_off():
     for mode, expected in (("decay", 1.5 * (20 - (20 - 5.5 * 0.98 * 0.25)) / 60), ("off", 0.0)):
         battle = Battle(reward=replace(RewardConfig(), approach=1.5, approach_mode=mode))
-        fresh(battle)
+        battle.fresh()
         battle.place(0, MEDIUM, 10, 30)
         battle.place(5, MEDIUM, 55, 55)
         battle.act(0, forward=1)

@@ -64,9 +64,8 @@ def check_fair(made: GeneratedMap, settings: WorldConfig, packs: int) -> None:
 
 @pytest.mark.parametrize(
     ("edge", "packs", "seeds"),
-    [(60, 1, 10), (60, 2, 6), (60, 10, 6), (100, 1, 6), (100, 2, 3), (100, 10, 3), (100, 20, 2), (200, 1, 1),
-     (200, 20, 1)],
-)  # fmt: skip
+    [(60, 1, 5), (60, 2, 3), (60, 10, 2), (100, 1, 2), (100, 10, 1), (100, 20, 1), (200, 20, 1)],
+)
 def test_fair_maps_have_equal_path_costs_for_every_class(edge: int, packs: int, seeds: int) -> None:
     for seed in range(seeds):
         check_fair(make(edge, seed, packs), world(edge), packs)
@@ -87,18 +86,18 @@ def test_fair_maps_have_equal_path_costs_over_many_seeds(edge: int, packs: int) 
 @pytest.mark.parametrize("size", [(100, 50), (31, 97), (120, 90)])
 def test_fair_maps_that_are_not_square_are_fair(size: tuple[int, int]) -> None:
     settings = WorldConfig(size_x=size[0], size_y=size[1], fairness="path")
-    for seed in range(4):
+    for seed in range(2):
         check_fair(generate(settings, seed, num_packs=1, zone_radius_vox=5.0), settings, 1)
 
 
 def test_fair_maps_favour_no_side() -> None:
     settings = WorldConfig(size_x=48, size_y=40, size_z=16, fairness="path")
     blue_nearer, differ = 0, 0
-    for seed in range(200):
+    for seed in range(100):
         made = generate(settings, seed, num_packs=1, zone_radius_vox=5.0)
         blue, red = np.array(list(made.recipe["stats"]["paths"]["costs"].values())).sum(axis=0)
         blue_nearer, differ = blue_nearer + int(blue < red), differ + int(blue != red)
-    assert differ > 100 and abs(blue_nearer - differ / 2) < 3 * sqrt(differ) / 2
+    assert differ > 50 and abs(blue_nearer - differ / 2) < 3 * sqrt(differ) / 2
 
 
 def test_fair_maps_vary_corners_and_zones() -> None:

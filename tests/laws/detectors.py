@@ -38,7 +38,7 @@ STILL = 0.01
 REACH = 0.3
 """Largest gap to a touching neighbour [vox]."""
 TOUCH = 1e-3
-WAVE = 16
+WAVE = 20
 DEVICES = ("ecm", "eccm", "vent", "jets", "focus", "intercepts", "assists")
 
 

@@ -79,7 +79,7 @@ def begin(here: Field5v5, there: Field5v5, seed: int) -> None:
     there.batch["clouds"].zero_()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_swapped_sides_on_the_rotated_map_mirror_the_battle(seed):
     here, there = two_fields(seed)
     begin(here, there, seed)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.config import WorldConfig
-from echelon.gen.bank import build_bank
 from echelon.nav.field import zone_field
 from echelon.nav.graph import RADII
 from echelon.sim.hashing import state_hash
-from echelon.sim.world import BLOCKS_MOVE, Material
+from echelon.sim.world import Material
 from tests.env.battle import Battle
 from tests.laws.configs import RandomActions
 from tests.laws.invariants import HALF
@@ -48,36 +46,6 @@ def test_mechs_climb_exactly_the_stairs_of_the_graph(step, top, chassis):
     field.batch.close()
 
 
-@pytest.mark.parametrize("packs", [4, 5])
-def test_spawned_large_teams_do_not_overlap_and_can_move(packs):
-    world = WorldConfig(size_x=80, size_y=80)
-    field = Field5v5(
-        envs=4, size=80, maps=build_bank(world, range(4), num_packs=packs, zone_radius_vox=7.5, cache=False),
-        num_packs=packs, own_maps=True,
-    )  # fmt: skip
-    field.play("reset", list)
-    half, start = HALF[field["chassis"]], field["pos"].copy()
-    assert field["alive"].all()
-    gap = np.abs(start[:, :, None] - start[:, None]) - (half[:, :, None] + half[:, None])
-    gap[:, np.arange(start.shape[1]), np.arange(start.shape[1])] = 1.0
-    assert (gap.max(axis=-1) > 0).all(), "two boxes overlap"
-    for e, m in np.ndindex(start.shape[:2]):
-        low, top = np.floor(start[e, m] - half[e, m]).astype(int), np.ceil(start[e, m] + half[e, m]).astype(int)
-        cells = field["material"][e, max(0, low[2]) : top[2], low[1] : top[1], low[0] : top[0]]
-        assert not BLOCKS_MOVE[cells].any(), f"mech {m} is inside terrain on map {e}"
-    reach = np.zeros(start.shape[:2])
-    for yaw in np.linspace(-3, 3, 8):
-        field.put("pos", start)
-        field.put("vel", 0.0)
-        field.put("yaw", yaw)
-        for m in range(start.shape[1]):
-            field.act(m, forward=1)
-        field.run(4)
-        reach = np.maximum(reach, np.linalg.norm((field["pos"] - start)[..., :2], axis=-1))
-    assert reach.min() > 0.5
-    field.batch.close()
-
-
 def hashes_under_random_actions(envs: int, index: int, decisions: int) -> list[str]:
     """Return the hashes of the battle of seed 1 at index ``index`` of a batch, under the same random actions."""
     made = Battle(envs=envs, edit=clutter(np.random.default_rng(2), 15), size=24, threads=2, seed=0)
@@ -97,5 +65,5 @@ def hashes_under_random_actions(envs: int, index: int, decisions: int) -> list[s
 
 
 def test_battle_is_identical_alone_and_in_a_batch_of_4096():
-    alone = hashes_under_random_actions(1, 0, 6)
-    assert hashes_under_random_actions(4096, 2777, 6) == alone and len(set(alone)) == 6
+    alone = hashes_under_random_actions(1, 0, 3)
+    assert hashes_under_random_actions(4096, 2777, 3) == alone and len(set(alone)) == 3

@@ -23,6 +23,9 @@ def battle(request):
     stir(made, rng)
     recall(made, rng)
     made.before = made["contact"].copy()
+    chosen = np.take_along_axis(made["contact"], rng.integers(0, 20, (8, 20, 1)), -1)[..., 0]
+    made.batch.set("focus", np.where(rng.random(chosen.shape) < 0.5, chosen, made["focus"]))
+    made.put("zone", np.linspace(3.0, 11.0, 8), 2)
     made.past = {name: made[name].copy() for name in ("seen", *TRACKS)}
     clear(made, "quality", "jam", "aid", "sight")
     made.batch.set("visible", rng.integers(0, 2, made["visible"].shape).astype(np.uint8))
@@ -104,6 +107,9 @@ def test_observation_columns_match_oracle(battle):  # RL-48 (LOW-9)
         m, column = np.unravel_index(gap.argmax(), gap.shape)
         got = f"{names[column]} is {battle.obs[e, m, column]}, wanted {wanted[m, column]}"
         assert gap.max() < 1e-5, f"mech {m} of environment {e}: {got}"
+    living = battle.obs[battle["alive"] == 1]
+    constant = [names[column] for column in np.flatnonzero(np.ptp(living, axis=0) == 0)]
+    assert not [name for name in constant if name.startswith(("course", "aiming[0]"))], constant
 
 
 def test_local_map_matches_oracle_at_edges_of_small_and_full_maps():

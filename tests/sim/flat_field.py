@@ -169,6 +169,14 @@ class Field5v5(Scene):
         self.play("reset", lambda: step.reset("every"))
         self.put("alive", 0)
 
+    def fresh(self) -> Field5v5:
+        """Reset the field, with every mech dead and no action held; return it."""
+        self.play("reset", list)
+        self.put("alive", 0)
+        self.batch["actions"].zero_()
+        self.decide()
+        return self
+
     def decide(self) -> None:
         self.play("decide", step.read_actions)
 

@@ -17,22 +17,6 @@ BLUE, MATE, RED, HOSTILE = 0, 1, 5, 6
 
 
 @pytest.fixture(scope="module")
-def open_ground():
-    field = Field5v5()
-    yield field
-    field.batch.close()
-
-
-@pytest.fixture
-def field(open_ground):
-    open_ground.play("reset", list)
-    open_ground.put("alive", 0)
-    open_ground.batch["actions"].zero_()
-    open_ground.decide()
-    return open_ground
-
-
-@pytest.fixture(scope="module")
 def built():
     """Ground with a ledge, a wall, a pond and a pane of glass, each in its own corner."""
 
@@ -107,8 +91,7 @@ def test_a4_movement_jets_climb_until_ceiling(field):
 
 @pytest.mark.parametrize(("y", "top"), [(10, 1.0), (25, 0.0)])
 def test_a5_movement_steps_up_one_voxel_and_stops_at_two(built, y, top):
-    built.play("reset", list)
-    built.put("alive", 0)
+    built.fresh()
     built.place(BLUE, HEAVY, 6, y)
     act(built, BLUE, forward=1)
     built.tick(80)
@@ -145,8 +128,7 @@ def test_movement_at_border_does_not_enter_adjacent_wall():
 
 @pytest.mark.parametrize(("y", "speed"), [(31, 2.156), (45, 1.294)])
 def test_a6_movement_leg_loss_and_water_reduce_speed(built, y, speed):
-    built.play("reset", list)
-    built.put("alive", 0)
+    built.fresh()
     built.place(BLUE, MEDIUM, 24, y)
     built.put("leg_hp", 0.0, BLUE)
     act(built, BLUE, forward=1)
@@ -200,26 +182,6 @@ def test_a8_laser_rear_hit_on_painted_target_deals_23_1(field):
         assert field["dealt"][0, BLUE] == pytest.approx(200 - field["hp"][0, RED], abs=1e-4)
     assert seen == {(23.1, 0.0), (11.55, 23.1)}
     assert field["heat"][0, RED] == pytest.approx(6, abs=1e-5)
-
-
-def test_a13_solid_voxel_breaks_at_13th_autocannon_round():
-    def edit(grid: np.ndarray) -> None:
-        grid[2, 30, 36] = Material.SOLID
-
-    field = Field5v5(edit=edit)
-    field.place(BLUE, MEDIUM, 32, 30.5)
-    hold(field, BLUE, Weapon.AUTOCANNON)
-    left = []
-    for _ in range(90):
-        field.put("heat", 0.0)
-        before = int(field["voxel_hp"][0, 2, 30, 36])
-        field.tick()
-        if field["voxel_hp"][0, 2, 30, 36] != before:
-            left.append(int(field["voxel_hp"][0, 2, 30, 36]))
-    field.batch.close()
-    assert left == [*range(92, 0, -8), 0]
-    assert field["material"][0, 2, 30, 36] == Material.AIR
-    assert not field["sight_plane"][0, 30, 36] >> np.uint64(2) & np.uint64(1)
 
 
 def test_voxel_damage_factor_scales_damage_to_its_material():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.agents.heuristic import install
+from echelon.agents.heuristic import install, script_of
 from echelon.config import WorldConfig
 from echelon.gen.bank import build_bank
 from echelon.sim.arsenal import Chassis
@@ -53,7 +53,7 @@ def test_a18_zone_held_alone_wins_after_120_decisions(battle):
 def play(*, seeds: list[int], threads: int, decisions: int = 50) -> list[list[str]]:
     """Return the state hash after each environment step of battles between scripted pilots, by environment."""
     made = Battle(envs=len(seeds), edit=clutter(np.random.default_rng(2), 40), size=36, threads=threads, pilots=install)
-    made.batch["script"].fill_(1)
+    made.batch["script"].fill_(script_of("hard"))
     made.batch.set("forced_seed", np.array(seeds, np.int32))
     made.engine.reset()
     hashes = [[state_hash(made.batch, e)] for e in range(len(seeds))]
@@ -68,24 +68,24 @@ def play(*, seeds: list[int], threads: int, decisions: int = 50) -> list[list[st
 
 @pytest.fixture(scope="module")
 def many():
-    return play(seeds=list(range(100, 164)), threads=1)
+    return play(seeds=list(range(100, 116)), threads=1)
 
 
 def test_a25_state_hash_is_independent_of_threads(many):
-    assert play(seeds=list(range(100, 164)), threads=2) == many
+    assert play(seeds=list(range(100, 116)), threads=2) == many
 
 
-@pytest.mark.parametrize("place", [0, 17, 63])
+@pytest.mark.parametrize("place", [0, 15])
 def test_a25_state_hash_is_independent_of_batch_size(many, place):
     assert play(seeds=[100 + place], threads=1) == [many[place]]
 
 
 def test_a25_state_hash_is_independent_of_environment_index(many):
-    assert play(seeds=[163, 100, 117], threads=1) == [many[63], many[0], many[17]]
+    assert play(seeds=[115, 100, 107], threads=1) == [many[15], many[0], many[7]]
 
 
 def test_a25_state_hash_differs_between_seeds(many):
-    assert len({row[-1] for row in many}) == 64
+    assert len({row[-1] for row in many}) == 16
 
 
 def test_state_hash_changes_with_every_kind_of_state(battle):
@@ -99,21 +99,20 @@ def test_state_hash_changes_with_every_kind_of_state(battle):
     assert len(seen) == 9
 
 
-@pytest.mark.parametrize("packs", [1, 2, 3])
-def test_a26_reset_places_mechs_apart_and_free_to_move(packs):
-    world = WorldConfig(size_x=64, size_y=64, size_z=20)
-    bank = build_bank(world, range(6), num_packs=packs, zone_radius_vox=7.5, cache=False)
-    field = Field5v5(envs=12, size=64, maps=bank, num_packs=packs)
-    field.batch.set("forced_slot", np.arange(12, dtype=np.int32) % 6)
+@pytest.mark.parametrize(("packs", "edge"), [(1, 64), (3, 64), (5, 80)])
+def test_a26_reset_places_mechs_apart_and_free_to_move(packs, edge):
+    world = WorldConfig(size_x=edge, size_y=edge, size_z=20)
+    bank = build_bank(world, range(4), num_packs=packs, zone_radius_vox=7.5)
+    field = Field5v5(envs=4, size=edge, maps=bank, num_packs=packs, own_maps=True)
     field.play("reset", list)
-    for e in range(12):
+    for e in range(4):
         s = snapshot(field, e)
         half = [MECHS[c].half for c in s.chassis]
         for m in range(len(half)):
-            assert s.alive[m] and box_free(s, s.pos[m], half[m]), f"mech {m} stands in a wall on map {e % 6}"
+            assert s.alive[m] and box_free(s, s.pos[m], half[m]), f"mech {m} stands in a wall on map {e}"
             overlapping = [j for j in range(m) if overlap(s.pos[m], half[m], s.pos[j], half[j])]
-            assert not overlapping, f"mechs {m} and {overlapping} overlap on map {e % 6}"
-    start, reach = field["pos"].copy(), np.zeros((12, 10 * packs))
+            assert not overlapping, f"mechs {m} and {overlapping} overlap on map {e}"
+    start, reach = field["pos"].copy(), np.zeros((4, 10 * packs))
     for yaw in np.linspace(-3, 3, 8):
         field.play("reset", list)
         field.put("pos", start)

@@ -5,27 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.sim import step
 from echelon.sim.arsenal import Chassis, Weapon
 from echelon.sim.world import Material
 from tests.sim.flat_field import Field5v5
 
 BLUE, MATE, RED, RED_MATE = 0, 1, 5, 6
 EDGE = 60
-
-
-@pytest.fixture(scope="module")
-def open_field():
-    return Field5v5()
-
-
-@pytest.fixture
-def field(open_field):
-    open_field.play("reset", lambda: step.reset("every"))
-    open_field.put("alive", 0)
-    open_field.batch["actions"].zero_()
-    open_field.decide()
-    return open_field
 
 
 def clouds(field: Field5v5) -> list[tuple[float, float, float]]:
@@ -180,6 +165,6 @@ def test_reset_clears_rounds_and_smoke(field):
     field.put("overflow", 3)
     field.tick()
     assert field["clouds"][0] == 1
-    field.play("reset", lambda: step.reset("every"))
+    field.play("reset", list)
     assert (field["round_weapon"] < 0).all() and not field["cloud_ticks"].any() and not field["clouds"].any()
     assert not field["overflow"].any()

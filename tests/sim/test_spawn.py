@@ -72,22 +72,6 @@ def test_spawn_places_intact_mechs_facing_zone(battle):
     assert (battle["stability"] == 100).all() and not battle["heat"].any() and battle["alive"].all()
 
 
-def test_reset_clears_all_state(battle):
-    seeds = np.array([5, 6, 7, 8, 9, 10], np.int32)
-    battle.batch.set("forced_seed", seeds)
-    battle.engine.reset()
-    first = [state_hash(battle.batch, e) for e in range(6)]
-    material, rows = battle["material"].copy(), battle.obs.copy()
-    for _ in range(60):
-        battle.step()
-    assert not np.array_equal(battle["material"], material), "no wreck and no hole in 60 decisions"
-    battle.batch["cloud_pos"].fill_(3.0)  # as after an episode with smoke
-    battle.engine.reset()
-    assert [state_hash(battle.batch, e) for e in range(6)] == first
-    assert np.array_equal(battle["voxel_hp"], VOXEL_HP[material]) and np.array_equal(battle.obs, rows)
-    battle.batch["forced_seed"].fill_(-1)
-
-
 def test_reset_clears_every_array_that_the_next_episode_reads():
     options = {block.config_field: True for block in layout.OPTIONAL_BLOCKS}
     battle = rough(**options)

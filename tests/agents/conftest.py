@@ -1,0 +1,23 @@
+"""An open field with scripted pilots, which the tests of a module share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from echelon.agents.heuristic import install
+from tests.env.battle import Battle
+
+
+@pytest.fixture(scope="module")
+def field() -> Iterator[Battle]:
+    made = Battle(pilots=install)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def duel(field: Battle) -> Battle:
+    """The field after a reset: every mech is dead, and pilots remember nothing. Blue is mech 0 to 4, red 5 to 9."""
+    return field.fresh()

@@ -1,0 +1,22 @@
+"""An open field, which the tests of a module share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.sim.flat_field import Field5v5
+
+
+@pytest.fixture(scope="module")
+def open_field() -> Iterator[Field5v5]:
+    field = Field5v5()
+    yield field
+    field.batch.close()
+
+
+@pytest.fixture
+def field(open_field: Field5v5) -> Field5v5:
+    """The open field after a reset, with every mech dead."""
+    return open_field.fresh()
