@@ -123,7 +123,7 @@ def check_spawns(made: GeneratedMap, packs: int) -> None:
             assert (low[i] >= high[j]).any() or (high[i] <= low[j]).any()
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=16, deadline=None, derandomize=True)
 @given(
     size_x=st.integers(20, 120),
     size_y=st.integers(20, 120),
@@ -143,10 +143,10 @@ def test_random_maps_are_sound(size_x: int, size_y: int, size_z: int, packs: int
     check_soundness(make(world, seed, packs, radius), world, packs)
 
 
-@pytest.mark.parametrize("packs", range(1, 6))
+@pytest.mark.parametrize("packs", [1, 3, 5])
 def test_spawns_of_one_to_five_packs_are_free(packs: int) -> None:
     seen = set()
-    for seed in range(6):
+    for seed in range(4):
         made = make(WorldConfig(), seed, packs)
         check_spawns(made, packs)
         seen.add(made.blue_corner)

@@ -156,7 +156,7 @@ class Episodes(RuleBasedStateMachine):
 
 
 Episodes.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, derandomize=True, database=None,
+    max_examples=16, stateful_step_count=25, deadline=None, derandomize=True, database=None,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 TestEpisodes = Episodes.TestCase
