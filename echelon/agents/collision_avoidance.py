@@ -11,7 +11,7 @@ import warp as wp
 from echelon.agents.levels import JetUse, Skill, StuckRecovery
 from echelon.agents.memory import Assignment, Avoidance, MovementPlan, Perception
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
-from echelon.agents.tracks import recall_entry, recalled_entry
+from echelon.agents.tracks import Pilot, pilot_of, recall
 from echelon.nav.waypoints import unit2
 from echelon.sim.geometry import boxes_overlap, cos_sin
 from echelon.sim.kernels.motion import WIDEST_HALF, world_free
@@ -79,30 +79,29 @@ class Body:
 
 
 @wp.func
-def near_mechs(
-    rules: Rules, skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, now: int, reach: float
-) -> NearMechs:
-    """Return the mechs whose boxes may be within ``reach`` [vox] of that of m: friends and perceived hostiles."""
+def near_mechs(rules: Rules, pilot: Pilot, mechs: Mechs, perception: Perception, reach: float) -> NearMechs:
+    """Return the mechs whose boxes may be within ``reach`` [vox] of the pilot's: friends and perceived hostiles."""
+    e = pilot.env
+    m = pilot.mech
     found = NearMechs()
     n = int(0)
     p = mechs.pos[e, m]
     limit = rules.chassis[mechs.chassis[e, m]].half[0] + WIDEST_HALF + reach
     team = mechs.team[e, m]
-    entry = recalled_entry(skill, mechs, perception, e, m, now)
     for j in range(mechs.alive.shape[1]):
         if j == m or n == MAX_NEAR:
             continue
         friend = mechs.team[e, j] == team
-        if not friend and entry < 0:
+        if not friend and pilot.entry < 0:
             continue
         at = mechs.pos[e, j]
         if not friend:
-            at = perception.past_pos[e, j, entry]
+            at = perception.past_pos[e, j, pilot.entry]
         if wp.abs(at[0] - p[0]) >= limit or wp.abs(at[1] - p[1]) >= limit:
             continue
         relation = wp.where(mechs.alive[e, j] == 1, FRIEND, ABSENT)
         if not friend:
-            track = recall_entry(skill, mechs, perception, e, m, j, now, entry)
+            track = recall(pilot, mechs, perception, j)
             relation = wp.where(track.age == 0, HOSTILE, ABSENT)
         if relation != ABSENT:
             found[n, 0] = at[0]
@@ -328,6 +327,7 @@ def avoid_collisions(
     if skill.stuck_recovery != FREE_DIRECTION:
         avoidance_out.pilot_move[e, m] = plan.pilot_desired[e, m]
         return
+    pilot = pilot_of(skill, mechs, perception, e, m, now)
     escape_s = wp.where(now == 0, -CALM_S, wp.max(-CALM_S, avoidance.pilot_escape_s[e, m] - rules.dt_act))
     track_progress(rules, mechs, avoidance, e, m, now == 0, avoidance_out)
     stuck = avoidance.pilot_stay_s[e, m] >= STUCK_S - TOLERANCE
@@ -340,7 +340,7 @@ def avoid_collisions(
     body.half = rules.chassis[mechs.chassis[e, m]].half
     if stuck:
         escape_s = ESCAPE_S
-        body.near = near_mechs(rules, skill, mechs, perception, e, m, now, STEP * float(ESCAPE_STEPS))
+        body.near = near_mechs(rules, pilot, mechs, perception, STEP * float(ESCAPE_STEPS))
         push = avoidance.pilot_push[e, m]
         avoidance_out.pilot_escape[e, m] = escape_direction(
             rules,
@@ -360,5 +360,5 @@ def avoid_collisions(
     if escape_s > 0.0:
         avoidance_out.pilot_move[e, m] = avoidance.pilot_escape[e, m]
         return
-    body.near = near_mechs(rules, skill, mechs, perception, e, m, now, CLEARANCE)
+    body.near = near_mechs(rules, pilot, mechs, perception, CLEARANCE)
     follow_detour(rules, skill, world, body, mechs, avoidance, e, m, plan.pilot_desired[e, m], avoidance_out)

@@ -8,7 +8,7 @@ import warp as wp
 
 from echelon.agents.levels import Route, Skill, ZoneTactic
 from echelon.agents.memory import Perception
-from echelon.agents.tracks import recall
+from echelon.agents.tracks import Pilot, recall
 from echelon.nav.waypoints import (
     AHEAD,
     COVERED,
@@ -56,11 +56,12 @@ def distance_to_zone(zone: wp.vec3, p: wp.vec3) -> float:
 
 
 @wp.func
-def is_watched(skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, now: int, point: wp.vec3) -> bool:
+def is_watched(pilot: Pilot, mechs: Mechs, perception: Perception, point: wp.vec3) -> bool:
     """Return whether a known hostile stands within its gun range of a point (x, y) [vox]."""
+    e = pilot.env
     for j in range(mechs.team.shape[1]):
-        if mechs.team[e, j] != mechs.team[e, m]:
-            track = recall(skill, mechs, perception, e, m, j, now)
+        if mechs.team[e, j] != mechs.team[e, pilot.mech]:
+            track = recall(pilot, mechs, perception, j)
             if track.age >= 0:
                 offset = wp.vec3(track.pos[0] - point[0], track.pos[1] - point[1], 0.0)
                 if xy_length(offset) <= REACH[mechs.chassis[e, j]]:
@@ -71,26 +72,24 @@ def is_watched(skill: Skill, mechs: Mechs, perception: Perception, e: int, m: in
 @wp.func
 def flank_time_left(
     rules: Rules,
-    skill: Skill,
+    pilot: Pilot,
     flow: FlowFields,
     world: World,
     mechs: Mechs,
     perception: Perception,
-    e: int,
-    m: int,
-    now: int,
     left_s: float,
     outside: bool,
 ) -> float:
     """Return the time left on the flank path [s]; it restarts while a hostile covers the shortest path ahead."""
-    if skill.route == BY_FLANK and outside:
-        p = mechs.pos[e, m]
-        c = mechs.chassis[e, m]
+    if pilot.skill.route == BY_FLANK and outside:
+        e = pilot.env
+        p = mechs.pos[e, pilot.mech]
+        c = mechs.chassis[e, pilot.mech]
         foot = p[2] - rules.chassis[c].half[2]
         ahead = waypoint(flow, shortest_layer(world.map_slot[e], c), world.size[e], p, foot, WATCH_AHEAD)
-        if ahead[2] == AHEAD and is_watched(skill, mechs, perception, e, m, now, ahead):
+        if ahead[2] == AHEAD and is_watched(pilot, mechs, perception, ahead):
             return FLANK_S
-    return wp.where(now == 0, 0.0, wp.max(0.0, left_s - rules.dt_act))
+    return wp.where(pilot.now == 0, 0.0, wp.max(0.0, left_s - rules.dt_act))
 
 
 @wp.func

@@ -8,7 +8,7 @@ from echelon.agents.levels import EwarUse, Skill, SmokeUse
 from echelon.agents.memory import Assignment, Perception, Targets
 from echelon.agents.routes import REACH
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
-from echelon.agents.tracks import PACK, recall
+from echelon.agents.tracks import PACK, Pilot, pilot_of, recall
 from echelon.agents.weapons_control import TRIGGER_COLUMN
 from echelon.env.observe.ego import missile_inbound
 from echelon.env.referee import in_zone
@@ -105,12 +105,14 @@ def blocks_packmate(mechs: Mechs, assignment: Assignment, targets: Targets, e: i
 
 
 @wp.func
-def nearest_in_sight(skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, now: int) -> wp.vec4:
+def nearest_in_sight(pilot: Pilot, mechs: Mechs, perception: Perception) -> wp.vec4:
     """Return the position of the nearest hostile in a pilot's sight and its distance [vox], 1e9 without one."""
+    e = pilot.env
+    m = pilot.mech
     found = wp.vec4(0.0, 0.0, 0.0, 1.0e9)
     for j in range(mechs.team.shape[1]):
         if mechs.team[e, j] != mechs.team[e, m]:
-            track = recall(skill, mechs, perception, e, m, j, now)
+            track = recall(pilot, mechs, perception, j)
             d = wp.length(track.pos - mechs.pos[e, m])
             if track.sees == 1 and d < found[3]:
                 found = wp.vec4(track.pos[0], track.pos[1], track.pos[2], d)
@@ -176,22 +178,15 @@ def defends_with_smoke(
 
 @wp.func
 def in_the_open(
-    rules: Rules,
-    skill: Skill,
-    flow: FlowFields,
-    world: World,
-    mechs: Mechs,
-    perception: Perception,
-    e: int,
-    m: int,
-    now: int,
+    rules: Rules, pilot: Pilot, flow: FlowFields, world: World, mechs: Mechs, perception: Perception
 ) -> bool:
     """Return whether a near hostile beyond own gun range sees a pilot outside the zone, without cover on its path."""
-    p = mechs.pos[e, m]
-    c = mechs.chassis[e, m]
-    if skill.smoke < SMOKE_SCREENING or in_zone(world.zone[e], p):
+    e = pilot.env
+    p = mechs.pos[e, pilot.mech]
+    c = mechs.chassis[e, pilot.mech]
+    if pilot.skill.smoke < SMOKE_SCREENING or in_zone(world.zone[e], p):
         return False
-    eye = nearest_in_sight(skill, mechs, perception, e, m, now)
+    eye = nearest_in_sight(pilot, mechs, perception)
     if eye[3] > SMOKE_SIGHT or eye[3] <= REACH[c]:
         return False
     return not cover_ahead(flow, world, e, c, p, p[2] - rules.chassis[c].half[2], wp.vec3(eye[0], eye[1], eye[2]))
@@ -225,7 +220,8 @@ def deploy_smoke(
     if j >= 0 and targets.pilot_sees[e, m] == 1:
         wants = defends_with_smoke(rules, skill, mechs, events, rounds, e, m)
     if not wants:
-        wants = in_the_open(rules, skill, flow, world, mechs, perception, e, m, episode.decision[e])
+        pilot = pilot_of(skill, mechs, perception, e, m, episode.decision[e])
+        wants = in_the_open(rules, pilot, flow, world, mechs, perception)
     if wants:
         spot = targets.pilot_spot[e, m]
         burst = burst_position(rules.weapons[w].range_vox, mechs.pos[e, m], j, spot, cos_sin(mechs.yaw[e, m]))

@@ -12,7 +12,7 @@ from echelon.agents.levels import RangePolicy, Retreat, Skill, ZoneTactic
 from echelon.agents.memory import Assignment, Avoidance, MovementPlan, Perception, Targets
 from echelon.agents.routes import HOLD_SHARE, distance_to_zone, flank_time_left, path_to_zone, patrol, walk
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
-from echelon.agents.tracks import PACK, recall
+from echelon.agents.tracks import PACK, Pilot, pilot_of, recall
 from echelon.env.referee import in_zone
 from echelon.env.reward import zone_contested
 from echelon.nav.waypoints import FlowFields, unit2
@@ -213,13 +213,15 @@ def gathers(
 
 
 @wp.func
-def local_odds(rules: Rules, skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, now: int) -> float:
+def local_odds(rules: Rules, pilot: Pilot, mechs: Mechs, perception: Perception) -> float:
     """Return the strength of friends near a pilot over that of perceived hostiles near it, by tonnage and hit points.
 
     1 for levels that do not use the odds.
     """
-    if skill.retreat != R_ODDS:
+    if pilot.skill.retreat != R_ODDS:
         return 1.0
+    e = pilot.env
+    m = pilot.mech
     friendly = float(0.0)
     hostile = float(0.0)
     for j in range(mechs.team.shape[1]):
@@ -228,7 +230,7 @@ def local_odds(rules: Rules, skill: Skill, mechs: Mechs, perception: Perception,
             if mechs.alive[e, j] == 1 and wp.length(mechs.pos[e, j] - mechs.pos[e, m]) < ODDS_RANGE:
                 friendly += weight * mechs.hp[e, j]
         else:
-            track = recall(skill, mechs, perception, e, m, j, now)
+            track = recall(pilot, mechs, perception, j)
             if track.age == 0 and wp.length(track.pos - mechs.pos[e, m]) < ODDS_RANGE:
                 hostile += weight * track.hp
     return friendly / wp.max(1.0, hostile)
@@ -320,9 +322,8 @@ def plan_movement(
     zone = world.zone[e]
     now = episode.decision[e]
     outside = not (distance_to_zone(zone, p) < zone[2])
-    flank_s = flank_time_left(
-        rules, skill, flow, world, mechs, perception, e, m, now, plan.pilot_flank_s[e, m], outside
-    )
+    pilot = pilot_of(skill, mechs, perception, e, m, now)
+    flank_s = flank_time_left(rules, pilot, flow, world, mechs, perception, plan.pilot_flank_s[e, m], outside)
     plan_out.pilot_flank_s[e, m] = flank_s
     path = path_to_zone(rules, skill, flow, world, e, c, p, flank_s > 0.0)
     plan_out.pilot_way[e, m] = path
@@ -345,7 +346,7 @@ def plan_movement(
         ready = LONG_GUN_TIMER[c] >= 0 and mechs.cooldown[e, m, wp.max(0, LONG_GUN_TIMER[c])] == 0 and sees
         distance = fighting_distance(rules, skill, c, heat, hp, target_hp, at.inside, ready)
         velocity = engage(rules, skill, at, c, spot, sees, distance, avoidance.pilot_escape_s[e, m], velocity)
-        odds = local_odds(rules, skill, mechs, perception, e, m, now)
+        odds = local_odds(rules, pilot, mechs, perception)
         retreats = begins_retreat(rules, skill, c, hp, heat, outside, sees, odds)
         if skill.retreat == R_ONCE:
             left_s = retreat_time_left(plan.pilot_retreat_s[e, m], retreats, rules.dt_act)

@@ -5,17 +5,7 @@ import warp as wp
 
 from echelon.agents.levels import FIRST_LEVEL, PaintUse, Skill, TargetChoice
 from echelon.agents.memory import Assignment, PackTargets, Perception, Targets
-from echelon.agents.tracks import (
-    FALLEN,
-    PACK,
-    SHUT_DOWN,
-    UNKNOWN,
-    Track,
-    pack_row,
-    recall,
-    recall_entry,
-    recalled_entry,
-)
+from echelon.agents.tracks import FALLEN, PACK, SHUT_DOWN, UNKNOWN, Track, pack_row, pilot_of, recall
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, ChassisSpec
 from echelon.sim.geometry import arc_tan2, wrap_angle
@@ -102,7 +92,7 @@ def held_focus(
     if held < 0 or now == 0:
         return -1
     skill = skills[assignment.crew[e, leader] - FIRST_LEVEL_SCRIPT]
-    if recall(skill, mechs, perception, e, leader, held, now).age < 0:
+    if recall(pilot_of(skill, mechs, perception, e, leader, now), mechs, perception, held).age < 0:
         return -1
     if float(now - packs.pack_focus_since[e, p]) * rules.dt_act >= FOCUS_HOLD_S:
         return -1
@@ -133,7 +123,7 @@ def greatest_threat(
         for m in range(p * PACK, (p + 1) * PACK):
             if is_member(mechs, assignment, e, m):
                 skill = skills[assignment.crew[e, m] - FIRST_LEVEL_SCRIPT]
-                track = recall(skill, mechs, perception, e, m, j, now)
+                track = recall(pilot_of(skill, mechs, perception, e, m, now), mechs, perception, j)
                 if track.age >= 0 and wp.length(track.pos - mechs.pos[e, m]) <= FOCUS_MEMBER_RANGE:
                     members += 1
                     total += threat(rules, mechs.pos[e, m], mechs.chassis[e, j], track, zone)
@@ -232,11 +222,11 @@ def choose_target(
     chosen.age = UNKNOWN
     last = wp.where(mechs.alive[e, m] == 1, mechs.alive.shape[1], 0)
     team = mechs.team[e, m]
-    entry = recalled_entry(skill, mechs, perception, e, m, now)
+    pilot = pilot_of(skill, mechs, perception, e, m, now)
     for j in range(last):
         if mechs.team[e, j] == team:
             continue
-        track = recall_entry(skill, mechs, perception, e, m, j, now, entry)
+        track = recall(pilot, mechs, perception, j)
         if track.age < 0:
             continue
         d = wp.length(track.pos - mechs.pos[e, m])

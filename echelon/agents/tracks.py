@@ -28,6 +28,19 @@ FALLEN, SHUT_DOWN, DEAD, PAINTER_UNIT = wp.constant(1), wp.constant(2), wp.const
 
 
 @wp.struct
+class Pilot:
+    """The pilot of a mech in one decision."""
+
+    env: wp.int32
+    mech: wp.int32
+    now: wp.int32
+    """The decision."""
+    entry: wp.int32
+    """Entry of the rings with what it perceived last, -1 if its history is shorter than its reaction delay."""
+    skill: Skill
+
+
+@wp.struct
 class Track:
     """What a pilot knows of a hostile."""
 
@@ -166,31 +179,32 @@ def paint_left(mechs: Mechs, e: int, m: int, body: wp.vec3, marks: int) -> float
 
 
 @wp.func
-def recalled_entry(skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, now: int) -> int:
-    """Return the entry of the rings with what the pilot of mech m perceived last, -1 if its history is shorter."""
+def pilot_of(skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, now: int) -> Pilot:
     then = now - skill.delay
-    if then < perception.watch_since[e, pack_row(mechs, perception, e, m)]:
-        return -1
-    return then % perception.past_pos.shape[2]
+    pilot = Pilot()
+    pilot.env = e
+    pilot.mech = m
+    pilot.now = now
+    pilot.skill = skill
+    pilot.entry = -1
+    if then >= perception.watch_since[e, pack_row(mechs, perception, e, m)]:
+        pilot.entry = then % perception.past_pos.shape[2]
+    return pilot
 
 
 @wp.func
-def recall(skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, j: int, now: int) -> Track:
-    """Return what the pilot of mech m knows of hostile j, by the knowledge, memory and reaction delay of its level."""
-    return recall_entry(skill, mechs, perception, e, m, j, now, recalled_entry(skill, mechs, perception, e, m, now))
-
-
-@wp.func
-def recall_entry(
-    skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, j: int, now: int, slot: int
-) -> Track:
-    """Return what ``recall`` does, with the entry of the rings that ``recalled_entry`` has returned."""
+def recall(pilot: Pilot, mechs: Mechs, perception: Perception, j: int) -> Track:
+    """Return what a pilot knows of hostile j, by the knowledge, memory and reaction delay of its level."""
     track = Track()
     track.age = UNKNOWN
+    slot = pilot.entry
     if slot < 0:
         return track
+    e = pilot.env
+    m = pilot.mech
+    skill = pilot.skill
     depth = perception.past_pos.shape[2]
-    then = now - skill.delay
+    then = pilot.now - skill.delay
     half = perception.watch_since.shape[1] / 2
     own = pack_row(mechs, perception, e, m)
     if (perception.past_marks[e, j, slot] & DEAD) != 0:
@@ -215,7 +229,7 @@ def recall_entry(
         track.marks = perception.past_marks[e, j, slot]
         if (look & SIGHTED) != 0:
             track.sees = 1
-    if seen > now - depth:
+    if seen > pilot.now - depth:
         track.pos = perception.past_pos[e, j, seen % depth]
         track.vel = perception.past_vel[e, j, seen % depth]
         track.hp = perception.past_body[e, j, seen % depth][0]

@@ -12,7 +12,7 @@ from echelon.agents.levels import MissileUse, PaintUse, Skill
 from echelon.agents.memory import Assignment, Perception, Targets
 from echelon.agents.steering import aim_error
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
-from echelon.agents.tracks import PACK, SHUT_DOWN, SIGHTED, recall, recalled_entry
+from echelon.agents.tracks import PACK, SHUT_DOWN, SIGHTED, Pilot, pilot_of, recall
 from echelon.sim.arsenal import WEAPONS, Chassis, Guidance, Trigger
 from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, unit3, wrap_angle
 from echelon.sim.kernels.fire import in_arc, muzzle_height
@@ -95,21 +95,14 @@ def ams_reloads(rules: Rules, mechs: Mechs, rounds: Rounds, e: int, m: int, spot
 
 @wp.func
 def ams_protects(
-    rules: Rules,
-    skill: Skill,
-    mechs: Mechs,
-    rounds: Rounds,
-    perception: Perception,
-    e: int,
-    m: int,
-    now: int,
-    spot: wp.vec3,
-    speed: float,
+    rules: Rules, pilot: Pilot, mechs: Mechs, rounds: Rounds, perception: Perception, spot: wp.vec3, speed: float
 ) -> bool:
     """Return whether a perceived hostile near ``spot`` can likely shoot down a missile of this speed [vox/s]."""
+    e = pilot.env
+    m = pilot.mech
     for j in range(mechs.team.shape[1]):
         if mechs.team[e, j] != mechs.team[e, m] and rules.chassis[mechs.chassis[e, j]].has_ams == 1:
-            track = recall(skill, mechs, perception, e, m, j, now)
+            track = recall(pilot, mechs, perception, j)
             if track.age == 0 and (track.marks & SHUT_DOWN) == 0 and wp.length(track.pos - spot) <= AMS_RANGE:
                 arrival_s = wp.max(0.0, wp.length(track.pos - mechs.pos[e, m]) - AMS_RANGE) / speed
                 if not ams_reloads(rules, mechs, rounds, e, m, track.pos, arrival_s):
@@ -166,18 +159,17 @@ def muzzle_blocked(rules: Rules, skill: Skill, world: World, e: int, w: int, c: 
 
 
 @wp.func
-def any_target_in_arc(
-    rules: Rules, skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, now: int, w: int
-) -> bool:
+def any_target_in_arc(rules: Rules, pilot: Pilot, mechs: Mechs, perception: Perception, w: int) -> bool:
     """Return whether any hostile in sight is in the range and arc of a hitscan weapon."""
-    cs = cos_sin(mechs.yaw[e, m])
-    entry = recalled_entry(skill, mechs, perception, e, m, now)
-    if entry < 0:
+    if pilot.entry < 0:
         return False
+    e = pilot.env
+    m = pilot.mech
+    cs = cos_sin(mechs.yaw[e, m])
     for j in range(mechs.team.shape[1]):
-        sighted = (int(perception.past_look[e, m, j, entry]) & SIGHTED) != 0
+        sighted = (int(perception.past_look[e, m, j, pilot.entry]) & SIGHTED) != 0
         if sighted and mechs.team[e, j] != mechs.team[e, m]:
-            track = recall(skill, mechs, perception, e, m, j, now)
+            track = recall(pilot, mechs, perception, j)
             delta = track.pos - mechs.pos[e, m]
             in_range = track.sees == 1 and wp.length(delta) <= rules.weapons[w].range_vox
             if in_range and in_arc(delta, cs, rules.weapons[w].arc_cos):
@@ -208,18 +200,18 @@ def paints(rules: Rules, skill: Skill, shot: Shot, w: int) -> bool:
 @wp.func
 def wants_to_fire(
     rules: Rules,
-    skill: Skill,
+    pilot: Pilot,
     world: World,
     mechs: Mechs,
     senses: Senses,
     rounds: Rounds,
     perception: Perception,
-    e: int,
-    m: int,
-    now: int,
     shot: Shot,
     w: int,
 ) -> bool:
+    e = pilot.env
+    m = pilot.mech
+    skill = pilot.skill
     wants = bool(False)
     if rules.weapons[w].paints == 1:
         wants = paints(rules, skill, shot, w)
@@ -227,11 +219,11 @@ def wants_to_fire(
         wants = launches(rules, skill, shot, w, senses.quality[e, m])
         if wants and skill.missiles == AVOID_AMS:
             speed = rules.weapons[w].speed_vox_s
-            wants = not ams_protects(rules, skill, mechs, rounds, perception, e, m, now, shot.spot, speed)
+            wants = not ams_protects(rules, pilot, mechs, rounds, perception, shot.spot, speed)
     else:
         wants = fires_gun(rules, skill, shot, w)
         if not wants and skill.fires_at_any_target == 1 and rules.weapons[w].guidance == HITSCAN:
-            wants = any_target_in_arc(rules, skill, mechs, perception, e, m, now, w)
+            wants = any_target_in_arc(rules, pilot, mechs, perception, w)
     if wants and skill.muzzle_clearance_vox > 0.0 and rules.weapons[w].guidance != HITSCAN:
         wants = not muzzle_blocked(rules, skill, world, e, w, mechs.chassis[e, m], mechs.pos[e, m], shot.spot)
     return wants
@@ -309,12 +301,12 @@ def control_weapons(
     cap = rules.chassis[c].heat_cap
     heat = mechs.heat[e, m]
     planned = float(heat)
-    now = episode.decision[e]
     draw = uniform01(episode.seed[e], STREAM_AGENT, episode.tick[e], m, 1)
     pulls_trigger = draw < assignment.weapon_prob[e] * skill.trigger_prob
     hot = heat > skill.vent_above * cap
     fired = bool(False)
     if targets.pilot_target[e, m] >= 0 and pulls_trigger and not hot:
+        pilot = pilot_of(skill, mechs, perception, e, m, episode.decision[e])
         shot = shot_at_target(rules, skill, episode, mechs, targets, e, m)
         shot.awaits_paint = wait_for_paint(rules, skill, episode, mechs, targets, e, m, shot, targets_out)
         for i in range(WEAPON_COUNT):
@@ -326,7 +318,7 @@ def control_weapons(
             affordable = planned + rules.weapons[w].heat <= skill.heat_limit * cap
             if not ready or not affordable:
                 continue
-            if wants_to_fire(rules, skill, world, mechs, senses, rounds, perception, e, m, now, shot, w):
+            if wants_to_fire(rules, pilot, world, mechs, senses, rounds, perception, shot, w):
                 actions_out[e, m, TRIGGER_COLUMN[trigger]] = 1.0
                 planned += rules.weapons[w].heat
                 fired = True
