@@ -24,7 +24,7 @@ MIDDLE = 30
 def flown_by(
     skills: Sequence[str], chassis: Chassis, x: float, y: float, *, edit: Edit | None = None, plane: Edit | None = None
 ) -> Iterator[Battle]:
-    """Give a battle per skill, which flies mech 0; ``plane`` changes what blocks movement, unknown to the flow field."""
+    """Give a battle per skill, which flies mech 0; ``plane`` blocks movement where the flow field leads through."""
     battle = Battle(envs=len(skills), edit=edit, pilots=install)
     battle.fresh()
     battle.place(0, chassis, x, y)
