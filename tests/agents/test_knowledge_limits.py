@@ -111,11 +111,6 @@ def actions_with_and_without(field: Battle, skill: str, fact: str, seed: int) ->
     return found[0], found[1]
 
 
-def last_action_changes(field: Battle, skill: str, fact: str, seed: int) -> bool:
-    without, changed = actions_with_and_without(field, skill, fact, seed)
-    return not np.array_equal(without[-1], changed[-1])
-
-
 @pytest.mark.parametrize("fact", FACTS)
 @pytest.mark.parametrize("skill", SLOW)
 def test_actions_ignore_hostile_changes_within_reaction_delay(field, skill, fact):

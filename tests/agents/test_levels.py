@@ -280,7 +280,7 @@ def test_hard_heavy_waits_for_scout_paint(duel):
 
 def test_pilots_deterministic_across_batch_size_and_threads():
     def outcome(envs: int, threads: int) -> list[np.ndarray]:
-        battle = Battle(envs=envs, threads=threads, seed=3, own_maps=True, size=50, pilots=install)
+        battle = Battle(envs=envs, threads=threads, seed=3, size=50, pilots=install)
         scripts = np.array([[script_of(s)] * 10 for s in (*LEVELS, "easy")], np.int32)
         battle.batch.set("script", np.concatenate([scripts] * (envs // 6)))
         battle.batch.set("forced_seed", np.tile(np.arange(6, dtype=np.int32) + 7, envs // 6))

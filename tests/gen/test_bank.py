@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -116,8 +117,9 @@ def test_map_path_depends_on_every_setting() -> None:
         map_path(WORLD, 5, num_packs=2, zone_radius_vox=5.0),
         map_path(WORLD, 5, num_packs=1, zone_radius_vox=5.5),
         map_path(other, 5, num_packs=1, zone_radius_vox=5.0),
+        map_path(replace(WORLD, fairness="path"), 5, num_packs=1, zone_radius_vox=5.0),
     }
-    assert len(paths) == 5
+    assert len(paths) == 6
 
 
 def test_stack_maps_pads_sizes_to_one_capacity() -> None:

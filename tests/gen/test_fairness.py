@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from importlib import import_module
 from math import sqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from echelon.config import Fairness, WorldConfig
-from echelon.gen.cache import map_path
 from echelon.gen.fairness import CLASSES, MAX_RATIO, PathCosts, balanced_zone, imbalance, path_costs, straight_costs
 from echelon.gen.generate import GeneratedMap, generate
 from echelon.gen.objective import distance_ratio
@@ -149,12 +147,6 @@ def test_generator_record_of_any_maps_has_no_fairness() -> None:
     assert fair["world"]["fairness"] == "path" and fair["version"] == FAIR_GENERATOR_VERSION
     assert {**fair["world"], "fairness": None} == {**old["world"], "fairness": None}
     assert "paths" not in generate(world(48, "any"), 0, num_packs=1, zone_radius_vox=7.5).recipe["stats"]
-
-
-def test_map_path_depends_on_fairness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ECHELON_CACHE", str(tmp_path))
-    one, two = (map_path(world(60, kind), 0, num_packs=1, zone_radius_vox=7.5) for kind in ("any", "path"))
-    assert one != two
 
 
 @pytest.mark.parametrize("packs", [1, 3])

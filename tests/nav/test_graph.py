@@ -95,32 +95,6 @@ def test_graph_matches_oracle_on_rough_ground(radius: int, seed: int) -> None:
     assert all(graph.index[cell] == i for i, cell in enumerate(kyx))
 
 
-def stairs_of(rise: int) -> NDArray[np.uint8]:
-    """Return a staircase across the map that rises by ``rise`` every 3 columns to a plateau."""
-    grid = flat(size_z=16)
-    for step in range(1, 4):
-        grid[: step * rise, :, 6 + 3 * step :] = Material.SOLID
-    return grid
-
-
-@pytest.mark.parametrize("radius", RADII)
-def test_one_voxel_steps_are_connected(radius: int) -> None:
-    graph = graph_of(stairs_of(1), radius)
-    low, high = snap(graph, 4.5, 10.5, 0.0), snap(graph, 24.5, 10.5, 3.0)
-    assert position(graph, high)[2] == 3.0
-    cost = cost_to(graph, np.array([high]))
-    assert np.isfinite(cost[low])
-    assert np.isfinite(cost_to(graph, np.array([low]))[high])
-
-
-@pytest.mark.parametrize("radius", RADII)
-def test_two_voxel_steps_are_not_connected(radius: int) -> None:
-    graph = graph_of(stairs_of(2), radius)
-    low, high = snap(graph, 4.5, 10.5, 0.0), snap(graph, 24.5, 10.5, 6.0)
-    assert position(graph, high)[2] == 6.0
-    assert not np.isfinite(cost_to(graph, np.array([high]))[low])
-
-
 def test_step_up_needs_one_more_free_layer() -> None:
     grid = flat()
     grid[:1, :, 15:] = Material.SOLID
