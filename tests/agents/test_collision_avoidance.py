@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tests.env.battle import Battle
 from tests.sim.flat_field import Edit
 
 FREE_DIRECTION_LEVELS = [name for name, level in LEVELS.items() if level.stuck_recovery == StuckRecovery.FREE_DIRECTION]
+PURSUING_LEVELS = [name for name, level in LEVELS.items() if level.pursues_unseen]
 VENT = int(ActionIndex.VENT)
 MIDDLE = 30
 
@@ -46,8 +48,7 @@ def away_from_zone(battle: Battle) -> np.ndarray:
 
 
 def test_pilot_escapes_pocket_between_it_and_target():
-    assert [name for name, level in LEVELS.items() if level.pursues_unseen] == ["expert"]
-    pursuers = [Chassis.LIGHT, Chassis.MEDIUM, Chassis.HEAVY]
+    cases = list(product(PURSUING_LEVELS, (Chassis.LIGHT, Chassis.MEDIUM, Chassis.HEAVY)))
 
     def pocket(grid: np.ndarray) -> None:
         """Build a pocket open to the west, in the zone, between a pilot and the hostile it pursues."""
@@ -56,22 +57,22 @@ def test_pilot_escapes_pocket_between_it_and_target():
         grid[0:8, 39:41, 24:34] = 1
 
     positions = []
-    with flown_by(["expert"] * 3, Chassis.LIGHT, 28, MIDDLE, edit=pocket) as battle:
-        for env, chassis in enumerate(pursuers):
+    with flown_by([skill for skill, _ in cases], Chassis.LIGHT, 28, MIDDLE, edit=pocket) as battle:
+        for env, (_, chassis) in enumerate(cases):
             battle.place(0, chassis, 28, MIDDLE, env=env)
         battle.place(5, Chassis.HEAVY, 39, MIDDLE, yaw=np.pi)
         battle.batch["weapon_prob"].fill_(0.0)
         battle.observe()
         for _ in range(80):
-            battle.put("hp", [CHASSIS[chassis].hp for chassis in pursuers], 0)
+            battle.put("hp", [CHASSIS[chassis].hp for _, chassis in cases], 0)
             battle.step()
             positions.append(battle["pos"][:, 0].copy())
-    for chassis, path in zip(pursuers, np.swapaxes(positions, 0, 1), strict=True):
+    for case, path in zip(cases, np.swapaxes(positions, 0, 1), strict=True):
         for start in range(len(path) - 22):
             stay = path[start : start + 22]
             near_target = np.linalg.norm(stay[-1, :2] - (39, MIDDLE)) < 12 and stay[-1, 0] > 35
             moves = near_target or np.ptp(stay, axis=0).max() > 1.0
-            assert moves, f"{chassis.name} stayed at {stay[0]} for 5 s from decision {start}"
+            assert moves, f"{case} stayed at {stay[0]} for 5 s from decision {start}"
 
 
 def test_enclosed_pilot_does_not_move():
