@@ -68,7 +68,7 @@ def start(
     except ValueError as error:
         raise ConfigError(str(error)) from None
     env = prepare(store, game)
-    spec = new_spec("arena", {"preset": "arena", "arena": config.as_dict(), "env": env, "nproc": processes}, {})
+    spec = new_spec("arena", {"preset": "arena", "arena": asdict(config), "env": env, "nproc": processes}, {})
     with usage_errors():
         observers = requested(notify)
     paths = create_run("arena")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from annotated_types import Interval
 
 from echelon.arena.glicko2 import DEFAULT_CONSERVATISM
 from echelon.arena.matchmaking import SCHEMES
 from echelon.config import require
-from echelon.config.checks import Count, Fraction, require_fields
+from echelon.config.checks import STRICT, Count, Fraction, require_fields
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArenaConfig:
     """Matches of an arena job, recording, promotion and retirement."""
+
+    __pydantic_config__ = STRICT
 
     rounds: Annotated[int, Interval(ge=1, le=10**6)] = 1
     """Number of rounds; each is a rating period."""
@@ -65,14 +67,3 @@ class ArenaConfig:
     def __post_init__(self) -> None:
         require(self.scheme in SCHEMES, "arena.scheme", self.scheme, f"one of: {', '.join(SCHEMES)}")
         require_fields(self, "arena")
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, row: dict[str, Any]) -> ArenaConfig:
-        """Return the configuration written by ``as_dict``; an unknown name raises ``ValueError``."""
-        known = {f.name for f in fields(cls)}
-        for name in row:
-            require(name in known, "arena setting", name, f"one of: {', '.join(sorted(known))}")
-        return cls(**{**row, "only": tuple(row.get("only", ()))})

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 MAX_RATING = 1e9
-"""Size of a stored rating above which it counts as damaged."""
+"""Size of a rating that no games lead to."""
 MIN_EPSILON = 1e-12
-"""Smallest stored tolerance; with a smaller one the iteration may not end."""
+"""Smallest tolerance; with a smaller one the iteration may not end."""
 SHOWN_CHARS = 60
 
 
@@ -40,17 +40,17 @@ class Glicko2Config:
         for name, value in asdict(self).items():
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"glicko2.{name} is {value!r}, expected a number > 0")
+        if self.epsilon < MIN_EPSILON:
+            raise ValueError(f"glicko2.epsilon is {self.epsilon!r}, expected at least {MIN_EPSILON}")
 
     @classmethod
     def from_dict(cls, row: Any) -> Glicko2Config:
         """Return the constants written as a dict; ``ValueError`` names the invalid one."""
-        known = {f.name for f in fields(cls)}
-        if not isinstance(row, dict) or not row.keys() <= known:
-            raise ValueError(f"glicko2 is {repr(row)[:SHOWN_CHARS]}, expected its constants {', '.join(sorted(known))}")
-        config = cls(**{name: _number(value) for name, value in row.items()})
-        if config.epsilon < MIN_EPSILON:
-            raise ValueError(f"glicko2.epsilon is {config.epsilon!r}, expected at least {MIN_EPSILON}")
-        return config
+        try:
+            return cls(**row)
+        except (TypeError, OverflowError):
+            known = ", ".join(field.name for field in fields(cls))
+            raise ValueError(f"glicko2 is {repr(row)[:SHOWN_CHARS]}, expected its constants {known}") from None
 
 
 DEFAULT = Glicko2Config()
@@ -68,31 +68,13 @@ class Glicko2Rating:
     vol: float = DEFAULT.vol
     """Volatility: expected fluctuation of the rating."""
 
+    def __post_init__(self) -> None:
+        if not (abs(self.rating) < MAX_RATING and 0 < self.rd < MAX_RATING and 0 < self.vol < MAX_RATING):
+            raise ValueError(f"rating is {self.rating!r}, rd {self.rd!r}, vol {self.vol!r}, expected numbers, two > 0")
+
     def conservative_rating(self, k: float = DEFAULT_CONSERVATISM) -> float:
         """Return the rating minus ``k`` deviations [points]."""
         return self.rating - k * self.rd
-
-    def as_dict(self) -> dict[str, float]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, row: dict[str, Any]) -> Glicko2Rating:
-        """Return the rating written by ``as_dict``; ``ValueError`` names the invalid field."""
-        values = {}
-        for name in ("rating", "rd", "vol"):
-            value = row.get(name)
-            number = _number(value)
-            if not math.isfinite(number) or (name != "rating" and number <= 0):
-                expected = "a number" if name == "rating" else "a number > 0"
-                raise ValueError(f"rating.{name} is {repr(value)[:SHOWN_CHARS]}, expected {expected}")
-            values[name] = number
-        return cls(**values)
-
-
-def _number(value: Any) -> float:
-    """Return a JSON number as a float; NaN for other values and for numbers that no rating reaches."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) < MAX_RATING else math.nan
 
 
 @dataclass(frozen=True)

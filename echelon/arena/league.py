@@ -13,12 +13,15 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Interval
 
 from echelon.arena import matchmaking
 from echelon.arena.glicko2 import DEFAULT_CONSERVATISM, GameResult, Glicko2Config, Glicko2Rating, rate
 from echelon.files import reason_of, write_output
 from echelon.state_files import parse_json, read_bounded
+from echelon.validation import validated
 
 MANIFEST = "manifest.json"
 """File that marks a checkpoint folder; its size and time identify the entry."""
@@ -117,11 +120,11 @@ class LeagueEntry:
     ckpt_path: str
     """Path of its checkpoint; empty for a scripted pilot."""
     kind: str
-    """A row of ``entries.KINDS``."""
+    """A row of ``KINDS``."""
     commander_name: str | None = None
     created_at: str = field(default_factory=utc_now)
     rating: Glicko2Rating = field(default_factory=Glicko2Rating)
-    games: int = 0
+    games: Annotated[int, Ge(0)] = 0
     meta: dict[str, Any] = field(default_factory=dict)
     """Additional facts: ``label``, ``level`` of a scripted pilot, ``target`` of an exploiter, ``style``."""
 
@@ -135,42 +138,14 @@ class LeagueEntry:
         known = self.commander_name, self.meta.get("label")
         return tuple(str(name) for name in known if name) or (self.entry_id,)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "rating": self.rating.as_dict()}
-
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> LeagueEntry:
-        """Return the entry written by ``as_dict``; ``ValueError`` names the invalid field."""
-        for name in ("entry_id", "ckpt_path", "kind"):
-            if not isinstance(row.get(name), str):
-                raise ValueError(f"entry.{name} is {row.get(name)!r}, expected a string")
-        check_kind(row["kind"])
-        games, meta = row.get("games", 0), row.get("meta", {})
-        if not isinstance(games, int) or isinstance(games, bool) or games < 0:
-            raise ValueError(f"entry {row['entry_id']!r} has games {games!r}, expected a whole number >= 0")
-        if not isinstance(meta, dict):
-            raise ValueError(f"entry {row['entry_id']!r} has meta {meta!r}, expected an object")
-        rating = row.get("rating") or {}
-        if not isinstance(rating, dict):
-            raise ValueError(f"entry {row['entry_id']!r} has rating {str(rating)[:60]!r}, expected an object")
-        return cls(
-            entry_id=row["entry_id"],
-            ckpt_path=row["ckpt_path"],
-            kind=row["kind"],
-            commander_name=row.get("commander_name"),
-            created_at=str(row.get("created_at") or utc_now()),
-            rating=Glicko2Rating.from_dict(rating),
-            games=games,
-            meta=dict(meta),
-        )
+    def __post_init__(self) -> None:
+        check_kind(self.kind)
 
 
 MAX_FILE_BYTES = 32 << 20
 """Largest exported league: 20,000 entries of 600 characters and their numbers take 18 MiB."""
 MAX_PARTS = 1_000_000
 """Most values of an exported league, 50 of each of 20,000 entries; one takes up to 150 bytes of memory."""
-MAX_CONSERVATISM = 1e3
-"""Deviations that may be subtracted from a rating."""
 
 
 def check_kind(kind: str) -> None:
@@ -183,6 +158,17 @@ def _require_parts(raw: bytes) -> None:
     """Raise ``ValueError`` for the JSON of a league that would take hundreds of megabytes to read."""
     if (parts := sum(map(raw.count, (b",", b"[", b"{")))) > MAX_PARTS:
         raise ValueError(f"it has {parts} values, expected at most {MAX_PARTS}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeagueFile:
+    """A league as ``League.save`` writes it."""
+
+    schema_version: Literal[1]
+    glicko2: dict[str, Any]
+    conservatism: Annotated[float, Interval(ge=-1e3, le=1e3)]
+    env_signature: dict[str, Any] | None
+    entries: list[Any]
 
 
 class League:
@@ -345,29 +331,23 @@ class League:
             "glicko2": asdict(self.glicko2),
             "conservatism": self.conservatism,
             "env_signature": self.env_signature,
-            "entries": [entry.as_dict() for entry in self.entries.values()],
+            "entries": [asdict(entry) for entry in self.entries.values()],
         }
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> League:
+    def from_dict(cls, row: Any) -> League:
         """Return the league written by ``as_dict``; ``ValueError`` names the invalid field."""
-        if row.get("schema_version") != SCHEMA_VERSION:
-            raise ValueError(f"league has schema_version {row.get('schema_version')!r}, expected {SCHEMA_VERSION}")
-        rows = row.get("entries")
-        if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
-            raise ValueError(f"league has entries {str(rows)[:60]!r}, expected a list of objects")
-        conservatism, signature = row.get("conservatism", DEFAULT_CONSERVATISM), row.get("env_signature")
-        if not isinstance(conservatism, (int, float)) or not abs(conservatism) < MAX_CONSERVATISM:
-            raise ValueError(f"league has conservatism {str(conservatism)[:60]!r}, expected a number")
-        if not isinstance(signature, dict | None):
-            raise ValueError(f"league has env_signature {str(signature)[:60]!r}, expected an object")
+        exported = validated(LeagueFile, row)
         league = cls(
-            glicko2=Glicko2Config.from_dict(row.get("glicko2", {})),
-            conservatism=float(conservatism),
-            env_signature=signature,
+            glicko2=Glicko2Config.from_dict(exported.glicko2),
+            conservatism=exported.conservatism,
+            env_signature=exported.env_signature,
         )
-        for r in rows:
-            entry = LeagueEntry.from_dict(r)
+        for number, one in enumerate(exported.entries):
+            try:
+                entry = validated(LeagueEntry, one)
+            except ValueError as error:
+                raise ValueError(f"entry {number}: {error}") from None
             league.entries[entry.entry_id] = entry
         return league
 
@@ -390,9 +370,9 @@ class League:
             raise ValueError(f"league file {str(path)!r} does not exist") from None
         except (OSError, ValueError) as error:
             raise ValueError(f"league file {str(path)!r} cannot be read: {reason_of(error)}") from None
-        if not isinstance(row, dict):
-            raise ValueError(f"league file {str(path)!r} holds no league, expected the output of: echelon arena export")
         try:
             return cls.from_dict(row)
         except ValueError as error:
-            raise ValueError(f"league file {str(path)!r} holds no league: {error}") from None
+            raise ValueError(
+                f"league file {str(path)!r} holds no league, expected the output of `echelon arena export`: {error}"
+            ) from None

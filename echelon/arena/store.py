@@ -16,7 +16,7 @@ from typing import get_args
 
 from echelon.arena.database import MAX_ROWS, Database, StoreError
 from echelon.arena.glicko2 import GameResult, Glicko2Config, Glicko2Rating
-from echelon.arena.league import KINDS, League, LeagueEntry, check_kind, utc_now
+from echelon.arena.league import KINDS, League, LeagueEntry, utc_now
 from echelon.arena.matchmaking import Fixture
 from echelon.config import PilotSkill
 from echelon.runs import runs_home
@@ -83,8 +83,7 @@ class Store(Database):
             raise StoreError(f"league {str(self.path)!r} is damaged: its environment signature is no object")
         league = League(glicko2=Glicko2Config.from_dict(constants) if constants else None, env_signature=signature)
         for row in self.read("SELECT * FROM entries ORDER BY rowid"):
-            rating = Glicko2Rating.from_dict(dict(row))
-            check_kind(row["kind"])
+            rating = Glicko2Rating(row["rating"], row["rd"], row["vol"])
             league.entries[row["id"]] = LeagueEntry(
                 row["id"], row["ckpt_path"], row["kind"], row["commander_name"], row["created_at"], rating,
                 row["games"], self.entry_meta(row["meta"]),

@@ -19,6 +19,7 @@ from echelon.jobs.spec import read_spec
 from echelon.jobs.worker import RunLink
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventAlert, EventEnd, EventMatch, EventRound, EventStart
+from echelon.validation import validated
 
 if TYPE_CHECKING:
     from echelon.arena.config import ArenaConfig
@@ -59,7 +60,7 @@ class _ProgressRecords:
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     from echelon.arena.config import ArenaConfig
 
-    config = ArenaConfig.from_dict(read_spec(paths).config["arena"])
+    config = validated(ArenaConfig, read_spec(paths).config["arena"])
     from echelon.arena.rounds import RoundCallbacks, play_rounds
     from echelon.arena.store import Store, league_path
     from echelon.arena.submit import league_env_config

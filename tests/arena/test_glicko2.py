@@ -179,34 +179,11 @@ def test_rate_of_games_without_information_stays_finite(score):
     assert expected_score(far, Glicko2Rating()) == 1.0 and expected_score(Glicko2Rating(), far) == 0.0
 
 
-def test_rating_round_trip_as_dict():
-    rating = Glicko2Rating(1234.5, 67.8, 0.05)
-    assert rating.as_dict() == {"rating": 1234.5, "rd": 67.8, "vol": 0.05}
-    assert Glicko2Rating.from_dict(rating.as_dict()) == rating
-    assert Glicko2Rating.from_dict({"rating": -5, "rd": 1, "vol": 1}) == Glicko2Rating(-5.0, 1.0, 1.0)
-    for name in ("rating", "rd", "vol"):
-        with pytest.raises(ValueError, match=rf"^rating\.{name} is None, expected a number"):
-            Glicko2Rating.from_dict({**rating.as_dict(), name: None})
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (True, "True"), ("5", "'5'"), (math.nan, "nan"), (math.inf, "inf"), (MAX_RATING, "1000000000.0"),
-        (-MAX_RATING, "-1000000000.0"), (10**400, "1" + "0" * 59), ([0] * 99, "[" + "0, " * 19 + "0,"),
-    ],
-)  # fmt: skip
-def test_stored_rating_rejects_other_values_than_ratings(value, shown):
-    with pytest.raises(ValueError) as caught:
-        Glicko2Rating.from_dict({"rating": value, "rd": 50, "vol": 0.06})
-    assert str(caught.value) == f"rating.rating is {shown}, expected a number"
-
-
-@pytest.mark.parametrize("name", ["rd", "vol"])
-def test_stored_deviations_must_be_positive(name):
-    with pytest.raises(ValueError) as caught:
-        Glicko2Rating.from_dict({"rating": 1500, "rd": 50, "vol": 0.06, name: 0})
-    assert str(caught.value) == f"rating.{name} is 0, expected a number > 0"
+@pytest.mark.parametrize("name", ["rating", "rd", "vol"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, MAX_RATING, -MAX_RATING, 10**400])
+def test_rating_rejects_numbers_that_no_games_lead_to(name, value):
+    with pytest.raises(ValueError, match=r"^rating is .*, rd .*, vol .*, expected numbers, two > 0$"):
+        Glicko2Rating(**{"rating": 1500.0, "rd": 50.0, "vol": 0.06, name: value})
 
 
 def test_constants_round_trip_as_dict():
@@ -218,20 +195,17 @@ def test_constants_round_trip_as_dict():
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ([], "glicko2 is [], expected its constants epsilon, min_information, rating, rd, scale, tau, vol"),
-        ({"k": 32}, "glicko2 is {'k': 32}, expected its constants epsilon, min_information, rating, rd, scale, tau, "
-         "vol"),
-        ("x" * 99, f"glicko2 is '{'x' * 59}, expected its constants epsilon, min_information, rating, rd, scale, tau, "
-         "vol"),
+        ([], r"glicko2 is \[\], expected its constants scale, rating, rd, vol, tau, epsilon, min_information$"),
+        ({"k": 32}, "glicko2 is {'k': 32}, expected its constants"),
+        ("x" * 99, f"glicko2 is '{'x' * 59}, expected its constants"),
         ({"tau": -1.0}, "glicko2.tau is -1.0, expected a number > 0"),
-        ({"tau": "high"}, "glicko2.tau is nan, expected a number > 0"),
+        ({"tau": "high"}, "glicko2 is {'tau': 'high'}, expected its constants"),
         ({"epsilon": 1e-13}, "glicko2.epsilon is 1e-13, expected at least 1e-12"),
     ],
 )  # fmt: skip
 def test_stored_constants_are_checked(row, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=message):
         Glicko2Config.from_dict(row)
-    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
@@ -242,11 +216,8 @@ def test_stored_constants_are_checked(row, message):
         (lambda: GameResult(Glicko2Rating(), math.nan), "score is nan, expected 0 to 1"),
         (lambda: Glicko2Config(vol=math.inf), "glicko2.vol is inf, expected a number > 0"),
         (lambda: Glicko2Config(tau=0.0), "glicko2.tau is 0.0"),
-        (
-            lambda: Glicko2Rating.from_dict({"rating": 1500, "rd": -1, "vol": 0.06}),
-            "rating.rd is -1, expected a number > 0",
-        ),
-        (lambda: Glicko2Rating.from_dict({"rating": "high"}), "rating.rating is 'high', expected a number"),
+        (lambda: Glicko2Rating(1500, -1, 0.06), "rd -1, vol 0.06, expected numbers, two > 0"),
+        (lambda: Glicko2Rating(1500, 50, 0), "vol 0, expected numbers, two > 0"),
     ],
 )
 def test_invalid_values_raise_one_line_error(make, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
@@ -163,14 +164,19 @@ def test_first_policy_fixes_league_env_signature(tmp_path):
     ("text", "message"),
     [
         ("{", "cannot be read"),
-        ("[]", "holds no league"),
-        ('{"schema_version": 9}', "schema_version 9, expected 1"),
-        ('{"schema_version": 1, "entries": 3}', "expected a list"),
-        ('{"schema_version": 1, "entries": [{"entry_id": 4}]}', "entry.entry_id is 4"),
-        ('{"schema_version": 1, "entries": [], "glicko2": {"speed": 1}}', "expected its constants"),
+        ("[]", "holds no league, expected the output of"),
+        ('{"schema_version": 9}', "schema_version is 9, expected 1"),
+        ({"entries": 3}, "entries is 3, expected a valid list"),
+        ({"entries": [3]}, "entry 0: it is 3, expected a dictionary"),
+        ({"entries": [{"entry_id": 4}]}, "entry 0: entry_id is 4, expected a valid string"),
+        ({"entries": [{"entry_id": "a", "ckpt_path": "", "kind": "king"}]}, "entry 0: entry kind is 'king'"),
+        ({"glicko2": {"speed": 1}}, "expected its constants"),
+        ({"conservatism": float("nan")}, "conservatism is nan, expected"),
+        ({"env_signature": 4}, "env_signature is 4, expected a valid dictionary"),
     ],
 )
 def test_load_damaged_league_file_raises_one_line_error(tmp_path, text, message):
+    text = text if isinstance(text, str) else json.dumps({**League().as_dict(), **text})
     (tmp_path / "league.json").write_text(text)
     with pytest.raises(ValueError, match=message):
         League.load(tmp_path / "league.json")

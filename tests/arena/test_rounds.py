@@ -18,6 +18,7 @@ from echelon.arena.submit import league_env_config, submit
 from echelon.config import with_fairness
 from echelon.jobs.config_layers import ConfigError
 from echelon.replay.reader import Replay
+from echelon.validation import validated
 from echelon_cli.arena_job import prepare
 from tests.arena.policy_files import SMALL, save
 
@@ -258,6 +259,6 @@ def test_new_league_plays_fair_maps_and_older_league_keeps_its_maps(tmp_path):
 def test_invalid_arena_config_raises_one_line_error(change, message):
     with pytest.raises(ValueError, match=message):
         ArenaConfig(**change)
-    with pytest.raises(ValueError, match="arena setting is 'speed'"):
-        ArenaConfig.from_dict({"speed": 1})
-    assert ArenaConfig.from_dict(ArenaConfig(only=("a",)).as_dict()) == ArenaConfig(only=("a",))
+    with pytest.raises(ValueError, match="speed does not exist in this version"):
+        validated(ArenaConfig, {"speed": 1})
+    assert validated(ArenaConfig, asdict(ArenaConfig(only=("a",)))) == ArenaConfig(only=("a",))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Collection
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from echelon.files import error_text
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy
 from echelon.training.opponents.pool import OpponentMix, scripted_name
+from echelon.validation import validated
 
 NEAR, EXPLOITERS = "league", "exploiters"
 """Fields of ``MixConfig`` that are sampled from the league."""
@@ -148,10 +150,10 @@ class LeagueSource(OpponentMix):
     def state_dict(self) -> dict[str, Any]:
         """Return the state of an exact resume; of the league its pool, without weights."""
         league = {
-            "entries": {name: entry.as_dict() for name, entry in self._entries.items()},
+            "entries": {name: asdict(entry) for name, entry in self._entries.items()},
             "exploiters": sorted(self._exploiters),
             "signature": self._signature,
-            "rating": self.rating.as_dict(),
+            "rating": asdict(self.rating),
             "games": self.games,
             "target": self.target,
             "recent": list(self.target_wins),
@@ -163,9 +165,9 @@ class LeagueSource(OpponentMix):
         league = state.get("league")
         if league is None:
             return
-        self._entries = {name: LeagueEntry.from_dict(row) for name, row in league["entries"].items()}
+        self._entries = {name: validated(LeagueEntry, row) for name, row in league["entries"].items()}
         self._exploiters, self._signature = set(league["exploiters"]), league["signature"]
-        self.rating, self.games = Glicko2Rating.from_dict(league["rating"]), league["games"]
+        self.rating, self.games = validated(Glicko2Rating, league["rating"]), league["games"]
         self.target = league["target"]
         self.target_wins.clear()
         self.target_wins.extend(league["recent"])
