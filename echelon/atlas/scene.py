@@ -69,22 +69,17 @@ def scene_from_map(generated: GeneratedMap) -> Scene:
 
 
 def scene_from_replay(replay: Replay) -> Scene:
-    """Return the scene at the start of a replay; raise ``ReplayError`` if its header is incomplete."""
+    """Return the scene at the start of a replay; raise ``ReplayError`` for materials or classes of another version."""
     header = replay.header
     material = np.ascontiguousarray(replay.materials().transpose(2, 0, 1))
-    if material.max(initial=0) >= len(MATERIALS):
-        raise ReplayError(f"the world of replay {replay.path.name!r} has unknown materials")
-    try:
-        present = np.array([bool(mech.get("present", True)) for mech in header["roster"]])
-        team = np.array([int(mech["team"]) for mech in header["roster"]])
-        chassis = np.array([int(mech["chassis"]) for mech in header["roster"]])
-        zone = tuple(float(v) for v in header["zone"])
-        if len(zone) != 3 or not (0 <= chassis.min() and chassis.max() < len(CHASSIS)):
-            raise ValueError("zone or mech classes are invalid")
-        starts = _initial_positions(replay)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ReplayError(f"the header of replay {replay.path.name!r} cannot be read: {error}") from None
-    return Scene(material=material, zone=zone, starts=starts[present], team=team[present], chassis=chassis[present])
+    present = np.array([mech["present"] for mech in header["roster"]])
+    team = np.array([mech["team"] for mech in header["roster"]])
+    chassis = np.array([mech["chassis"] for mech in header["roster"]])
+    if material.max(initial=0) >= len(MATERIALS) or chassis.max() >= len(CHASSIS):
+        raise ReplayError(f"replay {replay.path.name!r} has materials or mech classes that this version does not have")
+    x, y, radius = header["zone"]
+    starts = _initial_positions(replay)[present]
+    return Scene(material=material, zone=(x, y, radius), starts=starts, team=team[present], chassis=chassis[present])
 
 
 def _initial_positions(replay: Replay) -> NDArray[np.float64]:

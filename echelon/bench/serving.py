@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,7 +24,7 @@ from typing import Any
 import aiohttp
 import numpy as np
 
-from echelon.replay.header import header_tables
+from echelon.replay.header import TeamInfo, header_tables
 from echelon.replay.reader import Replay
 from echelon.replay.schema import SCHEMA_MAJOR, SCHEMA_MINOR
 from echelon.replay.writer import MatchWriter, world_payload
@@ -40,6 +40,7 @@ JOIN_TIMEOUT_S = 60.0
 """Time limit for all viewers to join [s]."""
 DELIVERY_TIMEOUT_S = 60.0
 """Time limit for the last chunk to reach all viewers [s]."""
+SENSING = {"radar": [30.0] * 4, "ewar": 20.0, "ecm": 1.0, "eccm": 1.0, "own_eccm": True, "quality": [0.2, 2.0]}
 RUN = "20260101-000000-bench-calm-otter"
 KIB = 1024
 
@@ -58,11 +59,12 @@ def write_synthetic_match(path: Path, chunks: int = CHUNKS) -> None:
         for m in range(MECHS)
     ]
     header = {
-        "schema": [SCHEMA_MAJOR, SCHEMA_MINOR], "created": 0.0, "echelon": "bench", "tick_hz": HZ,
+        "schema": [SCHEMA_MAJOR, SCHEMA_MINOR], "created": 0.0, "echelon": "bench", "sim_version": 0, "tick_hz": HZ,
         "frame_ticks": FRAME_TICKS, "chunk_ticks": STRIDE * FRAME_TICKS, "mechs": MECHS,
-        "teams": [{"name": "Blue"}, {"name": "Red"}], "seed": 0, "map_seed": 0, "env": 0, "run": RUN, "update": 0,
-        "global_step": 0, "duration_s": 60.0, "score_to_win": 30.0, "zone": [100.0, 100.0, 10.0], "roster": roster,
-        **header_tables(), "config": {},
+        "teams": [asdict(TeamInfo(name=name)) for name in ("Blue", "Red")], "seed": 0, "map_seed": 0, "env": 0,
+        "run": RUN, "update": 0, "global_step": 0, "duration_s": 60.0, "score_to_win": 30.0,
+        "zone": [100.0, 100.0, 10.0], "roster": roster, "cloud": {"radius": 4.0, "life_s": 10.0}, "sensing": SENSING,
+        "without": [], "changes": {}, **header_tables(), "config": {},
     }  # fmt: skip
     writer = MatchWriter(path, header, world_payload(np.zeros((HEIGHT, EDGE, EDGE), np.uint8)))
     count, width = chunks * STRIDE + 1, writer.layout.width

@@ -169,8 +169,7 @@ ENDINGS = {"zone_control": " by holding the zone", "elimination": " by eliminati
 def team_name(header: Mapping[str, Any], team: int) -> str:
     """Return the name of a team, "bot: medium" for a scripted level, else its colour; printable characters only."""
     entry = header["teams"][team]
-    level = str(entry.get("level") or "")
-    name = str(entry.get("name") or TEAMS[team])
+    level, name = entry["level"], entry["name"] or TEAMS[team]
     if level:
         pilots = name.split(JOINT)
         bot = f"bot: {level.removeprefix(LEVEL_PREFIX)}"

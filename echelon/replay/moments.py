@@ -138,10 +138,10 @@ class _Hits:
         first, end = 0, len(self._rows)
         for key, value in zip(self._keys, (tick, killer, victim), strict=True):
             first, end = (first + int(np.searchsorted(key[first:end], value, side)) for side in ("left", "right"))
-        if first == end or "weapon" not in self._events:
+        if first == end:
             return -1, 0
         row = self._rows[first]
-        return int(self._events["weapon"][row]), int(self._events["flags"][row]) if "flags" in self._events else 0
+        return int(self._events["weapon"][row]), int(self._events["flags"][row])
 
 
 class MomentScan:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from echelon.replay.columns import TEAMS, GrowingRows, Ints, bounds
 from echelon.replay.moments import MomentScan
 from echelon.replay.schema import (
+    EVENTS,
     MARKER_TABLE,
     MARKERS,
     MAX_MARKERS,
@@ -45,8 +46,8 @@ class Timeline:
         self._team = np.array([int(mech["team"]) for mech in header["roster"]])
         self._sides = np.stack([self._team == team for team in range(TEAMS)]).astype(np.float64)
         self._scale = {str(c["name"]): float(c["scale"]) for c in header["columns"]}
-        events = {str(table["name"]): table["columns"] for table in header["tables"]}.get("events", [])
-        self._damage_scale = next((float(c["scale"]) for c in events if c["name"] == "value"), 1.0)
+        (events,) = (table["columns"] for table in header["tables"] if table["name"] == EVENTS.name)
+        self._damage_scale = next(float(c["scale"]) for c in events if c["name"] == "value")
         self._seconds = GrowingRows(len(SUMMED), TEAMS, dtype=np.float64)
         """Sums ``[name, team]`` at each second."""
         self._dealt = GrowingRows(TEAMS, dtype=np.float64)

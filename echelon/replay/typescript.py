@@ -1,8 +1,8 @@
 """Generator of the viewer's side of the schema, ``viewer/src/protocol.gen.ts``.
 
-Constants, names and columns come from ``schema`` and the simulator's tables, messages of play sessions from
-``echelon.play_protocol``; the types of headers, indices and server responses are written here. A test compares the
-result of ``generate`` with the file; ``just golden`` updates it.
+Constants, names and columns come from ``schema`` and the simulator's tables, headers and records from the models of
+``validate``, messages of play sessions from ``echelon.play_protocol``; the types of columns and server responses are
+written here. A test compares the result of ``generate`` with the file; ``just golden`` updates it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import BaseModel
 
 from echelon import play_protocol
 from echelon.actions import ECCM_ABOVE, action_names
-from echelon.replay import schema
+from echelon.replay import schema, validate
 from echelon.replay.header import header_tables
 from echelon.replay.schema import COLUMNS, INDEX_TABLES, TABLES, Table
-from echelon.replay.validate import forms
 from echelon.sim.arsenal import CHASSIS, WEAPONS
 from echelon.sim.world import MATERIALS
 
@@ -68,80 +68,12 @@ export interface FrameColumnSpec extends ColumnSpec {
   rate?: string; gain?: number; // where predict is BY_RATE
 }
 export interface TableSpec { name: string; columns: ColumnSpec[] }
-export interface RosterEntry { team: 0 | 1; pack: number; chassis: number; name: string; present: boolean }
-export interface ChassisSpec {
-  name: string; size: [number, number, number]; hp: number; leg_hp: number; heat_cap: number;
-  max_speed: number; max_jet: number;
-}
-export interface WeaponSpec {
-  name: string; guidance: string; range: number; speed: number; cooldown_s: number; damage: number;
-}
-export interface TeamHeader { name: string; policy: string; checkpoint: string; level: string }
-/** Contents of the policy columns. */
-export interface InsightSpec {
-  actions: string[]; terms: string[]; contacts: number; estimates: boolean;
-  chances?: string[]; // choices whose probabilities are recorded
-}
-/** Sensor ranges, and weights and range of electronic warfare. */
-export interface SensingSpec {
-  radar: number[]; // radar range of each class at quality 1 [vox]
-  ewar: number; // range of ECM and ECCM [vox]
-  ecm: number; eccm: number; // quality that each removes or adds at distance 0
-  own_eccm: boolean; // whether ECCM applies to its emitter
-  quality: [number, number]; // minimum and maximum; a shut-down mech has the minimum
-}
-/** Scripted pilot of each mech (0 none), and the probability that their triggers take effect. */
-export interface PilotsSpec { script: number[]; weapon_prob: number; names?: string[]; checkpoints?: string[] }
-/** The replay that a branch continues from a tick, and what was changed. */
-export interface ParentSpec {
-  file: string; sha256: string; tick: number;
-  set?: Record<string, string>; changes?: Record<string, number>; still?: string[]; seed?: number;
-}
-/** The HEADER record. */
-export interface Header {
-  schema: [number, number]; created: number; echelon: string;
-  sim_version: number; // rules of the simulation
-  tick_hz: number; frame_ticks: number; chunk_ticks: number; mechs: number;
-  teams: [TeamHeader, TeamHeader]; seed: number; map_seed: number; env: number;
-  run: string; update: number; global_step: number; duration_s: number; score_to_win: number;
-  world: { sha256: string; size: [number, number, number] }; zone: [number, number, number];
-  cloud: { radius: number; life_s: number };
-  sensing: SensingSpec;
-  roster: RosterEntry[]; chassis: ChassisSpec[]; weapons: WeaponSpec[];
-  materials: string[]; events: string[]; flags: string[]; hit_flags: string[]; cooldowns: string[];
-  columns: FrameColumnSpec[]; tables: TableSpec[]; config: Record<string, unknown>;
-  insight?: InsightSpec; // if policy columns were recorded
-  actions?: string[]; // entries of an action, where actions are the only policy column
-  pilots?: PilotsSpec; // if there are scripted pilots
-  parent?: ParentSpec; // of a branch
-}
-/** The CHUNK record. */
-export interface ChunkRecord { f: number; c: Uint8Array; t: [number, Uint8Array][]; h: Uint8Array }
-/** The INDEX record; its tables are INDEX_TABLES in order. */
-export interface IndexRecord {
-  t: [number, Uint8Array][]; world: [number, number] | null; outcome: Outcome | null; moments: Moment[];
-}
 export interface Series {
   second: number[]; score: [number[], number[]]; alive: [number[], number[]];
   hp: [number[], number[]]; damage: [number[], number[]];
 }
-export interface Outcome {
-  winner: number; reason: string; ticks: number;
-  score: [number, number]; hp: [number, number]; alive: [number, number];
-}
 /** Win probability of blue at some ticks, the ends of its band, and the part of each of WIN_GROUPS in its logit. */
 export interface WinSeries { tick: number[]; blue: number[]; low: number[]; high: number[]; parts: number[][] }
-/** A turning point; probabilities are those of blue. */
-export interface Moment {
-  tick: number; second: number;
-  from: number; to: number; // the time that shows it [s]
-  kind: string;
-  rank: number; // 1 is the most important
-  score: number;
-  team: number; // team that acts or gains, -1 for none
-  mechs: string[]; before: number; after: number;
-  caption: string; // a sentence with the time
-}
 /** Tick, kind, acting mech, target mech. */
 export type Marker = [number, number, number, number];
 /** GET /api/v1/matches/{id}/index; a chunk is its first tick, its last tick and its bytes. */
@@ -189,8 +121,9 @@ def generate() -> str:
         lines.append(f"export const {name} = {json.dumps(list(members))} as const;")
         lines.append(f"export type {kind} = (typeof {name})[number];")
     lines.append(SHAPES.strip())
+    lines += [_interface(model) for model in REPLAY_PARTS]
     lines.append(FORM)
-    lines += [f"export const {name}: Form = {json.dumps(form)};" for name, form in forms().items()]
+    lines += [f"export const {name}: Form = {json.dumps(form)};" for name, form in validate.forms().items()]
     lines += [_tables("TABLES", TABLES), _tables("INDEX_TABLES", INDEX_TABLES)]
     lines.append(f"export const MARKER_KINDS: readonly EventKind[] = {[int(kind) for kind in schema.MARKERS]};")
     lines.append(f"export const COOLDOWN_NAMES = {json.dumps(header_tables()['cooldowns'])} as const;")
@@ -240,14 +173,11 @@ def _tables(name: str, tables: Iterable[Table]) -> str:
 
 
 SCALARS = {str: "string", int: "number", float: "number", bool: "boolean", bytes: "Uint8Array", Any: "unknown"}
-MESSAGE_NAMES = {
-    "Message": "",
-    "Input": "PlayInput",
-    "Frame": "PlayFrame",
-    "Begin": "PlayBegin",
-    "Source": "PlaySource",
-}
-"""Names of interfaces that differ from those of the models; others get the prefix ``Play``."""
+REPLAY_PARTS = (
+    validate.TeamHeader, validate.RosterEntry, validate.WorldSpec, validate.ChassisSpec, validate.WeaponSpec,
+    validate.CloudSpec, validate.SensingSpec, validate.InsightSpec, validate.PilotsSpec, validate.ParentSpec,
+    validate.Header, validate.Outcome, validate.Moment, validate.ChunkRecord, validate.IndexRecord,
+)  # fmt: skip
 HEADER_FIELD = "header"
 
 
@@ -262,7 +192,7 @@ def play_types() -> list[str]:
 
 
 def _name(model: type[BaseModel]) -> str:
-    return MESSAGE_NAMES.get(model.__name__, f"Play{model.__name__}")
+    return model.__name__ if issubclass(model, validate.Part) else f"Play{model.__name__}"
 
 
 def _union(name: str, models: Iterable[type[BaseModel]]) -> str:
@@ -273,26 +203,34 @@ def _interface(model: type[BaseModel]) -> str:
     lines = [f"/** {' '.join((model.__doc__ or '').split())} */", f"export interface {_name(model)} {{"]
     for name, field in model.model_fields.items():
         optional = "" if name == "t" or field.is_required() else "?"
-        kind = "Header" if name == HEADER_FIELD else _type(field.annotation)
-        lines.append(f"  {name}{optional}: {kind};")
+        kind = "Header" if name == HEADER_FIELD else _type(field.annotation, field.metadata)
+        lines.append(f"  {field.alias or name}{optional}: {kind};")
     return "\n".join([*lines, "}"])
 
 
-def _type(annotation: Any) -> str:
+def _type(annotation: Any, limits: Iterable[Any] = ()) -> str:
+    """Return the type of a value whose limits tell a pair or a triple from a list, and a team from a number."""
     origin, arguments = get_origin(annotation), get_args(annotation)
+    bounds = {type(limit): limit for limit in limits}
     if origin is Annotated:
-        return _type(arguments[0])
+        return _type(arguments[0], [limit for part in arguments[1:] for limit in getattr(part, "metadata", [part])])
     if origin is Literal:
         return " | ".join(json.dumps(value) for value in arguments)
     if origin in (Union, types.UnionType):
         return " | ".join("null" if part is type(None) else _type(part) for part in arguments)
+    if origin is tuple:
+        return f"[{', '.join(map(_type, arguments))}]"
     if origin is list:
         inner = _type(arguments[0])
-        return f"{inner}[]" if " " not in inner else f"({inner})[]"
+        if MinLen in bounds and MaxLen in bounds and bounds[MinLen].min_length == bounds[MaxLen].max_length:
+            return f"[{', '.join([inner] * bounds[MinLen].min_length)}]"
+        return f"{inner}[]" if " | " not in inner else f"({inner})[]"
     if origin is dict:
         return f"Record<string, {_type(arguments[1])}>"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return _name(annotation)
+    if annotation is int and (bounds.get(Ge), bounds.get(Le)) == (Ge(0), Le(1)):
+        return "0 | 1"
     if annotation in SCALARS:
         return SCALARS[annotation]
     raise TypeError(f"field has type {annotation!r}, expected one of messages")

@@ -17,6 +17,10 @@ from echelon.replay.codec import ReplayError
 from echelon.replay.columns import Ints, Layout, check_columns
 from echelon.replay.schema import (
     ALIGNMENT,
+    BASE,
+    COLUMNS,
+    EDITS,
+    EVENTS,
     HASH_BYTES,
     HEAD,
     INDEX_TABLES,
@@ -56,14 +60,8 @@ MAX_TABLES = 64
 MAX_SEED = 2**63
 MOMENT_BYTES = 2**11
 """Bytes of memory that a moment takes as Python objects."""
-REQUIRED = {"tick": "frame", "score": "team", **dict.fromkeys(("x", "y", "z", "hp", "flags"), "mech")}
-"""Frame columns that every replay must have, one value per entity, and their entity."""
-REQUIRED_TABLES = {
-    "events": ("tick", "kind", "actor", "target", "value"),
-    "base": ("cell", "run", "material"),
-    "edits": ("tick", "cell", "run", "material"),
-}
-"""Tables that every replay must have, with columns that they must have."""
+READ_TABLES = (EVENTS, BASE, EDITS)
+"""Tables that this package reads; others are passed on to the viewer."""
 RUNS = ("base", "edits")
 """Tables whose rows cover runs of voxels."""
 
@@ -82,16 +80,19 @@ Pair = Annotated[list[Real], Field(min_length=2, max_length=2), FailFast()]
 Edge = Annotated[int, Field(ge=1, le=MAX_EDGE)]
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
     """A map of a payload; values have their exact types, unknown keys are ignored.
 
-    Lists fail at their first wrong entry, so that few errors are collected.
+    Lists fail at their first wrong entry, so that few errors are collected. ``typescript`` generates an interface of
+    each for the viewer, which checks headers by the same models, see ``forms``.
     """
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
 
-class _Column(_Part):
+class FrameColumnSpec(Part):
+    """A column of frames, or of a table without the fields from ``per`` on."""
+
     name: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
     dtype: Text
     scale: Real
@@ -102,32 +103,42 @@ class _Column(_Part):
     gain: Whole = 0
 
 
-class _Table(_Part):
+class TableSpec(Part):
+    """A table of rows."""
+
     name: Text
-    columns: Annotated[list[_Column], Field(min_length=1, max_length=MAX_TABLES), FailFast()]
+    columns: Annotated[list[FrameColumnSpec], Field(min_length=1, max_length=MAX_TABLES), FailFast()]
 
 
-class _Team(_Part):
+class TeamHeader(Part):
+    """Pilot of a team: name, and what flew it."""
+
     name: Text
-    policy: Text = ""
-    checkpoint: Text = ""
-    level: Text = ""
+    policy: Text
+    checkpoint: Text
+    level: Text
 
 
-class _Mech(_Part):
+class RosterEntry(Part):
+    """A mech; a slot that takes no part is not present."""
+
     team: Annotated[int, Field(ge=0, le=1)]
-    name: Text
-    pack: Whole = 0
+    pack: Whole
     chassis: Annotated[int, Field(ge=0, le=MAX_NAMES)]
-    present: bool = True
+    name: Text
+    present: bool
 
 
-class _World(_Part):
+class WorldSpec(Part):
+    """Hash and size [vox] of the world."""
+
     sha256: Annotated[str, Field(pattern=SHA256)]
     size: Annotated[list[Edge], Field(min_length=3, max_length=3), FailFast()]
 
 
-class _Chassis(_Part):
+class ChassisSpec(Part):
+    """Values of a mech class."""
+
     name: Text
     size: Triple
     hp: Real
@@ -137,7 +148,9 @@ class _Chassis(_Part):
     max_jet: Real
 
 
-class _Weapon(_Part):
+class WeaponSpec(Part):
+    """Values of a weapon."""
+
     name: Text
     guidance: Text
     range: Real
@@ -146,12 +159,20 @@ class _Weapon(_Part):
     damage: Real
 
 
-class _Cloud(_Part):
+class CloudSpec(Part):
+    """Radius [vox] and life of smoke clouds."""
+
     radius: Real
     life_s: Real
 
 
-class _Sensing(_Part):
+class SensingSpec(Part):
+    """Sensor ranges, and weights and range of electronic warfare.
+
+    Radar ranges are those of each class at quality 1 [vox]; ECM and ECCM remove and add their weight at distance 0, own
+    ECCM also for its emitter; quality has a minimum, that of a shut-down mech, and a maximum.
+    """
+
     radar: Annotated[list[Real], Field(max_length=MAX_NAMES), FailFast()]
     ewar: Real
     ecm: Real
@@ -160,31 +181,43 @@ class _Sensing(_Part):
     quality: Pair
 
 
-class _Insight(_Part):
+class InsightSpec(Part):
+    """Contents of the policy columns; chances are the choices whose probabilities are recorded, if any."""
+
     actions: Texts
     terms: Texts
     contacts: Annotated[int, Field(ge=0, le=MAX_NAMES)]
-    estimates: bool = False
+    estimates: bool
     chances: Texts = []
 
 
-class _Pilots(_Part):
+class PilotsSpec(Part):
+    """Scripted pilot of each mech (0 none), and the probability that their triggers take effect."""
+
     script: Annotated[list[Count], Field(max_length=MAX_MECHS), FailFast()]
     weapon_prob: Share
     names: Annotated[list[Text], Field(max_length=MAX_MECHS), FailFast()] = []
     checkpoints: Annotated[list[Text], Field(max_length=MAX_MECHS), FailFast()] = []
 
 
-class _Parent(_Part):
+class ParentSpec(Part):
     """The replay and tick that a branch continues, and what was changed."""
 
     file: Text
     sha256: Annotated[str, Field(pattern=SHA256)]
     tick: Count
+    set: Annotated[dict[str, Text], Field(max_length=MAX_NAMES)] = {}
+    changes: Annotated[dict[str, Real], Field(max_length=MAX_NAMES)] = {}
+    still: Texts = []
+    seed: Count = 0
 
 
-class _Header(_Part):
-    """The HEADER record. The viewer checks headers by the same model, see ``forms``."""
+class Header(Part):
+    """The HEADER record.
+
+    Actions alone or insight are there where they were recorded, pilots where there are scripted ones, and a parent in
+    the recording of a branch.
+    """
 
     schema_: Annotated[list[Count], Field(alias="schema", min_length=2, max_length=2), FailFast()]
     mechs: Annotated[int, Field(ge=1, le=MAX_MECHS)]
@@ -194,8 +227,8 @@ class _Header(_Part):
     created: Annotated[float, Field(ge=0, le=MAX_TIME, allow_inf_nan=False)]
     echelon: Text
     sim_version: Count
-    teams: Annotated[list[_Team], Field(min_length=2, max_length=2), FailFast()]
-    roster: Annotated[list[_Mech], Field(min_length=1, max_length=MAX_MECHS), FailFast()]
+    teams: Annotated[list[TeamHeader], Field(min_length=2, max_length=2), FailFast()]
+    roster: Annotated[list[RosterEntry], Field(min_length=1, max_length=MAX_MECHS), FailFast()]
     seed: Whole
     map_seed: Whole
     env: Count
@@ -205,38 +238,43 @@ class _Header(_Part):
     duration_s: Real
     score_to_win: Real
     zone: Triple
-    world: _World
-    cloud: _Cloud
-    sensing: _Sensing
+    world: WorldSpec
+    cloud: CloudSpec
+    sensing: SensingSpec
     without: Texts
     changes: dict[str, Any]
-    chassis: Annotated[list[_Chassis], Field(max_length=MAX_NAMES), FailFast()]
-    weapons: Annotated[list[_Weapon], Field(max_length=MAX_NAMES), FailFast()]
+    chassis: Annotated[list[ChassisSpec], Field(max_length=MAX_NAMES), FailFast()]
+    weapons: Annotated[list[WeaponSpec], Field(max_length=MAX_NAMES), FailFast()]
     materials: Texts
     events: Texts
     flags: Texts
     hit_flags: Texts
     cooldowns: Texts
-    columns: Annotated[list[_Column], Field(max_length=MAX_NAMES), FailFast()]
-    tables: Annotated[list[_Table], Field(max_length=MAX_TABLES), FailFast()]
+    columns: Annotated[list[FrameColumnSpec], Field(max_length=MAX_NAMES), FailFast()]
+    tables: Annotated[list[TableSpec], Field(max_length=MAX_TABLES), FailFast()]
     config: dict[str, Any]
-    insight: _Insight = ABSENT
+    insight: InsightSpec = ABSENT
     actions: Texts = ABSENT
-    pilots: _Pilots = ABSENT
-    parent: _Parent = ABSENT
+    pilots: PilotsSpec = ABSENT
+    parent: ParentSpec = ABSENT
 
 
-class _Outcome(_Part):
-    winner: Annotated[int, Field(ge=UNDECIDED, le=MAX_NAMES)] = UNDECIDED
-    reason: Text = ""
-    ticks: Count = 0
-    score: Pair = [0.0, 0.0]
-    hp: Pair = [0.0, 0.0]
-    alive: Pair = [0.0, 0.0]
+class Outcome(Part):
+    """How a match ended; scores, hit points and living mechs of both teams at its last frame."""
+
+    winner: Annotated[int, Field(ge=UNDECIDED, le=MAX_NAMES)]
+    reason: Text
+    ticks: Count
+    score: Pair
+    hp: Pair
+    alive: Pair
 
 
-class _Moment(_Part):
-    """A turning point; ``before`` and ``after`` are win probabilities of blue."""
+class Moment(Part):
+    """A turning point, the most important with rank 1; ``before`` and ``after`` are win probabilities of blue.
+
+    The team, -1 for none, acts or gains; ``from`` and ``to`` are the time that shows it [s].
+    """
 
     tick: Count
     second: Real
@@ -257,22 +295,22 @@ Block = Annotated[tuple[Annotated[int, Field(ge=0, le=MAX_ROWS)], bytes], Field(
 Blocks = Annotated[list[Block], Field(max_length=MAX_TABLES), FailFast()]
 
 
-class _Chunk(_Part):
-    """The CHUNK record."""
+class ChunkRecord(Part):
+    """The CHUNK record: frames, their columns, tables and hash."""
 
     f: Annotated[int, Field(ge=1, le=MAX_FRAMES)]
     c: bytes
     t: Blocks
-    h: Annotated[bytes, Field(max_length=MAX_HASH_BYTES)] = b""
+    h: Annotated[bytes, Field(max_length=MAX_HASH_BYTES)]
 
 
-class _Index(_Part):
+class IndexRecord(Part):
     """The INDEX record; further tables of a newer version are ignored."""
 
     t: Blocks
-    world: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = None
-    outcome: _Outcome | None = None
-    moments: Annotated[list[_Moment], Field(max_length=MAX_MOMENTS), FailFast()]
+    world: Annotated[list[Count], Field(min_length=2, max_length=2)] | None
+    outcome: Outcome | None
+    moments: Annotated[list[Moment], Field(max_length=MAX_MOMENTS), FailFast()]
 
 
 class ChunkRef(NamedTuple):
@@ -307,15 +345,15 @@ class Index:
         return {**unpack_tables(tables), "moments": self.moments}
 
 
-Part = TypeVar("Part", bound=_Part)
+P = TypeVar("P", bound=Part)
 INDEX_LAYOUTS = {table.name: Layout([column.to_header() for column in table.columns]) for table in INDEX_TABLES}
 
 
 def forms() -> dict[str, dict[str, Any]]:
-    return {"HEADER_FORM": _form(_Header), "OUTCOME_FORM": _form(_Outcome), "MOMENT_FORM": _form(_Moment)}
+    return {"HEADER_FORM": _form(Header), "OUTCOME_FORM": _form(Outcome), "MOMENT_FORM": _form(Moment)}
 
 
-def _form(model: type[_Part]) -> dict[str, Any]:
+def _form(model: type[Part]) -> dict[str, Any]:
     schema = model.model_json_schema()
 
     def plain(part: Any) -> Any:
@@ -325,7 +363,7 @@ def _form(model: type[_Part]) -> dict[str, Any]:
             return part
         if "$ref" in part:
             return plain(schema["$defs"][part["$ref"].rpartition("/")[2]])
-        skipped = ("title", "description", "default", "$defs", "additionalProperties")
+        skipped = ("title", "description", "default", "$defs", "additionalProperties", "maxProperties")
         properties = {"properties": {key: plain(value) for key, value in part.get("properties", {}).items()}}
         return {key: plain(value) for key, value in part.items() if key not in (*skipped, "properties")} | (
             properties if "properties" in part else {}
@@ -337,7 +375,7 @@ def _form(model: type[_Part]) -> dict[str, Any]:
 def parse_header(header: Mapping[str, Any], name: str) -> None:
     """Raise ``ReplayError`` unless the header of replay ``name`` is complete, bounded and of a supported schema."""
     _check_version(header, name)
-    parsed = _validate(_Header, header, f"the header of replay {name!r}")
+    parsed = _validate(Header, header, f"the header of replay {name!r}")
     try:
         columns = header["columns"]
         check_columns(columns, frames=True)
@@ -348,6 +386,8 @@ def parse_header(header: Mapping[str, Any], name: str) -> None:
         _check_required(header)
         if len(parsed.roster) != parsed.mechs:
             raise ValueError(f"roster has {len(parsed.roster)} mechs, expected {parsed.mechs}")
+        if max(mech.chassis for mech in parsed.roster) >= len(parsed.chassis):
+            raise ValueError(f"roster has a mech of another class than the {len(parsed.chassis)} listed ones")
         if prod(parsed.world.size) > MAX_RAW_BYTES - WORLD_HEAD.size:
             raise ValueError(f"world has {prod(parsed.world.size)} voxels, expected at most {MAX_RAW_BYTES}")
         if (width := Layout(columns, parsed.mechs).width) > MAX_VALUES:
@@ -364,7 +404,7 @@ def parse_chunk(
     Raises ``ReplayError``, before anything is decoded, for more than ``MAX_VALUES`` values, and for ticks of frames
     that do not rise from 0 to the length of the chunk.
     """
-    chunk = _validate(_Chunk, body, "chunk")
+    chunk = _validate(ChunkRecord, body, "chunk")
     if len(chunk.t) != len(tables):
         raise ReplayError(f"chunk has {len(chunk.t)} tables, expected {len(tables)}")
     blocks = list(zip(tables.values(), chunk.t, strict=True))
@@ -390,7 +430,7 @@ def parse_index(body: Mapping[str, Any], end: int, tick_hz: float) -> Index:
 
     Raises ``ReplayError`` for chunks outside the file, out of order or longer than a match, and for too many values.
     """
-    index = _validate(_Index, body, "index")
+    index = _validate(IndexRecord, body, "index")
     if len(index.t) < len(INDEX_TABLES):
         raise ReplayError(f"index has {len(index.t)} tables, expected {len(INDEX_TABLES)}")
     blocks = {table.name: block for table, block in zip(INDEX_TABLES, index.t, strict=False)}
@@ -410,7 +450,7 @@ def parse_index(body: Mapping[str, Any], end: int, tick_hz: float) -> Index:
         previous = check_ref(ref, previous, end, tick_hz)
     if index.world is not None and not len(MAGIC) <= index.world[0] <= end - HEAD.size:
         raise ReplayError(f"index has a world at byte {index.world[0]}, expected one before byte {end}")
-    return Index(chunks, body.get("world"), body.get("outcome"), body["moments"], blocks)
+    return Index(chunks, body["world"], body["outcome"], body["moments"], blocks)
 
 
 def check_ref(ref: ChunkRef, previous: ChunkRef, end: int, tick_hz: float) -> ChunkRef:
@@ -442,17 +482,18 @@ def _check_unique(kind: str, entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _check_required(header: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` for a header without the columns that every reader needs."""
+    """Raise ``ValueError`` for a header that lacks a column or table that is read."""
     columns = {column["name"]: column for column in header["columns"]}
-    for name, per in REQUIRED.items():
-        if name not in columns:
+    for required in COLUMNS:
+        name, found = required.name, columns.get(required.name)
+        if found is None:
             raise ValueError(f"it has no column {name!r}")
-        if (columns[name]["per"], columns[name]["k"]) != (per, 1):
-            raise ValueError(f"column {name!r} has another shape than one value per {per}")
+        if (found["per"], found["k"]) != (required.per, required.k):
+            raise ValueError(f"column {name!r} has another shape than {required.k} per {required.per}")
     tables = {table["name"]: {column["name"] for column in table["columns"]} for table in header["tables"]}
-    for name, required in REQUIRED_TABLES.items():
-        if missing := [column for column in required if column not in tables.get(name, ())]:
-            raise ValueError(f"its table {name!r} has no column {missing[0]!r}")
+    for table in READ_TABLES:
+        if missing := [column.name for column in table.columns if column.name not in tables.get(table.name, ())]:
+            raise ValueError(f"its table {table.name!r} has no column {missing[0]!r}")
 
 
 def _check_values(count: int) -> None:
@@ -460,7 +501,7 @@ def _check_values(count: int) -> None:
         raise ReplayError(f"replay record has {count} values, expected at most {MAX_VALUES}")
 
 
-def _validate(model: type[Part], value: Mapping[str, Any], what: str) -> Part:
+def _validate(model: type[P], value: Mapping[str, Any], what: str) -> P:
     try:
         return validated(model, value)
     except ValueError as error:

@@ -38,8 +38,8 @@ LATE_S = 10.0
 """Seconds before the time limit at which the score counts half as much as at the end."""
 CLOSE_S = 6.0
 """Seconds of zone points before the limit over which its attraction falls by a factor e."""
-CLASS = {"hp": 100.0, "leg_hp": 50.0, "max_speed": 5.0}
-"""Values of a mech of an unknown class."""
+CLASS = ("hp", "leg_hp", "max_speed")
+"""Values of a mech's class that the features need."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Roster:
     @staticmethod
     def of(header: Mapping[str, Any]) -> Roster:
         mechs, classes = header["roster"], header["chassis"]
-        rows = [classes[m["chassis"]] if m["chassis"] < len(classes) else CLASS for m in mechs]
+        rows = [classes[m["chassis"]] for m in mechs]
         x, y, radius = header["zone"]
         return Roster(
             team=np.array([m["team"] for m in mechs]),
-            present=np.array([bool(m.get("present", True)) for m in mechs]),
+            present=np.array([m["present"] for m in mechs]),
             spec={name: np.array([max(1.0, float(row[name])) for row in rows]) for name in CLASS},
             zone=(float(x), float(y), float(radius)),
             limit=max(1.0, float(header["score_to_win"])),
@@ -102,11 +102,10 @@ class Situation:
 
     @staticmethod
     def of(roster: Roster, frames: Mapping[str, Ints], ticks: Ints) -> Situation:
-        """Return the state in frames of columns ``[F, W]`` at the ticks ``[F]``; missing columns are zero."""
+        """Return the state in frames of columns ``[F, W]`` at the ticks ``[F]``."""
 
         def column(name: str) -> Floats:
-            zero = np.zeros((len(ticks), len(roster.team)))
-            return frames[name].astype(np.float64) * roster.scale[name] if name in frames else zero
+            return frames[name].astype(np.float64) * roster.scale[name]
 
         flags, spec = frames["flags"], roster.spec
         alive = ((flags & int(MechFlag.ALIVE)) > 0) & roster.present

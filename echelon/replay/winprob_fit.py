@@ -69,7 +69,7 @@ def replay_files(places: Iterable[Path]) -> list[Path]:
 
 
 def pilot_name(team: Mapping[str, Any]) -> str:
-    return str(team.get("level") or " ".join(filter(None, (Path(str(team["name"])).name, team.get("checkpoint")))))
+    return team["level"] or " ".join(filter(None, (Path(team["name"]).name, team["checkpoint"])))
 
 
 def sample(path: Path) -> Sampled | None:

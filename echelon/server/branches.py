@@ -33,15 +33,14 @@ def branch_of(header: Mapping[str, Any]) -> dict[str, Any] | None:
     parent = header.get("parent")
     if parent is None:
         return None
-    pilots, changes = ({} if not isinstance(parent.get(key), dict) else parent[key] for key in ("set", "changes"))
-    still = parent["still"] if isinstance(parent.get("still"), list) else []
+    pilots, changes = (list(parent.get(key, {}).items())[:MAX_CHANGED] for key in ("set", "changes"))
     return {
         "file": parent["file"],
         "match": "",
         "tick": parent["tick"],
-        "set": {str(mech)[:MAX_TEXT]: str(pilot)[:MAX_TEXT] for mech, pilot in list(pilots.items())[:MAX_CHANGED]},
-        "changes": [f"{name}={value}"[:MAX_TEXT] for name, value in list(changes.items())[:MAX_CHANGED]],
-        "still": [str(mech)[:MAX_TEXT] for mech in still[:MAX_CHANGED]],
+        "set": {mech[:MAX_TEXT]: pilot[:MAX_TEXT] for mech, pilot in pilots},
+        "changes": [f"{name}={value}"[:MAX_TEXT] for name, value in changes],
+        "still": [mech[:MAX_TEXT] for mech in parent.get("still", [])[:MAX_CHANGED]],
     }
 
 

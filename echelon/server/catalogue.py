@@ -25,11 +25,11 @@ from echelon.files import require_regular
 from echelon.replay.codec import pack_map
 from echelon.replay.match_text import HUMAN, JOINT, LEVEL_PREFIX
 from echelon.replay.reader import Replay, ReplayError
+from echelon.replay.schema import SUFFIX, UNDECIDED
 from echelon.runs import ID_DIGITS, RunPaths, list_runs, runs_home
 from echelon.runs import match_id as match_id
 from echelon.server.branches import Parents, branch_of
 
-SUFFIX = ".ecr"
 OPEN_FILES = 32
 """Most replay files open at a time; the least recently read is closed first."""
 OPEN_BYTES = 2**28
@@ -362,27 +362,27 @@ def replay_files(run: RunPaths) -> list[tuple[Path, tuple[int, int, int]]]:
 
 
 def _team_name(team: Mapping[str, Any]) -> str:
-    name = str(team.get("name") or "")
-    return name if HUMAN in name.split(JOINT) else str(team.get("policy") or name)
+    name = team["name"]
+    return name if HUMAN in name.split(JOINT) else team["policy"] or name
 
 
 def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> dict[str, Any]:
     """Return a match's row for the match list; ``fresh`` tells that its file was written recently."""
     header = replay.header
     teams = [_team_name(team) for team in header["teams"]]
-    outcome: dict[str, Any] = replay.outcome or {}
+    outcome = replay.outcome or {"winner": UNDECIDED, "reason": "", "score": [0.0, 0.0], "alive": [0, 0]}
     return {
         "id": ident,
         "version": version_of(header),
         "run": run,
         "file": path.name,
-        "created": float(header.get("created", 0.0)),
-        "seed": header.get("seed", 0),
-        "map_seed": header.get("map_seed", 0),
+        "created": header["created"],
+        "seed": header["seed"],
+        "map_seed": header["map_seed"],
         "blue": teams[0],
         "red": teams[1],
-        "levels": [str(team.get("level") or "").removeprefix(LEVEL_PREFIX) for team in header["teams"]],
-        "update": header.get("update", 0),
+        "levels": [team["level"].removeprefix(LEVEL_PREFIX) for team in header["teams"]],
+        "update": header["update"],
         "mechs": header["mechs"],
         "size": list(header["world"]["size"]),
         "live": fresh and not replay.complete,
@@ -390,10 +390,7 @@ def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> 
         "chunks": len(replay.chunks),
         "ticks": replay.ticks,
         "bytes": replay.status().st_size,
-        "winner": outcome.get("winner", -1),
-        "reason": outcome.get("reason", ""),
-        "score": list(outcome.get("score", [0.0, 0.0])),
-        "alive": list(outcome.get("alive", [0, 0])),
+        **{name: outcome[name] for name in ("winner", "reason", "score", "alive")},
         "moment": replay.top_moment,
         "parent": branch_of(header),
     }

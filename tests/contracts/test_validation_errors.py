@@ -48,7 +48,7 @@ READERS: dict[str, tuple[Callable[[dict[str, Any]], Any], Iterable[str]]] = {
     "demonstrations": (lambda values: validated(demos.Manifest, values), names(demos.Manifest)),
     "checkpoint's game": (lambda values: env_config_of({"env_cfg": values}), names(EnvConfig)),
     "checkpoint's model": (lambda values: policy_from({"model_cfg": values}, {}), names(ModelConfig)),
-    "replay header": (header, names(replay._Header)),
+    "replay header": (header, names(replay.Header)),
     "world recipe": (lambda values: world_file._rebuild_map(values, b""), names(world_file._Recipe)),
     "configuration": (lambda values: resolve(overrides=values), ("num_envs", "ppo.lr", "env.gamma", "model.kind")),
     **{f"message {kind}": (message(kind), names(model)) for kind, model in CLIENT_TYPES.items()},

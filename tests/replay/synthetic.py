@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from echelon.replay.codec import ReplayError
-from echelon.replay.header import header_tables
+from echelon.replay.header import TeamInfo, header_tables
 from echelon.replay.schema import EventKind
 from echelon.replay.writer import MatchWriter, world_payload
 from echelon.version import SIM_VERSION
@@ -37,10 +38,10 @@ def header(**changes: Any) -> dict[str, Any]:
     return {
         "schema": [3, 0], "created": 0.0, "echelon": "0", "sim_version": SIM_VERSION, "tick_hz": HZ,
         "frame_ticks": FRAME_TICKS, "chunk_ticks": STRIDE * FRAME_TICKS, "mechs": MECHS,
-        "teams": [{"name": "blue"}, {"name": "red"}], "seed": 1, "map_seed": 1, "env": 0, "run": "", "update": 0,
-        "global_step": 0, "duration_s": 60.0, "score_to_win": 30.0, "zone": [6.0, 5.0, 2.0], "roster": roster,
-        "cloud": {"radius": 3.0, "life_s": 8.0}, "sensing": SENSING, "without": [], "changes": {}, **header_tables(),
-        "config": {}, **changes,
+        "teams": [asdict(TeamInfo(name=name)) for name in ("blue", "red")], "seed": 1, "map_seed": 1, "env": 0,
+        "run": "", "update": 0, "global_step": 0, "duration_s": 60.0, "score_to_win": 30.0, "zone": [6.0, 5.0, 2.0],
+        "roster": roster, "cloud": {"radius": 3.0, "life_s": 8.0}, "sensing": SENSING, "without": [], "changes": {},
+        **header_tables(), "config": {}, **changes,
     }  # fmt: skip
 
 

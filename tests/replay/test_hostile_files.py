@@ -86,8 +86,10 @@ def run_readers(path: Path, data: bytes, readers=READERS) -> dict[str, str]:
     return messages
 
 
+MECH = {"team": 0, "pack": 0, "chassis": 0, "name": "x", "present": True}
 HEADERS: dict[str, dict[str, Any]] = {
     "teams is a number": {"teams": 5},
+    "team without a level": {"teams": [{"name": "blue", "policy": "", "checkpoint": ""}] * 2},
     "team is a text": {"teams": ["blue", "red"]},
     "one team": {"teams": [{"name": "blue"}]},
     "team name is a map": {"teams": [{"name": {}}, {"name": "red"}]},
@@ -98,7 +100,8 @@ HEADERS: dict[str, dict[str, Any]] = {
     "schema is a map": {"schema": {}},
     "schema is a truth value": {"schema": [True, 0]},
     "roster has numbers": {"roster": [1, 2, 3, 4]},
-    "team of a mech is 7": {"roster": [{"team": 7, "name": "x", "chassis": 0}] * 4},
+    "team of a mech is 7": {"roster": [{**MECH, "team": 7}] * 4},
+    "class of a mech is not listed": {"roster": [{**MECH, "chassis": 4}] * 4},
     "mechs is a text": {"mechs": "4"},
     "world is a list": {"world": [1]},
     "world has no size": {"world": {"sha256": "0" * 64}},
@@ -108,6 +111,7 @@ HEADERS: dict[str, dict[str, Any]] = {
     "column without k": {"columns": [{"name": "tick", "dtype": "u16", "scale": 1.0, "predict": 0, "per": "frame"}]},
     "tables is null": {"tables": None},
     "tables is empty": {"tables": []},
+    "changes of a branch is a number": {"parent": {"file": "a.ecr", "sha256": "0" * 64, "tick": 1, "changes": 5}},
     "config is a number": {"config": 3},
     "insight is null": {"insight": None},
     "tick_hz is not finite": {"tick_hz": float("nan")},

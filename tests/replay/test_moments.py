@@ -90,6 +90,7 @@ class Match:
             "y": zero + 16 * 5,
             "z": zero,
             "hp": zero + 100,
+            "leg_hp": zero,
             "flags": self.flags[part],
         }
         return frames, events, first

@@ -143,14 +143,6 @@ def test_model_of_other_features_is_refused(tmp_path):
         load_model(path)
 
 
-def test_replay_without_optional_columns_has_a_probability():
-    with Replay(SMALL) as replay:
-        chunk, roster = replay.chunk(1), Roster.of(replay.header)
-        frames = {name: chunk.frames[name] for name in ("score", "x", "y", "hp", "flags")}
-        p = load_model().probability(features(Situation.of(roster, frames, chunk.ticks)))
-    assert ((p > 0) & (p < 1)).all()
-
-
 def sampled(count: int, weights: np.ndarray, seed: int, pilots: tuple[str, str] = ("a", "b")) -> list[Sampled]:
     """Return matches whose results follow a model with the given coefficients."""
     rng = np.random.default_rng(seed)

@@ -65,80 +65,12 @@ export interface FrameColumnSpec extends ColumnSpec {
   rate?: string; gain?: number; // where predict is BY_RATE
 }
 export interface TableSpec { name: string; columns: ColumnSpec[] }
-export interface RosterEntry { team: 0 | 1; pack: number; chassis: number; name: string; present: boolean }
-export interface ChassisSpec {
-  name: string; size: [number, number, number]; hp: number; leg_hp: number; heat_cap: number;
-  max_speed: number; max_jet: number;
-}
-export interface WeaponSpec {
-  name: string; guidance: string; range: number; speed: number; cooldown_s: number; damage: number;
-}
-export interface TeamHeader { name: string; policy: string; checkpoint: string; level: string }
-/** Contents of the policy columns. */
-export interface InsightSpec {
-  actions: string[]; terms: string[]; contacts: number; estimates: boolean;
-  chances?: string[]; // choices whose probabilities are recorded
-}
-/** Sensor ranges, and weights and range of electronic warfare. */
-export interface SensingSpec {
-  radar: number[]; // radar range of each class at quality 1 [vox]
-  ewar: number; // range of ECM and ECCM [vox]
-  ecm: number; eccm: number; // quality that each removes or adds at distance 0
-  own_eccm: boolean; // whether ECCM applies to its emitter
-  quality: [number, number]; // minimum and maximum; a shut-down mech has the minimum
-}
-/** Scripted pilot of each mech (0 none), and the probability that their triggers take effect. */
-export interface PilotsSpec { script: number[]; weapon_prob: number; names?: string[]; checkpoints?: string[] }
-/** The replay that a branch continues from a tick, and what was changed. */
-export interface ParentSpec {
-  file: string; sha256: string; tick: number;
-  set?: Record<string, string>; changes?: Record<string, number>; still?: string[]; seed?: number;
-}
-/** The HEADER record. */
-export interface Header {
-  schema: [number, number]; created: number; echelon: string;
-  sim_version: number; // rules of the simulation
-  tick_hz: number; frame_ticks: number; chunk_ticks: number; mechs: number;
-  teams: [TeamHeader, TeamHeader]; seed: number; map_seed: number; env: number;
-  run: string; update: number; global_step: number; duration_s: number; score_to_win: number;
-  world: { sha256: string; size: [number, number, number] }; zone: [number, number, number];
-  cloud: { radius: number; life_s: number };
-  sensing: SensingSpec;
-  roster: RosterEntry[]; chassis: ChassisSpec[]; weapons: WeaponSpec[];
-  materials: string[]; events: string[]; flags: string[]; hit_flags: string[]; cooldowns: string[];
-  columns: FrameColumnSpec[]; tables: TableSpec[]; config: Record<string, unknown>;
-  insight?: InsightSpec; // if policy columns were recorded
-  actions?: string[]; // entries of an action, where actions are the only policy column
-  pilots?: PilotsSpec; // if there are scripted pilots
-  parent?: ParentSpec; // of a branch
-}
-/** The CHUNK record. */
-export interface ChunkRecord { f: number; c: Uint8Array; t: [number, Uint8Array][]; h: Uint8Array }
-/** The INDEX record; its tables are INDEX_TABLES in order. */
-export interface IndexRecord {
-  t: [number, Uint8Array][]; world: [number, number] | null; outcome: Outcome | null; moments: Moment[];
-}
 export interface Series {
   second: number[]; score: [number[], number[]]; alive: [number[], number[]];
   hp: [number[], number[]]; damage: [number[], number[]];
 }
-export interface Outcome {
-  winner: number; reason: string; ticks: number;
-  score: [number, number]; hp: [number, number]; alive: [number, number];
-}
 /** Win probability of blue at some ticks, the ends of its band, and the part of each of WIN_GROUPS in its logit. */
 export interface WinSeries { tick: number[]; blue: number[]; low: number[]; high: number[]; parts: number[][] }
-/** A turning point; probabilities are those of blue. */
-export interface Moment {
-  tick: number; second: number;
-  from: number; to: number; // the time that shows it [s]
-  kind: string;
-  rank: number; // 1 is the most important
-  score: number;
-  team: number; // team that acts or gains, -1 for none
-  mechs: string[]; before: number; after: number;
-  caption: string; // a sentence with the time
-}
 /** Tick, kind, acting mech, target mech. */
 export type Marker = [number, number, number, number];
 /** GET /api/v1/matches/{id}/index; a chunk is its first tick, its last tick and its bytes. */
@@ -169,6 +101,163 @@ export interface Standing {
 export interface Round { job: string; round: number; matches: number; played: number }
 /** A message of the WebSocket /api/v1/live. */
 export interface Notice { type: "match" | "chunk" | "ended"; id: string; chunks: number; tick1: number }
+/** Pilot of a team: name, and what flew it. */
+export interface TeamHeader {
+  name: string;
+  policy: string;
+  checkpoint: string;
+  level: string;
+}
+/** A mech; a slot that takes no part is not present. */
+export interface RosterEntry {
+  team: 0 | 1;
+  pack: number;
+  chassis: number;
+  name: string;
+  present: boolean;
+}
+/** Hash and size [vox] of the world. */
+export interface WorldSpec {
+  sha256: string;
+  size: [number, number, number];
+}
+/** Values of a mech class. */
+export interface ChassisSpec {
+  name: string;
+  size: [number, number, number];
+  hp: number;
+  leg_hp: number;
+  heat_cap: number;
+  max_speed: number;
+  max_jet: number;
+}
+/** Values of a weapon. */
+export interface WeaponSpec {
+  name: string;
+  guidance: string;
+  range: number;
+  speed: number;
+  cooldown_s: number;
+  damage: number;
+}
+/** Radius [vox] and life of smoke clouds. */
+export interface CloudSpec {
+  radius: number;
+  life_s: number;
+}
+/** Sensor ranges, and weights and range of electronic warfare. Radar ranges are those of each class at quality 1 [vox]; ECM and ECCM remove and add their weight at distance 0, own ECCM also for its emitter; quality has a minimum, that of a shut-down mech, and a maximum. */
+export interface SensingSpec {
+  radar: number[];
+  ewar: number;
+  ecm: number;
+  eccm: number;
+  own_eccm: boolean;
+  quality: [number, number];
+}
+/** Contents of the policy columns; chances are the choices whose probabilities are recorded, if any. */
+export interface InsightSpec {
+  actions: string[];
+  terms: string[];
+  contacts: number;
+  estimates: boolean;
+  chances?: string[];
+}
+/** Scripted pilot of each mech (0 none), and the probability that their triggers take effect. */
+export interface PilotsSpec {
+  script: number[];
+  weapon_prob: number;
+  names?: string[];
+  checkpoints?: string[];
+}
+/** The replay and tick that a branch continues, and what was changed. */
+export interface ParentSpec {
+  file: string;
+  sha256: string;
+  tick: number;
+  set?: Record<string, string>;
+  changes?: Record<string, number>;
+  still?: string[];
+  seed?: number;
+}
+/** The HEADER record. Actions alone or insight are there where they were recorded, pilots where there are scripted ones, and a parent in the recording of a branch. */
+export interface Header {
+  schema: [number, number];
+  mechs: number;
+  tick_hz: number;
+  frame_ticks: number;
+  chunk_ticks: number;
+  created: number;
+  echelon: string;
+  sim_version: number;
+  teams: [TeamHeader, TeamHeader];
+  roster: RosterEntry[];
+  seed: number;
+  map_seed: number;
+  env: number;
+  run: string;
+  update: number;
+  global_step: number;
+  duration_s: number;
+  score_to_win: number;
+  zone: [number, number, number];
+  world: WorldSpec;
+  cloud: CloudSpec;
+  sensing: SensingSpec;
+  without: string[];
+  changes: Record<string, unknown>;
+  chassis: ChassisSpec[];
+  weapons: WeaponSpec[];
+  materials: string[];
+  events: string[];
+  flags: string[];
+  hit_flags: string[];
+  cooldowns: string[];
+  columns: FrameColumnSpec[];
+  tables: TableSpec[];
+  config: Record<string, unknown>;
+  insight?: InsightSpec;
+  actions?: string[];
+  pilots?: PilotsSpec;
+  parent?: ParentSpec;
+}
+/** How a match ended; scores, hit points and living mechs of both teams at its last frame. */
+export interface Outcome {
+  winner: number;
+  reason: string;
+  ticks: number;
+  score: [number, number];
+  hp: [number, number];
+  alive: [number, number];
+}
+/** A turning point, the most important with rank 1; ``before`` and ``after`` are win probabilities of blue. The team, -1 for none, acts or gains; ``from`` and ``to`` are the time that shows it [s]. */
+export interface Moment {
+  tick: number;
+  second: number;
+  from: number;
+  to: number;
+  kind: string;
+  rank: number;
+  score: number;
+  team: number;
+  mechs: string[];
+  before: number;
+  after: number;
+  caption: string;
+}
+/** The CHUNK record: frames, their columns, tables and hash. */
+export interface ChunkRecord {
+  f: number;
+  c: Uint8Array;
+  t: [number, Uint8Array][];
+  h: Uint8Array;
+}
+/** The INDEX record; further tables of a newer version are ignored. */
+export interface IndexRecord {
+  t: [number, Uint8Array][];
+  world: [number, number] | null;
+  outcome: Outcome | null;
+  moments: Moment[];
+}
 /** Form of a value: the parts of JSON Schema that headers need. */
 export interface Form {
   readonly type: "object" | "array" | "string" | "integer" | "number" | "boolean";
@@ -178,8 +267,8 @@ export interface Form {
   readonly minimum?: number; readonly maximum?: number; readonly exclusiveMinimum?: number;
 }
 /* Forms of the HEADER record and of an outcome; further keys are allowed everywhere. */
-export const HEADER_FORM: Form = {"required": ["schema", "mechs", "tick_hz", "frame_ticks", "chunk_ticks", "created", "echelon", "sim_version", "teams", "roster", "seed", "map_seed", "env", "run", "update", "global_step", "duration_s", "score_to_win", "zone", "world", "cloud", "sensing", "without", "changes", "chassis", "weapons", "materials", "events", "flags", "hit_flags", "cooldowns", "columns", "tables", "config"], "type": "object", "properties": {"schema": {"items": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "maxItems": 2, "minItems": 2, "type": "array"}, "mechs": {"maximum": 4096, "minimum": 1, "type": "integer"}, "tick_hz": {"exclusiveMinimum": 0, "maximum": 1000.0, "type": "number"}, "frame_ticks": {"maximum": 65535, "minimum": 1, "type": "integer"}, "chunk_ticks": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "created": {"maximum": 1099511627776.0, "minimum": 0, "type": "number"}, "echelon": {"maxLength": 4096, "type": "string"}, "sim_version": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "teams": {"items": {"required": ["name"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "policy": {"maxLength": 4096, "type": "string"}, "checkpoint": {"maxLength": 4096, "type": "string"}, "level": {"maxLength": 4096, "type": "string"}}}, "maxItems": 2, "minItems": 2, "type": "array"}, "roster": {"items": {"required": ["team", "name", "chassis"], "type": "object", "properties": {"team": {"maximum": 1, "minimum": 0, "type": "integer"}, "name": {"maxLength": 4096, "type": "string"}, "pack": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "chassis": {"maximum": 1024, "minimum": 0, "type": "integer"}, "present": {"type": "boolean"}}}, "maxItems": 4096, "minItems": 1, "type": "array"}, "seed": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "map_seed": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "env": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "run": {"maxLength": 4096, "type": "string"}, "update": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "global_step": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "duration_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "score_to_win": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "zone": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 3, "minItems": 3, "type": "array"}, "world": {"required": ["sha256", "size"], "type": "object", "properties": {"sha256": {"pattern": "^[0-9a-f]{64}$", "type": "string"}, "size": {"items": {"maximum": 1024, "minimum": 1, "type": "integer"}, "maxItems": 3, "minItems": 3, "type": "array"}}}, "cloud": {"required": ["radius", "life_s"], "type": "object", "properties": {"radius": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "life_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "sensing": {"required": ["radar", "ewar", "ecm", "eccm", "own_eccm", "quality"], "type": "object", "properties": {"radar": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 1024, "type": "array"}, "ewar": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "ecm": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "eccm": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "own_eccm": {"type": "boolean"}, "quality": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}}}, "without": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "changes": {"type": "object"}, "chassis": {"items": {"required": ["name", "size", "hp", "leg_hp", "heat_cap", "max_speed", "max_jet"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "size": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 3, "minItems": 3, "type": "array"}, "hp": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "leg_hp": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "heat_cap": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "max_speed": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "max_jet": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "maxItems": 1024, "type": "array"}, "weapons": {"items": {"required": ["name", "guidance", "range", "speed", "cooldown_s", "damage"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "guidance": {"maxLength": 4096, "type": "string"}, "range": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "speed": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "cooldown_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "damage": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "maxItems": 1024, "type": "array"}, "materials": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "events": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "flags": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "hit_flags": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "cooldowns": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "columns": {"items": {"required": ["name", "dtype", "scale", "predict"], "type": "object", "properties": {"name": {"maxLength": 4096, "minLength": 1, "type": "string"}, "dtype": {"maxLength": 4096, "type": "string"}, "scale": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "predict": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "per": {"maxLength": 4096, "type": "string"}, "k": {"maximum": 1024, "minimum": 1, "type": "integer"}, "rate": {"maxLength": 4096, "type": "string"}, "gain": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}}}, "maxItems": 1024, "type": "array"}, "tables": {"items": {"required": ["name", "columns"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "columns": {"items": {"required": ["name", "dtype", "scale", "predict"], "type": "object", "properties": {"name": {"maxLength": 4096, "minLength": 1, "type": "string"}, "dtype": {"maxLength": 4096, "type": "string"}, "scale": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "predict": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "per": {"maxLength": 4096, "type": "string"}, "k": {"maximum": 1024, "minimum": 1, "type": "integer"}, "rate": {"maxLength": 4096, "type": "string"}, "gain": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}}}, "maxItems": 64, "minItems": 1, "type": "array"}}}, "maxItems": 64, "type": "array"}, "config": {"type": "object"}, "insight": {"required": ["actions", "terms", "contacts"], "type": "object", "properties": {"actions": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "terms": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "contacts": {"maximum": 1024, "minimum": 0, "type": "integer"}, "estimates": {"type": "boolean"}, "chances": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}}}, "actions": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "pilots": {"required": ["script", "weapon_prob"], "type": "object", "properties": {"script": {"items": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "maxItems": 4096, "type": "array"}, "weapon_prob": {"maximum": 1, "minimum": 0, "type": "number"}, "names": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 4096, "type": "array"}, "checkpoints": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 4096, "type": "array"}}}, "parent": {"required": ["file", "sha256", "tick"], "type": "object", "properties": {"file": {"maxLength": 4096, "type": "string"}, "sha256": {"pattern": "^[0-9a-f]{64}$", "type": "string"}, "tick": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}}}}};
-export const OUTCOME_FORM: Form = {"type": "object", "properties": {"winner": {"maximum": 1024, "minimum": -1, "type": "integer"}, "reason": {"maxLength": 4096, "type": "string"}, "ticks": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "score": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}, "hp": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}, "alive": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}}};
+export const HEADER_FORM: Form = {"required": ["schema", "mechs", "tick_hz", "frame_ticks", "chunk_ticks", "created", "echelon", "sim_version", "teams", "roster", "seed", "map_seed", "env", "run", "update", "global_step", "duration_s", "score_to_win", "zone", "world", "cloud", "sensing", "without", "changes", "chassis", "weapons", "materials", "events", "flags", "hit_flags", "cooldowns", "columns", "tables", "config"], "type": "object", "properties": {"schema": {"items": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "maxItems": 2, "minItems": 2, "type": "array"}, "mechs": {"maximum": 4096, "minimum": 1, "type": "integer"}, "tick_hz": {"exclusiveMinimum": 0, "maximum": 1000.0, "type": "number"}, "frame_ticks": {"maximum": 65535, "minimum": 1, "type": "integer"}, "chunk_ticks": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "created": {"maximum": 1099511627776.0, "minimum": 0, "type": "number"}, "echelon": {"maxLength": 4096, "type": "string"}, "sim_version": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "teams": {"items": {"required": ["name", "policy", "checkpoint", "level"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "policy": {"maxLength": 4096, "type": "string"}, "checkpoint": {"maxLength": 4096, "type": "string"}, "level": {"maxLength": 4096, "type": "string"}}}, "maxItems": 2, "minItems": 2, "type": "array"}, "roster": {"items": {"required": ["team", "pack", "chassis", "name", "present"], "type": "object", "properties": {"team": {"maximum": 1, "minimum": 0, "type": "integer"}, "pack": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "chassis": {"maximum": 1024, "minimum": 0, "type": "integer"}, "name": {"maxLength": 4096, "type": "string"}, "present": {"type": "boolean"}}}, "maxItems": 4096, "minItems": 1, "type": "array"}, "seed": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "map_seed": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "env": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "run": {"maxLength": 4096, "type": "string"}, "update": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "global_step": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "duration_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "score_to_win": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "zone": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 3, "minItems": 3, "type": "array"}, "world": {"required": ["sha256", "size"], "type": "object", "properties": {"sha256": {"pattern": "^[0-9a-f]{64}$", "type": "string"}, "size": {"items": {"maximum": 1024, "minimum": 1, "type": "integer"}, "maxItems": 3, "minItems": 3, "type": "array"}}}, "cloud": {"required": ["radius", "life_s"], "type": "object", "properties": {"radius": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "life_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "sensing": {"required": ["radar", "ewar", "ecm", "eccm", "own_eccm", "quality"], "type": "object", "properties": {"radar": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 1024, "type": "array"}, "ewar": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "ecm": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "eccm": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "own_eccm": {"type": "boolean"}, "quality": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}}}, "without": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "changes": {"type": "object"}, "chassis": {"items": {"required": ["name", "size", "hp", "leg_hp", "heat_cap", "max_speed", "max_jet"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "size": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 3, "minItems": 3, "type": "array"}, "hp": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "leg_hp": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "heat_cap": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "max_speed": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "max_jet": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "maxItems": 1024, "type": "array"}, "weapons": {"items": {"required": ["name", "guidance", "range", "speed", "cooldown_s", "damage"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "guidance": {"maxLength": 4096, "type": "string"}, "range": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "speed": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "cooldown_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "damage": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "maxItems": 1024, "type": "array"}, "materials": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "events": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "flags": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "hit_flags": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "cooldowns": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "columns": {"items": {"required": ["name", "dtype", "scale", "predict"], "type": "object", "properties": {"name": {"maxLength": 4096, "minLength": 1, "type": "string"}, "dtype": {"maxLength": 4096, "type": "string"}, "scale": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "predict": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "per": {"maxLength": 4096, "type": "string"}, "k": {"maximum": 1024, "minimum": 1, "type": "integer"}, "rate": {"maxLength": 4096, "type": "string"}, "gain": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}}}, "maxItems": 1024, "type": "array"}, "tables": {"items": {"required": ["name", "columns"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "columns": {"items": {"required": ["name", "dtype", "scale", "predict"], "type": "object", "properties": {"name": {"maxLength": 4096, "minLength": 1, "type": "string"}, "dtype": {"maxLength": 4096, "type": "string"}, "scale": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "predict": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "per": {"maxLength": 4096, "type": "string"}, "k": {"maximum": 1024, "minimum": 1, "type": "integer"}, "rate": {"maxLength": 4096, "type": "string"}, "gain": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}}}, "maxItems": 64, "minItems": 1, "type": "array"}}}, "maxItems": 64, "type": "array"}, "config": {"type": "object"}, "insight": {"required": ["actions", "terms", "contacts", "estimates"], "type": "object", "properties": {"actions": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "terms": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "contacts": {"maximum": 1024, "minimum": 0, "type": "integer"}, "estimates": {"type": "boolean"}, "chances": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}}}, "actions": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "pilots": {"required": ["script", "weapon_prob"], "type": "object", "properties": {"script": {"items": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "maxItems": 4096, "type": "array"}, "weapon_prob": {"maximum": 1, "minimum": 0, "type": "number"}, "names": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 4096, "type": "array"}, "checkpoints": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 4096, "type": "array"}}}, "parent": {"required": ["file", "sha256", "tick"], "type": "object", "properties": {"file": {"maxLength": 4096, "type": "string"}, "sha256": {"pattern": "^[0-9a-f]{64}$", "type": "string"}, "tick": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "set": {"type": "object"}, "changes": {"type": "object"}, "still": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "seed": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}}}}};
+export const OUTCOME_FORM: Form = {"required": ["winner", "reason", "ticks", "score", "hp", "alive"], "type": "object", "properties": {"winner": {"maximum": 1024, "minimum": -1, "type": "integer"}, "reason": {"maxLength": 4096, "type": "string"}, "ticks": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "score": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}, "hp": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}, "alive": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}}};
 export const MOMENT_FORM: Form = {"required": ["tick", "second", "from", "to", "kind", "rank", "score", "team", "mechs", "before", "after", "caption"], "type": "object", "properties": {"tick": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "second": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "from": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "to": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "kind": {"maxLength": 512, "type": "string"}, "rank": {"maximum": 24, "minimum": 1, "type": "integer"}, "score": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "team": {"maximum": 1, "minimum": -1, "type": "integer"}, "mechs": {"items": {"maxLength": 512, "type": "string"}, "maxItems": 8, "type": "array"}, "before": {"maximum": 1, "minimum": 0, "type": "number"}, "after": {"maximum": 1, "minimum": 0, "type": "number"}, "caption": {"maxLength": 512, "type": "string"}}};
 export const TABLES: readonly TableSpec[] = [
   { name: "events", columns: [
