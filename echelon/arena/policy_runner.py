@@ -6,7 +6,7 @@ actions are not finite forfeits: its mechs leave the match and the other side wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -29,6 +29,52 @@ def checked_policy(loaded: LoadedPolicy, engine: Engine) -> FlatPolicy:
     return loaded.policy
 
 
+class PolicyRows:
+    """Rows for all mechs of an engine: their observations, and the actions of the policies that fly some of them.
+
+    Each environment has noise from a sequence of its own. It is attached before the engine's first observation.
+    """
+
+    def __init__(self, engine: Engine, threads: int) -> None:
+        rows, device = engine.num_envs * engine.num_mechs, torch.device(engine.batch.device)
+        self._obs = torch.zeros((1, rows, engine.obs_dim), device=device)
+        self._final_obs = torch.zeros((1, rows, engine.obs_dim), device=device)
+        engine.attach(wp.from_torch(self._obs), wp.from_torch(self._final_obs))
+        self.grouped = GroupedPolicies(rows, engine.action_dim, device=device, threads=threads)
+        self._actions = wp.to_torch(engine.batch["actions"]).view(rows, engine.action_dim)
+        self._generators: dict[int, torch.Generator] = {}
+        self._num_drawn = [0] * engine.num_envs
+        width = engine.action_dim + TARGET_DIM + 1
+        self._noise_buffer = torch.zeros((engine.num_envs, NOISE_DECISIONS, engine.num_mechs, width))
+
+    @property
+    def observations(self) -> torch.Tensor:
+        """Return the observations ``[N, D]`` of all mechs, by environment and mech; those not written are 0."""
+        return self._obs[0]
+
+    def start_noise(self, env: int, seed: int) -> None:
+        self._generators[env] = torch.Generator().manual_seed(seed)
+        self._num_drawn[env] = 0
+
+    def act(self, rows: torch.Tensor, sampled: Iterable[int]) -> None:
+        """Write the actions of rows whose policies fly, with noise in the environments ``sampled``, else the mean."""
+        actions = self.grouped.act(self._obs[0], self._noise(list(sampled)))
+        rows = rows.to(actions.device)
+        self._actions.index_copy_(0, rows, actions.index_select(0, rows))
+
+    def _noise(self, envs: Sequence[int]) -> torch.Tensor | None:
+        """Return this decision's noise ``[N, W]``; None for mean actions."""
+        if not envs:
+            return None
+        index = [drawn % NOISE_DECISIONS for drawn in self._num_drawn]
+        for env in envs:
+            if index[env] == 0:
+                self._noise_buffer[env].normal_(generator=self._generators[env])
+            self._num_drawn[env] += 1
+        noise = self._noise_buffer[torch.arange(len(index)), torch.tensor(index)]
+        return noise.flatten(0, 1).to(self._obs.device)
+
+
 @dataclass(kw_only=True)
 class GroupedPolicyRunner:
     """A ``PolicyRunner`` for the policies of a plan, computed in groups; a context manager."""
@@ -45,9 +91,10 @@ class GroupedPolicyRunner:
 
     def __post_init__(self) -> None:
         self._engine: Engine | None = None
-        self._grouped: GroupedPolicies | None = None
+        self._attached: PolicyRows | None = None
         self._assigned: dict[int, dict[str, list[int]]] = {}
         """Rows by policy, by environment."""
+        self._rows = torch.zeros(0, dtype=torch.long)
 
     def start_matches(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
         if self._engine is not engine:
@@ -56,8 +103,7 @@ class GroupedPolicyRunner:
         for e, (pairing, ids) in seats.items():
             self._release(e)
             self.forfeits.pop(e, None)
-            self._generators[e] = torch.Generator().manual_seed(pairing.seed)
-            self._num_drawn[e] = 0
+            self._attachment().start_noise(e, pairing.seed)
             row_of[e] = -1
             for side, name in enumerate(ids):
                 if not self.plan.script(name):
@@ -71,7 +117,7 @@ class GroupedPolicyRunner:
         for name, rows in rows_of.items():
             pilot = self.plan.pilots[name]
             policy = self.cache.fetch(name, lambda _, pilot=pilot: checked_policy(self.load(pilot), engine))
-            self._policies().assign(rows, policy)
+            self.policies().assign(rows, policy)
             row_of.reshape(-1)[rows] = rows
         self._update_rows()
         engine.batch.set("row_of", row_of)
@@ -81,28 +127,18 @@ class GroupedPolicyRunner:
         for name in assigned:
             self.cache.unpin(name)
         if rows := sorted(row for rows in assigned.values() for row in rows):
-            self._policies().assign(rows, None)
+            self.policies().assign(rows, None)
 
     def _update_rows(self) -> None:
         rows = sorted(row for assigned in self._assigned.values() for rows in assigned.values() for row in rows)
         self._rows = torch.tensor(rows, dtype=torch.long)
 
     def _attach(self, engine: Engine) -> None:
-        rows, device = engine.num_envs * engine.num_mechs, torch.device(engine.batch.device)
-        self._engine = engine
-        self._obs = torch.zeros((1, rows, engine.obs_dim), device=device)
-        self._final_obs = torch.zeros((1, rows, engine.obs_dim), device=device)
-        engine.attach(wp.from_torch(self._obs), wp.from_torch(self._final_obs))
-        if self._grouped is not None:
-            self._grouped.close()
-        self._grouped = GroupedPolicies(rows, engine.action_dim, device=device, threads=self.threads)
+        if self._attached is not None:
+            self.policies().close()
+        self._engine, self._attached = engine, PolicyRows(engine, self.threads)
         if self.chances:
-            self._grouped.report_chances()
-        self._actions = wp.to_torch(engine.batch["actions"]).view(rows, engine.action_dim)
-        self._generators = [torch.Generator() for _ in range(engine.num_envs)]
-        self._num_drawn = [0] * engine.num_envs
-        width = engine.action_dim + TARGET_DIM + 1
-        self._noise_buffer = torch.zeros((engine.num_envs, NOISE_DECISIONS, engine.num_mechs, width))
+            self.policies().report_chances()
         self._assigned.clear()
 
     def act(self) -> None:
@@ -110,26 +146,12 @@ class GroupedPolicyRunner:
         engine = self._engine
         if engine is None or not len(self._rows):
             return
-        grouped = self._policies()
-        actions = grouped.act(self._obs[0], self._noise())
-        rows = self._rows.to(actions.device)
-        self._actions.index_copy_(0, rows, actions.index_select(0, rows))
+        self._attachment().act(self._rows, () if self.deterministic else self._assigned)
+        grouped = self.policies()
         if grouped.chances is not None and "chances" in engine.batch.fields:
             wp.to_torch(engine.batch["chances"]).flatten(0, 1).copy_(grouped.chances)
         if bool(grouped.nonfinite.any()):
             self._forfeit(grouped.nonfinite.nonzero().flatten().tolist())
-
-    def _noise(self) -> torch.Tensor | None:
-        """Return this decision's noise ``[N, W]``, from a sequence per match; None for mean actions."""
-        if self.deterministic:
-            return None
-        index = [drawn % NOISE_DECISIONS for drawn in self._num_drawn]
-        for e in self._assigned:
-            if index[e] == 0:
-                self._noise_buffer[e].normal_(generator=self._generators[e])
-            self._num_drawn[e] += 1
-        noise = self._noise_buffer[torch.arange(len(index)), torch.tensor(index)]
-        return noise.flatten(0, 1).to(self._obs.device)
 
     def _forfeit(self, rows: Sequence[int]) -> None:
         """Remove the teams of these rows; the referee ends their matches with this decision."""
@@ -143,8 +165,8 @@ class GroupedPolicyRunner:
             self.forfeits[e] = self.forfeits.get(e, frozenset()) | {side}
             alive[e, side * half : (side + 1) * half] = 0
         engine.batch.set("alive", alive)
-        self._policies().assign(rows, None)
-        self._policies().nonfinite.zero_()
+        self.policies().assign(rows, None)
+        self.policies().nonfinite.zero_()
 
     def end_matches(self, envs: Sequence[int]) -> None:
         engine = self._engine
@@ -156,15 +178,18 @@ class GroupedPolicyRunner:
         row_of[list(envs)] = -1
         engine.batch.set("row_of", row_of)
 
-    def _policies(self) -> GroupedPolicies:
-        assert self._grouped is not None, "start_matches() comes first"
-        return self._grouped
+    def _attachment(self) -> PolicyRows:
+        assert self._attached is not None, "start_matches() comes first"
+        return self._attached
+
+    def policies(self) -> GroupedPolicies:
+        return self._attachment().grouped
 
     def close(self) -> None:
         for e in list(self._assigned):
             self._release(e)
-        if self._grouped is not None:
-            self._grouped.close()
+        if self._attached is not None:
+            self.policies().close()
 
     def __enter__(self) -> GroupedPolicyRunner:
         return self

@@ -138,7 +138,7 @@ def flown(tmp_path_factory):
 
         def act_and_note() -> None:
             act()
-            states.append([runner._policies().state_of(mech) for mech in range(10)])
+            states.append([runner.policies().state_of(mech) for mech in range(10)])
 
         runner.act = act_and_note  # type: ignore[method-assign]
         folder = tmp_path_factory.mktemp("flown")
