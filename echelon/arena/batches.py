@@ -7,23 +7,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from echelon.arena.behaviour import WEAPON_SUMS
 from echelon.arena.config import ArenaConfig
-from echelon.arena.contest import FORFEIT, MatchPlan, MatchResult, MatchSession, Pairing, Pilot
+from echelon.arena.contest import BLUE, FORFEIT, RED, MatchPlan, MatchResult, MatchSession, Pairing, Pilot
 from echelon.arena.match_runner import play
-from echelon.arena.match_statistics import Cause
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.policies import LRUPolicyCache
 from echelon.arena.policy_runner import GroupedPolicyRunner
+from echelon.arena.results_table import sums_of
 from echelon.arena.store import MatchRecord
 from echelon.arena.submit import load_pilot
 from echelon.config import EnvConfig
 from echelon.env.referee import WINNERS
-from echelon.sim.arsenal import WEAPONS
 from echelon.validation import validated
-
-WEAPON_NAMES = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}
-CAUSES = WEAPON_NAMES | {int(cause): cause.name.lower() for cause in Cause if cause is not Cause.LIVES}
 
 Take = Callable[[int, MatchRecord], None]
 
@@ -135,35 +130,10 @@ def match_record(result: MatchResult, plan: MatchPlan) -> MatchRecord:
         hp=record.hp,
         score=record.zone_score,
         seconds=record.length * dt,
-        styles=(sums_of(result.statistics, 0, CAUSES, dt), sums_of(result.statistics, 1, CAUSES, dt)),
+        styles=(_style(result, BLUE, dt), _style(result, RED, dt)),
     )
 
 
-def sums_of(counts: Mapping[str, Any], side: int, causes: Mapping[int, str], dt: float) -> dict[str, float]:
-    """Return the sums that one side of a match adds to its entry; sums of 0 are left out.
-
-    ``counts`` are the arrays of a ``MatchResult``, ``causes`` maps a cause of death to its name, ``dt`` is the duration
-    of a decision [s].
-    """
-    on_side = (counts["team"] == side) & (counts["present"] == 1)
-    sums = {"matches": 1.0, "mechs": float(on_side.sum())}
-    for what in WEAPON_SUMS:
-        for weapon, value in enumerate(counts[f"stat_{what}"][on_side].sum(axis=0).tolist()):
-            sums[f"{what}.{WEAPON_NAMES[weapon]}"] = float(value)
-    for name, statistic, scale in (
-        ("friendly", "friendly", 1.0),
-        ("taken", "taken", 1.0),
-        ("zone_s", "zone", dt),
-        ("life_s", "steps", dt),
-        ("shutdowns", "shutdowns", 1.0),
-        ("knockdowns", "knockdowns", 1.0),
-        ("assists", "assists", 1.0),
-    ):
-        sums[name] = float(counts[f"stat_{statistic}"][on_side].sum()) * scale
-    for cause in counts["stat_cause"][on_side].tolist():
-        if cause in causes:
-            sums[f"lost.{causes[cause]}"] = sums.get(f"lost.{causes[cause]}", 0.0) + 1.0
-    killers = counts["stat_killer"][(counts["team"] != side) & (counts["stat_cause"] >= 0)]
-    members = set(on_side.nonzero()[0].tolist())
-    sums["kills"] = float(sum(killer in members for killer in killers.tolist()))
-    return {name: value for name, value in sums.items() if value}
+def _style(result: MatchResult, side: int, dt: float) -> dict[str, float]:
+    counts = result.statistics
+    return sums_of(counts, (counts["team"] == side) & (counts["present"] == 1), dt)

@@ -6,13 +6,14 @@ summary does not depend on the order of playing.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.arena.behaviour import MECH_SUMS, style_means
 from echelon.arena.contest import BLUE, DRAW, RED, Contest, MatchResult
 from echelon.arena.match_statistics import Cause
 from echelon.env.referee import REASONS, WINNERS
@@ -20,6 +21,11 @@ from echelon.sim.arsenal import WEAPONS, Chassis
 from echelon.statistics import wilson_interval
 
 SIDES = ("blue", "red")
+WEAPON_NAMES = tuple(spec.weapon.name.lower() for spec in WEAPONS)
+CAUSES = dict(enumerate(WEAPON_NAMES)) | {int(cause): cause.name.lower() for cause in Cause if cause is not Cause.LIVES}
+"""Name of each cause of death by its number."""
+STATISTICS = {"zone_s": "zone", "life_s": "steps"}
+"""Statistics that are counted in decisions, by the names of their sums in seconds; others have one name."""
 FIRST, SECOND = 0, 1
 
 
@@ -130,106 +136,90 @@ def _row(contest: Contest, result: MatchResult) -> dict[str, Any]:
     }
 
 
+def sums_of(counts: Mapping[str, Any], where: NDArray[np.bool_], dt: float) -> dict[str, float]:
+    """Return the sums that the mechs ``where [M]`` of one side add to a match; those of 0 are left out.
+
+    ``counts`` are the arrays of a ``MatchResult``, and ``dt`` is the duration of a decision [s].
+    """
+    sums = {"matches": 1.0, "mechs": float(where.sum())}
+    for what in ("shots", "hits", "damage", "range"):
+        for weapon, value in zip(WEAPON_NAMES, counts[f"stat_{what}"][where].sum(axis=0).tolist(), strict=True):
+            sums[f"{what}.{weapon}"] = float(value)
+    for name in MECH_SUMS:
+        scale = dt if name in STATISTICS else 1.0
+        sums[name] = float(counts[f"stat_{STATISTICS.get(name, name)}"][where].sum()) * scale
+    causes = counts["stat_cause"]
+    killed = (causes >= 0) & (causes < len(WEAPONS)) & np.isin(counts["stat_killer"], np.flatnonzero(where))
+    for what, mechs in (("lost", where & (causes != Cause.LIVES)), ("kills", killed)):
+        for cause, count in Counter(causes[mechs].tolist()).items():
+            sums[f"{what}.{CAUSES[cause]}"] = float(count)
+    return {name: value for name, value in sums.items() if value}
+
+
 class _Totals:
-    """Statistics of N matches of M mechs, and sums over selected mechs."""
+    """Sums over the mechs of each pilot in all matches, also those of each class."""
 
     def __init__(self, contest: Contest, played: Sequence[MatchResult]) -> None:
-        self.contest, self.played = contest, played
-        self.dt = contest.env.dt_act
-        mechs = contest.env.num_mechs
-        names = played[0].statistics if played else {}
-        self.arrays: dict[str, NDArray[Any]] = {name: np.stack([r.statistics[name] for r in played]) for name in names}
-        swapped = np.array([[r.pairing.swapped] for r in played], bool).reshape(-1, 1)
-        self.player = self.arrays["team"] ^ swapped if played else np.zeros((0, mechs), np.int64)
-        self.present = self.arrays["present"] == 1 if played else np.zeros((0, mechs), bool)
-        self.kills = self._kills() if played else np.zeros((0, mechs, len(WEAPONS)), np.int64)
+        self._contest, self._played = contest, played
+        self._sums: defaultdict[tuple[int, Chassis | None], Counter[str]] = defaultdict(Counter)
+        for result in played:
+            counts = result.statistics
+            for player in (FIRST, SECOND):
+                own = (counts["team"] == player ^ int(result.pairing.swapped)) & (counts["present"] == 1)
+                for kind in (None, *Chassis):
+                    where = own if kind is None else own & (counts["chassis"] == kind)
+                    if where.any():
+                        self._sums[player, kind].update(sums_of(counts, where, contest.env.dt_act))
 
-    def _kills(self) -> NDArray[np.int64]:
-        """Return each mech's kills of hostiles by weapon ``[N, M, W]``."""
-        cause, killer = self.arrays["stat_cause"], self.arrays["stat_killer"]
-        kills = np.zeros((*cause.shape, len(WEAPONS)), np.int64)
-        match, victim = np.nonzero((cause >= 0) & (cause < len(WEAPONS)))
-        np.add.at(kills, (match, killer[match, victim], cause[match, victim]), 1)
-        return kills
-
-    def _sum(self, name: str, where: NDArray[np.bool_]) -> Any:
-        """Return a statistic summed over the mechs selected by ``where [N, M]``."""
-        if not self.played:
-            return 0
-        return self.arrays[name][where].astype(np.float64).sum(axis=0)
-
-    def _summary(self, where: NDArray[np.bool_]) -> dict[str, Any]:
-        """Return the statistics of the selected mechs; means are per mech and match."""
-        mechs = int(where.sum())
-        dead = int((self.arrays["stat_cause"][where] != Cause.LIVES).sum()) if self.played else 0
-        shots, hits = (float(np.sum(self._sum(f"stat_{what}", where))) for what in ("shots", "hits"))
-
-        def mean(value: float) -> float | None:
-            return value / mechs if mechs else None
-
+    def _summary(self, player: int, kind: Chassis | None = None) -> dict[str, Any]:
+        """Return the statistics of a pilot's mechs, all or those of a class; means are per mech and match."""
+        style = style_means(self._sums[player, kind])
+        mechs, deaths = style["mechs"], sum(style["lost_to"].values())
         return {
             "mechs": mechs,
-            "kills": int(self.kills[where].sum()),
-            "deaths": dead,
-            "survived": mean(mechs - dead),
-            "damage": mean(float(np.sum(self._sum("stat_damage", where)))),
-            "taken": mean(float(self._sum("stat_taken", where))),
-            "friendly": mean(float(self._sum("stat_friendly", where))),
-            "shots": int(shots),
-            "accuracy": hits / shots if shots else None,
-            "zone_s": mean(float(self._sum("stat_zone", where)) * self.dt),
-            "life_s": mean(float(self._sum("stat_steps", where)) * self.dt),
-            "shutdowns": mean(float(self._sum("stat_shutdowns", where))),
-            "knockdowns": mean(float(self._sum("stat_knockdowns", where))),
+            "kills": sum(style["kills_by"].values()),
+            "deaths": deaths,
+            "survived": (mechs - deaths) / mechs if mechs else None,
+            **{name: style[name] for name in ("damage", "taken", "friendly")},
+            "shots": sum(style["shots_by"].values()),
+            **{name: style[name] for name in ("accuracy", "zone_s", "life_s", "shutdowns", "knockdowns")},
         }
-
-    def _mechs_of(self, player: int) -> NDArray[np.bool_]:
-        return self.present & (self.player == player)
 
     def team(self, player: int) -> dict[str, Any]:
         """Return the statistics of a pilot's mechs and its zone score per match [s]."""
-        sides = [player ^ int(r.pairing.swapped) for r in self.played]
-        scores = [r.record.zone_score[side] for r, side in zip(self.played, sides, strict=True)]
-        score = sum(scores) / len(scores) if scores else None
+        scores = [r.record.zone_score[player ^ int(r.pairing.swapped)] for r in self._played]
         return {
-            "pilot": display_name(self.contest, player),
-            **self._summary(self._mechs_of(player)),
-            "zone_score": score,
+            "pilot": display_name(self._contest, player),
+            **self._summary(player),
+            "zone_score": sum(scores) / len(scores) if scores else None,
         }
 
     def classes(self, player: int) -> list[dict[str, Any]]:
-        chassis = self.arrays["chassis"] if self.played else np.full(self.player.shape, -1)
         return [
-            {"pilot": display_name(self.contest, player), "class": kind.name.lower(), **self._summary(where)}
+            {"pilot": display_name(self._contest, player), "class": kind.name.lower(), **self._summary(player, kind)}
             for kind in Chassis
-            if (where := self._mechs_of(player) & (chassis == kind)).any()
+            if (player, kind) in self._sums
         ]
 
     def weapons(self, player: int) -> list[dict[str, Any]]:
-        where = self._mechs_of(player)
-        zero = np.zeros(len(WEAPONS))
-        shots, hits, damage = (self._sum(f"stat_{what}", where) + zero for what in ("shots", "hits", "damage"))
-        kills = self.kills[where].sum(axis=0)
-        total, count = float(damage.sum()), max(len(self.played), 1)
+        sums, count = self._sums[player, None], max(len(self._played), 1)
+        total = sum(sums[f"damage.{weapon}"] for weapon in WEAPON_NAMES)
         return [
             {
-                "pilot": display_name(self.contest, player),
-                "weapon": spec.weapon.name.lower(),
-                "shots": int(shots[w]),
-                "accuracy": float(hits[w] / shots[w]),
-                "damage": float(damage[w]),
-                "damage_per_match": float(damage[w]) / count,
-                "damage_share": float(damage[w]) / total if total else 0.0,
-                "kills": int(kills[w]),
+                "pilot": display_name(self._contest, player),
+                "weapon": weapon,
+                "shots": int(sums[f"shots.{weapon}"]),
+                "accuracy": sums[f"hits.{weapon}"] / sums[f"shots.{weapon}"],
+                "damage": float(sums[f"damage.{weapon}"]),
+                "damage_per_match": sums[f"damage.{weapon}"] / count,
+                "damage_share": sums[f"damage.{weapon}"] / total if total else 0.0,
+                "kills": int(sums[f"kills.{weapon}"]),
             }
-            for w, spec in enumerate(WEAPONS)
-            if shots[w] > 0
+            for weapon in WEAPON_NAMES
+            if sums[f"shots.{weapon}"]
         ]
 
     def deaths(self, player: int) -> dict[str, Any]:
-        causes = self.arrays["stat_cause"][self._mechs_of(player)].tolist() if self.played else []
-        counts: Mapping[int, int] = Counter(causes)
-        names = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}
-        names |= {int(cause): cause.name.lower() for cause in Cause if cause is not Cause.LIVES}
-        by_cause = {names[cause]: counts[cause] for cause in sorted(names) if counts.get(cause)}
-        return {"pilot": display_name(self.contest, player), "deaths": sum(by_cause.values()), "causes": by_cause}
+        lost = style_means(self._sums[player, None])["lost_to"]
+        by_cause = {cause: lost[cause] for cause in CAUSES.values() if cause in lost}
+        return {"pilot": display_name(self._contest, player), "deaths": sum(by_cause.values()), "causes": by_cause}
