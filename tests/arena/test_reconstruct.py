@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from echelon.replay.schema import RecordType
 from echelon.sim.arsenal import Weapon
 from echelon.sim.hashing import state_hash
 from tests.arena.recorded_matches import Played, attach_rows, record_matches, small_game
+from tests.replay.edited import with_records
 from tests.replay.golden import SMALL
 
 CASES, NUMBERS = 400, (-1, 0, 1, 7, 40, 127, 2**15, 2**30)
@@ -110,19 +110,14 @@ def test_moment_of_a_match_with_another_state_or_condition_is_refused(played, tm
 
 def with_state(path: Path, folder: Path, change, version: int | None = None) -> Path:
     """Return a copy of a replay whose first STATE was changed by ``change(arrays)``."""
-    shutil.copytree(path.parent / "worlds", folder / "worlds", dirs_exist_ok=True)
     with Replay(path) as replay:
         (head, *_) = state_heads(replay)
         state = read_state(replay, head)
-    arrays = dict(state.arrays)
+    arrays = {name: values.copy() for name, values in state.arrays.items()}
     change(arrays)
     payload = pack_state(arrays, state.sim_version if version is None else version)
     record = codec.pack_record(RecordType.STATE, payload, ticks=(head.tick0, head.tick1))
-    data, target = path.read_bytes(), folder / path.name
-    with Replay(path) as replay:
-        end = replay.chunks[-1].offset + replay.chunks[-1].length
-    target.write_bytes(data[: head.offset] + record + data[head.offset + head.length : end])
-    return target
+    return with_records(path, folder, {head.offset: record})
 
 
 HOSTILE = {
@@ -150,13 +145,8 @@ HOSTILE = {
 
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_impossible_state_costs_only_itself(played, again, tmp_path, fault):
-    def change(arrays):
-        for name in arrays:
-            arrays[name] = arrays[name].copy()
-        HOSTILE[fault](arrays)
-
     before = save_match_state(again[0].engine, 0)
-    with Replay(with_state(played[0].path, tmp_path, change)) as replay:
+    with Replay(with_state(played[0].path, tmp_path, HOSTILE[fault])) as replay:
         tick, notes = load_nearest_state(replay, again[0].engine, 205)
     assert tick == 0 and len(notes) == 1 and "\n" not in notes[0]
     after = save_match_state(again[0].engine, 0)

@@ -21,11 +21,12 @@ from echelon.replay import codec
 from echelon.replay.columns import Layout, bounds
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
-from echelon.replay.schema import COLUMNS, TABLES, RecordType
+from echelon.replay.schema import TABLES, RecordType
 from echelon.replay.writer import MatchWriter
 from echelon.sim.arsenal import Mechanic
+from tests.replay.battles import config
+from tests.replay.edited import with_records
 from tests.replay.golden import SMALL
-from tests.replay.test_record import config
 
 SEED = 9
 """Seed of the first match; shots, smoke and map edits fall into the chunk that the tests change."""
@@ -116,19 +117,16 @@ def unrolled(rows, tick0):
 
 CHANGED, FRAME, MECH = 2, 4, 3
 """Chunk, frame and mech that the tests change."""
-BY_FRAME = tuple(column.name for column in COLUMNS)
-PLAYED = (*BY_FRAME, "action", "reward", "contact", "sees")
-"""Simulated frame columns; a policy's value estimate is not simulated."""
+PLAYED = ("tick", "score", "x", "flags", "cooldown", "action", "sees")
+"""A simulated frame column of each form."""
 
 
-def forged(path: Path, folder: Path, change) -> Path:
-    """Return a copy with one chunk changed in place by ``change(columns, tables, layouts)``, its hash unchanged."""
-    target = folder / path.name
-    shutil.copytree(path.parent / "worlds", folder / "worlds", dirs_exist_ok=True)
-    data = path.read_bytes()
+def forged(path: Path, folder: Path, change=lambda columns, tables, header: None, **entries: bytes) -> Path:
+    """Return a copy with a chunk changed by ``change(columns, tables, header)`` and other ``entries``, by default with
+    an unchanged hash."""
     with Replay(path) as replay:
         ref, chunk, header = replay.chunks[CHANGED], replay.chunk(CHANGED), replay.header
-        record, end = replay.chunk_bytes(CHANGED), replay.chunks[-1].offset + replay.chunks[-1].length
+        record = replay.chunk_bytes(CHANGED)
     head = codec.parse_head(record)
     body = codec.unpack_map(codec.unpack_payload(head, record[codec.HEAD.size :][: head.stored]))
     layout = Layout(header["columns"], header["mechs"])
@@ -138,9 +136,9 @@ def forged(path: Path, folder: Path, change) -> Path:
     layouts = [Layout(table["columns"]) for table in header["tables"]]
     body["c"] = layout.encode(rows)
     body["t"] = [[len(r), part.encode(r) if len(r) else b""] for r, part in zip(tables.values(), layouts, strict=True)]
-    record = codec.pack_record(RecordType.CHUNK, codec.pack_map(body), ticks=(head.tick0, head.tick1))
-    target.write_bytes(data[: ref.offset] + record + data[ref.offset + ref.length : end])
-    return target
+    packed = codec.pack_map({**body, **entries})
+    record = codec.pack_record(RecordType.CHUNK, packed, ticks=(head.tick0, head.tick1))
+    return with_records(path, folder, {ref.offset: record})
 
 
 @pytest.mark.parametrize("name", PLAYED)
@@ -164,7 +162,7 @@ def test_compare_reports_changed_frame_column(recorded, played, tmp_path, name):
     assert abs(abs(first.recorded - first.played) - spec["scale"]) < 1e-9
 
 
-TABLE_COLUMNS = [(t.name, c.name) for t in TABLES if t.name in ("events", "rounds", "edits") for c in t.columns]
+TABLE_COLUMNS = [("events", "tick"), ("events", "value"), ("rounds", "frame"), ("rounds", "yaw"), ("edits", "cell")]
 
 
 @pytest.mark.parametrize(("table", "column"), TABLE_COLUMNS)
@@ -200,18 +198,10 @@ def test_compare_reports_missing_table_row(recorded, played, tmp_path):
 
 
 def test_compare_reports_forged_hash(recorded, played, tmp_path):
-    path = tmp_path / recorded[0].name
-    shutil.copytree(recorded[0].parent / "worlds", tmp_path / "worlds")
+    first = divergence(forged(recorded[0], tmp_path, h=bytes(8)), played)
     with Replay(recorded[0]) as replay:
-        refs, old = replay.chunks, replay.chunk(CHANGED).hash
-        record = replay.chunk_bytes(CHANGED)
-    head = codec.parse_head(record)
-    payload = codec.unpack_payload(head, record[codec.HEAD.size :][: head.stored]).replace(old, bytes(len(old)))
-    record = codec.pack_record(RecordType.CHUNK, payload, ticks=(head.tick0, head.tick1))
-    data, ref = recorded[0].read_bytes(), refs[CHANGED]
-    path.write_bytes(data[: ref.offset] + record + data[ref.offset + ref.length : refs[-1].offset + refs[-1].length])
-    first = divergence(path, played)
-    assert first is not None and (first.chunk, first.tick, first.field) == (CHANGED, ref.tick1, "hash")
+        tick = replay.chunks[CHANGED].tick1
+    assert first is not None and (first.chunk, first.tick, first.field) == (CHANGED, tick, "hash")
 
 
 def test_verify_reports_divergence_after_changed_action(recorded, tmp_path):

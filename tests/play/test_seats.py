@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import RecordType
 from tests.arena.recorded_matches import small_game
+from tests.replay.edited import with_records
 
 SEED, SEATS, STEPS, LATER = 9, (0, 3, 6), 46, 30
 """Seed of the match, its seats, its environment steps, and one of them."""
@@ -152,20 +152,13 @@ def test_branch_repeats_the_inputs_of_its_window(flown):
 
 def with_seats(path: Path, folder: Path, seats: list[tuple[int, list[int], np.ndarray]]) -> Path:
     """Return a copy of a replay with these SEAT records in place of its own."""
-    shutil.copytree(path.parent / "worlds", folder / "worlds", dirs_exist_ok=True)
     with Replay(path) as replay:
-        heads = sorted(replay.extra_heads(RecordType.SEAT), key=lambda head: head.offset)
-        end = replay.chunks[-1].offset + replay.chunks[-1].length
-    data, target, at, parts = path.read_bytes(), folder / path.name, 0, []
-    for head in heads:
-        parts.append(data[at : head.offset])
-        at = head.offset + head.length
-    parts.append(data[at:end])
-    for tick, mechs, actions in seats:
-        payload = pack_seat(mechs, actions)
-        parts.append(codec.pack_record(RecordType.SEAT, payload, ticks=(tick, tick + len(actions))))
-    target.write_bytes(b"".join(parts))
-    return target
+        removed = {head.offset: b"" for head in replay.extra_heads(RecordType.SEAT)}
+    packed = (
+        codec.pack_record(RecordType.SEAT, pack_seat(mechs, actions), ticks=(tick, tick + len(actions)))
+        for tick, mechs, actions in seats
+    )
+    return with_records(path, folder, removed, b"".join(packed))
 
 
 @pytest.mark.long

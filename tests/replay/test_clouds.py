@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from echelon.config import EVAL_SEED_BASE, EnvConfig
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import CLOUD_STEP, EventKind, HitFlag
 from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.physics import PHYSICS
 from echelon.sim.tables import duration_ticks
-from echelon.training.batch_options import Episodes, Pilots, Sides
-from echelon.training.vec_env import VectorEnv
-from tests.golden import assert_golden_json
-from tests.replay.golden import SMOKE, SMOKE_EXPECTED, smoke_contents
+from tests.replay.battles import battle, config
 
 SECONDS, EDGE, HEIGHT = 22.0, 36, 14
 WATCHED = ("tick", "alive", "cooldown", "cloud_ticks", "cloud_pos", "intercepts", "overflow")
 
 
-def config() -> EnvConfig:
-    base = EnvConfig()
-    return replace(
-        base, world=replace(base.world, size_x=EDGE, size_y=EDGE, size_z=HEIGHT), max_episode_seconds=SECONDS
-    )
-
-
-CLOUD_TICKS = duration_ticks(PHYSICS.smoke_life_s, config().dt_sim)
-AMS_TICKS = duration_ticks(PHYSICS.ams_cooldown_s, config().dt_sim)
+CONFIG = config(edge=EDGE, height=HEIGHT, max_episode_seconds=SECONDS)
+CLOUD_TICKS = duration_ticks(PHYSICS.smoke_life_s, CONFIG.dt_sim)
+AMS_TICKS = duration_ticks(PHYSICS.ams_cooldown_s, CONFIG.dt_sim)
 
 
 def add_round(batch, m: int, weapon: Weapon, pos, vel, target: int = -1) -> None:
@@ -56,19 +44,12 @@ def disturb(batch, step: int) -> None:
 
 def play(folder, *, envs: int = 1, threads: int = 1):
     """Record environment 0 of a disturbed battle; return the file and the state after each environment step."""
-    cfg, seeds, states = config(), [EVAL_SEED_BASE + 3 + i for i in range(envs)], []
-    with VectorEnv(
-        envs,
-        cfg,
-        sides=Sides("none"),
-        pilots=Pilots(weapon_prob=1.0),
-        episodes=Episodes(seeds=seeds, autoreset=False),
-        threads=threads,
-    ) as env:
+    states = []
+    with battle(CONFIG, envs, threads=threads) as env:
         env.reset()
         recorder = Recorder(env.engine, [0], folder, [MatchInfo(name="m")])
         recorder.begin()
-        for step in range(cfg.max_steps):
+        for step in range(CONFIG.max_steps):
             disturb(env.engine.batch, step)
             env.step()
             if not states or not states[-1]["ended"]:
@@ -179,12 +160,3 @@ def test_clouds_and_events_are_identical_alone_and_in_a_batch(match, tmp_path):
                 assert one.hash == two.hash
                 for name in ("clouds", "events"):
                     assert all(np.array_equal(one.tables[name][c], two.tables[name][c]) for c in one.tables[name])
-
-
-@pytest.mark.golden
-def test_golden_smoke_replay_opens():
-    assert_golden_json(SMOKE_EXPECTED, smoke_contents(SMOKE), compact=True)
-    with Replay(SMOKE) as replay:
-        assert replay.header["cloud"] == {"radius": 4.0, "life_s": 10.0}
-        assert sum(len(clouds(chunk)) for chunk in chunks(replay)) > 5
-        assert events(replay, EventKind.AMS)

@@ -14,6 +14,7 @@ from echelon.replay.codec import ReplayError, pack_map
 from echelon.replay.extra_records import DTYPES, pack_seat, pack_state, parse_seat, parse_state, read_seats, state_heads
 from echelon.replay.reader import Replay
 from echelon.replay.schema import BUDGETS, MAGIC, RecordType
+from tests.replay.edited import with_records
 from tests.replay.hostile import Record, mutate, pack
 from tests.replay.synthetic import write_match
 
@@ -109,13 +110,11 @@ def test_random_changes_raise_one_line_and_take_no_memory():
     assert rejected > MUTATIONS // 3
 
 
-def with_records(path, folder, *records: bytes, at: int = 1):
+def with_inserted(path, folder, *records: bytes, at: int = 1):
     """Return a copy of a replay with records before chunk ``at``, without its index."""
     with Replay(path) as replay:
-        offset, last = replay.chunks[at].offset, replay.chunks[-1]
-    data, target = path.read_bytes(), folder / "with.ecr"
-    target.write_bytes(data[:offset] + b"".join(records) + data[offset : last.offset + last.length])
-    return target
+        offset, chunk = replay.chunks[at].offset, replay.chunk_bytes(at)
+    return with_records(path, folder / "with", {offset: b"".join(records) + chunk})
 
 
 def test_other_records_leave_chunks_as_they_are(tmp_path):
@@ -126,7 +125,7 @@ def test_other_records_leave_chunks_as_they_are(tmp_path):
         for tick in (40, 0)
     ]
     unknown = codec.pack_record(99, b"anything")
-    with Replay(path) as replay, Replay(with_records(path, tmp_path, unknown, *seats, state)) as other:
+    with Replay(path) as replay, Replay(with_inserted(path, tmp_path, unknown, *seats, state)) as other:
         assert [c.hash for c in map(other.chunk, range(3))] == [c.hash for c in map(replay.chunk, range(3))]
         assert [head.tick0 for head in state_heads(other)] == [40] and not state_heads(replay)
         assert [seat.tick for seat in read_seats(other)] == [0, 40]
@@ -135,7 +134,7 @@ def test_other_records_leave_chunks_as_they_are(tmp_path):
 def test_overlapping_seats_are_rejected(tmp_path):
     seat = codec.pack_record(RecordType.SEAT, pack_seat([2], np.zeros((40, 1, 5), np.int8)), ticks=(40, 80))
     with (
-        Replay(with_records(write_match(tmp_path / "m.ecr", 3), tmp_path, seat, seat)) as replay,
+        Replay(with_inserted(write_match(tmp_path / "m.ecr", 3), tmp_path, seat, seat)) as replay,
         pytest.raises(ReplayError, match="seat at tick 40 overlaps"),
     ):
         read_seats(replay)
@@ -145,9 +144,9 @@ def test_state_that_claims_too_much_is_not_read(tmp_path):
     claimed = Record(RecordType.STATE, bytes(64), ticks=(40, 40), raw=BUDGETS[RecordType.STATE].raw_bytes + 1).pack()
     bomb = Record(RecordType.STATE, bytes(2**20), ticks=(40, 40), raw=100).pack()
     path = write_match(tmp_path / "m.ecr", 3)
-    with Replay(with_records(path, tmp_path, claimed)) as replay:
+    with Replay(with_inserted(path, tmp_path, claimed)) as replay:
         assert len(replay.chunks) == 1, "a file without index is read up to its first invalid record"
-    with Replay(with_records(path, tmp_path, bomb)) as replay:
+    with Replay(with_inserted(path, tmp_path, bomb)) as replay:
         (head,) = state_heads(replay)
         with pytest.raises(ReplayError, match="inflates to more than 100 bytes"):
             replay.payload(head)
@@ -156,7 +155,7 @@ def test_state_that_claims_too_much_is_not_read(tmp_path):
 def test_count_of_records_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("echelon.replay.reader.MAX_STATES", 20)
     record = codec.pack_record(RecordType.STATE, b"\x80", ticks=(1, 1))
-    with Replay(with_records(write_match(tmp_path / "m.ecr", 3), tmp_path, record * 25)) as replay:
+    with Replay(with_inserted(write_match(tmp_path / "m.ecr", 3), tmp_path, record * 25)) as replay:
         assert len(state_heads(replay)) == 20
 
 
@@ -192,7 +191,7 @@ def test_records_of_a_closed_file_are_found_up_to_its_end(tmp_path):
 
 def test_count_of_visited_records_is_bounded(tmp_path, monkeypatch):
     other = codec.pack_record(99, b"anything")
-    path = with_records(write_match(tmp_path / "m.ecr", 3), tmp_path, other * 8, state_record(1), at=0)
+    path = with_inserted(write_match(tmp_path / "m.ecr", 3), tmp_path, other * 8, state_record(1), at=0)
     with path.open("rb") as file:
         offset, kinds = len(MAGIC), []
         while RecordType.STATE not in kinds:
@@ -206,7 +205,7 @@ def test_count_of_visited_records_is_bounded(tmp_path, monkeypatch):
 
 
 def test_record_with_a_wrong_checksum_is_not_whole(tmp_path):
-    path = with_records(write_match(tmp_path / "m.ecr", 3), tmp_path, state_record(1))
+    path = with_inserted(write_match(tmp_path / "m.ecr", 3), tmp_path, state_record(1))
     with Replay(path) as replay:
         (head,) = replay.extra_heads(RecordType.STATE)
         assert replay.is_whole(head) is True

@@ -16,7 +16,7 @@ from echelon.replay import codec
 from echelon.replay.reader import Replay, ReplayError
 from tests.replay.golden import GOLDEN
 
-CORPUS = tuple(path for path, *_ in GOLDEN)
+CORPUS = tuple(golden.path for golden in GOLDEN)
 SHARE, DAMAGES = 600, 10_000
 DECODED = 1
 """Chunks decoded per damaged file, the last before the damage; the records of all chunks are checked."""

@@ -302,7 +302,7 @@ def test_moment_names_a_bounded_number_of_mechs():
     assert len(row["mechs"]) == 2 * SIZE == MAX_MOMENT_MECHS
 
 
-@pytest.mark.parametrize("path", [row[0] for row in GOLDEN], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [golden.path for golden in GOLDEN], ids=lambda path: path.stem)
 def test_index_has_what_an_unclosed_file_computes_up_to_the_result(path, tmp_path):
     with Replay(path) as replay:
         found, last, end = replay.timeline(), replay.ticks, replay.chunks[-1]

@@ -9,15 +9,10 @@ import numpy as np
 import pytest
 
 from echelon.actions import CHANCES
-from echelon.config import EVAL_SEED_BASE
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import MechFlag
-from echelon.training.batch_options import Episodes, Pilots, Sides
-from echelon.training.vec_env import VectorEnv
-from tests.golden import assert_golden_json
-from tests.replay.golden import INSIGHT, INSIGHT_EXPECTED, insight_contents
-from tests.replay.test_record import all_frames, config
+from tests.replay.battles import all_frames, battle, config
 
 SECONDS = 12.0
 NAMES = ("visible", "contact", "actions", "terms", "acting", "value", "alive", "chances")
@@ -33,11 +28,8 @@ class Played:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Replay, Played, Any]:
-    cfg, played, rng = config(max_episode_seconds=SECONDS), Played(), np.random.default_rng(0)
-    seeds = [EVAL_SEED_BASE + 3]
-    with VectorEnv(
-        1, cfg, sides=Sides("none"), pilots=Pilots(weapon_prob=1.0), episodes=Episodes(seeds=seeds, autoreset=False)
-    ) as env:
+    played, rng = Played(), np.random.default_rng(0)
+    with battle(config(max_episode_seconds=SECONDS)) as env:
         env.reset()
         batch = env.engine.batch
         recorder = Recorder(env.engine, [0], tmp_path_factory.mktemp("insight"), [MatchInfo(name="m")], policy="values")
@@ -116,8 +108,7 @@ def test_contact_and_sees_columns_match_start_of_step(recorded):
 
 
 def test_header_omits_policy_columns_by_default(tmp_path):
-    cfg = config(max_episode_seconds=2.0)
-    with VectorEnv(1, cfg, sides=Sides("none"), episodes=Episodes(seeds=[EVAL_SEED_BASE], autoreset=False)) as env:
+    with battle(config(max_episode_seconds=2.0)) as env:
         env.reset()
         recorder = Recorder(env.engine, [0], tmp_path, [MatchInfo(name="m")])
         recorder.begin()
@@ -127,10 +118,3 @@ def test_header_omits_policy_columns_by_default(tmp_path):
     with Replay(path) as replay:
         assert "insight" not in replay.header
         assert "action" not in {c["name"] for c in replay.header["columns"]}
-
-
-@pytest.mark.golden
-def test_golden_insight_replay_content():
-    expected = insight_contents(INSIGHT)
-    assert_golden_json(INSIGHT_EXPECTED, expected, compact=True)
-    assert any(expected["columns"]["action"]) and any(expected["columns"]["reward"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 
@@ -31,28 +32,13 @@ from echelon.replay.schema import (
     WORLDS_FOLDER,
     Budget,
     Codec,
+    EventKind,
     MechFlag,
     RecordType,
 )
 from echelon.replay.validate import ChunkRef
 from tests.golden import assert_golden_json
-from tests.replay.golden import (
-    EDITS,
-    EDITS_EXPECTED,
-    EXPECTED,
-    RATES,
-    RATES_EXPECTED,
-    REACH,
-    REACH_EXPECTED,
-    SMALL,
-    STATES,
-    STATES_EXPECTED,
-    contents,
-    edits_contents,
-    rates_contents,
-    reach_contents,
-    states_contents,
-)
+from tests.replay.golden import EDITS, GOLDEN, INSIGHT, RATES, REACH, SMOKE, STATES
 from tests.replay.synthetic import FRAME_TICKS, SIZE, STRIDE, header, material, message, write_match
 
 
@@ -75,8 +61,24 @@ def same(one, other) -> bool:
 
 
 @pytest.mark.golden
-def test_golden_small_replay_content():
-    assert_golden_json(EXPECTED, contents(SMALL), compact=True)
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.path.stem)
+def test_golden_replay_content(golden):
+    assert_golden_json(golden.expected, golden.read(golden.path), compact=True)
+
+
+def test_golden_replays_have_what_they_were_recorded_for():
+    expected = {golden.path: json.loads(golden.expected.read_text()) for golden in GOLDEN}
+    rates, reach = (expected[path]["columns"] for path in (RATES, REACH))
+    assert len(set(rates["x"])) > 50 and any(rates["vx"])
+    states = np.bitwise_or.reduce(reach["flags"])
+    assert states & MechFlag.ECM and states & MechFlag.ECCM
+    assert list(expected[STATES]["states"]) == ["200"] and np.any(expected[STATES]["columns"]["action"])
+    assert any(expected[INSIGHT]["columns"]["action"]) and any(expected[INSIGHT]["columns"]["reward"])
+    edits = [chunk["tables"]["edits"]["tick"] for chunk in expected[EDITS]["chunks"]]
+    assert sum(tick % FRAME_TICKS != 0 for ticks in edits for tick in ticks) > 5, "between two frames"
+    smoke = [chunk["tables"] for chunk in expected[SMOKE]["chunks"]]
+    assert sum(len(tables["clouds"]["tick"]) for tables in smoke) > 5
+    assert any(EventKind.AMS in tables["events"]["kind"] for tables in smoke)
 
 
 def test_replay_truncated_in_header_is_rejected(whole, tmp_path):
@@ -219,39 +221,6 @@ def test_wrong_trailer_offset_loses_only_the_index(whole, tmp_path):
     with Replay(path) as replay:
         assert not replay.complete
         assert [same(replay.chunk(n), chunks[n]) for n in range(len(replay.chunks))] == [True] * len(refs)
-
-
-@pytest.mark.golden
-def test_golden_rates_replay_content():
-    expected = rates_contents(RATES)
-    assert_golden_json(RATES_EXPECTED, expected, compact=True)
-    assert len(set(expected["columns"]["x"])) > 50 and any(expected["columns"]["vx"])
-
-
-@pytest.mark.golden
-def test_golden_edits_replay_content():
-    assert_golden_json(EDITS_EXPECTED, edits_contents(EDITS), compact=True)
-    with Replay(EDITS) as replay:
-        repeat = int(replay.chunk(0).ticks[1])
-        edits = [int(tick) for n in range(len(replay.chunks)) for tick in replay.chunk(n).tables["edits"]["tick"]]
-    assert sum(tick % repeat != 0 for tick in edits) > 5, "the match has too few edits between two frames"
-
-
-@pytest.mark.golden
-def test_golden_reach_replay_content():
-    expected = reach_contents(REACH)
-    assert_golden_json(REACH_EXPECTED, expected, compact=True)
-    states = np.bitwise_or.reduce(expected["columns"]["flags"])
-    assert states & MechFlag.ECM and states & MechFlag.ECCM, "the match has no ECM or no ECCM"
-
-
-@pytest.mark.golden
-def test_golden_states_replay_content():
-    expected = states_contents(STATES)
-    assert_golden_json(STATES_EXPECTED, expected, compact=True)
-    with Replay(STATES) as replay:
-        assert "insight" not in replay.header
-    assert list(expected["states"]) == ["200"] and np.any(expected["columns"]["action"])
 
 
 def open_descriptors() -> int:

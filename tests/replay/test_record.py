@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,8 @@ from echelon.replay.schema import COLUMNS, EventKind, MechFlag
 from echelon.sim.hashing import state_hash
 from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
 from echelon.training.vec_env import VectorEnv
+from tests.replay.battles import EDGE, HEIGHT, all_frames, battle, config
 
-SECONDS, EDGE, HEIGHT = 15.0, 36, 12
 SCALE = {column.name: column.scale for column in COLUMNS}
 FLOATS = ("yaw", "hp", "leg_hp", "heat", "stability")
 LIMIT_KB = 24.0
@@ -27,27 +26,12 @@ LIMIT_KB = 24.0
 FRAMES_PER_MINUTE = 240
 
 
-def config(**changes) -> EnvConfig:
-    base = EnvConfig()
-    world = replace(base.world, size_x=EDGE, size_y=EDGE, size_z=HEIGHT)
-    return replace(base, **{"world": world, "max_episode_seconds": SECONDS, **changes})
-
-
 def play(
     folder: Path, cfg: EnvConfig, *, recorded: int, envs: int = 1, threads: int = 1, observe=lambda env: None,
     changes=None,
 ):  # fmt: skip
     """Play an episode in each environment and record ``recorded``; return file, final state hash and recorder."""
-    seeds = [EVAL_SEED_BASE + 3 + i for i in range(envs)]
-    with VectorEnv(
-        envs,
-        cfg,
-        sides=Sides("none"),
-        pilots=Pilots(weapon_prob=1.0),
-        episodes=Episodes(seeds=seeds, autoreset=False),
-        threads=threads,
-        changes=changes,
-    ) as env:
+    with battle(cfg, envs, threads=threads, changes=changes) as env:
         env.reset()
         teams = TeamInfo(name="B", level="easy"), TeamInfo(name="R", checkpoint="abc")
         recorder = Recorder(env.engine, [recorded], folder, [MatchInfo(name=f"m{recorded}", teams=teams)])
@@ -90,16 +74,6 @@ def match(tmp_path_factory):
     path, _, recorder = play(tmp_path_factory.mktemp("match"), config(), recorded=0, observe=seen)
     with Replay(path) as replay:
         yield replay, seen, recorder
-
-
-def all_frames(replay: Replay) -> dict[str, np.ndarray]:
-    chunks = [replay.chunk(n) for n in range(len(replay.chunks))]
-    frames = {
-        name: np.concatenate([c.frames[name][1 if n else 0 :] for n, c in enumerate(chunks)])
-        for name in chunks[0].frames
-    }
-    frames["tick"] = np.concatenate([c.ticks[1 if n else 0 :] for n, c in enumerate(chunks)])
-    return frames
 
 
 def all_events(replay: Replay) -> list[tuple[int, int, int, int]]:
@@ -274,14 +248,7 @@ def test_header_and_outcome_match_the_battle(match):
 
 def test_recording_does_not_change_the_battle(tmp_path):
     cfg = config()
-    with VectorEnv(
-        1,
-        cfg,
-        sides=Sides("none"),
-        pilots=Pilots(weapon_prob=1.0),
-        episodes=Episodes(seeds=[EVAL_SEED_BASE + 3], autoreset=False),
-        threads=1,
-    ) as env:
+    with battle(cfg, threads=1) as env:
         env.reset()
         for _ in range(cfg.max_steps):
             env.step()
@@ -328,13 +295,7 @@ def test_autoreset_episode_is_recorded_to_its_end(tmp_path):
 
 def test_replay_size_per_minute_of_ten_mechs(tmp_path):
     sizes = []
-    with VectorEnv(
-        4,
-        EnvConfig(),
-        sides=Sides("none"),
-        pilots=Pilots(weapon_prob=1.0),
-        episodes=Episodes(seeds=[EVAL_SEED_BASE + i for i in range(4)], autoreset=False),
-    ) as env:
+    with battle(EnvConfig(), 4, seed=EVAL_SEED_BASE) as env:
         env.reset()
         recorder = Recorder(env.engine, range(4), tmp_path, [MatchInfo(name=f"m{i}") for i in range(4)])
         recorder.begin()
@@ -384,8 +345,6 @@ def test_recording_one_of_64_environments_costs_at_most_two_percent(tmp_path):
 
 
 def test_recorder_rejects_wrong_number_of_matches(tmp_path):
-    with VectorEnv(
-        2, config(), sides=Sides("none"), episodes=Episodes(seeds=[EVAL_SEED_BASE, EVAL_SEED_BASE + 1]), threads=1
-    ) as env:
+    with battle(config(), 2, threads=1) as env:
         with pytest.raises(ValueError, match="matches has 1 entries, expected one for each of 2"):
             Recorder(env.engine, [0, 1], tmp_path, [MatchInfo(name="m")])
