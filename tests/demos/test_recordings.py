@@ -156,8 +156,6 @@ def test_damaged_shards_are_named(tmp_path):
     ],
 )  # fmt: skip
 def test_shard_that_contradicts_its_manifest_is_rejected(tmp_path, arrays, named):
-    from echelon.rl.checkpoint import describe
-
     folder = recorded(tmp_path)
     shard = folder / "shard-00000.safetensors"
     save_file({name: a for name, a in {**load_file(shard), **arrays}.items() if a is not None}, shard)
@@ -177,27 +175,28 @@ def test_shard_that_contradicts_its_manifest_is_rejected(tmp_path, arrays, named
         ({"surprise": 1}, "surprise "),
         ({"counts": {"episodes": 10**400}}, "counts.episodes"),
         ({"shards": [{"file": "../../etc/passwd"}]}, "shards.0"),
+        ({"weapon_prob": float("nan")}, "weapon_prob is .*, expected 0 to 1"),
+        ({"weapon_prob": -0.1}, "weapon_prob is .*, expected 0 to 1"),
+        *(({"config": {**env_signature(EnvConfig()), **changes}}, "demonstrations do not describe their environment")
+          for changes in ({"world": {"size_x": 10**9}}, {"num_packs": 10**6}, {"max_episode_seconds": "NaN"}, {"x": 1})),
     ],
-)
+)  # fmt: skip
 def test_hostile_manifest_is_one_line_error(tmp_path, change, message):
-    recorded(tmp_path)
-    values = json.loads((tmp_path / "manifest.json").read_text())
-    (tmp_path / "manifest.json").write_text(json.dumps(values | change))
+    file = recorded(tmp_path) / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(ValueError, match=message) as error:
         demos.load(tmp_path)
-    assert "\n" not in str(error.value) and "manifest.json" in str(error.value)
+    assert "\n" not in str(error.value)
 
 
-def test_shard_names_cannot_leave_the_folder(tmp_path):
-    recorded(tmp_path)
-    for file in ("../shard-00000.safetensors", "/dev/zero", "shard-0.safetensors", "shard-00000.safetensors\n"):
-        values = json.loads((tmp_path / "manifest.json").read_text())
-        values["shards"][0]["file"] = file
-        (tmp_path / "manifest.json").write_text(json.dumps(values))
-        with pytest.raises(ValueError, match="shard file is .*, expected shard-NNNNN.safetensors"):
-            demos.load(tmp_path)
-        recorded_again = {**values, "shards": [{**values["shards"][0], "file": "shard-00000.safetensors"}]}
-        (tmp_path / "manifest.json").write_text(json.dumps(recorded_again))
+@pytest.mark.parametrize("name", ["../shard-00000.safetensors", "/dev/zero", "shard-0.safetensors", "shard-00000.x\n"])
+def test_shard_names_cannot_leave_the_folder(tmp_path, name):
+    file = recorded(tmp_path) / "manifest.json"
+    values = json.loads(file.read_text())
+    values["shards"][0]["file"] = name
+    file.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match="shard file is .*, expected shard-NNNNN.safetensors"):
+        demos.load(tmp_path)
 
 
 def test_mutated_manifests_and_shards_raise_value_errors_only(tmp_path):
@@ -256,42 +255,15 @@ INVALID = [
 
 @pytest.mark.parametrize(("name", "value"), INVALID)
 def test_shard_with_an_invalid_value_is_refused(tmp_path, name, value):
-    def change(array: np.ndarray) -> None:
-        array.flat[5] = value
-
-    found = demos.load(rewritten(tmp_path, name, change))
+    found = demos.load(rewritten(tmp_path, name, lambda array: np.put(array, 5, value)))
     with pytest.raises(ValueError, match=f"shard 'shard-00000.safetensors' has {name} outside "):
         found.shard(0)
     assert found.shard(1).entry.first_episode == 2
 
 
 def test_shard_with_mechs_alive_after_their_match_is_refused(tmp_path):
-    def change(array: np.ndarray) -> None:
-        array[:] = 1
-
     with pytest.raises(ValueError, match="has mechs alive after the end of their match, expected none"):
-        demos.load(rewritten(tmp_path, "alive", change)).shard(0)
-
-
-ENVIRONMENTS = [{"world": {"size_x": 10**9}}, {"num_packs": 10**6}, {"max_episode_seconds": "NaN"}, {"unknown": 1}]
-
-
-@pytest.mark.parametrize("changes", ENVIRONMENTS)
-def test_recording_of_an_impossible_environment_is_refused(tmp_path, changes):
-    file = recorded(tmp_path) / "manifest.json"
-    manifest = json.loads(file.read_text())
-    file.write_text(json.dumps({**manifest, "config": {**manifest["config"], **changes}}))
-    with pytest.raises(ValueError, match="demonstrations do not describe their environment") as caught:
-        demos.load(tmp_path)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("value", [float("nan"), -0.1, 1e300])
-def test_recording_with_an_impossible_weapon_probability_is_refused(tmp_path, value):
-    file = recorded(tmp_path) / "manifest.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "weapon_prob": value}))
-    with pytest.raises(ValueError, match="weapon_prob is .*, expected 0 to 1"):
-        demos.load(tmp_path)
+        demos.load(rewritten(tmp_path, "alive", lambda array: array.fill(1))).shard(0)
 
 
 def test_file_is_no_recording(tmp_path):

@@ -38,11 +38,11 @@ from tests.replay.hostile import Parts, Record, assemble, bases, hostile_replay,
 from tests.replay.reading import READERS, WORLD_READERS
 from tests.replay.synthetic import write_match
 
-CASES, WORLD_CASES = 500, 60
+CASES, WORLD_CASES = 160, 20
 """Random files of the default run; world files take longer, since paths are computed for each valid one."""
 SHARE = 8
 """Every which file of the default run goes through all readers, the others are opened, listed and served."""
-MEASURED = 40
+MEASURED = 10
 """Random files for which memory is measured."""
 MAX_MEMORY = 64 * 2**20
 """Peak memory of Python objects and arrays while one small file is read [bytes]."""

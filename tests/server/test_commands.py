@@ -1,10 +1,12 @@
-"""``echelon serve`` and ``echelon watch`` as real processes: output, exit codes, a working URL."""
+"""``echelon serve`` and ``echelon watch``: output, exit codes, a working URL."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -12,8 +14,11 @@ import urllib.request
 import pytest
 
 from echelon.runs import RunNotFoundError
+from echelon.server import app
+from echelon.server.app import SERVER_FILE
 from echelon.server.catalogue import ReplayCatalogue
 from echelon_cli.commands import serve
+from echelon_cli.main import run
 from tests.replay.golden import SMALL
 from tests.server.conftest import MATCH, RUN
 
@@ -44,51 +49,33 @@ def test_serve_runs_until_interrupted(home):
     assert not (home / ".server.json").exists()
 
 
-def test_serve_runs_where_its_address_cannot_be_stored(home):
-    (home / ".server.json").mkdir()
-    process = start(home, "serve", "--json")
-    try:
-        url = json.loads(process.stdout.readline())["url"]
-        with urllib.request.urlopen(f"{url}api/v1/matches", timeout=5) as reply:
-            assert json.loads(reply.read())["total"] == 1
-    finally:
-        assert interrupt(process) == 0
-    assert ".server.json cannot be written" in process.stderr.read()
+def test_serve_runs_where_its_address_cannot_be_stored(home, caplog):
+    (home / SERVER_FILE).mkdir()
+
+    def ready(access):
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
+
+    app.serve(home, port=0, ready=ready)
+    assert f"{SERVER_FILE} cannot be written" in caplog.text
 
 
-def test_watch_replaces_killed_server(home):
-    first = start(home, "serve", "--json")
-    first.stdout.readline()
-    first.kill()
-    first.wait(timeout=10)
-    assert (home / ".server.json").exists(), "it had no time to clean up"
-    second = start(home, "watch", "--json", "--no-open")
-    try:
-        url = json.loads(second.stdout.readline())["url"].partition("#")[0]
-        with urllib.request.urlopen(f"{url}api/v1/matches", timeout=5) as reply:
-            assert json.loads(reply.read())["total"] == 1
-    finally:
-        assert interrupt(second) == 0
+def test_serve_reports_port_in_use_in_one_line(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run(["serve", "--port", str(port)]) == 1
+    assert capsys.readouterr().err.strip().splitlines() == [
+        f"error: port {port} of 127.0.0.1 is in use, expected a free one; omit --port to pick one automatically"
+    ]
 
 
-def test_serve_reports_port_in_use_in_one_line(home):
-    first = start(home, "serve", "--json")
-    try:
-        port = json.loads(first.stdout.readline())["url"].rsplit(":", 1)[1].strip("/")
-        second = start(home, "serve", "--port", port)
-        _, errors = second.communicate(timeout=20)
-        assert second.returncode == 1
-        assert errors.strip().splitlines() == [
-            f"error: port {port} of 127.0.0.1 is in use, expected a free one; omit --port to pick one automatically"
-        ]
-    finally:
-        interrupt(first)
-
-
-def test_watch_reports_missing_run(home):
-    process = start(home, "watch", "nosuchrun")
-    _, errors = process.communicate(timeout=20)
-    assert process.returncode == 3 and "nosuchrun" in errors and len(errors.strip().splitlines()) == 1
+@pytest.mark.parametrize(("what", "code"), [("nosuchrun", 3), ("bad.ecr", 1)])
+def test_watch_reports_missing_runs_and_damaged_replays_in_one_line(home, monkeypatch, capsys, what, code):
+    monkeypatch.setenv("ECHELON_HOME", str(home))
+    monkeypatch.chdir(home)
+    (home / "bad.ecr").write_bytes(b"nothing of the kind")
+    assert run(["watch", what, "--no-open"]) == code
+    errors = capsys.readouterr().err
+    assert what in errors and len(errors.strip().splitlines()) == 1
 
 
 def test_watch_opens_replay_file_at_any_path(home, tmp_path):
@@ -107,28 +94,14 @@ def test_watch_opens_replay_file_at_any_path(home, tmp_path):
         assert interrupt(process) == 0
 
 
-def test_watch_reports_damaged_replay_in_one_line(home, tmp_path):
-    file = tmp_path / "bad.ecr"
-    file.write_bytes(b"nothing of the kind")
-    process = start(home, "watch", str(file), "--no-open")
-    _, errors = process.communicate(timeout=20)
-    assert process.returncode == 1 and "bad.ecr" in errors and len(errors.strip().splitlines()) == 1
-
-
-def test_find_match_resolves_runs_and_ids(home):
+def test_find_match_resolves_runs_and_ids(home, monkeypatch):
     catalogue = ReplayCatalogue(home)
-    os.environ["ECHELON_HOME"], before = str(home), os.environ.get("ECHELON_HOME")
-    try:
-        assert serve.find_match(catalogue, MATCH).id == MATCH
-        assert serve.find_match(catalogue, RUN).id == MATCH
-        assert serve.find_match(catalogue, "otter").id == MATCH
-        (home / RUN / "replays").rename(home / RUN / "elsewhere")
-        with pytest.raises(RunNotFoundError, match="has no recorded match yet"):
-            serve.find_match(ReplayCatalogue(home), RUN)
-    finally:
-        os.environ.pop("ECHELON_HOME")
-        if before is not None:
-            os.environ["ECHELON_HOME"] = before
+    monkeypatch.setenv("ECHELON_HOME", str(home))
+    for what in (MATCH, RUN, "otter"):
+        assert serve.find_match(catalogue, what).id == MATCH
+    (home / RUN / "replays").rename(home / RUN / "elsewhere")
+    with pytest.raises(RunNotFoundError, match="has no recorded match yet"):
+        serve.find_match(ReplayCatalogue(home), RUN)
 
 
 def test_show_address_prints_ssh_tunnel(monkeypatch, capsys):
@@ -141,14 +114,10 @@ def test_show_address_prints_ssh_tunnel(monkeypatch, capsys):
     assert serve.tunnel_to("http://127.0.0.1:8401/") == ""
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import echelon_cli.commands.serve",
-        "from echelon_cli.commands import play; play._config(opponent=play._name('expert'), preset='duel')",
-    ],
-    ids=["serve", "play"],
-)
-def test_server_processes_load_neither_torch_nor_warp(code):
-    code = f"import sys, echelon.server.app; {code}; sys.exit(any(m in sys.modules for m in ('torch', 'warp')))"
+def test_server_processes_load_neither_torch_nor_warp():
+    code = """
+import sys, echelon.server.app, echelon_cli.commands.serve
+from echelon_cli.commands import play
+play._config(opponent=play._name('expert'), preset='duel')
+sys.exit(any(m in sys.modules for m in ('torch', 'warp')))"""
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -23,7 +23,7 @@ from echelon.server.security import Access
 from tests.replay.hostile import hostile_replay
 from tests.server.conftest import GOLDEN, MATCH, RUN
 
-FILES = 60
+FILES = 20
 WAIT_S = 30.0
 
 

@@ -14,7 +14,7 @@ from echelon.server import live
 from tests.server.conftest import MATCH
 from tests.server.test_connections import WAIT_S, served
 
-REQUESTS, FRAMES = 600, 200
+REQUESTS, FRAMES = 200, 50
 AT_ONCE = 250
 """Requests that are open at the same time, so that those without an answer wait together."""
 QUIET_S = 0.5
