@@ -1,7 +1,6 @@
-"""Worlds as files, pictures, films and statistics, for ``echelon world`` and ``echelon replay video``.
+"""Worlds as files, pictures and statistics, for ``echelon world``.
 
 ``scene`` collects what is shown of a generated map or of a replay; ``views`` compute a colour and a letter per column,
 ``render`` scales a view to text, pixels or PNG with the colours of ``palette``; ``statistics`` measures a scene;
-``world_file`` reads and writes maps (.ecw). ``motion`` reads a match between its frames, ``film`` draws it from above,
-``video`` encodes the frames.
+``world_file`` reads and writes maps (.ecw).
 """

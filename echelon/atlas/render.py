@@ -122,7 +122,6 @@ def _coverage(outside: NDArray[np.float64], step: float) -> NDArray[np.float64]:
 
 
 def _blend(picture: NDArray[np.float64], colour: palette.Rgb, opacity: NDArray[np.float64]) -> None:
-    """Blend a colour into ``picture`` in place."""
     rows, columns = np.nonzero(opacity)
     if not len(rows):
         return
@@ -186,5 +185,4 @@ def _grain(shape: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def _bytes(picture: NDArray[np.float64]) -> Pixels:
-    """Return colours 0 to 1 as bytes."""
     return np.rint(picture * 255).astype(np.uint8)

@@ -42,7 +42,6 @@ class Scene:
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Size (x, y, z) [vox]."""
         z, y, x = self.material.shape
         return x, y, z
 
@@ -54,7 +53,6 @@ class Scene:
 
 
 def scene_from_map(generated: GeneratedMap) -> Scene:
-    """Return the scene of a generated map."""
     mechs = len(generated.spawn)
     world = validated(WorldConfig, generated.recipe["generator"]["world"])
     return Scene(

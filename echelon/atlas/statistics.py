@@ -78,7 +78,6 @@ def height_statistics(material: NDArray[np.uint8]) -> dict[str, float]:
 
 
 def walk_statistics(scene: Scene, field: ZoneField, radius: int) -> dict[str, Any]:
-    """Return walkability of the map for one footprint radius."""
     graph, totals = field.graph, statistics(field.graph)
     columns = len(np.unique(graph.kyx[:, 1:], axis=0)) if graph.num_nodes else 0
     return {

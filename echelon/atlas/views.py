@@ -74,17 +74,14 @@ class MapView:
 
     @property
     def legend(self) -> tuple[Key, ...]:
-        """Legend of colours, letters and markers."""
         return (*self.key, (self.zone, "capture zone"), (BLUE, "blue spawns"), (RED, "red spawns"))
 
 
 def terrain(scene: Scene) -> MapView:
-    """Return the view of each column's top material."""
     return _top_view(scene.material)
 
 
 def heights(scene: Scene) -> MapView:
-    """Return the view of each column's height."""
     height = top_height(scene.material, BLOCKS_MOVE)
     most = max(int(height.max()), 1)
     levels = sorted({0, most // 4, most // 2, most * 3 // 4, most})

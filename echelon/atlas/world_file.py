@@ -91,13 +91,11 @@ class WorldFileError(ValueError):
 
 
 def is_world_file(path: Path) -> bool:
-    """Return whether a file starts with the magic of world files."""
     with open_regular(path) as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
 def save_world(path: Path, generated: GeneratedMap) -> None:
-    """Write a map atomically."""
     header = codec.pack_record(RecordType.HEADER, codec.pack_map(generated.recipe))
     world = codec.pack_record(RecordType.WORLD, world_payload(generated.material))
     path.parent.mkdir(parents=True, exist_ok=True)

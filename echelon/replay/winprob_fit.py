@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.files import atomic_write
 from echelon.replay.codec import ReplayError
@@ -29,7 +28,7 @@ from echelon.replay.winprob import FEATURES, MODEL_FORMAT, Floats, Roster, Situa
 SAMPLE_S = 1.0
 """Match time between two samples [s]."""
 MIN_SAMPLES = 3
-"""Samples of the shortest match that is used, one in each third."""
+"""Samples of the shortest match that is used."""
 OUTCOMES = (1.0, 0.0, 0.5)
 L2 = 50.0
 """Penalty of squared coefficients of features with unit variance [matches]; less fits the pilots that were seen."""
@@ -45,7 +44,6 @@ SHARES = ((FITTED, 0.6), (CALIBRATED, 0.8), (TESTED, 1.0))
 HOLD_OUT_SHARE = 0.25
 """Share of the pilots that are held out where none is named."""
 BASELINE = ("alive", "lead")
-THIRDS = ("first", "middle", "last")
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,6 @@ class Sampled:
     result: float
     """1 if blue won, 0 if red, 0.5 for a draw."""
     values: Floats
-
-    @property
-    def thirds(self) -> Ints:
-        return np.arange(len(self.values)) * len(THIRDS) // len(self.values)
 
 
 def replay_files(places: Iterable[Path]) -> list[Path]:
@@ -134,10 +128,6 @@ class Rows:
     """``[R]``; those of a match sum to 1."""
     match: Ints
     """Index of the match ``[R]``."""
-    third: Ints
-
-    def some(self, part: NDArray[np.bool_]) -> Rows:
-        return Rows(self.values[part], self.result[part], self.weight[part], self.match[part], self.third[part])
 
     @staticmethod
     def of(matches: Sequence[Sampled]) -> Rows:
@@ -147,7 +137,6 @@ class Rows:
             result=np.repeat([m.result for m in matches], counts),
             weight=np.repeat([1.0 / count for count in counts], counts),
             match=np.repeat(np.arange(len(matches)), counts),
-            third=np.concatenate([m.thirds for m in matches]) if matches else np.zeros(0, np.int64),
         )
 
 
@@ -204,15 +193,6 @@ def calibration_error(p: Floats, rows: Rows, seed: int = 0) -> tuple[float, floa
 def evaluate(model: WinModel, baseline: Floats, rows: Rows) -> dict[str, Any]:
     p = model.probability(rows.values)
     plain = sigmoid((rows.values[:, _columns(BASELINE)] * baseline).sum(axis=1))
-    thirds = {}
-    for number, name in enumerate(THIRDS):
-        part = rows.third == number
-        some = rows.some(part)
-        thirds[name] = {
-            "brier": brier(p[part], some),
-            "baseline_brier": brier(plain[part], some),
-            "calibration_error": calibration_error(p[part], some)[0],
-        }
     error, low, high = calibration_error(p, rows)
     return {
         "matches": int(rows.match.max()) + 1,
@@ -220,7 +200,6 @@ def evaluate(model: WinModel, baseline: Floats, rows: Rows) -> dict[str, Any]:
         "baseline_brier": brier(plain, rows),
         "calibration_error": error,
         "interval": [low, high],
-        "thirds": thirds,
     }
 
 

@@ -17,10 +17,11 @@ from typing import Any
 
 from aiohttp import web
 
+from echelon.arena import standings
+from echelon.arena.store import Store
 from echelon.replay.codec import WORLD_LEVEL
 from echelon.replay.embed import plan_embedding
 from echelon.replay.reader import Replay
-from echelon.server import league
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
 from echelon.server.listing import LISTING, READS, SLOW, TURNS, run_on, run_through
 from echelon.server.live import NoticeHub
@@ -30,6 +31,7 @@ from echelon.server.responses import (
     CATALOGUE,
     IMMUTABLE,
     JSON,
+    LEAGUE,
     MAX_PAGE,
     PAGE,
     RESPONSE_CACHE,
@@ -54,6 +56,10 @@ SHA = r"{sha:[0-9a-f]{64}}"
 NUMBER = r"{n:[0-9]{1,6}}"
 SCAN_POLL_S = 0.1
 """Time between looks for a match during a scan [s]."""
+PRIVATE = ("path", "meta")
+"""Fields of a league entry that are not published."""
+LISTED_ENTRIES = 1000
+"""Most entries of a league that are listed, the strongest."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -227,6 +233,22 @@ async def runs(request: web.Request) -> web.StreamResponse:
     return await long_json_response(request, {"runs": found})
 
 
+async def league(request: web.Request) -> web.StreamResponse:
+    """Return standings of the strongest entries with unfinished rounds, without private fields."""
+    path = request.app[LEAGUE]
+    if not await asyncio.to_thread(path.is_file):
+        raise NotFoundError("no league found")
+
+    def read() -> bytes:
+        with Store(path, read_only=True) as store:
+            rows = standings.standings(store)[:LISTED_ENTRIES]
+            listed = [{name: value for name, value in row.items() if name not in PRIVATE} for row in rows]
+            return strict_json({"standings": listed, "unfinished": standings.unfinished_rounds(store)})
+
+    body = await request.app[RESPONSE_CACHE].admit(lambda: run_on(request.app, SLOW, Body.of, read))
+    return body_response(request, body, JSON, REVALIDATE)
+
+
 async def health(request: web.Request) -> web.StreamResponse:
     """Return version and home of the server; a response means that it is healthy."""
     import echelon
@@ -254,7 +276,7 @@ ROUTES: tuple[tuple[str, Handler], ...] = (
     (f"{API}/matches/{ID}/file", file),
     (f"{API}/worlds/{SHA}", world),
     (f"{API}/runs", runs),
-    (f"{API}/league", league.overview),
+    (f"{API}/league", league),
     (f"{API}/healthz", health),
     (f"{API}/live", live),
     (f"{API}/play", play),

@@ -14,7 +14,7 @@ from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, league_path
 from echelon.replay.typescript import SHAPES
-from echelon.server import league as league_routes
+from echelon.server import routes
 from tests.server.conftest import RUN
 from tests.server.test_api import get_json
 
@@ -47,7 +47,7 @@ def test_league_returns_standings_and_rounds(ask, league):
 
 
 def test_league_lists_the_strongest_entries(ask, league, monkeypatch):
-    monkeypatch.setattr(league_routes, "LISTED_ENTRIES", 1)
+    monkeypatch.setattr(routes, "LISTED_ENTRIES", 1)
     _, found = get_json(ask, "/api/v1/league")
     assert [row["id"] for row in found["standings"]] == ["a"]
 
@@ -101,9 +101,9 @@ def test_read_only_league_file_is_served(ask, league):
 
 def test_league_json_is_made_beside_the_event_loop(ask, league, monkeypatch):
     made = []
-    original = league_routes.strict_json
+    original = routes.strict_json
     monkeypatch.setattr(
-        league_routes, "strict_json", lambda value: made.append(threading.current_thread().name) or original(value)
+        routes, "strict_json", lambda value: made.append(threading.current_thread().name) or original(value)
     )
     assert get_json(ask, "/api/v1/league")[0] == 200
     assert len(made) == 1 and made[0].startswith("server-"), "on the pool of what takes seconds"
