@@ -10,7 +10,6 @@ actions.
 from __future__ import annotations
 
 import gc
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from echelon.arena.reconstruct import (
     ReplayedMatch,
     Step,
     open_match,
+    parent_of,
     play_step,
     recorded_pilots,
     recorded_steps,
@@ -120,8 +120,6 @@ class Brancher:
         self._script = recorded_pilots(recorded)[0]
         for mech, pilot in plan.pilots.items():
             self._script[mech] = heuristic.script_of(pilot.level) if pilot.level else 0
-        with open(recorded.path, "rb") as file:
-            self._sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         self.start = self._reconstruct()
 
     def _reconstruct(self) -> Start:
@@ -222,16 +220,15 @@ class Brancher:
 
     def parent(self, still: bool = True) -> dict[str, Any]:
         names = [mech["name"] for mech in self.recorded.header["roster"]]
-        return {
-            "file": self.recorded.path.name,
-            "sha256": self._sha256,
-            "tick": self.start.moment.tick,
-            "set": dict(self.plan.labels),
-            "changes": dict(self.plan.changes),
-            "still": sorted(names[mech] for mech in self.plan.still) if still else [],
-            "window": self.plan.window,
-            "seed": self.plan.seed,
-        }
+        return parent_of(
+            self.recorded,
+            self.start.moment.tick,
+            set=dict(self.plan.labels),
+            changes=dict(self.plan.changes),
+            still=sorted(names[mech] for mech in self.plan.still) if still else [],
+            window=self.plan.window,
+            seed=self.plan.seed,
+        )
 
     def teams(self) -> tuple[TeamInfo, TeamInfo]:
         return teams_of(self.recorded.header["roster"], self.plan.pilots, recorded=self.recorded.header)

@@ -331,26 +331,17 @@ class Database:
 
     def setting(self, key: str) -> Any:
         rows = self.read("SELECT value FROM settings WHERE key = ?", (key,))
-        return self.parsed(rows[0][0]) if rows else None
-
-    def parsed(self, text: str) -> Any:
-        """Return the value of a stored JSON text; ``StoreError`` where it is none."""
         try:
-            return parse_json(text)
+            return parse_json(rows[0][0]) if rows else None
         except ValueError as error:
             raise StoreError(f"league {str(self.path)!r} is damaged: {error}") from None
 
-    def parsed_object(self, text: str) -> dict[str, Any]:
-        """Return the object of a stored JSON text; ``StoreError`` where it is none."""
-        value = self.parsed(text)
-        if not isinstance(value, dict):
-            raise StoreError(f"league {str(self.path)!r} is damaged: {text[:SHOWN_CHARS]!r} is no object")
-        return value
-
-    def entry_meta(self, text: str) -> dict[str, Any]:
+    @staticmethod
+    def entry_meta(text: str) -> dict[str, Any]:
         """Return the facts of an entry; damaged ones are lost, the entry is not."""
-        with contextlib.suppress(StoreError):
-            return self.parsed_object(text)
+        with contextlib.suppress(ValueError):
+            if isinstance(facts := parse_json(text), dict):
+                return facts
         return {"damaged": text[:SHOWN_CHARS]}
 
     def init_setting(self, key: str, value: Any) -> Any:

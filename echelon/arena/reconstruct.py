@@ -7,6 +7,7 @@ replaced by the recorded ones. A state that is damaged or does not fit costs onl
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass, replace
 from typing import Any, NamedTuple
@@ -338,6 +339,13 @@ def check_frame(recorded: Replay, engine: Engine, tick: int) -> None:
     for name in CONDITION:
         if (np.abs(batch.numpy(name)[0] * alive - chunk.frames[name][frame]) > 1.0).any():
             raise _another_match(recorded, tick, f": {name} is not that of its frame")
+
+
+def parent_of(recorded: Replay, tick: int, **changed: Any) -> dict[str, Any]:
+    """Return the entry ``parent`` for the header of a match that continues a recording from a tick."""
+    with open(recorded.path, "rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"file": recorded.path.name, "sha256": sha256, "tick": tick, **changed}
 
 
 def _another_match(recorded: Replay, tick: int, how: str = "") -> ValueError:

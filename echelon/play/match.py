@@ -7,7 +7,6 @@ still. Scripted pilots and policies act once per environment step, inputs are re
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
 from echelon.arena.contest import BLUE, RED, Pilot
 from echelon.arena.named_pilots import Cast, flown_in, teams_of
-from echelon.arena.reconstruct import ReplayedMatch, open_match, recorded_pilots
+from echelon.arena.reconstruct import ReplayedMatch, open_match, parent_of, recorded_pilots
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.env.match_state import load_match_state, save_match_state
@@ -265,17 +264,11 @@ def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, 
         batch.set("script", plan.cast.script(recorded_pilots(recorded)[0])[None])
         engine.run("observe")
         pilots.start(memories, [int(batch.numpy("seed")[0])])
-        with open(recorded.path, "rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        names = [row["name"] for row in recorded.header["roster"]]
-        parent = {
-            "file": recorded.path.name,
-            "sha256": sha256,
-            "tick": moment.tick,
-            "set": {**plan.cast.labels, **{names[mech]: HUMAN for mech in plan.cast.seats}},
-            "changes": dict(plan.changes),
-            **({} if plan.seed is None else {"seed": plan.seed}),
-        }
+        humans = {recorded.header["roster"][mech]["name"]: HUMAN for mech in plan.cast.seats}
+        seed = {} if plan.seed is None else {"seed": plan.seed}
+        parent = parent_of(
+            recorded, moment.tick, set={**plan.cast.labels, **humans}, changes=dict(plan.changes), **seed
+        )
         info = MatchInfo(
             name=path.stem,
             teams=teams_of(recorded.header["roster"], plan.cast.pilots, plan.cast.seats, recorded.header),
