@@ -49,8 +49,8 @@ def test_aggregate_interval_agrees_with_scipy_bootstrap_of_one_task():
     scores = RNG.normal(size=12)
     found = aggregate(scores, resamples=20_000)
     result = scipy.stats.bootstrap(
-        (scores,), lambda x: scipy.stats.trim_mean(x, 0.25), n_resamples=20_000, method="percentile",
-        vectorized=False, rng=np.random.default_rng(0),
+        (scores,), lambda x, axis: scipy.stats.trim_mean(x, 0.25, axis=axis), n_resamples=20_000, method="percentile",
+        vectorized=True, rng=np.random.default_rng(0),
     )  # fmt: skip
     expected = result.confidence_interval
     assert found.value == pytest.approx(scipy.stats.trim_mean(scores, 0.25))
