@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ SYSTEM = {
     "OSError", "FileNotFoundError", "PermissionError", "FileExistsError", "NotADirectoryError", "IsADirectoryError",
 }  # fmt: skip
 
+HANDLER = re.compile(rf"except .*\b(?:{'|'.join(SYSTEM)})\b")
 OTHER_WORDS = {
     "echelon/files.py": "the words themselves",
     "echelon/hub.py": "errors of the Hub's library, which derive from OSError",
@@ -24,7 +26,10 @@ OTHER_WORDS = {
 
 def worded(path: Path) -> Iterator[str]:
     """Yield the uses of a system error's own text in the handlers of a file."""
-    for handler in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    source = path.read_text(encoding="utf-8")
+    if not HANDLER.search(source):
+        return
+    for handler in ast.walk(ast.parse(source)):
         if not (isinstance(handler, ast.ExceptHandler) and handler.type is not None and handler.name):
             continue
         if not {name.strip() for name in ast.unparse(handler.type).strip("()").split(",")} & SYSTEM:

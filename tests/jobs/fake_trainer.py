@@ -9,7 +9,7 @@ from echelon.jobs import worker
 from echelon.jobs.spec import read_spec
 from echelon.telemetry.events import EventCheckpoint, EventEnd, EventResume, EventStart, EventUpdate
 
-UPDATE_S = 0.05
+UPDATE_S = 0.02
 
 
 def work(paths, link, resume):
@@ -39,4 +39,5 @@ def finish(link, update, reason):
 
 
 if __name__ == "__main__":
+    worker.PROGRESS_S = 0.0
     sys.exit(worker.main(work=work))

@@ -456,31 +456,20 @@ def _end_processes():
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_queue_starts_with_an_entry_and_leaves_no_process():
-    runs = [put(number) for number in range(2)]
-    open_queue().revive()
-    wait_for(lambda: not order())
-    for paths in runs:
-        assert count(paths, "sessions") == ["first"] and len(count(paths, "results")) == 1
-        assert job_status(paths).state == "completed"
-    wait_for(lambda: not processes())
-
-
-@pytest.mark.usefixtures("stand_ins")
-def test_queue_goes_on_after_all_its_processes_were_killed():
-    runs = [put(number, updates=100) for number in range(3)]
+def test_queue_goes_on_after_all_its_processes_were_killed_and_leaves_none():
+    runs = [put(number, updates=100) for number in range(2)]
     open_queue().revive()
     wait_for(lambda: any(count(run, "sessions") for run in runs))
     kill_all()
     wait_for(lambda: not processes())
-    assert len(order()) == 3
+    assert len(order()) == 2
     for paths in runs:
         paths.spec.write_text(paths.spec.read_text().replace("100", "2"))
     open_queue().revive()
     wait_for(lambda: not order())
-    sessions = [count(paths, "sessions") for paths in runs]
-    assert sessions == [["first", "resumed"], ["first"], ["first"]]
-    assert all(len(count(paths, "results")) == 1 for paths in runs)
+    assert [count(paths, "sessions") for paths in runs] == [["first", "resumed"], ["first"]]
+    assert all(len(count(paths, "results")) == 1 and job_status(paths).state == "completed" for paths in runs)
+    wait_for(lambda: not processes())
 
 
 @pytest.mark.usefixtures("stand_ins")
