@@ -20,8 +20,8 @@ from tests.jobs import conftest
 from tests.jobs.conftest import process_identity, until, wait_for_exit
 
 DISK_BYTES = 1 << 20
-LIMIT_BYTES = 12_000
-"""File size limit of the trainer [bytes]: about ten updates."""
+LIMIT_BYTES = 30_000
+"""File size limit of the trainer [bytes]: about thirty updates."""
 
 
 @pytest.fixture
