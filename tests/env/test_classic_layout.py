@@ -130,11 +130,11 @@ def pillars(grid: np.ndarray) -> None:
 def test_telemetry_map_is_built_once_per_episode_and_updated_where_voxels_change():
     # RL-32, RL-33 (MED-11, MED-12)
     battle = Battle(
-        envs=3, size=45, edit=pillars, obs_layout="classic", pilots=install, autoreset=True, max_episode_seconds=15.0
+        envs=3, size=45, edit=pillars, obs_layout="classic", pilots=install, autoreset=True, max_episode_seconds=10.0
     )
-    battle.batch["script"].fill_(script_of("medium"))
+    battle.batch["script"].fill_(script_of("hard"))
     seen, gone, came = battle["telemetry"].copy(), 0, 0
-    for _ in range(140):
+    for _ in range(85):
         battle.step()
         now = battle["telemetry"].copy()
         same = ~battle["over"].astype(bool)[:, None]

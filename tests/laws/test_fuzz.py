@@ -188,12 +188,12 @@ def test_wrong_size_action_is_rejected_without_side_effects(env, size, agent):
 def test_fuzzed_battles_contain_fighting():
     cfg = EnvConfig(world=WorldConfig(size_x=32, size_y=32), max_episode_seconds=20.0)
     seen: Counter[str] = Counter()
-    for seed in range(8):
+    for seed in range(4):
         arena = Arena(cfg, seed, seed)
         gather(arena)
         seen += arena.play(["duel", "broken", "full"], STEPS)
         arena.engine.close()
-    assert seen["died"] >= 4 and seen["hits"] >= 40 and seen["bad"] > 0 and seen["ends"] >= 2, seen
+    assert seen["died"] >= 2 and seen["hits"] >= 20 and seen["bad"] > 0 and seen["ends"] >= 1, seen
 
 
 def test_invariant_checker_detects_each_violation():

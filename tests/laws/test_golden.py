@@ -35,7 +35,7 @@ PILOTS = ("easy", "hard")
 SEEDS = (3, 2**30)
 CFG = EnvConfig(world=WorldConfig(size_x=60, size_y=60))
 SMALL = WorldConfig(size_x=48, size_y=40, size_z=20)
-OTHER_SIZES = ((36, 30, 16), (100, 100, 20), (64, 80, 64), (200, 200, 20))
+OTHER_SIZES = ((36, 30, 16), (64, 80, 64), pytest.param((200, 200, 20), marks=pytest.mark.long))
 
 
 def fight(pilot: str) -> dict[str, dict[str, str]]:

@@ -16,7 +16,7 @@ from echelon.sim.world import BLOCKS_SIGHT, bit_plane
 from tests.oracles.shared import SIGHT
 from tests.oracles.world import cast
 
-wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+wp.set_module_options({"enable_backward": False, "fuse_fp": False, "optimization_level": 0})
 
 
 @wp.kernel

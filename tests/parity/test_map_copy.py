@@ -15,7 +15,7 @@ from echelon.sim.kernels import spawn
 from echelon.sim.kernels.spawn import COPY_PART, FILL_PART
 from echelon.sim.tables import MaterialRow
 
-wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+wp.set_module_options({"enable_backward": False, "fuse_fp": False, "optimization_level": 0})
 MAPS, ENVS, PARTS = 3, 3, 5
 
 

@@ -18,7 +18,7 @@ from echelon.sim.scan import (
     see_directly,
 )
 
-wp.set_module_options({"enable_backward": False, "fuse_fp": False, "optimization_level": 1})
+wp.set_module_options({"enable_backward": False, "fuse_fp": False, "optimization_level": 0})
 
 ENVS, MECHS, SLOTS = 3, 21, 5
 SIZE = (40, 30, 12)
