@@ -10,8 +10,12 @@ import sys
 import pytest
 
 from echelon.arena.store import DEFAULT_LEVELS, Store, league_path
-from echelon.runs import find_run
+from echelon.jobs.spec import JobSpec, read_spec, write_spec
+from echelon.jobs.tickets import Queue
+from echelon.runs import create_run, find_run
+from echelon.server.catalogue import ReplayCatalogue
 from echelon_cli.main import run
+from echelon_cli.matches import find_match
 from tests.arena.policy_files import save
 
 SHORT = ("--seeds", "1", "--set", "env.world.size_x=40", "--set", "env.world.size_y=40", "--set", "env.world.size_z=12",
@@ -40,6 +44,11 @@ def test_arena_run_plays_rounds_and_shows_ratings(capsys):
     assert next(row for row in table["entries"] if row["name"] == "medium")["rating"] == 1500
     remaining = reported(capsys, "matches", "--recorded")
     assert len(remaining) == 2 and (find_run(remaining[0]["job"]).root / remaining[0]["replay"]).is_file()
+    for row in remaining:
+        match = find_match(ReplayCatalogue(), row["replay"].rpartition("/")[2])
+        shown = match.run, match.summary["blue"], match.summary["red"]
+        assert shown == (row["job"], row["blue_name"], row["red_name"])
+        assert ("blue", "red", "draw")[match.summary["winner"]] == row["winner"]
     assert len(reported(capsys, "matches", "--entry", "hard", "-n", "3")) == 3
     pairs = reported(capsys, "head-to-head")
     assert len(pairs["pairs"]) == 20 and all(p["score_low"] <= p["score"] <= p["score_high"] for p in pairs["pairs"])
@@ -67,23 +76,11 @@ def test_arena_run_plays_rounds_and_shows_ratings(capsys):
         assert run(["arena", *words]) == 0 and capsys.readouterr().out.strip()
 
 
-def test_league_match_opens_in_viewer(capsys):
-    from echelon.server.catalogue import ReplayCatalogue
-    from echelon_cli.matches import find_match
-
-    assert run(["arena", "run", *SHORT, "--record-share", "1", "--only", "hard", "--seed", "5"]) == 0
-    capsys.readouterr()
-    listed = reported(capsys, "matches", "--recorded")
-    assert len(listed) == 8 and all("hard" in (row["blue"] + row["red"]) for row in listed)
-    catalogue = ReplayCatalogue()
-    for row in listed:
-        match = find_match(catalogue, row["replay"].rpartition("/")[2])
-        assert match.run == row["job"] and (match.summary["blue"], match.summary["red"]) == (
-            row["blue_name"],
-            row["red_name"],
-        )
-        assert ("blue", "red", "draw")[match.summary["winner"]] == row["winner"]
-    catalogue.close()
+def test_arena_run_of_one_entry_has_its_id(capsys, monkeypatch):
+    monkeypatch.setattr(Queue, "revive", lambda queue, runs=None: [])
+    queued = reported(capsys, "run", "--only", "hard", "--seed", "5", "--queue")
+    assert read_spec(find_run(queued["id"])).config["arena"]["only"] == ["heuristic:hard"]
+    assert run(["arena", "run", "--only", "nobody"]) == 3
 
 
 def test_arena_add_and_remove_entries(capsys, tmp_path):
@@ -140,9 +137,6 @@ def test_arena_run_rejects_wrong_options(capsys, words, message):
 
 
 def test_arena_resume_rejects_other_jobs(capsys):
-    from echelon.jobs.spec import JobSpec, write_spec
-    from echelon.runs import create_run
-
     paths = create_run("quickstart")
     write_spec(paths, JobSpec(kind="train", config={}))
     assert run(["arena", "run", "--resume", paths.id]) == 2

@@ -8,14 +8,12 @@ import pytest
 
 from echelon.jobs import launch
 from echelon.jobs.kinds import KINDS
-from echelon.jobs.spec import read_spec
 from echelon.jobs.status import job_status
 from echelon.runs import list_runs, runs_home
 from echelon.telemetry.events import EventStart
 from echelon.telemetry.log import read_events
-from echelon_cli import output
-from echelon_cli.options import CHOICES
-from echelon_cli.tui.panels import COMPARED, PANELS
+from echelon_cli import job, output
+from echelon_cli.tui.panels import PANELS
 from tests.cli.conftest import parsed
 from tests.jobs.conftest import FAKE, until
 from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture ends what a test has started
@@ -83,18 +81,15 @@ def test_detach_from_resumed_run_waits_for_training(echelon, at_a_terminal):
         (True, ("--preset", "duel"), "duel", "preset duel; until"),
     ],
 )
-def test_default_preset_depends_on_device(
-    echelon, at_a_terminal, monkeypatch, tmp_path, gpu, words, preset, expected_text
-):
+def test_default_preset_depends_on_device(echelon, monkeypatch, tmp_path, gpu, words, preset, expected_text):
+    started = []
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.toml").write_text('preset = "standard"\n')
     monkeypatch.setattr("echelon.jobs.usage.has_gpu", lambda: gpu)
-    monkeypatch.setattr(launch, "cuda_fault", lambda device: "")
+    monkeypatch.setattr(job, "start", lambda paths, spec, *_, **__: started.append(spec) or spec)
+    monkeypatch.setattr(job, "follow", lambda *_, **__: output.DONE)
     code, out, _ = echelon("train", "--detach", *words)
-    (paths,) = list_runs()
-    assert code == output.DONE and expected_text in out and read_spec(paths).config["preset"] == preset
-    launch.stop(paths, now=True)
-    until(paths, "stopped")
+    assert code == output.DONE and expected_text in out and started[0].config["preset"] == preset
 
 
 def test_dashboard_failure_returns_failed(echelon, monkeypatch):
@@ -165,7 +160,3 @@ def test_runs_compare_draws_overlaid_chart(echelon):
     assert any(line.startswith("1 ") and "  2 " in line for line in out.splitlines()), "the legend has both"
     code, _, err = echelon("runs", "compare", "jackal", "heron", "--chart", "nothing")
     assert code == 2 and "wins, return, speed" in err
-
-
-def test_compare_charts_exist_in_dashboard():
-    assert CHOICES["chart"] == tuple(COMPARED)

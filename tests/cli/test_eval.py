@@ -14,6 +14,7 @@ from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit
 from echelon.config import LADDER, with_fairness
 from echelon.jobs.spec import JobSpec, read_spec, write_spec
+from echelon.jobs.tickets import Queue
 from echelon.replay.reader import Replay
 from echelon.rl.weights import find_checkpoint
 from echelon.runs import RunPaths, create_run, list_runs, runs_home
@@ -32,7 +33,7 @@ from tests.arena.policy_files import SMALL, save
 from tests.cli.conftest import parsed
 from tests.tui.support.canned import alive, batch_events, make_evaluation
 
-SHORT = replace(SMALL, max_episode_seconds=4.0)
+SHORT = replace(SMALL, max_episode_seconds=1.0)
 FEW = ("--seeds", "1", "--threads", "1", "--json")
 pytestmark = pytest.mark.usefixtures("jobs_in_process")
 
@@ -71,30 +72,37 @@ def test_invalid_opponent_is_one_line_error(echelon, tmp_path, words, code, expe
     assert done == code and expected_text in err and err.count("\n") == 1 and list_runs() == []
 
 
-def test_eval_plays_the_maps_of_the_training_unless_others_are_requested(echelon, tmp_path):
-    fair = with_fairness(SHORT, "path")
-    for trained in (SHORT, fair):
-        policy = str(save(tmp_path / trained.world.fairness, 1, env=trained))
-        for words in ((), ("--maps", "any"), ("--maps", "path"), ("--maps", "any", "--ladder", "--stochastic")):
-            found = parsed(echelon("eval", policy, *FEW, *words)[1])
-            assert found["maps"] == (words[1] if words else trained.world.fairness)
+@pytest.mark.parametrize(
+    ("trained", "words", "maps"), [("any", (), "any"), ("path", (), "path"), ("path", ("--maps", "any"), "any")]
+)
+def test_eval_plays_the_maps_of_the_training_unless_others_are_requested(echelon, tmp_path, trained, words, maps):
+    policy = save(tmp_path / "one", 1, env=with_fairness(SHORT, trained))
+    assert parsed(echelon("eval", str(policy), *FEW, "--stochastic", *words)[1])["maps"] == maps
 
 
+@pytest.fixture
+def _waiting(monkeypatch) -> None:
+    """Queued jobs wait."""
+    monkeypatch.setattr(Queue, "revive", lambda queue, runs=None: [])
+
+
+@pytest.mark.usefixtures("_waiting")
 def test_ladder_omits_champion_where_it_cannot_play(echelon, tmp_path):
-    other = save(tmp_path / "two", 2, env=replace(SHORT, comm_dim=4, max_episode_seconds=1.0))
-    words = ("--seeds", "1", "--threads", "1", "--ladder", "--stochastic")
-    code, out, _ = echelon("eval", str(other), *words)
+    other = save(tmp_path / "two", 2, env=replace(SHORT, comm_dim=4))
+    code, out, _ = echelon("eval", str(other), "--ladder", "--queue")
     assert code == 0 and "champion is omitted: opponent 'champion' has another observation layout" in out
     (job,) = list_runs()
     plan = read_spec(job).config["eval"]
     assert plan["opponents"] == [f"heuristic:{level}" for level in LADDER] and not plan["opponent_policy"]
 
 
-def test_champion_is_an_opponent_of_mean_actions_and_others_sample(echelon, tmp_path):
-    one = save(tmp_path / "one", 1, env=replace(SHORT, max_episode_seconds=1.0))
-    for opponent, is_mean in (("champion", True), (str(one), False)):
-        job = parsed(echelon("eval", str(one), *FEW, "--stochastic", "--opponent", opponent)[1])["job"]
-        assert read_spec(RunPaths(runs_home() / job)).config["eval"]["opponent_mean"] is is_mean
+@pytest.mark.usefixtures("_waiting")
+@pytest.mark.parametrize("opponent", ["champion", "other"])
+def test_champion_is_an_opponent_of_mean_actions_and_others_sample(echelon, tmp_path, opponent):
+    one = str(save(tmp_path / "one", 1, env=SHORT))
+    echelon("eval", one, "--queue", "--opponent", one if opponent == "other" else opponent)
+    (job,) = list_runs()
+    assert read_spec(job).config["eval"]["opponent_mean"] is (opponent == "champion")
 
 
 def test_environment_of_older_policy_has_its_maps():

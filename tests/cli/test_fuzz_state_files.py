@@ -1,6 +1,6 @@
 """Files of a run, a league or a user that are valid in form and wrong in content raise declared errors only.
 
-500 cases run by default and 100,000 by hand (``-m fuzz``). A case that once failed is a row of ``CORPUS``.
+200 cases run by default and 100,000 by hand (``-m fuzz``). A case that once failed is a row of ``CORPUS``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tests.cli.hostile_home import event_of
 from tests.hostile_values import LONG, damage, mutate
 from tests.tui.test_league import play
 
-DEFAULT_CASES, ALL_CASES = 100, 20_000
+DEFAULT_CASES, ALL_CASES = 40, 20_000
 """Cases of each of the six kinds of files."""
 
 amount = pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def test_queued_run_has_its_spec_and_state(echelon, waiting):
 )
 def test_command_starts_the_supervisors_that_a_reboot_has_ended(echelon, waiting, revived, monkeypatch, words):
     monkeypatch.setattr(launch, "_spawn", lambda paths, command: launch.READY)
+    monkeypatch.setattr("echelon.jobs.status.LAUNCH_LIMIT_S", 0.1)  # `train` waits that long for a start
     revived.clear()
     echelon(*words)
     assert set(revived) >= {paths.id for paths in waiting}

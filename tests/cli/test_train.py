@@ -20,6 +20,7 @@ from echelon.runs import RunPaths, find_run, list_runs
 from echelon.telemetry.events import EventCheckpoint, EventResume, EventUpdate
 from echelon.telemetry.lines import from_json
 from echelon.telemetry.log import read_events
+from tests.cli.conftest import parsed
 
 TINY = {
     "num_envs": 2,
@@ -141,21 +142,7 @@ def test_resume_without_checkpoint_starts_over(shell):
     assert updates(paths)[0] == 1
 
 
-def test_detached_run_continues_and_stop_saves(shell):
-    code, out, _ = shell.run(*tiny(total_steps=10_000_000), "--detach")
-    assert code == 0 and "echelon runs stop" in out
-    paths = find_run("latest")
-    assert job_status(paths).is_alive
-    (row,) = json.loads(shell.run("runs", "list", "--json")[1])
-    assert row["state"] == "running"
-    code, out, _ = shell.run("runs", "stop", paths.id, "--json")
-    (row,) = json.loads(out)
-    assert code == 0 and (row["state"], row["was"]) == ("stopped", "running")
-    assert (paths.root / row["checkpoint"] / "manifest.json").is_file()
-    assert shell.run("runs", "wait", paths.id)[0] == 4
-
-
-def test_train_interrupt_detaches_and_prints_commands(shell):
+def test_interrupt_detaches_and_stop_saves(shell, echelon):
     process = shell.start(*tiny(total_steps=10_000_000))
     deadline = time.monotonic() + LIMIT_S
     while not (list_runs() and updates(list_runs()[0])):
@@ -165,13 +152,14 @@ def test_train_interrupt_detaches_and_prints_commands(shell):
     out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")
     assert "continues in the background" in out and "echelon runs logs -f" in out
-    assert job_status(find_run("latest")).is_alive
-
-
-def test_train_unknown_device_is_one_line_error(shell):
-    code, _, err = shell.run(*tiny(device="tpu"))
-    assert code == 2
-    assert "tpu" in err and err.count("\n") == 1
+    paths = find_run("latest")
+    (row,) = parsed(echelon("runs", "list", "--json")[1])
+    assert row["state"] == "running"
+    code, out, _ = echelon("runs", "stop", paths.id, "--json")
+    (row,) = parsed(out)
+    assert code == 0 and (row["state"], row["was"]) == ("stopped", "running")
+    assert (paths.root / row["checkpoint"] / "manifest.json").is_file()
+    assert echelon("runs", "wait", paths.id)[0] == 4
 
 
 @pytest.mark.long

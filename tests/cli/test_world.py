@@ -124,7 +124,7 @@ def test_world_colour_only_on_colour_terminals(terminal):
         assert "▀" not in "\n".join(plain)
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(20, 10), (40, 24), (80, 24), (120, 50), (300, 100)])
+@pytest.mark.parametrize(("columns", "lines"), [(20, 10), (80, 24), (300, 100)])
 def test_world_drawing_fits_the_terminal(terminal, columns, lines):
     shown_lines = [Text.from_ansi(line).plain for line in terminal(columns, lines, "2")]
     drawn = [line for line in shown_lines if "▀" in line]
@@ -133,8 +133,8 @@ def test_world_drawing_fits_the_terminal(terminal, columns, lines):
 
 
 def test_world_width_option_widens_the_drawing(terminal):
-    drawn = [line for line in terminal(200, 24, "2", "--width", "100") if "▀" in line]
-    assert len(drawn) == 50 and all(Text.from_ansi(line).plain.count("▀") == 100 for line in drawn)
+    drawn = [line for line in terminal(200, 24, "5", *SMALL, "--width", "100") if "▀" in line]
+    assert len(drawn) == 40 and all(Text.from_ansi(line).plain.count("▀") == 100 for line in drawn)
 
 
 def test_world_png_option_writes_png(echelon, tmp_path):
@@ -172,7 +172,6 @@ MISTAKES = {
     "packs": (("1", "--size", "30", "--packs", "9"), 2, "too small to spawn 9 packs"),
     "no packs": (("1", "--packs", "0"), 2, "--packs"),
     "many and one": (("1", "--count", "2", "--out", "x.ecw"), 2, "use one or the other"),
-    "seed": (("4294967296",), 2, "map seed is 4294967296"),
     "layer": (("1", "--layer", "20"), 2, "layer is 20, expected 0 to 19"),
     "class": (("1", "--nav", "tank"), 2, "class 'tank' does not exist (have: scout"),
     "two views": (("1", "--heights", "--layer", "1"), 2, "exclude each other"),
@@ -180,7 +179,6 @@ MISTAKES = {
     "zone wide": (("1", "--zone-radius", "500"), 2, "env.zone_radius_vox is 500.0, expected"),
     "no folder": (("1", "--out", "no/such/a.ecw"), 2, "folder 'no/such' does not exist"),
     "no folder for a picture": (("1", "--png", "no/such/a.png"), 2, "create it to save the picture"),
-    "no folder to show in": (("1", "--png", "no/such/a.png"), 2, "folder 'no/such' does not exist"),
     "seed large": (("99999999999",), 2, "map seed is 99999999999, expected a whole number from 0 to 4294967295"),
     "seed part": (("1.5",), 2, "map seed is 1.5, expected a whole number from 0"),
     "no option": (("1", "--heigth"), 2, "No such option: --heigth"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+import contextlib
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -65,20 +66,24 @@ class User:
 
 
 @pytest.fixture
-def watch(home: Path) -> Callable[..., None]:
-    """Run a scene: a coroutine function that gets a ``User``."""
+def dashboard(home: Path) -> Callable[..., contextlib.AbstractAsyncContextManager[User]]:
+    """Open the dashboard, on one run where given, and yield its user."""
 
-    def play(
-        scene: Callable[[User], Coroutine[Any, Any, None]],
-        run: RunPaths | None = None,
-        size: tuple[int, int] = (160, 48),
-    ) -> None:
-        async def main() -> None:
-            app = Dashboard(home, run.root if run else None, theme=make_theme(), poll_s=POLL_S)
-            async with app.run_test(size=size) as pilot:
-                await pilot.pause()
-                await scene(User(app, pilot))
+    @contextlib.asynccontextmanager
+    async def opened(run: RunPaths | None = None, size: tuple[int, int] = (160, 48)) -> AsyncIterator[User]:
+        app = Dashboard(home, run.root if run else None, theme=make_theme(), poll_s=POLL_S)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            yield User(app, pilot)
 
-        asyncio.run(main())
+    return opened
 
-    return play
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
+    return True

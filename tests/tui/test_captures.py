@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
+from echelon.runs import RunPaths
 from echelon_cli.tui import screens
 from echelon_cli.tui.layout import MIN_SIZE
 from echelon_cli.tui.panels import PAGES
@@ -17,17 +18,20 @@ from tests.tui.support.captures import SCENES, canned_home, capture
 CORNERS = (("╭", "╮"), ("╰", "╯"))
 
 
-def taken(home, name: str) -> list[str]:
+@pytest.fixture(scope="module")
+def canned(tmp_path_factory) -> Iterator[tuple[Path, RunPaths]]:
+    """A folder with runs, a sweep and a league, and its running run."""
+    home = tmp_path_factory.mktemp("canned")
     with canned_home(home) as run:
-        text, _ = asyncio.run(capture(home, run, name, MIN_SIZE, make_theme(colour=False)))
-    return text.splitlines()
+        yield home, run
 
 
 @pytest.mark.parametrize(
     "name", ["runs", "run-3", "run-4", "find", "compare", "league-1", "league-2", "sweep-2", "new", "help"]
 )
-def test_smallest_terminal_cuts_and_covers_nothing(home, name):
-    lines = taken(home, name)
+async def test_smallest_terminal_cuts_and_covers_nothing(canned, name):
+    text, _ = await capture(*canned, name, MIN_SIZE, make_theme(colour=False), unchanged=3)
+    lines = text.splitlines()
     assert len(lines) <= MIN_SIZE[1] and all(cell_len(line) <= MIN_SIZE[0] for line in lines)
     for left, right in CORNERS:
         assert all(line.count(left) == line.count(right) for line in lines), "a frame is covered"

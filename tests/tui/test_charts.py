@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from functools import lru_cache
 
 import pytest
 
@@ -23,6 +24,7 @@ THEME = make_theme()
 SIZE = (36, 12)
 
 
+@lru_cache
 def curves_of(updates: int, seed: int = 1) -> Curves:
     history, rng = History(), random.Random(seed)
     for number in range(1, updates + 1):

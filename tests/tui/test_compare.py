@@ -35,8 +35,8 @@ from tests.tui.test_panels import canned_view
 THEME = make_theme()
 
 
-def test_compare_screen_overlays_and_follows_marked_runs(watch, home, living, ended):
-    async def scene(user):
+async def test_compare_screen_overlays_and_follows_marked_runs(dashboard, home, living, ended):
+    async with dashboard() as user:
         await user.until("heron", "jackal")
         await user.press("m")
         await user.until("mark two or more runs")
@@ -54,24 +54,19 @@ def test_compare_screen_overlays_and_follows_marked_runs(watch, home, living, en
         await user.press("m")
         await user.until("mark two or more runs")
 
-    watch(scene)
 
-
-def test_marking_stops_at_the_number_of_run_colours(watch, home):
+async def test_marking_stops_at_the_number_of_run_colours(dashboard, home):
     for number in range(len(RUN_ROLES) + 1):
         make_run(home, f"20260101-12000{number}-quickstart-iron-fox{number}", updates=2, ended="stopped")
-
-    async def scene(user):
+    async with dashboard() as user:
         await user.until("fox6")
         await user.press("home", *["space"] * (len(RUN_ROLES) + 1))
         await user.until("can be compared")
 
-    watch(scene)
 
-
-@pytest.mark.parametrize("size", [(160, 48), (80, 24), (60, 20)], ids=str)
-def test_compare_screen_shows_every_panel_uncut(watch, living, ended, size):
-    async def scene(user):
+@pytest.mark.parametrize("size", [(160, 48), (60, 20)], ids=str)
+async def test_compare_screen_shows_every_panel_uncut(dashboard, living, ended, size):
+    async with dashboard(size=size) as user:
         await user.until("jackal")
         await user.press("home", "space", "space", "m")
         screen = user.app.screen
@@ -84,8 +79,6 @@ def test_compare_screen_shows_every_panel_uncut(watch, living, ended, size):
                     assert screen.region.contains_region(panel.region), name
         # equal configurations have no panel beside the charts
         assert seen == set(screen.panels) - ({CONFIG} if size[0] >= WIDE_SIZE[0] else set())
-
-    watch(scene, size=size)
 
 
 def test_compared_counts_are_whole():

@@ -19,8 +19,8 @@ from echelon_cli.tui.theme import make_theme
 from tests.tui.support.canned import make_run
 
 
-def test_query_filters_runs_and_reports_errors(watch, living, ended):
-    async def scene(user):
+async def test_query_filters_runs_and_reports_errors(dashboard, living, ended):
+    async with dashboard(size=(80, 24)) as user:
         await user.until("amber-jackal", "quiet-heron")
         await user.press("slash", *"wins>")
         text = await user.until("wins expects a fraction; try wins>50%", "2 of 2")
@@ -31,11 +31,9 @@ def test_query_filters_runs_and_reports_errors(watch, living, ended):
         await user.press("enter", "escape")
         await user.until("amber-jackal", "quiet-heron", "2 runs")
 
-    watch(scene, size=(80, 24))
 
-
-def test_query_applies_to_runs_added_later(watch, home, living):
-    async def scene(user):
+async def test_query_applies_to_runs_added_later(dashboard, home, living):
+    async with dashboard() as user:
         await user.until("amber-jackal")
         await user.press("slash", *"steps>1k preset:quick")
         await user.until("1 of 1")
@@ -44,22 +42,18 @@ def test_query_applies_to_runs_added_later(watch, home, living):
         make_run(home, "20260101-140000-quickstart-idle-otter", updates=0, ended="failed", seed=5)
         await user.until("2 of 3")
 
-    watch(scene)
 
-
-def test_query_error_fits_one_line_on_smallest_terminal(watch, living):
-    async def scene(user):
+async def test_query_error_fits_one_line_on_smallest_terminal(dashboard, living):
+    async with dashboard(size=(60, 20)) as user:
         await user.until("amber-jackal")
         await user.press("slash", *"stage:running")
         await user.until("unknown field 'stage'")
         assert all(len(line) <= 60 for line in user.text.splitlines())
         assert "running" in user.text.splitlines()[4], "the list is unchanged"
 
-    watch(scene, size=(60, 20))
 
-
-def test_prompt_field_shows_its_purpose(watch, living):
-    async def scene(user):
+async def test_prompt_field_shows_its_purpose(dashboard, living):
+    async with dashboard(size=(60, 20)) as user:
         await user.until("amber-jackal")
         await user.press("slash", *"amber")
         await user.until("\n filter amber")
@@ -74,8 +68,6 @@ def test_prompt_field_shows_its_purpose(watch, living):
         await user.press("slash", *"start")
         await user.until("\n search start")
 
-    watch(scene, size=(60, 20))
-
 
 def test_preview_uses_rows_left_by_the_run_list():
     assert preview_of(60, 20, 4) == (11, 2, 2) and preview_of(80, 24, 1) == (18, 4, 2)
@@ -88,15 +80,13 @@ def test_preview_uses_rows_left_by_the_run_list():
             assert rows <= size[1] - 6 and (not charts or rows // (charts // beside) >= CHART_ROWS)
 
 
-def test_new_runs_push_the_preview_off_a_small_screen(watch, home, living):
-    async def scene(user):
+async def test_new_runs_push_the_preview_off_a_small_screen(dashboard, home, living):
+    async with dashboard(size=(80, 24)) as user:
         await user.until("amber-jackal", "win rate", "training", "steps")
         for number in range(10):
             make_run(home, f"20260101-13000{number}-quickstart-idle-fox{number}", updates=2, ended="stopped")
         await user.until("11 runs", "fox9", "amber-jackal")
         await user.holds(lambda: "win rate" not in user.text)
-
-    watch(scene, size=(80, 24))
 
 
 def test_wide_help_has_two_columns():
@@ -118,20 +108,17 @@ def test_help_lists_every_query_field_and_fits_smallest_terminal():
 
 
 @pytest.mark.parametrize("size", [(160, 48), (80, 24)], ids=str)
-def test_filter_that_leaves_one_group_shows_what_differs(watch, home, size):
+async def test_filter_that_leaves_one_group_shows_what_differs(dashboard, home, size):
     for number, lr in enumerate((0.001, 0.0003)):
         paths = make_run(home, f"20260101-12000{number}-quickstart-iron-fox{number}", updates=8, ended="stopped")
         write_spec(paths, JobSpec(kind="train", config={"preset": "quickstart", "seed": number, "ppo": {"lr": lr}}))
         change_labels(paths, group="rates")
     make_run(home, "20260101-120009-quickstart-idle-otter", updates=8, ended="stopped")
-
-    async def scene(user):
+    async with dashboard(size=size) as user:
         text = await user.until("fox0", "fox1", "otter")
         assert "lr=0.001" not in text
         await user.press("slash", *"group:rates")
         await user.until("2 of 3", "lr=0.001 · seed=0", "lr=0.0003 · seed=1")
-
-    watch(scene, size=size)
 
 
 def test_status_names_the_opponent_only_where_no_column_does():

@@ -50,8 +50,8 @@ def test_every_screen_is_tested():
 
 
 @pytest.mark.parametrize("name", SCREENS)
-def test_screen_shows_no_control_character(watch, hostile, name):
-    async def scene(user):
+async def test_screen_shows_no_control_character(dashboard, hostile, name):
+    async with dashboard(RunPaths(hostile[0]) if name == "run" else None, size=(200, 60)) as user:
         if name in LAZY_SCREENS:
             user.app.open(name, *arguments(name, hostile))
         text = await user.until(SHOWN) if name in SHOWING else user.text
@@ -63,8 +63,6 @@ def test_screen_shows_no_control_character(watch, hostile, name):
         for key in ("down", "tab", "enter", "slash", "end"):
             await user.press(key)
             assert control_characters(user.text) == set()
-
-    watch(scene, RunPaths(hostile[0]) if name == "run" else None, size=(200, 60))
 
 
 def test_truncate_is_bounded_by_the_width():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, StoreError, league_path
 from echelon.jobs.tickets import PYTHON_MODULE
 from echelon_cli.tui.feed.league import LeagueFollower, read_league
+from echelon_cli.tui.feed.messages import LeagueView
 from echelon_cli.tui.feed.thread import RUNS
 from echelon_cli.tui.panels.league import (
     COLUMNS,
@@ -30,7 +32,7 @@ THEME = make_theme()
 JOB = "20260101-100000-arena-odd-moth"
 NAMES = ("heuristic:medium", "anna", "boris", "a-name-longer-than-its-column-will-ever-be")
 STYLE = {"mechs": 5.0, "matches": 1.0, "damage.laser": 300.0, "damage.gauss": 100.0, "kills": 2.0, "lost.laser": 3.0}
-SIZES = [(160, 48), (80, 24), (60, 20)]
+SIZES = [(160, 48), (60, 20)]
 
 
 def play(path: Path, rounds: int, first: int = 1) -> None:
@@ -57,11 +59,24 @@ def fixtures(pairs: list[tuple[str, str]], number: int) -> list[Fixture]:
     return [Fixture(n, blue, red, seed=100 * number + n) for n, (blue, red) in enumerate(pairs)]
 
 
-@pytest.fixture
-def league(home) -> Path:
-    path = league_path(home)
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> Path:
+    """A league of three rounds."""
+    path = tmp_path_factory.mktemp("league") / "league.db"
     play(path, 3)
     return path
+
+
+@pytest.fixture(scope="module")
+def view(played) -> LeagueView:
+    return read_league(played)
+
+
+@pytest.fixture
+def league(home, played) -> Path:
+    """A copy of the league beside the runs."""
+    league_path(home).parent.mkdir(parents=True)
+    return Path(shutil.copy(played, league_path(home)))
 
 
 def test_league_is_read_without_changing_it(league):
@@ -111,8 +126,7 @@ def test_missing_and_damaged_league_are_reported(home):
 
 @pytest.mark.parametrize("size", [(200, 60), (56, 16), (30, 8), (20, 4), (12, 2)], ids=str)
 @pytest.mark.parametrize("theme", [THEME, make_theme("ascii", colour=False)], ids=["braille", "ascii"])
-def test_league_panels_fit_any_size(league, size, theme):
-    view = read_league(league)
+def test_league_panels_fit_any_size(view, size, theme):
     for name in NAMES:
         for grid in (
             draw_ratings_table(view, name, *size, theme),
@@ -124,8 +138,7 @@ def test_league_panels_fit_any_size(league, size, theme):
             assert theme is THEME or grid.text().isascii()
 
 
-def test_long_opponent_name_keeps_the_match_result(league):
-    view = read_league(league)
+def test_long_opponent_name_keeps_the_match_result(view):
     rows = entry_matches(view, "anna")
     for width in (56, 76, 120):
         lines = draw_entry_matches(rows, "anna", width, len(rows), THEME).text().splitlines()
@@ -133,16 +146,15 @@ def test_long_opponent_name_keeps_the_match_result(league):
         assert len({len(line) for line in lines}) == 1, "results are right-aligned"
 
 
-def test_cursor_row_spans_the_full_width(league):
+def test_cursor_row_spans_the_full_width(view):
     for width in (56, 120):
-        grid = draw_ratings_table(read_league(league), "anna", width, 10, THEME)
+        grid = draw_ratings_table(view, "anna", width, 10, THEME)
         assert set(grid.roles[2]) == {"cursor"}
     head, row = (line for line in grid.text().splitlines()[:2])
     assert head.index("kind") == row.index("heuristic"), "text is left-aligned with its heading"
 
 
-def test_ratings_show_intervals_and_drop_minor_columns(league):
-    view = read_league(league)
+def test_ratings_show_intervals_and_drop_minor_columns(view):
     wide, narrow = (draw_ratings_table(view, "anna", width, 10, THEME).text().splitlines() for width in (120, 40))
     assert all(column.name in wide[0] or column.name == "+-" for column in COLUMNS) and "◆" in wide[1]
     assert "rating" in narrow[0] and "±" in narrow[0] and "drawn" not in narrow[0]
@@ -155,8 +167,8 @@ def test_first_row_keeps_the_cursor_visible():
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_league_screen_navigates_and_follows(watch, league, living, size):
-    async def scene(user):
+async def test_league_screen_navigates_and_follows(dashboard, league, living, size):
+    async with dashboard(size=size) as user:
         await user.until("amber-jackal")
         await user.press("a")
         await user.until("4 entries", "anna", "1500")
@@ -176,11 +188,9 @@ def test_league_screen_navigates_and_follows(watch, league, living, size):
         await user.press("escape")
         await user.until("amber-jackal")
 
-    watch(scene, size=size)
 
-
-def test_covered_screen_does_not_change_the_feed_subscription(watch, league, living):
-    async def scene(user):
+async def test_covered_screen_does_not_change_the_feed_subscription(dashboard, league, living):
+    async with dashboard(size=(80, 24)) as user:
         await user.until("amber-jackal")
         below = user.app.screen
         await user.press("a")
@@ -193,10 +203,8 @@ def test_covered_screen_does_not_change_the_feed_subscription(watch, league, liv
         await user.press("escape")
         await user.holds(lambda: user.app.screen is below and RUNS in user.app.feed.topics)
 
-    watch(scene, size=(80, 24))
 
-
-def test_empty_league_screen_can_start_a_round(watch, home, monkeypatch):
+async def test_empty_league_screen_can_start_a_round(dashboard, home, monkeypatch):
     commands = []
 
     def run(words, **options):
@@ -204,14 +212,11 @@ def test_empty_league_screen_can_start_a_round(watch, home, monkeypatch):
         return subprocess.CompletedProcess(words, 0, f'{{"run": "{JOB}"}}\n', "")
 
     monkeypatch.setattr("echelon_cli.tui.actions.subprocess.run", run)
-
-    async def scene(user):
+    async with dashboard() as user:
         await user.press("a")
         await user.until("no league yet")
         await user.press("p")
         await user.until("Play a round", "y yes")
         await user.press("y")
         await user.until("started a league round")
-
-    watch(scene)
     assert commands == [([*PYTHON_MODULE, "echelon_cli.main", "arena", "run", "--detach", "--json"], str(home))]

@@ -15,7 +15,7 @@ from echelon_cli.tui.screens.matches import COLUMNS, draw_matches, visible_colum
 from echelon_cli.tui.theme import make_theme
 from echelon_cli.tui.viewer_server import ViewerServer
 from tests.replay.golden import SMALL
-from tests.tui.support.canned import alive, make_run
+from tests.tui.support.canned import make_run
 
 
 @pytest.fixture
@@ -25,12 +25,11 @@ def recorded(living):
     return living
 
 
-def test_matches_screen_opens_a_match_in_the_viewer(watch, recorded, monkeypatch, repository):
+async def test_matches_screen_opens_a_match_in_the_viewer(dashboard, recorded, monkeypatch, repository):
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.2 50000 10.0.0.1 22")
     monkeypatch.setenv("PYTHONPATH", str(repository))
     found = {}
-
-    async def scene(user):
+    async with dashboard(recorded) as user:
         await user.until("running")
         await user.press("w")
         await user.until("matches", "1 recorded", "red (zone control)")
@@ -44,8 +43,6 @@ def test_matches_screen_opens_a_match_in_the_viewer(watch, recorded, monkeypatch
         await user.until("copied")
         await user.press("escape")
         await user.until("steps per second")
-
-    watch(scene, recorded)
     assert (recorded.root.parent / COPY_NAME).read_text().strip() == found["url"]
     deadline = time.monotonic() + 10
     with pytest.raises(OSError):
@@ -64,14 +61,12 @@ def test_viewer_server_failure_is_one_line(tmp_path, monkeypatch, repository):
     assert address.url or (address.problem and "\n" not in address.problem)
 
 
-def test_matches_screen_shows_empty_state(watch, living):
-    async def scene(user):
+async def test_matches_screen_shows_empty_state(dashboard, living):
+    async with dashboard(living, size=(60, 20)) as user:
         await user.until("running")
         await user.press("w")
         await user.until("no recorded matches yet", "0 recorded")
         await user.press("enter", "down")
-
-    watch(scene, living, size=(60, 20))
 
 
 def test_match_columns_fit_any_width():
@@ -100,11 +95,11 @@ def test_clipboard_sequence_supports_tmux():
     assert clipboard_sequence("x" * (LIMIT_BYTES + 1), {}) == ""
 
 
-def test_copy_saves_name_screen_or_log_lines(watch, living):
+async def test_copy_saves_name_screen_or_log_lines(dashboard, living):
     def copied() -> str:
         return (living.root.parent / COPY_NAME).read_text()
 
-    async def scene(user):
+    async with dashboard(living) as user:
         await user.until("running")
         await user.press("y")
         await user.holds(lambda: (living.root.parent / COPY_NAME).exists() and copied() == f"{living.id}\n")
@@ -115,14 +110,11 @@ def test_copy_saves_name_screen_or_log_lines(watch, living):
         await user.press("y")
         await user.holds(lambda: copied().startswith("2026-11-18") and "gradient norm" not in copied())
 
-    watch(scene, living)
 
-
-def test_copied_name_is_printable_and_quoted(watch, home):
+async def test_copied_name_is_printable_and_quoted(dashboard, home):
     name = "20260101-120000-\x1b]0;t\x07\n$(evil)\udce9-iron-fox"
     run = make_run(home, name, updates=2)
-
-    async def scene(user):
+    async with dashboard(run) as user:
         await user.until("$(evil)")
         await user.press("y")
         await user.holds(lambda: (home / COPY_NAME).exists())
@@ -131,15 +123,11 @@ def test_copied_name_is_printable_and_quoted(watch, home):
         await user.press("Y")
         await user.holds(lambda: "$(evil)" in (home / COPY_NAME).read_text().replace(shown, ""))
 
-    watch(scene, run)
 
-
-def test_log_screen_filters_by_level(watch, home):
-    paths = make_run(home, "20260101-120000-quickstart-iron-fox", updates=60)
-    with open(paths.log_trainer, "a") as log:
+async def test_log_screen_filters_by_level(dashboard, living):
+    with open(living.log_trainer, "a") as log:
         log.write("2026-11-18 12:00:00 alert level=warning message=disk low\nValueError: it broke\n")
-
-    async def scene(user):
+    async with dashboard(living) as user:
         await user.until("running")
         await user.press("l")
         await user.until("trainer.log", "it broke", "start device=cpu")
@@ -148,20 +136,16 @@ def test_log_screen_filters_by_level(watch, home):
         assert "start device=cpu" not in user.text
         await user.press("e")
         await user.holds(lambda: "disk low" not in user.text and "it broke" in user.text)
-        with open(paths.log_trainer, "a") as log:
+        with open(living.log_trainer, "a") as log:
             log.write("Error: once more\n")
         await user.until("once more")
         await user.press("e")
         await user.until("start device=cpu")
 
-    with alive(paths):
-        watch(scene, paths)
 
-
-def test_long_log_line_is_marked_and_scrolls_sideways(watch, living):
+async def test_long_log_line_is_marked_and_scrolls_sideways(dashboard, living):
     living.log_trainer.write_text("short\nlong " + "x" * 66 + " end\n")
-
-    async def scene(user):
+    async with dashboard(living, size=(60, 20)) as user:
         await user.until("running")
         await user.press("l")
         lines = (await user.until("short")).splitlines()
@@ -169,5 +153,3 @@ def test_long_log_line_is_marked_and_scrolls_sideways(watch, living):
         await user.press("right")
         lines = (await user.until("x end")).splitlines()
         assert lines[2].startswith(" …x"), "and at the left, once it is moved"
-
-    watch(scene, run=living, size=(60, 20))

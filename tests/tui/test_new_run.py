@@ -24,8 +24,8 @@ def fake_kind(monkeypatch, repository, start_fake):  # noqa: F811
     monkeypatch.setenv("PYTHONPATH", str(repository))
 
 
-def test_new_run_form_starts_a_run_with_a_changed_option(watch, fake_kind):
-    async def scene(user):
+async def test_new_run_form_starts_a_run_with_a_changed_option(dashboard, fake_kind):
+    async with dashboard() as user:
         await user.until("no runs yet", "n  starts a run", "echelon train", "kernels")
         await user.press("n")
         await user.until("preset quickstart", "no changes")
@@ -41,16 +41,14 @@ def test_new_run_form_starts_a_run_with_a_changed_option(watch, fake_kind):
         await user.press("escape")
         assert isinstance(user.app.screen, RunsScreen)
         await user.until("1 run")
-
-    watch(scene)
     (paths,) = list_runs()
     spec = read_spec(paths)
     assert spec.config["ppo"]["lr"] == 2e-4 and spec.provenance["ppo.lr"] == "--set"
     until(paths, "running")
 
 
-def test_new_run_form_reports_invalid_values(watch):
-    async def scene(user):
+async def test_new_run_form_reports_invalid_values(dashboard):
+    async with dashboard(size=(60, 20)) as user:
         await user.press("n")
         await user.until("preset quickstart", "no changes")
         await user.press("end", "enter", *"ppo.clip_coef=-3", "enter")
@@ -66,8 +64,6 @@ def test_new_run_form_reports_invalid_values(watch):
         await user.until("1 change\n", "U resets")
         await user.press("U")
         await user.until("no changes")
-
-    watch(scene, size=(60, 20))
     assert list_runs() == []
 
 
@@ -99,15 +95,12 @@ def test_form_rows_are_options_with_descriptions_and_assignments():
     assert [value_text(value) for value in (None, True, 1e-4, (1, 2))] == ["none", "true", "0.0001", "(1, 2)"]
 
 
-def test_clone_has_the_preset_and_the_differing_values_of_a_run(watch, home):
+async def test_clone_has_the_preset_and_the_differing_values_of_a_run(dashboard, home):
     paths = create_run("quickstart", home)
     base = make_draft("quickstart", {"ppo.lr": 2e-4, "seed": 7})
     write_spec(paths, JobSpec(kind="train", config=unflatten({**base.values, "retired.field": 3}), created=time.time()))
     assert cloned_changes(paths.root) == ("quickstart", {"ppo.lr": 2e-4, "seed": 7})
-
-    async def scene(user):
+    async with dashboard() as user:
         await user.until("quickstart")
         await user.press("N")
         await user.until("preset quickstart", "2 changes")
-
-    watch(scene)

@@ -8,6 +8,7 @@ import itertools
 import math
 import random
 from dataclasses import fields, replace
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def canned_heat() -> HeatMaps:
     return HeatMaps(100, {"movement": diagonal, "damage": corner, "deaths": tuple((0.0,) * 16 for _ in edge)})
 
 
+@lru_cache
 def canned_view(updates: int = UPDATES) -> RunView:
     history, builder = History(), SnapshotBuilder()
     for event in events(updates):

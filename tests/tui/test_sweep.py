@@ -14,7 +14,7 @@ from tests.jobs.canned_sweep import make_sweep, variants_of
 from tests.tui.support.canned import make_run
 
 THEME = make_theme()
-SIZES = [(160, 48), (80, 24), (60, 20)]
+SIZES = [(160, 48), (60, 20)]
 
 
 @pytest.fixture
@@ -22,37 +22,32 @@ def results(home):
     return read_results(make_sweep(home))
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_sweep_of_listed_variants_shows_statistics_over_seeds(home, size):
+def test_sweep_of_listed_variants_shows_statistics_over_seeds(home):
     found = read_results(make_sweep(home, **variants_of(seeds=3)))
     assert [f.name for f in found.repeated] == ["high lr", "unchanged", "no lstm"], "best first, equal ones as listed"
     assert found.repeated[1].improvement is None
     assert found.repeated[0].improvement == pytest.approx((1.0, 0.4385, 1.0), abs=1e-4)
-    text = draw_results(found, (max(50, size[0] // 3), 8), THEME).text()
+    text = draw_results(found, (50, 8), THEME).text()
     assert "high lr" in text and "3/3 seeds, better 100% (44-100)" in text
-    assert "no lstm · seed 2" in draw_trials(found, -1, size, THEME).text()
+    assert "no lstm · seed 2" in draw_trials(found, -1, SIZES[-1], THEME).text()
 
 
-@pytest.mark.parametrize("size", [*SIZES[:2], pytest.param(SIZES[2], marks=pytest.mark.long)])
-def test_sweep_screen_shows_every_page(watch, home, size):
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_sweep_screen_shows_every_page(dashboard, home, size):
     paths = make_sweep(home)
-
-    async def use(user):
+    async with dashboard(paths, size=size) as user:
         await user.until("brave-otter", "completed", "24 of 24", "best", "complete")
         if size[0] < 160:
             await user.press("2")
         await user.until("unchanged", "seeds", "ppo.lr")
 
-    watch(use, run=paths, size=size)
-
 
 @pytest.mark.long
-def test_sweep_is_opened_from_the_list_and_its_trials_from_it(watch, home):
+async def test_sweep_is_opened_from_the_list_and_its_trials_from_it(dashboard, home):
     paths = make_sweep(home, most=6, ended=False)
     trial = read_results(paths).trials[0]
     make_run(home, trial.run, updates=5, ended="completed")
-
-    async def use(user):
+    async with dashboard() as user:
         await user.until("brave-otter")
         table = user.app.screen.table
         table.move(-100)
@@ -68,8 +63,6 @@ def test_sweep_is_opened_from_the_list_and_its_trials_from_it(watch, home):
         await user.press("s")
         await user.until("not running")
 
-    watch(use)
-
 
 @pytest.mark.parametrize("size", [(96, 20), (36, 16), (24, 8)])
 def test_sweep_panels_fit_any_size(results, size):
@@ -81,8 +74,8 @@ def test_sweep_panels_fit_any_size(results, size):
     assert (grid.width, grid.height) == size and grid.text().strip()
 
 
-def test_ghost_of_the_previous_run_is_drawn_behind_the_charts(watch, home, ended, living):
-    async def use(user):
+async def test_ghost_of_the_previous_run_is_drawn_behind_the_charts(dashboard, home, ended, living):
+    async with dashboard(living) as user:
         await user.until("win rate")
         panel = user.app.screen.panels["entropy"]
         assert not panel.ghost.updates
@@ -91,5 +84,3 @@ def test_ghost_of_the_previous_run_is_drawn_behind_the_charts(watch, home, ended
         assert len(panel.ghost.updates) == 40, "the older run of the same preset"
         await user.press("b")
         assert not panel.ghost.updates
-
-    watch(use, run=living)

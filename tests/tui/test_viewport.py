@@ -108,9 +108,7 @@ def test_crosshair_stays_in_window_and_is_cleared_with_the_axis():
     assert {next_smoothing(Viewport(span=span)).span for span in SMOOTHING_SPANS} == set(SMOOTHING_SPANS)
 
 
-@pytest.mark.parametrize(
-    "viewport", [Viewport(window=(1e6, 1.1e6), crosshair=1.05e6), Viewport(log=True), Viewport(crosshair=0.0)], ids=str
-)
+@pytest.mark.parametrize("viewport", VIEWPORTS, ids=str)
 @pytest.mark.parametrize("size", [(60, 16), (24, 6), (12, 4), (1, 1)], ids=str)
 def test_chart_fits_any_size_in_any_viewport(viewport, size):
     for curves in (curves_of(50), Curves()):
@@ -118,8 +116,8 @@ def test_chart_fits_any_size_in_any_viewport(viewport, size):
         assert (grid.width, grid.height) == size
 
 
-def test_viewport_is_shared_by_all_charts(watch, living):
-    async def scene(user):
+async def test_viewport_is_shared_by_all_charts(dashboard, living):
+    async with dashboard(living) as user:
         await user.until("1.25M steps")
         await user.press("plus")
         await user.until("625k")
@@ -138,11 +136,9 @@ def test_viewport_is_shared_by_all_charts(watch, living):
         await user.press("L")
         await user.until(" log ")
 
-    watch(scene, living)
 
-
-def test_mouse_sets_crosshair_and_wheel_zooms(watch, living):
-    async def scene(user):
+async def test_mouse_sets_crosshair_and_wheel_zooms(dashboard, living):
+    async with dashboard(living) as user:
         await user.until("1.25M steps")
         await user.pilot.click("#panel-return", offset=(20, 4))
         await user.holds(lambda: user.app.screen.viewport.crosshair is not None)
@@ -150,12 +146,10 @@ def test_mouse_sets_crosshair_and_wheel_zooms(watch, living):
         panel.post_message(events.MouseScrollUp(panel, 20, 4, 0, -1, 0, False, False, False, 60, 14))
         await user.holds(lambda: user.app.screen.viewport.window is not None)
 
-    watch(scene, living)
 
-
-@pytest.mark.parametrize("size", [(160, 48), (80, 24), (60, 20)], ids=str)
-def test_panel_search_matches_words_and_patterns(watch, living, size):
-    async def scene(user):
+@pytest.mark.parametrize("size", [(160, 48), (60, 20)], ids=str)
+async def test_panel_search_matches_words_and_patterns(dashboard, living, size):
+    async with dashboard(living, size=size) as user:
         await user.until("win rate")
         await user.press("slash", *"clip|elo")
         await user.holds(lambda: "gradient norm" in user.text or "KL and clipping" in user.text)
@@ -165,8 +159,6 @@ def test_panel_search_matches_words_and_patterns(watch, living, size):
         assert "clip|elo" in user.text, "the filter stays visible"
         await user.press("escape")
         await user.holds(lambda: "return" in user.text and "clip|elo" not in user.text)
-
-    watch(scene, run=living, size=size)
 
 
 def test_filter_treats_invalid_regex_as_literal():

@@ -94,14 +94,17 @@ def canned_home(folder: Path) -> Iterator[RunPaths]:
         yield stack.enter_context(alive(living))
 
 
-async def capture(home: Path, run: RunPaths, name: str, size: tuple[int, int], theme: Theme) -> tuple[str, str]:
+async def capture(
+    home: Path, run: RunPaths, name: str, size: tuple[int, int], theme: Theme, unchanged: int = 6
+) -> tuple[str, str]:
+    """Return a scene as text and SVG, once its screen has been the same for ``unchanged`` checks."""
     on_run, keys = SCENES[name]
     app = Dashboard(home, run.root if on_run else None, theme=theme, poll_s=0.05)
     async with app.run_test(size=size) as pilot:
-        await settle(app, pilot)
+        await settle(app, pilot, unchanged)
         for key in keys:
             await pilot.press(key)
-            await settle(app, pilot)
+            await settle(app, pilot, unchanged)
         return screen_text(app.screen), screen_svg(app, name)
 
 
