@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from echelon.runs import command
 from echelon_cli import output
-from echelon_cli.output import figure, percent
+from echelon_cli.output import Column, measured, percent
 from echelon_cli.tui.format import short_run_id
 
 BAR_WIDTH = 32
@@ -26,25 +26,14 @@ SCORE_PARTS = {
 SMALLEST_WEIGHT = 5e-4
 """Smallest weight in a mixture that is printed."""
 INSIDE, MIDDLE, OUTSIDE = "─", "●", " "
-RIGHT = ("rating", "±", "games", "won", "drawn", "lost", "#")
 
 
 def show_standings(found: dict[str, Any]) -> None:
     """Print ratings with their intervals, as numbers and drawn on one scale."""
     rows = found["entries"]
     low, high = (f(row[key] for row in rows) if rows else 0.0 for f, key in ((min, "low"), (max, "high")))
-    scale = f"interval {low:.0f} to {high:.0f}"
-    output.show_table(
-        ("#", "name", "kind", "rating", "±", "games", "won", "drawn", "lost", "run", scale),
-        [
-            (rank, row["name"], row["kind"], f"{row['rating']:.0f}", f"{row['high'] - row['rating']:.0f}",
-             row["games"], row["wins"], row["draws"], row["losses"], run_of(row), _bar(row, low, high))
-            for rank, row in enumerate(rows, 1)
-        ],
-        right=RIGHT,
-        unwrapped=("kind", "run", scale),
-        optional=(scale, "kind", "lost", "drawn", "won"),
-    )  # fmt: skip
+    scale = Column(f"interval {low:.0f} to {high:.0f}", lambda row: _bar(row, low, high), whole=True, rank=5)
+    output.show_rows((*STANDINGS, scale), [{**row, "rank": rank} for rank, row in enumerate(rows, 1)])
     output.print_line(
         "± is the 95 % interval; the scripted level medium is fixed at 1500 once it has played", style="dim"
     )
@@ -71,34 +60,50 @@ def _bar(row: dict[str, Any], low: float, high: float) -> str:
     ).rstrip()
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else figure(value)
+STANDINGS = (
+    Column("#", lambda row: row["rank"], right=True),
+    Column("name", lambda row: row["name"]),
+    Column("kind", lambda row: row["kind"], whole=True, rank=4),
+    Column("rating", lambda row: f"{row['rating']:.0f}", right=True),
+    Column("±", lambda row: f"{row['high'] - row['rating']:.0f}", right=True),
+    Column("games", lambda row: row["games"], right=True),
+    Column("won", lambda row: row["wins"], right=True, rank=1),
+    Column("drawn", lambda row: row["draws"], right=True, rank=2),
+    Column("lost", lambda row: row["losses"], right=True, rank=3),
+    Column("run", run_of, whole=True),
+)
+
+STYLE = ("damage", "kills", "deaths", "accuracy", "range_vox", "zone_s", "life_s", "paints", "assists", "smoke")
+"""Mean behaviour; the last columns are omitted first."""
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else percent(value)
+def _style_column(key: str, rank: int) -> Column:
+    form = percent if key == "accuracy" else measured
+    name = key.removesuffix("_vox").replace("_", " ")
+    return Column(name, lambda row: form(row["style"][key]), right=True, rank=rank)
+
+
+BEHAVIOUR = (
+    Column("name", lambda row: row["name"]),
+    Column("kind", lambda row: row["kind"], whole=True, rank=len(STYLE) + 3),
+    Column("matches", lambda row: row["style"]["matches"], right=True),
+    *(_style_column(key, rank) for rank, key in enumerate(STYLE, 1)),
+    Column("most damage by", lambda row: _most(row["style"]["damage_by"]), rank=len(STYLE) + 2),
+    Column("lost to", lambda row: next(iter(row["style"]["lost_to"]), "-"), rank=len(STYLE) + 1),
+)
 
 
 def show_entries(rows: Sequence[dict[str, Any]]) -> None:
-    numbers = ("damage", "kills", "deaths", "accuracy", "range", "zone s", "life s", "paints", "assists", "smoke")
-    output.show_table(
-        ("name", "kind", "matches", *numbers, "most damage by", "lost to"),
-        [
-            (row["name"], row["kind"], s["matches"], _number(s["damage"]), _number(s["kills"]), _number(s["deaths"]),
-             _share(s["accuracy"]), _number(s["range_vox"]), _number(s["zone_s"]), _number(s["life_s"]),
-             _number(s["paints"]), _number(s["assists"]), _number(s["smoke"]),
-             _most(s["damage_by"]), next(iter(s["lost_to"]), "-"))
-            for row in rows for s in (row["style"],)
-        ],
-        right=("matches", *numbers),
-        unwrapped=("kind",),
-        optional=("kind", "most damage by", "lost to", *numbers[::-1]),
-    )  # fmt: skip
+    output.show_rows(BEHAVIOUR, rows)
 
 
 def _most(shares: dict[str, float]) -> str:
     best = max(shares, key=lambda name: shares[name], default=None)
     return "-" if best is None else f"{best} {percent(shares[best])}"
+
+
+def _listed(values: Mapping[str, Any], form: Callable[[Any], str]) -> str:
+    return ", ".join(f"{name} {form(value)}" for name, value in values.items()) or "-"
 
 
 ENTRY_FACTS = ("target", "win_rate", "level", "checkpoint", "run", "update")
@@ -116,10 +121,10 @@ def show_entry(row: dict[str, Any]) -> None:
         ("since", row["created_at"]),
         ("checkpoint", row["path"] or "-"),
         *((name, value) for name, value in row["meta"].items() if name in ENTRY_FACTS),
-        ("damage by", ", ".join(f"{name} {percent(value)}" for name, value in style["damage_by"].items()) or "-"),
-        ("accuracy by", ", ".join(f"{name} {percent(value)}" for name, value in style["accuracy_by"].items()) or "-"),
-        ("range by", ", ".join(f"{name} {figure(value)}" for name, value in style["range_by"].items()) or "-"),
-        ("lost to", ", ".join(f"{name} {count}" for name, count in style["lost_to"].items()) or "-"),
+        ("damage by", _listed(style["damage_by"], percent)),
+        ("accuracy by", _listed(style["accuracy_by"], percent)),
+        ("range by", _listed(style["range_by"], measured)),
+        ("lost to", _listed(style["lost_to"], str)),
     ]
     output.show_table(("", ""), about)
     output.print_line()
@@ -133,19 +138,23 @@ def show_entry(row: dict[str, Any]) -> None:
         )
 
 
+MATCHES = (
+    Column("match", lambda row: row["id"], right=True),
+    Column("round", lambda row: row["round"], right=True, rank=4),
+    Column("blue", lambda row: row["blue_name"]),
+    Column("red", lambda row: row["red_name"]),
+    Column("winner", lambda row: row["winner"] or "-", whole=True),
+    Column("reason", lambda row: row["note"] or row["reason"], rank=3),
+    Column("score", lambda row: _two(row, "score", 1), whole=True, rank=1),
+    Column("hp", lambda row: _two(row, "hp", 0), whole=True, rank=6),
+    Column("seconds", lambda row: f"{row['seconds'] or 0:.0f}", right=True, rank=2),
+    Column("seed", lambda row: row["seed"], right=True, rank=5),
+    Column("replay", lambda row: row["replay"].rpartition("/")[2] or "-", rank=7),
+)
+
+
 def show_matches(rows: Sequence[dict[str, Any]]) -> None:
-    output.show_table(
-        ("match", "round", "blue", "red", "winner", "reason", "score", "hp", "seconds", "seed", "replay"),
-        [
-            (row["id"], row["round"], row["blue_name"], row["red_name"], row["winner"] or "-",
-             row["note"] or row["reason"], _two(row, "score", 1), _two(row, "hp", 0), f"{row['seconds'] or 0:.0f}",
-             row["seed"], row["replay"].rpartition("/")[2] or "-")
-            for row in rows
-        ],
-        right=("match", "round", "seconds", "seed"),
-        unwrapped=("winner", "score", "hp"),
-        optional=("replay", "hp", "seed", "round", "reason", "seconds", "score"),
-    )  # fmt: skip
+    output.show_rows(MATCHES, rows)
     recorded = next((row for row in rows if row["replay"]), None)
     if recorded is not None:
         output.print_line(f"watch: {command('watch', recorded['replay'].rpartition('/')[2])}", style="dim")

@@ -2,73 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echelon_cli import output
+from echelon_cli.listing import SCRIPTED, opponent_name
+from echelon_cli.output import Column, percent
 
 if TYPE_CHECKING:
     from echelon.statistics import Estimate
     from echelon.telemetry.evaluations import EvaluationRow
 
-SCRIPTED = "heuristic:"
+Result = Mapping[str, Any]
 
 
-def show_result(result: dict[str, Any]) -> None:
+def show_result(result: Result) -> None:
     show_ladder(result) if "levels" in result else show_single(result)
 
 
-def show_single(result: dict[str, Any]) -> None:
-    sampled = _sampled_cells(result)
-    output.show_table(
-        ("", ""),
-        [
-            ("wins", f"{output.percent(result['win_rate'])} (95 % interval {_interval(result)})"),
-            *(
-                [("wins, sampled", f"{sampled[0]} (95 % interval {sampled[1]})")]
-                if result["sampled_win_rate"] is not None
-                else []
-            ),
-            ("draws, losses", f"{output.percent(result['draw_rate'])}, {output.percent(result['loss_rate'])}"),
-            ("episodes", f"{result['episodes']}: {result['seeds']} seeds from {result['first_seed']}, both sides"),
-            ("against", _against(result)),
-            ("task", _task(result)),
-            ("endings", ", ".join(f"{reason} {count}" for reason, count in result["reasons"].items())),
-            ("hp margin", output.figure(result["mean_hp_margin"])),
-            ("return", _named_values(result["returns_by_role"])),
-            ("reward", _named_values(result["reward_terms"])),
-            ("length", f"{result['mean_episode_length']:.0f} environment steps"),
-            ("duration", output.duration(result["duration_s"])),
-            ("policy", f"{result['checkpoint']} {result['id']}".rstrip()),
-            *(
-                [("replays", f"{len(result['replays'])} in {Path(result['replays'][0]).parent}")]
-                if result["replays"]
-                else []
-            ),
-        ],
-    )
+def show_single(result: Result) -> None:
+    facts = [("wins", f"{percent(result['win_rate'])} (95 % interval {_interval(result)})")]
+    if result["sampled_win_rate"] is not None:
+        facts.append(("wins, sampled", f"{_sampled(result)} (95 % interval {_sampled_interval(result)})"))
+    facts += [
+        ("draws, losses", f"{percent(result['draw_rate'])}, {percent(result['loss_rate'])}"),
+        ("episodes", f"{result['episodes']}: {result['seeds']} seeds from {result['first_seed']}, both sides"),
+        ("against", _against(result)),
+        ("task", _task(result)),
+        ("endings", ", ".join(f"{reason} {count}" for reason, count in result["reasons"].items())),
+        ("hp margin", output.measured(result["mean_hp_margin"])),
+        ("return", _named_values(result["returns_by_role"])),
+        ("reward", _named_values(result["reward_terms"])),
+        ("length", f"{result['mean_episode_length']:.0f} environment steps"),
+        ("duration", output.duration(result["duration_s"])),
+        ("policy", f"{result['checkpoint']} {result['id']}".rstrip()),
+    ]
+    if result["replays"]:
+        facts.append(("replays", f"{len(result['replays'])} in {Path(result['replays'][0]).parent}"))
+    output.show_table(("", ""), facts)
 
 
-def show_ladder(result: dict[str, Any]) -> None:
-    right = ("wins", "95 % interval", "sampled", "its interval", "draws", "losses", "hp margin", "length")
-    output.show_table(
-        ("level", *right),
-        [
-            (
-                row["level"],
-                output.percent(row["win_rate"]),
-                _interval(row),
-                *_sampled_cells(row),
-                output.percent(row["draw_rate"]),
-                output.percent(row["loss_rate"]),
-                output.figure(row["mean_hp_margin"]),
-                f"{row['mean_episode_length']:.0f}",
-            )
-            for row in result["levels"]
-        ],
-        right=right,
-    )
+def _interval(row: Result) -> str:
+    return f"{percent(row['win_low'])} to {percent(row['win_high'])}"
+
+
+def _sampled(row: Result) -> str:
+    return "-" if row["sampled_win_rate"] is None else percent(row["sampled_win_rate"])
+
+
+def _sampled_interval(row: Result) -> str:
+    if row["sampled_win_rate"] is None:
+        return "-"
+    return f"{percent(row['sampled_low'])} to {percent(row['sampled_high'])}"
+
+
+LADDER = (
+    Column("level", lambda row: row["level"]),
+    Column("wins", lambda row: percent(row["win_rate"]), right=True),
+    Column("95 % interval", _interval, right=True),
+    Column("sampled", _sampled, right=True),
+    Column("its interval", _sampled_interval, right=True),
+    Column("draws", lambda row: percent(row["draw_rate"]), right=True),
+    Column("losses", lambda row: percent(row["loss_rate"]), right=True),
+    Column("hp margin", lambda row: output.measured(row["mean_hp_margin"]), right=True),
+    Column("length", lambda row: f"{row['mean_episode_length']:.0f}", right=True),
+)
+
+
+def show_ladder(result: Result) -> None:
+    output.show_rows(LADDER, result["levels"])
     output.print_line(
         f"{2 * result['seeds']} episodes per level: {result['seeds']} seeds from {result['first_seed']}, both sides"
     )
@@ -76,83 +79,63 @@ def show_ladder(result: dict[str, Any]) -> None:
     output.print_line(f"{result['checkpoint']} {result['id']}".rstrip())
 
 
-def show_evaluations(rows: Sequence[EvaluationRow]) -> None:
-    output.show_table(
-        ("evaluation", "update", "against", "wins", "95 % interval", "sampled", "its interval", "matches", "maps"),
-        [
-            (
-                output.local_time(row.time),
-                row.update or "-",
-                opponent_name(row.opponent),
-                *rate_cells(row.mean),
-                *rate_cells(row.sampled),
-                row.episodes if row.episodes >= row.planned else f"{row.episodes} of {row.planned}",
-                row.maps or "-",
-            )
-            for row in rows
-        ],
-        right=("update", "wins", "95 % interval", "sampled", "its interval", "matches"),
-        unwrapped=("maps",),
-        optional=("maps", "update", "matches", "evaluation"),
-    )
+def _rate(rate: Estimate | None) -> str:
+    return "-" if rate is None else percent(rate.value)
 
 
-def opponent_name(name: str) -> str:
-    """Return an opponent as tables name it: a scripted level without its prefix."""
-    return name.removeprefix(SCRIPTED) or "-"
+def _bounds(rate: Estimate | None) -> str:
+    return "-" if rate is None else f"{percent(rate.low)} to {percent(rate.high)}"
 
 
-def show_training_evaluations(rows: Sequence[EvaluationRow]) -> None:
-    """Print the evaluations during training, newest first."""
-    right = ("update", "steps", "wins", "95 % interval", "draws", "matches")
-    output.show_table(
-        (*right[:2], "purpose", "in training against", *right[2:], "best so far"),
-        [
-            (
-                row.update,
-                output.count(row.global_step),
-                row.purpose or "-",
-                opponent_name(row.opponent),
-                *rate_cells(row.mean or row.sampled),
-                output.percent(row.draw_rate),
-                row.episodes,
-                "yes" if row.chosen else "",
-            )
-            for row in rows
-        ],
-        right=right,
-        unwrapped=("purpose",),
-        optional=("draws", "matches", "update", "best so far"),
-    )
+def _episodes(row: EvaluationRow) -> str:
+    return str(row.episodes) if row.episodes >= row.planned else f"{row.episodes} of {row.planned}"
 
 
-def rate_cells(rate: Estimate | None) -> tuple[str, str]:
-    if rate is None:
-        return "-", "-"
-    return output.percent(rate.value), f"{output.percent(rate.low)} to {output.percent(rate.high)}"
+EVALUATIONS = (
+    Column("evaluation", lambda row: output.local_time(row.time), rank=1),
+    Column("update", lambda row: row.update or "-", right=True, rank=3),
+    Column("against", lambda row: opponent_name(row.opponent)),
+    Column("wins", lambda row: _rate(row.mean), right=True),
+    Column("95 % interval", lambda row: _bounds(row.mean), right=True),
+    Column("sampled", lambda row: _rate(row.sampled), right=True),
+    Column("its interval", lambda row: _bounds(row.sampled), right=True),
+    Column("matches", _episodes, right=True, rank=2),
+    Column("maps", lambda row: row.maps or "-", whole=True, rank=4),
+)
+
+TRAINING_EVALUATIONS = (
+    Column("update", lambda row: row.update, right=True, rank=2),
+    Column("steps", lambda row: output.count(row.global_step), right=True),
+    Column("purpose", lambda row: row.purpose or "-", whole=True),
+    Column("in training against", lambda row: opponent_name(row.opponent)),
+    Column("wins", lambda row: _rate(row.mean or row.sampled), right=True),
+    Column("95 % interval", lambda row: _bounds(row.mean or row.sampled), right=True),
+    Column("draws", lambda row: percent(row.draw_rate), right=True, rank=4),
+    Column("matches", lambda row: row.episodes, right=True, rank=3),
+    Column("best so far", lambda row: "yes" if row.chosen else "", rank=1),
+)
 
 
-def _interval(row: dict[str, Any]) -> str:
-    return f"{output.percent(row['win_low'])} to {output.percent(row['win_high'])}"
+def show_newest(columns: Sequence[Column], rows: Sequence[EvaluationRow], most: int, others: str) -> None:
+    """Print the newest evaluations, and the command ``others`` that shows the older ones."""
+    if not rows:
+        return
+    output.print_line()
+    output.show_rows(columns, rows[:most])
+    if len(rows) > most:
+        output.print_line(f"{len(rows) - most} older: {others}", style="dim")
 
 
-def _sampled_cells(row: dict[str, Any]) -> tuple[str, str]:
-    if row["sampled_win_rate"] is None:
-        return "-", "-"
-    low, high = output.percent(row["sampled_low"]), output.percent(row["sampled_high"])
-    return output.percent(row["sampled_win_rate"]), f"{low} to {high}"
-
-
-def _against(result: dict[str, Any]) -> str:
+def _against(result: Result) -> str:
     scripted = result["opponent"].startswith(SCRIPTED)
     return f"{result['opponent']}, trigger probability {result['weapon_prob']:g}" if scripted else result["opponent"]
 
 
-def _named_values(values: dict[str, float]) -> str:
-    return ", ".join(f"{name} {output.figure(value)}" for name, value in values.items()) or "-"
+def _named_values(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {output.measured(value)}" for name, value in values.items()) or "-"
 
 
-def _task(result: dict[str, Any]) -> str:
+def _task(result: Result) -> str:
     x, y, z = result["map"]
     actions = "mean actions, then sampled ones" if result["deterministic"] else "sampled actions"
     observation = f"{result['observation']} observation"

@@ -30,7 +30,8 @@ from echelon.telemetry.events import (
 from echelon.telemetry.lines import to_json
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli import output
-from echelon_cli.output import count, duration, figure, percent, print_line
+from echelon_cli.listing import opponent_name
+from echelon_cli.output import count, duration, measured, percent, print_line
 
 POLL_S = 0.25
 """Polling interval [s]."""
@@ -40,7 +41,7 @@ HEADER_EVERY = 20
 
 
 @dataclass(frozen=True)
-class Column:
+class ProgressColumn:
     """One value of a progress line."""
 
     name: str
@@ -51,22 +52,21 @@ class Column:
 
 
 WIDE = 110
-SCRIPTED = "heuristic:"
 
-COLUMNS: tuple[Column, ...] = (
-    Column("update", 6, lambda u, _: str(u.update)),
-    Column("steps", 7, lambda u, _: count(u.global_step)),
-    Column("steps/s", 7, lambda u, _: count(u.steps_per_s)),
-    Column("return", 8, lambda u, _: figure(u.avg_return)),
-    Column("training", 8, lambda u, _: percent(u.win_rate)),
-    Column("policy", 8, lambda u, _: figure(u.pg_loss)),
-    Column("value", 8, lambda u, _: figure(u.vf_loss)),
-    Column("entropy", 7, lambda u, _: figure(u.entropy)),
-    Column("kl", 8, lambda u, _: figure(u.approx_kl), wide=True),
-    Column("clip", 5, lambda u, _: percent(u.clipfrac), wide=True),
-    Column("expl", 6, lambda u, _: figure(u.explained_variance), wide=True),
-    Column("grad", 7, lambda u, _: figure(u.grad_norm)),
-    Column("left", 6, lambda u, s: duration(s.eta_s)),
+COLUMNS: tuple[ProgressColumn, ...] = (
+    ProgressColumn("update", 6, lambda u, _: str(u.update)),
+    ProgressColumn("steps", 7, lambda u, _: count(u.global_step)),
+    ProgressColumn("steps/s", 7, lambda u, _: count(u.steps_per_s)),
+    ProgressColumn("return", 8, lambda u, _: measured(u.avg_return)),
+    ProgressColumn("training", 8, lambda u, _: percent(u.win_rate)),
+    ProgressColumn("policy", 8, lambda u, _: measured(u.pg_loss)),
+    ProgressColumn("value", 8, lambda u, _: measured(u.vf_loss)),
+    ProgressColumn("entropy", 7, lambda u, _: measured(u.entropy)),
+    ProgressColumn("kl", 8, lambda u, _: measured(u.approx_kl), wide=True),
+    ProgressColumn("clip", 5, lambda u, _: percent(u.clipfrac), wide=True),
+    ProgressColumn("expl", 6, lambda u, _: measured(u.explained_variance), wide=True),
+    ProgressColumn("grad", 7, lambda u, _: measured(u.grad_norm)),
+    ProgressColumn("left", 6, lambda u, s: duration(s.eta_s)),
 )
 
 
@@ -175,8 +175,8 @@ def rung_line(event: EventRung) -> str:
     if event.state != "evaluated":
         return f"{where}  {event.state}: {event.message}"
     bounds = output.interval(event.low, event.high)
-    value = figure(event.value) if bounds == "-" else f"{percent(event.value)} [{bounds}]"
-    against = f" against {event.opponent.removeprefix(SCRIPTED)}" if event.opponent else ""
+    value = measured(event.value) if bounds == "-" else f"{percent(event.value)} [{bounds}]"
+    against = f" against {opponent_name(event.opponent)}" if event.opponent else ""
     return f"{where}  {value}{against} at {count(event.global_step)} steps; {percent(event.progress)} of the sweep"
 
 
@@ -185,7 +185,7 @@ def batch_line(event: EventEvalBatch) -> str:
     played = f"{event.played:>{len(str(event.matches))}} of {event.matches}"
     actions = "mean" if event.deterministic else "sampled"
     interval = f"[{percent(event.win_low)} to {percent(event.win_high)}]"
-    name = event.opponent.removeprefix(SCRIPTED)
+    name = opponent_name(event.opponent)
     return (
         f"{played}  {name:<7}  {actions:<7}  {percent(event.win_rate):>4} wins {interval} in {event.episodes} matches"
     )
@@ -206,7 +206,7 @@ def eval_line(event: EventEval) -> str:
 
 def evaluation_text(event: EventEval) -> str:
     won = output.rate(event.win_rate, event.win_low, event.win_high)
-    return f"{won} against {event.opponent.removeprefix(SCRIPTED)} at update {event.update}"
+    return f"{won} against {opponent_name(event.opponent)} at update {event.update}"
 
 
 def show_summary(status: JobStatus, snapshot: RunSnapshot, paths: RunPaths) -> None:

@@ -22,6 +22,9 @@ from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli import output
 from echelon_cli.tui.format import short_run_id
 
+NAMES = {"self": "self-play", "": "-"}
+"""Opponents with another name in tables."""
+
 FULL_ID_COLUMNS = 100
 """Terminal width from which full run ids are shown; the short id at their end names a run as well."""
 
@@ -191,6 +194,11 @@ def _progress(paths: RunPaths, seen: RunSnapshot) -> float:
         }
         start = replace(start, **limits)
     return replace(seen, start=start).progress
+
+
+def opponent_name(name: str) -> str:
+    """Return an opponent as tables name it: a scripted level without its prefix."""
+    return NAMES.get(name, name.removeprefix(SCRIPTED).replace(":", " "))
 
 
 def opponent_of(config: dict[str, Any]) -> str:

@@ -14,8 +14,9 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from echelon_cli.foreign_text import visible
 
@@ -44,6 +45,9 @@ MAX_ERROR_CHARS = 2000
 
 COUNT_UNITS = ((1e4, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (math.inf, 1e9, "G"))
 """(limit, divisor, suffix): numbers below the limit are divided and get the suffix."""
+
+NOTHING, SMALLEST, COUNTED_FROM = 1e-99, 1e-3, 1e4
+"""Formats of measured values: 0 below ``NOTHING``, exponent below ``SMALLEST``, unit from ``COUNTED_FROM``."""
 
 STATE_STYLES = {
     "queued": "cyan",
@@ -87,6 +91,32 @@ def plain(text: object, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(visible(str(text)), style)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    text: Callable[[Any], object]
+    """Returns the cell of a row."""
+    right: bool = False
+    """Whether it is right-aligned; it is never wrapped then."""
+    whole: bool = False
+    """Whether it is never wrapped."""
+    rank: int = 0
+    """Where not all columns fit, those with the highest rank are omitted first; 0 is never omitted."""
+
+
+def show_rows(columns: Sequence[Column], rows: Iterable[Any]) -> None:
+    """Print a table of rows."""
+    show_table(
+        [column.name for column in columns],
+        [[column.text(row) for column in columns] for row in rows],
+        right=[column.name for column in columns if column.right],
+        unwrapped=[column.name for column in columns if column.whole],
+        optional=[column.name for column in sorted(columns, key=lambda column: -column.rank) if column.rank],
+    )
 
 
 def show_table(
@@ -217,9 +247,9 @@ def show_notice(message: str) -> None:
 def notify(title: str, message: str) -> None:
     """Ring the bell of the terminal and show its notification; without a terminal nothing is written."""
     if sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb"):
-        from echelon_cli.terminal_alert import terminal_sequence
+        from echelon_cli.terminal_codes import notification
 
-        print(terminal_sequence(title, message, os.environ), end="", flush=True)
+        print(notification(title, message, os.environ), end="", flush=True)
 
 
 def show_traceback(failure: BaseException) -> None:
@@ -255,9 +285,13 @@ def waiting(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]
         yield lambda text: status.update(plain(text))
 
 
-def count(value: float) -> str:
-    """Return a count in at most six characters: 950, 12.3k, 4.56M."""
-    if not math.isfinite(value):
+def is_known(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
+
+
+def count(value: float | None) -> str:
+    """Return a count in at most six characters: 950, 12.3k, 4.56M; ``-`` where it is unknown, as the others do."""
+    if not is_known(value):
         return "-"
     for limit, divisor, suffix in COUNT_UNITS:
         if abs(value) < limit:
@@ -266,35 +300,50 @@ def count(value: float) -> str:
     return f"{value:.3g}"
 
 
-def percent(value: float) -> str:
-    """Return a fraction as whole percent, ``-`` for NaN."""
-    return f"{value:.0%}" if math.isfinite(value) else "-"
+def percent(value: float | None) -> str:
+    """Return a fraction as whole percent."""
+    return f"{value:.0%}" if is_known(value) else "-"
 
 
 def interval(low: float, high: float) -> str:
-    """Return a confidence interval of fractions in percent, such as ``87-100``; ``-`` where it is unknown."""
+    """Return a confidence interval of fractions in percent, such as ``87-100``."""
     return f"{100 * low:.0f}-{100 * high:.0f}" if math.isfinite(low) and math.isfinite(high) else "-"
 
 
 def rate(value: float, low: float, high: float) -> str:
-    """Return a win rate with its 95 % interval in percent, such as ``96% (87-100)``; ``-`` for NaN."""
+    """Return a win rate with its 95 % interval in percent, such as ``96% (87-100)``."""
     bounds = interval(low, high)
     return percent(value) if bounds == "-" else f"{percent(value)} ({bounds})"
 
 
 def age(created: float, now: float) -> str:
-    """Return the time since a run was created, both [s since the epoch]; ``-`` where its time is unknown."""
+    """Return the time since a run was created, both [s since the epoch]."""
     return duration(now - created) if created > 0 else "-"
 
 
-def figure(value: float) -> str:
-    """Return a measured value in at most seven characters, ``-`` for NaN."""
-    if not math.isfinite(value):
+def measured(value: float | None) -> str:
+    """Return a value with three significant digits in at most eight characters."""
+    if not is_known(value):
         return "-"
-    if value == 0:
+    size = abs(value)
+    if size < NOTHING:
         return "0"
-    digits = 3 if 1e-2 <= abs(value) < 10 else 1
-    return f"{value:.{digits}f}" if 1e-2 <= abs(value) < 1e4 else f"{value:.1e}"
+    if size >= COUNTED_FROM:
+        return count(value)
+    if size < SMALLEST:
+        return exponent(value, 1)
+    return f"{value:.{min(4, max(0, 2 - math.floor(math.log10(size))))}f}"
+
+
+def exponent(value: float, digits: int) -> str:
+    """Return a number in scientific notation without padding: 2e-4, 2.5e-4."""
+    mantissa, _, power = f"{value:.{digits}e}".partition("e")
+    return f"{trim(mantissa)}e{int(power)}"
+
+
+def trim(text: str) -> str:
+    """Return a decimal number without zeros at its end."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def local_time(moment: float) -> str:
@@ -304,7 +353,7 @@ def local_time(moment: float) -> str:
 
 def duration(seconds: float | None) -> str:
     """Return a time span [s] in its two largest units: 0.4s, 42s, 3m10s, 5h02m, 2d04h."""
-    if seconds is None or not math.isfinite(seconds):
+    if not is_known(seconds):
         return "-"
     if 0 < seconds < 1:
         return f"{seconds:.1f}s"

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from echelon_cli import output
-from echelon_cli.eval_tables import opponent_name
+from echelon_cli.listing import opponent_name
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths
@@ -99,7 +99,7 @@ FACTS: dict[str, tuple[tuple[str, ...], Callable[..., object]]] = {
     "best at step": (("best_step",), output.count),
     "ladder score": (("ladder", "ladder_low", "ladder_high"), output.rate),
     "training win rate (current mix)": (("win_rate",), output.percent),
-    "return": (("avg_return",), output.figure),
+    "return": (("avg_return",), output.measured),
     "updates": (("update",), str),
     "steps": (("global_step",), output.count),
     "progress": (("progress",), output.percent),
@@ -107,7 +107,7 @@ FACTS: dict[str, tuple[tuple[str, ...], Callable[..., object]]] = {
     "episodes": (("episodes",), output.count),
     "steps/s": (("steps_per_s",), output.count),
     "waits for maps": (("map_stalls",), output.count),
-    "imitation loss": (("imitation_loss",), output.figure),
+    "imitation loss": (("imitation_loss",), output.measured),
     "agreement with teacher": (("agreement",), output.percent),
     "learner controls": (("flown_share",), output.percent),
     "newest checkpoint": (("checkpoint",), str),

@@ -7,23 +7,24 @@ from typing import Any
 
 from echelon.runs import command
 from echelon_cli import output
+from echelon_cli.output import Column
 
 REASONS = {"zone_control": "zone held", "elimination": "elimination", "time_up": "time up"}
 COMBAT_COLUMNS = (
     ("kills", "kills", output.count),
     ("deaths", "deaths", output.count),
     ("survived", "lived", output.percent),
-    ("damage", "dealt", output.figure),
-    ("taken", "taken", output.figure),
-    ("friendly", "friendly", output.figure),
+    ("damage", "dealt", output.measured),
+    ("taken", "taken", output.measured),
+    ("friendly", "friendly", output.measured),
     ("accuracy", "hits", output.percent),
 )
 SURVIVAL_COLUMNS = (
     ("mechs", "mechs", output.count),
-    ("zone_s", "in zone", output.figure),
-    ("life_s", "alive", output.figure),
-    ("shutdowns", "shutdowns", output.figure),
-    ("knockdowns", "knockdowns", output.figure),
+    ("zone_s", "in zone", output.measured),
+    ("life_s", "alive", output.measured),
+    ("shutdowns", "shutdowns", output.measured),
+    ("knockdowns", "knockdowns", output.measured),
 )
 """(key, column name, formatter), narrow enough for 80 columns."""
 WHOLE_TEAM = "all"
@@ -73,7 +74,7 @@ def _show_wins(found: dict[str, Any]) -> None:
 
 
 def _wins(row: dict[str, Any]) -> tuple[object, ...]:
-    rate = output.percent(row["win_rate"]) if row["win_rate"] is not None else "-"
+    rate = output.percent(row["win_rate"])
     interval = f"{output.percent(row['win_low'])} to {output.percent(row['win_high'])}"
     return row["name"], row["matches"], row["wins"], row["draws"], row["losses"], rate, interval
 
@@ -99,28 +100,26 @@ def _show_mechs(title: str, values: tuple[tuple[str, str, Any], ...], found: dic
     for team in found["teams"]:
         of_team = [row for row in found["classes"] if row["pilot"] == team["pilot"]]
         for row in (*of_team, {**team, "class": WHOLE_TEAM}):
-            rows.append((row["pilot"], row["class"], *(_cell(row[key], form) for key, _, form in values)))
+            rows.append((row["pilot"], row["class"], *(form(row[key]) for key, _, form in values)))
     columns = ("pilot", "class", *(label for _, label, _ in values))
     output.show_table(columns, rows, right=columns[2:])
+
+
+WEAPONS = (
+    Column("pilot", lambda row: row["pilot"]),
+    Column("weapon", lambda row: row["weapon"]),
+    Column("shots", lambda row: output.count(row["shots"]), right=True),
+    Column("accuracy", lambda row: output.percent(row["accuracy"]), right=True),
+    Column("dealt a match", lambda row: output.measured(row["damage_per_match"]), right=True),
+    Column("share", lambda row: output.percent(row["damage_share"]), right=True),
+    Column("kills", lambda row: row["kills"], right=True),
+)
 
 
 def _show_weapons(found: dict[str, Any]) -> None:
     output.print_line()
     output.print_line("weapons", style="bold")
-    columns = ("pilot", "weapon", "shots", "accuracy", "dealt a match", "share", "kills")
-    rows = [
-        (
-            row["pilot"],
-            row["weapon"],
-            output.count(row["shots"]),
-            output.percent(row["accuracy"]),
-            output.figure(row["damage_per_match"]),
-            output.percent(row["damage_share"]),
-            row["kills"],
-        )
-        for row in found["weapons"]
-    ]
-    output.show_table(columns, rows, right=columns[2:])
+    output.show_rows(WEAPONS, found["weapons"])
 
 
 def _show_deaths(found: dict[str, Any]) -> None:
@@ -150,7 +149,3 @@ def _show_closing(found: dict[str, Any]) -> None:
         output.print_line(
             f"{found['replays']} replays in {', '.join(folder) or found['run']}; {command('watch', found['run'])}"
         )
-
-
-def _cell(value: float | None, form: Any) -> str:
-    return "-" if value is None else form(value)

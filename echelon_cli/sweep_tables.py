@@ -66,7 +66,7 @@ def _trial_cells(row: TrialRow, results: SweepResults) -> tuple[object, ...]:
 
 
 def metric_text(metric: str, value: float) -> str:
-    return output.percent(value) if metric in RATES else output.figure(value)
+    return output.percent(value) if metric in RATES else output.measured(value)
 
 
 def _show_repeated(results: SweepResults) -> None:
@@ -96,7 +96,7 @@ def _estimate_cells(metric: str, estimate: Estimate | None) -> tuple[str, str]:
     if estimate is None:
         return "", ""
     value, low, high = (metric_text(metric, x) for x in estimate)
-    return value, f"{low} to {high}" if estimate.low == estimate.low else "-"
+    return value, "-" if low == "-" else f"{low} to {high}"
 
 
 def _show_importance(results: SweepResults) -> None:

@@ -145,7 +145,7 @@ def show_spread(spread: dict[str, Any]) -> None:
     columns = ("", "mean", "median", "min", "seed", "max", "seed ")
     rows = []
     for name, row in spread["statistics"].items():
-        form = _share if row["share"] else output.figure
+        form = _share if row["share"] else output.measured
         least, most = (form(row["min"]), row["min_seed"]), (form(row["max"]), row["max_seed"])
         rows.append((LABELS.get(name, name), form(row["mean"]), form(row["median"]), *least, *most))
     output.show_table(columns, rows, right=columns[1:])

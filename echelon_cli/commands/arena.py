@@ -148,7 +148,7 @@ def standings(
     behaviour: Annotated[bool, option("--behaviour", "Show the behaviour of the entries.")] = False,
     retired: RetiredFlag = False,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Show ratings with 95 % intervals. The scripted level medium is fixed at 1500."""
     from echelon.arena.behaviour import style_means
     from echelon.arena.standings import rating_history, style_sums, unfinished_rounds
@@ -161,7 +161,7 @@ def standings(
         if name is None and not behaviour:
             found = {"entries": rows, "unfinished": unfinished_rounds(store)}
             output.show_json(found) if as_json else arena_tables.show_standings(found)
-            return output.DONE
+            return
         chosen = [
             {**row, "style": style_means(style_sums(store, row["id"]))} for row in rows if entry_id in (None, row["id"])
         ]
@@ -171,7 +171,6 @@ def standings(
         output.show_json(entry) if as_json else arena_tables.show_entry(entry)
     else:
         output.show_json(chosen) if as_json else arena_tables.show_entries(chosen)
-    return output.DONE
 
 
 @app.command("matches")
@@ -184,7 +183,7 @@ def matches(
         int, option("--limit", "Number of matches, newest first; 0: all.", short="-n", min=0, max=MAX_LIMIT)
     ] = DEFAULT_LIMIT,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """List matches, newest first, with the command to watch one."""
     from echelon.arena.standings import matches as read_matches
     from echelon_cli import arena_tables
@@ -193,11 +192,10 @@ def matches(
         entry_id = find_entry_id(store, entry) if entry else ""
         found = read_matches(store, entry=entry_id, recorded=recorded, limit=limit)
     output.show_json(found) if as_json else arena_tables.show_matches(found)
-    return output.DONE
 
 
 @app.command("head-to-head")
-def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
+def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> None:
     """Show scores between entries with intervals. Nash equilibrium, alpha-rank and cycles of three follow."""
     from echelon.arena.metagame import cross_play
     from echelon_cli import arena_tables
@@ -205,7 +203,6 @@ def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int
     with open_league(read_only=True) as store:
         found = cross_play(store, retired=retired)
     output.show_json(found) if as_json else arena_tables.show_pairs(found)
-    return output.DONE
 
 
 @app.command("add")
@@ -232,7 +229,7 @@ def add(
         str, option("--target", "Entry that an exploiter was trained against.", "ENTRY", complete_entries)
     ] = "",
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Add policies, scripted levels or an exported league. The first policy fixes the game of the league."""
     from echelon.arena.store import SCRIPTED_LEVELS, add_level
 
@@ -253,7 +250,6 @@ def add(
     output.show_json(rows) if as_json else output.show_table(
         ("name", "kind", "path"), [list(r.values())[1:] for r in rows]
     )
-    return output.DONE
 
 
 def _policy(name: str, levels: Sequence[str]) -> Path:
@@ -289,16 +285,19 @@ def edit(
         bool, option("--recompute", "Compute all ratings again from the matches, and show changes.")
     ] = False,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Remove or retire entries, or compute the ratings again."""
     if (remove is not None) + (keep is not None) + recompute != 1:
         raise typer.BadParameter("expected one of --remove, --keep and --recompute")
     if remove is not None:
-        return _remove(remove, as_json)
-    return _recompute(as_json) if recompute else _retire(keep or 0, min_games, as_json)
+        _remove(remove, as_json)
+    elif recompute:
+        _recompute(as_json)
+    else:
+        _retire(keep or 0, min_games, as_json)
 
 
-def _remove(name: str, as_json: bool) -> int:
+def _remove(name: str, as_json: bool) -> None:
     with open_league() as store:
         entry_id = find_entry_id(store, name)
         unplayed = store.plays(entry_id) == 0
@@ -309,19 +308,17 @@ def _remove(name: str, as_json: bool) -> int:
                 league.entries[entry_id].kind = "retired"
     done = "removed" if unplayed else "retired"
     output.show_json({"id": entry_id, "done": done}) if as_json else output.print_line(f"{entry_id} {done}")
-    return output.DONE
 
 
-def _retire(keep: int, min_games: int, as_json: bool) -> int:
+def _retire(keep: int, min_games: int, as_json: bool) -> None:
     with open_league() as store, store.editing() as league:
         retired = [{"id": e.entry_id, "name": e.name} for e in league.retire_commanders(keep, min_games)]
     output.show_json(retired) if as_json else output.print_line(
         f"retired: {', '.join(r['name'] for r in retired) or 'none'}"
     )
-    return output.DONE
 
 
-def _recompute(as_json: bool) -> int:
+def _recompute(as_json: bool) -> None:
     with open_league() as store:
         changed = {i: {"before": a.as_dict(), "after": b.as_dict()} for i, (a, b) in store.recompute().items()}
         periods = sum(period.closed for period in store.periods())
@@ -331,21 +328,19 @@ def _recompute(as_json: bool) -> int:
         output.print_line(f"rounds rated again: {periods}; ratings that differed: {len(changed)}")
         for name, row in changed.items():
             output.print_line(f"  {name}: stored {row['before']['rating']:.1f}, computed {row['after']['rating']:.1f}")
-    return output.DONE
 
 
 @app.command("export")
-def export(file: Annotated[Path, argument("FILE", "JSON file to write.")], as_json: JsonFlag = False) -> int:
+def export(file: Annotated[Path, argument("FILE", "JSON file to write.")], as_json: JsonFlag = False) -> None:
     """Write entries and ratings to a JSON file. Checkpoints and matches are not included."""
     with open_league(read_only=True) as store:
         league = store.league()
     league.save(file)
     written = {"file": str(file), "entries": len(league.entries)}
     output.show_json(written) if as_json else output.print_line(f"{written['entries']} entries in {written['file']}")
-    return output.DONE
 
 
-def _import(file: Path, as_json: bool) -> int:
+def _import(file: Path, as_json: bool) -> None:
     """Add the entries of a file of ``arena export``; entries that the league has are not changed."""
     from echelon.arena.league import League
 
@@ -362,4 +357,3 @@ def _import(file: Path, as_json: bool) -> int:
     output.show_json(result) if as_json else output.print_line(
         f"{len(fresh)} entries added, {result['known']} already known"
     )
-    return output.DONE

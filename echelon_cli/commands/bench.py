@@ -26,7 +26,7 @@ def bench(
     ] = None,
     list_scenes: Annotated[bool, option("--list", "List the scenes and exit.")] = False,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Run benchmark scenes and show where the time goes."""
     from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.training.runtime.threads import thread_environment
@@ -41,7 +41,7 @@ def bench(
             output.show_json(rows)
         else:
             output.show_table(("scene", "measures"), rows.items())
-        return output.DONE
+        return
     for name in scenes or ():
         if name not in SCENES:
             raise ConfigError(f"scene {name!r} does not exist{did_you_mean(name, SCENES)} (have: {', '.join(SCENES)})")
@@ -50,7 +50,7 @@ def bench(
         results = run_scenes(chosen, repeats, show_progress, device=device, envs=envs or ())
     if as_json:
         output.show_json(results)
-        return output.DONE
+        return
     columns = ("scene", "median/s", "min", "max", "unit", "details")
     output.show_table(columns, [_row(result) for result in results], right=columns[1:4])
     for result in results:
@@ -62,7 +62,6 @@ def bench(
             output.print_line(f"{result['scene']}: milliseconds per environment step {where}", style="bold")
             table = [(label, f"{value:.3f}", f"{100 * share:.0f} %") for label, value, share in tree_rows(phases)]
             output.show_table(("phase", "ms", "share"), table, right=("ms", "share"))
-    return output.DONE
 
 
 SHOWN = ("scene", "median_per_s", "min_per_s", "max_per_s", "unit", "phases_ms", "repeats")
@@ -77,5 +76,5 @@ def _row(result: dict[str, Any]) -> tuple[str, ...]:
 
 def _cell(value: object) -> object:
     if isinstance(value, float):
-        return output.count(value) if abs(value) >= 1000 else output.figure(value)
+        return output.count(value) if abs(value) >= 1000 else output.measured(value)
     return value

@@ -58,7 +58,7 @@ def branch(
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Continue a match from a moment many times: who wins?
 
     Prints win probability with its 95 % interval, and endings.
@@ -85,7 +85,6 @@ def branch(
         output.show_json(found)
     else:
         _show(found)
-    return output.DONE
 
 
 def make_plan(

@@ -38,7 +38,7 @@ def show(
         bool, option("--schema", "Show default and meaning of every field; with --json as JSON schema.")
     ] = False,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Show every field, its value and the layer that set it."""
     if (run is not None) + bool(preset or config or assignments) + presets + schema > 1:
         raise typer.BadParameter("--run, --presets and --schema exclude each other and --preset, --config and --set")
@@ -49,9 +49,8 @@ def show(
     values, provenance = _of_run(run) if run else _of_layers(_resolve(preset, config, assignments))
     if as_json:
         output.show_json({"values": values, "provenance": provenance})
-        return output.DONE
+        return
     output.show_table(("key", "value", "from"), [(k, v, provenance.get(k, "default")) for k, v in values.items()])
-    return output.DONE
 
 
 def _of_layers(resolved: ResolvedConfig) -> tuple[dict[str, Any], dict[str, str]]:
@@ -67,24 +66,22 @@ def _of_run(run: str) -> tuple[dict[str, Any], dict[str, str]]:
     return flatten(spec.config), spec.provenance
 
 
-def _show_presets(as_json: bool) -> int:
+def _show_presets(as_json: bool) -> None:
     from echelon.config.presets import PRESETS
 
     rows = {name: (function.__doc__ or "").strip().splitlines()[0] for name, function in PRESETS.items()}
     output.show_json(rows) if as_json else output.show_table(("preset", "description"), rows.items())
-    return output.DONE
 
 
-def _show_schema(as_json: bool) -> int:
+def _show_schema(as_json: bool) -> None:
     from echelon.jobs.config_layers import default_values, field_descriptions, schema
 
     if as_json:
         output.show_json(schema())
-        return output.DONE
+        return
     meaning = field_descriptions()
     rows = [(key, default, meaning[key]) for key, default in default_values().items()]
     output.show_table(("key", "default", "meaning"), rows)
-    return output.DONE
 
 
 @app.command("observation")
@@ -97,7 +94,7 @@ def observation(
     config: ConfigOption = None,
     assignments: SetOption = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """List observation columns: name, bounds, normalised or not."""
     from dataclasses import replace
 
@@ -112,7 +109,6 @@ def observation(
     if as_json:
         columns = [row._asdict() for row in table]
         output.show_json({"layout": env.obs_layout, "columns": columns})
-        return output.DONE
+        return
     shown = [(row.index, row.name, f"{row.low:g}", f"{row.high:g}", "yes" if row.normalizable else "") for row in table]
     output.show_table(("column", "name", "low", "high", "normalised"), shown, right=("column", "low", "high"))
-    return output.DONE

@@ -30,7 +30,7 @@ def dash(
         int | None, option("--width", "Width of --once [columns]; default: the terminal's.", "COLUMNS", min=60, max=400)
     ] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> int | None:
     """Open the dashboard of all runs, or of one.
 
     Progress, results and learning curves, the league, matches and logs; runs are started, stopped and resumed there.
@@ -47,8 +47,7 @@ def dash(
         from echelon_cli.listing import run_rows
 
         rows = run_rows([chosen] if chosen else list_runs())
-        output.show_json([row.to_dict() for row in rows])
-        return output.DONE
+        return output.show_json([row.to_dict() for row in rows])
     if once:
         return _once(chosen, width)
     if not output.is_interactive():
@@ -63,7 +62,7 @@ def dash(
     return show(chosen.root.parent if chosen else runs_home(), chosen.root if chosen else None)
 
 
-def _once(chosen: RunPaths | None, width: int | None) -> int:
+def _once(chosen: RunPaths | None, width: int | None) -> None:
     """Print the content of the dashboard for one run or for all; of a sweep its tables."""
     from echelon.runs import list_runs, read_json, runs_home
     from echelon_cli.tui import plain_text
@@ -75,13 +74,12 @@ def _once(chosen: RunPaths | None, width: int | None) -> int:
         from echelon_cli.sweep_tables import show_results
 
         show_results(read_results(chosen))
-        return output.DONE
+        return
     if chosen is not None:
         plain_text.show(plain_text.draw_run(plain_text.read_run(chosen), columns, theme), theme)
-        return output.DONE
+        return
     runs = list_runs()
     if not runs:
         output.print_line(f"no runs in {runs_home()}; start one with: echelon train")
-        return output.DONE
+        return
     plain_text.show(plain_text.draw_runs(runs, columns, theme), theme)
-    return output.DONE

@@ -66,7 +66,7 @@ def record(
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
     as_json: JsonFlag = False,
-) -> int:
+) -> int | None:
     """Record matches of one side: observations, actions, outcomes. The same command continues after an interrupt.
 
     Every seed is played from both sides, in the environment of the preset, else of the first policy's training. Of
@@ -111,7 +111,7 @@ def record(
     return output.DONE
 
 
-def _record_played(folder: Path, files: list[Path], obs_dtype: ObsDtype, as_json: bool) -> int:
+def _record_played(folder: Path, files: list[Path], obs_dtype: ObsDtype, as_json: bool) -> None:
     from echelon.play.demonstrations import export_played
     from echelon.training.runtime.process import package_versions
 
@@ -124,10 +124,9 @@ def _record_played(folder: Path, files: list[Path], obs_dtype: ObsDtype, as_json
             on_match=lambda done: show(f"{done} of {len(files)} matches"),
         )
     _show(folder, manifest, as_json)
-    return output.DONE
 
 
-def _verify(folder: Path, as_json: bool) -> int:
+def _verify(folder: Path, as_json: bool) -> None:
     from echelon.demos import load
 
     demos = load(folder, partial=True)
@@ -135,7 +134,6 @@ def _verify(folder: Path, as_json: bool) -> int:
         for _ in demos:
             pass
     _show(folder, demos.manifest, as_json)
-    return output.DONE
 
 
 @app.command("clone")
@@ -150,7 +148,7 @@ def clone(
     config: ConfigOption = None,
     assignments: SetOption = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Train a policy on a recording alone (behaviour cloning). It is written as a start for training.
 
     Network and learning rate are those of the preset, the environment is that of the recording.
@@ -177,7 +175,6 @@ def clone(
         output.print_line(f"{target}: {epochs} epochs, imitation loss {last.imitation_loss:.2f}")
         again = command("train", "--preset", resolved.config.preset, "--start-from", target)
         output.print_line(f"train from it: {again}")
-    return output.DONE
 
 
 def player(name: str, device: str) -> Player:

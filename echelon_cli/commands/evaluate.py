@@ -11,6 +11,7 @@ from echelon.config.opponents import PilotSkill
 from echelon_cli import eval_job, output
 from echelon_cli.devices import require_device
 from echelon_cli.eval_job import EvalOptions, Opponent
+from echelon_cli.listing import SCRIPTED
 from echelon_cli.options import (
     DeviceOption,
     JsonFlag,
@@ -27,7 +28,6 @@ from echelon_cli.options import (
 SEEDS = 40
 FULL_STRENGTH = 1.0
 SKILL = "medium"
-SCRIPTED = "heuristic:"
 
 
 def evaluate(

@@ -30,7 +30,7 @@ def export(
     project: Annotated[str, option("--project", "W&B project.", "NAME")] = PROJECT,
     offline: Annotated[bool, option("--offline", "Write W&B files locally, to be synced later.")] = False,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Export curves as CSV, to TensorBoard or to W&B. echelon policy export writes a run's policy."""
     from echelon.runs import find_run
     from echelon.telemetry.log import read_events
@@ -45,7 +45,6 @@ def export(
     site = (project, "offline" if offline else "online") if wandb else None
     written = _curves(paths, events, tensorboard, csv, site)
     show_written(job_json(paths, unreadable_lines=skipped), written, as_json)
-    return output.DONE
 
 
 def require_folder(target: Path) -> None:

@@ -25,7 +25,7 @@ def heat(
     update: Annotated[int | None, option("--update", "Update of the evaluation; default: the newest.")] = None,
     png: Annotated[Path | None, option("--png", "Write a PNG instead of printing.", "FILE")] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Show where mechs moved, dealt damage or died, of an evaluation."""
     from echelon.runs import find_run
     from echelon.telemetry.heat_maps import heat_files, read_heat
@@ -47,15 +47,14 @@ def heat(
     if as_json:
         total = float(grid.sum())
         output.show_json(job_json(paths, update=chosen, kind=kind, total=total, cells=grid.tolist()))
-        return output.DONE
+        return
     if png is not None:
         output.print_line(f"wrote {png}")
-        return output.DONE
+        return
     output.print_line(f"{kind} at update {chosen} of {paths.id}: {len(grid)}x{len(grid)} cells, x to the right, y up")
     for line in letters(grid):
         output.print_line(line)
     output.print_line(f"largest cell {grid.max():g} of {grid.sum():g} in total")
-    return output.DONE
 
 
 def letters(grid: np.ndarray) -> list[str]:

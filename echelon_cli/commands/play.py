@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Annotated
 
-from echelon_cli import output
 from echelon_cli.commands.serve import HostOption, OpenOption, PortOption, announce, browser_here
 from echelon_cli.commands.sim import complete_pilots
 from echelon_cli.options import CHOICES, JsonFlag, PacksOption, argument, complete_presets, one_of, option
@@ -53,7 +52,7 @@ def play(
     host: HostOption = "127.0.0.1",
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Fly a mech in the browser, against any policy or level. The match is recorded."""
     from echelon.server.app import serve as run_server
     from echelon_cli.play_job import fragment_of_session, play_session
@@ -78,7 +77,6 @@ def play(
         run_server(
             None, host=host, port=port, play=job.paths, ready=lambda access: announce(access, fragment, opened, as_json)
         )
-    return output.DONE
 
 
 def _config(**options: object) -> PlayConfig:

@@ -27,7 +27,7 @@ def export_policy(
     weights: Annotated[Path | None, option("--weights", "Write the weights as one file for Echelon.", "FILE")] = None,
     policy: Annotated[Path | None, option("--policy", "Write a folder: safetensors and manifest.json.", "DIR")] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Export a policy for other programs; what is written is verified."""
     from echelon.arena.standings import policy_path
 
@@ -39,7 +39,6 @@ def export_policy(
             require_folder(target)
     source = policy_path(name)
     show_written({"source": str(source)}, _policies(source, policies, as_json), as_json)
-    return output.DONE
 
 
 def _policies(source: Path, policies: Mapping[str, Path | None], as_json: bool) -> dict[str, Any]:
@@ -80,7 +79,7 @@ def push(
         Path | None, option("--dry-run", "Write the files into a new folder, upload nothing.", "DIR")
     ] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Publish a policy with a model card and a match.
 
     Weights as safetensors, results with intervals, commands to use it, and a match as one page.
@@ -109,7 +108,6 @@ def push(
         output.show_json({"repo": repo, "id": identity, "url": url, "folder": str(dry_run or ""), "files": files})
     else:
         output.print_line(f"{where}: {', '.join(f'{name} {output.count(size)}B' for name, size in files.items())}")
-    return output.DONE
 
 
 @app.command("pull")
@@ -122,7 +120,7 @@ def pull(
         str | None, option("--revision", "Branch, tag or commit; default: the main branch.", "NAME")
     ] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Download a published policy and verify it. What it can be used for is printed."""
     from echelon import hub
     from echelon.rl.weights import find_checkpoint
@@ -138,10 +136,9 @@ def pull(
     if as_json:
         found = sorted(file.name for file in target.iterdir())
         output.show_json({"repo": repo, "folder": str(target), "id": manifest["id"], "files": found})
-        return output.DONE
+        return
     output.print_line(f"{target}: policy {manifest['id']}, {manifest['global_step']:,} steps")
     output.print_line(f"evaluate it: {command('eval', target, '--ladder')}; play against it: {command('play', target)}")
-    return output.DONE
 
 
 def _prepare(source: Path, repo: str, folder: Path, replay: str | None) -> str:

@@ -11,7 +11,9 @@ import typer
 
 from echelon_cli import job, output
 from echelon_cli.foreign_text import completable
+from echelon_cli.listing import shown_id
 from echelon_cli.options import JsonFlag, argument, complete_launchers, one_of, option, usage_errors
+from echelon_cli.output import Column
 
 if TYPE_CHECKING:
     from echelon.jobs.tickets import Queue, Settings
@@ -74,7 +76,7 @@ def queue(
     ] = None,
     yes: Annotated[bool, option("--yes", "Skip the confirmation of --rm.", short="-y")] = False,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """List queued runs, change their order, pause the queue.
 
     A queued run starts when no earlier one waits for its device and a slot is free. Supervisors that were lost, as at a
@@ -104,7 +106,6 @@ def queue(
         _show(rows, settings)
     if problem:
         output.show_notice(problem)
-    return output.DONE
 
 
 def _require_valid(slots: list[str] | None, launcher: str | None) -> None:
@@ -192,31 +193,22 @@ def _rows(queue: Queue) -> list[dict[str, Any]]:
     return rows
 
 
-def _show(rows: list[dict[str, Any]], settings: Settings) -> None:
-    from echelon_cli.listing import shown_id
+QUEUED = (
+    Column("place", lambda row: row.get("place") or "-", right=True),
+    Column("run", lambda row: shown_id(row["run"])),
+    Column("kind", lambda row: row.get("kind", "-"), rank=1),
+    Column("device", lambda row: ", ".join(row.get("devices", ())) or "-"),
+    Column("state", lambda row: output.state_text(row["state"]), whole=True),
+    Column("for", lambda row: output.age(row.get("queued_at", 0.0), time.time()), right=True),
+    Column("status", lambda row: row["reason"]),
+)
 
+
+def _show(rows: list[dict[str, Any]], settings: Settings) -> None:
     if not rows:
         output.print_line("the queue is empty; add a run with: echelon train --queue")
     else:
-        now = time.time()
-        output.show_table(
-            ("place", "run", "kind", "device", "state", "for", "status"),
-            [
-                (
-                    row.get("place") or "-",
-                    shown_id(row["run"]),
-                    row.get("kind", "-"),
-                    ", ".join(row.get("devices", ())) or "-",
-                    output.state_text(row["state"]),
-                    output.duration(now - row["queued_at"] if "queued_at" in row else None),
-                    row["reason"],
-                )
-                for row in rows
-            ],
-            right=("place", "for"),
-            unwrapped=("state",),
-            optional=("kind",),
-        )
+        output.show_rows(QUEUED, rows)
     if settings.paused:
         output.print_line("the queue is paused; continue with: echelon runs queue --resume", style="yellow")
     if settings.launcher:

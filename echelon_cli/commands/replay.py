@@ -13,8 +13,10 @@ from echelon_cli import output
 from echelon_cli.commands.branch import branch
 from echelon_cli.commands.video import video
 from echelon_cli.devices import require_device
+from echelon_cli.listing import shown_id
 from echelon_cli.matches import MatchArgument, find_replay, home_of
 from echelon_cli.options import DeviceOption, JsonFlag, argument, complete_runs, option
+from echelon_cli.output import Column
 
 if TYPE_CHECKING:
     from echelon.arena.verify import VerifyResult
@@ -35,11 +37,10 @@ app = typer.Typer(
 def list_matches(
     run: Annotated[str | None, argument("[RUN]", "Only the matches of this run.", complete_runs)] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """List recorded matches: live ones first, then newest first."""
     from echelon.runs import find_run, require_home, runs_home
     from echelon.server.catalogue import ReplayCatalogue
-    from echelon_cli.listing import shown_id
 
     if not run:
         require_home()
@@ -48,31 +49,24 @@ def list_matches(
     rows = [{**row, "winner": _side(row["winner"])} for row in found]
     if as_json:
         output.show_json(rows)
-        return output.DONE
+        return
     if not rows:
         output.print_line(f"no recorded matches in {run_id or runs_home()}; training records some at every evaluation")
-        return output.DONE
-    output.show_table(
-        ("match", "run", "file", "blue", "red", "result", "score", "size", "age"),
-        [
-            (
-                row["id"],
-                shown_id(row["run"]),
-                row["file"],
-                row["blue"],
-                row["red"],
-                _result(row),
-                _versus(row["score"]),
-                f"{row['bytes'] / KIB:.1f}K",
-                output.duration(time.time() - row["created"]),
-            )
-            for row in rows
-        ],
-        right=("size", "age"),
-        unwrapped=("run", "score"),
-        optional=("size", "file", "run", "age", "score"),
-    )
-    return output.DONE
+        return
+    output.show_rows(MATCHES, rows)
+
+
+MATCHES = (
+    Column("match", lambda row: row["id"]),
+    Column("run", lambda row: shown_id(row["run"]), whole=True, rank=3),
+    Column("file", lambda row: row["file"], rank=4),
+    Column("blue", lambda row: row["blue"]),
+    Column("red", lambda row: row["red"]),
+    Column("result", lambda row: _result(row)),
+    Column("score", lambda row: _versus(row["score"]), whole=True, rank=1),
+    Column("size", lambda row: f"{row['bytes'] / KIB:.1f}K", right=True, rank=5),
+    Column("age", lambda row: output.duration(time.time() - row["created"]), right=True, rank=2),
+)
 
 
 @app.command("info")
@@ -88,7 +82,7 @@ def info(
         ),
     ] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Show a match: teams, result, kills, turning points. Turning point 1 is the most important."""
     from echelon.replay.reader import Replay
 
@@ -104,7 +98,7 @@ def info(
         return branch(str(path), without=without, window=window, as_json=as_json)
     if as_json:
         output.show_json(found)
-        return output.DONE
+        return
     output.show_table(("", ""), _rows(found))
     if found["kills"]:
         output.print_line()
@@ -114,7 +108,6 @@ def info(
         output.print_line()
         rows = [(row["rank"], row["kind"].replace("_", " "), row["caption"]) for row in found["moments"]]
         output.show_table(("rank", "turning point", "moment"), rows, right=("rank",))
-    return output.DONE
 
 
 def _actions_behind(found: list[dict[str, Any]], rank: int) -> tuple[str, float]:
@@ -143,7 +136,7 @@ def export(
     ] = None,
     force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Export a match as one HTML page, or as one replay file. Either contains its world."""
     from echelon.files import write_output
     from echelon.replay.embed import embed_world
@@ -166,7 +159,6 @@ def export(
         output.show_json({"file": str(target), "bytes": len(data)})
     else:
         output.print_line(f"{target}: {len(data) / KIB:.0f}K")
-    return output.DONE
 
 
 @app.command("verify")

@@ -5,21 +5,21 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from echelon_cli import output
+from echelon_cli import eval_tables, output
 from echelon_cli.commands.export import export
 from echelon_cli.commands.heat import heat
 from echelon_cli.commands.logs import logs
 from echelon_cli.commands.queue import queue
 from echelon_cli.commands.stop import stop, wait
 from echelon_cli.commands.tidy import rm, tidy
-from echelon_cli.eval_tables import opponent_name
 from echelon_cli.help import Sections
+from echelon_cli.listing import opponent_name, shown_id
 from echelon_cli.options import (
     CHOICES,
     FilterOption,
@@ -33,14 +33,14 @@ from echelon_cli.options import (
     one_of,
     option,
 )
+from echelon_cli.output import Column
 from echelon_cli.run_facts import describe, shown_facts
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths
 
-EVALS_SHOWN = 10
-ROWS_SHOWN = 30
-"""Results of evaluation jobs that are listed."""
+EVALS_SHOWN, ROWS_SHOWN = 10, 30
+"""Evaluations in training and results of evaluation jobs that are listed."""
 MAX_ALERT_CHARS = 2_000
 """Characters shown of an alert; a hostile record has a million."""
 
@@ -104,10 +104,10 @@ LABEL_COLUMNS: dict[str, Callable[[Any], str]] = {
 @app.command("list", rich_help_panel=FIND)
 def list_all(
     filter_query: FilterOption = None, sort: SortOption = None, columns: ColumnsOption = None, as_json: JsonFlag = False
-) -> int:
+) -> None:
     """List runs and other jobs, newest first. Runs of one group are named by what differs in their configurations."""
     from echelon.runs import list_runs, require_home, runs_home
-    from echelon_cli.listing import run_rows, shown_id
+    from echelon_cli.listing import run_rows
     from echelon_cli.query import read_query, sorted_by
 
     require_home()
@@ -117,55 +117,54 @@ def list_all(
         rows = sorted_by(rows, sort, now)
     if as_json:
         output.show_json([row.to_dict() for row in rows])
-        return output.DONE
+        return
     if not rows:
         empty = f"no runs in {runs_home()}; start one with: echelon train"
         output.print_line(f"no run matches {filter_query!r}" if filter_query else empty)
-        return output.DONE
+        return
     names = [name.strip() for name in (columns or "").split(",") if name.strip()]
     if not names and len(rows) > 1 and rows[0].group and len({row.group for row in rows}) == 1:
         names = ["variant"]
-    more = {"kind": [row.kind or "-" for row in rows]} if len({row.kind for row in rows}) > 1 else {}
-    more |= _columns(rows, names)
-    output.show_table(
-        ("run", *more, "state", "preset", "steps", "evaluation", "against", "ladder", "training", "steps/s", "age"),
+    more = {"kind": {row.root: row.kind or "-" for row in rows}} if len({row.kind for row in rows}) > 1 else {}
+    more |= {name: dict(zip((row.root for row in rows), cells, strict=True)) for name, cells in _columns(rows, names)}
+    output.show_rows(
         [
-            (
-                shown_id(row.id),
-                *(cells[number] for cells in more.values()),
-                output.state_text(row.state),
-                row.preset or "-",
-                output.count(row.steps),
-                output.rate(row.eval_rate, row.eval_low, row.eval_high),
-                opponent_name(row.opponent) if row.eval_rate == row.eval_rate else "-",
-                output.rate(row.ladder, row.ladder_low, row.ladder_high),
-                output.percent(row.win_rate),
-                output.count(row.steps_per_s),
-                output.age(row.created, now),
-            )
-            for number, row in enumerate(rows)
+            RUN,
+            *(Column(name, lambda row, cells=cells: cells[row.root]) for name, cells in more.items()),
+            *RUNS,
+            Column("age", lambda row: output.age(row.created, now), right=True, rank=3),
         ],
-        right=("steps", "evaluation", "ladder", "training", "steps/s", "age"),
-        unwrapped=("state", "preset", "against"),
-        optional=("steps/s", "training", "ladder", "age", "preset", "against"),
+        rows,
     )
-    return output.DONE
 
 
-def _columns(rows: Sequence[Any], names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the cells of further columns by name; ``ConfigError`` for a field that does not exist."""
+RUN = Column("run", lambda row: shown_id(row.id))
+RUNS = (
+    Column("state", lambda row: output.state_text(row.state), whole=True),
+    Column("preset", lambda row: row.preset or "-", whole=True, rank=2),
+    Column("steps", lambda row: output.count(row.steps), right=True),
+    Column("evaluation", lambda row: output.rate(row.eval_rate, row.eval_low, row.eval_high), right=True),
+    Column("against", lambda row: opponent_name(row.opponent) if row.eval_rate == row.eval_rate else "-", whole=True,
+           rank=1),
+    Column("ladder", lambda row: output.rate(row.ladder, row.ladder_low, row.ladder_high), right=True, rank=4),
+    Column("training", lambda row: output.percent(row.win_rate), right=True, rank=5),
+    Column("steps/s", lambda row: output.count(row.steps_per_s), right=True, rank=6),
+)  # fmt: skip
+
+
+def _columns(rows: Sequence[Any], names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield name and cells of further columns; ``ConfigError`` for a field that does not exist."""
     from echelon.jobs.config_layers import ConfigError, default_values, did_you_mean
     from echelon.jobs.labels import variant_names
     from echelon_cli.query import config_of
 
-    found: dict[str, list[str]] = {}
     for name in names:
         if name in LABEL_COLUMNS:
-            found[name] = [LABEL_COLUMNS[name](row) for row in rows]
+            yield name, [LABEL_COLUMNS[name](row) for row in rows]
         elif name == "variant":
-            found[name] = variant_names([config_of(row.root) for row in rows])
+            yield name, variant_names([config_of(row.root) for row in rows])
         elif name in default_values():
-            found[name] = [str(config_of(row.root).get(name, "-")) for row in rows]
+            yield name, [str(config_of(row.root).get(name, "-")) for row in rows]
         else:
             hint = did_you_mean(name, (*LABEL_COLUMNS, "variant", *default_values()))
             expected = ", ".join((*LABEL_COLUMNS, "variant"))
@@ -173,7 +172,6 @@ def _columns(rows: Sequence[Any], names: Sequence[str]) -> dict[str, list[str]]:
                 f"--columns is {name!r}, expected {expected} or a field of the configuration{hint}; "
                 "see: echelon config show"
             )
-    return found
 
 
 @app.command("label", rich_help_panel=FIND)
@@ -190,11 +188,11 @@ def label(
     ] = None,
     notes: Annotated[str | None, option("--notes", "Replace the notes.", "TEXT")] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Show or change group, tags and notes of runs. --filter 'group:NAME tag:WORD' finds them."""
     from echelon.jobs.labels import change_labels
     from echelon.runs import find_run
-    from echelon_cli.listing import job_json, shown_id
+    from echelon_cli.listing import job_json
 
     chosen = [find_run(name) for name in runs]
     found = [
@@ -202,23 +200,21 @@ def label(
     ]
     if as_json:
         output.show_json([job_json(paths, **asdict(labels)) for paths, labels in found])
-        return output.DONE
+        return
     output.show_table(
         ("run", "group", "tags", "notes"),
         [(shown_id(p.id), found.group or "-", " ".join(found.tags) or "-", found.notes or "-") for p, found in found],
     )
-    return output.DONE
 
 
 @app.command("show", rich_help_panel=FIND)
-def show(run: RunArgument, as_json: JsonFlag = False) -> int:
+def show(run: RunArgument, as_json: JsonFlag = False) -> None:
     """Show one run: state, results, evaluations, configuration."""
     from echelon.jobs.config_layers import flatten
     from echelon.jobs.spec import read_spec
     from echelon.runs import command, find_run
     from echelon.telemetry.evaluations import evaluation_rows, read_evaluations, training_rows
     from echelon.telemetry.snapshot import read_snapshot
-    from echelon_cli.eval_tables import show_evaluations, show_training_evaluations
 
     paths = find_run(run)
     row, spec, snapshot = describe(paths), read_spec(paths), read_snapshot(paths.metrics)
@@ -231,22 +227,11 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
         trained = [asdict(evaluation) for evaluation in in_training]
         more = {"evaluations": found, "training_evaluations": trained}
         output.show_json({**row, **more, "config": spec.config, "provenance": spec.provenance})
-        return output.DONE
+        return
     output.show_table(("", ""), [(facts[0], facts[1](row)) for facts in shown_facts([row])])
-    if in_training:
-        output.print_line()
-        show_training_evaluations(in_training[:EVALS_SHOWN])
-        if len(in_training) > EVALS_SHOWN:
-            output.print_line(
-                f"{len(in_training) - EVALS_SHOWN} older: {command('runs', 'show', paths.id, '--json')}", style="dim"
-            )
-    if evaluations:
-        output.print_line()
-        show_evaluations(evaluations[:ROWS_SHOWN])
-        if len(evaluations) > ROWS_SHOWN:
-            output.print_line(
-                f"{len(evaluations) - ROWS_SHOWN} older: {command('runs', 'show', paths.id, '--json')}", style="dim"
-            )
+    others = command("runs", "show", paths.id, "--json")
+    eval_tables.show_newest(eval_tables.TRAINING_EVALUATIONS, in_training, EVALS_SHOWN, others)
+    eval_tables.show_newest(eval_tables.EVALUATIONS, evaluations, ROWS_SHOWN, others)
     if snapshot.update and snapshot.update.agreement_by_part:
         parts = snapshot.update.agreement_by_part.items()
         output.print_line("agreement with the teacher: " + ", ".join(f"{n} {output.percent(v)}" for n, v in parts))
@@ -254,7 +239,6 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
         output.print_line(f"{alert.level}: {alert.message[:MAX_ALERT_CHARS]}", style="yellow")
     output.print_line()
     output.show_table(("not default", "value", "from"), [(k, v, spec.provenance[k]) for k, v in changed.items()])
-    return output.DONE
 
 
 @app.command("compare", rich_help_panel=FIND)
@@ -270,11 +254,10 @@ def compare(
         ),
     ] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Compare runs or presets: results, and values that differ."""
     from echelon.config.presets import PRESETS
     from echelon.runs import find_run
-    from echelon_cli.listing import shown_id
 
     sides = [None if name in PRESETS else find_run(name) for name in names]
     chosen = [paths for paths in sides if paths is not None]
@@ -286,7 +269,7 @@ def compare(
     differing = {key: [c.get(key) for c in configs] for key in keys if len({repr(c.get(key)) for c in configs}) > 1}
     if as_json:
         output.show_json({"runs": rows, "differing": differing})
-        return output.DONE
+        return
     if chart is not None:
         _draw(chosen, chart)
         output.print_line()
@@ -299,7 +282,6 @@ def compare(
         output.show_table(("config", *titles), [(key, *values) for key, values in differing.items()])
     else:
         output.print_line("the configurations do not differ")
-    return output.DONE
 
 
 def _values(name: str, paths: RunPaths | None) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def serve(
     ] = False,
     open_browser: Annotated[bool, option("--open", "Open the viewer in a browser.")] = False,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Serve the viewer with all recorded matches. Until interrupted; without --play it only reads."""
     from echelon.server.app import serve as run_server
     from echelon_cli.play_job import fragment_of_session, play_session
@@ -79,7 +79,6 @@ def serve(
             revive=job.revive if job else lambda paths: None,
             ready=ready,
         )
-    return output.DONE
 
 
 def watch(
@@ -93,7 +92,7 @@ def watch(
     follow: Annotated[bool, option("--follow", "Switch to each newer match of the run as it appears.")] = False,
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Open a match in the browser, or the newest of a run. With --league alone, the league."""
     from echelon import champion
     from echelon.server.app import running_server
@@ -114,11 +113,10 @@ def watch(
         is_usual = host == "127.0.0.1" and port is None and home is None and shown is None
         if is_usual and (found := running_server(None)) is not None:
             show_address(found + fragment, opened, as_json)
-            return output.DONE
+            return
         run_server(
             home, host=host, port=port, league=shown, ready=lambda access: announce(access, fragment, opened, as_json)
         )
-    return output.DONE
 
 
 def is_replay(what: str) -> bool:

@@ -145,7 +145,7 @@ def show(
     name: Annotated[str, argument("SWEEP", "Id or part of it; default: the newest.", complete_sweeps)] = "latest",
     limit: Annotated[int | None, option("--limit", "Trials shown; default: all.", min=1)] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Show trials, statistics over seeds and the best configuration."""
     from echelon.jobs.status import job_status
     from echelon.jobs.sweeps.results import read_results
@@ -155,8 +155,7 @@ def show(
     results, status = read_results(paths), job_status(paths)
     if as_json:
         output.show_json({**sweep_tables.results_json(results), "state": status.state, "folder": str(paths.root)})
-        return output.DONE
+        return
     progress = output.percent(results.progress)
     output.print_line(f"sweep {paths.id}: {status.state}, {progress} of its steps", style="bold")
     sweep_tables.show_results(results, limit=limit)
-    return output.DONE

@@ -73,7 +73,7 @@ def tidy(
     ] = None,
     yes: YesFlag = False,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Show the disk space of runs, the largest first. --keep deletes what it does not name.
 
     The newest checkpoint always stays, and so do records, logs and settings.
@@ -107,27 +107,25 @@ def tidy(
         output.show_json(rows)
     elif not found:
         output.print_line("no run matches; nothing was deleted")
-    return output.DONE
 
 
-def _show(found: list[RunPaths], as_json: bool) -> int:
+def _show(found: list[RunPaths], as_json: bool) -> None:
     from echelon.jobs.retention import disk_use
     from echelon_cli.listing import job_json, shown_id
 
     sizes = sorted(((disk_use(paths), paths) for paths in found), key=lambda pair: -pair[0].total)
     if as_json:
         output.show_json([job_json(paths, **asdict(use), total=use.total) for use, paths in sizes])
-        return output.DONE
+        return
     rows: list[list[Any]] = [
         [shown_id(paths.id), *(amount(getattr(use, part)) for part in PARTS)] for use, paths in sizes
     ]
     if len(sizes) != 1:
         rows.append(["all", *(amount(sum(getattr(use, part) for use, _ in sizes)) for part in PARTS)])
     output.show_table(("run", *PARTS), rows, right=PARTS, optional=("log", "other"))
-    return output.DONE
 
 
-def rm(runs: RunsArgument, yes: YesFlag = False, as_json: JsonFlag = False) -> int:
+def rm(runs: RunsArgument, yes: YesFlag = False, as_json: JsonFlag = False) -> None:
     """Delete runs with their checkpoints and logs."""
     from echelon.jobs.launch import remove
 
@@ -140,4 +138,3 @@ def rm(runs: RunsArgument, yes: YesFlag = False, as_json: JsonFlag = False) -> i
             output.print_line(f"{paths.id} deleted")
     if as_json:
         output.show_json(sorted(names))
-    return output.DONE

@@ -77,7 +77,7 @@ def video(
     fps: Annotated[int | None, option("--fps", "Frames per second; default: 30, for GIF 12.")] = None,
     force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Write the highlights of a match as a video. 20 s around its most important moments, with names and score."""
     from echelon.files import output_file
     from echelon.replay.reader import Replay
@@ -108,7 +108,6 @@ def video(
         output.show_json({"file": str(target), "bytes": target.stat().st_size, "frames": frames, "parts": parts})
     else:
         output.print_line(f"{target}: {frames / shape.fps:.0f} s, {target.stat().st_size / 1024:.0f}K")
-    return output.DONE
 
 
 def film(

@@ -135,7 +135,7 @@ def world(
     out: Annotated[Path | None, option("--out", "Save a generated map (.ecw).", "FILE")] = None,
     png: Annotated[Path | None, option("--png", "Write the drawing as PNG.", "FILE")] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Generate the map of a seed, or read a map, and draw it: from above, a slice, heights or paths to the zone."""
     from echelon.atlas.render import png as as_png
     from echelon.atlas.statistics import world_statistics
@@ -171,7 +171,7 @@ def world(
     if as_json:
         found = world_statistics(scene) if generated is None else _describe(*generated)
         output.show_json({"shown": title, "view": view, **found, **files})
-        return output.DONE
+        return
     if measure and generated is not None:
         from echelon_cli.world_tables import show_measurements
 
@@ -183,7 +183,6 @@ def world(
     for file in (out, png):
         if file is not None:
             output.print_line(f"wrote {file}")
-    return output.DONE
 
 
 def _seed(text: str) -> int:
@@ -249,7 +248,7 @@ def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
     }
 
 
-def _compare(recipe: Recipe, first: int, count: int, as_json: bool) -> int:
+def _compare(recipe: Recipe, first: int, count: int, as_json: bool) -> None:
     from echelon_cli.world_tables import show_spread, spread_of
 
     rows = []
@@ -262,7 +261,6 @@ def _compare(recipe: Recipe, first: int, count: int, as_json: bool) -> int:
         output.show_json({**spread, "maps": rows})
     else:
         show_spread(spread)
-    return output.DONE
 
 
 def _find_scene(what: str, generated: tuple[GeneratedMap, float] | None) -> tuple[str, Scene]:

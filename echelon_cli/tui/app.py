@@ -16,12 +16,11 @@ from typing import Any
 from textual.app import App, SystemCommand
 from textual.screen import Screen
 
-from echelon.files import reason_of
+from echelon.files import atomic_write, reason_of
 from echelon.runs import RunPaths, read_json
 from echelon_cli.foreign_text import visible
-from echelon_cli.terminal_alert import terminal_sequence
+from echelon_cli.terminal_codes import clipboard, notification
 from echelon_cli.tui.actions import ActionResult
-from echelon_cli.tui.clipboard import clipboard_sequence, save_copy
 from echelon_cli.tui.feed.messages import FeedFailed, RunsView, RunView, ViewChanged
 from echelon_cli.tui.feed.thread import POLL_S, Feed
 from echelon_cli.tui.keys import bindings
@@ -34,6 +33,9 @@ from echelon_cli.tui.widgets.cells import CellView
 from echelon_cli.tui.widgets.compositor import write_to_terminal
 
 TERMINAL_CHECK_S = 2.0
+
+COPY_NAME = "copied.txt"
+"""File beside the runs with the text copied last."""
 
 LAZY_SCREENS: dict[str, str] = {
     "compare": "echelon_cli.tui.screens.compare:CompareScreen",
@@ -120,7 +122,7 @@ class Dashboard(App[None]):
                 ended = f"{view.id} {view.state}", view.reason
             self.run_view = view
         if ended:
-            write_to_terminal(self, terminal_sequence(*ended, os.environ))
+            write_to_terminal(self, notification(*ended, os.environ))
         if screen := self.active_screen:
             screen.show_view(view)
 
@@ -159,11 +161,13 @@ class Dashboard(App[None]):
         if not text:
             screen.show_notice("nothing to copy on this screen")
             return
-        write_to_terminal(self, clipboard_sequence(text, os.environ))
+        write_to_terminal(self, clipboard(text, os.environ))
 
         async def save() -> None:
+            path = Path(self.runs.home) / COPY_NAME
             try:
-                outcome = f"also saved to {await asyncio.to_thread(save_copy, Path(self.runs.home), text)}"
+                await asyncio.to_thread(atomic_write, path, text + "\n", durable=False)
+                outcome = f"also saved to {path}"
             except OSError as error:
                 outcome = f"not saved to a file: {reason_of(error)}"
             if screen := self.active_screen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from echelon_cli.output import count, local_time
+from echelon_cli.output import COUNTED_FROM, SMALLEST, count, exponent, local_time, measured, trim
 
 LABEL_WIDTH = 6
 
@@ -12,10 +12,6 @@ LABEL_ERROR = 0.03
 """Largest rounding error of an axis label, as a share of the axis."""
 
 SMALL_SPAN = 2e-3
-NOTHING = 1e-99
-SMALLEST = 1e-3
-COUNTED_FROM = 1e4
-"""Format thresholds: 0 below ``NOTHING``, exponent below ``SMALLEST``, unit from ``COUNTED_FROM``, else decimals."""
 
 UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -91,20 +87,6 @@ def short_run_id(run_id: str) -> str:
     return "-".join(words[-2:]) if len(words) >= 4 and words[0].isdigit() else run_id
 
 
-def measured(value: float) -> str:
-    """Return a value with three significant digits in at most eight characters; - where it is not finite."""
-    if not math.isfinite(value):
-        return "-"
-    size = abs(value)
-    if size < NOTHING:
-        return "0"
-    if size >= COUNTED_FROM:
-        return count(value)
-    if size < SMALLEST:
-        return _exponent(value, 1)
-    return f"{value:.{min(4, max(0, 2 - math.floor(math.log10(size))))}f}"
-
-
 def whole(value: float) -> str:
     """Return a whole number without decimals, another value as ``measured`` does."""
     return (
@@ -120,14 +102,14 @@ def axis_label(value: float, span: float) -> str:
         return ""
     if abs(value) < span * 1e-6:
         return "0"
-    exponents = (_exponent(value, 1), _exponent(value, 0))
+    exponents = (exponent(value, 1), exponent(value, 0))
     if span < SMALL_SPAN:
         return next((text for text in exponents if len(text) <= LABEL_WIDTH), "")
     big = max(abs(value), span)
     unit, name = next((u for u in UNITS if big >= u[0] * 10 or big >= u[0] > 1e3), (1.0, ""))
     scaled, step = value / unit, span / unit
     for digits in range(max(0, 2 - math.floor(math.log10(step))), -1, -1):
-        number = _trim(f"{scaled:.{digits}f}")
+        number = trim(f"{scaled:.{digits}f}")
         if abs(float(number) - scaled) > LABEL_ERROR * step:
             break
         for text in (number + name, number.replace("0.", ".", 1) + name):
@@ -141,18 +123,8 @@ def log_label(value: float) -> str:
     if not math.isfinite(value) or value <= 0:
         return ""
     if SMALLEST <= value < COUNTED_FROM:
-        return _trim(f"{value:.{max(0, 1 - math.floor(math.log10(value)))}f}").replace("0.", ".", 1)
-    return count(value) if value >= COUNTED_FROM else _exponent(value, 0)
-
-
-def _trim(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _exponent(value: float, digits: int) -> str:
-    """Return a number in scientific notation without padding: 2e-4, 2.5e-4."""
-    mantissa, _, power = f"{value:.{digits}e}".partition("e")
-    return f"{_trim(mantissa)}e{int(power)}"
+        return trim(f"{value:.{max(0, 1 - math.floor(math.log10(value)))}f}").replace("0.", ".", 1)
+    return count(value) if value >= COUNTED_FROM else exponent(value, 0)
 
 
 def large(text: str) -> list[str]:

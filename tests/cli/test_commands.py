@@ -247,7 +247,7 @@ def test_config_schema_describes_every_field(echelon):
 
 def test_doctor_passes_on_this_machine(echelon):
     findings = parsed(echelon("doctor", "--json")[1])
-    assert {row["name"] for row in findings} == {check().name for check in doctor.CHECKS}
+    assert {row["name"] for row in findings} == set(doctor.CHECKS)
     assert not [row for row in findings if row["verdict"] == "fault"]
 
 
@@ -300,11 +300,6 @@ def test_count_is_at_most_six_characters(value, text):
 )
 def test_duration_shows_two_units(seconds, text):
     assert output.duration(seconds) == text
-
-
-@pytest.mark.parametrize("value", [-1e-9, 3.14159, -123.456, 98765.4, 1e12, 0.0, math.inf])
-def test_figure_is_at_most_seven_characters(value):
-    assert len(output.figure(value)) <= 8
 
 
 def test_logs_read_the_end_of_a_log_only(echelon, ended_run, monkeypatch, tmp_path):

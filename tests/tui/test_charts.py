@@ -11,11 +11,10 @@ import pytest
 
 from echelon.telemetry.events import EventEval
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.output import percent
+from echelon_cli.output import measured, percent
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart
 from echelon_cli.tui.charts.curves import Curves, History
 from echelon_cli.tui.charts.viewport import Viewport
-from echelon_cli.tui.format import measured
 from echelon_cli.tui.panels import PANELS
 from echelon_cli.tui.theme import make_theme
 from tests.tui.support.canned import eval_event, update_event

@@ -84,7 +84,7 @@ async def test_compare_screen_shows_every_panel_uncut(dashboard, living, ended, 
 def test_compared_counts_are_whole():
     chart = Chart(series=(Series(metric="maps_used", label="maps"),), format_value=percent)
     (trace,) = run_traces(chart, [canned_view(20)], Viewport())
-    assert trace.is_count and trace.format_value is not None and trace.format_value(69.0) == "69"
+    assert trace.series.value_text(69.0, percent) == "69"
 
 
 def test_compared_win_rate_names_its_measure_and_marks_evaluations():

@@ -129,22 +129,6 @@ def test_listed_changes_are_bounded():
     )
 
 
-def test_dict_parameter_is_split_by_key():
-    weights = ({"damage": 0.01, "zone": 0.0}, {"damage": 0.005, "zone": 0.0})
-    snapshot = SnapshotBuilder(curriculum_event(n, reward_weights=w) for n, w in enumerate(weights)).snapshot()
-    assert [(change.label, change.values) for change in changes_of(snapshot)] == [
-        ("damage (reward weights)", "0.0100 to 0.0050")
-    ]
-    assert parameters_of(snapshot) == {"damage (reward_weights)": 0.005, "zone (reward_weights)": 0.0}
-
-
-def test_disabled_mechanics_are_listed():
-    snapshot = SnapshotBuilder(
-        [curriculum_event(0, without=["heat", "paint"]), curriculum_event(7, without=[])]
-    ).snapshot()
-    assert [change.values for change in changes_of(snapshot)] == ["heat, paint to none"]
-
-
 def test_only_share_parameters_have_a_bar():
     text = draw_curriculum({"weapon_prob": 0.25, "map_size": 60, "opponent": "hard"}, [], 20, 10, THEME).text()
     assert "weapon prob" in text and "60" in text and "hard" in text

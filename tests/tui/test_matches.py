@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 import time
@@ -10,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from echelon_cli.tui.clipboard import COPY_NAME, LIMIT_BYTES, clipboard_sequence
+from echelon_cli.tui.app import COPY_NAME
 from echelon_cli.tui.screens.matches import COLUMNS, draw_matches, visible_columns
 from echelon_cli.tui.theme import make_theme
 from echelon_cli.tui.viewer_server import ViewerServer
@@ -83,16 +82,6 @@ def test_match_columns_fit_any_width():
         assert "blue (zone control)" in line and len(line) <= width
         assert "…" not in line.partition("blue (zone control)")[2], "score, run and id are shown whole"
     assert len(visible_columns(200)) == len(COLUMNS)
-
-
-def test_clipboard_sequence_supports_tmux():
-    plain_rows = clipboard_sequence("é 1", {})
-    assert base64.b64decode(plain_rows.removeprefix("\x1b]52;c;").removesuffix("\x07")).decode() == "é 1"
-    inside = clipboard_sequence("é 1", {"TMUX": "/tmp/tmux-0/default,1,0"})
-    assert inside.startswith(plain_rows) and inside.endswith("\x1b\\")
-    wrapped = inside.removeprefix(plain_rows).removeprefix("\x1bPtmux;").removesuffix("\x1b\\")
-    assert wrapped.replace("\x1b\x1b", "\x1b") == plain_rows
-    assert clipboard_sequence("x" * (LIMIT_BYTES + 1), {}) == ""
 
 
 async def test_copy_saves_name_screen_or_log_lines(dashboard, living):

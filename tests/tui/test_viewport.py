@@ -72,7 +72,7 @@ def test_unsmoothed_chart_shows_newest_value():
 def test_overlay_draws_each_run_in_its_colour():
     chart = Chart(series=(Series(metric="explained_variance", label="explained"),))
     traces = [
-        Trace(label=label, role=role, curve=c.curve(metric), positions=c.positions["steps"], raw=False)
+        Trace(Series(metric=metric, label=label, role=role, raw=False), c.curve(metric), c.positions["steps"])
         for label, role, c, metric in (
             ("A", "series1", curves_of(200), "explained_variance"),
             ("B", "series2", curves_of(80, seed=2), "win_rate"),

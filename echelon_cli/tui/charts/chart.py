@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.output import count, duration
+from echelon_cli.output import count, duration, measured
 from echelon_cli.tui.charts.axis import EPSILON, Range, data_range, divisions, stable_end, stable_range
 from echelon_cli.tui.charts.canvas import Canvas
-from echelon_cli.tui.charts.curves import COUNTS, METRICS, Curves, metric_scale, metric_unit
+from echelon_cli.tui.charts.curves import Curves, XAxis, metric_scale
 from echelon_cli.tui.charts.plot import (
     Mark,
     Plot,
     RunMarks,
+    Series,
     Trace,
     draw_crosshair,
     draw_marks,
@@ -27,7 +28,7 @@ from echelon_cli.tui.charts.plot import (
     draw_trace,
 )
 from echelon_cli.tui.charts.viewport import DEFAULT_VIEWPORT, Viewport
-from echelon_cli.tui.format import LABEL_WIDTH, axis_label, log_label, measured, whole
+from echelon_cli.tui.format import LABEL_WIDTH, axis_label, log_label
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, Span
 
@@ -45,33 +46,6 @@ GAP = "  "
 EMPTY_TEXT = "no update yet"
 
 NO_CURVES = Curves()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """One curve of a chart: a numeric field of an update, or an empty metric where the caller supplies the traces."""
-
-    metric: str
-    label: str
-    role: str = "series1"
-    right: bool = False
-    dash: int = 0
-    """Dot columns per dash where curves have no colours; 0 for a solid line."""
-    raw: bool = True
-    """Whether the range of the unsmoothed values is drawn behind the curve."""
-    format_value: Callable[[float], str] | None = None
-    """Format of its values; None takes ``whole`` for a count and that of the chart for other metrics."""
-    unit: str | None = None
-    """Unit after its value in the legend; None takes that of the metric's suffix (``curves.UNITS``)."""
-    signed: bool = False
-    """Whether values may be negative: an axis of zeros alone then ends at -1 and 1, otherwise at 0 and 1."""
-
-    def __post_init__(self) -> None:
-        if self.metric and self.metric not in METRICS:
-            raise ValueError(
-                f"series {self.label!r} has metric {self.metric!r}, expected a numeric field of "
-                f"echelon.telemetry.events.EventUpdate: {', '.join(METRICS)}"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,23 +103,13 @@ def draw_chart(
 
     The first series of another run, ``ghost``, is drawn behind it as far as this run has come.
     """
-    grid = Grid(*size)
     reference = chart.reference(snapshot) if chart.reference else 0.0
-    traces = traces_of(chart, curves, viewport, snapshot)
-    marks = chart.marks(snapshot) if chart.marks else ()
-    grid.spans(0, 0, legend(chart, traces, marks, reference, grid.width, viewport))
-    if not curves.updates and not marks:
-        return grid.centre([EMPTY_TEXT])
-    last_position = curves.position(marks[-1].update, viewport.x_axis) if marks else 0.0
+    marks = tuple(chart.marks(snapshot)) if chart.marks else ()
+    traces = [trace_of(series, curves, snapshot, viewport.x_axis) for series in chart.series]
+    head = legend(chart, traces, marks, reference, size[0], viewport)
+    marked = [RunMarks(label="", role="mark", curves=curves, marks=marks)]
     behind = ghost_traces(chart, ghost, viewport)
-    _update_axes(chart, traces, last_position, reference, axes, viewport, behind)
-    plot = _draw_axes(grid, chart, traces, theme, axes, viewport)
-    if plot is None:
-        return grid
-    _draw_curves(grid, plot, [*traces, *behind], reference, theme, axes, viewport)
-    if marks:
-        draw_marks(grid, plot, curves, marks, theme, viewport.x_axis, axes.columns[0])
-    return grid
+    return _draw(chart, head, traces, marked, size, theme, axes, viewport, reference, behind)
 
 
 def draw_overlay(
@@ -161,45 +125,45 @@ def draw_overlay(
 
     The marks of each run have its colour, or its label in a theme without colours.
     """
-    grid, shown = Grid(*size), [run for run in marked if run.marks]
-    spans = legend(chart, traces, (), 0.0, grid.width, viewport)
-    if shown and chart.marks_label:
-        name = f"{theme.symbols.mark if theme.colour else shown[0].label} {chart.marks_label}"
-        spans += [(name, "dim")] if sum(len(text) for text, _ in spans) + len(name) <= grid.width else []
-    grid.spans(0, 0, spans)
-    if not shown and not any(trace.positions for trace in traces):
+    head = legend(chart, traces, (), 0.0, size[0], viewport)
+    first = next((run for run in marked if run.marks), None)
+    if first is not None and chart.marks_label:
+        name = f"{first.symbol(theme)} {chart.marks_label}"
+        head += [(name, "dim")] if sum(len(text) for text, _ in head) + len(name) <= size[0] else []
+    return _draw(chart, head, traces, marked, size, theme, axes, viewport)
+
+
+def _draw(
+    chart: Chart,
+    head: Sequence[Span],
+    traces: Sequence[Trace],
+    marked: Sequence[RunMarks],
+    size: tuple[int, int],
+    theme: Theme,
+    axes: AxisState,
+    viewport: Viewport,
+    reference: float = 0.0,
+    behind: Sequence[Trace] = (),
+) -> Grid:
+    grid, marked = Grid(*size), [run for run in marked if run.marks]
+    grid.spans(0, 0, head)
+    if not marked and not any(trace.positions for trace in traces):
         return grid.centre([EMPTY_TEXT])
-    _update_axes(chart, traces, max((run.end(viewport.x_axis) for run in shown), default=0.0), 0.0, axes, viewport)
+    last_mark = max((run.end(viewport.x_axis) for run in marked), default=0.0)
+    _update_axes(chart, traces, last_mark, reference, axes, viewport, behind)
     plot = _draw_axes(grid, chart, traces, theme, axes, viewport)
     if plot is None:
         return grid
-    _draw_curves(grid, plot, traces, 0.0, theme, axes, viewport)
-    for run in shown:
-        symbol = "" if theme.colour else run.label
-        how = {"role": run.role, "symbol": symbol, "runs": len(shown)}
-        draw_marks(grid, plot, run.curves, run.marks, theme, viewport.x_axis, axes.columns[0], **how)
+    _draw_curves(grid, plot, [*traces, *behind], reference, theme, axes, viewport)
+    for run in marked:
+        draw_marks(grid, plot, run, theme, viewport.x_axis, axes.columns[0], len(marked))
     return grid
 
 
-def traces_of(chart: Chart, curves: Curves, viewport: Viewport, snapshot: RunSnapshot) -> list[Trace]:
-    positions = curves.positions.get(viewport.x_axis, ())
-    return [
-        Trace(
-            label=s.label,
-            role=s.role,
-            curve=curves.curve(s.metric),
-            positions=positions,
-            right=s.right,
-            dash=s.dash,
-            raw=s.raw,
-            format_value=value_format(s),
-            unit=metric_unit(s.metric) if s.unit is None else s.unit,
-            signed=s.signed,
-            is_count=s.metric in COUNTS,
-            newest=newest_value(snapshot, s.metric),
-        )
-        for s in chart.series
-    ]
+def trace_of(series: Series, curves: Curves, snapshot: RunSnapshot, x_axis: XAxis) -> Trace:
+    """Return the trace of a run's metric, with its value in the newest update."""
+    newest = getattr(snapshot.update, series.metric, math.nan) * metric_scale(series.metric)
+    return Trace(series, curves.curve(series.metric), curves.positions.get(x_axis, ()), newest)
 
 
 def ghost_traces(chart: Chart, ghost: Curves, viewport: Viewport) -> list[Trace]:
@@ -207,19 +171,7 @@ def ghost_traces(chart: Chart, ghost: Curves, viewport: Viewport) -> list[Trace]
     positions, series = ghost.positions.get(viewport.x_axis, ()), chart.series[0]
     if not positions or not series.metric:
         return []
-    curve = ghost.curve(series.metric)
-    return [Trace(label="", role="ghost", curve=curve, positions=positions, right=series.right, dash=1, raw=False)]
-
-
-def value_format(series: Series) -> Callable[[float], str] | None:
-    """Return the format of a series' values; None for that of its chart."""
-    return series.format_value or (whole if series.metric in COUNTS else None)
-
-
-def newest_value(snapshot: RunSnapshot, metric: str) -> float:
-    """Return a metric of the newest update in the unit of its curve; NaN before the first update."""
-    value = getattr(snapshot.update, metric, math.nan)
-    return value * metric_scale(metric)
+    return [Trace(replace(series, role="ghost", dash=1, raw=False), ghost.curve(series.metric), positions)]
 
 
 def legend(
@@ -237,8 +189,9 @@ def legend(
         value = values[at] if 0 <= at < len(values) else math.nan
         if viewport.crosshair is None and math.isfinite(trace.newest):
             value = trace.newest
-        unit = f" {trace.unit}" if trace.unit and math.isfinite(value) else ""
-        entries.append((trace.label, (trace.format_value or chart.format_value)(value), unit, trace.role))
+        series = trace.series
+        unit = f" {series.shown_unit}" if series.shown_unit and math.isfinite(value) else ""
+        entries.append((series.label, series.value_text(value, chart.format_value), unit, series.role))
     if reference > 0:
         entries.insert(1, (chart.reference_label, axis_label(reference, reference), "", "rule"))
     if marks and chart.marks_label and viewport.crosshair is None:
@@ -274,7 +227,7 @@ def _update_axes(
     axes.end = stable_end(axes.end, last_position, time=viewport.x_axis == "time")
     logs = []
     for right in (False, True):
-        own = [s for s in (*traces, *behind) if s.right == right]
+        own = [trace for trace in (*traces, *behind) if trace.series.right == right]
         values = [_visible_values(trace, viewport.visible_range(axes.end), viewport.span) for trace in own]
         smallest = min((v for finite in values for v in finite), default=0.0)
         log = viewport.log and smallest > 0 and not (chart.bounds and not right)
@@ -287,7 +240,8 @@ def _update_axes(
             low, high = min(r[0] for r in found), max(r[1] for r in found)
             if not right and not log and 0 < reference <= REFERENCE_REACH * max(high, EPSILON):
                 low, high = min(low, reference), max(high, reference)
-            signed, counts = log or any(s.signed for s in own), not log and all(s.is_count for s in own)
+            signed = log or any(trace.series.signed for trace in own)
+            counts = not log and all(trace.series.is_count for trace in own)
             after = stable_range(before, low, high, signed=signed, whole=counts)
         logs.append(log)
         if right:
@@ -330,12 +284,13 @@ def _draw_y_labels(
     """
     left, right = sides
     most = next(n for smallest, n in Y_LABEL_DIVISIONS if high >= smallest)
-    right_role = next((s.role for s in traces if s.right), "dim")
+    right_role = next((trace.series.role for trace in traces if trace.series.right), "dim")
     for bounds, is_right in ((axes.left, False), (axes.right if has_right_axis else None, True)):
         if bounds is None:
             continue
         span, below = bounds[1] - bounds[0], ""
-        counts = not axes.log[is_right] and all(s.is_count for s in traces if s.right == is_right)
+        own = [trace.series for trace in traces if trace.series.right == is_right]
+        counts = not axes.log[is_right] and all(series.is_count for series in own)
         parts = divisions(bounds, most, whole=counts)
         for share in (i / parts for i in range(parts + 1)):
             row = 1 + round((1.0 - share) * (high - 1))
@@ -347,7 +302,7 @@ def _draw_y_labels(
             if is_right:
                 grid.put(right + 1, row, label, right_role)
             else:
-                grid.right(left - 1, row, label, traces[0].role if has_right_axis else "dim")
+                grid.right(left - 1, row, label, traces[0].series.role if has_right_axis else "dim")
 
 
 def _draw_x_labels(grid: Grid, axes: AxisState, viewport: Viewport, left: int, right: int) -> None:
@@ -379,13 +334,13 @@ def _draw_curves(
     """Draw value ranges, reference line, curves and crosshair; the first curve on top of the others."""
     right_plot = Plot(plot.canvas, plot.window, axes.right or (0.0, 1.0), axes.log[1])
     for trace in traces:
-        if trace.raw and viewport.span > 1:
-            draw_spread(right_plot if trace.right else plot, trace)
+        if trace.series.raw and viewport.span > 1:
+            draw_spread(right_plot if trace.series.right else plot, trace)
     height = math.log10(reference) if plot.log and reference > 0 else reference
     if reference > 0 and plot.vertical[0] <= height <= plot.vertical[1]:
         draw_reference(plot, reference)
     for trace in reversed(traces):
-        draw_trace(right_plot if trace.right else plot, trace, viewport.span, dashed=not theme.colour)
+        draw_trace(right_plot if trace.series.right else plot, trace, viewport.span, dashed=not theme.colour)
     if viewport.crosshair is not None:
         draw_crosshair(plot, viewport.crosshair)
     left = axes.columns[0]

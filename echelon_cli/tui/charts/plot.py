@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from echelon_cli.tui.charts.axis import Range
 from echelon_cli.tui.charts.canvas import Canvas
-from echelon_cli.tui.charts.curves import DEFAULT_SMOOTHING, Curve, Curves, Values, XAxis, smooth
+from echelon_cli.tui.charts.curves import (
+    COUNTS,
+    DEFAULT_SMOOTHING,
+    METRICS,
+    Curve,
+    Curves,
+    Values,
+    XAxis,
+    metric_unit,
+    smooth,
+)
+from echelon_cli.tui.format import whole
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid
 
@@ -30,20 +41,51 @@ Columns = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Series:
+    """One curve of a chart: a numeric field of an update, or an empty metric where the caller supplies the traces."""
+
+    metric: str
+    label: str
+    role: str = "series1"
+    right: bool = False
+    dash: int = 0
+    """Dot columns per dash where curves have no colours; 0 for a solid line."""
+    raw: bool = True
+    """Whether the range of the unsmoothed values is drawn behind the curve."""
+    format_value: Callable[[float], str] | None = None
+    """Format of its values; None takes ``whole`` for a count and that of the chart for other metrics."""
+    unit: str | None = None
+    """Unit after its value in the legend; None takes that of the metric's suffix (``curves.UNITS``)."""
+    signed: bool = False
+    """Whether values may be negative: an axis of zeros alone then ends at -1 and 1, otherwise at 0 and 1."""
+
+    def __post_init__(self) -> None:
+        if self.metric and self.metric not in METRICS:
+            raise ValueError(
+                f"series {self.label!r} has metric {self.metric!r}, expected a numeric field of "
+                f"echelon.telemetry.events.EventUpdate: {', '.join(METRICS)}"
+            )
+
+    @property
+    def is_count(self) -> bool:
+        return self.metric in COUNTS
+
+    @property
+    def shown_unit(self) -> str:
+        return metric_unit(self.metric) if self.unit is None else self.unit
+
+    def value_text(self, value: float, format_other: Callable[[float], str]) -> str:
+        """Return a value in the format of the series, of counts, or else in that of the chart."""
+        return (self.format_value or (whole if self.is_count else format_other))(value)
+
+
+@dataclass(frozen=True)
 class Trace:
     """One curve to draw: a metric of one run, with its position on the horizontal axis."""
 
-    label: str
-    role: str
+    series: Series
     curve: Curve
     positions: Values
-    right: bool = False
-    dash: int = 0
-    raw: bool = True
-    format_value: Callable[[float], str] | None = None
-    unit: str = ""
-    signed: bool = False
-    is_count: bool = False
     newest: float = math.nan
     """Value of the newest update, unsmoothed, as the header shows it; NaN if unknown."""
 
@@ -79,6 +121,9 @@ class RunMarks:
     curves: Curves
     marks: Sequence[Mark]
 
+    def symbol(self, theme: Theme) -> str:
+        return theme.symbols.mark if theme.colour else self.label or theme.symbols.mark
+
     def end(self, x_axis: XAxis) -> float:
         """Return the position of the newest mark on the horizontal axis, 0 without marks."""
         return self.curves.position(self.marks[-1].update, x_axis) if self.marks else 0.0
@@ -109,7 +154,7 @@ class Plot:
 
 def draw_trace(plot: Plot, trace: Trace, span: float, *, dashed: bool) -> None:
     """Draw the smoothed curve: the mean of each dot column's buckets, joined by straight lines."""
-    layer = plot.canvas.layer(trace.role, alternates=True)
+    layer = plot.canvas.layer(trace.series.role, alternates=True)
     values, points = trace.smoothed(span), []
     for x, first, after in columns(plot, trace.positions):
         value = sum(values[first:after]) / (after - first)
@@ -118,7 +163,7 @@ def draw_trace(plot: Plot, trace: Trace, span: float, *, dashed: bool) -> None:
     wide = plot.canvas.width
     for (x1, y1), (x2, y2) in zip(points, points[1:] or points, strict=False):
         if x2 >= 0 and x1 < wide:
-            layer.line(x1, y1, x2, y2, dash=trace.dash if dashed else 0)
+            layer.line(x1, y1, x2, y2, dash=trace.series.dash if dashed else 0)
 
 
 def draw_spread(plot: Plot, trace: Trace) -> None:
@@ -161,25 +206,13 @@ def _columns(positions: Values, window: Range, width: int) -> Columns:
     return tuple(found)
 
 
-def draw_marks(
-    grid: Grid,
-    plot: Plot,
-    curves: Curves,
-    marks: Iterable[Mark],
-    theme: Theme,
-    x_axis: XAxis,
-    left: int,
-    *,
-    role: str = "mark",
-    symbol: str = "",
-    runs: int = 1,
-) -> None:
-    """Draw each mark with its interval as a thin line; where marks are dense, only the newest interval.
+def draw_marks(grid: Grid, plot: Plot, run: RunMarks, theme: Theme, x_axis: XAxis, left: int, runs: int) -> None:
+    """Draw each mark of a run with its interval as a thin line; where marks are dense, only the newest interval.
 
-    ``runs`` is the number of runs whose marks share the plot; ``symbol`` replaces that of the theme.
+    ``runs`` is the number of runs whose marks share the plot.
     """
     canvas = plot.canvas
-    positioned = [(curves.position(mark.update, x_axis), mark) for mark in marks]
+    positioned = [(run.curves.position(mark.update, x_axis), mark) for mark in run.marks]
     visible = [(left + plot.x(p) // canvas.columns, m) for p, m in positioned if plot.window[0] <= p <= plot.window[1]]
     last = canvas.height // canvas.rows - 1
     dense = len(visible) * runs * INTERVALS_FROM > canvas.cells_wide
@@ -192,4 +225,4 @@ def draw_marks(
     for x, mark in visible:
         row = plot.y(mark.value) // canvas.rows
         if 0 <= row <= last:
-            grid.put(x, 1 + row, symbol or theme.symbols.mark, role)
+            grid.put(x, 1 + row, run.symbol(theme), run.role)

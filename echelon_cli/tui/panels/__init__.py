@@ -15,10 +15,10 @@ from functools import partial
 from typing import Any
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.output import percent
+from echelon_cli.output import measured, percent
 from echelon_cli.tui.charts.chart import Chart, Series
 from echelon_cli.tui.charts.plot import Mark
-from echelon_cli.tui.format import measured, speed
+from echelon_cli.tui.format import speed
 from echelon_cli.tui.layout import COLUMNS, Slot
 from echelon_cli.tui.panels.bars import PanelOutcomes, PanelRewardTerms, PanelSpeed
 from echelon_cli.tui.panels.base import CONFIDENCE_Z, DASH_COLUMNS, Panel, PanelChart

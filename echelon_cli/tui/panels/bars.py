@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.output import count, percent
+from echelon_cli.output import count
 from echelon_cli.tui.format import signed
 from echelon_cli.tui.panels.base import Panel, PanelChart
 from echelon_cli.tui.theme import GlyphSet, Theme
-from echelon_cli.tui.widgets.cells import Grid, Span, share_bar, truncate
+from echelon_cli.tui.widgets.cells import Grid, Span, draw_share, truncate
 
 PHASE_ROLES = ("series1", "series2", "series3", "dim")
 """Roles of the phases, in the order they are reported."""
@@ -147,19 +147,13 @@ def draw_outcomes(snapshot: RunSnapshot, width: int, height: int, theme: Theme) 
     if not totals.count or update is None:
         return grid.centre([NO_BATTLES])
     rows = [(name, getattr(update, field), role) for name, field, role in OUTCOMES]
+    name_width = min(REASON_CELLS, max(5, round(width * REASON_SHARE)))
     grid.put(0, 0, "recent battles", "dim")
     for y, (name, share, role) in enumerate(rows, start=1):
-        _draw_share(grid, y, name, share, role, theme)
+        draw_share(grid, y, name, name_width, share, theme, role)
     if height >= 7:
         grid.put(0, 5, f"end reasons of {count(totals.count)} battles", "dim")
         reasons = sorted(totals.reasons.items(), key=lambda item: -item[1])
         for y, (name, n) in enumerate(reasons[: height - 6], start=6):
-            _draw_share(grid, y, name.replace("_", " "), n / totals.count, "series1", theme)
+            draw_share(grid, y, name.replace("_", " "), name_width, n / totals.count, theme, "series1")
     return grid
-
-
-def _draw_share(grid: Grid, y: int, name: str, share: float, role: str, theme: Theme) -> None:
-    name_width = min(REASON_CELLS, max(5, round(grid.width * REASON_SHARE)))
-    grid.put(0, y, truncate(name, name_width, theme.symbols.ellipsis))
-    grid.spans(name_width + 1, y, share_bar(share, grid.width - name_width - 6, theme, role))
-    grid.right(grid.width, y, percent(share), role)

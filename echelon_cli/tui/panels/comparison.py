@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.cells import cell_len
 from textual.reactive import reactive
 
 from echelon.telemetry.evaluations import ladder_score
+from echelon_cli.listing import opponent_name
 from echelon_cli.output import count, interval, percent
-from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, newest_value, value_format
-from echelon_cli.tui.charts.curves import COUNTS
+from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, trace_of
 from echelon_cli.tui.charts.plot import RunMarks, Trace
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import brief, short_run_id, speed
 from echelon_cli.tui.panels.base import PanelChart
-from echelon_cli.tui.panels.opponents import display_name
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 
@@ -100,7 +100,7 @@ def headline_figures(view: RunView) -> dict[str, str]:
     return {
         "eval": percent(evals[-1].win_rate) if evals else "-",
         "interval": interval(evals[-1].win_low, evals[-1].win_high) if evals else "-",
-        "opponent": truncate(display_name(evals[-1].opponent), 8) if evals else "-",
+        "opponent": truncate(opponent_name(evals[-1].opponent), 8) if evals else "-",
         "ladder": percent(ladder_score(view.snapshot.reports).value),
         "best": percent(best.win_rate) if best else "-",
         "steps/s": speed(update.steps_per_s) if update else "-",
@@ -127,19 +127,13 @@ class PanelOverlay(PanelChart):
 
 def run_traces(chart: Chart, runs: Sequence[RunView], viewport: Viewport) -> list[Trace]:
     """Return the first curve of a chart for each run, labelled with the run's number."""
-    series = chart.series[0]
+    series = replace(chart.series[0], right=False, raw=False, unit="")
     return [
-        Trace(
-            label=str(number),
-            role=RUN_ROLES[number - 1],
-            curve=view.curves.curve(series.metric),
-            positions=view.curves.positions.get(viewport.x_axis, ()),
-            dash=DASHES[number - 1],
-            raw=False,
-            format_value=value_format(series),
-            signed=series.signed,
-            is_count=series.metric in COUNTS,
-            newest=newest_value(view.snapshot, series.metric),
+        trace_of(
+            replace(series, label=str(number), role=RUN_ROLES[number - 1], dash=DASHES[number - 1]),
+            view.curves,
+            view.snapshot,
+            viewport.x_axis,
         )
         for number, view in enumerate(runs, start=1)
     ]

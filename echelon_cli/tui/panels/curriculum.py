@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,12 +10,12 @@ from typing import Any
 
 from echelon.telemetry.events import EventCurriculum
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.output import count
-from echelon_cli.tui.format import measured, wrap
+from echelon_cli.output import count, measured
+from echelon_cli.tui.format import wrap
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.opponents import mix_includes
 from echelon_cli.tui.theme import Theme
-from echelon_cli.tui.widgets.cells import Grid, Span, share_bar, truncate
+from echelon_cli.tui.widgets.cells import Grid, Span, ValueRow, draw_values, truncate
 
 SKILL = "skill"
 """The parameter that sets ``opponents.skill``, used only by scripted opponents of the mix."""
@@ -98,43 +99,30 @@ def _differences(event: EventCurriculum, before: Mapping[str, Any], after: Mappi
 
 
 def _in_use(values: Mapping[str, Any], snapshot: RunSnapshot) -> dict[str, Any]:
-    """Return the parameters that affect the run; a dictionary becomes one parameter per key."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if name == SKILL and not mix_includes(snapshot, "scripted"):
-            continue
-        found |= {f"{key} ({name})": part for key, part in value.items()} if isinstance(value, dict) else {name: value}
-    return found
+    """Return the parameters that affect the run."""
+    has_scripted = mix_includes(snapshot, "scripted")
+    return {name: value for name, value in values.items() if name != SKILL or has_scripted}
 
 
 def draw_curriculum(
     parameters: Mapping[str, Any], changes: Sequence[ParameterChange], width: int, height: int, theme: Theme
 ) -> Grid:
     """Return name and value of each parameter, with bars for shares where rows allow, and the changes below."""
-    grid, ellipsis = Grid(width, height), theme.symbols.ellipsis
+    grid = Grid(width, height)
     if not parameters:
-        grid.put(0, 0, truncate("no parameters", width, ellipsis), "dim")
+        grid.put(0, 0, truncate("no parameters", width, theme.symbols.ellipsis), "dim")
         return grid
     entries = change_lines(changes, width)
     reserved = 1 + min(HISTORY_ROWS, sum(len(entry) for entry in entries)) if changes else 0
-    y, columns = 0, min(width, PARAMETER_CELLS)
-    spare = height - reserved - len(parameters)
-    for name, value in parameters.items():
-        label, text = parameter_label(name), truncate(value_text(value), columns, ellipsis)
-        label_columns = columns - len(text) - 1
-        if len(label) > label_columns and spare > 0:
-            grid.put(0, y, truncate(label, columns, ellipsis))
-            y, spare = y + 1, spare - 1
-        else:
-            grid.put(0, y, truncate(label, label_columns, ellipsis))
-        grid.right(columns, y, text, "series1")
-        y += 1
-        if spare > 0 and isinstance(value, float) and 0 <= value <= 1:
-            grid.spans(0, y, share_bar(value, columns, theme))
-            y, spare = y + 1, spare - 1
+    rows = [ValueRow(parameter_label(name), value_text(value), _share(value)) for name, value in parameters.items()]
+    y = draw_values(grid, rows, min(width, PARAMETER_CELLS), height - reserved - len(rows), theme)
     if changes and y + 2 <= height:
         grid.paste(0, y, draw_changes(entries, width, height - y))
     return grid
+
+
+def _share(value: Any) -> float:
+    return value if isinstance(value, float) and 0 <= value <= 1 else math.nan
 
 
 def draw_changes(entries: Sequence[Lines], width: int, height: int) -> Grid:
@@ -178,9 +166,7 @@ def parameter_label(name: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return the value of a parameter as short text: a number, a range, a name or a list of names."""
+    """Return the value of a parameter as short text: a number, a range or a name."""
     if isinstance(value, (list, tuple)):
-        if any(isinstance(part, str) for part in value) or not value:
-            return ", ".join(map(str, value)) or "none"
-        return "-".join(str(end) for end in dict.fromkeys(value))
+        return "-".join(dict.fromkeys(str(end) for end in value))
     return measured(value) if isinstance(value, float) else str(value)

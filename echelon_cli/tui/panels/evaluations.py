@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from echelon.statistics import Estimate
 from echelon.telemetry.evaluations import PURPOSES, EvaluationRow, evaluation_rows, training_rows
 from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.listing import opponent_name
 from echelon_cli.output import local_time, percent
 from echelon_cli.tui.panels.base import Panel
-from echelon_cli.tui.panels.opponents import EVEN, display_name
+from echelon_cli.tui.panels.opponents import EVEN
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, truncate
 from echelon_cli.tui.widgets.table import Column, fitting
@@ -94,14 +95,14 @@ def draw_evaluations(rows: Sequence[EvaluationRow], width: int, height: int, the
         return grid
     columns = visible_columns(width, rows)
     spare = width - sum(c.width + 1 for c in columns)
-    name_width = min(spare, MAX_NAME_CELLS, max(NAME_CELLS, *(len(display_name(row.opponent)) for row in rows)))
+    name_width = min(spare, MAX_NAME_CELLS, max(NAME_CELLS, *(len(opponent_name(row.opponent)) for row in rows)))
     fitting = max(0, height - 1)
     grid.put(0, 0, "against" if len(rows) <= fitting else f"{fitting} of {len(rows)}", "dim", limit=name_width)
     rows = rows[:fitting]
     for y, row in enumerate((None, *rows)):
         x = name_width
         if row is not None:
-            grid.put(0, y, truncate(display_name(row.opponent), name_width, theme.symbols.ellipsis))
+            grid.put(0, y, truncate(opponent_name(row.opponent), name_width, theme.symbols.ellipsis))
         for column in columns:
             x += column.width + 1
             grid.right(x, y, *((column.name, "dim") if row is None else (column.text(row, None), column.role(row))))

@@ -8,11 +8,10 @@ from rich.cells import cell_len
 from textual.reactive import reactive
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.listing import ALERT_LIFETIME_S
-from echelon_cli.output import count, duration, interval, percent
+from echelon_cli.listing import ALERT_LIFETIME_S, opponent_name
+from echelon_cli.output import count, duration, interval, measured, percent
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import FIGURE_ROWS, brief, large, measured, short_run_id, speed
-from echelon_cli.tui.panels.opponents import display_name
+from echelon_cli.tui.format import FIGURE_ROWS, brief, large, short_run_id, speed
 from echelon_cli.tui.theme import STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, Span, share_bar, truncate
 
@@ -169,7 +168,7 @@ def _evaluation_figures(snapshot: RunSnapshot) -> tuple[Figure, Figure]:
     )
     if last is not None:
         bounds, at = f"{interval(last.win_low, last.win_high)}%", f"at {count(last.global_step)}"
-        against = f"{bounds} against {display_name(last.opponent)}"
+        against = f"{bounds} against {opponent_name(last.opponent)}"
         notes = (f"{against} {at} steps", f"{against} {at}", against, bounds)
         newest = replace(newest, value=percent(last.win_rate), notes=notes)
     chosen = Figure(label="best checkpoint", value="-", role="mark", short="best", weight=3, rank=1)
@@ -190,7 +189,7 @@ def _job_figures(snapshot: RunSnapshot, ended: bool) -> tuple[Figure, ...]:
     wins, notes = "-", ("",)
     if snapshot.batches:
         last = snapshot.batches[-1]
-        bounds = f"{interval(last.win_low, last.win_high)}% against {display_name(last.opponent)}"
+        bounds = f"{interval(last.win_low, last.win_high)}% against {opponent_name(last.opponent)}"
         wins, notes = (
             percent(last.win_rate),
             (f"{bounds}, {'mean' if last.deterministic else 'sampled'} actions", bounds),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from echelon_cli.arena_tables import run_of
-from echelon_cli.output import count, percent
+from echelon_cli.output import count, measured, percent
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import LeagueView
-from echelon_cli.tui.format import measured, wrap
+from echelon_cli.tui.format import wrap
 from echelon_cli.tui.panels.base import SelectionPanel
 from echelon_cli.tui.panels.league_rating import draw_ratings
 from echelon_cli.tui.theme import Theme

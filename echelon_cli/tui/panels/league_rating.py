@@ -74,7 +74,7 @@ def draw_ratings(
     mean = tuple(rating for rating, _ in ratings)
     low, high = (tuple(rating + sign * CONFIDENCE_Z * error for rating, error in ratings) for sign in (-1, 1))
     curve = Curve(low=low, mean=mean, high=high, smooth=mean)
-    trace = Trace(label="rating", role="good", curve=curve, positions=tuple(positions))
+    trace = Trace(RATING_CHART.series[0], curve, tuple(positions))
     # the range of the means alone would fill the chart with noise: the axis spans the intervals
     chart = replace(RATING_CHART, bounds=data_range([*low, *high]))
     return draw_overlay(chart, [trace], size, theme, AxisState(), viewport)

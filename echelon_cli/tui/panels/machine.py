@@ -8,10 +8,7 @@ from echelon.telemetry.events import EventUpdate
 from echelon_cli.output import count, duration, percent
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.theme import Theme
-from echelon_cli.tui.widgets.cells import Grid, share_bar, truncate
-
-Row = tuple[str, str, float]
-"""Name, formatted value, and the share of the total for a bar; NaN without a bar."""
+from echelon_cli.tui.widgets.cells import Grid, ValueRow, draw_values, truncate
 
 MIB_IN_GIB = 1024.0
 
@@ -26,22 +23,23 @@ class PanelMachine(Panel):
         return draw_machine(update, start.threads if start else 0, width, height, self.theme)
 
 
-def machine_rows(update: EventUpdate, threads: int) -> list[Row]:
+def machine_rows(update: EventUpdate, threads: int) -> list[ValueRow]:
     """Return the known system metrics; ``threads`` is the number of cores the trainer may use, 0 if unknown."""
     memory = update.memory_mb / (update.memory_mb + update.memory_free_mb)
     cores = f"{update.cpu_cores:.1f} of {threads}" if threads else f"{update.cpu_cores:.1f}"
-    rows: list[tuple[str, str, float, float]] = [
-        ("cores", cores, update.cpu_cores / threads if threads else math.nan, update.cpu_cores),
-        ("memory", memory_size(update.memory_mb), memory, update.memory_mb),
-        ("RAM free", memory_size(update.memory_free_mb), math.nan, update.memory_free_mb),
-        ("disk free", memory_size(update.disk_free_mb), math.nan, update.disk_free_mb),
-        ("GPU busy", percent(update.gpu_share), update.gpu_share, update.gpu_share),
-        ("GPU memory", memory_size(update.gpu_memory_mb), math.nan, update.gpu_memory_mb),
-        ("peak memory", memory_size(update.peak_memory_mb), math.nan, update.peak_memory_mb or math.nan),
-        ("map waits", count(update.map_stalls), math.nan, update.maps_used or math.nan),
-        ("wait time", duration(update.map_wait_s), math.nan, update.map_wait_s or math.nan),
+    disk_role = "warn" if update.disk_free_mb < DISK_WARN_MB else "series1"
+    rows = [
+        (update.cpu_cores, ValueRow("cores", cores, update.cpu_cores / threads if threads else math.nan)),
+        (update.memory_mb, ValueRow("memory", memory_size(update.memory_mb), memory)),
+        (update.memory_free_mb, ValueRow("RAM free", memory_size(update.memory_free_mb))),
+        (update.disk_free_mb, ValueRow("disk free", memory_size(update.disk_free_mb), role=disk_role)),
+        (update.gpu_share, ValueRow("GPU busy", percent(update.gpu_share), update.gpu_share)),
+        (update.gpu_memory_mb, ValueRow("GPU memory", memory_size(update.gpu_memory_mb))),
+        (update.peak_memory_mb or math.nan, ValueRow("peak memory", memory_size(update.peak_memory_mb))),
+        (update.maps_used or math.nan, ValueRow("map waits", count(update.map_stalls))),
+        (update.map_wait_s or math.nan, ValueRow("wait time", duration(update.map_wait_s))),
     ]
-    return [(name, text, share) for name, text, share, value in rows if math.isfinite(value)]
+    return [row for value, row in rows if math.isfinite(value)]
 
 
 def memory_size(mib: float) -> str:
@@ -55,20 +53,9 @@ def memory_size(mib: float) -> str:
 
 
 def draw_machine(update: EventUpdate | None, threads: int, width: int, height: int, theme: Theme) -> Grid:
-    """Return a row per metric, with a bar below it where rows allow."""
     grid = Grid(width, height)
     rows = machine_rows(update, threads) if update is not None else []
     if not rows:
         grid.put(0, 0, truncate("no data yet", width, theme.symbols.ellipsis), "dim")
-        return grid
-    spare = height - len(rows)
-    y = 0
-    for name, text, share in rows:
-        is_low = name == "disk free" and update is not None and update.disk_free_mb < DISK_WARN_MB
-        grid.put(0, y, truncate(name, width - len(text) - 1, theme.symbols.ellipsis), "")
-        grid.right(width, y, text, "warn" if is_low else "series1")
-        y += 1
-        if math.isfinite(share) and spare > 0:
-            grid.spans(0, y, share_bar(share, width, theme))
-            y, spare = y + 1, spare - 1
+    draw_values(grid, rows, width, height - len(rows), theme)
     return grid

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from echelon.statistics import wilson_interval
 from echelon.telemetry.snapshot import RECENT_BATTLES, RunSnapshot
-from echelon_cli.listing import SCRIPTED
+from echelon_cli.listing import opponent_name
 from echelon_cli.output import percent
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.theme import Theme
@@ -22,7 +22,6 @@ RATE_COLUMNS = (("recent", 7), ("whole run", 10))
 WHOLE_FROM = 34
 MIN_BAR = 4
 
-NAMES = {"self": "self-play"}
 EVEN = 0.5
 
 
@@ -105,7 +104,7 @@ def draw_opponents(opponents: list[OpponentStats], width: int, height: int, them
     if excess > 0:
         shown = shown[: height - 2]
         grid.put(0, height - 1, f"and {excess + 1} more", "dim")
-    names = [display_name(opponent.name) for opponent in shown]
+    names = [opponent_name(opponent.name) for opponent in shown]
     columns = RATE_COLUMNS[: 2 if width >= WHOLE_FROM else 1]
     rate_cells = sum(cells for _, cells in columns)
     share_end = width - rate_cells
@@ -131,7 +130,3 @@ def win_rate_role(rate: float, battles: int) -> str:
         return "dim"
     low, high = wilson_interval(round(rate * battles), battles)
     return "good" if low > EVEN else "bad" if high < EVEN else ""
-
-
-def display_name(name: str) -> str:
-    return NAMES.get(name, name.removeprefix(SCRIPTED).replace(":", " "))

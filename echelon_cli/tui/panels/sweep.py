@@ -9,12 +9,13 @@ from rich.cells import cell_len
 from echelon.jobs.sweeps.plan import RATES, UNCHANGED
 from echelon.jobs.sweeps.results import SweepResults, TrialRow
 from echelon.statistics import Estimate
-from echelon_cli.output import count, interval, percent
+from echelon_cli.output import count, interval, measured
+from echelon_cli.sweep_tables import metric_text
 from echelon_cli.tui.feed.messages import SweepView
-from echelon_cli.tui.format import measured, short_run_id, wrap
+from echelon_cli.tui.format import short_run_id, wrap
 from echelon_cli.tui.panels.base import SelectionPanel
 from echelon_cli.tui.theme import RUN_ROLES, Theme
-from echelon_cli.tui.widgets.cells import Grid, share_bar, truncate
+from echelon_cli.tui.widgets.cells import Grid, draw_share, truncate
 from echelon_cli.tui.widgets.table import Column, first_visible
 
 NAME_CELLS = 14
@@ -54,10 +55,6 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="95 %", width=7, text=lambda row, _: interval(row.low, row.high) if row.rung >= 0 else "", rank=1),
     Column(name="run", width=16, text=lambda row, _: short_run_id(row.run), rank=5),
 )
-
-
-def metric_text(metric: str, value: float) -> str:
-    return percent(value) if metric in RATES else measured(value)
 
 
 class PanelTrials(SweepPanel):
@@ -140,9 +137,7 @@ def draw_results(results: SweepResults, size: tuple[int, int], theme: Theme) -> 
     if results.importance:
         grid.put(0, y + 1, f"variance at {count(plan.rung_steps[0])} steps explained by", "dim")
     for row, (key, value) in enumerate(list(results.importance.items())[: max(0, height - y - 2)], y + 2):
-        grid.put(0, row, truncate(key, name_width, ellipsis))
-        grid.spans(name_width + 1, row, share_bar(value, width - name_width - 6, theme))
-        grid.right(width, row, percent(value), "series1")
+        draw_share(grid, row, key, name_width, value, theme, "series1")
     return grid
 
 

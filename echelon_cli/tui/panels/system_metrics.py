@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.output import percent
+from echelon_cli.output import measured, percent
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart
 from echelon_cli.tui.charts.curves import Curves
-from echelon_cli.tui.format import measured
 from echelon_cli.tui.panels.base import DASH_COLUMNS, PanelChart
 from echelon_cli.tui.panels.machine import MIB_IN_GIB, memory_size
 from echelon_cli.tui.widgets.cells import Grid, truncate

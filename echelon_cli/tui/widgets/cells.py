@@ -6,9 +6,10 @@ changed cells are sent to the terminal.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -18,6 +19,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from echelon_cli.foreign_text import visible
+from echelon_cli.output import percent
 from echelon_cli.tui.theme import Theme, make_theme
 
 BRIDGE = 5
@@ -157,6 +159,45 @@ def share_bar(share: float, width: int, theme: Theme, role: str = "series1", res
     """Return a thin bar of ``width`` cells, filled to ``share`` (clamped to 0..1)."""
     filled = round(max(0.0, min(1.0, share)) * width) if share == share else 0
     return [(theme.symbols.bar_done * filled, role), (theme.symbols.bar_rest * max(0, width - filled), rest_role)]
+
+
+class ValueRow(NamedTuple):
+    """A label with its value."""
+
+    label: str
+    text: str
+    share: float = math.nan
+    """Share of a total, for a bar below; NaN for none."""
+    role: str = "series1"
+
+
+def draw_values(grid: Grid, rows: Sequence[ValueRow], columns: int, spare: int, theme: Theme) -> int:
+    """Draw values in the first columns and return the row after them.
+
+    As long as there are ``spare`` rows, a long label gets one of its own, and a share a bar.
+    """
+    y, ellipsis = 0, theme.symbols.ellipsis
+    for row in rows:
+        text = truncate(row.text, columns, ellipsis)
+        free = columns - len(text) - 1
+        if len(row.label) > free and spare > 0:
+            grid.put(0, y, truncate(row.label, columns, ellipsis))
+            y, spare = y + 1, spare - 1
+        else:
+            grid.put(0, y, truncate(row.label, free, ellipsis))
+        grid.right(columns, y, text, row.role)
+        y += 1
+        if spare > 0 and row.share == row.share:
+            grid.spans(0, y, share_bar(row.share, columns, theme))
+            y, spare = y + 1, spare - 1
+    return y
+
+
+def draw_share(grid: Grid, y: int, name: str, name_width: int, share: float, theme: Theme, role: str) -> None:
+    """Draw a name, and a share as a bar and in percent."""
+    grid.put(0, y, truncate(name, name_width, theme.symbols.ellipsis))
+    grid.spans(name_width + 1, y, share_bar(share, grid.width - name_width - 6, theme, role))
+    grid.right(grid.width, y, percent(share), role)
 
 
 class CellView(Widget):

@@ -12,12 +12,11 @@ from rich.cells import cell_len
 from textual.reactive import reactive
 
 from echelon.jobs.labels import NO_DIFFERENCE, variant_names
-from echelon_cli.listing import RunRow
-from echelon_cli.output import count, interval, percent
+from echelon_cli.listing import RunRow, opponent_name
+from echelon_cli.output import count, interval, measured, percent
 from echelon_cli.query import Query, config_of, parse
 from echelon_cli.tui.feed.messages import RunsView
-from echelon_cli.tui.format import age, measured, short_run_id, speed
-from echelon_cli.tui.panels.opponents import display_name
+from echelon_cli.tui.format import age, short_run_id, speed
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import Grid, share_bar, truncate
 from echelon_cli.tui.widgets.table import Column, RowList, fitting
@@ -116,7 +115,7 @@ COLUMNS: tuple[Column, ...] = (
         name="against",
         width=8,
         right=False,
-        text=lambda row, now: display_name(row.opponent) if math.isfinite(row.eval_rate) else "-",
+        text=lambda row, now: opponent_name(row.opponent) if math.isfinite(row.eval_rate) else "-",
         key=lambda row: row.opponent,
     ),
     Column(

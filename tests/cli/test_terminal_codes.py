@@ -1,13 +1,14 @@
-"""Notifications of terminals: sequences, text of unknown origin, and what the dashboard reports."""
+"""Sequences of terminals, text of unknown origin in them, and what the dashboard reports."""
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
 
 from echelon_cli.listing import RunRow
-from echelon_cli.terminal_alert import MAX_CHARS, terminal_sequence
+from echelon_cli.terminal_codes import LIMIT_BYTES, MAX_CHARS, clipboard, notification
 from echelon_cli.tui.app import what_ended
 from echelon_cli.tui.feed.messages import RunsView
 
@@ -21,13 +22,23 @@ TERMINALS = {
 
 @pytest.mark.parametrize(("environment", "expected"), TERMINALS.values(), ids=TERMINALS)
 def test_sequence_is_that_of_the_terminal(environment, expected):
-    assert terminal_sequence("fox failed", "why", environment) == expected
+    assert notification("fox failed", "why", environment) == expected
 
 
 def test_text_cannot_end_the_sequence():
-    found = terminal_sequence("a\x07b;c", "\x1b]0;title\x07" * 100, {"TERM": "foot"})
+    found = notification("a\x07b;c", "\x1b]0;title\x07" * 100, {"TERM": "foot"})
     assert found.count("\x1b") == 1 and found.count("\x07") == 2 and "a b,c" in found
     assert len(found) < 3 * MAX_CHARS
+
+
+def test_clipboard_sequence_supports_tmux():
+    plain = clipboard("é 1", {})
+    assert base64.b64decode(plain.removeprefix("\x1b]52;c;").removesuffix("\x07")).decode() == "é 1"
+    inside = clipboard("é 1", {"TMUX": "/tmp/tmux-0/default,1,0"})
+    assert inside.startswith(plain) and inside.endswith("\x1b\\")
+    wrapped = inside.removeprefix(plain).removeprefix("\x1bPtmux;").removesuffix("\x1b\\")
+    assert wrapped.replace("\x1b\x1b", "\x1b") == plain
+    assert clipboard("x" * (LIMIT_BYTES + 1), {}) == ""
 
 
 def row(state: str, alert: str = "", reason: str = "") -> RunRow:
