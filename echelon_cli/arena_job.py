@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from echelon.arena.config import ArenaConfig
+from echelon.config import EnvConfig
+from echelon.jobs.config_layers import ConfigError, resolve
+from echelon.jobs.launchers import parse_launcher
+from echelon.jobs.spec import new_spec
+from echelon.runs import RunNotFoundError, create_run
 from echelon_cli import job
-from echelon_cli.options import usage_errors
+from echelon_cli.options import overrides_of, usage_errors
 
 if TYPE_CHECKING:
     from echelon.arena.store import Store
-    from echelon.config import EnvConfig
     from echelon_cli.follow import Follower
 
 
@@ -26,7 +31,6 @@ def find_entry_id(store: Store, name: str) -> str:
     """Return the id of the entry that ``name`` matches; ``RunNotFoundError`` if there is none."""
     from echelon.arena.standings import find_entry
     from echelon.arena.store import StoreError
-    from echelon.runs import RunNotFoundError
 
     try:
         return find_entry(store, name)
@@ -49,13 +53,8 @@ def start(
 
     With ``queue`` the job is queued, and None is returned.
     """
-    from echelon.arena.config import ArenaConfig
     from echelon.arena.store import add_default_levels
-    from echelon.jobs.config_layers import ConfigError
-    from echelon.jobs.launchers import parse_launcher
     from echelon.jobs.observers import requested, write_observers
-    from echelon.jobs.spec import new_spec
-    from echelon.runs import create_run
 
     add_default_levels(store)
     chosen = tuple(find_entry_id(store, name) for name in only)
@@ -79,11 +78,9 @@ def start(
 
 def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
     """Return the game that the options select, None if they select none."""
-    from echelon.jobs.config_layers import ConfigError, parse_assignment, resolve
-
     if preset is None and not assignments:
         return None
-    overrides = dict(parse_assignment(text) for text in assignments or [])
+    overrides = overrides_of(assignments)
     if other := [key for key in overrides if not key.startswith("env.")]:
         raise ConfigError(f"--set {other[0]} is no option of the game, expected a key that starts with env.")
     return resolve(preset, None, overrides).config.env
@@ -92,8 +89,6 @@ def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
 def prepare(store: Store, game: EnvConfig | None) -> dict[str, Any]:
     """Store the game of a new league and return the game that the league plays; ``ConfigError`` if they differ."""
     from echelon.arena.store import ENV_SETTING
-    from echelon.config import EnvConfig
-    from echelon.jobs.config_layers import ConfigError, resolve
     from echelon.validation import validated
 
     stored = store.init_setting(ENV_SETTING, asdict(game or resolve().config.env))

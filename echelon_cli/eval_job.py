@@ -9,14 +9,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from echelon import champion
+from echelon.config import Fairness
+from echelon.jobs.config_layers import ConfigError
+from echelon.jobs.spec import new_spec
+from echelon.jobs.status import JobStatus
+from echelon.runs import RunPaths, command, create_run, read_json
+from echelon.state_files import parse_json, read_bounded
 from echelon_cli import job, output
 from echelon_cli.options import usage_errors
 
 if TYPE_CHECKING:
-    from echelon.config import Fairness
-    from echelon.jobs.status import JobStatus
     from echelon.rl.weights import LoadedPolicy
-    from echelon.runs import RunPaths
     from echelon.training.eval_job import EvalPlan
     from echelon_cli.follow import Follower
 
@@ -72,8 +76,6 @@ def start(
     policy cannot be read; then no folder is left.
     """
     from echelon.jobs.observers import requested, write_observers
-    from echelon.jobs.spec import new_spec
-    from echelon.runs import create_run
     from echelon.training.eval_job import EvalPlan, batch_seeds, check_interfaces, environment_of, scripted_meta
     from echelon.training.runtime.devices import resolve_device
     from echelon.training.weights import load_policy
@@ -124,17 +126,12 @@ def start(
 
 def run_of(path: Path) -> Path | None:
     """Return the folder of the training run that contains a policy, None for a policy that is in no run."""
-    from echelon.runs import RunPaths, read_json
-
     folders = (path, *path.absolute().parents)
     return next((p for p in folders if (read_json(RunPaths(p).spec) or {}).get("kind") == "train"), None)
 
 
 def _replays(target: Path | str, home: Path | None, paths: RunPaths) -> Path:
     """Return the folder of recordings: that of the policy's run, one beside its file, or else that of the job."""
-    from echelon import champion
-    from echelon.runs import RunPaths
-
     if home is not None:
         return RunPaths(home.absolute()).replays
     return (
@@ -172,7 +169,6 @@ def resume(name: str, as_json: bool = False, target: Path | str | None = None) -
 
     ``target`` is the policy that it evaluates, where the user names it to let the job write beside it.
     """
-    from echelon.jobs.config_layers import ConfigError
     from echelon.training.eval_job import EvalPlan
 
     paths, spec = job.find_job(name, "eval")
@@ -205,9 +201,6 @@ def follow(follower: Follower, *, detach: bool, as_json: bool) -> int:
 
 def read_result(paths: RunPaths) -> dict[str, Any]:
     """Return the result of a completed job; ``ValueError`` where it cannot be read."""
-    from echelon.runs import command
-    from echelon.state_files import parse_json, read_bounded
-
     try:
         result = parse_json(read_bounded(paths.result, MAX_RESULT_BYTES))
     except (OSError, ValueError):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from echelon.statistics import Estimate
+from echelon.telemetry.evaluations import EvaluationRow
 from echelon_cli import output
 from echelon_cli.listing import SCRIPTED, opponent_name
 from echelon_cli.output import Column, percent
-
-if TYPE_CHECKING:
-    from echelon.statistics import Estimate
-    from echelon.telemetry.evaluations import EvaluationRow
 
 Result = Mapping[str, Any]
 

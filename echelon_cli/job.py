@@ -8,12 +8,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from echelon.files import reason_of
+from echelon.jobs.config_layers import ConfigError
+from echelon.jobs.kinds import KINDS as KINDS_OF_JOBS
+from echelon.jobs.spec import JobSpec, read_spec
+from echelon.jobs.status import JobStatus, job_status
+from echelon.jobs.tickets import Queue
+from echelon.runs import RunPaths, command, find_run, runs_home
 from echelon_cli import output
+from echelon_cli.listing import job_json
 
 if TYPE_CHECKING:
-    from echelon.jobs.spec import JobSpec
-    from echelon.jobs.status import JobStatus
-    from echelon.runs import RunPaths
     from echelon_cli.follow import Follower
 
 KINDS = {"train": "a training run", "eval": "an evaluation job", "arena": "an arena job", "sweep": "a sweep"}
@@ -22,10 +27,6 @@ KINDS = {"train": "a training run", "eval": "an evaluation job", "arena": "an ar
 
 def find_job(name: str, kind: str) -> tuple[RunPaths, JobSpec]:
     """Return folder and spec of the job with a name; ``ConfigError`` for a run of another kind."""
-    from echelon.jobs.config_layers import ConfigError
-    from echelon.jobs.spec import read_spec
-    from echelon.runs import find_run
-
     paths = find_run(name)
     spec = read_spec(paths)
     if spec.kind != kind:
@@ -57,7 +58,6 @@ def start(
     **following: bool,
 ) -> Follower | None:
     """Start a job and return its follower, made with ``following``; with ``queue`` the job is queued instead."""
-    from echelon.jobs.kinds import KINDS as KINDS_OF_JOBS
     from echelon.jobs.launch import launch
     from echelon_cli.follow import Follower
 
@@ -77,8 +77,6 @@ def start(
 def _enqueue(paths: RunPaths, spec: JobSpec, arguments: Sequence[str], is_new: bool, as_json: bool) -> None:
     """Queue a job, start its supervisor and print its place."""
     from echelon.jobs.queue import enqueue
-    from echelon.runs import command
-    from echelon_cli.listing import job_json
 
     before = enqueue(paths, spec, arguments, resumed=not is_new)
     problem = revive(paths.root.parent)
@@ -94,10 +92,6 @@ def _enqueue(paths: RunPaths, spec: JobSpec, arguments: Sequence[str], is_new: b
 
 def revive(home: Path | None = None) -> str:
     """Start the supervisors of queued runs that have none, as after a reboot; return why that fails, empty if not."""
-    from echelon.files import reason_of
-    from echelon.jobs.tickets import Queue
-    from echelon.runs import runs_home
-
     try:
         Queue(runs_home(home)).revive()
     except OSError as error:
@@ -127,8 +121,6 @@ def follow(
     With ``detach`` it is followed until it has started. ``show`` prints the end as text; as JSON, ``result`` of a
     completed job is printed, and otherwise its state.
     """
-    from echelon.jobs.status import job_status
-
     before = follower.snapshot.start
     try:
         status = follower.follow(lambda _, seen: detach and seen.start is not before and seen.end is None)
@@ -147,7 +139,6 @@ def end(
 ) -> int:
     """Print the end of a job that is no longer followed, or how to follow it again; return the exit code."""
     from echelon_cli.follow import background_lines
-    from echelon_cli.listing import job_json
 
     if as_json and result is not None and status.state == "completed":
         output.show_json(result())

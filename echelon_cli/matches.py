@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from echelon.replay.schema import SUFFIX
+from echelon.runs import RunNotFoundError, find_run, list_runs, match_id, runs_home
 from echelon_cli.options import argument, complete_runs
 
 if TYPE_CHECKING:
@@ -14,9 +16,6 @@ HEXADECIMAL = set("0123456789abcdef")
 
 
 def complete_matches(incomplete: str) -> list[str]:
-    from echelon.replay.schema import SUFFIX
-    from echelon.runs import list_runs, match_id
-
     names = complete_runs(incomplete)
     if incomplete and set(incomplete) <= HEXADECIMAL:
         files = [(run.id, file.name) for run in list_runs() for file in run.replays.glob(f"*{SUFFIX}")]
@@ -31,8 +30,6 @@ MatchArgument = Annotated[
 
 def home_of(what: str) -> Path | None:
     """Return the parent folder of the run that ``what`` names by its path; None within the usual runs folder."""
-    from echelon.runs import RunNotFoundError, find_run, runs_home
-
     try:
         home = find_run(what).root.parent
     except RunNotFoundError:
@@ -42,8 +39,6 @@ def home_of(what: str) -> Path | None:
 
 def find_match(catalogue: ReplayCatalogue, what: str) -> Match:
     """Return the match with this id, or the newest of the run; ``RunNotFoundError`` names what is missing."""
-    from echelon.runs import RunNotFoundError, find_run
-
     known = catalogue.matches()
     exact = [m for m in known if m.id == what or m.path.name == what]
     if exact:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
@@ -154,6 +155,30 @@ MapsOption = Annotated[
     ),
 ]
 
+SecondsOption = Annotated[
+    float | None, option("--seconds", "Time limit of a match [s]; default: the game's.", "SECONDS")
+]
+
+HeightOption = Annotated[int | None, option("--height", "Map height [vox]; default: the game's.")]
+
+RatioOption = Annotated[
+    float | None,
+    option(
+        "--max-distance-ratio",
+        "Greatest ratio of the teams' straight distances to the zone; 0: any; default: the game's.",
+    ),
+]
+
+WeaponOption = Annotated[
+    float, option("--weapon-prob", "Trigger probability of scripted levels, 0 to 1.", min=0.0, max=1.0)
+]
+
+DetachFlag = Annotated[bool, option("--detach", "Return when the job has started.")]
+
+YesFlag = Annotated[bool, option("--yes", "Skip the confirmation.", short="-y")]
+
+ForceFlag = Annotated[bool, option("--force", "Overwrite an existing file.")]
+
 JsonFlag = Annotated[bool, option("--json", "Print JSON instead of text.")]
 
 NotifyOption = Annotated[
@@ -221,7 +246,7 @@ PresetOption = Annotated[
     str | None, option("--preset", "Named configuration to start from; default: quickstart.", "NAME", complete_presets)
 ]
 
-ConfigOption = Annotated[str | None, option("--config", "TOML file of values that override the preset's.", "FILE")]
+ConfigOption = Annotated[Path | None, option("--config", "TOML file of values that override the preset's.", "FILE")]
 
 SetOption = Annotated[
     list[str] | None, option("--set", "Override a value (ppo.lr=1e-4); may be repeated.", "KEY=VALUE", complete_keys)
@@ -235,3 +260,23 @@ def usage_errors() -> Iterator[None]:
         yield
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def overrides_of(assignments: list[str] | None) -> dict[str, Any]:
+    """Return the values of ``--set`` by key; ``ConfigError`` for text that is no assignment."""
+    from echelon.jobs.config_layers import parse_assignment
+
+    return dict(map(parse_assignment, assignments or []))
+
+
+def require_device(name: str) -> None:
+    """Raise ``ConfigError`` for a device that does not exist; ``cpu`` is accepted without loading Warp."""
+    if name == "cpu":
+        return
+    from echelon.jobs.config_layers import ConfigError
+    from echelon.sim.backend import resolve_device
+
+    try:
+        resolve_device(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None

@@ -263,10 +263,14 @@ def show_lines(text: str) -> None:
         print(visible(line), file=sys.stderr, flush=True)
 
 
-def confirm(question: str) -> None:
-    """Ask a question; ``typer.Abort`` where the answer is no."""
+def confirm(question: str, yes: bool, as_json: bool) -> None:
+    """Ask a question unless ``--yes`` was given; ``typer.Abort`` where the answer is no."""
     import typer
 
+    if yes:
+        return
+    if as_json:
+        raise typer.BadParameter("--json cannot ask for confirmation; add --yes")
     typer.confirm(visible(question), abort=True)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from echelon.jobs.kinds import KINDS
+from echelon.jobs.spec import new_spec
+from echelon.jobs.status import job_status
+from echelon.runs import RunPaths, create_run
 from echelon_cli import output
 from echelon_cli.job import kept_if_started
-
-if TYPE_CHECKING:
-    from echelon.runs import RunPaths
 
 READY_TIMEOUT_S = 120.0
 """Longest wait for a session's socket; kernels may be compiled [s]."""
@@ -29,10 +30,7 @@ class PlayJob:
         """Called with the fragment of the address of a session that takes the place of a crashed one."""
 
     def _launch(self) -> RunPaths:
-        from echelon.jobs.kinds import KINDS
         from echelon.jobs.launch import launch
-        from echelon.jobs.spec import new_spec
-        from echelon.runs import create_run
 
         paths = create_run("play")
         with kept_if_started(paths):
@@ -41,8 +39,6 @@ class PlayJob:
 
     def wait(self) -> None:
         """Wait until the session listens; ``ValueError`` in one line where it does not start."""
-        from echelon.jobs.status import job_status
-
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not self.paths.play_socket.exists():
             status = job_status(self.paths)
@@ -52,8 +48,6 @@ class PlayJob:
 
     def revive(self, paths: RunPaths) -> RunPaths | None:
         """Start another session in place of a crashed one and return its run, None where it did not crash."""
-        from echelon.jobs.status import job_status
-
         if self._is_stopped or job_status(paths).state not in ("crashed", "failed"):
             return None
         with contextlib.suppress(OSError):
@@ -65,7 +59,6 @@ class PlayJob:
 
     def stop(self) -> None:
         from echelon.jobs import control
-        from echelon.jobs.status import job_status
 
         self._is_stopped = True
         with contextlib.suppress(OSError, ValueError):

@@ -17,6 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from echelon.jobs.config_layers import default_values, did_you_mean, flatten
+from echelon.jobs.spec import read_spec
 from echelon.runs import RunPaths
 from echelon_cli.listing import RunRow
 
@@ -197,8 +199,6 @@ def read_query(text: str) -> Query:
 
 def sorted_by(rows: Sequence[RunRow], name: str, now: float) -> list[RunRow]:
     """Return rows sorted by a field, numbers from the largest, text from A; ``QueryError`` for an unknown field."""
-    from echelon.jobs.config_layers import did_you_mean
-
     queried = FIELDS.get(COLUMN_FIELDS.get(name, name))
     if queried is None:
         raise QueryError(f"--sort is {name!r}, expected one of {', '.join(FIELDS)}{did_you_mean(name, FIELDS)}")
@@ -222,8 +222,6 @@ def _contains(text: str) -> Test:
 
 def _comparison(name: str, sign: str, value: str) -> Test | str:
     """Return the test of a comparison, or the problem of one that cannot be read."""
-    from echelon.jobs.config_layers import default_values, did_you_mean
-
     name = name.lower()
     queried = FIELDS.get(COLUMN_FIELDS.get(name, name)) or config_field(name, sign, value)
     if queried is None:
@@ -246,8 +244,6 @@ def _comparison(name: str, sign: str, value: str) -> Test | str:
 
 def config_field(name: str, sign: str, value: str) -> TextField | NumberField | None:
     """Return the field of a configuration key such as ``ppo.lr``: a number where the comparison asks for one."""
-    from echelon.jobs.config_layers import default_values
-
     if name not in default_values():
         return None
     if sign in (">", ">=", "<", "<=") or (sign != ":" and read_count(value) is not None):
@@ -277,9 +273,6 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def _config(root: Path, stamps: tuple[tuple[int, int], ...]) -> Mapping[str, Any]:
-    from echelon.jobs.config_layers import flatten
-    from echelon.jobs.spec import read_spec
-
     try:
         return flatten(read_spec(RunPaths(root)).config)
     except (ValueError, OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from echelon.config.presets import PRESETS
 from echelon.jobs.labels import Labels, read_labels
 from echelon.runs import list_runs
 from echelon_cli.foreign_text import completable
@@ -23,8 +24,6 @@ def complete_term(term: str) -> list[str]:
 
 
 def _presets() -> Iterable[str]:
-    from echelon.config.presets import PRESETS
-
     return PRESETS
 
 

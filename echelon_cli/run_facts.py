@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from echelon.jobs.environment import read_environment
+from echelon.jobs.labels import read_labels
+from echelon.jobs.status import job_status
+from echelon.runs import RunPaths
+from echelon.telemetry.evaluations import ladder_score, read_evaluations
+from echelon.telemetry.snapshot import read_snapshot
 from echelon_cli import output
-from echelon_cli.listing import opponent_name
-
-if TYPE_CHECKING:
-    from echelon.runs import RunPaths
+from echelon_cli.listing import job_json, opponent_name
 
 COMMIT_CHARS = 12
 """Characters shown of a commit."""
@@ -18,13 +21,6 @@ COMMIT_CHARS = 12
 
 def describe(paths: RunPaths) -> dict[str, Any]:
     """Return a run's state and results as plain values."""
-    from echelon.jobs.environment import read_environment
-    from echelon.jobs.labels import read_labels
-    from echelon.jobs.status import job_status
-    from echelon.telemetry.evaluations import ladder_score, read_evaluations
-    from echelon.telemetry.snapshot import read_snapshot
-    from echelon_cli.listing import job_json
-
     status, snapshot = job_status(paths), read_snapshot(paths.metrics)
     update, best = snapshot.update, snapshot.best
     last, ladder = snapshot.evals[-1] if snapshot.evals else None, ladder_score(read_evaluations(paths.evals))

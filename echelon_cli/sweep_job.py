@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echelon.files import reason_of
+from echelon.jobs.config_layers import MAX_FILE_BYTES, ConfigError, flatten, parse_toml, resolve
+from echelon.jobs.launchers import parse_launcher
+from echelon.jobs.spec import new_spec, read_spec
+from echelon.jobs.status import JobStatus
+from echelon.jobs.sweeps.plan import SweepPlan, configuration, plan_from, variants_of
+from echelon.runs import RunNotFoundError, RunPaths, create_run, list_runs, read_json
+from echelon.state_files import read_bounded
 from echelon_cli import job, output
+from echelon_cli.tui.format import short_run_id
 
 if TYPE_CHECKING:
     from echelon.jobs.observers import Observers
-    from echelon.jobs.status import JobStatus
-    from echelon.jobs.sweeps.plan import SweepPlan
-    from echelon.runs import RunPaths
     from echelon_cli.follow import Follower
 
 SECTIONS = ("sweep", "vary", "config")
@@ -30,8 +36,6 @@ def plan_of(
     ``options`` has fields of ``SweepPlan`` as the section [sweep] of a file may have them, also ``steps`` and
     ``ablate``.
     """
-    from echelon.jobs.config_layers import ConfigError, flatten, resolve
-    from echelon.jobs.sweeps.plan import SweepPlan, configuration, plan_from, variants_of
     from echelon.jobs.sweeps.space import corners, distribution, specs_of, split_spec
     from echelon_cli.commands.train import default_preset
 
@@ -71,7 +75,6 @@ def plan_of(
 
 def threads_each(threads: int, plan: SweepPlan) -> int:
     """Return the threads of each trial: those set, else the cores of the launcher or a share of this machine's."""
-    from echelon.jobs.launchers import parse_launcher
     from echelon.sim.backend import default_threads
 
     if threads:
@@ -83,11 +86,6 @@ def threads_each(threads: int, plan: SweepPlan) -> int:
 
 def read_file(file: Path) -> dict[str, Any]:
     """Return the sections of a sweep file; ``ConfigError`` where it is none."""
-    import tomllib
-
-    from echelon.jobs.config_layers import MAX_FILE_BYTES, ConfigError, parse_toml
-    from echelon.state_files import read_bounded
-
     try:
         found = parse_toml(read_bounded(file, MAX_FILE_BYTES).decode("utf-8"))
     except FileNotFoundError:
@@ -103,8 +101,6 @@ def read_file(file: Path) -> dict[str, Any]:
 def start(plan: SweepPlan, observers: Observers | None = None, *, as_json: bool = False) -> Follower:
     """Start a sweep and return its follower; its runs are grouped under its name unless the plan names a group."""
     from echelon.jobs.sweeps.worker import PRESET
-    from echelon.runs import create_run
-    from echelon_cli.tui.format import short_run_id
 
     paths = create_run(PRESET)
     plan = replace(plan, group=plan.group or short_run_id(paths.id))
@@ -115,8 +111,6 @@ def resume(
     name: str, observers: Observers | None = None, at_once: int | None = None, *, as_json: bool = False
 ) -> Follower:
     """Resume a sweep that was stopped or killed; ``at_once`` changes how many trials run at the same time."""
-    from echelon.jobs.sweeps.plan import plan_from
-
     paths, spec = find_sweep(name)
     config = spec.config
     if at_once is not None:
@@ -130,7 +124,6 @@ def _launch(
 ) -> Follower:
     """Launch the process of a sweep; notifications report the sweep, mirrors the curves of its trials."""
     from echelon.jobs.observers import write_observers
-    from echelon.jobs.spec import new_spec
 
     with job.kept_if_started(paths, is_new):
         if observers is not None:
@@ -142,9 +135,6 @@ def _launch(
 
 def find_sweep(name: str) -> tuple[RunPaths, Any]:
     """Return folder and spec of a sweep; ``latest`` is the newest one. ``ConfigError`` for a run of another kind."""
-    from echelon.jobs.spec import read_spec
-    from echelon.runs import RunNotFoundError, list_runs, read_json
-
     if name == "latest":
         found = next((run for run in list_runs() if (read_json(run.spec) or {}).get("kind") == "sweep"), None)
         if found is None:

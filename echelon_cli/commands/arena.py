@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from echelon_cli import arena_job, job, output
+from echelon.jobs.config_layers import did_you_mean
+from echelon.jobs.status import JobStatus
+from echelon.runs import RunNotFoundError
+from echelon_cli import arena_job, arena_tables, job, output
 from echelon_cli.arena_job import find_entry_id, open_league
-from echelon_cli.devices import require_device
 from echelon_cli.foreign_text import completable
 from echelon_cli.options import (
     CHOICES,
+    DetachFlag,
     DeviceOption,
+    GamePresetOption,
     JsonFlag,
     LauncherOption,
     NotifyOption,
@@ -25,14 +29,13 @@ from echelon_cli.options import (
     SetOption,
     ThreadsOption,
     argument,
-    complete_presets,
     complete_runs,
     one_of,
     option,
+    require_device,
 )
 
 if TYPE_CHECKING:
-    from echelon.jobs.status import JobStatus
     from echelon_cli.follow import Follower
 
 app = typer.Typer(help="The league: rounds between policies and levels, ratings.", no_args_is_help=True)
@@ -84,18 +87,10 @@ def run(
         int, option("--nproc", "Processes that share the matches; of a launcher, its hosts.", min=1, max=1024)
     ] = 1,
     launcher: LauncherOption = None,
-    preset: Annotated[
-        str | None,
-        option(
-            "--preset",
-            "Preset of the game of a new league; default: the first policy's game.",
-            "NAME",
-            complete_presets,
-        ),
-    ] = None,
+    preset: GamePresetOption = None,
     assignments: SetOption = None,
     resume: Annotated[str | None, option("--resume", "Resume a stopped or crashed job.", "RUN", complete_runs)] = None,
-    detach: Annotated[bool, option("--detach", "Return when the job has started.")] = False,
+    detach: DetachFlag = False,
     queue: QueueFlag = False,
     notify: NotifyOption = None,
     as_json: JsonFlag = False,
@@ -153,7 +148,6 @@ def standings(
     from echelon.arena.behaviour import style_means
     from echelon.arena.standings import rating_history, style_sums, unfinished_rounds
     from echelon.arena.standings import standings as read_standings
-    from echelon_cli import arena_tables
 
     with open_league(read_only=True) as store:
         entry_id = find_entry_id(store, name) if name is not None else None
@@ -186,7 +180,6 @@ def matches(
 ) -> None:
     """List matches, newest first, with the command to watch one."""
     from echelon.arena.standings import matches as read_matches
-    from echelon_cli import arena_tables
 
     with open_league(read_only=True) as store:
         entry_id = find_entry_id(store, entry) if entry else ""
@@ -198,7 +191,6 @@ def matches(
 def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> None:
     """Show scores between entries with intervals. Nash equilibrium, alpha-rank and cycles of three follow."""
     from echelon.arena.metagame import cross_play
-    from echelon_cli import arena_tables
 
     with open_league(read_only=True) as store:
         found = cross_play(store, retired=retired)
@@ -254,12 +246,10 @@ def add(
 
 def _policy(name: str, levels: Sequence[str]) -> Path:
     """Return the path of a run's or checkpoint's policy; ``RunNotFoundError`` suggests the nearest level."""
-    from echelon.jobs.config_layers import did_you_mean
-    from echelon.runs import RunNotFoundError
-    from echelon_cli.commands.evaluate import find_policy
+    from echelon.arena.standings import policy_path
 
     try:
-        return find_policy(name)
+        return policy_path(name)
     except RunNotFoundError as error:
         raise RunNotFoundError(f"{error}; it is no level either{did_you_mean(name, levels)}") from None
 

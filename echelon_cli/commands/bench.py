@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
+from echelon.jobs.config_layers import ConfigError, did_you_mean
 from echelon_cli import output
 from echelon_cli.options import CHOICES, JsonFlag, argument, complete_devices, one_of, option
 
@@ -28,7 +29,6 @@ def bench(
     as_json: JsonFlag = False,
 ) -> None:
     """Run benchmark scenes and show where the time goes."""
-    from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())

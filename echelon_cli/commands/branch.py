@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from echelon.replay.schema import SUFFIX
 from echelon_cli import output
-from echelon_cli.devices import require_device
 from echelon_cli.matches import MatchArgument, find_replay
-from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option
+from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option, require_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -140,7 +140,6 @@ def _continue(brancher: Brancher, record: Path | None, without: str | None, show
     """Play the continuations, record typical ones, and return the result as plain values."""
     from echelon.arena.branch import effect, summarise
     from echelon.arena.reconstruct import moment_tick
-    from echelon.replay.schema import SUFFIX
 
     recorded, plan = brancher.recorded, brancher.plan
     moment, hz = brancher.start.moment, float(recorded.header["tick_hz"])
@@ -195,11 +194,11 @@ def _change(text: str) -> tuple[str, float]:
 
 def _finder(device: str) -> Catalogue:
     """Return the pilots that the command names: levels, and policies by path, run or league entry."""
+    from echelon.arena.standings import policy_path
     from echelon.play.catalogue import Catalogue
     from echelon.training.runtime.devices import resolve_device
-    from echelon_cli.commands.train import policy_file
 
-    finder = Catalogue(device=resolve_device(device), find=lambda name: policy_file(name, "pilot"))
+    finder = Catalogue(device=resolve_device(device), find=lambda name: policy_path(name, "pilot"))
     finder.option, finder.remedy = "set", "name a pilot with --set {}=PILOT"
     return finder
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from echelon.config.presets import PRESETS
+from echelon.jobs.config_layers import ResolvedConfig, default_values, field_descriptions, flatten, resolve, schema
+from echelon.jobs.spec import read_spec
+from echelon.runs import find_run
 from echelon_cli import output
-from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_runs, one_of, option
-
-if TYPE_CHECKING:
-    from echelon.jobs.config_layers import ResolvedConfig
+from echelon_cli.options import (
+    ConfigOption,
+    JsonFlag,
+    PresetOption,
+    SetOption,
+    complete_runs,
+    one_of,
+    option,
+    overrides_of,
+)
 
 LAYOUTS = ("suite", "classic")
 
@@ -20,11 +31,9 @@ app = typer.Typer(
 )
 
 
-def _resolve(preset: str | None, config: str | None, assignments: list[str] | None) -> ResolvedConfig:
-    from echelon.jobs.config_layers import parse_assignment, resolve
-
-    overrides = dict(parse_assignment(text) for text in assignments or [])
-    return resolve(preset, Path(config) if config else None, overrides)
+def _resolve(preset: str | None, config: Path | None, assignments: list[str] | None) -> ResolvedConfig:
+    overrides = overrides_of(assignments)
+    return resolve(preset, config, overrides)
 
 
 @app.command("show")
@@ -58,24 +67,16 @@ def _of_layers(resolved: ResolvedConfig) -> tuple[dict[str, Any], dict[str, str]
 
 
 def _of_run(run: str) -> tuple[dict[str, Any], dict[str, str]]:
-    from echelon.jobs.config_layers import flatten
-    from echelon.jobs.spec import read_spec
-    from echelon.runs import find_run
-
     spec = read_spec(find_run(run))
     return flatten(spec.config), spec.provenance
 
 
 def _show_presets(as_json: bool) -> None:
-    from echelon.config.presets import PRESETS
-
     rows = {name: (function.__doc__ or "").strip().splitlines()[0] for name, function in PRESETS.items()}
     output.show_json(rows) if as_json else output.show_table(("preset", "description"), rows.items())
 
 
 def _show_schema(as_json: bool) -> None:
-    from echelon.jobs.config_layers import default_values, field_descriptions, schema
-
     if as_json:
         output.show_json(schema())
         return
@@ -96,8 +97,6 @@ def observation(
     as_json: JsonFlag = False,
 ) -> None:
     """List observation columns: name, bounds, normalised or not."""
-    from dataclasses import replace
-
     from echelon.env import layout as observe
 
     env = _resolve(preset, config, assignments).config.env

@@ -5,13 +5,11 @@ from __future__ import annotations
 import gc
 import shutil
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from echelon_cli import output
+from echelon.runs import RunPaths, find_run, list_runs, read_json, require_home, runs_home
+from echelon_cli import job, output
 from echelon_cli.options import JsonFlag, argument, complete_runs, option
-
-if TYPE_CHECKING:
-    from echelon.runs import RunPaths
 
 PIPE_COLUMNS = 120
 """Width of ``--once`` without a terminal [columns]."""
@@ -35,9 +33,6 @@ def dash(
 
     Progress, results and learning curves, the league, matches and logs; runs are started, stopped and resumed there.
     """
-    from echelon.runs import find_run, list_runs, require_home, runs_home
-    from echelon_cli import job
-
     chosen = find_run(run) if run else None
     if chosen is None and (once or as_json):
         require_home()
@@ -64,7 +59,6 @@ def dash(
 
 def _once(chosen: RunPaths | None, width: int | None) -> None:
     """Print the content of the dashboard for one run or for all; of a sweep its tables."""
-    from echelon.runs import list_runs, read_json, runs_home
     from echelon_cli.tui import plain_text
 
     theme = plain_text.theme_for_file(sys.stdout)

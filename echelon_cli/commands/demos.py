@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from echelon.config import EnvConfig
 from echelon.config.opponents import PilotSkill
+from echelon.jobs.config_layers import ConfigError, did_you_mean, resolve
+from echelon.runs import command
 from echelon_cli import output
-from echelon_cli.devices import require_device
 from echelon_cli.options import (
     ConfigOption,
     DeviceOption,
@@ -19,14 +21,16 @@ from echelon_cli.options import (
     JsonFlag,
     SetOption,
     ThreadsOption,
+    WeaponOption,
     argument,
     complete_policies,
     complete_presets,
     option,
+    overrides_of,
+    require_device,
 )
 
 if TYPE_CHECKING:
-    from echelon.config import EnvConfig
     from echelon.demos import Manifest, ObsDtype
     from echelon.training.demonstrations import Player
 
@@ -56,9 +60,7 @@ def record(
     preset: GamePresetOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
-    weapon_prob: Annotated[
-        float, option("--weapon-prob", "Trigger probability of scripted levels, 0 to 1.", min=0.0, max=1.0)
-    ] = 1.0,
+    weapon_prob: WeaponOption = 1.0,
     stochastic: Annotated[
         bool, option("--stochastic", "Let the recorded policy sample its actions instead of their mean.")
     ] = False,
@@ -154,13 +156,11 @@ def clone(
     Network and learning rate are those of the preset, the environment is that of the recording.
     """
     from echelon.demos import load
-    from echelon.jobs.config_layers import parse_assignment, resolve
-    from echelon.runs import command
     from echelon.training.cloning import clone as clone_policy
 
     demos = load(folder)
-    overrides = dict(parse_assignment(text) for text in assignments or [])
-    resolved = resolve(preset, Path(config) if config else None, overrides, fallback=CLONED_PRESET)
+    overrides = overrides_of(assignments)
+    resolved = resolve(preset, config, overrides, fallback=CLONED_PRESET)
     with output.waiting(f"epoch 1 of {epochs}", quiet=as_json) as show_progress:
         last = clone_policy(
             demos,
@@ -179,31 +179,29 @@ def clone(
 
 def player(name: str, device: str) -> Player:
     """Return the player that ``name`` refers to: a scripted level, the champion, a checkpoint, run or league entry."""
-    from echelon.jobs.config_layers import ConfigError, did_you_mean
+    from echelon.arena.standings import policy_path
     from echelon.rl.weights import load_policy
     from echelon.training.demonstrations import Player
-    from echelon_cli.commands.train import policy_file
 
     levels, level = get_args(PilotSkill), name.removeprefix("heuristic:")
     if level in levels:
         return Player(f"heuristic:{level}", level=level)
     if level != name:
         raise ConfigError(f"level {level!r} does not exist{did_you_mean(level, levels)} (have: {', '.join(levels)})")
-    return Player(name, loaded=load_policy(policy_file(name, "pilot"), device))
+    return Player(name, loaded=load_policy(policy_path(name, "pilot"), device))
 
 
 def _environment(
-    sides: list[Player], preset: str | None, config: str | None, assignments: list[str] | None
+    sides: list[Player], preset: str | None, config: Path | None, assignments: list[str] | None
 ) -> EnvConfig:
     """Return the environment of the options; without any that of the first policy, else of the default preset."""
-    from echelon.jobs.config_layers import parse_assignment, resolve
     from echelon.training.policy_agent import env_config_of
 
     loaded = [side.loaded for side in sides if side.loaded is not None]
     if loaded and not (preset or config or assignments):
         return env_config_of(loaded[0].meta)
-    overrides = dict(parse_assignment(text) for text in assignments or [])
-    return resolve(preset, Path(config) if config else None, overrides).config.env
+    overrides = overrides_of(assignments)
+    return resolve(preset, config, overrides).config.env
 
 
 def _show(folder: Path, manifest: Manifest, as_json: bool) -> None:

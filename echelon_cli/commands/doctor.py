@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from echelon.files import error_text
+from echelon.runs import HOME_VARIABLE, list_runs, runs_home
 from echelon_cli import output
 from echelon_cli.options import JsonFlag, option
 from echelon_cli.output import Column
@@ -96,8 +97,6 @@ def check_kernel_cache() -> Finding:
 
 
 def check_runs() -> Finding:
-    from echelon.runs import HOME_VARIABLE, list_runs, runs_home
-
     home = runs_home()
     parent = next((path for path in (home, *home.parents) if path.exists()), Path("/"))
     if not parent.is_dir() or not _writable(parent):

@@ -7,26 +7,31 @@ from typing import Annotated, get_args
 
 import typer
 
+from echelon import champion
+from echelon.config import LADDER
 from echelon.config.opponents import PilotSkill
+from echelon.jobs.config_layers import did_you_mean
+from echelon.runs import RunNotFoundError
 from echelon_cli import eval_job, output
-from echelon_cli.devices import require_device
 from echelon_cli.eval_job import EvalOptions, Opponent
 from echelon_cli.listing import SCRIPTED
 from echelon_cli.options import (
+    DetachFlag,
     DeviceOption,
     JsonFlag,
     MapsOption,
     NotifyOption,
     QueueFlag,
     ThreadsOption,
+    WeaponOption,
     argument,
     complete_policies,
     complete_runs,
     option,
+    require_device,
 )
 
 SEEDS = 40
-FULL_STRENGTH = 1.0
 SKILL = "medium"
 
 
@@ -52,9 +57,7 @@ def evaluate(
             complete_policies,
         ),
     ] = None,
-    weapon_prob: Annotated[
-        float, option("--weapon-prob", "Trigger probability of the scripted opponent, 0 to 1.", min=0.0, max=1.0)
-    ] = FULL_STRENGTH,
+    weapon_prob: WeaponOption = 1.0,
     size: Annotated[int | None, option("--size", "Map edge [vox]; default: that of the training.")] = None,
     maps: MapsOption = None,
     stochastic: Annotated[
@@ -76,7 +79,7 @@ def evaluate(
             complete_runs,
         ),
     ] = None,
-    detach: Annotated[bool, option("--detach", "Return when the evaluation has started.")] = False,
+    detach: DetachFlag = False,
     queue: QueueFlag = False,
     notify: NotifyOption = None,
     as_json: JsonFlag = False,
@@ -115,30 +118,26 @@ def evaluate(
 
 def ladder_opponents(policy: Path | str) -> list[Opponent]:
     """Return the scripted levels, weakest first, and the champion where a policy is evaluated."""
-    from echelon import champion
-    from echelon.config import LADDER
-
     levels = [Opponent(level) for level in LADDER]
     return levels if isinstance(policy, str) else [*levels, opponent_of(champion.NAME)]
 
 
 def policy_of(target: str) -> Path | str:
     """Return the path of the policy that ``target`` refers to, or the name of a scripted level."""
-    from echelon.runs import RunNotFoundError
-    from echelon_cli.commands.train import policy_file
+    from echelon.arena.standings import policy_path
 
     if target.startswith(SCRIPTED):
         return level_of(target)
     try:
-        return find_policy(target)
+        return policy_path(target)
     except RunNotFoundError:
-        return target if target in get_args(PilotSkill) else policy_file(target, "policy")
+        if target in get_args(PilotSkill):
+            return target
+        raise
 
 
 def level_of(name: str) -> str:
     """Return the scripted level in ``heuristic:LEVEL``; ``BadParameter`` where there is none."""
-    from echelon.jobs.config_layers import did_you_mean
-
     levels, level = get_args(PilotSkill), name.removeprefix(SCRIPTED)
     if level not in levels:
         raise typer.BadParameter(
@@ -149,8 +148,7 @@ def level_of(name: str) -> str:
 
 def opponent_of(opponent: str | None) -> Opponent:
     """Return the opponent that ``--opponent`` selects: a level, with or without its prefix, or a policy."""
-    from echelon import champion
-    from echelon_cli.commands.train import policy_file
+    from echelon.arena.standings import policy_path
 
     if opponent is None:
         return Opponent(SKILL)
@@ -158,14 +156,4 @@ def opponent_of(opponent: str | None) -> Opponent:
         return Opponent(level_of(opponent))
     if opponent == "league":
         raise typer.BadParameter("--opponent is 'league', expected one of its entries; try echelon arena run for all")
-    return Opponent(opponent, policy_file(opponent, "opponent"), is_mean=opponent == champion.NAME)
-
-
-def find_policy(target: str) -> Path:
-    """Return the champion's folder, ``target`` if it is an existing path, else the folder of the run of that name."""
-    from echelon import champion
-    from echelon.runs import find_run
-
-    if target == champion.NAME:
-        return champion.FOLDER
-    return Path(target) if Path(target).exists() else find_run(target).root
+    return Opponent(opponent, policy_path(opponent, "opponent"), is_mean=opponent == champion.NAME)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from echelon.jobs.spec import read_spec
+from echelon.runs import RunPaths, find_run
+from echelon.telemetry.events import Event
+from echelon.telemetry.heat_maps import heat_files
+from echelon.telemetry.log import read_events
 from echelon_cli import output
+from echelon_cli.listing import job_json
 from echelon_cli.options import JsonFlag, RunArgument, option
-
-if TYPE_CHECKING:
-    from echelon.runs import RunPaths
-    from echelon.telemetry.events import Event
 
 PROJECT = "echelon"
 
@@ -32,10 +34,6 @@ def export(
     as_json: JsonFlag = False,
 ) -> None:
     """Export curves as CSV, to TensorBoard or to W&B. echelon policy export writes a run's policy."""
-    from echelon.runs import find_run
-    from echelon.telemetry.log import read_events
-    from echelon_cli.listing import job_json
-
     if tensorboard is None and csv is None and not wandb:
         raise typer.BadParameter("nothing to export, expected one of --csv, --tensorboard, --wandb")
     if csv is not None:
@@ -57,7 +55,6 @@ def _curves(
     paths: RunPaths, events: Sequence[Event], tensorboard: Path | None, csv: Path | None, wandb: tuple[str, str] | None
 ) -> dict[str, Any]:
     """Write curves, to W&B with its project and mode; return what was written by kind."""
-    from echelon.jobs.spec import read_spec
     from echelon.telemetry.export import rows, to_csv
     from echelon.telemetry.mirrors import TensorBoard, Wandb, require_mirror
 
@@ -96,7 +93,6 @@ def show_written(origin: Mapping[str, Any], written: dict[str, Any], as_json: bo
 
 def _heat(folder: Path) -> dict[str, Any]:
     """Return the newest heat maps as images; empty if there are none."""
-    from echelon.telemetry.heat_maps import heat_files
     from echelon.training.spatial import load_heat
 
     files = list(heat_files(folder).values())

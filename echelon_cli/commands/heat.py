@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from echelon.runs import find_run
+from echelon.telemetry.heat_maps import heat_files, read_heat
 from echelon_cli import output
+from echelon_cli.listing import job_json
 from echelon_cli.options import JsonFlag, RunArgument, option
 
 if TYPE_CHECKING:
@@ -27,10 +30,6 @@ def heat(
     as_json: JsonFlag = False,
 ) -> None:
     """Show where mechs moved, dealt damage or died, of an evaluation."""
-    from echelon.runs import find_run
-    from echelon.telemetry.heat_maps import heat_files, read_heat
-    from echelon_cli.listing import job_json
-
     paths = find_run(run)
     found = heat_files(paths.heat)
     if not found:

@@ -7,8 +7,11 @@ from collections import deque
 from pathlib import Path
 from typing import Annotated
 
+from echelon.jobs.status import job_status
+from echelon.runs import find_run
 from echelon.state_files import LineSplitter, open_regular
 from echelon_cli import output
+from echelon_cli.listing import job_json
 from echelon_cli.options import JsonFlag, RunArgument, option
 
 LINES = 40
@@ -29,8 +32,6 @@ def logs(
 ) -> int:
     """Show the logs of a run, or follow its progress."""
     from echelon.jobs.launch import log_files
-    from echelon.jobs.status import job_status
-    from echelon.runs import find_run
 
     paths = find_run(run)
     if follow:
@@ -72,7 +73,6 @@ def tail(path: Path, lines: int) -> list[str]:
 
 def _follow(paths, as_json: bool) -> int:
     from echelon_cli.follow import Follower, show_summary
-    from echelon_cli.listing import job_json
 
     follower = Follower(paths, as_json=as_json)
     if follower.snapshot.update is not None:

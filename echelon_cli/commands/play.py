@@ -5,9 +5,22 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Annotated
 
+from echelon import champion
+from echelon.config.presets import PRESETS
+from echelon.jobs.config_layers import ConfigError, did_you_mean
+from echelon.runs import RunNotFoundError, find_run
 from echelon_cli.commands.serve import HostOption, OpenOption, PortOption, announce, browser_here
 from echelon_cli.commands.sim import complete_pilots
-from echelon_cli.options import CHOICES, JsonFlag, PacksOption, argument, complete_presets, one_of, option
+from echelon_cli.options import (
+    CHOICES,
+    GamePresetOption,
+    JsonFlag,
+    PacksOption,
+    SecondsOption,
+    argument,
+    one_of,
+    option,
+)
 
 if TYPE_CHECKING:
     from echelon.play.config import PlayConfig
@@ -32,18 +45,10 @@ def play(
     mates: Annotated[
         str, option("--with", "Pilots of your team mates; default: the opponent.", "POLICY|LEVEL", complete_pilots)
     ] = "",
-    preset: Annotated[
-        str,
-        option(
-            "--preset",
-            "Preset whose game is played; default: that of the opponent's training.",
-            "NAME",
-            complete_presets,
-        ),
-    ] = "",
+    preset: GamePresetOption = None,
     size: Annotated[int | None, option("--size", "Map edge [vox]; default: the game's.", min=20)] = None,
     packs: PacksOption = None,
-    seconds: Annotated[float | None, option("--seconds", "Time limit of the match [s]; default: the game's.")] = None,
+    seconds: SecondsOption = None,
     seed: Annotated[int, option("--seed", "Seed of the match and its map.", min=0)] = 0,
     speed: Annotated[float, option("--speed", "Pace of play, 1: real time, 0.5: slow motion.")] = 1.0,
     seats: Annotated[int, option("--seats", "Human pilots; the second one is an opponent.", min=1)] = 1,
@@ -62,7 +67,7 @@ def play(
         mates=_name(mates),
         team=team,
         chassis=chassis,
-        preset=preset,
+        preset=preset or "",
         size=size,
         packs=packs,
         seconds=seconds,
@@ -81,8 +86,6 @@ def play(
 
 def _config(**options: object) -> PlayConfig:
     """Return the options of the session; ``ConfigError`` for an unknown class or preset, or a value out of range."""
-    from echelon.config.presets import PRESETS
-    from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.play.config import PlayConfig
 
     try:
@@ -98,12 +101,9 @@ def _config(**options: object) -> PlayConfig:
 
 def _name(pilot: str) -> str:
     """Return the full name of a pilot: a run may be given by a part of its id; ``ConfigError`` for an unknown one."""
-    from echelon import champion
     from echelon.arena.standings import find_entry
     from echelon.arena.store import Store, StoreError, league_path
-    from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.replay.match_text import STILL
-    from echelon.runs import RunNotFoundError, find_run
 
     levels = (*CHOICES["pilot"], STILL, champion.NAME)
     if not pilot or pilot.removeprefix("heuristic:") in levels:

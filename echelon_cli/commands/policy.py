@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from echelon import hub
+from echelon.files import atomic_write
+from echelon.runs import RunPaths, command, read_json
+from echelon.telemetry.evaluations import read_evaluations, row_of
 from echelon_cli import output
 from echelon_cli.commands.export import require_folder, show_written
 from echelon_cli.options import JsonFlag, PolicyArgument, argument, option, usage_errors
@@ -84,9 +90,6 @@ def push(
 
     Weights as safetensors, results with intervals, commands to use it, and a match as one page.
     """
-    import tempfile
-
-    from echelon import hub
     from echelon.arena.standings import policy_path
 
     with usage_errors():
@@ -122,9 +125,7 @@ def pull(
     as_json: JsonFlag = False,
 ) -> None:
     """Download a published policy and verify it. What it can be used for is printed."""
-    from echelon import hub
     from echelon.rl.weights import find_checkpoint
-    from echelon.runs import command
     from echelon.training.policy_readme import local_name
 
     with usage_errors():
@@ -143,12 +144,7 @@ def pull(
 
 def _prepare(source: Path, repo: str, folder: Path, replay: str | None) -> str:
     """Write the files of the repository into ``folder`` and return the id of the policy."""
-    from dataclasses import replace
-
-    from echelon import hub
-    from echelon.files import atomic_write
     from echelon.rl.weights import find_checkpoint
-    from echelon.runs import RunPaths, read_json
     from echelon.training.champion import DROPPED, portable
     from echelon.training.policy_readme import policy_readme
     from echelon.training.weights import export_policy_folder
@@ -173,8 +169,6 @@ def _prepare(source: Path, repo: str, folder: Path, replay: str | None) -> str:
 
 def _rows(run: Any, identity: str) -> list[Any]:
     """Return the newest result of ``echelon eval`` against each opponent, of this checkpoint alone."""
-    from echelon.telemetry.evaluations import read_evaluations, row_of
-
     found = {event.opponent: row_of(event) for event in read_evaluations(run.evals) if event.checkpoint == identity}
     return list(found.values())
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import shutil
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from echelon.jobs.launchers import open_engine, parse_launcher
+from echelon.jobs.tickets import Queue, Settings, machine_slots, parse_slots
+from echelon.runs import require_home, runs_home
 from echelon_cli import job, output
 from echelon_cli.foreign_text import completable
 from echelon_cli.listing import shown_id
-from echelon_cli.options import JsonFlag, argument, complete_launchers, one_of, option, usage_errors
+from echelon_cli.options import JsonFlag, YesFlag, argument, complete_launchers, one_of, option, usage_errors
 from echelon_cli.output import Column
-
-if TYPE_CHECKING:
-    from echelon.jobs.tickets import Queue, Settings
 
 LOCAL = "local"
 """Word for a queue without a launcher."""
@@ -25,16 +25,11 @@ PLACES = {"first": 0, "last": None}
 
 
 def complete_queued(incomplete: str) -> list[str]:
-    from echelon.jobs.tickets import Queue
-    from echelon.runs import runs_home
-
     return [name for name in completable(Queue(runs_home()).runs()) if name.startswith(incomplete)]
 
 
 def complete_slots(incomplete: str) -> list[str]:
     """Return the devices with slots that start with ``incomplete``, each with an equals sign."""
-    from echelon.jobs.tickets import machine_slots
-
     return [f"{device}=" for device in machine_slots({}) if device.startswith(incomplete)]
 
 
@@ -74,7 +69,7 @@ def queue(
     at_once: Annotated[
         int | None, option("--at-once", "Runs that the launcher gets at a time; default: unchanged.", min=1, max=10_000)
     ] = None,
-    yes: Annotated[bool, option("--yes", "Skip the confirmation of --rm.", short="-y")] = False,
+    yes: YesFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """List queued runs, change their order, pause the queue.
@@ -83,7 +78,6 @@ def queue(
     reboot, are started again.
     """
     from echelon.jobs import queue as jobs
-    from echelon.runs import require_home
 
     if bool(runs) != (rm or move is not None) or (rm and move is not None):
         raise typer.BadParameter("RUN needs either --move or --rm, and each of them a RUN")
@@ -110,9 +104,6 @@ def queue(
 
 def _require_valid(slots: list[str] | None, launcher: str | None) -> None:
     """Raise ``BadParameter`` for slots or a launcher that do not exist."""
-    from echelon.jobs.launchers import open_engine, parse_launcher
-    from echelon.jobs.tickets import machine_slots, parse_slots
-
     with usage_errors():
         devices = [parse_slots(text)[0] for text in slots or ()]
         if launcher not in (None, LOCAL):
@@ -127,7 +118,6 @@ def _require_valid(slots: list[str] | None, launcher: str | None) -> None:
 def _change_settings(
     queue: Queue, paused: bool | None, slots: list[str] | None, launcher: str | None, at_once: int | None
 ) -> None:
-    from echelon.jobs.tickets import parse_slots
 
     with queue.editing():
         before = queue.settings()
@@ -159,10 +149,7 @@ def _move(queue: Queue, names: list[str], place: str) -> None:
 def _remove(queue: Queue, names: list[str], yes: bool, as_json: bool) -> None:
     from echelon.jobs.queue import remove
 
-    if not yes:
-        if as_json:
-            raise typer.BadParameter("--rm --json cannot ask for confirmation; add --yes")
-        output.confirm(f"Remove {', '.join(names)} from the queue?")
+    output.confirm(f"Remove {', '.join(names)} from the queue?", yes, as_json)
     for name in names:
         if remove(queue, name):
             shutil.rmtree(queue.home / name, ignore_errors=True)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from echelon.runs import command
+from echelon.files import write_output
+from echelon.replay.schema import WINNERS, EventKind
+from echelon.runs import command, find_run, require_home, runs_home
 from echelon_cli import output
 from echelon_cli.commands.branch import branch
 from echelon_cli.commands.video import video
-from echelon_cli.devices import require_device
 from echelon_cli.listing import shown_id
 from echelon_cli.matches import MatchArgument, find_replay, home_of
-from echelon_cli.options import DeviceOption, JsonFlag, argument, complete_runs, option
+from echelon_cli.options import DeviceOption, ForceFlag, JsonFlag, argument, complete_runs, option, require_device
 from echelon_cli.output import Column
 
 if TYPE_CHECKING:
@@ -39,7 +41,6 @@ def list_matches(
     as_json: JsonFlag = False,
 ) -> None:
     """List recorded matches: live ones first, then newest first."""
-    from echelon.runs import find_run, require_home, runs_home
     from echelon.server.catalogue import ReplayCatalogue
 
     if not run:
@@ -134,11 +135,10 @@ def export(
             short="-o",
         ),
     ] = None,
-    force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Export a match as one HTML page, or as one replay file. Either contains its world."""
-    from echelon.files import write_output
     from echelon.replay.embed import embed_world
     from echelon.replay.reader import Replay
     from echelon.server.page import single_page
@@ -171,8 +171,6 @@ def verify_match(
     as_json: JsonFlag = False,
 ) -> int:
     """Re-simulate a match from its actions and compare. The first chunk, tick and field that differ are printed."""
-    from dataclasses import asdict
-
     from echelon.arena.verify import verify
 
     require_device(device)
@@ -197,8 +195,6 @@ def _verdict(verdict: VerifyResult) -> str:
 
 def describe(replay: Replay) -> dict[str, Any]:
     """Return the contents of ``replay info`` as plain values."""
-    from echelon.replay.schema import EventKind
-
     header, line = replay.header, replay.timeline()
     outcome = line["outcome"] or {}
     hz, names = float(header["tick_hz"]), [mech["name"] for mech in header["roster"]]
@@ -269,8 +265,6 @@ def _result(row: dict[str, Any]) -> str:
 
 
 def _side(winner: int) -> str:
-    from echelon.replay.schema import WINNERS
-
     return WINNERS[winner] if 0 <= winner < len(WINNERS) else ""
 
 

@@ -7,10 +7,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from echelon.config.presets import PRESETS
+from echelon.jobs.config_layers import ConfigError, default_values, did_you_mean, flatten, resolve
+from echelon.jobs.environment import flat_environment, read_environment
+from echelon.jobs.labels import change_labels, variant_names
+from echelon.jobs.spec import read_spec
+from echelon.runs import RunPaths, command, find_run, list_runs, require_home, runs_home
+from echelon.telemetry.evaluations import evaluation_rows, read_evaluations, training_rows
+from echelon.telemetry.snapshot import read_snapshot
 from echelon_cli import eval_tables, output
 from echelon_cli.commands.export import export
 from echelon_cli.commands.heat import heat
@@ -19,7 +27,7 @@ from echelon_cli.commands.queue import queue
 from echelon_cli.commands.stop import stop, wait
 from echelon_cli.commands.tidy import rm, tidy
 from echelon_cli.help import Sections
-from echelon_cli.listing import opponent_name, shown_id
+from echelon_cli.listing import job_json, opponent_name, run_rows, shown_id
 from echelon_cli.options import (
     CHOICES,
     FilterOption,
@@ -34,10 +42,8 @@ from echelon_cli.options import (
     option,
 )
 from echelon_cli.output import Column
+from echelon_cli.query import FIELDS, config_of, read_query, sorted_by
 from echelon_cli.run_facts import describe, shown_facts
-
-if TYPE_CHECKING:
-    from echelon.runs import RunPaths
 
 EVALS_SHOWN, ROWS_SHOWN = 10, 30
 """Evaluations in training and results of evaluation jobs that are listed."""
@@ -49,8 +55,6 @@ CHART_COLUMNS = 100
 
 
 def complete_fields(incomplete: str) -> list[str]:
-    from echelon_cli.query import FIELDS
-
     return [name for name in FIELDS if name.startswith(incomplete)]
 
 
@@ -106,10 +110,6 @@ def list_all(
     filter_query: FilterOption = None, sort: SortOption = None, columns: ColumnsOption = None, as_json: JsonFlag = False
 ) -> None:
     """List runs and other jobs, newest first. Runs of one group are named by what differs in their configurations."""
-    from echelon.runs import list_runs, require_home, runs_home
-    from echelon_cli.listing import run_rows
-    from echelon_cli.query import read_query, sorted_by
-
     require_home()
     query, now = read_query(filter_query or ""), time.time()
     rows = [row for row in run_rows(list_runs()) if query.matches(row, now)]
@@ -154,10 +154,6 @@ RUNS = (
 
 def _columns(rows: Sequence[Any], names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield name and cells of further columns; ``ConfigError`` for a field that does not exist."""
-    from echelon.jobs.config_layers import ConfigError, default_values, did_you_mean
-    from echelon.jobs.labels import variant_names
-    from echelon_cli.query import config_of
-
     for name in names:
         if name in LABEL_COLUMNS:
             yield name, [LABEL_COLUMNS[name](row) for row in rows]
@@ -190,10 +186,6 @@ def label(
     as_json: JsonFlag = False,
 ) -> None:
     """Show or change group, tags and notes of runs. --filter 'group:NAME tag:WORD' finds them."""
-    from echelon.jobs.labels import change_labels
-    from echelon.runs import find_run
-    from echelon_cli.listing import job_json
-
     chosen = [find_run(name) for name in runs]
     found = [
         (paths, change_labels(paths, group=group, add=tag or (), remove=untag or (), notes=notes)) for paths in chosen
@@ -210,12 +202,6 @@ def label(
 @app.command("show", rich_help_panel=FIND)
 def show(run: RunArgument, as_json: JsonFlag = False) -> None:
     """Show one run: state, results, evaluations, configuration."""
-    from echelon.jobs.config_layers import flatten
-    from echelon.jobs.spec import read_spec
-    from echelon.runs import command, find_run
-    from echelon.telemetry.evaluations import evaluation_rows, read_evaluations, training_rows
-    from echelon.telemetry.snapshot import read_snapshot
-
     paths = find_run(run)
     row, spec, snapshot = describe(paths), read_spec(paths), read_snapshot(paths.metrics)
     evaluations = evaluation_rows(replace(snapshot, reports=read_evaluations(paths.evals)))
@@ -256,9 +242,6 @@ def compare(
     as_json: JsonFlag = False,
 ) -> None:
     """Compare runs or presets: results, and values that differ."""
-    from echelon.config.presets import PRESETS
-    from echelon.runs import find_run
-
     sides = [None if name in PRESETS else find_run(name) for name in names]
     chosen = [paths for paths in sides if paths is not None]
     rows = [describe(paths) for paths in chosen]
@@ -286,16 +269,11 @@ def compare(
 
 def _values(name: str, paths: RunPaths | None) -> dict[str, Any]:
     """Return the configuration of a run, or of the preset ``name`` where there is no run."""
-    from echelon.jobs.config_layers import flatten, resolve
-    from echelon.jobs.spec import read_spec
-
     return resolve(name).values if paths is None else flatten(read_spec(paths).config)
 
 
 def _environment(paths: RunPaths) -> dict[str, Any]:
     """Return source, packages and devices of a run by dotted key."""
-    from echelon.jobs.environment import flat_environment, read_environment
-
     return flat_environment(read_environment(paths))
 
 

@@ -19,6 +19,9 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
+from echelon import champion
+from echelon.replay.schema import SUFFIX
+from echelon.runs import find_run
 from echelon_cli import output
 from echelon_cli.matches import complete_matches, find_match, home_of
 from echelon_cli.options import JsonFlag, argument, option
@@ -94,7 +97,6 @@ def watch(
     as_json: JsonFlag = False,
 ) -> None:
     """Open a match in the browser, or the newest of a run. With --league alone, the league."""
-    from echelon import champion
     from echelon.server.app import running_server
     from echelon.server.app import serve as run_server
 
@@ -120,8 +122,6 @@ def watch(
 
 
 def is_replay(what: str) -> bool:
-    from echelon.replay.schema import SUFFIX
-
     return what.endswith(SUFFIX) and Path(what).is_file()
 
 
@@ -155,7 +155,6 @@ def find_league(given: Path | None) -> Path | None:
 
 def fragment_of(what: str, follow: bool) -> str:
     """Return the URL fragment that opens ``what``; ``follow`` selects the newest match of a run continuously."""
-    from echelon.runs import find_run
     from echelon.server.catalogue import ReplayCatalogue
 
     if follow:

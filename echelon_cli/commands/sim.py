@@ -9,21 +9,34 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from echelon import champion
+from echelon.config import EnvConfig, Fairness
+from echelon.files import atomic_write
+from echelon.jobs.config_layers import ConfigError, did_you_mean
+from echelon.jobs.process import boot_id, identify
+from echelon.jobs.spec import new_spec, write_spec
+from echelon.runs import RunNotFoundError, RunPaths, create_run
+from echelon.telemetry.events import EventMatch
+from echelon.telemetry.log import EventLog
 from echelon_cli import output
-from echelon_cli.devices import require_device
 from echelon_cli.options import (
     CHOICES,
     DeviceOption,
+    HeightOption,
     JsonFlag,
     MapsOption,
     PacksOption,
+    RatioOption,
+    SecondsOption,
     ThreadsOption,
+    WeaponOption,
     complete_runs,
     one_of,
     option,
+    require_device,
 )
 
 if TYPE_CHECKING:
@@ -31,9 +44,7 @@ if TYPE_CHECKING:
 
     from echelon.arena.contest import Contest, MatchResult, MatchSession, Pairing
     from echelon.arena.policy_runner import GroupedPolicyRunner
-    from echelon.config import EnvConfig, Fairness
     from echelon.rl.weights import LoadedPolicy
-    from echelon.runs import RunPaths
 
 PILOT = "medium"
 MATCHES = 64
@@ -49,8 +60,6 @@ RUN_NAME = "sim"
 
 def complete_pilots(incomplete: str) -> list[str]:
     """Return the scripted levels, the champion and the runs that start with ``incomplete``."""
-    from echelon import champion
-
     return [*one_of(*CHOICES["pilot"], champion.NAME)(incomplete), *complete_runs(incomplete)]
 
 
@@ -71,20 +80,12 @@ def sim(
     matches: Annotated[int, option("--matches", "Matches to play.", min=1)] = MATCHES,
     packs: PacksOption = None,
     size: Annotated[int | None, option("--size", "Map edge [vox]; default: the game's.")] = None,
-    height: Annotated[int | None, option("--height", "Map height [vox]; default: the game's.")] = None,
-    seconds: Annotated[float | None, option("--seconds", "Time limit of a match [s]; default: the game's.")] = None,
-    fair: Annotated[
-        float | None,
-        option(
-            "--max-distance-ratio",
-            "Greatest ratio of the teams' straight distances to the zone; 0: any; default: the game's.",
-        ),
-    ] = None,
+    height: HeightOption = None,
+    seconds: SecondsOption = None,
+    fair: RatioOption = None,
     maps: MapsOption = FAIRNESS,
     seed: Annotated[int, option("--seed", "Seed of the first match and its map.", min=0)] = 0,
-    weapon_prob: Annotated[
-        float, option("--weapon-prob", "Trigger probability of both levels, 0 to 1.", min=0.0, max=1.0)
-    ] = 1.0,
+    weapon_prob: WeaponOption = 1.0,
     swap: Annotated[
         bool | None, option("--swap/--no-swap", "Play every seed from both sides; default: if the levels differ.")
     ] = None,
@@ -143,8 +144,6 @@ def sim(
 
 
 def _recorded_first(record: str, matches: int) -> int:
-    from echelon.jobs.config_layers import ConfigError
-
     if record in (RECORD_NONE, RECORD_UPSETS):
         return 0
     if record == RECORD_ALL:
@@ -157,16 +156,14 @@ def _recorded_first(record: str, matches: int) -> int:
 def _policy_paths(names: tuple[str, str]) -> dict[str, Path]:
     """Return the files of the pilots that are policies, by name; ``ConfigError`` for one that is nothing."""
     from echelon.agents.heuristic import SKILLS
-    from echelon.jobs.config_layers import ConfigError, did_you_mean
-    from echelon.runs import RunNotFoundError
-    from echelon_cli.commands.train import policy_file
+    from echelon.arena.standings import policy_path
 
     levels, paths = SKILLS, {}
     for name in names:
         if name in levels:
             continue
         try:
-            paths[name] = policy_file(name, "pilot")
+            paths[name] = policy_path(name, "pilot")
         except RunNotFoundError:
             near, have = did_you_mean(name, (*levels, "champion")), ", ".join(levels)
             raise ConfigError(f"pilot {name!r} does not exist{near} (have: {have}, champion, policies)") from None
@@ -214,9 +211,6 @@ def _environment(
     fair: float | None,
 ) -> EnvConfig:
     """Return the environment of the first policy, else the default one, with the given fields replaced."""
-    from echelon.config import EnvConfig
-    from echelon.jobs.config_layers import ConfigError
-
     env = EnvConfig()
     for policy in loaded.values():
         from echelon.training.policy_agent import env_config_of
@@ -245,7 +239,6 @@ def _contest(
     """Return the contest, and a notice for the user or an empty string."""
     from echelon.arena.contest import Contest, Pilot
     from echelon.gen.spawn import check_world_fits
-    from echelon.jobs.config_layers import ConfigError
 
     same = len({name for name in pilots}) == 1
     swapped = not same if swap is None else swap and not same
@@ -352,13 +345,7 @@ def _interruptible() -> Iterator[Any]:
 @contextmanager
 def _run_folder(contest: Contest) -> Iterator[RunPaths]:
     """Yield a run folder for replays that has the state of a running job while matches are played."""
-    from dataclasses import asdict
-
-    from echelon.files import atomic_write
     from echelon.jobs import lock
-    from echelon.jobs.process import identify
-    from echelon.jobs.spec import new_spec, write_spec
-    from echelon.runs import create_run
 
     run = create_run(RUN_NAME)
     first, second = contest.pilots
@@ -387,9 +374,6 @@ def _record_into(session: MatchSession, run: RunPaths, pairings: list[Pairing]) 
 
 def _with_heartbeat(run: RunPaths, stop: Callable[[], bool]) -> Callable[[], bool]:
     """Return ``stop`` wrapped in a function that also writes the run's progress file every ``HEARTBEAT_S``."""
-    from echelon.files import atomic_write
-    from echelon.jobs.process import boot_id
-
     last = -math.inf
 
     def check() -> bool:
@@ -415,8 +399,6 @@ def _check_same(before: list[MatchResult], after: list[MatchResult]) -> None:
 def _log_matches(run: RunPaths, contest: Contest, results: list[MatchResult], replays: dict[int, Any]) -> None:
     """Append an ``EventMatch`` per recorded match to the run's metrics."""
     from echelon.env.referee import WINNERS
-    from echelon.telemetry.events import EventMatch
-    from echelon.telemetry.log import EventLog
 
     with EventLog(run.metrics) as log:
         for result in sorted(results, key=lambda result: result.pairing.number):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from echelon.jobs.status import foreign_process
+from echelon.runs import RunPaths, command, find_run
+from echelon.telemetry.events import EventCheckpoint
+from echelon.telemetry.latest import read_latest
 from echelon_cli import output
+from echelon_cli.listing import job_json
 from echelon_cli.options import JsonFlag, RunArgument, RunsArgument, option
-
-if TYPE_CHECKING:
-    from echelon.runs import RunPaths
 
 TIMEOUT_S = 300.0
 KILL_LIMIT_S = 10.0
@@ -26,9 +28,6 @@ def stop(
 ) -> int:
     """Save and stop jobs. The current update is completed; a second stop discards it."""
     from echelon.jobs import launch
-    from echelon.jobs.status import foreign_process
-    from echelon.runs import find_run
-    from echelon_cli.listing import job_json
 
     chosen = [find_run(name) for name in runs]
     before = {paths.id: launch.job_status(paths) for paths in chosen}
@@ -77,8 +76,6 @@ def _kill_trials(chosen: Sequence[RunPaths]) -> None:
 
 def _orphan_line(status, ended: bool) -> str:
     """Return the line of a trainer whose supervisor was killed."""
-    from echelon.runs import command
-
     if ended:
         return f"{status.id} {status.state}; its orphaned trainer has ended"
     again = command("runs", "stop", "--now", status.id)
@@ -87,17 +84,12 @@ def _orphan_line(status, ended: bool) -> str:
 
 def _newest_checkpoint(paths: RunPaths) -> str:
     """Return the path of the newest checkpoint of a run in its folder; empty where it has none."""
-    from echelon.telemetry.events import EventCheckpoint
-    from echelon.telemetry.latest import read_latest
-
     found = read_latest(paths.metrics, until=(EventCheckpoint,)).checkpoints
     return found[-1].path if found else ""
 
 
 def _line(before, status, checkpoint: str) -> str:
     """Return how a stop has ended; ``checkpoint`` was the newest one before it."""
-    from echelon.runs import command
-
     if not before.is_alive:
         return f"{status.id} was not running ({status.state})"
     if status.is_alive:
@@ -117,8 +109,6 @@ def wait(
 ) -> int:
     """Wait until a job has ended; the exit code tells how."""
     from echelon.jobs.launch import wait_until
-    from echelon.runs import find_run
-    from echelon_cli.listing import job_json
 
     paths = find_run(run)
     status = wait_until(paths, lambda s: s.has_ended, timeout_s=timeout)

@@ -7,10 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from echelon_cli import output
+from echelon.jobs.config_layers import ConfigError
+from echelon.jobs.status import job_status
+from echelon.runs import list_runs
+from echelon_cli import output, sweep_job, sweep_tables
 from echelon_cli.foreign_text import completable
 from echelon_cli.options import (
     CHOICES,
+    DetachFlag,
     JsonFlag,
     LauncherOption,
     MirrorOption,
@@ -21,8 +25,10 @@ from echelon_cli.options import (
     complete_keys,
     one_of,
     option,
+    overrides_of,
     usage_errors,
 )
+from echelon_cli.tui.format import short_run_id
 
 app = typer.Typer(
     help="Search over configuration options, or compare variants.", no_args_is_help=True, rich_markup_mode=None
@@ -30,9 +36,6 @@ app = typer.Typer(
 
 
 def complete_sweeps(incomplete: str) -> list[str]:
-    from echelon.runs import list_runs
-    from echelon_cli.tui.format import short_run_id
-
     ids = completable(run.id for run in list_runs() if "-sweep-" in run.id)
     return [name for name in (*ids, *(map(short_run_id, ids) if incomplete else ())) if name.startswith(incomplete)]
 
@@ -93,13 +96,11 @@ def start(
     mirror: MirrorOption = None,
     resume: Annotated[str | None, option("--resume", "Continue a sweep.", "SWEEP", complete_sweeps)] = None,
     plan_only: Annotated[bool, option("--plan", "Show what would be done, and start nothing.")] = False,
-    detach: Annotated[bool, option("--detach", "Return when the sweep has started.")] = False,
+    detach: DetachFlag = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Start a sweep in the background and follow it; Ctrl-C detaches."""
-    from echelon.jobs.config_layers import ConfigError, parse_assignment
     from echelon.jobs.observers import requested
-    from echelon_cli import sweep_job
 
     with usage_errors():
         observers = requested(notify or (), mirror or ())
@@ -113,7 +114,7 @@ def start(
             raise ConfigError("--resume continues a sweep as it was planned, expected no plan; try only --at-once")
         follower = sweep_job.resume(resume, observers, at_once, as_json=as_json)
         return sweep_job.follow(follower, detach=detach, as_json=as_json)
-    overrides = dict(parse_assignment(text) for text in assignments or [])
+    overrides = overrides_of(assignments)
     plan = sweep_job.plan_of(Path(file) if file else None, preset, overrides, vary or (), settings)
     if plan_only:
         _show_plan(plan, as_json)
@@ -127,8 +128,6 @@ def start(
 
 def _show_plan(plan: Any, as_json: bool) -> None:
     """Print the options with their values or the variants with their changes, and the budget."""
-    from echelon_cli import sweep_job
-
     rows = list(plan.vary.items())
     rows += [(each.name, ", ".join(f"{k}={v}" for k, v in each.params.items())) for each in plan.variants]
     if as_json:
@@ -147,9 +146,7 @@ def show(
     as_json: JsonFlag = False,
 ) -> None:
     """Show trials, statistics over seeds and the best configuration."""
-    from echelon.jobs.status import job_status
     from echelon.jobs.sweeps.results import read_results
-    from echelon_cli import sweep_job, sweep_tables
 
     paths, _ = sweep_job.find_sweep(name)
     results, status = read_results(paths), job_status(paths)

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from echelon.runs import RunPaths, find_run, list_runs, require_home
 from echelon_cli import output
+from echelon_cli.listing import job_json, run_row, shown_id
 from echelon_cli.options import (
     FilterOption,
     JsonFlag,
     RunsArgument,
+    YesFlag,
     argument,
     complete_runs,
     one_of,
     option,
     usage_errors,
 )
-
-if TYPE_CHECKING:
-    from echelon.runs import RunPaths
+from echelon_cli.query import read_query
 
 BYTES = ((1e3, 1.0, "B"), (1e6, 1e3, "kB"), (1e9, 1e6, "MB"), (float("inf"), 1e9, "GB"))
 """(limit, divisor, unit)"""
 PARTS = ("checkpoints", "replays", "log", "other", "total")
-
-YesFlag = Annotated[bool, option("--yes", "Skip the confirmation.", short="-y")]
 
 
 def amount(size: float) -> str:
@@ -40,23 +39,11 @@ def amount(size: float) -> str:
 
 def chosen(names: list[str] | None, query: str | None) -> list[RunPaths]:
     """Return the runs of these names that match a query; all runs for neither."""
-    from echelon.runs import find_run, list_runs
-    from echelon_cli.listing import run_row
-    from echelon_cli.query import read_query
-
     found = list({paths.root: paths for paths in map(find_run, names)}.values()) if names else list_runs()
     if query is None:
         return found
     matches, now = read_query(query), time.time()
     return [paths for paths in found if matches.matches(run_row(paths), now)]
-
-
-def confirm(what: str, yes: bool, as_json: bool) -> None:
-    if yes:
-        return
-    if as_json:
-        raise typer.BadParameter("--json cannot ask for confirmation; add --yes")
-    output.confirm(what)
 
 
 def tidy(
@@ -78,13 +65,10 @@ def tidy(
 
     The newest checkpoint always stays, and so do records, logs and settings.
     """
-    from echelon.runs import require_home
-
     require_home()
     if not keep:
         return _show(chosen(runs, filter_query), as_json)
     from echelon.jobs import retention
-    from echelon_cli.listing import job_json
 
     if not runs and filter_query is None:
         raise typer.BadParameter(
@@ -96,7 +80,7 @@ def tidy(
     for paths in found:
         retention.require_ended(paths)
     if found:
-        confirm(f"Delete all but {','.join(keep)} of {', '.join(paths.id for paths in found)}?", yes, as_json)
+        output.confirm(f"Delete all but {','.join(keep)} of {', '.join(paths.id for paths in found)}?", yes, as_json)
     rows = []
     for paths in found:
         freed = retention.prune(paths, rule)
@@ -111,7 +95,6 @@ def tidy(
 
 def _show(found: list[RunPaths], as_json: bool) -> None:
     from echelon.jobs.retention import disk_use
-    from echelon_cli.listing import job_json, shown_id
 
     sizes = sorted(((disk_use(paths), paths) for paths in found), key=lambda pair: -pair[0].total)
     if as_json:
@@ -131,7 +114,7 @@ def rm(runs: RunsArgument, yes: YesFlag = False, as_json: JsonFlag = False) -> N
 
     found = chosen(runs, None)
     names = [paths.id for paths in found]
-    confirm(f"Delete {', '.join(names)}?", yes, as_json)
+    output.confirm(f"Delete {', '.join(names)}?", yes, as_json)
     for paths in found:
         remove(paths)
         if not as_json:

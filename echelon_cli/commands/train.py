@@ -5,9 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
+from echelon.config import MIX_PROFILES, RunConfig
+from echelon.config.learner import POLICY_TEACHER, SCRIPTED_TEACHER
+from echelon.config.opponents import PilotSkill
+from echelon.jobs.config_layers import DEFAULT_PRESET, FILE, ConfigError, ResolvedConfig, resolve
+from echelon.jobs.spec import JobSpec, new_spec
+from echelon.jobs.status import job_status
+from echelon.runs import RunPaths, create_run
 from echelon_cli import job, output
 from echelon_cli.options import (
     ConfigOption,
+    DetachFlag,
     JsonFlag,
     MirrorOption,
     NotifyOption,
@@ -19,24 +27,15 @@ from echelon_cli.options import (
     complete_runs,
     one_of,
     option,
+    overrides_of,
     usage_errors,
 )
 
 if TYPE_CHECKING:
-    from echelon.config import RunConfig
-    from echelon.jobs.config_layers import ResolvedConfig
-    from echelon.jobs.spec import JobSpec
-    from echelon.runs import RunPaths
     from echelon_cli.follow import Follower
 
 GPU_PRESET = "gpu"
 """Default preset on a machine with a usable GPU."""
-
-
-def complete_mixes(incomplete: str) -> list[str]:
-    from echelon.config import MIX_PROFILES
-
-    return one_of(*MIX_PROFILES)(incomplete)
 
 
 def train(
@@ -49,7 +48,7 @@ def train(
             "--opponents",
             "Opponent mix: scripted, self, past, league or exploiter; default: the preset's.",
             "NAME",
-            complete_mixes,
+            one_of(*MIX_PROFILES),
         ),
     ] = None,
     start_from: Annotated[
@@ -72,7 +71,7 @@ def train(
         str | None, option("--device", "Device: auto, cpu, cuda or cuda:N; default: auto.", complete=complete_devices)
     ] = None,
     nproc: Annotated[int | None, option("--nproc", "Training processes on this machine; default: 1.")] = None,
-    detach: Annotated[bool, option("--detach", "Return when training has started.")] = False,
+    detach: DetachFlag = False,
     queue: QueueFlag = False,
     notify: NotifyOption = None,
     mirror: MirrorOption = None,
@@ -82,7 +81,6 @@ def train(
 
     --set reaches every field of the configuration; echelon config show lists them.
     """
-    from echelon.jobs.config_layers import ConfigError, parse_assignment
     from echelon.jobs.observers import requested, write_observers
     from echelon_cli.follow import show_summary
 
@@ -95,12 +93,12 @@ def train(
         "nproc": nproc,
     }
     overrides = {key: value for key, value in given.items() if value is not None}
-    overrides |= dict(parse_assignment(text) for text in assignments or [])
+    overrides |= overrides_of(assignments)
     if overrides.get("start_from"):
         overrides["start_from"] = str(readable_policy(str(overrides["start_from"])))
     if overrides.get("teacher.policy"):
         overrides["teacher.policy"] = teacher_reference(str(overrides["teacher.policy"]))
-    file = Path(config) if config else None
+    file = config
     if resume and preset:
         raise ConfigError("--resume and --preset exclude each other: a resumed run keeps its configuration")
     with usage_errors():
@@ -128,30 +126,23 @@ def train(
 
 def teacher_reference(name: str) -> str:
     """Return ``teacher.policy`` for the name of a teacher: a scripted level, checkpoint, run or league entry."""
-    from echelon.config.learner import POLICY_TEACHER, SCRIPTED_TEACHER
-    from echelon.config.opponents import PilotSkill
+    from echelon.arena.standings import policy_path
 
     if name in get_args(PilotSkill):
         return f"{SCRIPTED_TEACHER}:{name}"
     if name.startswith(f"{SCRIPTED_TEACHER}:"):
         return name
-    return f"{POLICY_TEACHER}:{policy_file(name.removeprefix(f'{POLICY_TEACHER}:'), 'teacher.policy')}"
+    return f"{POLICY_TEACHER}:{policy_path(name.removeprefix(f'{POLICY_TEACHER}:'), 'teacher.policy')}"
 
 
 def readable_policy(name: str) -> Path:
     """Return the path of the policy with the initial weights; ``ValueError`` where it cannot be read."""
+    from echelon.arena.standings import policy_path
     from echelon.rl.weights import load_policy
 
-    path = policy_file(name)
+    path = policy_path(name, "start_from")
     load_policy(path)
     return path
-
-
-def policy_file(name: str, what: str = "start_from") -> Path:
-    """Return the path of the policy that ``name`` refers to: the champion, a path, a run, or a league entry."""
-    from echelon.arena.standings import policy_path
-
-    return policy_path(name, what)
 
 
 class Request(NamedTuple):
@@ -166,10 +157,6 @@ class Request(NamedTuple):
 
 def _request(preset: str | None, file: Path | None, overrides: dict[str, Any], resume: str | None) -> Request:
     """Return the request for a new run, in a folder of that name, or for a resumed one."""
-    from echelon.jobs.config_layers import resolve
-    from echelon.jobs.spec import new_spec
-    from echelon.runs import create_run
-
     if resume:
         (paths, spec), arguments = job.find_job(resume, "train"), ["--resume", "latest"]
         resolved = resolve(None, file, overrides, base=spec.config, base_provenance=spec.provenance)
@@ -192,15 +179,12 @@ def _check_hidden_columns(config: RunConfig) -> None:
 
 def default_preset(device: object) -> str:
     """Return the default preset for ``device``, or for the best device of this machine."""
-    from echelon.jobs.config_layers import DEFAULT_PRESET
     from echelon.jobs.usage import has_gpu
 
     return GPU_PRESET if device != "cpu" and has_gpu() else DEFAULT_PRESET
 
 
 def _plan_line(resolved: ResolvedConfig, preset: str | None) -> str:
-    from echelon.jobs.config_layers import FILE
-
     config = resolved.config
     limit = f" or {config.max_minutes:g} minutes" if config.max_minutes else ""
     is_of_file = resolved.provenance.get("preset") == FILE
@@ -211,7 +195,6 @@ def _plan_line(resolved: ResolvedConfig, preset: str | None) -> str:
 
 def _watch(follower: Follower) -> int:
     """Show the dashboard until it is closed; print a summary if the run has ended by then."""
-    from echelon.jobs.status import job_status
     from echelon_cli.follow import show_summary
     from echelon_cli.tui.app import show
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from echelon.files import output_file
 from echelon_cli import output
 from echelon_cli.matches import MatchArgument, find_replay
-from echelon_cli.options import JsonFlag, option
+from echelon_cli.options import ForceFlag, JsonFlag, option
 
 if TYPE_CHECKING:
     from echelon.replay.reader import Replay
@@ -75,11 +76,10 @@ def video(
         str | None, option("--size", "Width and height [px]; default: 1280x720, for GIF 640x360.", "WxH")
     ] = None,
     fps: Annotated[int | None, option("--fps", "Frames per second; default: 30, for GIF 12.")] = None,
-    force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write the highlights of a match as a video. 20 s around its most important moments, with names and score."""
-    from echelon.files import output_file
     from echelon.replay.reader import Replay
 
     path = find_replay(match)

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from echelon.config import EnvConfig, Fairness
+from echelon.files import write_output
+from echelon.jobs.config_layers import ConfigError, did_you_mean
 from echelon_cli import output
 from echelon_cli.matches import complete_matches, find_replay
-from echelon_cli.options import CHOICES, JsonFlag, MapsOption, PacksOption, argument, one_of, option
+from echelon_cli.options import (
+    CHOICES,
+    HeightOption,
+    JsonFlag,
+    MapsOption,
+    PacksOption,
+    RatioOption,
+    argument,
+    one_of,
+    option,
+)
 
 if TYPE_CHECKING:
     from echelon.atlas.scene import Scene
     from echelon.atlas.views import MapView
-    from echelon.config import Fairness
     from echelon.gen.generate import GeneratedMap
 
 ANY_BIOME = "any"
-MANY_SEEDS = 10_000
-"""Greatest value of ``--count``."""
-
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
 """Text that is meant as a seed, valid or not."""
 
@@ -32,69 +41,6 @@ def complete_biomes(incomplete: str) -> list[str]:
     from echelon.gen.biomes import BIOMES
 
     return [name for name in (ANY_BIOME, *BIOMES) if name.startswith(incomplete)]
-
-
-SizeOption = Annotated[
-    str | None, option("--size", "Edge of the map, or both edges [vox]; default: the game's.", "X|XxY")
-]
-HeightOption = Annotated[int | None, option("--height", "Map height [vox]; default: the game's.")]
-BiomeOption = Annotated[
-    str, option("--biome", "One biome for the whole map; any: four random ones.", complete=complete_biomes)
-]
-ZoneOption = Annotated[
-    float | None, option("--zone-radius", "Mean radius of the capture zone [vox]; default: the game's.")
-]
-RatioOption = Annotated[
-    float | None,
-    option(
-        "--max-distance-ratio",
-        "Greatest ratio of the teams' straight distances to the zone; 0: any; default: the game's.",
-    ),
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Parameters of map generation apart from the seed; None is the environment's default."""
-
-    size: str | None = None
-    height: int | None = None
-    packs: int | None = None
-    biome: str = ANY_BIOME
-    zone_radius: float | None = None
-    fairness: Fairness | None = None
-    ratio: float | None = None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments of ``generate``; ``ConfigError`` for an invalid value."""
-        from dataclasses import replace
-
-        from echelon.config import EnvConfig
-        from echelon.gen.biomes import BIOMES
-        from echelon.jobs.config_layers import ConfigError, did_you_mean
-
-        if self.biome != ANY_BIOME and self.biome not in BIOMES:
-            have = f"(have: {ANY_BIOME}, {', '.join(BIOMES)})"
-            raise ConfigError(f"biome {self.biome!r} does not exist{did_you_mean(self.biome, BIOMES)} {have}")
-        env = EnvConfig()
-        x, y = (env.world.size_x, env.world.size_y) if self.size is None else _edges(self.size)
-        z = env.world.size_z if self.height is None else self.height
-        fairness = env.world.fairness if self.fairness is None else self.fairness
-        ratio = env.world.max_distance_ratio if self.ratio is None else self.ratio
-        given = {"num_packs": self.packs, "zone_radius_vox": self.zone_radius}
-        try:
-            env = replace(env, **{name: value for name, value in given.items() if value is not None})
-            sizes = {"size_x": x, "size_y": y, "size_z": z}
-            world = replace(env.world, **sizes, fairness=fairness, max_distance_ratio=ratio)
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
-        return {
-            "world": world,
-            "num_packs": env.num_packs,
-            "zone_radius_vox": env.zone_radius_vox,
-            "biome": "" if self.biome == ANY_BIOME else self.biome,
-        }
 
 
 def world(
@@ -106,17 +52,19 @@ def world(
             complete_matches,
         ),
     ],
-    size: SizeOption = None,
+    size: Annotated[
+        str | None, option("--size", "Edge of the map, or both edges [vox]; default: the game's.", "X|XxY")
+    ] = None,
     height: HeightOption = None,
     packs: PacksOption = None,
-    biome: BiomeOption = ANY_BIOME,
-    zone_radius: ZoneOption = None,
+    biome: Annotated[
+        str, option("--biome", "One biome for the whole map; any: four random ones.", complete=complete_biomes)
+    ] = ANY_BIOME,
+    zone_radius: Annotated[
+        float | None, option("--zone-radius", "Mean radius of the capture zone [vox]; default: the game's.")
+    ] = None,
     maps: MapsOption = None,
     max_distance_ratio: RatioOption = None,
-    count: Annotated[
-        int | None,
-        option("--count", "Generate this many seeds and print statistics; default: one map.", min=1, max=MANY_SEEDS),
-    ] = None,
     layer: Annotated[
         int | None, option("--layer", "Draw the slice at this height [vox]; default: from above.", "Z")
     ] = None,
@@ -139,24 +87,13 @@ def world(
     """Generate the map of a seed, or read a map, and draw it: from above, a slice, heights or paths to the zone."""
     from echelon.atlas.render import png as as_png
     from echelon.atlas.statistics import world_statistics
-    from echelon.files import write_output
 
-    recipe = Recipe(
-        size=size,
-        height=height,
-        packs=packs,
-        biome=biome,
-        zone_radius=zone_radius,
-        fairness=maps,
-        ratio=max_distance_ratio,
-    )
-    if count is not None:
-        if out is not None or png is not None:
-            raise typer.BadParameter("--count generates many maps, --out and --png write one; use one or the other")
-        return _compare(recipe, _seed(what), count, as_json)
     for file, kind in ((out, "map"), (png, "picture")):
         _require_folder(file, kind)
-    generated = _generate(recipe, _seed(what)) if not Path(what).exists() and NUMBER.fullmatch(what) else None
+    generated = None
+    if not Path(what).exists() and NUMBER.fullmatch(what):
+        settings = _settings(size, height, packs, biome, zone_radius, maps, max_distance_ratio)
+        generated = _generate(settings, _seed(what))
     if generated is None and (out is not None or measure):
         raise typer.BadParameter("--out and --measure are for a map that is generated; give a seed")
     title, scene = _find_scene(what, generated)
@@ -188,7 +125,6 @@ def world(
 def _seed(text: str) -> int:
     """Return the seed that a text names; ``ConfigError`` for anything else."""
     from echelon.gen.generate import MAX_SEED
-    from echelon.jobs.config_layers import ConfigError
 
     if not (text.isdecimal() and int(text) <= MAX_SEED):
         raise ConfigError(f"map seed is {text}, expected a whole number from 0 to {MAX_SEED}")
@@ -197,27 +133,52 @@ def _seed(text: str) -> int:
 
 def _require_folder(file: Path | None, what: str) -> None:
     """Raise ``ConfigError`` for a file in a folder that does not exist."""
-    from echelon.jobs.config_layers import ConfigError
-
     if file is not None and not file.parent.is_dir():
         raise ConfigError(f"folder {str(file.parent)!r} does not exist; create it to save the {what}")
 
 
 def _edges(text: str) -> tuple[int, int]:
-    from echelon.jobs.config_layers import ConfigError
-
     words = text.lower().split("x")
     if not all(word.isdecimal() for word in words) or len(words) > 2:
         raise ConfigError(f"size is {text!r}, expected an edge such as 100, or two such as 120x80")
     return int(words[0]), int(words[-1])
 
 
-def _generate(recipe: Recipe, seed: int) -> tuple[GeneratedMap, float]:
+def _settings(
+    size: str | None,
+    height: int | None,
+    packs: int | None,
+    biome: str,
+    zone_radius: float | None,
+    maps: Fairness | None,
+    ratio: float | None,
+) -> dict[str, Any]:
+    """Return the arguments of ``generate``, by default those of the game; ``ConfigError`` for an invalid value."""
+    from echelon.gen.biomes import BIOMES
+
+    if biome != ANY_BIOME and biome not in BIOMES:
+        have = f"(have: {ANY_BIOME}, {', '.join(BIOMES)})"
+        raise ConfigError(f"biome {biome!r} does not exist{did_you_mean(biome, BIOMES)} {have}")
+    x, y = (None, None) if size is None else _edges(size)
+    world = {"size_x": x, "size_y": y, "size_z": height, "fairness": maps, "max_distance_ratio": ratio}
+    game = {"num_packs": packs, "zone_radius_vox": zone_radius}
+    env = EnvConfig()
+    try:
+        env = replace(env, **{name: value for name, value in game.items() if value is not None})
+        return {
+            "world": replace(env.world, **{name: value for name, value in world.items() if value is not None}),
+            "num_packs": env.num_packs,
+            "zone_radius_vox": env.zone_radius_vox,
+            "biome": "" if biome == ANY_BIOME else biome,
+        }
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _generate(settings: dict[str, Any], seed: int) -> tuple[GeneratedMap, float]:
     """Return the map of a seed and the time to generate it [s]."""
     from echelon.gen.generate import generate
-    from echelon.jobs.config_layers import ConfigError
 
-    settings = recipe.settings
     started = time.perf_counter()
     try:
         made = generate(settings.pop("world"), seed, **settings)
@@ -248,21 +209,6 @@ def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
     }
 
 
-def _compare(recipe: Recipe, first: int, count: int, as_json: bool) -> None:
-    from echelon_cli.world_tables import show_spread, spread_of
-
-    rows = []
-    with output.waiting(f"generating {count} maps", quiet=as_json) as show_progress:
-        for seed in range(first, first + count):
-            rows.append(_describe(*_generate(recipe, seed)))
-            show_progress(f"map {len(rows)} of {count}")
-    spread = spread_of(rows)
-    if as_json:
-        output.show_json({**spread, "maps": rows})
-    else:
-        show_spread(spread)
-
-
 def _find_scene(what: str, generated: tuple[GeneratedMap, float] | None) -> tuple[str, Scene]:
     """Return a title and the scene of a seed, a saved map, a replay, a match or a run; a file wins over a seed."""
     from echelon.atlas.scene import scene_from_map, scene_from_replay
@@ -286,7 +232,6 @@ def _find_scene(what: str, generated: tuple[GeneratedMap, float] | None) -> tupl
 def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None) -> tuple[str, MapView]:
     """Return the title of the requested view, and the view."""
     from echelon.atlas import views
-    from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.nav.field import zone_field
     from echelon.nav.graph import RADIUS_OF_CHASSIS
     from echelon.sim.arsenal import Chassis

@@ -6,11 +6,11 @@ from dataclasses import asdict
 
 import pytest
 
+from echelon.arena.standings import policy_path
 from echelon.arena.store import Store, league_path
 from echelon.config import MIX_PROFILES, LeagueConfig, MixConfig, OpponentConfig
 from echelon.jobs.config_layers import resolve
 from echelon.runs import list_runs
-from echelon_cli.commands.train import policy_file
 from echelon_cli.listing import opponent_of
 from tests.arena.policy_files import save
 
@@ -36,15 +36,13 @@ def test_start_from_accepts_path_run_or_league_entry(tmp_path, ended_run):
     saved = save(tmp_path / "one", 1)
     with Store(league_path()) as store:
         submit(store, saved, label="keen-lynx u5")
-    assert policy_file(str(saved)) == saved.absolute()
-    assert policy_file("keen-lynx u5") == saved.absolute()
+    assert policy_path(str(saved)) == saved.absolute()
+    assert policy_path("keen-lynx u5") == saved.absolute()
     paths = ended_run("20260101-000000-quickstart-iron-fox")
-    assert policy_file("iron-fox") == paths.root
+    assert policy_path("iron-fox") == paths.root
     for unknown in ("nobody", "medium"):
-        with pytest.raises(
-            ValueError, match=f"start_from is '{unknown}', expected a checkpoint, a run or a league entry"
-        ):
-            policy_file(unknown)
+        with pytest.raises(ValueError, match=f"policy is '{unknown}', expected a checkpoint, a run or a league entry"):
+            policy_path(unknown)
 
 
 def test_run_lists_name_opponents():

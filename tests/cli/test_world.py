@@ -153,25 +153,12 @@ def test_world_accepts_replay_match_and_run(echelon, ended_run):
     assert parsed(echelon("world", paths.id, "--json")[1])["size"] == [36, 36, 12]
 
 
-def test_world_count_prints_statistics(echelon):
-    found = parsed(echelon("world", "3", *SMALL, "--count", "4", "--json")[1])
-    assert [row["seed"] for row in found["maps"]] == [3, 4, 5, 6]
-    assert sum(found["outcomes"].values()) == found["count"] == 4
-    shares = [row["solid_share"] for row in found["maps"]]
-    spread = found["statistics"]["solid share"]
-    assert (spread["min"], spread["max"]) == (min(shares), max(shares))
-    assert shares[spread["max_seed"] - 3] == max(shares)
-    code, out, _ = echelon("world", "3", *SMALL, "--count", "4")
-    assert code == output.DONE and "4 maps of 60x48x14, seeds 3 to 6" in out and "connected at once" in out
-
-
 MISTAKES = {
     "small": (("1", "--size", "5"), 2, "world.size_x is 5, expected"),
     "odd size": (("1", "--size", "ten"), 2, "size is 'ten', expected an edge"),
     "biome": (("1", "--biome", "barens"), 2, "did you mean 'barrens'"),
     "packs": (("1", "--size", "30", "--packs", "9"), 2, "too small to spawn 9 packs"),
     "no packs": (("1", "--packs", "0"), 2, "--packs"),
-    "many and one": (("1", "--count", "2", "--out", "x.ecw"), 2, "use one or the other"),
     "layer": (("1", "--layer", "20"), 2, "layer is 20, expected 0 to 19"),
     "class": (("1", "--nav", "tank"), 2, "class 'tank' does not exist (have: scout"),
     "two views": (("1", "--heights", "--layer", "1"), 2, "exclude each other"),
