@@ -187,14 +187,13 @@ def resume(name: str, as_json: bool = False, target: Path | str | None = None) -
 def follow(follower: Follower, *, detach: bool, as_json: bool) -> int:
     """Follow a job until it ends or the user detaches, print its result, and return the exit code."""
     from echelon_cli.eval_tables import show_result
-    from echelon_cli.follow import next_steps
+    from echelon_cli.follow import show_next_steps
 
     def show(status: JobStatus) -> None:
         if status.state == "completed":
             show_result(read_result(follower.paths))
-            return
-        for line in next_steps(status):
-            output.print_line(line, style="dim")
+        else:
+            show_next_steps(status)
 
     return job.follow(follower, detach, show, as_json=as_json, result=lambda: read_result(follower.paths))
 

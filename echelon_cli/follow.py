@@ -232,8 +232,7 @@ def show_summary(status: JobStatus, snapshot: RunSnapshot, paths: RunPaths) -> N
     rows.append(("folder", str(paths.root)))
     print_line()
     output.show_table(("", ""), rows)
-    for line in next_steps(status):
-        print_line(line, style="dim")
+    show_next_steps(status)
 
 
 NEXT_STEPS: dict[str, tuple[tuple[str, ...], str, str]] = {
@@ -256,15 +255,16 @@ USABLE_STOPPED = ("train", "sim")
 """Kinds whose stopped runs have results."""
 
 
-def next_steps(status: JobStatus) -> list[str]:
-    """Return the commands that usually follow a run that ended like this one."""
+def show_next_steps(status: JobStatus) -> None:
+    """Print the commands that usually follow a run that ended like this one."""
     completed, resume, _ = NEXT_STEPS.get(status.kind, ((), "", ""))
     steps: tuple[str, ...] = ()
     if status.state == "completed" or (status.state == "stopped" and status.kind in USABLE_STOPPED):
         steps = completed
     elif status.state in ("stopped", "failed", "crashed") and resume:
         steps = ("logs: echelon runs logs {0}", f"continue: {resume}")
-    return [line.format(shlex.quote(status.id)) for line in steps]
+    for line in steps:
+        print_line(line.format(shlex.quote(status.id)), style="dim")
 
 
 def background_lines(status: JobStatus) -> list[str]:

@@ -113,6 +113,15 @@ def job_json(paths: RunPaths, status: JobStatus | None = None, **facts: Any) -> 
     return {"id": paths.id, "folder": str(paths.root), **(status.to_dict() if status else {}), **facts}
 
 
+def file_state(path: Path) -> tuple[int, int] | None:
+    """Return modification time [ns] and size of a file, which tell whether it has changed; None without one."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size
+
+
 def shown_id(run_id: str) -> str:
     """Return a run's id for tables: the full id on wide terminals, else the short id."""
     return run_id if output.console().width >= FULL_ID_COLUMNS else short_run_id(run_id)

@@ -102,7 +102,7 @@ def complete_devices(incomplete: str) -> list[str]:
 
 def complete_filter(incomplete: str) -> list[str]:
     """Return the queries that complete the last term of ``incomplete``: fields, and values of some."""
-    from echelon_cli.query_terms import complete_term
+    from echelon_cli.query import complete_term
 
     *before, term = incomplete.split(" ")
     return [" ".join((*before, found)) for found in complete_term(term)]
@@ -112,7 +112,7 @@ def complete_labels(field: str) -> Completion:
     """Return the completion of a label: ``group`` or ``tag``."""
 
     def complete(incomplete: str) -> list[str]:
-        from echelon_cli.query_terms import FIELD_VALUES
+        from echelon_cli.query import FIELD_VALUES
 
         return one_of(*sorted(FIELD_VALUES[field]()))(incomplete)
 

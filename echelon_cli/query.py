@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import math
 import operator
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from echelon.jobs.config_layers import default_values, did_you_mean, flatten
-from echelon.jobs.spec import read_spec
-from echelon.runs import RunPaths
-from echelon_cli.listing import RunRow
+from echelon.jobs.labels import Labels, read_labels
+from echelon.runs import RunPaths, list_runs
+from echelon_cli.foreign_text import completable
+from echelon_cli.listing import RunRow, file_state
+from echelon_cli.output import STATE_STYLES
 
 Test = Callable[[RunRow, float], bool]
 """(row, time [s since the epoch]) -> whether the row matches."""
@@ -199,6 +199,8 @@ def read_query(text: str) -> Query:
 
 def sorted_by(rows: Sequence[RunRow], name: str, now: float) -> list[RunRow]:
     """Return rows sorted by a field, numbers from the largest, text from A; ``QueryError`` for an unknown field."""
+    from echelon.jobs.config_layers import did_you_mean
+
     queried = FIELDS.get(COLUMN_FIELDS.get(name, name))
     if queried is None:
         raise QueryError(f"--sort is {name!r}, expected one of {', '.join(FIELDS)}{did_you_mean(name, FIELDS)}")
@@ -222,6 +224,8 @@ def _contains(text: str) -> Test:
 
 def _comparison(name: str, sign: str, value: str) -> Test | str:
     """Return the test of a comparison, or the problem of one that cannot be read."""
+    from echelon.jobs.config_layers import default_values, did_you_mean
+
     name = name.lower()
     queried = FIELDS.get(COLUMN_FIELDS.get(name, name)) or config_field(name, sign, value)
     if queried is None:
@@ -244,6 +248,8 @@ def _comparison(name: str, sign: str, value: str) -> Test | str:
 
 def config_field(name: str, sign: str, value: str) -> TextField | NumberField | None:
     """Return the field of a configuration key such as ``ppo.lr``: a number where the comparison asks for one."""
+    from echelon.jobs.config_layers import default_values
+
     if name not in default_values():
         return None
     if sign in (">", ">=", "<", "<=") or (sign != ":" and read_count(value) is not None):
@@ -260,20 +266,46 @@ def _number(value: object) -> float:
 def config_of(root: Path) -> Mapping[str, Any]:
     """Return the flat configuration of a run; empty where it cannot be read. It is read again when it changed."""
     paths = RunPaths(root)
-    return _config(root, tuple(map(_stamp, (paths.spec, paths.extension))))
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        state = os.stat(path)
-    except OSError:
-        return 0, 0
-    return state.st_mtime_ns, state.st_size
+    return _config(root, (file_state(paths.spec), file_state(paths.extension)))
 
 
 @lru_cache(maxsize=4096)
-def _config(root: Path, stamps: tuple[tuple[int, int], ...]) -> Mapping[str, Any]:
+def _config(root: Path, states: tuple[tuple[int, int] | None, ...]) -> Mapping[str, Any]:
+    from echelon.jobs.config_layers import flatten
+    from echelon.jobs.spec import read_spec
+
     try:
         return flatten(read_spec(RunPaths(root)).config)
     except (ValueError, OSError):
         return {}
+
+
+def complete_term(term: str) -> list[str]:
+    """Return the completions of a term: a field, or a value of a field."""
+    name, sign, value = term.lstrip("-").partition(":")
+    before = term[: len(term) - len(name + sign + value)]
+    if sign:
+        known = FIELD_VALUES.get(name.lower(), tuple)()
+        return [f"{before}{name}:{text}" for text in sorted(known) if text.startswith(value)]
+    ending = {field: ":" if isinstance(queried, TextField) else ">" for field, queried in FIELDS.items()}
+    return [f"{before}{field}{sign}" for field, sign in ending.items() if field.startswith(name)]
+
+
+def _presets() -> Iterable[str]:
+    from echelon.config.presets import PRESETS
+
+    return PRESETS
+
+
+def _labels(read: Callable[[Labels], Iterable[str]]) -> set[str]:
+    """Return a label of every run that has one; what is not printable is left out."""
+    return {text for run in list_runs() for text in completable(read(read_labels(run)))}
+
+
+FIELD_VALUES: dict[str, Callable[[], Iterable[str]]] = {
+    "state": lambda: STATE_STYLES,
+    "preset": _presets,
+    "group": lambda: _labels(lambda labels: (labels.group,)),
+    "tag": lambda: _labels(lambda labels: labels.tags),
+}
+"""Fields with values that a shell completes."""

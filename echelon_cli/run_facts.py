@@ -2,61 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from echelon.jobs.environment import read_environment
-from echelon.jobs.labels import read_labels
-from echelon.jobs.status import job_status
 from echelon.runs import RunPaths
-from echelon.telemetry.evaluations import ladder_score, read_evaluations
 from echelon.telemetry.snapshot import read_snapshot
 from echelon_cli import output
-from echelon_cli.listing import job_json, opponent_name
+from echelon_cli.listing import opponent_name, run_row
+
+OF_UPDATE = ("elapsed_s", "map_stalls", "imitation_loss", "agreement", "flown_share")
+"""Values of the newest update."""
 
 COMMIT_CHARS = 12
 """Characters shown of a commit."""
 
 
 def describe(paths: RunPaths) -> dict[str, Any]:
-    """Return a run's state and results as plain values."""
-    status, snapshot = job_status(paths), read_snapshot(paths.metrics)
-    update, best = snapshot.update, snapshot.best
-    last, ladder = snapshot.evals[-1] if snapshot.evals else None, ladder_score(read_evaluations(paths.evals))
-    nan = float("nan")
+    """Return a run's state and results as plain values: those of lists of runs, and more."""
+    snapshot = read_snapshot(paths.metrics)
+    best, last = snapshot.best, snapshot.evals[-1] if snapshot.evals else None
     return {
-        **job_json(paths),
+        **run_row(paths).to_dict(),
         **source_facts(read_environment(paths)),
-        **asdict(read_labels(paths)),
-        "state": status.state,
-        "reason": status.reason,
-        "preset": status.preset,
-        "created": status.created,
-        "update": update.update if update else status.update,
-        "global_step": snapshot.global_step,
-        "progress": snapshot.progress,
-        "elapsed_s": update.elapsed_s if update else 0.0,
-        "episodes": snapshot.episodes.count,
-        "steps_per_s": update.steps_per_s if update else nan,
-        "map_stalls": update.map_stalls if update else 0,
-        "avg_return": update.avg_return if update else nan,
-        "win_rate": update.win_rate if update else nan,
-        "imitation_loss": update.imitation_loss if update else nan,
-        "agreement": update.agreement if update else nan,
-        "flown_share": update.flown_share if update else nan,
-        "best_win_rate": best.win_rate if best else nan,
-        "best_win_low": best.win_low if best else nan,
-        "best_win_high": best.win_high if best else nan,
+        **{name: getattr(snapshot.update, name, math.nan) for name in OF_UPDATE},
+        **{f"best_{name}": getattr(best, name, math.nan) for name in ("win_rate", "win_low", "win_high")},
         "best_step": best.global_step if best else 0,
-        "last_win_rate": last.win_rate if last else nan,
-        "last_win_low": last.win_low if last else nan,
-        "last_win_high": last.win_high if last else nan,
         "last_step": last.global_step if last else 0,
-        "opponent": last.opponent if last else "",
-        "ladder": ladder.value,
-        "ladder_low": ladder.low,
-        "ladder_high": ladder.high,
+        "episodes": snapshot.episodes.count,
         "checkpoint": snapshot.checkpoints[-1].path if snapshot.checkpoints else "",
         "unreadable_lines": snapshot.skipped,
     }
@@ -89,7 +63,7 @@ FACTS: dict[str, tuple[tuple[str, ...], Callable[..., object]]] = {
     "preset": (("preset",), str),
     "created": (("created",), output.local_time),
     "evaluation, 95 % interval": (("last_win_rate", "last_win_low", "last_win_high"), output.rate),
-    "evaluated against": (("opponent",), opponent_name),
+    "evaluated against": (("last_win_rate", "opponent"), lambda _, name: opponent_name(name)),
     "evaluated at step": (("last_step",), output.count),
     "best checkpoint": (("best_win_rate", "best_win_low", "best_win_high"), output.rate),
     "best at step": (("best_step",), output.count),

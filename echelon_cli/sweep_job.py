@@ -148,13 +148,12 @@ def find_sweep(name: str) -> tuple[RunPaths, Any]:
 def follow(follower: Follower, *, detach: bool, as_json: bool) -> int:
     """Follow a sweep until it ends or the user detaches, print its results, and return the exit code."""
     from echelon.jobs.sweeps.results import read_results
-    from echelon_cli.follow import next_steps
+    from echelon_cli.follow import show_next_steps
     from echelon_cli.sweep_tables import show_results
 
     def show(status: JobStatus) -> None:
         show_results(read_results(follower.paths))
-        for line in next_steps(status):
-            output.print_line(line, style="dim")
+        show_next_steps(status)
 
     return job.follow(follower, detach, show, as_json=as_json)
 

@@ -125,14 +125,13 @@ def run(
 
 def _followed(follower: Follower | None, detach: bool, as_json: bool) -> int:
     """Follow a job, and print the ratings when it has completed."""
-    from echelon_cli.follow import next_steps
+    from echelon_cli.follow import show_next_steps
 
     def show(status: JobStatus) -> None:
         if status.state == "completed":
             standings()
-            return
-        for line in next_steps(status):
-            output.print_line(line, style="dim")
+        else:
+            show_next_steps(status)
 
     return output.DONE if follower is None else job.follow(follower, detach, show, as_json=as_json)
 

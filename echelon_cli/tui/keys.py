@@ -58,8 +58,8 @@ def move_keys(noun: str, *, pages: bool = False) -> tuple[Key, ...]:
     )
 
 
-def back_key(help: str, *, label: str = "back", action: str = "back", rank: int = 2) -> Key:
-    return Key(keys="escape", shown="esc", action=action, label=label, help=help, rank=rank)
+def back_key(help: str, *, label: str = "back", rank: int = 2) -> Key:
+    return Key(keys="escape", shown="esc", action="back", label=label, help=help, rank=rank)
 
 
 def bindings(keys: Sequence[Key]) -> list[Any]:

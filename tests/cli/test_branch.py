@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from echelon.arena.named_pilots import level_pilot
 from echelon.play.match import NewMatch, begin_match
 from echelon.replay.reader import Replay
 from echelon_cli import output
+from echelon_cli.commands import replay
+from echelon_cli.commands.branch import branch
 from tests.arena.policy_files import save
 from tests.arena.recorded_matches import record_matches, small_game
 from tests.replay.golden import SMALL, STATES
@@ -86,8 +89,8 @@ def test_branch_continues_a_match_of_a_human_with_the_pilots_of_the_team(echelon
     assert code == output.DONE, error
     found = json.loads(out)
     assert (found["teams"], found["parent"]["set"]) == (["expert", "medium"], {})
-    with Replay(found["replays"]["median"]) as branch:
-        assert branch.header["pilots"]["script"][0] == branch.header["pilots"]["script"][1] > 0
+    with Replay(found["replays"]["median"]) as continued:
+        assert continued.header["pilots"]["script"][0] == continued.header["pilots"]["script"][1] > 0
     assert echelon("replay", "branch", found["replays"]["median"], "--at", "0:01", "--runs", "1")[0] == output.DONE
 
 
@@ -110,7 +113,8 @@ def test_branch_of_mixed_pilots_is_continued_with_them(echelon, played, tmp_path
         assert pilots == two.header["pilots"]
 
 
-def test_turning_point_is_measured_by_its_mech_and_time(echelon):
+def test_turning_point_is_measured_by_its_mech_and_time(echelon, monkeypatch):
+    monkeypatch.setattr(replay, "branch", partial(branch, runs=2))
     code, out, error = echelon("replay", "info", str(STATES), "--confirm", "2", "--json")
     assert code == output.DONE, error
     found = json.loads(out)

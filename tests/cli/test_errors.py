@@ -144,7 +144,7 @@ def test_internal_error_is_one_line(echelon, monkeypatch):
     def broken(*_: object) -> None:
         raise KeyError("speed")
 
-    monkeypatch.setattr("echelon.runs.find_run", broken)
+    monkeypatch.setattr("echelon_cli.commands.stop.find_run", broken)
     code, out, err = echelon("runs", "wait", "fox", "--json")
     assert code == 1 and err == "error: internal error: KeyError: 'speed'; try --debug for a traceback\n"
     assert parsed(out)["code"] == 1

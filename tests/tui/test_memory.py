@@ -101,7 +101,7 @@ def test_dashboard_collects_garbage_often(monkeypatch, home):
     assert allocations * middle * old <= 20_000
 
 
-FRAMES = 6
+FRAMES = 4
 KEYS = {"run": (), "runs": ("escape",), "log": ("l",), "league": ("escape", "a"), "matches": ("w",)}
 """Keys from the run screen to each screen."""
 MAX_OBJECTS_PER_FRAME = 5

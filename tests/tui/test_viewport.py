@@ -126,13 +126,13 @@ async def test_viewport_is_shared_by_all_charts(dashboard, living):
         await user.until("469k", "1.09M steps")
         await user.press("0")
         await user.holds(lambda: "625k" not in user.text)
-        await user.press("v", *["left"] * 28)
-        await user.until("533k")
+        await user.press("v", *["left"] * 8)
+        await user.until("924k")
         at_cross = user.text
         await user.press("left")
         await user.holds(lambda: user.text != at_cross)
         await user.press("escape")
-        await user.holds(lambda: "514k" not in user.text)
+        await user.holds(lambda: "904k" not in user.text)
         await user.press("L")
         await user.until(" log ")
 

@@ -5,7 +5,6 @@ A long history is shown first from samples of its records, then exactly, when al
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 from itertools import islice
@@ -19,6 +18,7 @@ from echelon.telemetry.events import EventEval, EventResume, EventUpdate
 from echelon.telemetry.heat_maps import heat_files, read_heat
 from echelon.telemetry.latest import UNTIL_WITH_START, read_latest, sample_updates
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
+from echelon_cli.listing import file_state
 from echelon_cli.tui.charts.curves import Curves, History
 from echelon_cli.tui.feed.logs import LogFollower
 from echelon_cli.tui.feed.messages import Follower, HeatMaps, RunView
@@ -130,11 +130,7 @@ class EvaluationsFollower:
         self._state: tuple[int, int] | None = None
 
     def poll(self) -> bool:
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return False
-        if (state := (found.st_mtime_ns, found.st_size)) == self._state:
+        if (state := file_state(self._path)) in (None, self._state):
             return False
         before, self._state = self.results, state
         self.results = read_evaluations(self._path)
@@ -146,16 +142,13 @@ class HeatMapFollower:
 
     def __init__(self, folder: Path) -> None:
         self.heat_maps: HeatMaps | None = None
-        self._folder, self._folder_time = folder, -1
+        self._folder = folder
+        self._state: tuple[int, int] | None = None
 
     def poll(self) -> bool:
-        try:
-            folder_time = os.stat(self._folder).st_mtime_ns
-        except OSError:
+        if (state := file_state(self._folder)) in (None, self._state):
             return False
-        if folder_time == self._folder_time:
-            return False
-        self._folder_time = folder_time
+        self._state = state
         for update, path in islice(reversed(heat_files(self._folder).items()), HEAT_MAP_ATTEMPTS):
             try:
                 maps = read_heat(path)
@@ -168,10 +161,8 @@ class HeatMapFollower:
 
 
 def is_long(metrics: Path) -> bool:
-    try:
-        return metrics.stat().st_size >= PREVIEW_FROM
-    except OSError:
-        return False
+    state = file_state(metrics)
+    return state is not None and state[1] >= PREVIEW_FROM
 
 
 def preview(metrics: Path) -> tuple[RunSnapshot, Curves]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 from echelon.arena import standings
 from echelon.arena.behaviour import style_means
 from echelon.arena.store import Store, StoreError, league_path
+from echelon_cli.listing import file_state
 from echelon_cli.tui.feed.messages import Follower, LeagueView
 
 MAX_MATCHES = 500
@@ -35,11 +35,11 @@ class LeagueFollower(Follower):
 
     def poll(self) -> bool:
         now = time.monotonic()
-        states = tuple(_file_state(Path(f"{self.path}{suffix}")) for suffix in ("", WAL_SUFFIX))
+        states = tuple(file_state(Path(f"{self.path}{suffix}")) for suffix in ("", WAL_SUFFIX))
         if states == self._file_states or now < self._next_read:
             return False
         before, self._file_states = self.view, states
-        if states[0] is None:
+        if not states[0] or not states[0][1]:
             self.view = LeagueView(loaded=True)
             return not before.loaded or bool(before.entries)
         try:
@@ -69,11 +69,3 @@ def read_league(path: Path) -> LeagueView:
             unfinished=tuple(standings.unfinished_rounds(store)),
             loaded=True,
         )
-
-
-def _file_state(path: Path) -> tuple[int, int] | None:
-    try:
-        state = os.stat(path)
-    except OSError:
-        return None
-    return (state.st_mtime_ns, state.st_size) if state.st_size else None

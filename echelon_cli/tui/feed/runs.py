@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 from echelon.runs import RunPaths, list_runs
-from echelon_cli.listing import RunRow, run_row
+from echelon_cli.listing import RunRow, file_state, run_row
 from echelon_cli.tui.feed.messages import Follower, RunsView
 
 REPOST_S = 60.0
@@ -53,11 +52,5 @@ class RunsFollower(Follower):
 
 def _signature(paths: RunPaths) -> Signature:
     """Return the signature of a run, the files of its records first."""
-    found: list[tuple[int, int] | None] = []
-    for path in (paths.metrics, paths.evals, paths.exit, paths.processes, paths.spec, paths.labels, paths.queued):
-        try:
-            state = os.stat(path)
-            found.append((state.st_mtime_ns, state.st_size))
-        except OSError:
-            found.append(None)
-    return tuple(found)
+    files = (paths.metrics, paths.evals, paths.exit, paths.processes, paths.spec, paths.labels, paths.queued)
+    return tuple(map(file_state, files))

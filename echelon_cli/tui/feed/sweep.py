@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from echelon.files import error_text
 from echelon.jobs.status import job_status
 from echelon.runs import RunPaths
+from echelon_cli.listing import file_state
 from echelon_cli.tui.feed.messages import Follower, SweepView
 
 
@@ -25,8 +25,7 @@ class SweepFollower(Follower):
 
         before = self.view
         try:
-            found = os.stat(self.paths.trials) if self.paths.trials.exists() else None
-            journal = (found.st_mtime_ns, found.st_size) if found else (0, 0)
+            journal = file_state(self.paths.trials) or (0, 0)
             state = job_status(self.paths).state
             if journal == self._journal and state == before.state:
                 return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -21,6 +21,8 @@ from echelon_cli.tui.keys import Key, KeyBar
 from echelon_cli.tui.layout import MIN_SIZE
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.compositor import screen_text, use_span_updates
+from echelon_cli.tui.widgets.pager import Pager
+from echelon_cli.tui.widgets.table import RowList
 
 if TYPE_CHECKING:
     from echelon_cli.tui.app import Dashboard
@@ -135,10 +137,46 @@ class BaseScreen(Screen[None]):
     def show_notice(self, text: str, role: str = "info") -> None:
         self.query_one(KeyBar).show_notice(text, role)
 
+    def action_back(self) -> None:
+        self.dashboard.pop_screen()
+
     def show_view(self, view: View) -> None:
         """Pass a new view to ``show_runs``, ``show_run`` and so on by its topic, where this screen has the method."""
         if show := getattr(self, f"show_{view.topic}", None):
             show(view)
+
+
+class TableScreen(BaseScreen):
+    """A screen with a list of rows."""
+
+    @property
+    def table(self) -> Any:
+        return self.query_one(RowList)
+
+    def on_row_list_opened(self) -> None:
+        self.action_open()
+
+    def action_open(self) -> None: ...
+
+    def action_move(self, by: int) -> None:
+        self.table.move(by)
+
+    def action_page(self, by: int) -> None:
+        self.table.move(by * self.table.page)
+
+
+class PagerScreen(BaseScreen):
+    """A screen with lines to read."""
+
+    @property
+    def pager(self) -> Pager:
+        return self.query_one(Pager)
+
+    def action_scroll(self, by: int) -> None:
+        self.pager.scroll(by)
+
+    def action_page(self, by: int) -> None:
+        self.action_scroll(by * self.pager.page)
 
 
 class RunActions(BaseScreen):

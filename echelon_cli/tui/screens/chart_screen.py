@@ -120,7 +120,7 @@ class ChartScreen(BaseScreen):
         self.relayout()
 
     def leave(self) -> None:
-        self.dashboard.pop_screen()
+        super().action_back()
 
     def set_viewport(self, viewport: Viewport) -> None:
         self.viewport = viewport

@@ -12,7 +12,7 @@ from echelon_cli.tui.format import wrap
 from echelon_cli.tui.keys import Key, back_key, bindings
 from echelon_cli.tui.panels import PANELS
 from echelon_cli.tui.panels.header import pill
-from echelon_cli.tui.screens.base import COMMON_KEYS, BaseScreen
+from echelon_cli.tui.screens.base import COMMON_KEYS, PagerScreen
 from echelon_cli.tui.theme import GLYPHS_VARIABLE, STATE_ROLES, THEME_VARIABLE, Theme
 from echelon_cli.tui.widgets.cells import Span
 from echelon_cli.tui.widgets.pager import Pager
@@ -57,13 +57,13 @@ TERM_CELLS = 20
 TWO_COLUMNS_FROM = 140
 
 
-class HelpScreen(BaseScreen):
+class HelpScreen(PagerScreen):
     """Keys and terms."""
 
     IS_HELP = True
 
     KEYS = (
-        back_key("close the help", action="close", rank=0),
+        back_key("close the help", rank=0),
         Key(keys="up,k", action="scroll(-1)", label="", help="line up"),
         Key(keys="down,j", action="scroll(1)", label="", help="line down"),
         Key(keys="pageup", action="page(-1)", label="", help="page up"),
@@ -83,19 +83,6 @@ class HelpScreen(BaseScreen):
 
     def lay_out(self, width: int, height: int) -> None:
         self.pager.show(help_lines(self._keys, self.dashboard.terminal_theme, width))
-
-    @property
-    def pager(self) -> Pager:
-        return self.query_one(Pager)
-
-    def action_close(self) -> None:
-        self.dashboard.pop_screen()
-
-    def action_scroll(self, by: int) -> None:
-        self.pager.scroll(by)
-
-    def action_page(self, by: int) -> None:
-        self.pager.scroll(by * self.pager.page)
 
 
 def help_lines(keys: Sequence[Key], theme: Theme, width: int) -> list[list[Span]]:

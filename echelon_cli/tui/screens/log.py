@@ -14,7 +14,7 @@ from echelon_cli.tui.feed.messages import LogView
 from echelon_cli.tui.format import short_run_id
 from echelon_cli.tui.keys import Key, back_key, bindings
 from echelon_cli.tui.panels.log import line_role
-from echelon_cli.tui.screens.base import BaseScreen
+from echelon_cli.tui.screens.base import PagerScreen
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.filter import PromptField
 from echelon_cli.tui.widgets.pager import Pager, line_text
@@ -48,7 +48,7 @@ class LogTitle(CellView):
         return grid
 
 
-class LogScreen(BaseScreen):
+class LogScreen(PagerScreen):
     """The trainer's or the supervisor's log of a run."""
 
     KEYS = (
@@ -91,10 +91,6 @@ class LogScreen(BaseScreen):
 
     def activate(self) -> None:
         self._subscribe_log()
-
-    @property
-    def pager(self) -> Pager:
-        return self.query_one(Pager)
 
     def _subscribe_log(self) -> None:
         self.subscribe(("log", self.files[0]))
@@ -158,11 +154,8 @@ class LogScreen(BaseScreen):
         self._subscribe_log()
 
     def action_scroll(self, by: int) -> None:
-        self.pager.scroll(by)
+        super().action_scroll(by)
         self._update_title()
-
-    def action_page(self, by: int) -> None:
-        self.action_scroll(by * self.pager.page)
 
     def action_shift(self, by: int) -> None:
         self.pager.shift(by)
@@ -175,4 +168,4 @@ class LogScreen(BaseScreen):
             self.pager.search("")
             self.pager.focus()
         else:
-            self.dashboard.pop_screen()
+            super().action_back()

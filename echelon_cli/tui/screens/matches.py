@@ -15,7 +15,7 @@ from textual.widget import Widget
 from echelon_cli.tui.feed.messages import MatchesView
 from echelon_cli.tui.format import age, short_run_id, wrap
 from echelon_cli.tui.keys import Key, back_key, bindings, move_keys
-from echelon_cli.tui.screens.base import BaseScreen
+from echelon_cli.tui.screens.base import BaseScreen, TableScreen
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.viewer_server import ViewerAddress
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
@@ -149,13 +149,13 @@ def show_address(screen: BaseScreen, open_match: Callable[[], ViewerAddress]) ->
     screen.run_worker(work())
 
 
-class MatchesScreen(BaseScreen):
+class MatchesScreen(TableScreen):
     """The matches of one run or of all runs."""
 
     KEYS = (
         back_key("close the matches"),
         Key(
-            keys="enter", action="watch", label="watch", help="open the match in a browser, or show its address", rank=2
+            keys="enter", action="open", label="watch", help="open the match in a browser, or show its address", rank=2
         ),
         *move_keys("match", pages=True),
     )
@@ -178,10 +178,6 @@ class MatchesScreen(BaseScreen):
     def activate(self) -> None:
         self.subscribe(("matches", None))
 
-    @property
-    def table(self) -> MatchTable:
-        return self.query_one(MatchTable)
-
     def show_matches(self, view: MatchesView) -> None:
         run = self.root.name if self.root else ""
         rows = tuple(row for row in view.rows if not run or row["run"] == run)
@@ -195,19 +191,7 @@ class MatchesScreen(BaseScreen):
         row = self.table.row
         return [address.url] if address.url else [shlex.quote(row["id"])] if row else []
 
-    def action_watch(self) -> None:
+    def action_open(self) -> None:
         row = self.table.row
         if row is not None:
             show_address(self, partial(self.dashboard.viewer.open, row["id"]))
-
-    def on_row_list_opened(self) -> None:
-        self.action_watch()
-
-    def action_move(self, by: int) -> None:
-        self.table.move(by)
-
-    def action_page(self, by: int) -> None:
-        self.table.move(by * self.table.page)
-
-    def action_back(self) -> None:
-        self.dashboard.pop_screen()

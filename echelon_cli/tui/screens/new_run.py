@@ -309,4 +309,4 @@ class NewRunScreen(BaseScreen):
         if self.field.display:
             self._close_field()
         else:
-            self.dashboard.pop_screen()
+            super().action_back()

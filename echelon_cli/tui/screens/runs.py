@@ -16,7 +16,7 @@ from echelon_cli.tui.feed.thread import RUNS
 from echelon_cli.tui.keys import Key, bindings, move_keys
 from echelon_cli.tui.panels import PANELS, PREVIEW
 from echelon_cli.tui.panels.base import Panel
-from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
+from echelon_cli.tui.screens.base import RUN_KEYS, RunActions, TableScreen
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.filter import PromptField
 from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, RunTable
@@ -83,7 +83,7 @@ class RunsSummary(CellView):
         return grid
 
 
-class RunsScreen(RunActions):
+class RunsScreen(RunActions, TableScreen):
     """All runs of a folder."""
 
     KEYS = (
@@ -133,10 +133,6 @@ class RunsScreen(RunActions):
         self.show_runs(self.dashboard.runs)
         self._follow()
 
-    @property
-    def table(self) -> RunTable:
-        return self.query_one(RunTable)
-
     def lay_out(self, width: int, height: int) -> None:
         filter_rows = int(self.query_one(Input).display)
         rows, charts, per_row = preview_of(width, height - filter_rows, len(self.dashboard.runs.rows))
@@ -184,9 +180,6 @@ class RunsScreen(RunActions):
         if self._settle_timer is not None:
             self._settle_timer.stop()
         self._settle_timer = self.set_timer(SETTLE_S, self._follow)
-
-    def on_row_list_opened(self) -> None:
-        self.action_open()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.table.query_text = event.value
@@ -248,9 +241,3 @@ class RunsScreen(RunActions):
 
     def action_reverse(self) -> None:
         self.table.sort(is_reversed=not self.table.is_reversed)
-
-    def action_move(self, by: int) -> None:
-        self.table.move(by)
-
-    def action_page(self, by: int) -> None:
-        self.table.move(by * self.table.page)
