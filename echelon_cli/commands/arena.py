@@ -16,6 +16,7 @@ from echelon.jobs.status import JobStatus
 from echelon.runs import RunNotFoundError
 from echelon_cli import arena_job, arena_tables, job, output
 from echelon_cli.arena_job import find_entry_id, open_league
+from echelon_cli.devices import require_device
 from echelon_cli.foreign_text import completable
 from echelon_cli.options import (
     CHOICES,
@@ -32,7 +33,6 @@ from echelon_cli.options import (
     complete_runs,
     one_of,
     option,
-    require_device,
 )
 
 if TYPE_CHECKING:

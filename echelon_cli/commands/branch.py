@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from echelon.replay.schema import SUFFIX
 from echelon_cli import output
+from echelon_cli.devices import require_device
 from echelon_cli.matches import MatchArgument, find_replay
-from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option, require_device
+from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,6 +14,7 @@ from echelon.config.opponents import PilotSkill
 from echelon.jobs.config_layers import ConfigError, did_you_mean, resolve
 from echelon.runs import command
 from echelon_cli import output
+from echelon_cli.devices import require_device
 from echelon_cli.options import (
     ConfigOption,
     DeviceOption,
@@ -27,7 +28,6 @@ from echelon_cli.options import (
     complete_presets,
     option,
     overrides_of,
-    require_device,
 )
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from echelon.config.opponents import PilotSkill
 from echelon.jobs.config_layers import did_you_mean
 from echelon.runs import RunNotFoundError
 from echelon_cli import eval_job, output
+from echelon_cli.devices import require_device
 from echelon_cli.eval_job import EvalOptions, Opponent
 from echelon_cli.listing import SCRIPTED
 from echelon_cli.options import (
@@ -28,7 +29,6 @@ from echelon_cli.options import (
     complete_policies,
     complete_runs,
     option,
-    require_device,
 )
 
 SEEDS = 40

@@ -15,9 +15,10 @@ from echelon.runs import command, find_run, require_home, runs_home
 from echelon_cli import output
 from echelon_cli.commands.branch import branch
 from echelon_cli.commands.video import video
+from echelon_cli.devices import require_device
 from echelon_cli.listing import shown_id
 from echelon_cli.matches import MatchArgument, find_replay, home_of
-from echelon_cli.options import DeviceOption, ForceFlag, JsonFlag, argument, complete_runs, option, require_device
+from echelon_cli.options import DeviceOption, ForceFlag, JsonFlag, argument, complete_runs, option
 from echelon_cli.output import Column
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from echelon.runs import RunNotFoundError, RunPaths, create_run
 from echelon.telemetry.events import EventMatch
 from echelon.telemetry.log import EventLog
 from echelon_cli import output
+from echelon_cli.devices import require_device
 from echelon_cli.options import (
     CHOICES,
     DeviceOption,
@@ -36,7 +37,6 @@ from echelon_cli.options import (
     complete_runs,
     one_of,
     option,
-    require_device,
 )
 
 if TYPE_CHECKING:
