@@ -8,7 +8,7 @@ import io
 import json
 import math
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 from weakref import WeakSet
@@ -16,7 +16,7 @@ from weakref import WeakSet
 import numpy as np
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.payload import AsyncIterablePayload, BytesIOPayload
+from aiohttp.payload import BytesIOPayload
 
 from echelon.server.catalogue import ReplayCatalogue
 
@@ -51,33 +51,19 @@ class Body:
         return len(self.data)
 
 
-async def _within_time(sending: Awaitable[None]) -> None:
-    try:
-        async with asyncio.timeout(SEND_S):
-            await sending
-    except TimeoutError:
-        raise ConnectionResetError("the client reads too slowly") from None
-
-
 class BodyPayload(BytesIOPayload):
-    """Sends a body in slices."""
+    """Sends a body in slices, in limited time."""
 
     def __init__(self, body: Body, kind: str) -> None:
         super().__init__(io.BytesIO(body.data), content_type=kind)
         self._body = body
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        await _within_time(super().write(writer))
-
-
-class SlicesPayload(AsyncIterablePayload):
-    """Sends slices as they are produced."""
-
-    def __init__(self, slices: AsyncIterator[Any], kind: str) -> None:
-        super().__init__(slices, content_type=kind)
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        await _within_time(super().write(writer))
+        try:
+            async with asyncio.timeout(SEND_S):
+                await super().write(writer)
+        except TimeoutError:
+            raise ConnectionResetError("the client reads too slowly") from None
 
 
 class ResponseCache:

@@ -6,10 +6,9 @@ Handlers look ids up in the catalogue and read files on a thread, so that a slow
 from __future__ import annotations
 
 import asyncio
-import os
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import wraps
 from mimetypes import MimeTypes
 from pathlib import Path
@@ -19,8 +18,8 @@ from aiohttp import web
 
 from echelon.arena import standings
 from echelon.arena.store import Store
-from echelon.replay.codec import WORLD_LEVEL
-from echelon.replay.embed import plan_embedding
+from echelon.replay.codec import WORLD_LEVEL, ReplayError
+from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
 from echelon.server.listing import LISTING, READS, SLOW, TURNS, run_on, run_through
@@ -36,11 +35,9 @@ from echelon.server.responses import (
     PAGE,
     RESPONSE_CACHE,
     REVALIDATE,
-    SLICE_BYTES,
     Body,
     NotFoundError,
     OpenFileResponse,
-    SlicesPayload,
     body_response,
     json_response,
     long_json_response,
@@ -56,6 +53,8 @@ SHA = r"{sha:[0-9a-f]{64}}"
 NUMBER = r"{n:[0-9]{1,6}}"
 SCAN_POLL_S = 0.1
 """Time between looks for a match during a scan [s]."""
+MAX_SHARED_BYTES = 2**28
+"""Size of a replay up to which it is sent with its world embedded, from memory."""
 PRIVATE = ("path", "meta")
 """Fields of a league entry that are not published."""
 LISTED_ENTRIES = 1000
@@ -176,36 +175,21 @@ async def chunk(request: web.Request, found: Match) -> web.StreamResponse:
 @of_match
 async def file(request: web.Request, found: Match) -> web.StreamResponse:
     """Return the replay file or a range of it; with ``world=1`` with its world embedded, for sharing."""
-    app, attachment = request.app, {"Content-Disposition": f'attachment; filename="{found.id}.ecr"'}
-    if request.query.get("world") == "1":
-        return await shared_file(app, found, {"Cache-Control": REVALIDATE, **attachment})
-    opened = await run_on(app, READS, app[CATALOGUE].open_file, found)
-    return OpenFileResponse(opened, BINARY, {"Cache-Control": REVALIDATE, **attachment})
+    app, catalogue = request.app, request.app[CATALOGUE]
+    attachment = {"Content-Disposition": f'attachment; filename="{found.id}.ecr"'}
+    if request.query.get("world") != "1":
+        opened = await run_on(app, READS, catalogue.open_file, found)
+        return OpenFileResponse(opened, BINARY, {"Cache-Control": REVALIDATE, **attachment})
+    if found.summary["bytes"] > MAX_SHARED_BYTES:
+        raise ReplayError(f"replay {found.path.name!r} is too large to be shared here; try: echelon replay export")
 
+    def embed() -> bytes:
+        return catalogue.read_alone(found, embed_world)
 
-async def shared_file(app: web.Application, match: Match, headers: Mapping[str, str]) -> web.StreamResponse:
-    """Return a replay with its world embedded: header, world and index from memory, all else from the file."""
-    made = await run_on(app, SLOW, app[CATALOGUE].read_alone, match, plan_embedding)
-    head = await app[RESPONSE_CACHE].admit(lambda: run_on(app, SLOW, Body, made.head))
-    tail = await app[RESPONSE_CACHE].admit(lambda: run_on(app, SLOW, Body, made.tail))
-    opened = await run_on(app, READS, app[CATALOGUE].open_file, match)
-    size = len(head) + len(tail) + sum(length for _, length in made.parts)
-
-    async def slices() -> AsyncIterator[bytes]:
-        with opened:
-            for at in range(0, len(head), SLICE_BYTES):
-                yield head.data[at : at + SLICE_BYTES]
-            for offset, length in made.parts:
-                for at in range(offset, offset + length, SLICE_BYTES):
-                    count = min(SLICE_BYTES, offset + length - at)
-                    part = await run_on(app, READS, os.pread, opened.fileno(), count, at)
-                    if len(part) < count:
-                        raise ConnectionResetError("the file is shorter than announced")
-                    yield part
-            for at in range(0, len(tail), SLICE_BYTES):
-                yield tail.data[at : at + SLICE_BYTES]
-
-    return web.Response(body=SlicesPayload(slices(), BINARY), headers={"Content-Length": str(size), **headers})
+    body = await app[RESPONSE_CACHE].admit(lambda: run_on(app, SLOW, Body.of, embed))
+    response = body_response(request, body, BINARY, REVALIDATE)
+    response.headers.update(attachment)
+    return response
 
 
 async def world(request: web.Request) -> web.StreamResponse:

@@ -13,8 +13,6 @@ from functools import partial
 
 import pytest
 
-from echelon.replay.embed import Embedding, embed_world
-from echelon.replay.reader import Replay
 from echelon.server import responses, routes
 from echelon.server.connections import Connection
 from echelon.server.responses import (
@@ -60,23 +58,14 @@ def answer(ask, headers, method="GET"):
     return ask(work)
 
 
-@pytest.mark.parametrize(
-    ("range_", "start", "end"),
-    [
-        ("bytes=0-0", 0, 1), ("bytes=8-31", 8, 32), ("bytes=8-", 8, SIZE), (f"bytes=8-{SIZE + 9}", 8, SIZE),
-        ("bytes=-5", SIZE - 5, SIZE), (f"bytes=-{SIZE + 5}", 0, SIZE), (f"bytes={SIZE - 1}-", SIZE - 1, SIZE),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("range_", "start", "end"), [("bytes=8-31", 8, 32), ("bytes=-5", SIZE - 5, SIZE)])
 def test_range_returns_its_bytes(ask, range_, start, end):
     status, body, headers = answer(ask, {"Range": range_})
     assert (status, body) == (206, DATA[start:end])
     assert headers["Content-Range"] == f"bytes {start}-{end - 1}/{SIZE}"
 
 
-@pytest.mark.parametrize(
-    "range_",
-    [f"bytes={SIZE}-", f"bytes={SIZE}-{SIZE}", "bytes=" + "9" * 5000 + "-", "bytes=5-1", "bytes=a-b", "bytes=\u00b2-3"],
-)
+@pytest.mark.parametrize("range_", [f"bytes={SIZE}-", "bytes=" + "9" * 5000 + "-", "bytes=5-1", "bytes=\u00b2-3"])
 def test_range_that_is_invalid_or_outside_the_file_returns_416(ask, range_):
     status, _, headers = answer(ask, {"Range": range_})
     assert (status, headers["Content-Range"]) == (416, f"bytes */{SIZE}")
@@ -90,13 +79,8 @@ def test_range_that_depends_on_a_condition_returns_the_whole_file(ask, aged, con
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({"If-None-Match": "{tag}"}, 304), ({"If-None-Match": "W/{tag}"}, 304), ({"If-None-Match": '"a", {tag}'}, 304),
-        ({"If-None-Match": "*"}, 304), ({"If-None-Match": '"a"'}, 200), 
-        ({"If-Modified-Since": LATER}, 304), ({"If-Modified-Since": EARLIER}, 200),
-        ({"If-None-Match": '"a"', "If-Modified-Since": DATE}, 200),
-        ({"If-Match": "{tag}"}, 200), ({"If-Match": "*"}, 200), ({"If-Match": "W/{tag}"}, 412),
-        ({"If-Match": '"a"'}, 412), ({"If-Unmodified-Since": LATER}, 200), ({"If-Unmodified-Since": EARLIER}, 412),
-        ({"If-Match": "{tag}", "If-Unmodified-Since": EARLIER}, 200),
+        ({"If-None-Match": "{tag}"}, 304), ({"If-None-Match": '"a"'}, 200), ({"If-Modified-Since": LATER}, 304),
+        ({"If-Match": "{tag}"}, 200), ({"If-Match": '"a"'}, 412), ({"If-Unmodified-Since": EARLIER}, 412),
         ({"If-None-Match": "{tag}", "Range": "bytes=0-3"}, 304), ({"If-Match": '"a"', "Range": "bytes=0-3"}, 412),
         ({"If-Modified-Since": "yesterday"}, 200),
     ],
@@ -157,7 +141,7 @@ def test_unread_response_takes_a_few_slices_and_leaves_nothing(home, monkeypatch
     monkeypatch.setattr(
         routes, "body_response", lambda request, *rest: body_response(request, body, BINARY, REVALIDATE)
     )
-    monkeypatch.setattr(routes, "plan_embedding", lambda replay: Embedding(bytes(LARGE), [], b""))
+    monkeypatch.setattr(routes, "embed_world", lambda replay: bytes(LARGE))
     original = Connection.begin_request
     monkeypatch.setattr(Connection, "begin_request", lambda c: connections.append(c) or original(c))
     finish = Connection.finish_response
@@ -255,26 +239,6 @@ def test_compressed_twins_have_other_tags_and_no_address(ask, built):
         return len(set(tags)), again.status, other.status, twin.status, ["immutable" in value for value in caching]
 
     assert ask(work) == (3, 304, 200, 404, [True] * 3)
-
-
-def test_export_with_world_is_sent_from_the_file_in_slices(home, monkeypatch):
-    monkeypatch.setattr(routes, "SLICE_BYTES", 1000)
-    path = home / RUN / "replays" / NAME
-    with Replay(path) as replay:
-        expected = embed_world(replay)
-        total = sum(ref.length for ref in replay.chunks)
-    reads, original = [], os.pread
-    monkeypatch.setattr(os, "pread", lambda handle, size, at: reads.append(size) or original(handle, size, at))
-
-    async def work():
-        async with served(home) as (port, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request_of(f"{FILE}?world=1").replace(b"HTTP/1.1\r\n", b"HTTP/1.1\r\nConnection: close\r\n"))
-            return await asyncio.wait_for(reader.read(), WAIT_S)
-
-    head, _, body = asyncio.run(work()).partition(b"\r\n\r\n")
-    assert body == expected and b"content-length: %d" % len(expected) in head.lower()
-    assert sum(reads) == total and max(reads) <= 1000
 
 
 def test_client_that_takes_too_long_is_disconnected(home, monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 
 from tests.replay.hostile import hostile_replay
 
-HOSTILE_FILES = 500
+HOSTILE_FILES = 100
 """Generated replays that the viewer's decoder reads."""
 MAX_COLUMNS = 120
 GENERATED = "protocol.gen.ts"
