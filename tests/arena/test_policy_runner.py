@@ -15,8 +15,10 @@ from echelon.arena.match_runner import play
 from echelon.arena.policies import LRUPolicyCache
 from echelon.arena.policy_runner import GroupedPolicyRunner
 from echelon.replay.reader import Replay
-from tests.arena.policy_files import HYBRID, SMALL, loaded
+from tests.arena.policy_files import HYBRID, loaded
+from tests.arena.policy_files import SMALL as LONG
 
+SMALL = replace(LONG, max_episode_seconds=5.0)
 POLICIES = {"one": loaded(1), "two": loaded(2, model=HYBRID), "broken": loaded(3, broken=True)}
 PILOTS = {name: Pilot(id=name, label=name.title(), path=name) for name in POLICIES}
 PILOTS["easy"] = Pilot(id="easy", label="easy", level="easy")

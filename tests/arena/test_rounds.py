@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -23,15 +24,32 @@ from echelon_cli.arena_job import prepare
 from tests.arena.policy_files import SMALL, save
 
 SHORT = ArenaConfig(seeds=1, envs=8)
+GAME = replace(SMALL, max_episode_seconds=5.0)
+"""The game of the fixture's league, that of its first policy."""
+
+
+@contextmanager
+def new_league(folder):
+    """Open a league of two levels and a policy."""
+    with Store(folder / "league.db") as opened:
+        with opened.editing() as league:
+            for level in ("easy", "medium"):
+                league.add_scripted(level)
+        submit(opened, save(folder / "one", 1, env=GAME), label="one")
+        yield opened
 
 
 @pytest.fixture
 def store(tmp_path):
-    with Store(tmp_path / "league.db") as opened:
-        with opened.editing() as league:
-            for level in ("easy", "medium"):
-                league.add_scripted(level)
-        submit(opened, save(tmp_path / "one", 1), label="one")
+    with new_league(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def rated(tmp_path_factory):
+    """A league after a round."""
+    with new_league(tmp_path_factory.mktemp("rated")) as opened:
+        assert run_rounds(opened)
         yield opened
 
 
@@ -190,9 +208,8 @@ def test_upset_replays_are_recorded(store):
         assert (row["blue"] if row["winner"] == "blue" else row["red"]) == "heuristic:easy"
 
 
-def test_round_accumulates_style_sums(store):
-    assert run_rounds(store)
-    style = style_means(style_sums(store, "heuristic:medium"))
+def test_round_accumulates_style_sums(rated):
+    style = style_means(style_sums(rated, "heuristic:medium"))
     assert style["matches"] == 4 and style["mechs"] == 20
     assert style["damage"] > 0 and 0 < style["accuracy"] <= 1 and sum(style["damage_by"].values()) == pytest.approx(1)
     assert style["deaths"] == pytest.approx(sum(style["lost_to"].values()) / 20)
@@ -202,9 +219,8 @@ def test_round_accumulates_style_sums(store):
     assert style_means({})["damage"] is None
 
 
-def test_head_to_head_lists_every_pair(store):
-    assert run_rounds(store)
-    table = head_to_head(store)
+def test_head_to_head_lists_every_pair(rated):
+    table = head_to_head(rated)
     assert len(table["pairs"]) == 6
     scores = {(p["id"], p["against"]): p["score"] for p in table["pairs"]}
     assert all(scores[a, b] + scores[b, a] == pytest.approx(1.0) for a, b in scores)
@@ -221,9 +237,7 @@ def test_round_needs_two_playing_entries(tmp_path):
 
 
 def test_league_env_config_comes_from_first_policy(store, tmp_path):
-    from dataclasses import replace
-
-    game = with_fairness(SMALL, "path")
+    game = with_fairness(GAME, "path")
     assert league_env_config(store) == game
     with pytest.raises(
         ValueError, match="built for another environment than the league's: action_dim 22, expected 26; comm_dim 4"
