@@ -149,14 +149,3 @@ def test_point_defence_shots_are_events_with_result(match):
     for e in shots:
         assert team[e["actor"]] != team[e["target"]] and e["weapon"] == Weapon.MISSILE
         assert replay.header["chassis"][replay.header["roster"][e["actor"]]["chassis"]]["name"] == "heavy"
-
-
-def test_clouds_and_events_are_identical_alone_and_in_a_batch(match, tmp_path):
-    replay, _ = match
-    for threads in (1, 2):
-        path, _ = play(tmp_path / str(threads), envs=3, threads=threads)
-        with Replay(path) as other:
-            for one, two in zip(chunks(replay), chunks(other), strict=True):
-                assert one.hash == two.hash
-                for name in ("clouds", "events"):
-                    assert all(np.array_equal(one.tables[name][c], two.tables[name][c]) for c in one.tables[name])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 
 import numpy as np
 import pytest
@@ -29,7 +28,6 @@ from echelon.replay.schema import (
     MAGIC,
     SCHEMA_MAJOR,
     TRAILER_PAYLOAD,
-    WORLDS_FOLDER,
     Budget,
     Codec,
     EventKind,
@@ -39,7 +37,7 @@ from echelon.replay.schema import (
 from echelon.replay.validate import ChunkRef
 from tests.golden import assert_golden_json
 from tests.replay.golden import EDITS, GOLDEN, INSIGHT, RATES, REACH, SMOKE, STATES
-from tests.replay.synthetic import FRAME_TICKS, SIZE, STRIDE, header, material, message, write_match
+from tests.replay.synthetic import FRAME_TICKS, SIZE, STRIDE, header, message, write_match
 
 
 @pytest.fixture(scope="module")
@@ -198,19 +196,6 @@ def test_invalid_header_is_rejected(change, message, tmp_path):
     path.write_bytes(MAGIC + pack_record(RecordType.HEADER, pack_map(broken)))
     with pytest.raises(ReplayError, match=message):
         Replay(path)
-
-
-def test_world_is_read_from_file_or_folder(tmp_path):
-    embedded = write_match(tmp_path / "a.ecr", 1)
-    beside = write_match(tmp_path / "b.ecr", 1, worlds=tmp_path / WORLDS_FOLDER)
-    for path in (embedded, beside):
-        with Replay(path) as replay:
-            np.testing.assert_array_equal(replay.materials(), material().transpose(1, 2, 0))
-            assert world_hash(replay.world) == replay.header["world"]["sha256"]
-    assert embedded.stat().st_size > beside.stat().st_size
-    shutil.rmtree(tmp_path / WORLDS_FOLDER)
-    with Replay(beside) as replay, pytest.raises(ReplayError, match="beside the replay"):
-        _ = replay.world
 
 
 def test_wrong_trailer_offset_loses_only_the_index(whole, tmp_path):

@@ -257,22 +257,6 @@ def test_recording_does_not_change_the_battle(tmp_path):
     assert recorded == unrecorded
 
 
-def test_recording_is_identical_alone_and_in_a_batch(tmp_path):
-    alone, _, _ = play(tmp_path / "alone", config(), recorded=0)
-    for threads in (1, 2):
-        among, _, _ = play(tmp_path / str(threads), config(), recorded=0, envs=3, threads=threads)
-        with Replay(alone) as one, Replay(among) as two:
-            assert len(one.chunks) == len(two.chunks)
-            assert [one.chunk(n).hash for n in range(len(one.chunks))] == [
-                two.chunk(n).hash for n in range(len(two.chunks))
-            ]
-            first, second = (all_frames(replay) for replay in (one, two))
-            assert all(np.array_equal(first[name], second[name]) for name in first)
-            for n in range(len(one.chunks)):
-                tables = one.chunk(n).tables["edits"], two.chunk(n).tables["edits"]
-                assert all(np.array_equal(tables[0][name], tables[1][name]) for name in tables[0])
-
-
 def test_autoreset_episode_is_recorded_to_its_end(tmp_path):
     cfg = config(max_episode_seconds=2.0)
     with VectorEnv(
