@@ -148,7 +148,7 @@ def test_oversized_ambiguous_and_malformed_requests_are_rejected_without_a_trace
         assert status in asyncio.run(work())[:12] and not [record for record in caplog.records if record.exc_info]
 
 
-def test_client_that_does_not_read_pauses_responses(home):
+def test_client_that_does_not_read_pauses_responses(home, monkeypatch):
     asked = 2_000
 
     async def work():
@@ -160,52 +160,40 @@ def test_client_that_does_not_read_pauses_responses(home):
                 started_responses.append((request.protocol, request.protocol.writing_paused))
                 return original(request, *arguments)
 
-            routes.body_response = recorded
-            try:
-                reader, writer = await connected(port, socket_bytes=8192)
-                writer.transport.pause_reading()
-                writer.write(REQUEST * (asked - 1) + REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-                await until(lambda: started_responses and started_responses[0][0].writing_paused)
-                before = len(started_responses)
-                writer.transport.resume_reading()
-                everything = await asyncio.wait_for(reader.read(), WAIT_S)
-                writer.close()
-                return before, [paused for _, paused in started_responses], everything.count(b"HTTP/1.1 200")
-            finally:
-                routes.body_response = original
+            monkeypatch.setattr(routes, "body_response", recorded)
+            reader, writer = await connected(port, socket_bytes=8192)
+            writer.transport.pause_reading()
+            writer.write(REQUEST * (asked - 1) + REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            await until(lambda: started_responses and started_responses[0][0].writing_paused)
+            before = len(started_responses)
+            writer.transport.resume_reading()
+            everything = await asyncio.wait_for(reader.read(), WAIT_S)
+            writer.close()
+            return before, [paused for _, paused in started_responses], everything.count(b"HTTP/1.1 200")
 
     before, paused, answers = asyncio.run(work())
     assert 0 < before < asked == answers == len(paused) and not any(paused)
 
 
-def test_aborted_connection_leaves_no_tasks(home):
+def test_aborted_connection_leaves_no_tasks(home, monkeypatch):
     async def work():
         async with served(home, socket_bytes=8192) as (port, _):
-            connections = []
-            original = Connection.begin_request
-
-            def recorded(connection):
-                connections.append(connection)
-                return original(connection)
-
-            Connection.begin_request = recorded
-            try:
-                before = asyncio.all_tasks()
-                _, writer = await connected(port, socket_bytes=8192)
-                writer.transport.pause_reading()
-                writer.write(REQUEST * 2_000)
-                await until(lambda: connections and connections[0].writing_paused)
-                assert asyncio.all_tasks() - before
-                writer.transport.abort()
-                await until(lambda: not asyncio.all_tasks() - before)
-            finally:
-                Connection.begin_request = original
+            connections, original = [], Connection.begin_request
+            monkeypatch.setattr(Connection, "begin_request", lambda c: connections.append(c) or original(c))
+            before = asyncio.all_tasks()
+            _, writer = await connected(port, socket_bytes=8192)
+            writer.transport.pause_reading()
+            writer.write(REQUEST * 2_000)
+            await until(lambda: connections and connections[0].writing_paused)
+            assert asyncio.all_tasks() - before
+            writer.transport.abort()
+            await until(lambda: not asyncio.all_tasks() - before)
 
     asyncio.run(work())
 
 
 @pytest.mark.parametrize("end", ["client", "idle", "dropped"])
-def test_closed_connection_leaves_nothing_in_memory(home, end):
+def test_closed_connection_leaves_nothing_in_memory(home, monkeypatch, end):
     async def work():
         async with served(home, connections=4, idle_s=0.1 if end == "idle" else WAIT_S) as (port, _):
             transports, original = [], Connection.connection_made
@@ -214,7 +202,7 @@ def test_closed_connection_leaves_nothing_in_memory(home, end):
                 transports.append(weakref.ref(transport))
                 original(connection, transport)
 
-            Connection.connection_made = recorded
+            monkeypatch.setattr(Connection, "connection_made", recorded)
             gc.disable()
             try:
                 clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
@@ -227,7 +215,6 @@ def test_closed_connection_leaves_nothing_in_memory(home, end):
                 await until(lambda: not any(ref() for ref in transports[:4]))
             finally:
                 gc.enable()
-                Connection.connection_made = original
 
     asyncio.run(work())
 

@@ -15,16 +15,14 @@ import pytest
 
 from echelon.replay.reader import Replay
 from echelon.server import catalogue, live
-from echelon.server.app import listen, make_app, open_socket
 from echelon.server.catalogue import ReplayCatalogue
 from echelon.server.connections import LIMITS, resource, within_descriptors
 from echelon.server.responses import CATALOGUE
-from echelon.server.security import Access
 from tests.replay.hostile import hostile_replay
 from tests.server.conftest import GOLDEN, MATCH, RUN
+from tests.server.test_connections import WAIT_S, served, until
 
 FILES = 20
-WAIT_S = 30.0
 
 
 @pytest.fixture
@@ -57,30 +55,21 @@ def test_live_notices_survive_a_failing_poll(home, monkeypatch, caplog):
     monkeypatch.setattr(live, "POLL_S", 0.01)
 
     async def work():
-        bound = open_socket("127.0.0.1", 0)
-        port = bound.getsockname()[1]
-        app = make_app(home, Access("127.0.0.1", port))
-        stop = await listen(app, bound)
-        catalogue, polls = app[CATALOGUE], []
-        original = catalogue.matches
+        async with aiohttp.ClientSession() as session, served(home) as (port, app):
+            catalogue, polls = app[CATALOGUE], []
+            original = catalogue.matches
 
-        def failing():
-            polls.append(len(polls))
-            if len(polls) == 2:
-                raise KeyError("a value nobody thought of")
-            return original()
+            def failing():
+                polls.append(len(polls))
+                if len(polls) == 2:
+                    raise KeyError("a value nobody thought of")
+                return original()
 
-        try:
-            async with aiohttp.ClientSession() as session:
-                channel = await session.ws_connect(f"http://127.0.0.1:{port}/api/v1/live")
-                monkeypatch.setattr(catalogue, "matches", failing)
-                async with asyncio.timeout(WAIT_S):
-                    while len(polls) < 4:
-                        await asyncio.sleep(0.01)
-                shutil.copy(GOLDEN, home / RUN / "replays" / "new.ecr")
-                return (await channel.receive(timeout=WAIT_S)).json()
-        finally:
-            await stop()
+            channel = await session.ws_connect(f"http://127.0.0.1:{port}/api/v1/live")
+            monkeypatch.setattr(catalogue, "matches", failing)
+            await until(lambda: len(polls) >= 4)
+            shutil.copy(GOLDEN, home / RUN / "replays" / "new.ecr")
+            return (await channel.receive(timeout=WAIT_S)).json()
 
     assert asyncio.run(work())["type"] == "match"
     assert "a poll of the matches failed" in caplog.text
@@ -170,27 +159,22 @@ def test_exhausted_descriptors_answer_503_without_a_traceback(ask, monkeypatch, 
 
 def test_server_accepts_again_after_descriptors_are_free(home, caplog):
     async def work():
-        bound = open_socket("127.0.0.1", 0)
-        port = bound.getsockname()[1]
-        stop = await listen(make_app(home, Access("127.0.0.1", port)), bound)
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        early, held = socket.create_connection(("127.0.0.1", port)), []
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, limits[1]))
-        try:
-            with pytest.raises(OSError, match="Too many open files"):
-                while True:
-                    held.append(os.dup(early.fileno()))
-            await asyncio.sleep(0.1)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-            for descriptor in [*held, early.detach()]:
-                os.close(descriptor)
-        try:
+        async with served(home) as (port, _):
+            limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+            early, held = socket.create_connection(("127.0.0.1", port)), []
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, limits[1]))
+            try:
+                with pytest.raises(OSError, match="Too many open files"):
+                    while True:
+                        held.append(os.dup(early.fileno()))
+                await asyncio.sleep(0.1)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+                for descriptor in [*held, early.detach()]:
+                    os.close(descriptor)
             reader, asking = await asyncio.open_connection("127.0.0.1", port)
             asking.write(b"GET /api/v1/healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             return await asyncio.wait_for(reader.readline(), WAIT_S)
-        finally:
-            await stop()
 
     line = asyncio.run(work())
     assert b" 200 " in line and all(record.exc_info is None for record in caplog.records)

@@ -17,13 +17,11 @@ from echelon.replay.codec import ReplayError
 from echelon.replay.reader import Replay
 from echelon.replay.validate import ChunkRef, Index
 from echelon.server import catalogue, routes
-from echelon.server.app import listen, make_app, open_socket
 from echelon.server.catalogue import ReplayCatalogue, match_id
 from echelon.server.responses import RESPONSE_CACHE, Body, ResponseCache
-from echelon.server.security import Access
 from tests.replay.synthetic import write_match
 from tests.server.conftest import MATCH, RUN
-from tests.server.test_connections import WAIT_S
+from tests.server.test_connections import WAIT_S, served, until
 
 CHUNKS = 6
 MANY = 12
@@ -191,12 +189,6 @@ def test_damaged_chunk_ends_the_timeline_of_an_unclosed_match(ask, home):
         found.read(match, Replay.timeline)
 
 
-async def until(condition):
-    async with asyncio.timeout(WAIT_S):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 def test_timelines_take_turns_and_end_with_their_last_client(home, monkeypatch):
     monkeypatch.setattr(reader, "STEP_BYTES", 0)
     steps = []
@@ -205,26 +197,19 @@ def test_timelines_take_turns_and_end_with_their_last_client(home, monkeypatch):
     idents = [unclosed(home, f"open-{n:02}.ecr") for n in range(20)]
 
     async def work():
-        bound = open_socket("127.0.0.1", 0)
-        port = bound.getsockname()[1]
-        application = make_app(home, Access("127.0.0.1", port))
-        stop = await listen(application, bound)
-        try:
-            async with ClientSession(f"http://127.0.0.1:{port}") as client:
-                await (await client.get("/api/v1/matches")).read()
-                with opened(Gate(monkeypatch, "chunk")) as gate:
-                    asked = [asyncio.create_task(client.get(f"/api/v1/matches/{i}/index")) for i in idents]
-                    await entered(gate)
-                    pending = application[RESPONSE_CACHE]._pending
-                    await until(lambda: len(pending) == len(idents))
-                    for task in asked[:-1]:
-                        task.cancel()
-                    await until(lambda: len(pending) == 1)
-                    gate.go.set()
-                    reply = await asyncio.wait_for(asked[-1], WAIT_S)
-                    return reply.status, list(steps)
-        finally:
-            await stop()
+        async with served(home) as (port, application), ClientSession(f"http://127.0.0.1:{port}") as client:
+            await (await client.get("/api/v1/matches")).read()
+            with opened(Gate(monkeypatch, "chunk")) as gate:
+                asked = [asyncio.create_task(client.get(f"/api/v1/matches/{i}/index")) for i in idents]
+                await entered(gate)
+                pending = application[RESPONSE_CACHE]._pending
+                await until(lambda: len(pending) == len(idents))
+                for task in asked[:-1]:
+                    task.cancel()
+                await until(lambda: len(pending) == 1)
+                gate.go.set()
+                reply = await asyncio.wait_for(asked[-1], WAIT_S)
+                return reply.status, list(steps)
 
     status, steps = asyncio.run(work())
     others = [name for name in steps if name != "open-19.ecr"]
