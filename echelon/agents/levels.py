@@ -180,21 +180,16 @@ class Level:
     trigger_prob: float
     """Chance per decision that triggers are pulled at all."""
     knowledge: Knowledge
-    """Sources of knowledge."""
     memory_s: float = 0.0
     """Time for which the last position of a lost target is remembered [s]."""
     choice: TargetChoice
-    """Target selection."""
     range_policy: RangePolicy = RangePolicy.CLASS
-    """Fighting distance."""
     throttle: float = 1.0
     """Throttle of the walk to the zone."""
     face_within_vox: float
     """Distance below which a pilot faces its target, else its path [vox]."""
     route: Route = Route.FIELD
-    """Path to the zone."""
     stuck_recovery: StuckRecovery = StuckRecovery.FREE_DIRECTION
-    """Behaviour without progress."""
     sidestep: float = 0.0
     """Share of the throttle spent on sideways movement in combat."""
     sidestep_s: float = 0.0
@@ -220,21 +215,14 @@ class Level:
     muzzle_clearance_vox: float = 0.0
     """Distance ahead of the muzzle that must be free of terrain for a round to be fired [vox]."""
     missiles: MissileUse = MissileUse.NEVER
-    """Use of homing weapons."""
     paint: PaintUse = PaintUse.NEVER
-    """Use of painters."""
     requests_target: bool = False
     """Whether the target preference columns of the action request the target."""
     ewar: EwarUse = EwarUse.OFF
-    """Use of electronic warfare."""
     smoke: SmokeUse = SmokeUse.NEVER
-    """Use of smoke."""
     jets: JetUse = JetUse.NEVER
-    """Use of jump jets."""
     retreat: Retreat = Retreat.NEVER
-    """Retreat."""
     zone: ZoneTactic = ZoneTactic.ENTER
-    """Zone tactic."""
     gather_s: float = 0.0
     """Longest wait for packmates in front of a zone that only hostiles hold [s]."""
     leads_target: bool = False

@@ -1,7 +1,8 @@
 """The tables of mechs and weapons: a row per chassis in ``CHASSIS``, a row per weapon in ``WEAPONS``.
 
 A new weapon or mech class is a row here. Kernels never name one: they read columns of these tables,
-packed into device arrays by ``echelon.sim.tables``.
+packed into device arrays by ``echelon.sim.tables``. Columns with a range can be overridden for an environment
+(``echelon.sim.overrides``).
 """
 
 from __future__ import annotations
@@ -9,8 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+from typing import Annotated
 
+from annotated_types import Interval
+
+from echelon.config.checks import HOUR_S, TINY, Fraction, NonNegative, Positive, Seconds
 from echelon.sim.world import Material
+
+MAX_DAMAGE = 65535.0
+"""Limit of the 16 bits of voxel hit points."""
 
 
 class Chassis(IntEnum):
@@ -98,24 +106,24 @@ class WeaponSpec:
     weapon: Weapon
     cooldown: Cooldown
     guidance: Guidance
-    range_vox: float
-    damage: float
+    range_vox: NonNegative
+    damage: Annotated[float, Interval(ge=0.0, le=MAX_DAMAGE)]
     """Damage of a hit; 0 for a device, whose range does not count as gun range in observations (``in_reach``)."""
-    heat: float
-    cooldown_s: float
-    arc_deg: float = 360.0
-    stability: float = 0.0
-    speed_vox_s: float = 0.0
-    life_s: float = 0.0
-    target_heat: float = 0.0
+    heat: NonNegative
+    cooldown_s: Annotated[float, Interval(ge=TINY, le=HOUR_S)]
+    arc_deg: Annotated[float, Interval(ge=0.0, le=360.0)] = 360.0
+    stability: NonNegative = 0.0
+    speed_vox_s: Positive = 0.0
+    life_s: Seconds = 0.0
+    target_heat: NonNegative = 0.0
     """Heat passed to the target by a hit."""
     suppresses: bool = False
     paints: bool = False
     bursts_smoke: bool = False
-    own_sight_vox: float = 0.0
+    own_sight_vox: NonNegative = 0.0
     """Range of a lock by own sight; 0 uses the whole range."""
     splash_vox: float = 0.0
-    splash_scale: float = 0.0
+    splash_scale: Fraction = 0.0
     voxel_damage: Mapping[Material, float] = field(default_factory=dict, hash=False)
     """Factor on the damage of its rounds to voxels of a material, 1 for those not listed."""
 
@@ -174,18 +182,18 @@ class ChassisSpec:
 
     chassis: Chassis
     size: tuple[float, float, float]
-    max_speed: float
-    max_yaw_rate: float
-    max_jet: float
+    max_speed: NonNegative
+    max_yaw_rate: NonNegative
+    max_jet: NonNegative
     """Jet acceleration [vox/s^2]."""
-    hp: float
-    leg_hp: float
-    heat_cap: float
-    dissipation: float
-    tonnage: float
-    noise_mass: float
+    hp: Positive
+    leg_hp: NonNegative
+    heat_cap: Positive
+    dissipation: NonNegative
+    tonnage: NonNegative
+    noise_mass: NonNegative
     """Acoustic mass factor."""
-    wreck_solid: float
+    wreck_solid: Fraction
     """Chance that the wreck is solid debris rather than a debris field."""
     sort_rank: int
     """Rank under the "biggest" contact order."""

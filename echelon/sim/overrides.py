@@ -11,28 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 from echelon.config import require
-from echelon.config.checks import HOUR_S, LARGE, TINY, ranges_of
-from echelon.sim.arsenal import CHASSIS, WEAPONS
+from echelon.config.checks import ranges_of
+from echelon.sim.arsenal import CHASSIS, WEAPONS, ChassisSpec, WeaponSpec
 from echelon.sim.physics import PHYSICS, Physics
 from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH
 from echelon.sim.tables import GameTables, max_clouds, max_rounds
 
-FRACTION, NON_NEGATIVE, POSITIVE = (0.0, 1.0), (0.0, LARGE), (TINY, LARGE)
-PHYSICS_RANGES = ranges_of(Physics)
 Overrides = Mapping[str, float]
 """Values by dotted parameter name; the argument ``changes`` of environments."""
-
-CHASSIS_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("max_speed", "max_jet", "max_yaw_rate", "dissipation", "tonnage"), NON_NEGATIVE),
-    "noise_mass": NON_NEGATIVE, "leg_hp": NON_NEGATIVE, "hp": POSITIVE, "heat_cap": POSITIVE, "wreck_solid": FRACTION,
-}  # fmt: skip
-"""Least and largest value of each column of ``ChassisSpec`` that can be overridden."""
-WEAPON_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("range_vox", "heat", "stability", "target_heat", "own_sight_vox"), NON_NEGATIVE),
-    "damage": (0.0, 65535.0), "splash_scale": FRACTION, "cooldown_s": (TINY, HOUR_S), "life_s": (0.0, HOUR_S),
-    "arc_deg": (0.0, 360.0), "speed_vox_s": POSITIVE,
-}  # fmt: skip
-"""The same for ``WeaponSpec``; damage is limited by the 16 bits of voxel hit points."""
+CHASSIS_RANGES, WEAPON_RANGES, PHYSICS_RANGES = (ranges_of(table) for table in (ChassisSpec, WeaponSpec, Physics))
+"""Least and greatest value of each column that can be overridden."""
 
 
 def override_names() -> list[str]:

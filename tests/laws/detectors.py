@@ -35,8 +35,6 @@ FLOAT_S = 1.0
 FLOAT_GAP = 0.06
 """A mech at rest for ``FLOAT_S`` without jets and with nothing this close below its box floats [vox]."""
 STILL = 0.01
-REACH = 0.3
-"""Largest gap to a touching neighbour [vox]."""
 TOUCH = 1e-3
 WAVE = 20
 DEVICES = ("ecm", "eccm", "vent", "jets", "focus", "intercepts", "assists")
@@ -103,7 +101,6 @@ class FaultDetector:
         self.dt = engine.cfg.dt_act
         self.anchor = self.arrays["pos"].copy()
         self.since = np.zeros(self.arrays["alive"].shape)
-        self.path = np.zeros(self.arrays["alive"].shape)
         self.open_faults: dict[tuple[int, int], Fault] = {}
         self.astray = np.zeros(self.arrays["alive"].shape)
         self.still = np.zeros(self.arrays["alive"].shape)
@@ -139,14 +136,9 @@ class FaultDetector:
         for at in np.argwhere(fresh & (self.since > STUCK_S)):
             self.open_faults.pop((int(at[0]), int(at[1]))).note += f", for {self.since[tuple(at)]:.1f} s"
         self.since = np.where(fresh, 0.0, self.since + self.dt)
-        step = np.linalg.norm((self.arrays["pos"] - self.before)[..., :2], axis=-1)
-        self.path = np.where(fresh, 0.0, self.path + step)
         self.anchor = np.where(fresh[..., None], self.arrays["pos"], self.anchor)
         for at in np.argwhere((self.since > STUCK_S) & (self.since <= STUCK_S + self.dt)):
-            asked = short(drive[tuple(at)])
-            went = f"went {self.path[tuple(at)]:.1f} vox to and fro"
-            note = f"asked {asked}, {went}, beside {self.neighbours(*at)}"
-            self.open_faults[int(at[0]), int(at[1])] = self.report("stuck", at, note)
+            self.open_faults[int(at[0]), int(at[1])] = self.report("stuck", at, f"asked {short(drive[tuple(at)])}")
 
     def find_astray(self, alive: np.ndarray) -> None:
         step, desired = (self.arrays["pos"] - self.before)[..., :2], self.arrays["pilot_desired"]
@@ -157,24 +149,7 @@ class FaultDetector:
         self.astray = np.where(against, self.astray + self.dt, 0.0)
         for at in np.argwhere((self.astray > STRAY_S) & (self.astray <= STRAY_S + self.dt)):
             wants, goes = short(desired[tuple(at)]), short(step[tuple(at)] / self.dt)
-            self.report("astray", at, f"wants {wants}, goes {goes} vox/s, beside {self.neighbours(*at)}")
-
-    def neighbours(self, e: int, m: int) -> str:
-        """Return what a mech touches, as text: mechs, walls, ledges, or nothing."""
-        pos, half, alive = self.arrays["pos"][e], self.half[e], self.arrays["alive"][e] == 1
-        gap = np.abs(pos - pos[m]) - (half + half[m])
-        near = (gap.max(axis=-1) < REACH) & alive
-        near[m] = False
-        found = [f"mech {j}" for j in np.flatnonzero(near)]
-        reach = half[m] + [REACH, REACH, 0]
-        low, top = np.maximum(np.floor(pos[m] - reach), 0).astype(int), np.ceil(pos[m] + reach).astype(int)
-        beside = BLOCKS_MOVE[self.arrays["material"][e, : top[2], low[1] : top[1], low[0] : top[0]]].any(axis=(1, 2))
-        foot = int(pos[m, 2] - half[m, 2] + 0.1)
-        if beside[foot + 1 : top[2]].any():
-            found.append("a wall")
-        elif beside[foot : foot + 1].any():
-            found.append("a ledge")
-        return ", ".join(found) or "nothing"
+            self.report("astray", at, f"wants {wants}, goes {goes} vox/s")
 
     def find_floating(self, alive: np.ndarray) -> None:
         rest = (np.abs(self.arrays["pos"] - self.before)[..., 2] < STILL) & (self.arrays["drive"][..., 2] <= 0) & alive

@@ -28,15 +28,6 @@ def test_landing_is_harmless_by_default():
     assert field["stability"][0, 0] == 100.0 and field["hp"][0, 0] == 150.0
 
 
-def test_landing_above_free_speed_reduces_stability():
-    field, speed = drop(True)
-    assert speed > 10
-    assert field["stability"][0, 0] == pytest.approx(100 - 5 * (speed - 6), abs=1e-2)
-    assert field["hp"][0, 0] == 150.0
-    field.tick(40)
-    assert field["stability"][0, 0] > 50, "standing is not landing"
-
-
 def test_landing_of_fallen_mech_damages_and_can_kill():
     hurt, speed = drop(True, fallen=True)
     assert hurt["hp"][0, 0] == pytest.approx(150 - (speed - 6), abs=1e-2)

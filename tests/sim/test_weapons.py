@@ -211,39 +211,6 @@ def test_missile_locks_by_sight_near_and_by_paint_far(open_field):
     assert not missile_at(open_field, 49.0, painted=True, quality=0.3)
 
 
-def test_missile_homes_on_target(field):
-    field.place(BLUE, Chassis.HEAVY, 10, 30)
-    field.place(RED, Chassis.MEDIUM, 20, 33, yaw=np.pi)
-    field.hold(BLUE, Weapon.MISSILE)
-    field.decide()
-    field.tick()
-    assert field["heat"][0, BLUE] == pytest.approx(45.0)
-    ticks = fly_until(field, "hp", RED, 1.0)
-    assert 10 < ticks < 40
-    assert field["hp"][0, RED] in (pytest.approx(110.0), pytest.approx(130.0))
-    assert field["stability"][0, RED] < 86.0
-
-
-def test_missile_and_smoke_share_cooldown(field):
-    field.place(BLUE, Chassis.HEAVY, 10, 30)
-    field.place(RED, Chassis.MEDIUM, 20, 30)
-    shoot(field, BLUE, Weapon.MISSILE, Weapon.SMOKE)
-    assert sorted(field["round_weapon"][0, BLUE])[-1] == int(Weapon.MISSILE)
-    assert (field["round_weapon"][0, BLUE] >= 0).sum() == 1
-    assert field["cooldown"][0, BLUE, 2] == 60
-
-
-def test_friendly_splash_damages_without_credit(walled_field):
-    field = walled_field.fresh()
-    field.place(RED + 1, Chassis.SCOUT, HALF_WALL - 1.5, 20.5, z=1.5)
-    field.place(RED, Chassis.HEAVY, 10, 50)
-    field.put("hp", 5.0, RED + 1)
-    explode(field, Weapon.MISSILE, (HALF_WALL - 0.4, 20.5, 1.5))
-    assert field["alive"][0, RED + 1] == 0
-    assert field["kills"][0, RED] == 0
-    assert field["dealt_friendly"][0, RED] == pytest.approx(20.0) and field["dealt"][0, RED] == 0.0
-
-
 def test_two_weapons_on_one_trigger_and_timer_raise_one_line_error():
     carries = {Weapon.GAUSS: Trigger.TERTIARY, Weapon.AUTOCANNON: Trigger.TERTIARY}
     message = "trigger TERTIARY of HEAVY fires GAUSS and AUTOCANNON, which share timer KINETIC: expected one"
