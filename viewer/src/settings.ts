@@ -2,8 +2,7 @@
 
 import { type TierName, parseTier } from "./quality";
 import type { ViewerState } from "./state";
-
-const KEY = "echelon.settings"; // in the browser's storage
+import { parseFields, recall, remember } from "./storage";
 
 export interface Settings {
   quality: TierName | null; // graphics tier, null for automatic
@@ -16,15 +15,8 @@ export interface Settings {
 
 const SWITCHES = ["sound", "showMap", "showBars", "showLinks"] as const;
 
-export function parseSettings(text: string | null): Partial<Settings> {
-  let found: unknown = null;
-  try {
-    found = JSON.parse(text ?? "null");
-  } catch {
-    // as without any
-  }
-  if (found === null || typeof found !== "object") return {};
-  const { quality, volume, ...rest } = found as Record<string, unknown>;
+export function parseSettings(text: string | null | undefined): Partial<Settings> {
+  const { quality, volume, ...rest } = parseFields(text);
   const settings: Partial<Settings> = {};
   if (typeof quality === "string") settings.quality = parseTier(quality);
   if (typeof volume === "number" && volume >= 0 && volume <= 1) settings.volume = volume;
@@ -37,16 +29,12 @@ export function settingsText(state: Settings): string {
   return JSON.stringify({ quality, sound, volume, showMap, showBars, showLinks });
 }
 
-/** Keeps the settings of a state in the browser's storage, if there is one. */
+/** Keeps the settings of a state in the browser's storage. */
 export class SettingsStore {
   private written = "";
 
   restore(state: ViewerState): void {
-    try {
-      Object.assign(state, parseSettings(localStorage.getItem(KEY)));
-    } catch {
-      // no storage
-    }
+    Object.assign(state, parseSettings(recall("settings")));
     this.written = settingsText(state);
   }
 
@@ -54,10 +42,6 @@ export class SettingsStore {
     const text = settingsText(state);
     if (text === this.written) return;
     this.written = text;
-    try {
-      localStorage.setItem(KEY, text);
-    } catch {
-      // without storage they last until the page is left
-    }
+    remember("settings", text);
   }
 }

@@ -1,6 +1,6 @@
 // Decodes record payloads into typed arrays. Columns, tables and their types are named by the file's header; unknown
-// ones are skipped, and those that a file lacks are zero. Ticks are converted to ticks of the match, tables
-// sorted by time, and cells renumbered with x fastest.
+// ones are skipped. Ticks are converted to ticks of the match, tables sorted by time, and cells renumbered with x
+// fastest.
 
 import type { ChunkRecord, FrameColumnSpec, Header, IndexRecord, IndexView, Series, TableSpec } from "../protocol.gen";
 import {
@@ -108,24 +108,13 @@ function blocksOf(value: unknown): Blocks {
   return value as Blocks;
 }
 
-/**
- * Throw unless a record with these tables and further values stays within the limit. Columns in `known` are allocated
- * where the file lacks them too.
- */
-function checkValues(
-  specs: readonly TableSpec[],
-  blocks: Blocks,
-  values: number,
-  known: Readonly<Record<string, readonly string[]>> = {},
-): void {
-  const rows = specs.map(
-    ({ name, columns }, i) => Math.max(columns.length, known[name]?.length ?? 0) * (blocks[i]?.[0] ?? 0),
-  );
-  const total = rows.reduce((sum, count) => sum + count, values);
+/** Throw unless a record with these tables and further values stays within the limit. */
+function checkValues(specs: readonly TableSpec[], blocks: Blocks, values: number): void {
+  const total = specs.reduce((sum, { columns }, i) => sum + columns.length * (blocks[i]?.[0] ?? 0), values);
   if (!(total <= MAX_VALUES)) throw new ReplayError(`record has ${total} values, expected at most ${MAX_VALUES}`);
 }
 
-/** Decode the table with a name, or return an empty one; missing columns are zero. */
+/** Decode the table with a name, or return an empty one; throws where one of its columns is missing. */
 function table<Names extends string>(
   specs: readonly TableSpec[],
   blocks: Blocks,
@@ -133,12 +122,13 @@ function table<Names extends string>(
   columns: readonly Names[],
 ): Rows<Names> {
   const at = specs.findIndex((spec) => spec.name === name);
-  const [count, data] = (at >= 0 ? blocks[at] : undefined) ?? [0, new Uint8Array()];
-  const decoded = at >= 0 && count > 0 ? decodeBlock(specs[at].columns, data, count, () => 1) : null;
+  const [count, data] = blocks[at] ?? [0, new Uint8Array()];
+  const decoded = count > 0 ? decodeBlock(specs[at].columns, data, count, () => 1) : null;
   const result: Record<string, Float64Array | number> = { count };
   for (const column of columns) {
     const got = decoded?.get(column);
-    result[column] = got ? physical(got.ints, got.spec.scale, new Float64Array(count)) : new Float64Array(count);
+    if (decoded && !got) throw new ReplayError(`table "${name}" has no column "${column}"`);
+    result[column] = got ? physical(got.ints, got.spec.scale, new Float64Array(count)) : new Float64Array();
   }
   return result as Rows<Names>;
 }
@@ -151,7 +141,7 @@ function sortRows<Names extends string>(rows: Rows<Names>, columns: readonly Nam
   return sorted as Rows<Names>;
 }
 
-type RunRows = Rows<"tick" | "cell" | "run" | "material">;
+type RunRows = Rows<"cell" | "run" | "material">;
 
 /** Return how many voxels the runs of a table cover; throws if one lies outside the map. */
 function countCells(rows: RunRows, [sizeX, sizeY, sizeZ]: readonly number[]): number {
@@ -180,7 +170,7 @@ function expandRuns(rows: RunRows, count: number, size: readonly number[]): Base
   return cells;
 }
 
-function expandTicks(rows: RunRows, count: number, tick0: number): Float64Array {
+function expandTicks(rows: Rows<"tick" | "run">, count: number, tick0: number): Float64Array {
   const ticks = new Float64Array(count);
   for (let row = 0, at = 0; row < rows.count; at += rows.run[row++]) {
     ticks.fill(rows.tick[row] + tick0, at, at + rows.run[row]);
@@ -212,44 +202,25 @@ function walkedDistance(mech: Chunk["mech"], frames: number, mechs: number): Pic
 /** Bytes of the bit set `sees` per mech. */
 const seesWidth = ({ mechs }: Header) => Math.ceil(mechs / 8);
 
-/** Return the number of policy values per mech and frame. */
-function insightWidth(header: Header): number {
-  const { insight } = header;
-  if (!insight) return 0;
-  const named = insight.actions.length + insight.terms.length + (insight.chances?.length ?? 0);
-  return named + 1 + insight.contacts + seesWidth(header);
-}
-
-/** Return the policy columns of a chunk, or null without them. */
-function insightOf(
-  header: Header,
-  values: <T extends Float32Array | Float64Array>(name: string, empty: T) => T,
-  cells: number,
-): Insight | null {
+/** Return the policy columns of a chunk, or null without them; `column` returns one with `k` values per mech. */
+function insightOf(header: Header, column: (name: string, k: number) => Float32Array): Insight | null {
   const { insight } = header;
   if (!insight) return null;
-  const column = (name: string, k: number) => values(name, new Float32Array(cells * k));
   return {
     action: column("action", insight.actions.length),
     value: column("value", 1),
     reward: column("reward", insight.terms.length),
     contact: column("contact", insight.contacts),
     sees: Uint8Array.from(column("sees", seesWidth(header))),
-    chance: column("chance", insight.chances?.length ?? 0),
+    chance: insight.chances ? column("chance", insight.chances.length) : new Float32Array(),
   };
 }
 
 const EVENT_COLUMNS = ["tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z"] as const;
 const ROUND_COLUMNS = ["frame", "owner", "slot", "weapon", "age", "x", "y", "z", "yaw", "pitch"] as const;
 const CLOUD_COLUMNS = ["tick", "actor", "x", "y", "z"] as const;
-const VOXEL_COLUMNS = ["tick", "cell", "run", "material"] as const;
-const TABLE_COLUMNS = {
-  events: EVENT_COLUMNS,
-  rounds: ROUND_COLUMNS,
-  clouds: CLOUD_COLUMNS,
-  base: VOXEL_COLUMNS,
-  edits: VOXEL_COLUMNS,
-};
+const BASE_COLUMNS = ["cell", "run", "material"] as const;
+const EDIT_COLUMNS = ["tick", ...BASE_COLUMNS] as const;
 
 export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array): Chunk {
   const record = unpackMap(data, RecordType.CHUNK) as unknown as ChunkRecord;
@@ -257,26 +228,27 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   if (!(Number.isInteger(frames) && frames >= 1 && frames <= MAX_FRAMES))
     throw new ReplayError(`chunk has ${String(frames)} frames`);
   if (!(record.c instanceof Uint8Array)) throw new ReplayError("chunk has no frames");
-  const wide = MECH_COLUMNS.length + 2 + header.cooldowns.length + insightWidth(header);
-  // missing columns are allocated too
-  if (frames * mechs * wide > MAX_VALUES)
-    throw new ReplayError(
-      `chunk has ${frames} frames of ${mechs} mechs with ${wide} values each, expected at most ${MAX_VALUES} in all`,
-    );
   const blocks = blocksOf(record.t);
   const entities = { frame: 1, team: 2, mech: mechs };
   const widthOf = (spec: FrameColumnSpec) => entities[spec.per] * spec.k;
   const width = header.columns.reduce((sum, spec) => sum + widthOf(spec), 0);
-  checkValues(header.tables, blocks, frames * width, TABLE_COLUMNS);
+  checkValues(header.tables, blocks, frames * width);
   const columns = decodeBlock(header.columns, record.c, frames, widthOf);
-  const values = <T extends Float32Array | Float64Array>(name: string, empty: T): T => {
+  const column = (name: string, k: number) => {
     const got = columns.get(name);
-    return got && got.ints.length === empty.length ? physical(got.ints, got.spec.scale, empty) : empty;
+    if (got?.ints.length !== frames * k) throw new ReplayError(`the replay has no column "${name}" of ${k} values`);
+    return got;
   };
-  const mech = Object.fromEntries(
-    MECH_COLUMNS.map((name) => [name, values(name, new Float32Array(frames * mechs))]),
-  ) as Chunk["mech"];
-  const tick = values("tick", new Float64Array(frames));
+  const ofFrame = (name: string, k: number) => {
+    const { ints, spec } = column(name, k);
+    return physical(ints, spec.scale, new Float64Array(ints.length));
+  };
+  const ofMechs = (name: string, k: number) => {
+    const { ints, spec } = column(name, mechs * k);
+    return physical(ints, spec.scale, new Float32Array(ints.length));
+  };
+  const mech = Object.fromEntries(MECH_COLUMNS.map((name) => [name, ofMechs(name, 1)])) as Chunk["mech"];
+  const tick = ofFrame("tick", 1);
   const [last, length] = [tick[frames - 1], head.tick1 - head.tick0];
   if (tick[0] !== 0 || last !== length || tick.some((at, f) => at < tick[Math.max(0, f - 1)]))
     throw new ReplayError(`chunk has ticks ${tick[0]} to ${last}, expected 0 to ${length}`);
@@ -284,7 +256,8 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   const events = sortRows(table(header.tables, blocks, "events", EVENT_COLUMNS), EVENT_COLUMNS, "tick");
   const rounds = sortRows(table(header.tables, blocks, "rounds", ROUND_COLUMNS), ROUND_COLUMNS, "frame");
   const clouds = sortRows(table(header.tables, blocks, "clouds", CLOUD_COLUMNS), CLOUD_COLUMNS, "tick");
-  const [baseRuns, editRuns] = ["base", "edits"].map((name) => table(header.tables, blocks, name, VOXEL_COLUMNS));
+  const baseRuns = table(header.tables, blocks, "base", BASE_COLUMNS);
+  const editRuns = table(header.tables, blocks, "edits", EDIT_COLUMNS);
   const [baseCells, editCells] = [baseRuns, editRuns].map((runs) => countCells(runs, header.world.size));
   if (baseCells + editCells > MAX_CELLS) throw new ReplayError(`a chunk edits more than ${MAX_CELLS} voxels`);
   const chunk = {
@@ -295,10 +268,10 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
     mech,
     ...walkedDistance(mech, frames, mechs),
     tick: fromMatch(tick),
-    score: values("score", new Float64Array(frames * 2)),
-    tonnage: values("tonnage", new Float64Array(frames * 2)),
-    cooldown: values("cooldown", new Float32Array(frames * mechs * header.cooldowns.length)),
-    insight: insightOf(header, values, frames * mechs),
+    score: ofFrame("score", 2),
+    tonnage: ofFrame("tonnage", 2),
+    cooldown: ofMechs("cooldown", header.cooldowns.length),
+    insight: insightOf(header, ofMechs),
     events: { ...events, tick: fromMatch(events.tick) } as EventRows,
     rounds: rounds as RoundRows,
     clouds: { ...clouds, tick: fromMatch(clouds.tick) } as CloudRows,

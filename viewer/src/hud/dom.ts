@@ -43,6 +43,41 @@ export function button(label: string, content: Child, onclick: () => void, class
   return el("button", properties, [content]);
 }
 
+/** Create a button with its name as text. */
+export function textButton(text: string, onclick: () => void, className = "button"): HTMLButtonElement {
+  return el("button", { class: className, text, attributes: { type: "button" }, onclick });
+}
+
+/** Create a hidden dialog: its title, a button that closes it, and a body with the children. */
+export function dialog(
+  name: string,
+  label: string,
+  onClose: () => void,
+  children: readonly Child[],
+  title: HTMLElement = el("h2", { text: label }),
+): HTMLElement {
+  const properties = { class: `overlay panel ${name}`, attributes: { role: "dialog" }, aria: { label } };
+  const root = el("section", properties, [
+    el("header", {}, [title, button("Close (Esc)", icon(ICONS.close), onClose)]),
+    el("div", { class: "overlay-body" }, children),
+  ]);
+  root.hidden = true;
+  return root;
+}
+
+/** Create a row of a dialog: its label and controls. */
+export function field(label: string, ...controls: HTMLElement[]): HTMLLabelElement {
+  return el("label", { class: "setting" }, [el("span", { text: label }), ...controls]);
+}
+
+export function option(value: string, text = value): HTMLOptionElement {
+  return el("option", { text, attributes: { value } });
+}
+
+export function checkbox(): HTMLInputElement {
+  return el("input", { attributes: { type: "checkbox" } });
+}
+
 export function setLabel(button: HTMLElement, label: string): void {
   if (button.dataset.tip === label) return;
   button.dataset.tip = label;
@@ -143,7 +178,7 @@ export function fill(
   const elements = [["", none] as const, ...options];
   const key = JSON.stringify(elements);
   if (select.dataset.options !== key) {
-    select.replaceChildren(...elements.map(([value, text]) => el("option", { text, attributes: { value } })));
+    select.replaceChildren(...elements.map(([value, text]) => option(value, text)));
     select.dataset.options = key;
   }
   if (select.value !== chosen) select.value = chosen;

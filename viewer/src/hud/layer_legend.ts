@@ -16,7 +16,7 @@ import {
 } from "../data/heat";
 import { TEAMS } from "../palette";
 import type { Layer, MatchState, ViewerState } from "../state";
-import { el, setText } from "./dom";
+import { el, setText, textButton } from "./dom";
 
 const LAYERS: Record<Exclude<Layer, "none">, { title: string; unit: string }> = {
   presence: { title: "Time spent within 1 voxel", unit: "s" },
@@ -53,12 +53,7 @@ export class LayerLegend {
 
   constructor(state: ViewerState) {
     this.sides = HEAT_SIDES.map((side) =>
-      el("button", {
-        class: "layer-side",
-        text: SIDE_LABELS[side],
-        attributes: { type: "button" },
-        onclick: () => (state.heatSide = side),
-      }),
+      textButton(SIDE_LABELS[side], () => (state.heatSide = side), "layer-side"),
     );
     const group = { class: "layer-sides", attributes: { role: "group" }, aria: { label: "Teams" } };
     this.choice = el("div", group, this.sides);

@@ -4,7 +4,7 @@
 import type { MatchSummary } from "../protocol.gen";
 import type { ListState, ViewerState } from "../state";
 import { clockText, pointsText } from "../timeline";
-import { ICONS, el, fill, icon, replaceChanged, setText } from "./dom";
+import { ICONS, el, fill, icon, replaceChanged, setText, textButton } from "./dom";
 import { brand, pageLinks } from "./page_header";
 import { BranchTree } from "./branch_tree";
 import type { Thumbnails } from "./thumbnails";
@@ -141,7 +141,7 @@ export class MatchList {
     attributes: { type: "search", placeholder: "Search run, pilot, seed, result" },
   });
   private readonly branches = new BranchTree();
-  private readonly more = el("button", { class: "button more", text: "Show more", attributes: { type: "button" } });
+  private readonly more: HTMLButtonElement;
   readonly root: HTMLElement;
   private cards = new Map<string, Card>(); // of all loaded matches
   private drawn: readonly unknown[] = []; // what the page was rendered from
@@ -166,7 +166,7 @@ export class MatchList {
     ]);
     for (const input of [this.run, this.text])
       input.addEventListener("input", () => actions.filter(this.run.value, this.text.value));
-    this.more.addEventListener("click", () => actions.more());
+    this.more = textButton("Show more", () => actions.more(), "button more");
     this.root = el("main", { class: "list-page" }, [
       el("header", { class: "hero" }, [brand("Watch matches, live or recorded"), drop, pick]),
       el("div", { class: "filters" }, [

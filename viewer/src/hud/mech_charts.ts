@@ -9,7 +9,7 @@ import { frameAt } from "../interpolate";
 import type { MatchState, ViewerState } from "../state";
 import { CHART_PADDING, chartAxes, jumpOnClick } from "./charts";
 import { ChoicesView } from "./choices_view";
-import { ICONS, button, el, icon, setText } from "./dom";
+import { dialog, el, setText } from "./dom";
 import { mechName } from "../text";
 
 // none is the colour of a team
@@ -135,19 +135,8 @@ export class MechAnalysisPanel {
       if (state.match) control.seek(state, seconds * state.match.header.tick_hz);
     };
     this.charts = ROWS.map((row) => new MechChart(row, jump));
-    this.root = el(
-      "section",
-      { class: "overlay panel pilot", attributes: { role: "dialog" }, aria: { label: "Mech analysis" } },
-      [
-        el("header", {}, [this.title, button("Close (U)", icon(ICONS.close), () => (state.showPilot = false))]),
-        el("div", { class: "overlay-body" }, [
-          this.actions,
-          this.choices.root,
-          ...this.charts.map((chart) => chart.root),
-          this.note,
-        ]),
-      ],
-    );
+    const parts = [this.actions, this.choices.root, ...this.charts.map((chart) => chart.root), this.note];
+    this.root = dialog("pilot", "Mech analysis", () => (state.showPilot = false), parts, this.title);
   }
 
   update(match: MatchState): void {

@@ -5,21 +5,10 @@ import type { KeyRow } from "../input";
 import type { MatchState, ViewerState } from "../state";
 import { TIER_NAMES } from "../quality";
 import { Chart } from "./charts";
-import { ICONS, button, el, icon, setText } from "./dom";
+import { dialog, el, setText } from "./dom";
 import { legend } from "./legend";
 import { GAUGES, tableRow } from "./mech_report";
 import { isOver, resultText } from "../score_text";
-
-function frame(name: string, title: string, onClose: () => void): { root: HTMLElement; body: HTMLElement } {
-  const body = el("div", { class: "overlay-body" });
-  const root = el(
-    "section",
-    { class: `overlay panel ${name}`, attributes: { role: "dialog" }, aria: { label: title } },
-    [el("header", {}, [el("h2", { text: title }), button("Close (Esc)", icon(ICONS.close), onClose)]), body],
-  );
-  root.hidden = true;
-  return { root, body };
-}
 
 export class HelpPanel {
   readonly root: HTMLElement;
@@ -32,36 +21,15 @@ export class HelpPanel {
     table: readonly KeyRow[],
     private readonly quality: () => string,
   ) {
-    const { root, body } = frame("help", "Shortcuts and legend", () => (state.showHelp = false));
-    this.root = root;
-    body.append(legend());
-    for (const group of ["Time", "Camera", "Mechs", "View"] as const) {
+    const keysOf = ({ shown }: KeyRow) => shown.split("  ").map((key) => el("kbd", { text: key }));
+    const groups = (["Time", "Camera", "Mechs", "View"] as const).map((group) => {
       const rows = table.filter((row) => row.group === group);
-      body.append(
-        el("div", { class: "key-group" }, [
-          el("h3", { text: group }),
-          el(
-            "dl",
-            {},
-            rows.flatMap((row) => [
-              el(
-                "dt",
-                {},
-                row.shown.split("  ").map((key) => el("kbd", { text: key })),
-              ),
-              el("dd", { text: row.label }),
-            ]),
-          ),
-        ]),
-      );
-    }
-    body.append(
-      el("p", {
-        class: "key-note",
-        text: "Mouse: drag rotates, right or Shift drag pans, wheel zooms, click selects, double-click follows.",
-      }),
-      this.graphics,
-    );
+      const entries = rows.flatMap((row) => [el("dt", {}, keysOf(row)), el("dd", { text: row.label })]);
+      return el("div", { class: "key-group" }, [el("h3", { text: group }), el("dl", {}, entries)]);
+    });
+    const mouse = "Mouse: drag rotates, right or Shift drag pans, wheel zooms, click selects, double-click follows.";
+    const parts = [legend(), ...groups, el("p", { class: "key-note", text: mouse }), this.graphics];
+    this.root = dialog("help", "Shortcuts and legend", () => (state.showHelp = false), parts);
   }
 
   update(): void {
@@ -74,15 +42,20 @@ export class HelpPanel {
   }
 }
 
+const CHARTS = [
+  ["score", "Zone points"],
+  ["hp", "Hit points"],
+  ["damage", "Damage dealt"],
+  ["alive", "Alive"],
+] as const;
+
 export class ChartPanel {
   readonly root: HTMLElement;
-  private readonly body: HTMLElement;
+  private readonly hosts = CHARTS.map(([, title]) => el("div", { class: "chart", aria: { label: title } }));
   private charts: Chart[] = [];
 
   constructor(private readonly state: ViewerState) {
-    const { root, body } = frame("charts", "Match charts", () => (state.showChart = false));
-    this.root = root;
-    this.body = body;
+    this.root = dialog("charts", "Match charts", () => (state.showChart = false), this.hosts);
   }
 
   update(match: MatchState): void {
@@ -97,16 +70,7 @@ export class ChartPanel {
     const jump = (seconds: number) => {
       if (this.state.match) control.seek(this.state, seconds * this.state.match.header.tick_hz);
     };
-    for (const [name, title] of [
-      ["score", "Zone points"],
-      ["hp", "Hit points"],
-      ["damage", "Damage dealt"],
-      ["alive", "Alive"],
-    ] as const) {
-      const host = el("div", { class: "chart", aria: { label: title } });
-      this.body.append(host);
-      this.charts.push(new Chart(name, title, host, jump));
-    }
+    this.charts = CHARTS.map(([name, title], i) => new Chart(name, title, this.hosts[i], jump));
   }
 }
 
@@ -119,20 +83,9 @@ export class TablePanel {
   private updatedAt = 0;
 
   constructor(private readonly state: ViewerState) {
-    const { root, body } = frame("table", "All mechs", () => (state.showTable = false));
-    this.root = root;
-    body.append(
-      el("table", {}, [
-        el("thead", {}, [
-          el(
-            "tr",
-            {},
-            HEADS.map((head) => el("th", { text: head, attributes: { scope: "col" } })),
-          ),
-        ]),
-        this.rows,
-      ]),
-    );
+    const heads = HEADS.map((head) => el("th", { text: head, attributes: { scope: "col" } }));
+    const table = el("table", {}, [el("thead", {}, [el("tr", {}, heads)]), this.rows]);
+    this.root = dialog("table", "All mechs", () => (state.showTable = false), [table]);
   }
 
   update(match: MatchState): void {
@@ -145,13 +98,7 @@ export class TablePanel {
     const present = header.roster.map((_, mech) => mech).filter((mech) => known && header.roster[mech].present);
     while (this.rows.children.length > present.length) this.rows.lastElementChild?.remove();
     while (this.rows.children.length < present.length)
-      this.rows.append(
-        el(
-          "tr",
-          {},
-          HEADS.map(() => el("td")),
-        ),
-      );
+      this.rows.insertRow().append(...HEADS.map(() => el("td")));
     present.forEach((mech, i) => {
       const row = this.rows.children[i];
       row.className = header.roster[mech].team === 0 ? "blue" : "red";

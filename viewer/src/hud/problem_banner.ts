@@ -1,16 +1,11 @@
 // The error banner above every page, shown until the problem is over or the user dismisses it.
 
-import { ICONS, button, el, icon, setText } from "./dom";
+import { ICONS, button, el, icon, setText, textButton } from "./dom";
 
 export class ProblemBanner {
   private readonly text = el("span");
   private readonly wait = el("span", { class: "problem-wait", aria: { hidden: "true" } });
-  private readonly again = el("button", {
-    class: "button",
-    text: "Retry now",
-    attributes: { type: "button" },
-    onclick: () => this.retry?.(),
-  });
+  private readonly again = textButton("Retry now", () => this.retry?.());
   private retry: (() => void) | null = null;
   readonly root = el("div", { class: "problem", attributes: { role: "alert" } }, [
     this.text,

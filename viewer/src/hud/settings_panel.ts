@@ -2,7 +2,7 @@
 
 import { TIERS, TIER_NAMES, parseTier } from "../quality";
 import type { ViewerState } from "../state";
-import { ICONS, button, el, icon, setText } from "./dom";
+import { checkbox, dialog, el, field, option, setText, textButton } from "./dom";
 
 const AUTO = "auto"; // value of the automatic tier
 
@@ -16,19 +16,15 @@ export function toggleFullscreen(): void {
 export class SettingsPanel {
   readonly root: HTMLElement;
   private readonly graphics = el("select", { attributes: { id: "setting-graphics" } }, [
-    el("option", { text: "Automatic", attributes: { value: AUTO } }),
-    ...TIER_NAMES.map((name) => el("option", { text: TIERS[name].label, attributes: { value: name } })),
+    option(AUTO, "Automatic"),
+    ...TIER_NAMES.map((name) => option(name, TIERS[name].label)),
   ]);
   private readonly current = el("span", { class: "setting-note" });
   private readonly volume = el("input", {
     aria: { label: "Volume" },
     attributes: { type: "range", min: "0", max: "1", step: "0.05" },
   });
-  private readonly screen = el("button", {
-    class: "button",
-    attributes: { type: "button" },
-    onclick: toggleFullscreen,
-  });
+  private readonly screen = textButton("", toggleFullscreen);
   private readonly switches: readonly [HTMLInputElement, "sound" | "showMap" | "showBars" | "showLinks"][];
 
   /** `quality` returns the current graphics tier as text. */
@@ -36,32 +32,21 @@ export class SettingsPanel {
     private readonly state: ViewerState,
     private readonly quality: () => string,
   ) {
-    const box = () => el("input", { attributes: { type: "checkbox" } });
-    this.switches = (["sound", "showMap", "showBars", "showLinks"] as const).map((name) => [box(), name]);
+    this.switches = (["sound", "showMap", "showBars", "showLinks"] as const).map((name) => [checkbox(), name]);
     for (const [input, name] of this.switches) input.addEventListener("change", () => (state[name] = input.checked));
-    const row = (label: string, ...controls: HTMLElement[]) =>
-      el("label", { class: "setting" }, [el("span", { text: label }), ...controls]);
     const [sound, map, plates, links] = this.switches.map(([input]) => input);
     this.graphics.addEventListener("change", () => (state.quality = parseTier(this.graphics.value)));
     this.volume.addEventListener("input", () => (state.volume = Number(this.volume.value)));
     this.screen.hidden = !canFillScreen();
-    const properties = { class: "overlay panel settings", attributes: { role: "dialog" }, aria: { label: "Settings" } };
-    this.root = el("section", properties, [
-      el("header", {}, [
-        el("h2", { text: "Settings" }),
-        button("Close (Esc)", icon(ICONS.close), () => (state.showSettings = false)),
-      ]),
-      el("div", { class: "overlay-body" }, [
-        row("Graphics", this.graphics, this.current),
-        row("Sound", sound),
-        row("Volume", this.volume),
-        row("Minimap (I)", map),
-        row("Nameplates (B)", plates),
-        row("Sensor and targeting lines (X)", links),
-        this.screen,
-      ]),
+    this.root = dialog("settings", "Settings", () => (state.showSettings = false), [
+      field("Graphics", this.graphics, this.current),
+      field("Sound", sound),
+      field("Volume", this.volume),
+      field("Minimap (I)", map),
+      field("Nameplates (B)", plates),
+      field("Sensor and targeting lines (X)", links),
+      this.screen,
     ]);
-    this.root.hidden = true;
   }
 
   update(): void {

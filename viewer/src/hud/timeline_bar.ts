@@ -6,7 +6,7 @@ import { EventKind } from "../protocol.gen";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
 import { LIVE, type Marker, SPEEDS, clockText, liveText } from "../timeline";
 import { backdropKey, makeBackdrop } from "./charts";
-import { ICONS, button, el, icon, setLabel, setText } from "./dom";
+import { ICONS, button, el, icon, option, setLabel, setText } from "./dom";
 import { killText, markerText } from "../text";
 import { WinLane, placeTip } from "./win_lane";
 
@@ -29,10 +29,10 @@ export class TimelineBar {
   );
   private readonly turn = button("Play backward (R)", icon(ICONS.reverse), () => control.reverse(this.state));
   private readonly live = button("Go to live edge (End)", "LIVE", () => control.goLive(this.state), "button live");
-  private readonly auto = el("option", { text: AUTO, attributes: { value: AUTO } });
+  private readonly auto = option(AUTO);
   private readonly speed = el("select", { class: "speed", aria: { label: "Speed" } }, [
     this.auto,
-    ...SPEEDS.map((speed) => el("option", { text: `${speed}×`, attributes: { value: String(speed) } })),
+    ...SPEEDS.map((speed) => option(String(speed), `${speed}×`)),
   ]);
   private readonly now = el("span", { class: "time-now" });
   private readonly end = el("span", { class: "time-end", data: { tip: "" } });

@@ -4,26 +4,17 @@
 import * as control from "../control";
 import { topMoment } from "../data/moments";
 import type { MatchState, ViewerState } from "../state";
+import { recall, remember } from "../storage";
 import { clockText } from "../timeline";
-import { el, setText } from "./dom";
+import { el, setText, textButton } from "./dom";
 import { goalText } from "../score_text";
 import { sideName } from "../text";
 
-const KEY = "echelon.welcomed"; // in the browser's storage
 const KEYS = [
   ["Space", "play or pause"],
   ["N", "next turning point"],
   ["?", "shortcuts, legend"],
 ] as const;
-
-/** Return whether the card was closed before; also without access to the browser's storage. */
-function wasClosed(): boolean {
-  try {
-    return localStorage.getItem(KEY) !== null;
-  } catch {
-    return true;
-  }
-}
 
 export class WelcomeCard {
   private readonly blue = el("b");
@@ -34,30 +25,18 @@ export class WelcomeCard {
   readonly root: HTMLElement;
 
   constructor(private readonly state: ViewerState) {
-    this.moment = el("button", {
-      class: "button welcome-moment",
-      attributes: { type: "button" },
-      onclick: () => this.playTopMoment(),
-    });
+    this.moment = textButton("", () => this.playTopMoment(), "button welcome-moment");
     const side = (name: "blue" | "red", text: HTMLElement) =>
       el("span", { class: `welcome-team ${name}` }, [el("span", { class: "team-sign" }), text]);
+    const keys = KEYS.flatMap(([key, text]) => [el("dt", {}, [el("kbd", { text: key })]), el("dd", { text })]);
     this.root = el("section", { class: "welcome panel", aria: { label: "Welcome" } }, [
       el("p", { class: "welcome-teams" }, [side("blue", this.blue), "against", side("red", this.red)]),
       this.goal,
       this.moment,
-      el(
-        "dl",
-        {},
-        KEYS.flatMap(([key, text]) => [el("dt", {}, [el("kbd", { text: key })]), el("dd", { text })]),
-      ),
-      el("button", {
-        class: "button welcome-close",
-        text: "Got it",
-        attributes: { type: "button" },
-        onclick: () => this.close(),
-      }),
+      el("dl", {}, keys),
+      textButton("Got it", () => this.close(), "button welcome-close"),
     ]);
-    this.root.hidden = wasClosed();
+    this.root.hidden = recall("welcomed") !== null; // also where the browser cannot remember that it was closed
   }
 
   open(match: MatchState): void {
@@ -84,10 +63,6 @@ export class WelcomeCard {
 
   private close(): void {
     this.root.hidden = true;
-    try {
-      localStorage.setItem(KEY, "1");
-    } catch {
-      // without storage it stays closed until the page is loaded again
-    }
+    remember("welcomed", "1");
   }
 }

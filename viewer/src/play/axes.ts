@@ -1,5 +1,7 @@
 // Settings of mouse and sticks: how far the mouse turns, and which axis of a gamepad does what.
 
+import { parseFields } from "../storage";
+
 /** What the axes of a gamepad do, with the axis of the standard mapping. */
 export const STICKS = [
   { stick: "aside", label: "Step aside", axis: 0 },
@@ -24,15 +26,9 @@ export function defaultAxes(): Axes {
 }
 
 /** Return the settings in a text; those that are not valid are as delivered. */
-export function parseAxes(text: string | null): Axes {
-  let found: unknown = null;
-  try {
-    found = JSON.parse(text ?? "null");
-  } catch {
-    // as without any
-  }
+export function parseAxes(text: string | null | undefined): Axes {
   const whole = defaultAxes();
-  const stored = (found !== null && typeof found === "object" ? found : {}) as Partial<Axes>;
+  const stored = parseFields(text) as Partial<Axes>;
   const sticks = STICKS.map(({ stick }) => {
     const { axis, inverted } = stored.sticks?.[stick] ?? {};
     const isAxis = Number.isInteger(axis) && Number(axis) >= 0 && Number(axis) < AXIS_LABELS.length;

@@ -1,6 +1,8 @@
 // Controls of a seat and what triggers them: keys and mouse buttons by their physical place, gamepad buttons by their
 // number in the standard mapping. Every row can be changed; changes are kept in the browser's storage. Pure.
 
+import { parseFields } from "../storage";
+
 export type Command =
   | "forward"
   | "back"
@@ -95,14 +97,8 @@ const CODE = /^[A-Za-z0-9]{1,24}$/;
 const MOST_BUTTONS = 64;
 
 /** Return the bindings in a text; controls without valid ones keep their defaults. */
-export function parseBindings(text: string | null): Bindings {
-  let found: unknown = null;
-  try {
-    found = JSON.parse(text ?? "null");
-  } catch {
-    // as without any
-  }
-  const stored = (found !== null && typeof found === "object" ? found : {}) as Record<string, unknown>;
+export function parseBindings(text: string | null | undefined): Bindings {
+  const stored = parseFields(text);
   return rebind(defaultBindings(), (command, binding) => {
     const { keys, buttons } = (stored[command] ?? {}) as { keys?: unknown; buttons?: unknown };
     const isCode = (key: unknown) => typeof key === "string" && CODE.test(key);

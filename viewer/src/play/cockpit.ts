@@ -1,7 +1,7 @@
 // The cockpit: instruments over the first-person picture of a match in progress, and what it reports of the
 // session: pause, lost connection, end. Reticle, contact boxes and radar scope are those of the picture's overlay.
 
-import { ICONS, button, el, icon, setShare, setText } from "../hud/dom";
+import { ICONS, button, el, icon, setShare, setText, textButton } from "../hud/dom";
 import { EventKind } from "../protocol.gen";
 import type { ViewerState } from "../state";
 import { clockText, pointsText } from "../timeline";
@@ -85,12 +85,10 @@ export class Cockpit {
     for (const name of ["Hull", "Legs", "Heat", "Stability"]) this.gauges.append(this.bar(name));
     this.target.append(this.targetName, this.targetRows);
     this.pause = button("Pause", icon(ICONS.pause), () => play.togglePause());
-    const wide = (label: string, act: () => void) =>
-      el("button", { class: "button wide", text: label, attributes: { type: "button" }, onclick: act });
     this.cardButtons = {
-      watch: wide("Watch the recording", () => actions.watch()),
-      again: wide("Play again", () => actions.again()),
-      leave: wide("Leave", () => actions.leave()),
+      watch: textButton("Watch the recording", () => actions.watch(), "button wide"),
+      again: textButton("Play again", () => actions.again(), "button wide"),
+      leave: textButton("Leave", () => actions.leave(), "button wide"),
     };
     this.card.append(
       this.cardTitle,

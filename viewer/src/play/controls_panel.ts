@@ -1,6 +1,6 @@
 // The dialog of the controls: what every key and button does, and their assignment.
 
-import { ICONS, button, el, icon, setText } from "../hud/dom";
+import { button, checkbox, dialog, el, field, option, setText, textButton } from "../hud/dom";
 import { AXIS_LABELS, type Axes, SENSITIVITIES, STICKS } from "./axes";
 import { COMMANDS, type Command, bindButton, bindKey, buttonLabel, keyLabel } from "./bindings";
 import type { PilotInput } from "./input";
@@ -12,74 +12,41 @@ export class ControlsPanel {
   private readonly keys = new Map<Command, HTMLButtonElement>();
   private readonly buttons = new Map<Command, HTMLButtonElement>();
   private readonly mouse = el("select");
-  private readonly mouseInverted = el("input", { attributes: { type: "checkbox" } });
+  private readonly mouseInverted = checkbox();
   private readonly sticks = STICKS.map(() => el("select"));
   private readonly note = el("p", { class: "key-note", attributes: { role: "status" } });
 
   constructor(private readonly input: PilotInput) {
-    const body = el("div", { class: "overlay-body" });
-    const slot = (command: Command, what: string) =>
-      button(
-        `${what} of “${COMMANDS.find((row) => row.command === command)?.label}”`,
-        "",
-        () => this.assign(command),
-        "key-slot",
-      );
-    for (const group of GROUPS) {
-      const rows = COMMANDS.filter((row) => row.group === group);
-      body.append(
-        el("div", { class: "key-group" }, [
-          el("h3", { text: group }),
-          el(
-            "div",
-            { class: "control-rows" },
-            rows.flatMap(({ command, label }) => {
-              const [key, pad] = [slot(command, "Key"), slot(command, "Gamepad button")];
-              this.keys.set(command, key);
-              this.buttons.set(command, pad);
-              return [el("span", { text: label }), key, pad];
-            }),
-          ),
-        ]),
-      );
-    }
-    body.append(this.axesGroup());
+    const slot = (command: Command, label: string, slots: Map<Command, HTMLButtonElement>) => {
+      const made = button(label, "", () => this.assign(command), "key-slot");
+      slots.set(command, made);
+      return made;
+    };
+    const groups = GROUPS.map((group) => {
+      const rows = COMMANDS.filter((row) => row.group === group).flatMap(({ command, label }) => [
+        el("span", { text: label }),
+        slot(command, `Key of “${label}”`, this.keys),
+        slot(command, `Gamepad button of “${label}”`, this.buttons),
+      ]);
+      return el("div", { class: "key-group" }, [el("h3", { text: group }), el("div", { class: "control-rows" }, rows)]);
+    });
     const defaults = () => {
       this.input.setBindings(null);
       this.input.setAxes(null);
       this.show("The defaults are set.");
     };
-    body.append(
+    this.root = dialog("help pilot-controls", "Controls", () => this.close(), [
+      ...groups,
+      this.axesGroup(),
       el("p", { class: "key-note", text: "The mouse aims after a click into the picture. Touch has no controls." }),
       this.note,
-      el("button", {
-        class: "button wide",
-        text: "Set the defaults",
-        attributes: { type: "button" },
-        onclick: defaults,
-      }),
-    );
-    this.root = el(
-      "section",
-      { class: "overlay panel help pilot-controls", attributes: { role: "dialog" }, aria: { label: "Controls" } },
-      [
-        el("header", {}, [
-          el("h2", { text: "Controls" }),
-          button("Close (Esc)", icon(ICONS.close), () => this.close()),
-        ]),
-        body,
-      ],
-    );
-    this.root.hidden = true;
+      textButton("Set the defaults", defaults, "button wide"),
+    ]);
   }
 
   private axesGroup(): HTMLElement {
-    const options = (labels: readonly string[], values: readonly string[]) =>
-      labels.map((text, i) => el("option", { text, attributes: { value: values[i] } }));
-    const signs = AXIS_LABELS.flatMap((label, axis) => [
-      [label, `${axis}`],
-      [`${label} inverted`, `${axis}!`],
-    ]);
+    const axes = () =>
+      AXIS_LABELS.flatMap((label, axis) => [option(`${axis}`, label), option(`${axis}!`, `${label} inverted`)]);
     const change = () => {
       const sticks = STICKS.map(({ stick }, i) => {
         const chosen = this.sticks[i].value;
@@ -93,21 +60,8 @@ export class ControlsPanel {
     };
     const fields = [this.mouse, this.mouseInverted, ...this.sticks];
     for (const input of fields) input.addEventListener("change", change);
-    this.mouse.append(
-      ...options(
-        SENSITIVITIES.map((value) => `${value}×`),
-        SENSITIVITIES.map(String),
-      ),
-    );
-    for (const select of this.sticks)
-      select.append(
-        ...options(
-          signs.map(([label]) => label),
-          signs.map(([, value]) => value),
-        ),
-      );
-    const field = (label: string, input: HTMLElement) =>
-      el("label", { class: "setting" }, [el("span", { text: label }), input]);
+    this.mouse.append(...SENSITIVITIES.map((value) => option(String(value), `${value}×`)));
+    for (const select of this.sticks) select.append(...axes());
     return el("div", { class: "key-group" }, [
       el("h3", { text: "Mouse and sticks" }),
       field("Mouse sensitivity", this.mouse),

@@ -1,13 +1,11 @@
 // Keyboard, mouse and gamepad of the cockpit. While a dialog is open they do nothing but hold the mech still; the mouse
 // aims once the page has captured it.
 
+import { recall, remember } from "../storage";
 import { type Axes, defaultAxes, parseAxes } from "./axes";
 import type { Command } from "./bindings";
 import { Controls, type PadState, stick } from "./controls";
 import { defaultBindings, parseBindings, type Bindings } from "./bindings";
-
-const KEY = "echelon.controls"; // of keys and buttons in the browser's storage
-const AXES_KEY = "echelon.axes"; // of mouse and sticks
 
 export interface InputHost {
   readonly surface: HTMLElement; // receives the mouse
@@ -34,7 +32,7 @@ export class PilotInput {
   capture: ((key: string | null, button: number | null) => void) | null = null;
 
   constructor(private readonly host: InputHost) {
-    this.controls = new Controls(parseBindings(stored(KEY)), parseAxes(stored(AXES_KEY)));
+    this.controls = new Controls(parseBindings(recall("controls")), parseAxes(recall("axes")));
     const { surface } = host;
     window.addEventListener("keydown", (event) => this.keyDown(event));
     window.addEventListener("keyup", (event) => this.up(event.code));
@@ -63,13 +61,13 @@ export class PilotInput {
   /** Assign keys and buttons, and remember them; null sets the defaults. */
   setBindings(bindings: Bindings | null): void {
     this.controls.bindings = bindings ?? defaultBindings();
-    store(KEY, bindings);
+    remember("controls", bindings ? JSON.stringify(bindings) : "");
   }
 
   /** Set mouse and sticks, and remember them; null sets the defaults. */
   setAxes(axes: Axes | null): void {
     this.controls.settings = axes ?? defaultAxes();
-    store(AXES_KEY, axes);
+    remember("axes", axes ? JSON.stringify(axes) : "");
   }
 
   /** Read the gamepad; called every frame. */
@@ -127,24 +125,5 @@ export class PilotInput {
     this.capture = null;
     this.controls.clear();
     capture?.(key, button);
-  }
-}
-
-/** Return a text in the browser's storage, null without one. */
-function stored(key: string): string | null {
-  try {
-    return localStorage.getItem(key);
-  } catch {
-    return null;
-  }
-}
-
-/** Store a value as text, null for none; without storage it lasts until the page is left. */
-function store(key: string, value: object | null): void {
-  try {
-    if (value) localStorage.setItem(key, JSON.stringify(value));
-    else localStorage.removeItem(key);
-  } catch {
-    // the page goes on without
   }
 }

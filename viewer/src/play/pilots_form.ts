@@ -1,7 +1,7 @@
 // Fields of a dialog that say who flies which mech, and which parameters differ: one row for each team and, opened, one
 // for each mech. Empty fields keep what the recording has.
 
-import { el } from "../hud/dom";
+import { el, field, option } from "../hud/dom";
 import { className, mechName } from "../text";
 import type { Header, PlayWelcome } from "../protocol.gen";
 
@@ -36,32 +36,26 @@ export class PilotsForm {
   open(header: Header, welcome: PlayWelcome): void {
     this.parameters = welcome.parameters;
     this.names.replaceChildren(
-      ...welcome.parameters.map((name) => el("option", { attributes: { value: `${name}=` } })),
+      ...welcome.parameters.map((name) => option(`${name}=`, "")),
     );
     const choices = (label: string, unchanged: string) => {
-      const group = (title: string, names: readonly string[]) =>
-        names.length === 0
-          ? []
-          : [
-              el(
-                "optgroup",
-                { attributes: { label: title } },
-                names.map((name) => el("option", { text: name, attributes: { value: name } })),
-              ),
-            ];
-      return el("select", { aria: { label } }, [
-        el("option", { text: unchanged, attributes: { value: KEEP } }),
-        ...group("Levels", welcome.levels),
-        ...group("Policies", welcome.policies),
-      ]);
+      const group = (title: string, names: readonly string[]) => {
+        const options = names.map((name) => option(name));
+        return options.length === 0 ? null : el("optgroup", { attributes: { label: title } }, options);
+      };
+      const parts = [option(KEEP, unchanged), group("Levels", welcome.levels), group("Policies", welcome.policies)];
+      return el("select", { aria: { label } }, parts);
     };
-    const field = (label: string, input: HTMLElement, cls = "") =>
-      el("label", { class: `setting ${cls}` }, [el("span", { text: label }), input]);
+    const teamField = (team: number, label: string, select: HTMLElement) => {
+      const row = field(label, select);
+      row.classList.add(SIDES[team]);
+      return row;
+    };
     this.teams.length = 0;
     const teamRows = SIDES.map((side, team) => {
       const select = choices(`Pilots of ${side}`, "as recorded");
       this.teams.push(select);
-      return field(`${side === "blue" ? "Blue" : "Red"} is flown`, select, ["blue", "red"][team]);
+      return teamField(team, `${side === "blue" ? "Blue" : "Red"} is flown`, select);
     });
     this.mechs = new Map();
     const mechRows = header.roster.flatMap(({ team, present }, mech) => {
@@ -69,14 +63,14 @@ export class PilotsForm {
       const name = mechName(header, mech);
       const select = choices(`Pilot of ${name}`, "as its team");
       this.mechs.set(name, select);
-      return [field(`${name}, ${className(header, mech)}`, select, ["blue", "red"][team])];
+      return [teamField(team, `${name}, ${className(header, mech)}`, select)];
     });
     this.root.replaceChildren(
       ...teamRows,
       el("details", {}, [
         el("summary", { text: "Single mechs and parameters" }),
         el("div", { class: "mech-pilots" }, mechRows),
-        field("Changes", this.changes, "wide-field"),
+        field("Changes", this.changes),
         this.names,
       ]),
     );

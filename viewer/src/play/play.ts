@@ -12,7 +12,7 @@ import { Cockpit } from "./cockpit";
 import { ControlsPanel } from "./controls_panel";
 import { PilotInput } from "./input";
 import { PlaySession } from "./session";
-import { recall, remember } from "./tab_storage";
+import { recall, remember } from "../storage";
 import { TakeOverDialog } from "./take_over";
 import { WhatIfPanel } from "./what_if";
 
@@ -27,7 +27,7 @@ const WHAT_IF_ICON = "M6 3v8a5 5 0 0 0 5 5h7M15 13l3 3-3 3M6 3v18";
 /** Return the token in the address of a session, which is removed from it, else that of this tab. */
 export function takeToken(): { token: string; fresh: boolean } {
   const found = IN_ADDRESS.exec(location.hash);
-  if (!found) return { token: recall("play"), fresh: false };
+  if (!found) return { token: recall("play") ?? "", fresh: false };
   remember("play", found[1]);
   remember("seat", "");
   history.replaceState(null, "", location.pathname + location.search);

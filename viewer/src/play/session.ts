@@ -20,7 +20,7 @@ import type { ViewerState } from "../state";
 import type { Controls } from "./controls";
 import { LiveMatch } from "./live_match";
 import { PlaySocket } from "./socket";
-import { recall, remember } from "./tab_storage";
+import { recall, remember } from "../storage";
 
 const INPUT_MS = 1000 / (PLAY_MAX_CLIENT_RATE - 12); // least time between two inputs; other messages need room
 const PACES = [0.1, 0.25, 0.5, 1, 2, 4] as const;
@@ -85,7 +85,7 @@ export class PlaySession {
     this.phase = "connecting";
     this.problem = "";
     this.waits = seat;
-    if (!seat) this.key ||= recall("seat");
+    if (!seat) this.key ||= recall("seat") ?? "";
     this.socket = new PlaySocket(this.url, token, {
       message: (message) => this.receive(message),
       lost: () => (this.phase = "lost"),

@@ -1,6 +1,6 @@
 // The dialog that takes over a recorded match: which mech to fly, who flies the others, and which parameters differ.
 
-import { ICONS, button, el, icon, setText } from "../hud/dom";
+import { checkbox, dialog, el, field, option, setText, textButton } from "../hud/dom";
 import { className, errorText, mechName } from "../text";
 import { MechFlag } from "../protocol.gen";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
@@ -35,7 +35,7 @@ export class TakeOverDialog {
   private readonly title = el("h2");
   private readonly form = new PilotsForm();
   private readonly seat = el("select", { aria: { label: "Mech to fly" } });
-  private readonly luck = el("input", { attributes: { type: "checkbox" } });
+  private readonly luck = checkbox();
   private readonly note = el("p", { class: "play-note", attributes: { role: "status" } });
   private readonly act: HTMLButtonElement;
   private of: MatchState | null = null;
@@ -47,34 +47,17 @@ export class TakeOverDialog {
     private readonly state: ViewerState,
     private readonly play: PlaySession,
   ) {
-    this.act = el("button", {
-      class: "button wide primary",
-      text: "Take over",
-      attributes: { type: "button" },
-      onclick: () => this.start(),
-    });
-    const field = (label: string, input: HTMLElement) =>
-      el("label", { class: "setting" }, [el("span", { text: label }), input]);
-    const properties = {
-      class: "overlay panel settings takeover",
-      attributes: { role: "dialog" },
-      aria: { label: "Take over" },
-    };
-    this.root = el("section", properties, [
-      el("header", {}, [this.title, button("Close (Esc)", icon(ICONS.close), () => this.close())]),
-      el("div", { class: "overlay-body" }, [
-        field("You fly", this.seat),
-        this.form.root,
-        field("Other luck than in the recording", this.luck),
-        el("p", {
-          class: "play-hint",
-          text: "Flying needs a keyboard with a mouse, or a gamepad. Touch has no controls.",
-        }),
-        this.note,
-        this.act,
-      ]),
-    ]);
-    this.root.hidden = true;
+    this.act = textButton("Take over", () => this.start(), "button wide primary");
+    const hint = "Flying needs a keyboard with a mouse, or a gamepad. Touch has no controls.";
+    const parts = [
+      field("You fly", this.seat),
+      this.form.root,
+      field("Other luck than in the recording", this.luck),
+      el("p", { class: "play-hint", text: hint }),
+      this.note,
+      this.act,
+    ];
+    this.root = dialog("settings takeover", "Take over", () => this.close(), parts, this.title);
   }
 
   /** Open the dialog at the cursor; playback pauses. */
@@ -118,12 +101,10 @@ export class TakeOverDialog {
       present && match.poses.flags[mech] & MechFlag.ALIVE ? [mech] : [],
     );
     this.seat.replaceChildren(
-      ...living.map((mech) =>
-        el("option", {
-          text: `${mechName(match.header, mech)}, ${className(match.header, mech)}`,
-          attributes: { value: mechName(match.header, mech) },
-        }),
-      ),
+      ...living.map((mech) => {
+        const name = mechName(match.header, mech);
+        return option(name, `${name}, ${className(match.header, mech)}`);
+      }),
     );
     const chosen = living.includes(state.selected) ? state.selected : living[0];
     if (chosen !== undefined) this.seat.value = mechName(match.header, chosen);

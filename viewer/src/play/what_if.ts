@@ -1,7 +1,7 @@
 // The panel that asks what would have happened from a moment on: continuations in one batch, their win probability with
 // its interval, how they ended, and typical ones to watch and to lay over the match as ghosts.
 
-import { ICONS, button, el, icon, setShare, setText } from "../hud/dom";
+import { checkbox, dialog, el, field, option, setShare, setText, textButton } from "../hud/dom";
 import { END_LABELS, SIDES, errorText, mechName } from "../text";
 import type { PlaySource, PlayWhatIfResult } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
@@ -69,7 +69,7 @@ export class WhatIfPanel {
   private readonly bar = el("i");
   private readonly track = el("div", { class: "film-bar" }, [this.bar]);
   private readonly result = el("div", { class: "whatif-result" });
-  private readonly ghosts = el("input", { attributes: { type: "checkbox" } });
+  private readonly ghosts = checkbox();
   private of: MatchState | null = null;
   private filled = false;
   private problem = "";
@@ -81,32 +81,23 @@ export class WhatIfPanel {
     private readonly play: PlaySession,
     private readonly actions: WhatIfActions,
   ) {
-    const wide = (text: string, cls: string, act: () => void) =>
-      el("button", { class: `button wide ${cls}`, text, attributes: { type: "button" }, onclick: act });
-    this.act = wide("Ask", "primary", () => this.ask());
-    this.stop = wide("Cancel", "", () => play.cancel());
+    this.act = textButton("Ask", () => this.ask(), "button wide primary");
+    this.stop = textButton("Cancel", () => play.cancel(), "button wide");
     this.ghosts.checked = true;
     this.ghosts.addEventListener("change", () => this.layGhosts());
-    const field = (label: string, ...inputs: HTMLElement[]) =>
-      el("label", { class: "setting" }, [el("span", { text: label }), ...inputs]);
-    const properties = { class: "overlay panel whatif", attributes: { role: "dialog" }, aria: { label: "What if?" } };
-    this.root = el("section", properties, [
-      el("header", {}, [el("h2", { text: "What if?" }), button("Close (Esc)", icon(ICONS.close), () => this.close())]),
-      el("div", { class: "overlay-body" }, [
-        this.result,
-        field("Continuations", this.runs),
-        this.form.root,
-        el("details", {}, [
-          el("summary", { text: "Effect of a mech's actions" }),
-          field("Leave out those of", this.left),
-          field("for [s]", this.window),
-        ]),
-        this.note,
-        this.track,
-        el("div", { class: "whatif-buttons" }, [this.act, this.stop]),
+    this.root = dialog("whatif", "What if?", () => this.close(), [
+      this.result,
+      field("Continuations", this.runs),
+      this.form.root,
+      el("details", {}, [
+        el("summary", { text: "Effect of a mech's actions" }),
+        field("Leave out those of", this.left),
+        field("for [s]", this.window),
       ]),
+      this.note,
+      this.track,
+      el("div", { class: "whatif-buttons" }, [this.act, this.stop]),
     ]);
-    this.root.hidden = true;
   }
 
   open(): void {
@@ -151,8 +142,8 @@ export class WhatIfPanel {
     this.form.open(match.header, this.play.welcome);
     const present = match.header.roster.flatMap(({ present: is }, mech) => (is ? [mechName(match.header, mech)] : []));
     this.left.replaceChildren(
-      el("option", { text: "no mech", attributes: { value: NOTHING_LEFT_OUT } }),
-      ...present.map((name) => el("option", { text: name, attributes: { value: name } })),
+      option(NOTHING_LEFT_OUT, "no mech"),
+      ...present.map((name) => option(name)),
     );
   }
 
@@ -224,10 +215,7 @@ export class WhatIfPanel {
         el("a", { class: "button", text: "Watch", attributes: { href: `#match=${id}` } }),
       ]),
     );
-    if (this.listed.length > 0)
-      typical.after(
-        el("label", { class: "setting" }, [el("span", { text: "Ghosts of these over the match" }), this.ghosts]),
-      );
+    if (this.listed.length > 0) typical.after(field("Ghosts of these over the match", this.ghosts));
     this.layGhosts();
   }
 
@@ -241,7 +229,7 @@ function choice(label: string, values: readonly number[], usual: number): HTMLSe
   const select = el(
     "select",
     { aria: { label } },
-    values.map((value) => el("option", { text: String(value), attributes: { value: String(value) } })),
+    values.map((value) => option(String(value))),
   );
   select.value = String(usual);
   return select;

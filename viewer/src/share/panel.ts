@@ -6,7 +6,7 @@ import { readableWords } from "../routes";
 import { plaqueOf, plaqueText } from "../render/overlay/plaque";
 import { FilmMaker, type FilmShape } from "./reel_maker";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
-import { ICONS, button, el, icon, setShare, setText } from "../hud/dom";
+import { ICONS, dialog, el, icon, setShare, setText, textButton } from "../hud/dom";
 import { errorText } from "../text";
 
 export interface ViewCapture {
@@ -63,38 +63,29 @@ export class SharePanel {
     private readonly shown: ViewCapture,
     private readonly addresses: Addresses,
   ) {
-    const row = (path: string, label: HTMLElement, act: () => void) =>
-      el("button", { class: "share-row", attributes: { type: "button" }, onclick: act }, [icon(path), label]);
-    this.link = row(ICONS.link, el("span", { text: "Copy a link to this moment" }), () => void this.copy());
-    this.films = FILMS.map((shape) =>
-      row(ICONS.film, el("span", { text: shape.label }), () => void this.makeFilm(shape)),
-    );
+    const row = (path: string, text: string, act: () => void) => {
+      const made = textButton("", act, "share-row");
+      made.append(icon(path), el("span", { text }));
+      return made;
+    };
+    this.link = row(ICONS.link, "Copy a link to this moment", () => void this.copy());
+    this.films = FILMS.map((shape) => row(ICONS.film, shape.label, () => void this.makeFilm(shape)));
     this.filmed.hidden = true;
     this.filmed.append(
       el("div", { class: "film-picture" }),
       el("div", { class: "film-bar" }, [this.filmBar]),
       this.filmText,
-      button("Cancel", "Cancel", () => this.film?.cancel(), "button film-cancel"),
+      textButton("Cancel", () => this.film?.cancel(), "button film-cancel"),
     );
-    this.root = el(
-      "section",
-      { class: "overlay panel share", attributes: { role: "dialog" }, aria: { label: "Share" } },
-      [
-        el("header", {}, [
-          el("h2", { text: "Share" }),
-          button("Close (Q)", icon(ICONS.close), () => (state.showShare = false)),
-        ]),
-        el("div", { class: "overlay-body" }, [
-          this.link,
-          row(ICONS.picture, el("span", { text: "Save a picture (Z)" }), () => void this.savePicture()),
-          ...this.films,
-          this.filmed,
-          this.file,
-          this.noLink,
-          this.note,
-        ]),
-      ],
-    );
+    this.root = dialog("share", "Share", () => (state.showShare = false), [
+      this.link,
+      row(ICONS.picture, "Save a picture (Z)", () => void this.savePicture()),
+      ...this.films,
+      this.filmed,
+      this.file,
+      this.noLink,
+      this.note,
+    ]);
   }
 
   leave(): void {
