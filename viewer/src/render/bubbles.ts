@@ -1,19 +1,11 @@
 // Bubbles around mechs that emit ECM or ECCM. One draw call. The ranges of the selected mech are lines of the overlay.
 
-import {
-  Color,
-  DynamicDrawUsage,
-  InstancedBufferAttribute,
-  InstancedBufferGeometry,
-  Mesh,
-  ShaderMaterial,
-  SphereGeometry,
-  Vector3,
-} from "three";
+import { Color, ShaderMaterial, SphereGeometry, Vector3 } from "three";
 import type { SensorRange } from "../data/sensor_ranges";
 import type { Poses } from "../interpolate";
 import { RANGE_STYLES, type RangeKind } from "../palette";
 import { worldPoint } from "../spaces";
+import { Instances } from "./instances";
 import type { Mechs } from "./mechs";
 
 const AROUND = 0.8; // margin of a bubble around its mech [vox]
@@ -49,45 +41,16 @@ void main() {
   #include <colorspace_fragment>
 }`;
 
-function shape(): InstancedBufferGeometry {
-  const sphere = new SphereGeometry(1, 24, 16);
-  const geometry = new InstancedBufferGeometry();
-  geometry.setAttribute("position", sphere.getAttribute("position"));
-  geometry.setIndex(sphere.getIndex());
-  return geometry;
-}
-
-export class Bubbles {
-  readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
-  private readonly place: InstancedBufferAttribute;
-  private readonly light: InstancedBufferAttribute;
-  private readonly gap: InstancedBufferAttribute;
-  private readonly time = { value: 0 };
-
-  constructor(
-    mechs: number,
-    private readonly models: Mechs,
-  ) {
-    const column = (items: number) =>
-      new InstancedBufferAttribute(new Float32Array(mechs * items), items).setUsage(DynamicDrawUsage);
-    [this.place, this.light, this.gap] = [column(4), column(4), column(1)];
-    const geometry = shape();
-    geometry.setAttribute("place", this.place);
-    geometry.setAttribute("light", this.light);
-    geometry.setAttribute("gap", this.gap);
-    this.mesh = new Mesh(
-      geometry,
-      new ShaderMaterial({
-        vertexShader: VERTEX,
-        fragmentShader: FRAGMENT,
-        transparent: true,
-        depthWrite: false,
-        uniforms: { uTime: this.time },
-      }),
-    );
-    this.mesh.frustumCulled = false;
-    this.mesh.visible = false;
-    this.mesh.renderOrder = 2; // above the zone, below smoke
+export class Bubbles extends Instances {
+  constructor(private readonly models: Mechs) {
+    const material = new ShaderMaterial({
+      vertexShader: VERTEX,
+      fragmentShader: FRAGMENT,
+      transparent: true,
+      depthWrite: false,
+      uniforms: { uTime: { value: 0 } },
+    });
+    super(new SphereGeometry(1, 24, 16), ["place", "light", "gap"], material, 2); // above the zone, below smoke
   }
 
   /**
@@ -95,23 +58,15 @@ export class Bubbles {
    * 0 for none.
    */
   update(emissions: readonly SensorRange[], poses: Poses, drawn: Float32Array, seconds: number): void {
-    this.time.value = seconds;
-    emissions.forEach(({ mech, kind }, at) => {
-      const colour = colours[kind];
+    this.mesh.material.uniforms.uTime.value = seconds;
+    this.clear();
+    for (const { mech, kind } of emissions) {
+      const { r, g, b } = colours[kind];
       worldPoint(poses.x[mech], poses.y[mech], poses.z[mech], spot);
       const radius = Math.hypot(this.models.height(mech), this.models.width(mech)) / 2 + AROUND;
-      this.place.setXYZW(at, spot.x, spot.y, spot.z, radius);
-      this.light.setXYZW(at, colour.r, colour.g, colour.b, drawn[mech]);
-      this.gap.setX(at, RANGE_STYLES[kind].gap);
-    });
-    this.mesh.visible = emissions.length > 0;
-    this.mesh.geometry.instanceCount = emissions.length;
-    for (const attribute of [this.place, this.light, this.gap]) attribute.needsUpdate = true;
-  }
-
-  dispose(): void {
-    this.mesh.geometry.dispose();
-    this.mesh.material.dispose();
+      this.push(spot.x, spot.y, spot.z, radius, r, g, b, drawn[mech], RANGE_STYLES[kind].gap, 0, 0, 0);
+    }
+    this.finish();
   }
 }
 

@@ -1,22 +1,13 @@
 // Smoke clouds as camera-facing puffs, sorted back to front, one draw call. Puff positions depend only on their cloud;
 // lighting is per vertex, and smoke fades near the ground and the camera.
 
-import {
-  BufferAttribute,
-  Color,
-  DynamicDrawUsage,
-  GLSL3,
-  InstancedBufferAttribute,
-  InstancedBufferGeometry,
-  Mesh,
-  ShaderMaterial,
-  Vector3,
-} from "three";
+import { CircleGeometry, Color, GLSL3, ShaderMaterial, Vector3 } from "three";
 import type { Cloud } from "../data/clouds";
 import { groundBelow } from "../data/voxels";
 import { smooth } from "../interpolate";
 import { SCENE } from "../palette";
 import { worldPoint } from "../spaces";
+import { Instances } from "./instances";
 import { hashRandom } from "./random";
 import { PLAIN_CURVE, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
 import type { Tier } from "../quality";
@@ -164,48 +155,33 @@ export function revealFactor(
   return REVEALED_OPACITY + (1 - REVEALED_OPACITY) * clear;
 }
 
-export class Clouds {
-  readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
-  count = 0;
+/** A disc around a puff with eight corners, which wastes fewer pixels than a square. */
+const OCTAGON = new CircleGeometry(1 / Math.cos(Math.PI / 8), 8, Math.PI / 8);
+
+function smokeMaterial(shared: PlainUniforms, defines: Record<string, string>): ShaderMaterial {
+  return new ShaderMaterial({
+    glslVersion: GLSL3,
+    vertexShader: VERTEX,
+    fragmentShader: FRAGMENT,
+    transparent: true,
+    depthWrite: false,
+    defines,
+    uniforms: { ...shared, uSmoke: { value: new Color(SCENE.smoke) } },
+  });
+}
+
+export class Clouds extends Instances {
+  shown = 0; // number of clouds
   private readonly rich: ShaderMaterial;
   private readonly plain: ShaderMaterial;
-  private readonly place = new InstancedBufferAttribute(new Float32Array(MOST * 4), 4).setUsage(DynamicDrawUsage);
-  private readonly puff = new InstancedBufferAttribute(new Float32Array(MOST * 4), 4).setUsage(DynamicDrawUsage);
-  private readonly outward = new InstancedBufferAttribute(new Float32Array(MOST * 3), 3).setUsage(DynamicDrawUsage);
   private puffs = 12; // per cloud
 
   constructor(shared: PlainUniforms) {
-    const geometry = new InstancedBufferGeometry();
-    // an octagon around the puff wastes fewer pixels than a square
-    const corners = Array.from({ length: 8 }, (_, i) => ((i + 0.5) * Math.PI) / 4);
-    const reach = 1 / Math.cos(Math.PI / 8);
-    geometry.setAttribute(
-      "position",
-      new BufferAttribute(
-        Float32Array.from(corners.flatMap((at) => [Math.cos(at) * reach, Math.sin(at) * reach, 0])),
-        3,
-      ),
-    );
-    geometry.setIndex([1, 2, 3, 4, 5, 6].flatMap((i) => [0, i, i + 1]));
-    geometry.setAttribute("place", this.place);
-    geometry.setAttribute("puff", this.puff);
-    geometry.setAttribute("outward", this.outward);
-    const material = (defines: Record<string, string>) =>
-      new ShaderMaterial({
-        glslVersion: GLSL3,
-        vertexShader: VERTEX,
-        fragmentShader: FRAGMENT,
-        transparent: true,
-        depthWrite: false,
-        defines,
-        uniforms: { ...shared, uSmoke: { value: new Color(SCENE.smoke) } },
-      });
-    this.rich = material({ RICH: "" });
-    this.plain = material({});
-    this.mesh = new Mesh(geometry, this.plain);
-    this.mesh.frustumCulled = false;
-    this.mesh.visible = false;
-    this.mesh.renderOrder = 4; // below beams and markers, so that mechs in smoke can be found
+    const plain = smokeMaterial(shared, {});
+    // below beams and markers, so that mechs in smoke can be found
+    super(OCTAGON, ["place", "puff", "outward"], plain, 4);
+    this.plain = plain;
+    this.rich = smokeMaterial(shared, { RICH: "" });
   }
 
   setTier(tier: Tier): void {
@@ -224,7 +200,7 @@ export class Clouds {
     appearances: Uint8Array | null,
     size: readonly number[],
   ): void {
-    this.count = clouds.length;
+    this.shown = clouds.length;
     const each = Math.min(this.puffs, Math.floor(MOST / Math.max(1, clouds.length)));
     const seen: { puff: Puff; ground: number; far: number }[] = [];
     for (const cloud of clouds) {
@@ -237,22 +213,16 @@ export class Clouds {
       }
     }
     seen.sort((a, b) => b.far - a.far);
+    this.clear();
     seen.forEach(({ puff, ground }, i) => {
-      this.place.setXYZW(i, puff.x, puff.y, puff.z, puff.radius);
-      this.puff.setXYZW(i, puff.alpha * revealFactor(puff, eye, revealTarget), puff.turn, ground, i);
-      this.outward.setXYZ(i, ...puff.outward);
+      const alpha = puff.alpha * revealFactor(puff, eye, revealTarget);
+      this.push(puff.x, puff.y, puff.z, puff.radius, alpha, puff.turn, ground, i, ...puff.outward, 0);
     });
-    this.mesh.visible = seen.length > 0;
-    this.mesh.geometry.instanceCount = seen.length;
-    for (const attribute of [this.place, this.puff, this.outward]) {
-      attribute.clearUpdateRanges();
-      attribute.addUpdateRange(0, seen.length * attribute.itemSize);
-      attribute.needsUpdate = true;
-    }
+    this.finish();
   }
 
-  dispose(): void {
-    this.mesh.geometry.dispose();
+  override dispose(): void {
+    super.dispose();
     this.rich.dispose();
     this.plain.dispose();
   }

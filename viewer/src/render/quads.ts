@@ -4,17 +4,16 @@
 
 import {
   BufferAttribute,
+  BufferGeometry,
   Color,
   CustomBlending,
-  DynamicDrawUsage,
-  InstancedBufferAttribute,
-  InstancedBufferGeometry,
-  Mesh,
   OneFactor,
   OneMinusSrcAlphaFactor,
   ShaderMaterial,
   type Vector3,
 } from "three";
+import { Instances } from "./instances";
+import { NOISE } from "./random";
 
 export enum BeamKind {
   SOLID = 0, // white core in a coloured glow
@@ -31,13 +30,7 @@ export enum SpriteKind {
 }
 
 const SHARED = /* glsl */ `
-float noise(vec2 p) {
-  vec2 i = floor(p), f = fract(p);
-  f = f * f * (3.0 - 2.0 * f);
-  vec4 h = fract(sin(vec4(dot(i, vec2(127.1, 311.7)), dot(i + vec2(1, 0), vec2(127.1, 311.7)),
-    dot(i + vec2(0, 1), vec2(127.1, 311.7)), dot(i + vec2(1, 1), vec2(127.1, 311.7)))) * 43758.5453);
-  return mix(mix(h.x, h.y, f.x), mix(h.z, h.w, f.x), f.y);
-}
+${NOISE}
 void output_light(vec3 light, float alpha, float cover) {
   gl_FragColor = vec4(light, 1.0);
   #include <colorspace_fragment>
@@ -45,75 +38,10 @@ void output_light(vec3 light, float alpha, float cover) {
 }
 `;
 
-/** Growing instanced attributes with a fixed set of fields. */
-class QuadPool {
-  readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
-  private values: Float32Array[];
-  private count = 0;
-  private capacity = 256;
-
-  constructor(
-    private readonly fields: readonly string[],
-    material: ShaderMaterial,
-  ) {
-    this.values = fields.map(() => new Float32Array(this.capacity * 4));
-    this.mesh = new Mesh(this.geometry(), material);
-    this.mesh.frustumCulled = false;
-    this.mesh.visible = false;
-    this.mesh.renderOrder = 5;
-  }
-
-  private geometry(): InstancedBufferGeometry {
-    const geometry = new InstancedBufferGeometry();
-    geometry.setAttribute("position", new BufferAttribute(new Float32Array([0, -1, 0, 1, -1, 0, 1, 1, 0, 0, 1, 0]), 3));
-    geometry.setIndex([0, 1, 2, 0, 2, 3]);
-    this.fields.forEach((field, i) =>
-      geometry.setAttribute(field, new InstancedBufferAttribute(this.values[i], 4).setUsage(DynamicDrawUsage)),
-    );
-    return geometry;
-  }
-
-  clear(): void {
-    this.count = 0;
-  }
-
-  /** Add an instance: four numbers per field. */
-  add(...numbers: number[]): void {
-    if (this.count === this.capacity) this.grow();
-    for (let f = 0; f < this.fields.length; f++) {
-      for (let k = 0; k < 4; k++) this.values[f][this.count * 4 + k] = numbers[f * 4 + k];
-    }
-    this.count++;
-  }
-
-  private grow(): void {
-    this.capacity *= 2;
-    this.values = this.values.map((old) => {
-      const larger = new Float32Array(this.capacity * 4);
-      larger.set(old);
-      return larger;
-    });
-    this.mesh.geometry.dispose();
-    this.mesh.geometry = this.geometry();
-  }
-
-  /** Upload the added instances. */
-  finish(): void {
-    this.mesh.visible = this.count > 0;
-    this.mesh.geometry.instanceCount = this.count;
-    for (const field of this.fields) {
-      const attribute = this.mesh.geometry.getAttribute(field) as InstancedBufferAttribute;
-      attribute.clearUpdateRanges();
-      attribute.addUpdateRange(0, this.count * 4);
-      attribute.needsUpdate = true;
-    }
-  }
-
-  dispose(): void {
-    this.mesh.geometry.dispose();
-    this.mesh.material.dispose();
-  }
-}
+const QUAD = new BufferGeometry()
+  .setAttribute("position", new BufferAttribute(new Float32Array([0, -1, 0, 1, -1, 0, 1, 1, 0, 0, 1, 0]), 3))
+  .setIndex([0, 1, 2, 0, 2, 3]);
+const ORDER = 5; // above everything else in the scene
 
 function quadMaterial(vertexShader: string, fragmentShader: string): ShaderMaterial {
   return new ShaderMaterial({
@@ -225,28 +153,22 @@ void main() {
 
 const tone = new Color();
 
-export class Beams {
-  private readonly pool = new QuadPool(["from", "to", "light"], quadMaterial(BEAM_VERTEX, BEAM_FRAGMENT));
-  readonly mesh: Mesh = this.pool.mesh;
-
-  clear = () => this.pool.clear();
-  finish = () => this.pool.finish();
-  dispose = () => this.pool.dispose();
+export class Beams extends Instances {
+  constructor() {
+    super(QUAD, ["from", "to", "light"], quadMaterial(BEAM_VERTEX, BEAM_FRAGMENT), ORDER);
+  }
 
   add(from: Vector3, to: Vector3, kind: BeamKind, width: number, colour: number, alpha: number): void {
     tone.setHex(colour);
-    this.pool.add(from.x, from.y, from.z, width, to.x, to.y, to.z, kind, tone.r, tone.g, tone.b, alpha);
+    this.push(from.x, from.y, from.z, width, to.x, to.y, to.z, kind, tone.r, tone.g, tone.b, alpha);
   }
 }
 
-/** Pool of sprites: light and smoke at a point. */
-export class Sprites {
-  private readonly pool = new QuadPool(["place", "light", "shape"], quadMaterial(SPRITE_VERTEX, SPRITE_FRAGMENT));
-  readonly mesh: Mesh = this.pool.mesh;
-
-  clear = () => this.pool.clear();
-  finish = () => this.pool.finish();
-  dispose = () => this.pool.dispose();
+/** Light and smoke at points. */
+export class Sprites extends Instances {
+  constructor() {
+    super(QUAD, ["place", "light", "shape"], quadMaterial(SPRITE_VERTEX, SPRITE_FRAGMENT), ORDER);
+  }
 
   /** Add a sprite in world space; `age` runs from 0 to 1, `cover` from 0 (adds light) to 1 (hides). */
   add(
@@ -262,6 +184,6 @@ export class Sprites {
     turn = 0,
   ): void {
     tone.setHex(colour);
-    this.pool.add(x, y, z, radius, tone.r, tone.g, tone.b, alpha, kind, turn, age, cover);
+    this.push(x, y, z, radius, tone.r, tone.g, tone.b, alpha, kind, turn, age, cover);
   }
 }

@@ -1,22 +1,13 @@
 // Soft shadows on the ground: of smoke clouds in all tiers, of mechs where there is no shadow map.
 
-import {
-  BufferAttribute,
-  DynamicDrawUsage,
-  GLSL3,
-  InstancedBufferAttribute,
-  InstancedBufferGeometry,
-  Mesh,
-  ShaderMaterial,
-  Vector2,
-  Vector3,
-} from "three";
+import { GLSL3, PlaneGeometry, ShaderMaterial, Vector2, Vector3 } from "three";
 import type { Cloud } from "../data/clouds";
 import { groundBelow } from "../data/voxels";
 import type { Poses } from "../interpolate";
 import type { Header } from "../protocol.gen";
 import { worldPoint } from "../spaces";
 import { SUN_VOXEL } from "./ground_texture";
+import { Instances } from "./instances";
 import type { Mechs } from "./mechs";
 import { PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
 
@@ -52,44 +43,25 @@ const CLOUD_LIFT = 0.08; // height of cloud shadows above the ground [vox]
 const CLOUDS = 64; // most clouds with shadows
 
 /** Soft shadows of all mechs and clouds, in one draw call. */
-export class SoftShadows {
-  readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
-  private readonly place: InstancedBufferAttribute;
-  private readonly reach: InstancedBufferAttribute;
-
+export class SoftShadows extends Instances {
   constructor(
     shared: PlainUniforms,
     private readonly header: Header,
     private readonly mechs: Mechs,
   ) {
-    const most = header.mechs + CLOUDS;
-    this.place = new InstancedBufferAttribute(new Float32Array(most * 4), 4).setUsage(DynamicDrawUsage);
-    this.reach = new InstancedBufferAttribute(new Float32Array(most * 2), 2).setUsage(DynamicDrawUsage);
-    const geometry = new InstancedBufferGeometry();
-    geometry.setAttribute(
-      "position",
-      new BufferAttribute(new Float32Array([-1, 0, -1, -1, 0, 1, 1, 0, 1, 1, 0, -1]), 3),
-    );
-    geometry.setIndex([0, 1, 2, 0, 2, 3]);
-    geometry.setAttribute("place", this.place);
-    geometry.setAttribute("reach", this.reach);
     const away = new Vector2(-SUN_VOXEL[0], SUN_VOXEL[1]).normalize(); // world z is the negative of voxel y
-    this.mesh = new Mesh(
-      geometry,
-      new ShaderMaterial({
-        glslVersion: GLSL3,
-        vertexShader: SHADOW_VERTEX,
-        fragmentShader: SHADOW_FRAGMENT,
-        transparent: true,
-        depthWrite: false,
-        polygonOffset: true,
-        polygonOffsetFactor: -1,
-        polygonOffsetUnits: -4,
-        uniforms: { ...shared, uAway: { value: away } },
-      }),
-    );
-    this.mesh.frustumCulled = false;
-    this.mesh.renderOrder = 0.5;
+    const material = new ShaderMaterial({
+      glslVersion: GLSL3,
+      vertexShader: SHADOW_VERTEX,
+      fragmentShader: SHADOW_FRAGMENT,
+      transparent: true,
+      depthWrite: false,
+      polygonOffset: true,
+      polygonOffsetFactor: -1,
+      polygonOffsetUnits: -4,
+      uniforms: { ...shared, uAway: { value: away } },
+    });
+    super(new PlaneGeometry(2, 2).rotateX(-Math.PI / 2), ["place", "reach"], material, 0.5);
   }
 
   /** Place the shadows of clouds, and of mechs unless the shadow map has them; fallen mechs have shorter ones. */
@@ -101,43 +73,34 @@ export class SoftShadows {
     ofMechs: boolean,
   ): void {
     const slope = Math.hypot(SUN_VOXEL[0], SUN_VOXEL[1]) / SUN_VOXEL[2];
-    let count = this.placeClouds(clouds, appearances, slope);
-    if (ofMechs) count = this.placeMechs(poses, shown, slope, count);
-    this.mesh.visible = count > 0;
-    this.mesh.geometry.instanceCount = count;
-    this.place.needsUpdate = this.reach.needsUpdate = true;
+    this.clear();
+    this.placeClouds(clouds, appearances, slope);
+    if (ofMechs) this.placeMechs(poses, shown, slope);
+    this.finish();
   }
 
   /** Place each cloud's shadow where the sun ray through its centre meets the ground. */
-  private placeClouds(clouds: readonly Cloud[], appearances: Uint8Array | null, slope: number): number {
+  private placeClouds(clouds: readonly Cloud[], appearances: Uint8Array | null, slope: number): void {
     const { size } = this.header.world;
-    let count = 0;
     for (const cloud of clouds.slice(-CLOUDS)) {
       const ground = (appearances && groundBelow(appearances, size, cloud.x, cloud.y, Math.max(0, cloud.z))) ?? 0;
       const away = (Math.max(0, cloud.z - ground) * slope) / Math.hypot(SUN_VOXEL[0], SUN_VOXEL[1]);
       worldPoint(cloud.x - SUN_VOXEL[0] * away, cloud.y - SUN_VOXEL[1] * away, ground, feet);
-      this.place.setXYZW(count, feet.x, feet.y + CLOUD_LIFT, feet.z, cloud.radius * cloud.size * 1.15);
-      this.reach.setXY(count++, cloud.radius * cloud.size * slope * 0.4, CLOUD_DARK * cloud.density);
+      const radius = cloud.radius * cloud.size;
+      const reach = [radius * slope * 0.4, CLOUD_DARK * cloud.density, 0, 0];
+      this.push(feet.x, feet.y + CLOUD_LIFT, feet.z, radius * 1.15, ...reach);
     }
-    return count;
   }
 
-  private placeMechs(poses: Poses, shown: Float32Array, slope: number, from: number): number {
-    let count = from;
+  private placeMechs(poses: Poses, shown: Float32Array, slope: number): void {
     for (let mech = 0; mech < poses.count; mech++) {
       if (!this.header.roster[mech].present || shown[mech] < 0.5) continue;
       const high = this.mechs.height(mech);
       worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] - high / 2, feet);
       const upright = (1 - 0.6 * poses.fallen[mech]) * (0.55 + 0.45 * poses.alive[mech]);
-      this.place.setXYZW(count, feet.x, feet.y + LIFT, feet.z, this.mechs.width(mech) * 0.56);
-      this.reach.setXY(count++, high * 0.8 * slope * upright, DARK);
+      const reach = [high * 0.8 * slope * upright, DARK, 0, 0];
+      this.push(feet.x, feet.y + LIFT, feet.z, this.mechs.width(mech) * 0.56, ...reach);
     }
-    return count;
-  }
-
-  dispose(): void {
-    this.mesh.geometry.dispose();
-    this.mesh.material.dispose();
   }
 }
 

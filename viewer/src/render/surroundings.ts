@@ -15,18 +15,13 @@ import {
 } from "three";
 import { SCENE } from "../palette";
 import { PLAIN_FILM, PLAIN_LIGHT, type PlainUniforms } from "./plain_shader";
+import { NOISE } from "./random";
 
 const APRON_PARS = /* glsl */ `
-float apronNoise(vec2 p) {
-  vec2 i = floor(p), f = fract(p);
-  f = f * f * (3.0 - 2.0 * f);
-  vec4 h = fract(sin(vec4(dot(i, vec2(127.1, 311.7)), dot(i + vec2(1, 0), vec2(127.1, 311.7)),
-    dot(i + vec2(0, 1), vec2(127.1, 311.7)), dot(i + vec2(1, 1), vec2(127.1, 311.7)))) * 43758.5453);
-  return mix(mix(h.x, h.y, f.x), mix(h.z, h.w, f.x), f.y);
-}
+${NOISE}
 // plain around the map: mottled, with lines every ten voxels and a frame around the map
 float apron(vec2 p) {
-  float mottle = 0.86 + 0.2 * apronNoise(p * 0.06) + 0.08 * apronNoise(p * 0.5);
+  float mottle = 0.86 + 0.2 * noise(p * 0.06) + 0.08 * noise(p * 0.5);
   vec2 grid = abs(fract(p / 10.0 + 0.5) - 0.5) * 10.0;
   vec2 px = fwidth(p);
   vec2 line = 1.0 - smoothstep(vec2(0.04), vec2(0.04) + px * 1.2, grid);

@@ -86,7 +86,7 @@ export class MatchView {
     this.effects = new Effects(header, this.mechs, this.pools);
     this.annotations = new Annotations(overlay, match, this.mechs, this.pools.numbers);
     this.clouds = new Clouds(stage.plain);
-    this.bubbles = new Bubbles(header.mechs, this.mechs);
+    this.bubbles = new Bubbles(this.mechs);
     this.drawn = new Float32Array(header.mechs);
     this.moment = {
       seconds: 0,
@@ -148,7 +148,7 @@ export class MatchView {
   }
 
   get smoke(): number {
-    return this.clouds.count;
+    return this.clouds.shown;
   }
 
   /** Return what terrain, mechs and effects of the moment wait for, in words. */
