@@ -239,7 +239,7 @@ export class App {
     screen.setQuality(this.quality);
     screen.draw(state, elapsed);
     const drawn = screen.hasDrawn(state.match) || screen.problem !== "" || message !== "";
-    if (state.awaitsPicture && (drawn || (state.match && control.isBlank(state.match)))) session.endFirstPicture();
+    if (state.awaitsPicture && (drawn || (state.match && control.isBlank(state.match)))) state.awaitsPicture = false;
     this.soundscape.update(state);
     this.settings.save(state);
     hud.root.hidden = state.flying;

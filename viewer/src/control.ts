@@ -10,7 +10,7 @@ import { chunkAt, isDamage } from "./data/store";
 import { paceAt, shotAt, sideView, teamAxis } from "./director";
 import { type Insets, type Point, fitPoints, freeArea, freeTangents } from "./framing";
 import { samplePoses } from "./interpolate";
-import { FIELD_OF_VIEW } from "./spaces";
+import { FIELD_OF_VIEW, wrapAngle } from "./spaces";
 import { EventKind, type IndexView, MechFlag, type Moment } from "./protocol.gen";
 import { type CameraMode, type CameraState, LAYERS, type MatchState, type ViewerState, firstTick } from "./state";
 import {
@@ -367,12 +367,12 @@ function startFlight(state: ViewerState): void {
     y + Math.sin(camera.azimuth) * flat * ahead,
     z + Math.sin(camera.elevation) * camera.distance * ahead,
   ];
-  camera.azimuth = wrapped(camera.azimuth + Math.PI);
+  camera.azimuth = wrapAngle(camera.azimuth + Math.PI);
   camera.elevation = -Math.min(camera.elevation, STEEPEST);
 }
 
-/** Move the free camera forward, to the right and up [vox]. */
-export function fly(state: ViewerState, ahead: number, right: number, up: number): void {
+/** Move the free camera forward and to the right [vox]. */
+export function fly(state: ViewerState, ahead: number, right: number): void {
   const { camera, match } = state;
   if (!match) return;
   const [sin, cos, level] = [Math.sin(camera.azimuth), Math.cos(camera.azimuth), Math.cos(camera.elevation)];
@@ -383,7 +383,7 @@ export function fly(state: ViewerState, ahead: number, right: number, up: number
     within(camera.target[1] + ahead * sin * level - right * cos, sizeY),
     Math.max(
       LOWEST_FLIGHT,
-      Math.min(3 * sizeZ + FLIGHT_MARGIN, camera.target[2] + ahead * Math.sin(camera.elevation) + up),
+      Math.min(3 * sizeZ + FLIGHT_MARGIN, camera.target[2] + ahead * Math.sin(camera.elevation)),
     ),
   ];
 }
@@ -402,9 +402,9 @@ export function setInsets(state: ViewerState, insets: Insets): void {
 }
 
 /** Cycle the fog of war: none, blue, red, and the selected mech if there is one. */
-export function cycleFog(state: ViewerState, step: 1 | -1 = 1): void {
+export function cycleFog(state: ViewerState): void {
   const choices = FOGS.filter((fog) => fog !== "mech" || state.selected >= 0);
-  state.fog = choices[(choices.indexOf(state.fog) + step + choices.length) % choices.length];
+  state.fog = choices[(choices.indexOf(state.fog) + 1) % choices.length];
 }
 
 export function cycleLayer(state: ViewerState): void {
@@ -442,10 +442,6 @@ function wrapLoop(state: ViewerState, tick: number): number {
   return state.speed < 0 && state.tick >= from && tick <= from ? to : tick;
 }
 
-function wrapped(angle: number): number {
-  return angle - 2 * Math.PI * Math.round(angle / (2 * Math.PI));
-}
-
 /** Rotate the camera about its target, or the view of first person and free camera [rad]. */
 export function turnCamera(state: ViewerState, azimuth: number, elevation: number): void {
   const { camera } = state;
@@ -462,7 +458,7 @@ export function turnCamera(state: ViewerState, azimuth: number, elevation: numbe
 /** Scale the camera's distance; the free camera moves forward or back instead. */
 export function zoomCamera(state: ViewerState, factor: number): void {
   const { camera } = state;
-  if (camera.mode === "free") return fly(state, factor < 1 ? FLIGHT_STEP : -FLIGHT_STEP, 0, 0);
+  if (camera.mode === "free") return fly(state, factor < 1 ? FLIGHT_STEP : -FLIGHT_STEP, 0);
   if (camera.mode === "director") camera.mode = "orbit";
   camera.distance = Math.max(MIN_DISTANCE, Math.min(MAX_DISTANCE, camera.distance * factor));
 }
@@ -471,7 +467,7 @@ export function zoomCamera(state: ViewerState, factor: number): void {
 export function panCamera(state: ViewerState, right: number, away: number): void {
   const { camera, match } = state;
   if (!match) return;
-  if (camera.mode === "free") return fly(state, away, right, 0);
+  if (camera.mode === "free") return fly(state, away, right);
   leaveFollow(state);
   if (camera.mode === "director") camera.mode = "orbit";
   const [sin, cos] = [Math.sin(camera.azimuth), Math.cos(camera.azimuth)];

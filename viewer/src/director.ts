@@ -95,6 +95,7 @@ export function shotAt(match: MatchState, tick: number, { window, insets }: View
 
 /** Whether the shot at a tick waits for a chunk; failed ones are not awaited. */
 export function awaitsShot(match: MatchState, tick: number): boolean {
+  if (match.awaitsAxis) return true;
   const span = SHOT_S * match.header.tick_hz;
   return shotChunks(match, Math.floor(tick / span) * span).some((number) => match.store.isPending(number));
 }

@@ -146,15 +146,15 @@ function glide(state: ViewerState, key: string, presses: number): void {
   const free = state.camera.mode === "free";
   if (name === "a" || name === "d") {
     const right = name === "a" ? -presses : presses;
-    if (free) control.fly(state, 0, right * FLY, 0);
+    if (free) control.fly(state, 0, right * FLY);
     else control.turnCamera(state, right * TURN * (state.camera.mode === "first" ? -1 : 1), 0);
   } else if (name === "w" || name === "s") {
     const ahead = name === "w" ? presses : -presses;
-    if (free) control.fly(state, ahead * FLY, 0, 0);
+    if (free) control.fly(state, ahead * FLY, 0);
     else control.turnCamera(state, 0, ahead * TILT);
   } else if (name === "pageup" || name === "pagedown") {
     control.panCamera(state, 0, name === "pageup" ? PAN * presses : -PAN * presses);
-  } else if (free) control.fly(state, name === "-" ? -FLY * presses : FLY * presses, 0, 0);
+  } else if (free) control.fly(state, name === "-" ? -FLY * presses : FLY * presses, 0);
   else control.zoomCamera(state, ZOOM ** (name === "-" ? presses : -presses));
 }
 

@@ -73,7 +73,6 @@ export const TEAMS: readonly [TeamSpec, TeamSpec] = [
 ];
 
 export interface WeaponAppearance {
-  readonly label: string; // in the kill feed
   readonly colour: number; // colour of beam, tracer or flame
   readonly beam: "solid" | "dotted" | "flame" | "none"; // beam drawn for a hit
   readonly width: number; // of beam or tracer [vox]
@@ -84,67 +83,13 @@ export interface WeaponAppearance {
 }
 
 export const WEAPONS: Record<WeaponName, WeaponAppearance> = {
-  laser: {
-    label: "laser",
-    colour: 0x7dffb2,
-    beam: "solid",
-    width: 0.16,
-    linger: 0.42,
-    tracer: 0,
-    trail: 0,
-    blast: 0.7,
-  },
-  flamer: {
-    label: "flamer",
-    colour: 0xff8a24,
-    beam: "flame",
-    width: 0.9,
-    linger: 0.4,
-    tracer: 0,
-    trail: 0,
-    blast: 0.8,
-  },
-  missile: {
-    label: "missile",
-    colour: 0xffc070,
-    beam: "none",
-    width: 0.26,
-    linger: 0,
-    tracer: 0.9,
-    trail: 1.1,
-    blast: 2.5,
-  },
-  gauss: {
-    label: "gauss",
-    colour: 0xc9a6ff,
-    beam: "none",
-    width: 0.24,
-    linger: 0,
-    tracer: 3.2,
-    trail: 0.5,
-    blast: 1.6,
-  },
-  autocannon: {
-    label: "autocannon",
-    colour: 0xffe07a,
-    beam: "none",
-    width: 0.13,
-    linger: 0,
-    tracer: 1.5,
-    trail: 0,
-    blast: 0.6,
-  },
-  painter: {
-    label: "painter",
-    colour: 0xff5fd2,
-    beam: "dotted",
-    width: 0.1,
-    linger: 0.8,
-    tracer: 0,
-    trail: 0,
-    blast: 0.3,
-  },
-  smoke: { label: "smoke", colour: 0xd8dde2, beam: "none", width: 0.22, linger: 0, tracer: 0.6, trail: 0.8, blast: 0 },
+  laser: { colour: 0x7dffb2, beam: "solid", width: 0.16, linger: 0.42, tracer: 0, trail: 0, blast: 0.7 },
+  flamer: { colour: 0xff8a24, beam: "flame", width: 0.9, linger: 0.4, tracer: 0, trail: 0, blast: 0.8 },
+  missile: { colour: 0xffc070, beam: "none", width: 0.26, linger: 0, tracer: 0.9, trail: 1.1, blast: 2.5 },
+  gauss: { colour: 0xc9a6ff, beam: "none", width: 0.24, linger: 0, tracer: 3.2, trail: 0.5, blast: 1.6 },
+  autocannon: { colour: 0xffe07a, beam: "none", width: 0.13, linger: 0, tracer: 1.5, trail: 0, blast: 0.6 },
+  painter: { colour: 0xff5fd2, beam: "dotted", width: 0.1, linger: 0.8, tracer: 0, trail: 0, blast: 0.3 },
+  smoke: { colour: 0xd8dde2, beam: "none", width: 0.22, linger: 0, tracer: 0.6, trail: 0.8, blast: 0 },
 };
 
 export interface ChassisAppearance {
@@ -172,10 +117,10 @@ export interface RangeStyle {
   readonly gap: number; // share of the gap; bubbles have bands instead
 }
 
-/** Violet, mint and pale yellow are distinct from each other and from the teams; rings differ in dashes as well. */
 /** Kind of a range: an emitter's ECM or ECCM, or the selected mech's radar. */
 export type RangeKind = "ecm" | "eccm" | "radar";
 
+/** Violet, mint and pale yellow are distinct from each other and from the teams; rings differ in dashes as well. */
 export const RANGE_STYLES: Record<RangeKind, RangeStyle> = {
   ecm: { label: "ECM", colour: 0xa37bff, dash: 3, gap: 0.45 },
   eccm: { label: "ECCM", colour: 0x5fe3b2, dash: 3, gap: 0 },

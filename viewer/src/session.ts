@@ -37,10 +37,10 @@ export function scanContext(header: Header): ScanContext {
 
 export function makeMatch(id: string, source: ReplaySource, opened: OpenedMatch, title: string): MatchState {
   const { header, index, run, damage, file = "" } = opened;
-  const kills = new KillFacts();
+  const kills = new KillFacts((tick) => void read(chunkAt(match.index.chunks, tick)).catch(() => null));
   const read = async (number: number) => {
     const chunk = await source.chunk(number);
-    kills.add(number, chunk);
+    kills.add(chunk);
     return chunk;
   };
   const store = new ChunkStore(read);
@@ -57,6 +57,7 @@ export function makeMatch(id: string, source: ReplaySource, opened: OpenedMatch,
     markers: [],
     deaths: new Float64Array(header.mechs),
     axis: null,
+    awaitsAxis: false,
     scenery: null,
     title: title || `${teamName(header, 0)} against ${teamName(header, 1)}`,
     chunk: null,
@@ -248,16 +249,13 @@ export class Session {
   }
 
   /** Read from the first chunk where the teams start, if the cursor is far from it. */
-  private async loadAxis({ source, index, header }: MatchState): Promise<void> {
+  private async loadAxis(match: MatchState): Promise<void> {
+    const { source, index, header } = match;
     if (index.chunks.length === 0 || chunkAt(index.chunks, this.state.tick) <= BEHIND) return;
+    match.awaitsAxis = true;
     const chunk = await source.chunk(0).catch(() => null);
-    const { match } = this.state;
-    if (chunk && match?.source === source) match.axis = teamAxis(header, chunk);
-  }
-
-  /** Fetch what the first picture did not need, once it is drawn or cannot be. */
-  endFirstPicture(): void {
-    this.state.awaitsPicture = false;
+    match.awaitsAxis = false;
+    if (chunk) match.axis = teamAxis(header, chunk);
   }
 
   private async loadWorld(source: ReplaySource): Promise<void> {

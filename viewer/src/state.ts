@@ -44,6 +44,7 @@ export interface MatchState extends MatchCursor {
   markers: Marker[]; // markers of the index, sorted by tick
   deaths: Float64Array; // tick of each mech's death, Infinity if none so far
   axis: number | null; // direction from blue's to red's mechs at the start [rad], null until loaded
+  awaitsAxis: boolean; // whether the chunk that tells it is being read, far from the cursor
   scenery: Scenery | null; // appearance of the world, null until loaded
   kills: KillFacts; // what mechs were destroyed with, as far as read
   scan: MatchScan; // background scan of the whole match

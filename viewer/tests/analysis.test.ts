@@ -78,7 +78,8 @@ async function opened(): Promise<ViewerState> {
     poses: makePoses(header.mechs),
     shown: new Float32Array(header.mechs),
     scan: new MatchScan((number) => Promise.resolve(chunks[number]), scanContext(header)),
-    kills: new KillFacts(),
+    kills: new KillFacts(() => undefined),
+    awaitsAxis: false,
     damage: UNDAMAGED,
     prefetcher: new Prefetcher(async () => null),
     win: new WinCurve([]),
@@ -343,7 +344,7 @@ describe("cameras", () => {
     const state = await opened();
     control.setCameraMode(state, "free");
     const before = [...state.camera.target];
-    control.fly(state, 3, 0, 0);
+    control.fly(state, 3, 0);
     const moved = Math.hypot(...state.camera.target.map((value, axis) => value - before[axis]));
     expect(moved).toBeCloseTo(3, 1);
     control.setCameraMode(state, "orbit");

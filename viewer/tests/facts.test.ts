@@ -30,34 +30,33 @@ const hit = (tick: number, actor: number, target: number, weapon: number, value:
 const kill = (tick: number, actor: number, target: number): Event => [tick, EventKind.KILL, actor, target, -1, 0, 0];
 
 describe("KillFacts", () => {
-  test("adds up the killer's damage of ten seconds, from chunks in any order", () => {
-    const facts = new KillFacts();
-    const last = [hit(250, 0, 5, 1, 30), hit(250, 0, 5, 3, 50, HitFlag.REAR), hit(250, 1, 5, 1, 9)];
-    facts.add(6, chunkOf(...last, kill(250, 0, 5)));
-    expect(facts.of(5)).toEqual({ weapon: 3, rear: true, damage: 80 });
-    facts.add(2, chunkOf(hit(90, 0, 5, 1, 7)));
-    facts.add(1, chunkOf(hit(50, 0, 5, 1, 1000))); // too long ago
-    facts.add(2, chunkOf(hit(90, 0, 5, 1, 7))); // known already
-    expect(facts.of(5)?.damage).toBe(87);
-    expect([facts.of(4), facts.version]).toEqual([null, 1]);
+  test("are those of the killer's strongest hit at that tick, and are read once when asked for", () => {
+    const read: number[] = [];
+    const facts = new KillFacts((tick) => read.push(tick));
+    expect([facts.of(5, 250), facts.of(5, 250), read]).toEqual([null, null, [250]]);
+    const last = [hit(250, 0, 5, 1, 30), hit(250, 0, 5, 3, 50, HitFlag.REAR), hit(250, 1, 5, 1, 90)];
+    const chunk = chunkOf(hit(249, 0, 5, 1, 99), ...last, kill(250, 0, 5));
+    facts.add(chunk);
+    facts.add(chunk);
+    expect([facts.of(5, 250), facts.version]).toEqual([{ weapon: 3, rear: true, damage: 50 }, 1]);
   });
 
   test("knows no weapon of a hazard", () => {
-    const facts = new KillFacts();
-    facts.add(0, chunkOf(kill(3, -1, 2)));
-    expect(facts.of(2)).toEqual({ weapon: -1, rear: false, damage: 0 });
-    expect(killText({ weapons: [] } as unknown as Header, facts.of(2))).toBe("");
+    const facts = new KillFacts(() => undefined);
+    facts.add(chunkOf(kill(3, -1, 2)));
+    expect(facts.of(2, 3)).toEqual({ weapon: -1, rear: false, damage: 0 });
+    expect(killText({ weapons: [] } as unknown as Header, facts.of(2, 3))).toBe("");
   });
 
   test("names the weapon of every kill of a golden match", () => {
     const { header, chunks } = replayOf("edits.ecr");
-    const facts = new KillFacts();
-    chunks.forEach((chunk, number) => facts.add(number, chunk));
+    const facts = new KillFacts(() => undefined);
+    for (const chunk of chunks) facts.add(chunk);
     const victims = chunks.flatMap(({ events }) =>
       [...events.target].filter((_, row) => events.kind[row] === EventKind.KILL && events.actor[row] >= 0),
     );
     expect(victims.length).toBeGreaterThan(0);
-    for (const victim of victims) expect(killText(header, facts.of(victim))).toMatch(/^[a-z]+ [1-9]\d*(, rear)?$/);
+    for (const victim of victims) expect(killText(header, facts.of(victim, 0))).toMatch(/^[a-z]+ [1-9]\d*(, rear)?$/);
   });
 });
 

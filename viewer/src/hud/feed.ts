@@ -82,7 +82,7 @@ export class Feed {
         name(line.actor),
         verb("destroyed"),
         name(line.target),
-        el("span", { class: "feed-detail", text: killText(header, match.kills.of(line.target)) }),
+        el("span", { class: "feed-detail", text: killText(header, match.kills.of(line.target, line.tick)) }),
       ]);
     const { named, others } = namedMechs(line);
     return el("p", { class: "feed-line" }, [

@@ -127,7 +127,7 @@ export class TimelineBar {
     const near = match.markers
       .filter((marker) => Math.abs(marker.tick - tick) < NEAR_S * hz)
       .sort((a, b) => Math.abs(a.tick - tick) - Math.abs(b.tick - tick))[0];
-    const kill = near?.kind === EventKind.KILL ? killText(match.header, match.kills.of(near.target)) : "";
+    const kill = near?.kind === EventKind.KILL ? killText(match.header, match.kills.of(near.target, near.tick)) : "";
     const text = near ? `${markerText(match.header, near)}${kill ? ` (${kill})` : ""}` : "";
     setText(this.tip, `${clockText((near?.tick ?? tick) / hz)}  ${text}`.trimEnd());
     placeTip(this.tip, this.root, event.clientX);

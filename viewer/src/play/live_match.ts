@@ -82,7 +82,6 @@ class SessionSource implements ReplaySource {
   refresh = (): Promise<IndexView> => Promise.reject(new Error("a session has no file"));
   chunk = (): Promise<Chunk> => new Promise(() => undefined); // frames are the only chunk
   prefetch = (): Promise<unknown> => new Promise(() => undefined);
-  file = () => Promise.reject(new Error("a match in progress has no file"));
 
   close(): void {
     this.worker.close();
@@ -120,7 +119,6 @@ export class LiveMatch {
   readonly pilot: number;
   senses = Object.fromEntries(PLAY_SENSE_COLUMNS.map((name) => [name, 0])) as Senses;
   contacts: readonly ContactRow[] = [];
-  cooldown: Float32Array = new Float32Array();
   /** Events of the last frames, in order of time. */
   events: EventRow[] = [];
   tick: number;
@@ -160,7 +158,6 @@ export class LiveMatch {
     ) as Moment["mech"];
     if (!before) mech.hp.fill(FULL_HP);
     PLAY_OWN_COLUMNS.forEach((name, column) => (mech[name][pilot] = own[column] ?? 0));
-    this.cooldown = own.slice(PLAY_OWN_COLUMNS.length);
     this.senses = rowsOf(frame.senses, PLAY_SENSE_COLUMNS)[0] ?? this.senses;
     this.contacts = rowsOf(frame.contacts, PLAY_CONTACT_COLUMNS).filter(
       (row) => Number.isInteger(row.mech) && row.mech >= 0 && row.mech < count && row.mech !== pilot,
@@ -178,7 +175,7 @@ export class LiveMatch {
       tonnage: this.holders(),
       mech,
       walked,
-      cooldown: this.cooldown,
+      cooldown: own.slice(PLAY_OWN_COLUMNS.length),
       rounds: rowsOf(frame.rounds, PLAY_ROUND_COLUMNS),
     });
     if (this.moments.length > FRAMES) this.moments.shift();
