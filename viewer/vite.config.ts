@@ -16,7 +16,8 @@ export default defineConfig({
     // three.js alone exceeds the default warning limit
     chunkSizeWarningLimit: 900,
   },
-  test: { testTimeout: 60_000 }, // only for tests that hang
+  // no test changes a module's state, so that all of them share its instance; the time is only for tests that hang
+  test: { isolate: false, pool: "threads", testTimeout: 60_000 },
   worker: { format: "es", plugins: () => [notices.collect()] },
   server: { proxy: { "/api": { target: process.env.ECHELON_SERVER ?? "http://127.0.0.1:8400", ws: true } } },
 });

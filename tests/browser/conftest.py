@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.player import report
+from tests.browser.player import CHECKED, report
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "replays" / "small.ecr"
 SMOKE = GOLDEN.with_name("smoke.ecr")
@@ -29,6 +29,7 @@ FLAGS = (
 TIMEOUT_MS = 120_000
 VISITED = "try { localStorage.setItem('echelon.welcomed', '1'); } catch {}"
 """Script of a page that is no first visit."""
+VIEWPORT: Any = {"width": 960, "height": 600}
 STOP_S = 60
 """Time-out of stopping the server [s]; like the one above only for hanging tests."""
 
@@ -57,12 +58,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Add to the report of a failed test what its pages show and wait for."""
+    """Add to the report of a failed test what its pages show and wait for, and close them."""
     found = yield
     if call.when == "call" and found.failed:
         given = getattr(item, "funcargs", {}).values()
         pages = {id(page): page for page in given if hasattr(page, "wait_for_function")}
         found.sections += [("page", report(page)) for page in pages.values()]
+        for page in pages.values():
+            page.close()
     return found
 
 
@@ -139,18 +142,51 @@ def browser() -> Iterator[Any]:
         made.close()
 
 
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """A new page; an uncaught error in it fails the test."""
-    context = browser.new_context(viewport={"width": 960, "height": 600})
+def open_page(browser: Any, errors: list[str]) -> Any:
+    """Return a page of its own context that is no first visit; its uncaught errors are added to a list."""
+    context = browser.new_context(viewport=VIEWPORT)
     context.add_init_script(VISITED)
     made = context.new_page()
     made.set_default_timeout(TIMEOUT_MS)
-    errors: list[str] = []
     made.on("pageerror", lambda error: errors.append(str(error)))
     made.on("console", lambda message: print(f"console: {message.text}"))
     made.on("requestfailed", lambda request: print(f"failed: {request.url}: {request.failure}"))
     made.on("crash", lambda: print("the page has crashed"))
+    return made
+
+
+@pytest.fixture
+def fresh_page(browser: Any) -> Iterator[Any]:
+    """A new page; an uncaught error in it fails the test."""
+    errors: list[str] = []
+    made = open_page(browser, errors)
     yield made
-    context.close()
+    made.context.close()
+    assert errors == []
+
+
+@pytest.fixture(scope="module")
+def pages(browser: Any) -> list[tuple[Any, list[str]]]:
+    """The page that the tests of a module share, with its errors; empty before the first one."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Any, pages: list[tuple[Any, list[str]]]) -> Iterator[Any]:
+    """The page that the tests of a module share, so that the viewer starts once; an uncaught error fails the test.
+
+    ``open_match`` and its like take its application to its first state. A test that adds scripts or settings to its
+    page takes ``fresh_page``.
+    """
+    if not pages or pages[0][0].is_closed():
+        errors: list[str] = []
+        pages[:] = [(open_page(browser, errors), errors)]
+    shared, errors = pages[0]
+    errors.clear()
+    shared.set_viewport_size(VIEWPORT)
+    if CHECKED not in shared.url:
+        shared.goto("about:blank")
+    yield shared
+    if not shared.is_closed():
+        shared.unroute_all()
     assert errors == []

@@ -26,6 +26,20 @@ FIRST_PICTURE = "() => echelon.cost().firstFrameMs && performance.timeOrigin + e
 PAUSED = "() => echelon.state.match !== null && !(echelon.state.playing = false)"
 """Pauses as soon as there is a match: it plays in real time however slowly a machine draws."""
 SETTLED = "() => echelon.settled()"
+CHECKED = "check=1"
+"""Part of the address of a page that ``open_match`` and its like have opened: errors of shaders are reported."""
+RESET = """() => {
+  const off = ["showPilot", "showShare", "showHelp", "showChart", "showTable", "showSettings"];
+  Object.assign(echelon.state, Object.fromEntries(off.map((name) => [name, false])));
+  Object.assign(echelon.state, { showBars: true, showLinks: true, showMap: true, heatSide: "teams" });
+  document.activeElement?.blur();
+  location.hash = "";
+}"""
+DROP = """(bytes) => {
+  const data = new DataTransfer();
+  data.items.add(new File([new Uint8Array(bytes)], "holiday.ecr"));
+  window.dispatchEvent(new DragEvent("drop", { dataTransfer: data }));
+}"""
 PICTURE = """() => new Promise((done) => requestAnimationFrame(() => {
   echelon.redraw();  // the canvas can only be read in the frame of a draw, and a paused match draws nothing by itself
   const canvases = document.querySelectorAll("canvas.picture, canvas.picture-overlay");
@@ -61,8 +75,16 @@ def open_match(page: Any, address: str, match: str, more: str = "", quality: str
 
 
 def _go_to(page: Any, address: str, match: str, more: str, quality: str) -> None:
+    """Open a match: in the page's application, taken to its first state, if that has this address and tier."""
     tier = f"&quality={quality}" if quality else ""
-    page.goto(f"{address}/?check=1{tier}#match={match}{more}")
+    application = f"{address}/?{CHECKED}{tier}"
+    if page.url.partition("#")[0] != application:
+        page.goto(f"{application}#match={match}{more}")
+        return
+    page.evaluate(RESET)
+    page.wait_for_function("() => echelon.state.page === 'list'")
+    page.evaluate("(hash) => { location.hash = hash; }", f"match={match}{more}")
+    page.wait_for_function("() => echelon.state.page === 'match'")
 
 
 def _wait_open(page: Any, expression: str) -> None:

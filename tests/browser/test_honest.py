@@ -12,8 +12,7 @@ import pytest
 from echelon.replay.reader import Replay
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import GOLDEN, RUN, served, served_match
-from tests.browser.player import open_match, pass_frames, pause, seek, state
-from tests.browser.test_recovery import DROP
+from tests.browser.player import DROP, open_match, pass_frames, pause, seek, state
 
 pytestmark = pytest.mark.long
 NOTICE = ".notice"
@@ -128,7 +127,8 @@ def test_small_match_plays_on_without_server(page, tmp_path):
     assert state(page, "interrupted") is False
 
 
-def test_slow_drawing_is_named_and_skips_frames(page, address):
+def test_slow_drawing_is_named_and_skips_frames(fresh_page, address):
+    page = fresh_page
     page.add_init_script(SLOW_FRAMES)
     open_match(page, address, match_id(RUN, "u000001-blue.ecr"), quality="low")
     notice = page.locator(NOTICE).filter(has_text="Drawing at")

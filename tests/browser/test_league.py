@@ -9,6 +9,7 @@ from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, league_path
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import RUN
+from tests.browser.player import DROP
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -56,13 +57,7 @@ def test_league_page_shows_standings_and_polls(page, address, league):
 def test_invalid_file_dropped_on_league_keeps_page(page, address, league):
     page.goto(f"{address}/#league")
     page.locator(ROW).first.wait_for(state="visible")
-    page.evaluate(
-        """() => {
-          const data = new DataTransfer();
-          data.items.add(new File([new Uint8Array(9)], "holiday.ecr"));
-          window.dispatchEvent(new DragEvent("drop", { dataTransfer: data }));
-        }"""
-    )
+    page.evaluate(DROP, [0] * 9)
     page.get_by_role("alert").filter(has_text="holiday.ecr").wait_for(state="visible")
     assert page.locator(ROW).first.is_visible() and page.locator(".list-page:visible").count() == 1
 

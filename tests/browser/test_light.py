@@ -8,8 +8,17 @@ import pytest
 
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import GOLDEN, RUN, TIMEOUT_MS
-from tests.browser.player import FIRST_PICTURE, LOADED, SETTLED, count_transfers, open_match, open_paused, pause, state
-from tests.browser.test_recovery import DROP
+from tests.browser.player import (
+    DROP,
+    FIRST_PICTURE,
+    LOADED,
+    SETTLED,
+    count_transfers,
+    open_match,
+    open_paused,
+    pause,
+    state,
+)
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
 BUDGET_BYTES = 320_000
@@ -61,7 +70,8 @@ def test_first_picture_needs_one_chunk_and_everything_else_waits_for_it(wire, ad
 
 
 @pytest.mark.long
-def test_resize_allocates_the_buffer_once(page, address):
+def test_resize_allocates_the_buffer_once(fresh_page, address):
+    page = fresh_page
     open_paused(page, address, MATCH, 60, "", "low")
     page.evaluate("() => echelon.control.setCameraMode(echelon.state, 'orbit')")
     page.evaluate(SETTLED)
@@ -73,7 +83,8 @@ def test_resize_allocates_the_buffer_once(page, address):
 
 
 @pytest.mark.long
-def test_settings_are_remembered_and_sound_is_off_until_switched_on(page, address):
+def test_settings_are_remembered_and_sound_is_off_until_switched_on(fresh_page, address):
+    page = fresh_page
     page.goto(f"{address}/#match={MATCH}")
     page.wait_for_function(LOADED)
     assert page.evaluate("() => echelon.sounds()") == 0 and state(page, "sound") is False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import RUN
 from tests.browser.player import open_paused
@@ -19,34 +17,26 @@ FILL = """(name) => {
   more.style.height = "2000px";
   document.querySelector(`${name} .overlay-body`)?.append(more);
 }"""
+"""Stretches a panel to the height of the longest content."""
 PLAYER, SCORE = ".timeline", ".score"
+PANELS = {".inspector": "", ".charts": "showChart", ".table": "showTable", ".pilot": "showPilot"}
 
 
-def boxes(page, *names):
-    return page.evaluate(BOXES, list(names))
-
-
-@pytest.mark.parametrize(
-    "panel", ["showChart", "showTable", "showPilot", "inspector"], ids=["curves", "table", "pilot", "inspector"]
-)
-def test_panels_do_not_cover_player_or_score(page, address, panel):
+def test_panels_do_not_cover_player_or_score_and_team_names_are_not_cut(fresh_page, address):
+    page = fresh_page
     page.set_viewport_size(PHONE)
     open_paused(page, address, MATCH, 60)
     page.evaluate("() => echelon.control.select(echelon.state, 0, false)")
-    shown = {"showChart": ".charts", "showTable": ".table", "showPilot": ".pilot", "inspector": ".inspector"}[panel]
-    if panel != "inspector":
-        page.evaluate(f"() => {{ echelon.state.{panel} = true; }}")
-    page.locator(shown).wait_for(state="visible")
-    # stretch the panel to the height of the longest content
-    page.evaluate(FILL, shown)
-    found = boxes(page, PLAYER, SCORE, shown)
-    left, top, right, bottom = found[shown]
-    assert bottom <= found[PLAYER][1] and top >= found[SCORE][3], found
-    assert left >= 0 and right <= PHONE["width"]
-
-
-def test_team_names_are_not_cut(page, address):
-    page.set_viewport_size(PHONE)
-    open_paused(page, address, MATCH, 60)
+    for shown, flag in PANELS.items():
+        if flag:
+            page.evaluate(f"() => {{ echelon.state.{flag} = true; }}")
+        page.locator(shown).wait_for(state="visible")
+        page.evaluate(FILL, shown)
+        found = page.evaluate(BOXES, [PLAYER, SCORE, shown])
+        left, top, right, bottom = found[shown]
+        assert bottom <= found[PLAYER][1] and top >= found[SCORE][3], found
+        assert left >= 0 and right <= PHONE["width"]
+        if flag:
+            page.evaluate(f"() => {{ echelon.state.{flag} = false; }}")
     cut = page.locator(".score-name").evaluate_all("all => all.filter((e) => e.scrollWidth > e.clientWidth).length")
     assert cut == 0

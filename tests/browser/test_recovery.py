@@ -11,16 +11,11 @@ from echelon.replay.reader import Replay
 from echelon.server.catalogue import match_id
 from echelon.server.page import single_page
 from tests.browser.conftest import GOLDEN, RUN
-from tests.browser.player import keep_live, open_match, pass_frames, pause, press_and_wait, seek, state
+from tests.browser.player import DROP, keep_live, open_match, pass_frames, pause, press_and_wait, seek, state
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
 CARD = f'a[href="#match={MATCH}"]'
 LATER_CHUNKS = re.compile(r"/chunks/[1-9]")
-DROP = """(bytes) => {
-  const data = new DataTransfer();
-  data.items.add(new File([new Uint8Array(bytes)], "holiday.ecr"));
-  window.dispatchEvent(new DragEvent("drop", { dataTransfer: data }));
-}"""
 COPY = """(tick) => {
   echelon.control.seek(echelon.state, tick);
   [...document.querySelectorAll(".share-row")].find((row) => row.textContent.includes("Copy a link")).click();
@@ -199,7 +194,8 @@ def test_reverse_button_matches_reverse_key(page, address):
     assert state(page, "speed") == 0.5
 
 
-def test_rebuilt_chart_has_one_resize_observer(page, address):
+def test_rebuilt_chart_has_one_resize_observer(fresh_page, address):
+    page = fresh_page
     page.add_init_script(f"({WATCHED})()")
     open_low(page, address, "&mech=3")
     pause(page)

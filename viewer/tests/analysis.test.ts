@@ -3,26 +3,18 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import * as control from "../src/control";
-import { payload, scanFile } from "../src/data/container";
-import { decodeChunk, decodeHeader } from "../src/data/decode";
 import { contactsOf, observersOf, fogTeam, hasDetected, recordsVisibility } from "../src/data/fog_of_war";
 import { occluderHeights, visibleColumns } from "../src/data/line_of_sight";
-import { ChunkStore } from "../src/data/store";
 import { distanceScale, paintZoneDistance } from "../src/data/heat";
-import { KillFacts } from "../src/data/kill_facts";
-import { UNDAMAGED } from "../src/data/damage";
 import { MatchScan } from "../src/data/match_scan";
-import { Prefetcher } from "../src/data/prefetch";
-import { WinCurve, seriesOf } from "../src/data/win_curve";
 import { floorHeights, pathToZone, zoneDistances } from "../src/data/zone_distance";
 import { shotAt } from "../src/director";
-import { gaitPhase, makePoses } from "../src/interpolate";
+import { gaitPhase } from "../src/interpolate";
 import { Appearance } from "../src/palette";
 import { MechFlag } from "../src/protocol.gen";
 import { formatRoute, parseRoute } from "../src/routes";
 import { scanContext } from "../src/session";
-import { type MatchState, type ViewerState, defaults } from "../src/state";
-import { smallReplay } from "./fixtures";
+import { openedState, replayOf, smallReplay } from "./fixtures";
 
 const FOLDER = new URL("../../tests/golden/replays/", import.meta.url);
 const expected = JSON.parse(readFileSync(new URL("insight.json", FOLDER), "utf8")) as {
@@ -32,80 +24,21 @@ const expected = JSON.parse(readFileSync(new URL("insight.json", FOLDER), "utf8"
   columns: Record<string, number[]>;
 };
 
-function insightReplay() {
-  const bytes = new Uint8Array(readFileSync(new URL("insight.ecr", FOLDER)));
-  const map = scanFile(bytes);
-  const header = decodeHeader(payload(bytes, map.header));
-  return { header, chunks: map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head))) };
-}
+const insight = replayOf("insight.ecr");
 
-/** Return a state with the golden match with policy columns open and all chunks loaded. */
-async function opened(): Promise<ViewerState> {
-  const { header, chunks } = insightReplay();
-  const none = () => Promise.reject(new Error("unused"));
-  const store = new ChunkStore((number) => Promise.resolve(chunks[number]));
-  const index = {
-    live: false,
-    chunks: chunks.map((chunk): [number, number, number] => [chunk.tick0, chunk.tick1, 0]),
-    outcome: null,
-    markers: [],
-    series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
-    win: seriesOf([]),
-    moments: [],
-  } as MatchState["index"];
-  const match: MatchState = {
-    id: "x",
-    run: "",
-    file: "",
-    title: "",
-    source: {
-      open: none,
-      refresh: none,
-      chunk: none,
-      prefetch: none,
-      scenery: none,
-      close: () => undefined,
-    },
-    header,
-    index,
-    store,
-    markers: [],
-    deaths: new Float64Array(header.mechs),
-    axis: null,
-    scenery: null,
-    chunk: null,
-    chunkNumber: 0,
-    poses: makePoses(header.mechs),
-    shown: new Float32Array(header.mechs),
-    scan: new MatchScan((number) => Promise.resolve(chunks[number]), scanContext(header)),
-    kills: new KillFacts(() => undefined),
-    awaitsAxis: false,
-    damage: UNDAMAGED,
-    prefetcher: new Prefetcher(async () => null),
-    win: new WinCurve([]),
-    moments: [],
-  };
-  const state = defaults();
-  control.updateIndex(match, index);
-  control.openMatch(state, match);
-  for (let i = 0; i < chunks.length; i++) {
-    store.request(i, chunks.length, 1);
-    await new Promise((resolve) => setTimeout(resolve));
-  }
-  control.updateCursor(state);
-  return state;
-}
+/** Return a state with the golden match with policy columns open. */
+const opened = () => openedState(insight);
 
 describe("policy columns", () => {
   test("are restored exactly", () => {
-    const { header, chunks } = insightReplay();
-    const insight = chunks[expected.chunk].insight!;
+    const { header, chunks } = insight;
+    const columns = chunks[expected.chunk].insight!;
     const scale = new Map(header.columns.map((column) => [column.name, column.scale]));
     for (const name of ["action", "value", "reward", "contact", "sees"] as const) {
-      const integers = Array.from(insight[name], (value) => Math.round(value / (scale.get(name) ?? 1)) + 0);
+      const integers = Array.from(columns[name], (value) => Math.round(value / (scale.get(name) ?? 1)) + 0);
       expect(integers, name).toEqual(expected.columns[name]);
     }
-    expect(header.insight?.terms.length).toBe(insight.reward.length / insight.value.length);
+    expect(header.insight?.terms.length).toBe(columns.reward.length / columns.value.length);
   });
 
   test("are absent if not recorded", () => {
@@ -235,7 +168,7 @@ describe("zone distance", () => {
 
 describe("MatchScan", () => {
   test("returns every frame once, with rewards accumulated", async () => {
-    const { header, chunks } = insightReplay();
+    const { header, chunks } = insight;
     const scan = new MatchScan(
       (number) => new Promise((resolve) => setTimeout(() => resolve(chunks[number]), number % 2 ? 0 : 4)),
       scanContext(header),
@@ -272,7 +205,7 @@ describe("MatchScan", () => {
   });
 
   test("stops at a failed chunk until it is retried", async () => {
-    const { header, chunks } = insightReplay();
+    const { header, chunks } = insight;
     let broken = true;
     const scan = new MatchScan(
       (number) => (number === 1 && broken ? Promise.reject(new Error("gone")) : Promise.resolve(chunks[number])),

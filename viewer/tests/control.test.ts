@@ -3,81 +3,21 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import * as control from "../src/control";
 import { HeldKeys } from "../src/input";
-import type { ReplaySource } from "../src/data/source";
 import { ChunkStore, chunkAt, prefetchOrder } from "../src/data/store";
-import { KillFacts } from "../src/data/kill_facts";
-import { UNDAMAGED } from "../src/data/damage";
-import { MatchScan } from "../src/data/match_scan";
-import { Prefetcher } from "../src/data/prefetch";
-import { WinCurve } from "../src/data/win_curve";
 import { groupEvents, lineText } from "../src/hud/feed";
 import { freeArea } from "../src/framing";
-import { makePoses } from "../src/interpolate";
 import { EventKind } from "../src/protocol.gen";
 import { formatRoute, parseRoute } from "../src/routes";
-import { type ViewerState, defaults } from "../src/state";
-import { scanContext } from "../src/session";
+import type { ViewerState } from "../src/state";
 import { FIELD_OF_VIEW } from "../src/spaces";
 import { LIVE, SPEEDS, advance, clockText, deathTicks, liveText, nextMarker, nextSpeed } from "../src/timeline";
-import { smallExpected, smallReplay } from "./fixtures";
+import { openedState, smallExpected, smallReplay } from "./fixtures";
 
-const source: ReplaySource = {
-  open: () => Promise.reject(new Error("unused")),
-  refresh: () => Promise.reject(new Error("unused")),
-  chunk: () => Promise.reject(new Error("unused")),
-  prefetch: async () => null,
-  scenery: () => Promise.reject(new Error("unused")),
-  close: () => undefined,
-};
+const golden = smallReplay();
+const { series, markers, outcome } = smallExpected().index;
 
-/** A state with the golden match open and all its chunks in memory. */
-async function opened(live = false): Promise<ViewerState> {
-  const { header, chunks } = smallReplay();
-  const index = {
-    ...smallExpected().index,
-    live,
-    chunks: chunks.map((chunk): [number, number, number] => [chunk.tick0, chunk.tick1, 0]),
-  };
-  // chunks beyond the recorded ones, of a match extended below, never arrive
-  const store = new ChunkStore((number) =>
-    number in chunks ? Promise.resolve(chunks[number]) : new Promise(() => undefined),
-  );
-  const state = defaults();
-  const match = {
-    id: "x",
-    run: "",
-    file: "",
-    title: "",
-    source,
-    header,
-    index,
-    store,
-    markers: [],
-    deaths: new Float64Array(header.mechs),
-    axis: null,
-    scenery: null,
-    chunk: null,
-    chunkNumber: 0,
-    poses: makePoses(header.mechs),
-    shown: new Float32Array(header.mechs),
-    scan: new MatchScan((number) => Promise.resolve(chunks[number]), scanContext(header)),
-    kills: new KillFacts(() => undefined),
-    awaitsAxis: false,
-    damage: UNDAMAGED,
-    prefetcher: new Prefetcher(async () => null),
-    win: new WinCurve([]),
-    moments: [],
-  };
-  control.updateIndex(match, index);
-  control.openMatch(state, match);
-  state.paced = false; // the pace has its own tests
-  for (let i = 0; i < 4; i++) {
-    store.request(i, chunks.length, 1);
-    await Promise.resolve().then(() => Promise.resolve());
-  }
-  control.updateCursor(state);
-  return state;
-}
+/** Return a state with the golden match open. */
+const opened = (live = false) => openedState(golden, { series, markers, outcome, live });
 
 let state: ViewerState;
 beforeEach(async () => {

@@ -1,10 +1,16 @@
-// Golden replays written by Python, and their expected contents.
+// Golden replays written by Python, their expected contents, and states in which they are open.
 
 import { readFileSync } from "node:fs";
+import * as control from "../src/control";
 import { type FileMap, payload, scanFile } from "../src/data/container";
+import { UNDAMAGED } from "../src/data/damage";
 import { decodeChunk, decodeHeader } from "../src/data/decode";
 import type { Chunk } from "../src/data/replay";
+import type { ReplaySource } from "../src/data/source";
+import { seriesOf } from "../src/data/win_curve";
 import type { Header, IndexView } from "../src/protocol.gen";
+import { makeMatch } from "../src/session";
+import { type ViewerState, defaults } from "../src/state";
 
 const FOLDER = new URL("../../tests/golden/replays/", import.meta.url);
 
@@ -54,4 +60,44 @@ export function ratesReplay() {
     ...replayOf("rates.ecr"),
     expected: JSON.parse(readFileSync(new URL("rates.json", FOLDER), "utf8")) as Motion,
   };
+}
+
+/** Return the index of a match without events. */
+export function emptyIndex(chunks: readonly Pick<Chunk, "tick0" | "tick1">[]): IndexView {
+  return {
+    live: false,
+    chunks: chunks.map(({ tick0, tick1 }): [number, number, number] => [tick0, tick1, 0]),
+    outcome: null,
+    markers: [],
+    series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
+    win: seriesOf([]),
+    moments: [],
+  };
+}
+
+/** Return a state with a match open at its start, all its chunks in memory; chunks beyond them never arrive. */
+export async function openedState(
+  { header, chunks }: { header: Header; chunks: readonly Chunk[] },
+  index: Partial<IndexView> = {},
+): Promise<ViewerState> {
+  const none = () => Promise.reject(new Error("unused"));
+  const source: ReplaySource = {
+    open: none,
+    refresh: none,
+    chunk: (number) => (number in chunks ? Promise.resolve(chunks[number]) : new Promise(() => undefined)),
+    prefetch: async () => null,
+    scenery: none,
+    close: () => undefined,
+  };
+  const opened = { header, index: { ...emptyIndex(chunks), ...index }, run: "", damage: UNDAMAGED };
+  const match = makeMatch("x", source, opened, "");
+  const state = defaults();
+  control.openMatch(state, match);
+  state.paced = false; // the pace has its own tests
+  for (let i = 0; i < chunks.length; i++) {
+    match.store.request(i, chunks.length, 1);
+    await new Promise((done) => setTimeout(done));
+  }
+  control.updateCursor(state);
+  return state;
 }

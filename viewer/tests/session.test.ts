@@ -4,13 +4,12 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Api } from "../src/client";
 import { PromiseCache } from "../src/data/promise_cache";
 import { mergeFirstPage } from "../src/data/matches";
-import { seriesOf } from "../src/data/win_curve";
 import { ageText, countText, emptyText } from "../src/hud/match_list";
-import type { IndexView, MatchSummary } from "../src/protocol.gen";
+import type { MatchSummary } from "../src/protocol.gen";
 import { Session } from "../src/session";
 import { type ViewerState, defaults } from "../src/state";
 import type { Answer, Request } from "../src/workers/link";
-import { smallReplay } from "./fixtures";
+import { emptyIndex, smallReplay } from "./fixtures";
 
 const CAP = 200; // the server's page limit
 const PLACE = { seconds: null, mech: null, camera: null };
@@ -26,15 +25,6 @@ function served(count: number) {
   const { header } = smallReplay();
   const waiting: (() => void)[] = [];
   const server = { all, slow: false, release: () => waiting.splice(0).forEach((go) => go()) };
-  const index: IndexView = {
-    live: false,
-    chunks: [[0, 40, 0]],
-    outcome: null,
-    markers: [],
-    series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
-    win: seriesOf([]),
-    moments: [],
-  };
   const api = {
     matches: async (run: string, limit: number, offset: number) => {
       const fit = server.all.filter((match) => run === "" || match.run === run);
@@ -44,7 +34,7 @@ function served(count: number) {
     },
     runs: async () => ({ runs: [{ id: "r", matches: server.all.length }] }),
     match: async (id: string) => ({ summary: server.all.find((match) => match.id === id), header }),
-    index: async () => index,
+    index: async () => emptyIndex([{ tick0: 0, tick1: 40 }]),
     worldUrl: () => "world",
     chunkUrl: () => "chunk",
     isAlive: async () => true,

@@ -75,7 +75,7 @@ function lines(style: Partial<uPlot.Series>, filled = false): uPlot.Series[] {
 }
 
 export function backdropKey(): HTMLElement {
-  return el("div", { class: "backdrop-key", aria: { hidden: "true" } }, [el("span", { text: "score" })]);
+  return el("div", { class: "backdrop-key tiny", aria: { hidden: "true" } }, [el("span", { text: "score" })]);
 }
 
 const HEADROOM = 1.08; // height of those curves over their largest value

@@ -74,7 +74,7 @@ export class Feed {
         class: mech < 0 ? "hazard" : header.roster[mech].team === 0 ? "blue" : "red",
         text: mechName(header, mech) + (times > 1 ? ` ×${times}` : ""),
       });
-    const time = el("time", { text: clockText(line.tick / header.tick_hz) });
+    const time = el("time", { class: "tiny", text: clockText(line.tick / header.tick_hz) });
     const verb = (text: string) => el("span", { class: "verb", text });
     if (line.kind === EventKind.KILL)
       return el("p", { class: "feed-line kill" }, [
@@ -82,7 +82,7 @@ export class Feed {
         name(line.actor),
         verb("destroyed"),
         name(line.target),
-        el("span", { class: "feed-detail", text: killText(header, match.kills.of(line.target, line.tick)) }),
+        el("span", { class: "feed-detail tiny", text: killText(header, match.kills.of(line.target, line.tick)) }),
       ]);
     const { named, others } = namedMechs(line);
     return el("p", { class: "feed-line" }, [

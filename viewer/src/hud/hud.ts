@@ -127,7 +127,7 @@ export class Hud {
     fill.hidden = !canFillScreen();
     tools.append(fill);
     const corner = el("div", { class: "corner" }, [
-      button("All matches (Esc)", icon(ICONS.back), showList, "button back"),
+      button("All matches (Esc)", icon(ICONS.back), showList, "button framed back"),
       this.title,
     ]);
     this.root = el("div", { class: "hud" }, [

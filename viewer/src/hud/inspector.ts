@@ -18,7 +18,7 @@ function makeGauge(label: string, kind: string): Gauge {
   const fill = el("div", { class: `fill ${kind}` });
   const value = el("span", { class: "gauge-value" });
   const root = el("div", { class: "gauge" }, [
-    el("span", { class: "gauge-label", text: label }),
+    el("span", { class: "soft", text: label }),
     el("div", { class: "track" }, [fill]),
     value,
   ]);
@@ -27,9 +27,9 @@ function makeGauge(label: string, kind: string): Gauge {
 
 export class Inspector {
   private readonly name = el("h2", { class: "inspector-name" });
-  private readonly kind = el("span", { class: "inspector-class" });
+  private readonly kind = el("span", { class: "soft" });
   private readonly state = el("span", { class: "inspector-state" });
-  private readonly facts = el("p", { class: "inspector-facts" });
+  private readonly facts = el("p", { class: "inspector-facts small" });
   private readonly gauges = GAUGES.map((label) => makeGauge(label, label.toLowerCase()));
   private readonly timers = el("div", { class: "timers" });
   private fills: HTMLElement[] = [];
@@ -43,7 +43,7 @@ export class Inspector {
 
   open(match: MatchState): void {
     this.fills = match.header.cooldowns.map(() => el("i"));
-    this.names = match.header.cooldowns.map(() => el("span"));
+    this.names = match.header.cooldowns.map(() => el("span", { class: "tiny" }));
     this.timers.replaceChildren(
       ...this.fills.map((fill, i) => el("div", { class: "timer" }, [this.names[i], el("div", {}, [fill])])),
     );

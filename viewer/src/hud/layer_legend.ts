@@ -42,10 +42,10 @@ export class LayerLegend {
   private readonly ramps = el("div", { class: "layer-ramps" });
   private readonly ticks = el(
     "div",
-    { class: "layer-ticks" },
+    { class: "layer-ticks tiny" },
     TICKS.map(() => el("span")),
   );
-  private readonly missing = el("span", { class: "layer-missing", text: "no path" });
+  private readonly missing = el("span", { class: "layer-missing tiny", text: "no path" });
   private readonly sides: readonly HTMLElement[];
   private readonly choice: HTMLElement;
   readonly root: HTMLElement;
@@ -53,7 +53,7 @@ export class LayerLegend {
 
   constructor(state: ViewerState) {
     this.sides = HEAT_SIDES.map((side) =>
-      textButton(SIDE_LABELS[side], () => (state.heatSide = side), "layer-side"),
+      textButton(SIDE_LABELS[side], () => (state.heatSide = side), "layer-side small"),
     );
     const group = { class: "layer-sides", attributes: { role: "group" }, aria: { label: "Teams" } };
     this.choice = el("div", group, this.sides);

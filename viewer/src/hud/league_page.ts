@@ -128,13 +128,13 @@ export class LeaguePage {
     });
     const name = el("b", { text: entryName(row.id, row.name), title: row.id });
     return el("tr", { class: row.kind, data: { entry: row.id } }, [
-      el("td", { class: "rank", text: String(rank) }),
+      el("td", { class: "rank soft", text: String(rank) }),
       el("th", { class: "name", attributes: { scope: "row" } }, [
-        el("div", {}, [name, el("small", { text: row.kind === "heuristic" ? "scripted" : row.kind })]),
+        el("div", {}, [name, el("small", { class: "small", text: row.kind === "heuristic" ? "scripted" : row.kind })]),
       ]),
       el("td", { class: "rating" }, [
         el("b", { text: String(Math.round(row.rating)) }),
-        el("small", { text: `± ${margin}` }),
+        el("small", { class: "small", text: `± ${margin}` }),
       ]),
       el("td", { class: "scale", title: `${Math.round(row.low)} to ${Math.round(row.high)}` }, [
         el("div", {}, [...lines, bar, dot]),

@@ -57,7 +57,7 @@ class Card {
   private readonly badge = el("span");
   private readonly time = el("span", { class: "badge time" });
   private readonly facts = el("span");
-  private readonly moment = el("p", { class: "card-moment" });
+  private readonly moment = el("p", { class: "card-moment small" });
   private readonly teams: readonly { row: HTMLElement; alive: HTMLElement; score: HTMLElement }[];
   private readonly link: HTMLAnchorElement;
   readonly root: HTMLElement;
@@ -71,7 +71,7 @@ class Card {
     this.teams = sideNames(match).map((name, team) => {
       const side = ["blue", "red"][team];
       const [alive, score] = [
-        el("span", { class: "card-alive", title: "mechs alive" }),
+        el("span", { class: "card-alive small", title: "mechs alive" }),
         el("b", { title: "zone points" }),
       ];
       const row = el("div", { class: `card-team ${side}` }, [
@@ -90,7 +90,7 @@ class Card {
         this.teams.map(({ row }) => row),
       ),
       this.moment,
-      el("div", { class: "card-facts" }, [
+      el("div", { class: "card-facts small" }, [
         el("span", { class: "card-run", text: runLabel(run) || file, title: run || file }),
         this.facts,
       ]),
@@ -133,7 +133,7 @@ class Card {
 
 export class MatchList {
   private readonly grid = el("ul", { class: "cards" });
-  private readonly count = el("span", { class: "list-count" });
+  private readonly count = el("span", { class: "list-count soft" });
   private readonly empty = el("div", { class: "list-empty" });
   private readonly run = el("select", { aria: { label: "Run" } });
   private readonly text = el("input", {
@@ -166,7 +166,7 @@ export class MatchList {
     ]);
     for (const input of [this.run, this.text])
       input.addEventListener("input", () => actions.filter(this.run.value, this.text.value));
-    this.more = textButton("Show more", () => actions.more(), "button more");
+    this.more = textButton("Show more", () => actions.more(), "button more framed");
     this.root = el("main", { class: "list-page" }, [
       el("header", { class: "hero" }, [brand("Watch matches, live or recorded"), drop, pick]),
       el("div", { class: "filters" }, [

@@ -121,7 +121,7 @@ class MechChart {
 
 export class MechAnalysisPanel {
   private readonly title = el("h2");
-  private readonly note = el("p", { class: "pilot-note" });
+  private readonly note = el("p", { class: "pilot-note small" });
   private readonly actions = el("div", { class: "acts", aria: { label: "Current actions" } });
   private readonly charts: MechChart[];
   private readonly choices = new ChoicesView();
@@ -178,7 +178,7 @@ export class MechAnalysisPanel {
         if (label === "") return [];
         const [fill, value] = [el("i"), el("b")];
         const root = el("div", { class: isSwitch(name) ? "act switch" : "act" }, [
-          el("span", {}, [el("span", { text: label }), value]),
+          el("span", { class: "tiny" }, [el("span", { text: label }), value]),
           el("div", {}, [fill]),
         ]);
         return [{ name, fill, value, root, index }];

@@ -13,7 +13,7 @@ import { isOver, resultText } from "../score_text";
 export class HelpPanel {
   readonly root: HTMLElement;
 
-  private readonly graphics = el("p", { class: "key-note" });
+  private readonly graphics = el("p", { class: "key-note soft" });
 
   /** `quality` returns the current graphics tier as text. */
   constructor(
@@ -28,7 +28,7 @@ export class HelpPanel {
       return el("div", { class: "key-group" }, [el("h3", { text: group }), el("dl", {}, entries)]);
     });
     const mouse = "Mouse: drag rotates, right or Shift drag pans, wheel zooms, click selects, double-click follows.";
-    const parts = [legend(), ...groups, el("p", { class: "key-note", text: mouse }), this.graphics];
+    const parts = [legend(), ...groups, el("p", { class: "key-note soft", text: mouse }), this.graphics];
     this.root = dialog("help", "Shortcuts and legend", () => (state.showHelp = false), parts);
   }
 
@@ -121,6 +121,6 @@ export class Banner {
     const { headline, details } = resultText(match.header, outcome);
     setText(this.headline, headline);
     setText(this.details, details);
-    this.root.dataset.winner = ["blue", "red", "draw"][outcome.winner];
+    this.root.dataset.team = ["blue", "red", "draw"][outcome.winner];
   }
 }

@@ -155,7 +155,7 @@ export class Roster {
         el("span", { class: "mech-body" }, [
           el("span", { class: "mech-line" }, [
             el("span", { class: "mech-name", text: match.header.roster[mech].name }),
-            el("span", { class: "mech-class", text: appearance.label }),
+            el("span", { class: "mech-class tiny", text: appearance.label }),
             state,
             points,
           ]),

@@ -30,8 +30,8 @@ function makeHalf(side: "blue" | "red"): Half {
   const points = el("span", { class: "score-points" });
   const fill = el("div", { class: "score-fill" });
   const pips = el("div", { class: "score-pips" });
-  const alive = el("span", { class: "score-alive" });
-  const chance = el("span", { class: "score-chance" });
+  const alive = el("span", { class: "score-alive tiny" });
+  const chance = el("span", { class: "score-chance tiny" });
   const root = el("div", { class: `score-half ${side}` }, [
     el("div", { class: "score-line" }, [el("span", { class: "team-sign" }), name, points]),
     el("div", { class: "score-track" }, [fill]),
@@ -43,11 +43,11 @@ function makeHalf(side: "blue" | "red"): Half {
 export class ScoreBar {
   private readonly halves = [makeHalf("blue"), makeHalf("red")];
   private readonly clock = el("div", { class: "clock" });
-  private readonly total = el("div", { class: "clock-total" });
-  private readonly shortGoal = el("div", { class: "clock-goal" });
+  private readonly total = el("div", { class: "clock-total tiny" });
+  private readonly shortGoal = el("div", { class: "clock-goal tiny" });
   private readonly why = el("span", { class: "why" }); // what the favourite is ahead in while it is behind in points
   private readonly rule = el("span", { class: "rule" });
-  private readonly goal = el("p", { class: "goal" }, [this.why, this.rule]);
+  private readonly goal = el("p", { class: "goal tiny" }, [this.why, this.rule]);
   private readonly lead = el("span");
   private readonly hold = el("span");
   private readonly zone = el("p", { class: "zone-hold" }, [this.lead, this.hold]);
@@ -133,7 +133,7 @@ export class ScoreBar {
     const result = over ? match.index.outcome : null;
     this.lead.className = ["blue", "red"][result ? result.winner : lead.team] ?? "";
     setText(this.lead, result ? outcomeText(result) : `${lead.text} · `);
-    this.hold.dataset.hold = holdAt(chunk, state.tick);
+    this.hold.dataset.team = holdAt(chunk, state.tick);
     setText(this.hold, result ? "" : zoneText(header, chunk, state.tick));
     const ahead = point && aheadText(point, lead.team);
     this.explain(header, ahead ? ahead.text : "", ahead ? ahead.team : -1);

@@ -19,12 +19,12 @@ export class SettingsPanel {
     option(AUTO, "Automatic"),
     ...TIER_NAMES.map((name) => option(name, TIERS[name].label)),
   ]);
-  private readonly current = el("span", { class: "setting-note" });
+  private readonly current = el("span", { class: "small" });
   private readonly volume = el("input", {
     aria: { label: "Volume" },
     attributes: { type: "range", min: "0", max: "1", step: "0.05" },
   });
-  private readonly screen = textButton("", toggleFullscreen);
+  private readonly screen = textButton("", toggleFullscreen, "button framed");
   private readonly switches: readonly [HTMLInputElement, "sound" | "showMap" | "showBars" | "showLinks"][];
 
   /** `quality` returns the current graphics tier as text. */

@@ -28,7 +28,7 @@ export class TimelineBar {
     "button play",
   );
   private readonly turn = button("Play backward (R)", icon(ICONS.reverse), () => control.reverse(this.state));
-  private readonly live = button("Go to live edge (End)", "LIVE", () => control.goLive(this.state), "button live");
+  private readonly live = button("Go to live edge (End)", "LIVE", () => control.goLive(this.state), "button live framed");
   private readonly auto = option(AUTO);
   private readonly speed = el("select", { class: "speed", aria: { label: "Speed" } }, [
     this.auto,
@@ -84,14 +84,14 @@ export class TimelineBar {
         this.loopButton,
         this.speed,
         this.views,
-        el("div", { class: "times" }, [this.now, el("span", { class: "time-slash", text: "/" }), this.end]),
+        el("div", { class: "times soft" }, [this.now, el("span", { class: "time-slash", text: "/" }), this.end]),
         this.newest,
         this.live,
       ]),
       el("div", { class: "lanes" }, [
         el(
           "div",
-          { class: "lane-names", aria: { hidden: "true" } },
+          { class: "lane-names tiny", aria: { hidden: "true" } },
           LANES.map((lane) => el("span", { text: lane.label })),
         ),
         this.track,

@@ -25,7 +25,7 @@ export class WelcomeCard {
   readonly root: HTMLElement;
 
   constructor(private readonly state: ViewerState) {
-    this.moment = textButton("", () => this.playTopMoment(), "button welcome-moment");
+    this.moment = textButton("", () => this.playTopMoment(), "button framed welcome-moment");
     const side = (name: "blue" | "red", text: HTMLElement) =>
       el("span", { class: `welcome-team ${name}` }, [el("span", { class: "team-sign" }), text]);
     const keys = KEYS.flatMap(([key, text]) => [el("dt", {}, [el("kbd", { text: key })]), el("dd", { text })]);
@@ -34,7 +34,7 @@ export class WelcomeCard {
       this.goal,
       this.moment,
       el("dl", {}, keys),
-      textButton("Got it", () => this.close(), "button welcome-close"),
+      textButton("Got it", () => this.close(), "button framed welcome-close"),
     ]);
     this.root.hidden = recall("welcomed") !== null; // also where the browser cannot remember that it was closed
   }

@@ -31,12 +31,12 @@ export class WinLane {
   private readonly canvas = el("canvas", { class: "win-curve", aria: { hidden: "true" } });
   private readonly marks = el("div", { class: "win-marks", aria: { hidden: "true" } });
   private readonly head = el("div", { class: "win-head", aria: { hidden: "true" } });
-  private readonly now = el("output", { class: "win-now" });
+  private readonly now = el("output", { class: "win-now tiny" });
   private readonly caption = el("div", { class: "win-caption", attributes: { role: "status" } });
   private readonly tip = el("div", { class: "tip win-tip", aria: { hidden: "true" } });
   private readonly track = el("div", { class: "win-track" }, [this.canvas, this.marks, this.head]);
   readonly root = el("div", { class: "win-lane lanes" }, [
-    el("span", { class: "win-name", text: "win probability", aria: { hidden: "true" } }),
+    el("span", { class: "win-name tiny", text: "win probability", aria: { hidden: "true" } }),
     this.track,
     this.now,
     this.caption,

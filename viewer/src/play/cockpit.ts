@@ -55,13 +55,13 @@ export class Cockpit {
     path.setAttribute("d", ARC);
     return path;
   });
-  private readonly status = el("span", { class: "cockpit-status" });
+  private readonly status = el("span", { class: "cockpit-status small" });
   private readonly pause: HTMLButtonElement;
   private readonly hint = el("div", { class: "cockpit-hint" });
   private readonly lesson = el("section", { class: "panel cockpit-lesson", attributes: { role: "status" } });
   private readonly card = el("section", { class: "panel cockpit-card", attributes: { role: "status" } });
   private readonly cardTitle = el("h2");
-  private readonly cardText = el("p");
+  private readonly cardText = el("p", { class: "soft" });
   private readonly cardButtons: Record<"again" | "watch" | "leave", HTMLButtonElement>;
   private hits: { angle: number; at: number }[] = [];
   private heard = -1; // tick of the last event shown
@@ -86,9 +86,9 @@ export class Cockpit {
     this.target.append(this.targetName, this.targetRows);
     this.pause = button("Pause", icon(ICONS.pause), () => play.togglePause());
     this.cardButtons = {
-      watch: textButton("Watch the recording", () => actions.watch(), "button wide"),
-      again: textButton("Play again", () => actions.again(), "button wide"),
-      leave: textButton("Leave", () => actions.leave(), "button wide"),
+      watch: textButton("Watch the recording", () => actions.watch(), "button wide framed"),
+      again: textButton("Play again", () => actions.again(), "button wide framed"),
+      leave: textButton("Leave", () => actions.leave(), "button wide framed"),
     };
     this.card.append(
       this.cardTitle,
@@ -103,7 +103,7 @@ export class Cockpit {
         this.score[0],
         this.clock,
         this.score[1],
-        el("span", { class: "cockpit-zone" }, [this.zoneArrow, this.zoneText]),
+        el("span", { class: "cockpit-zone small" }, [this.zoneArrow, this.zoneText]),
       ]),
       el("nav", { class: "panel cockpit-tools", aria: { label: "Session" } }, [
         this.status,
@@ -124,7 +124,7 @@ export class Cockpit {
 
   private bar(name: string): HTMLElement {
     const [fill, value] = [el("i"), el("b")];
-    const root = el("div", { class: `cockpit-bar ${name.toLowerCase()}` }, [
+    const root = el("div", { class: `cockpit-bar small ${name.toLowerCase()}` }, [
       el("span", { text: name }),
       el("div", { class: "cockpit-track" }, [fill]),
       value,
@@ -247,7 +247,7 @@ export class Cockpit {
     setText(this.targetName, `${target ? "Target" : "Nearest"} ${knownName(match.header, row.mech)}`);
     this.target.className = `panel cockpit-target ${["blue", "red"][1 - match.header.roster[pilot].team]}`;
     const rows = readings(match.header, row, chosen.range);
-    while (this.targetRows.children.length < 2 * rows.length) this.targetRows.append(el("dt"), el("dd"));
+    while (this.targetRows.children.length < 2 * rows.length) this.targetRows.append(el("dt", { class: "soft" }), el("dd"));
     rows.flat().forEach((text, i) => setText(this.targetRows.children[i], text));
   }
 

@@ -14,7 +14,7 @@ export class ControlsPanel {
   private readonly mouse = el("select");
   private readonly mouseInverted = checkbox();
   private readonly sticks = STICKS.map(() => el("select"));
-  private readonly note = el("p", { class: "key-note", attributes: { role: "status" } });
+  private readonly note = el("p", { class: "key-note soft", attributes: { role: "status" } });
 
   constructor(private readonly input: PilotInput) {
     const slot = (command: Command, label: string, slots: Map<Command, HTMLButtonElement>) => {
@@ -38,9 +38,9 @@ export class ControlsPanel {
     this.root = dialog("help pilot-controls", "Controls", () => this.close(), [
       ...groups,
       this.axesGroup(),
-      el("p", { class: "key-note", text: "The mouse aims after a click into the picture. Touch has no controls." }),
+      el("p", { class: "key-note soft", text: "The mouse aims after a click into the picture. Touch has no controls." }),
       this.note,
-      textButton("Set the defaults", defaults, "button wide"),
+      textButton("Set the defaults", defaults, "button wide framed"),
     ]);
   }
 

@@ -47,13 +47,13 @@ export class TakeOverDialog {
     private readonly state: ViewerState,
     private readonly play: PlaySession,
   ) {
-    this.act = textButton("Take over", () => this.start(), "button wide primary");
+    this.act = textButton("Take over", () => this.start(), "button wide framed primary");
     const hint = "Flying needs a keyboard with a mouse, or a gamepad. Touch has no controls.";
     const parts = [
       field("You fly", this.seat),
       this.form.root,
       field("Other luck than in the recording", this.luck),
-      el("p", { class: "play-hint", text: hint }),
+      el("p", { class: "play-hint small", text: hint }),
       this.note,
       this.act,
     ];

@@ -81,8 +81,8 @@ export class WhatIfPanel {
     private readonly play: PlaySession,
     private readonly actions: WhatIfActions,
   ) {
-    this.act = textButton("Ask", () => this.ask(), "button wide primary");
-    this.stop = textButton("Cancel", () => play.cancel(), "button wide");
+    this.act = textButton("Ask", () => this.ask(), "button wide framed primary");
+    this.stop = textButton("Cancel", () => play.cancel(), "button wide framed");
     this.ghosts.checked = true;
     this.ghosts.addEventListener("change", () => this.layGhosts());
     this.root = dialog("whatif", "What if?", () => this.close(), [
@@ -199,7 +199,7 @@ export class WhatIfPanel {
         endingRows(result).flatMap(([text, count]) => [el("dt", { text }), el("dd", { text: String(count) })]),
       ),
       typical,
-      ...result.notes.map((text) => el("p", { class: "play-hint", text })),
+      ...result.notes.map((text) => el("p", { class: "play-hint small", text })),
     );
     const found = await Promise.all(
       TYPICAL.map(async ([name, label]) => {
@@ -212,7 +212,7 @@ export class WhatIfPanel {
     typical.append(
       ...this.listed.flatMap(({ id, label }) => [
         el("span", { text: label }),
-        el("a", { class: "button", text: "Watch", attributes: { href: `#match=${id}` } }),
+        el("a", { class: "button framed", text: "Watch", attributes: { href: `#match=${id}` } }),
       ]),
     );
     if (this.listed.length > 0) typical.after(field("Ghosts of these over the match", this.ghosts));

@@ -44,14 +44,14 @@ export function clipName(match: MatchState, tick: number, ending: string): strin
 
 export class SharePanel {
   readonly root: HTMLElement;
-  private readonly note = el("p", { class: "share-note", attributes: { role: "status" } });
+  private readonly note = el("p", { class: "share-note small", attributes: { role: "status" } });
   private readonly link: HTMLElement;
-  private readonly noLink = el("p", { class: "share-hint", text: "Matches from local files have no link." });
+  private readonly noLink = el("p", { class: "share-hint small", text: "Matches from local files have no link." });
   private readonly file = el("a", { class: "share-row", attributes: { download: "" } }, [
     icon(ICONS.download),
     el("span", { text: "Download the replay (.ecr)" }),
   ]);
-  private readonly filmed = el("div", { class: "film-progress" });
+  private readonly filmed = el("div", { class: "film-progress small" });
   private readonly filmBar = el("i");
   private readonly filmText = el("span");
   private readonly films: HTMLElement[];
