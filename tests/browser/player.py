@@ -25,7 +25,7 @@ FIRST_PICTURE = "() => echelon.cost().firstFrameMs && performance.timeOrigin + e
 """Time of the first complete picture [ms since 1970], 0 before it."""
 PAUSED = "() => echelon.state.match !== null && !(echelon.state.playing = false)"
 """Pauses as soon as there is a match: it plays in real time however slowly a machine draws."""
-SETTLED = "() => echelon.settled()"
+SETTLED = "() => echelon.settled().then(() => true)"
 CHECKED = "check=1"
 """Part of the address of a page that ``open_match`` and its like have opened: errors of shaders are reported."""
 RESET = """() => {
@@ -129,15 +129,20 @@ def press_and_wait(page: Any, key: str) -> None:
     page.wait_for_function("() => echelon.complete()")
 
 
+def settle(page: Any) -> None:
+    """Wait until nothing is left to draw: camera, meshes and overlays of a paused match are at rest."""
+    page.wait_for_function(SETTLED)
+
+
 def settled_picture(page: Any) -> str:
     """Return picture and overlay of a paused match as data URLs, once camera, meshes and overlays have settled."""
-    page.evaluate(SETTLED)
+    settle(page)
     return page.evaluate(PICTURE)
 
 
 def draws_at_rest(page: Any) -> int:
     """Return the number of drawn pictures once the picture has settled."""
-    page.evaluate(SETTLED)
+    settle(page)
     return page.evaluate("() => echelon.cost().draws")
 
 

@@ -13,7 +13,7 @@ from echelon.replay.schema import MechFlag
 from echelon.server.catalogue import match_id
 from echelon.server.page import single_page
 from tests.browser.conftest import RUN, served_match
-from tests.browser.player import DRAW_CALLS, keep_live, open_paused, pass_frames, seek, settled_picture, state
+from tests.browser.player import DRAW_CALLS, keep_live, open_paused, pass_frames, seek, settle, settled_picture, state
 from tests.replay.golden import INSIGHT
 
 MATCH = match_id(RUN, "insight.ecr")
@@ -61,7 +61,7 @@ def test_fog_of_war_hides_mechs_and_darkens_ground(page, address, insight):
     page.keyboard.press("g")
     page.keyboard.press("g")
     assert state(page, "fog") == "red"
-    page.evaluate("() => echelon.settled()")
+    settle(page)
     assert hidden(page) == mechs
     page.get_by_text("not seen").first.wait_for(state="attached")  # narrow pages have no rosters
     assert settled_picture(page) != clear

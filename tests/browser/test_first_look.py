@@ -14,12 +14,12 @@ from echelon.replay.schema import EventKind
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import RUN, TIMEOUT_MS, served_match
 from tests.browser.player import (
-    SETTLED,
     open_match,
     open_paused,
     pass_frames,
     press_and_wait,
     seek,
+    settle,
     settled_picture,
     state,
 )
@@ -129,7 +129,7 @@ def test_damage_numbers_keep_off_labels_and_captions(page, address, home):
         open_paused(page, address, match_id(RUN, LEAGUE.name), DISAGREES, quality="low")
         for tick in range(DISAGREES - 20, DISAGREES + 60, 8):
             seek(page, tick)
-            page.evaluate(SETTLED)
+            settle(page)
             boxes, words = page.evaluate(LABELS)
             covered = state(page, "covered.map(({ left, top, right, bottom }) => [left, top, right, bottom])")
             for text, pixels, x, y in words:
@@ -184,7 +184,7 @@ def test_opening_names_every_mech_in_the_free_part_of_the_picture(first_visit, a
     with served_match(home, SPREAD):
         open_paused(first_visit, address, match_id(RUN, SPREAD.name), 60, quality="low")
     assert first_visit.locator(".welcome").is_visible()
-    first_visit.evaluate("() => echelon.settled()")
+    settle(first_visit)
     boxes, words = first_visit.evaluate(LABELS)
     names = {mech["name"] for mech in state(first_visit, "match.header.roster")}
     assert names <= {text for text, *_ in words}

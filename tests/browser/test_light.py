@@ -12,11 +12,11 @@ from tests.browser.player import (
     DROP,
     FIRST_PICTURE,
     LOADED,
-    SETTLED,
     count_transfers,
     open_match,
     open_paused,
     pause,
+    settle,
     state,
 )
 
@@ -74,11 +74,11 @@ def test_resize_allocates_the_buffer_once(fresh_page, address):
     page = fresh_page
     open_paused(page, address, MATCH, 60, "", "low")
     page.evaluate("() => echelon.control.setCameraMode(echelon.state, 'orbit')")
-    page.evaluate(SETTLED)
+    settle(page)
     page.evaluate(ALLOCATIONS)
     page.set_viewport_size({"width": 800, "height": 520})
     page.wait_for_function("() => window.allocations.length > 0")
-    page.evaluate(SETTLED)
+    settle(page)
     assert sorted(page.evaluate("() => window.allocations")) == ["height", "width"]
 
 

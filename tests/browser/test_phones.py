@@ -8,7 +8,7 @@ import pytest
 
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import RUN, TIMEOUT_MS, VISITED
-from tests.browser.player import SETTLED, open_match, open_paused, pass_frames, seek, state
+from tests.browser.player import open_match, open_paused, pass_frames, seek, settle, state
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
 pytestmark = pytest.mark.long
@@ -118,7 +118,7 @@ def test_phone_note_and_caption_leave_the_instruments_of_the_first_person_free(p
     phone.evaluate("() => echelon.control.select(echelon.state, 2, true)")
     phone.keyboard.press("v")
     phone.locator(".mode").wait_for(state="visible")
-    phone.evaluate(SETTLED)
+    settle(phone)
     boxes = phone.evaluate(INSTRUMENTS)
     assert len(boxes) == 2
     for name in (".mode", ".win-caption.shown", ".inspector", ".score"):

@@ -17,7 +17,7 @@ from echelon.replay.writer import MatchWriter, world_payload
 from echelon.server.catalogue import match_id
 from echelon.sim.world import Material
 from tests.browser.conftest import RUN
-from tests.browser.player import DRAW_CALLS, open_paused, settled_picture
+from tests.browser.player import DRAW_CALLS, open_paused, settle, settled_picture
 from tests.replay import synthetic
 
 EDGE, HEIGHT, FRAME_COUNT = 60, 10, 9
@@ -83,7 +83,7 @@ def look(page: Any, azimuth: float, target: tuple[float, float, float] = (30, 20
         }""",
         [list(target), azimuth, distance],
     )
-    page.evaluate("() => echelon.settled()")
+    settle(page)
 
 
 COLOURED = """() => new Promise((done) => requestAnimationFrame(() => {
@@ -111,7 +111,7 @@ def test_mech_behind_wall_is_a_silhouette(page, address, scenes):
     assert page.evaluate(COLOURED) > VISIBLE_SHARE
     page.evaluate("() => { echelon.state.fog = 'red'; }")  # red has not detected it
     page.wait_for_function("() => echelon.state.match.shown[0] === 0")
-    page.evaluate("() => echelon.settled()")
+    settle(page)
     assert page.evaluate(COLOURED) < VISIBLE_SHARE / 10
 
 
@@ -120,7 +120,7 @@ def test_terrain_is_cut_away_before_selected_mech_in_orbit(page, address, scenes
     look(page, BEHIND)
     silhouette = page.evaluate(COLOURED)
     page.evaluate("() => echelon.control.select(echelon.state, 0, false)")
-    page.evaluate("() => echelon.settled()")
+    settle(page)
     cut = page.evaluate(COLOURED)
     look(page, BEFORE)
     whole = page.evaluate(COLOURED)
@@ -153,11 +153,11 @@ def lines(page: Any) -> tuple[int, int]:
 def test_battle_of_200_has_few_lines_and_no_rings_but_the_selections(page, address, scenes):
     page.set_viewport_size({"width": 1280, "height": 720})
     open_paused(page, address, scenes["battle"], 10)
-    page.evaluate("() => echelon.settled()")
+    settle(page)
     assert lines(page) == (0, 0)
     assert page.locator(".pack-row").count() == BATTLE // 5
     page.evaluate("() => echelon.control.select(echelon.state, 42, false)")
-    page.evaluate("() => echelon.settled()")
+    settle(page)
     links, rings = lines(page)
     assert 0 < links <= MOST_LINKS and rings <= 1
     assert page.evaluate("() => echelon.cost().calls") <= DRAW_CALLS

@@ -21,6 +21,8 @@ SCOUT = 4
 
 
 def open_match(page: Any, address: str, more: str = "", quality: str = "low") -> None:
+    """Open the match in a small window, which is drawn quickly."""
+    page.set_viewport_size({"width": 480, "height": 360})
     player.open_match(page, address, MATCH, more, quality)
 
 
@@ -98,7 +100,7 @@ def test_seek_is_exact_and_repeatable(page, address):
 def test_nothing_is_drawn_while_chunk_is_loading(page, address):
     held = []  # requests of all chunks but the first, continued below
     page.route(LATER_CHUNKS, lambda route: route.continue_() if held is None else held.append(route))
-    player.open_paused(page, address, MATCH, 0)
+    player.open_paused(page, address, MATCH, 0, "&cam=top")  # the director would wait for later chunks
     before, drawn = settled_picture(page), draws_at_rest(page)
     page.keyboard.press("8")
     player.pass_frames(page)
