@@ -74,12 +74,10 @@ export function isNotice(value: unknown): value is Notice {
   return (type === "match" || type === "chunk" || type === "ended") && typeof id === "string";
 }
 
-/** The live channel: reconnects with increasing delays until it is closed. */
+/** The live channel: reconnects with increasing delays. */
 export class LiveChannel {
-  private socket: WebSocket | null = null;
   private failures = 0;
   private timer = 0;
-  private closed = false;
   private attemptAt = 0; // time of the next attempt to connect [ms of performance.now], 0 while connected
 
   constructor(
@@ -92,9 +90,7 @@ export class LiveChannel {
   }
 
   private connect(): void {
-    if (this.closed) return;
     const socket = new WebSocket(this.url);
-    this.socket = socket;
     socket.onopen = () => {
       this.failures = 0;
       this.attemptAt = 0;
@@ -109,7 +105,6 @@ export class LiveChannel {
 
   /** Poll until the next attempt to connect. */
   private pollUntilReconnect(): void {
-    if (this.closed) return;
     this.onConnected(false);
     const delay = retryDelay(++this.failures, RETRY_MS);
     const until = (this.attemptAt = performance.now() + delay);
@@ -132,12 +127,6 @@ export class LiveChannel {
     window.clearTimeout(this.timer);
     this.attemptAt = 0;
     this.connect();
-  }
-
-  close(): void {
-    this.closed = true;
-    window.clearTimeout(this.timer);
-    this.socket?.close();
   }
 }
 

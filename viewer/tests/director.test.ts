@@ -2,18 +2,12 @@
 
 import { PerspectiveCamera, Vector3 } from "three";
 import { describe, expect, test } from "vitest";
-import * as control from "../src/control";
-import { Prefetcher } from "../src/data/prefetch";
-import { MatchScan } from "../src/data/match_scan";
-import { ChunkStore } from "../src/data/store";
-import { type View, paceAt, shotAt, teamAxis } from "../src/director";
+import { type View, paceAt, shotAt } from "../src/director";
 import { type Insets, circlePoints, fitPoints, freeArea, freeTangents } from "../src/framing";
-import { makePoses } from "../src/interpolate";
 import { EventKind } from "../src/protocol.gen";
-import { scanContext } from "../src/session";
 import { FIELD_OF_VIEW, worldPoint } from "../src/spaces";
 import type { MatchState } from "../src/state";
-import { smallExpected, smallReplay } from "./fixtures";
+import { openedState, smallExpected, smallReplay } from "./fixtures";
 
 const { header, chunks } = smallReplay();
 const WINDOWS: [string, View][] = [
@@ -23,28 +17,10 @@ const WINDOWS: [string, View][] = [
   ["844 by 390 with a card", { window: [844, 390], insets: { left: 84, right: 84, top: 62, bottom: 200 } }],
 ];
 
-/** The golden match with all chunks in memory. */
+/** Return the golden match with all chunks in memory. */
 async function goldenMatch(): Promise<MatchState> {
-  const store = new ChunkStore((number) => Promise.resolve(chunks[number]));
-  const match = {
-    header,
-    store,
-    axis: teamAxis(header, chunks[0]),
-    scenery: null,
-    poses: makePoses(header.mechs),
-    prefetcher: new Prefetcher(async () => null),
-    scan: new MatchScan((number) => Promise.resolve(chunks[number]), scanContext(header)),
-  } as unknown as MatchState;
-  control.updateIndex(match, {
-    ...smallExpected().index,
-    live: false,
-    chunks: chunks.map((chunk): [number, number, number] => [chunk.tick0, chunk.tick1, 0]),
-  });
-  for (let i = 0; i < 4; i++) {
-    store.request(i, chunks.length, 1);
-    await Promise.resolve().then(() => Promise.resolve());
-  }
-  return match;
+  const { series, markers, outcome } = smallExpected().index;
+  return (await openedState({ header, chunks }, { series, markers, outcome })).match!;
 }
 
 /** Return where a camera shows a point of voxel space [CSS px], as the stage does. */

@@ -10,17 +10,15 @@ import { mechName } from "../text";
 
 const MOST = 5; // most targets that are listed
 
-interface Bar {
-  root: HTMLElement;
-  name: HTMLElement;
-  fill: HTMLElement;
-  value: HTMLElement;
+function makeBar() {
+  const [name, fill, value] = [el("span"), el("i"), el("b")];
+  return { root: el("div", { class: "choice" }, [name, el("div", {}, [fill]), value]), name, fill, value };
 }
 
 class Bars {
   private readonly list = el("div", { class: "choice-list" });
   readonly root: HTMLElement;
-  private bars: Bar[] = [];
+  private readonly bars: ReturnType<typeof makeBar>[] = [];
 
   constructor(title: string) {
     this.root = el("div", {}, [el("h4", { text: title }), this.list]);
@@ -28,7 +26,11 @@ class Bars {
 
   show(rows: readonly Share<string>[]): void {
     this.root.hidden = rows.length === 0;
-    while (this.bars.length < rows.length) this.bars.push(this.bar());
+    while (this.bars.length < rows.length) {
+      const bar = makeBar();
+      this.list.append(bar.root);
+      this.bars.push(bar);
+    }
     this.bars.forEach(({ root, name, fill, value }, k) => {
       root.hidden = k >= rows.length;
       if (k >= rows.length) return;
@@ -36,13 +38,6 @@ class Bars {
       setShare(fill, rows[k].share);
       setText(value, `${Math.round(rows[k].share * 100)} %`);
     });
-  }
-
-  private bar(): Bar {
-    const [name, fill, value] = [el("span"), el("i"), el("b")];
-    const root = el("div", { class: "choice" }, [name, el("div", {}, [fill]), value]);
-    this.list.append(root);
-    return { root, name, fill, value };
   }
 }
 

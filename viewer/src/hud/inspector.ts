@@ -8,13 +8,7 @@ import { el, setShare, setText } from "./dom";
 import { GAUGES, gaugesOf, mechReport } from "./mech_report";
 import { className, mechName } from "../text";
 
-interface Gauge {
-  root: HTMLElement;
-  fill: HTMLElement;
-  value: HTMLElement;
-}
-
-function makeGauge(label: string, kind: string): Gauge {
+function makeGauge(label: string, kind: string) {
   const fill = el("div", { class: `fill ${kind}` });
   const value = el("span", { class: "gauge-value" });
   const root = el("div", { class: "gauge" }, [

@@ -14,18 +14,8 @@ import { aheadText, basisText } from "./win_text";
 
 const MOST_PIPS = 10; // largest team with a pip per mech
 
-interface Half {
-  root: HTMLElement;
-  name: HTMLElement;
-  points: HTMLElement;
-  fill: HTMLElement;
-  pips: HTMLElement;
-  alive: HTMLElement;
-  chance: HTMLElement; // win probability
-  members: number; // mechs that take part
-}
-
-function makeHalf(side: "blue" | "red"): Half {
+/** Create the half of a team; `chance` is its win probability, `members` the number of mechs that take part. */
+function makeHalf(side: "blue" | "red") {
   const name = el("span", { class: "score-name" });
   const points = el("span", { class: "score-points" });
   const fill = el("div", { class: "score-fill" });
