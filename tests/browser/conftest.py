@@ -26,7 +26,7 @@ FLAGS = (
     # on a busy machine a slow picture is no reason to end the process that draws, nor to deny WebGL afterwards
     "--disable-gpu-watchdog", "--disable-domain-blocking-for-3d-apis",
 )  # fmt: skip
-TIMEOUT_MS = 25_000
+TIMEOUT_MS = 120_000
 VISITED = "try { localStorage.setItem('echelon.welcomed', '1'); } catch {}"
 """Script of a page that is no first visit."""
 VIEWPORT: Any = {"width": 960, "height": 600}

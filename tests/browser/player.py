@@ -40,11 +40,11 @@ DROP = """(bytes) => {
   data.items.add(new File([new Uint8Array(bytes)], "holiday.ecr"));
   window.dispatchEvent(new DragEvent("drop", { dataTransfer: data }));
 }"""
-PICTURE = """() => new Promise((done) => requestAnimationFrame(() => {
+PICTURE = """() => new Promise((done) => requestAnimationFrame(done)).then(() => {
   echelon.redraw();  // the canvas can only be read in the frame of a draw, and a paused match draws nothing by itself
   const canvases = document.querySelectorAll("canvas.picture, canvas.picture-overlay");
-  done([...canvases].map((canvas) => canvas.toDataURL()).join(" "));
-}))"""
+  return [...canvases].map((canvas) => canvas.toDataURL()).join(" ");
+})"""
 REPORT = """() => {
   const { state } = window.echelon ?? {};
   const frame = new Promise((done) => requestAnimationFrame(() => done("")));
