@@ -84,9 +84,9 @@ class PPOConfig:
     optimizer: Literal["adam", "muon"] = "adam"
     """Optimiser: Adam, or Muon for hidden matrices beside Adam for the rest."""
     muon_lr_mult: NonNegative = 1.0
-    """Learning-rate factor of the matrices that Muon moves, in steps of Adam's size."""
+    """Factor on the learning rate of the matrices that Muon updates; its updates are scaled to the size of Adam's."""
     critic_lr_mult: NonNegative = 1.0
-    """Learning-rate factor of the value head."""
+    """Factor on the learning rate of the value head."""
     adam_eps: Annotated[float, Interval(ge=0.0, le=1.0)] = 1e-5
     """Adam epsilon."""
     lr_schedule: Literal["none", "linear", "cosine"] = "none"
@@ -116,7 +116,7 @@ class PPOConfig:
     num_minibatches: Natural = 8
     """Minibatches per epoch."""
     draw_members: bool = False
-    """Draw the learner rows of a minibatch again in every epoch; off takes neighbours, teammates of a few battles."""
+    """Draw the learner rows of a minibatch at random in every epoch; off takes consecutive rows."""
     tbptt_chunk_length: Limit = 0
     """Environment steps per chunk of truncated backpropagation; 0 divides the rollout by the minibatches."""
     burn_in_steps: Limit = 0
@@ -194,13 +194,13 @@ class TeacherConfig:
     """Teacher as KIND:NAME: heuristic:LEVEL is a scripted level, policy:PATH the policy of a checkpoint, run or
     exported file; empty trains without a teacher."""
     imitation: Fraction = 0.2
-    """Fraction of the planned training that only imitates, before PPO."""
+    """Fraction of the planned training that only imitates; PPO follows."""
     flown: Fraction = 0.5
-    """Fraction of the environments in which the learner acts at the end of the flown_ramp; the teacher has the rest."""
+    """Fraction of the environments in which the learner acts at the end of flown_ramp; the teacher acts in the rest."""
     flown_ramp: Fraction = 0.33
-    """Fraction of the imitation over which the learner's environments grow from none to flown."""
+    """Fraction of the imitation over which the learner's share of the environments grows from 0 to flown."""
     imitation_coef: NonNegative = 0.2
-    """Coefficient of the imitation loss while only imitating, beside ppo.vf_coef."""
+    """Coefficient of the imitation loss during the imitation; the value loss keeps ppo.vf_coef."""
     coef: NonNegative = 0.0
     """Coefficient of the imitation loss when PPO begins."""
     fade: Fraction = 0.2

@@ -41,13 +41,13 @@ class MixConfig:
     expert: float = 0.0
     """Scripted pilots of level expert."""
     champion: float = 0.0
-    """The champion in the box, frozen, with sampled actions; a run keeps the one that it began with."""
+    """The shipped champion, frozen, with sampled actions; a run keeps the one that it began with."""
     self_play: float = 0.0
     """Current policy on both sides, both learning; its share of the environments is fixed for the run."""
     past: float = 0.0
     """Earlier snapshots of this run, frozen."""
     league: float = 0.0
-    """League entries near the own rating: commanders, recent candidates, scripted levels, exploiters of others."""
+    """League entries with similar ratings: commanders, recent candidates, scripted levels, exploiters of others."""
     exploiters: float = 0.0
     """League exploiters trained against this run; while there are none, the weight counts for league."""
 
@@ -111,13 +111,13 @@ class LeagueConfig:
     submit_every_updates: Count = 100
     """Updates between submitted snapshots; 0 submits only the first and the last."""
     match_opponents: Annotated[int, Interval(ge=0, le=1000)] = 4
-    """Opponents near its rating that a submitted snapshot plays to be rated; 0 leaves rating to arena jobs."""
+    """Opponents with a similar rating that rate a submitted snapshot; 0 leaves rating to arena jobs."""
     match_seeds: Annotated[int, Interval(ge=1, le=1000)] = 2
     """Seeds per rating opponent; each is played from both sides."""
     promote_top: Count = 8
     """Rank up to which a submitted snapshot becomes a commander; 0 disables promotion."""
     conservatism: Annotated[float, Interval(ge=0.0, le=3.0)] = 2.0
-    """Rating deviations subtracted from the rating for that rank; 0 ranks by the rating alone."""
+    """Rating deviations subtracted from the rating for the rank of promote_top; 0 ranks by the rating alone."""
     keep_top: Annotated[int, Interval(ge=1, le=10**6)] = 20
     """Maximum number of commanders; lower-rated ones retire."""
     target: str = ""
@@ -125,7 +125,7 @@ class LeagueConfig:
     target_win_rate: Fraction = 0.7
     """Win rate against the target above which training of an exploiter ends."""
     target_episodes: Annotated[int, Interval(ge=1, le=10**6)] = 100
-    """Newest episodes against the target over which that win rate is computed."""
+    """Newest episodes against the target over which its win rate is computed."""
 
     def __post_init__(self) -> None:
         require_fields(self, "opponents.league")
@@ -148,9 +148,9 @@ class OpponentConfig:
     weapon_prob_end: Fraction = 1.0
     """Probability that a scripted pilot's trigger takes effect, at the end of the ramp."""
     weapon_ramp_share: Fraction = 0.0
-    """Fraction of training over which it rises; 0 uses weapon_prob_end from the start."""
+    """Fraction of training over which the probability rises; 0 uses weapon_prob_end from the start."""
     weapon_ramp_updates: Count = 0
-    """Updates over which it rises, instead of weapon_ramp_share; 0 uses weapon_ramp_share."""
+    """Updates over which the probability rises; 0 uses weapon_ramp_share."""
     past_every_updates: Count = 25
     """Updates between snapshots of the policy; 0 keeps only the initial policy."""
     past_keep: Annotated[int, Interval(ge=1, le=256)] = 8
@@ -242,7 +242,7 @@ class EvalConfig:
     seeds: Annotated[int, Interval(ge=1, le=10**5)] = 40
     """Held-out seeds of an evaluation."""
     report: bool = False
-    """End a run with a report: mean and sampled actions, on as many seeds that chose nothing."""
+    """End a run with an evaluation of mean and sampled actions on as many seeds that chose no checkpoint."""
     skill: EvalSkill = DEFAULT_LEVEL
     """Level of the scripted opponent; hardest is the hardest level among the run's opponents."""
     weapon_prob: Fraction = 1.0

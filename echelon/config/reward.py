@@ -17,11 +17,11 @@ class RewardConfig:
     approach: Finite = 0.25
     """Weight of approaching the zone."""
     approach_mode: Literal["pbrs", "decay", "off"] = "pbrs"
-    """Approach reward: potential-based shaping (pbrs), the former decaying form (decay), or none (off)."""
+    """Approach reward: potential-based shaping (pbrs), distance gained outside the zone (decay), or none (off)."""
     zone: Finite = 0.10
     """Reward per environment step inside the zone, times the team's zone score of the step."""
     zone_lead: Finite = 0.0
-    """Reward per environment step, times the team's zone score of the step less that of the hostile team."""
+    """Reward per environment step, times the team's zone score of the step minus that of the hostile team."""
     damage: Finite = 0.005
     """Reward per point of damage dealt to hostiles."""
     kill: Finite = 1.0
@@ -31,7 +31,7 @@ class RewardConfig:
     assist_period_s: Seconds = 1.0
     """Minimum time between two rewarded assists with the same target [s]."""
     death: Finite = -2.0
-    """Reward at the own death, from any cause."""
+    """Reward for the mech's own death, from any cause."""
     win: Finite = 0.7
     """Terminal reward of each mech of the winning team, dead or alive."""
     loss: Finite = -0.7
