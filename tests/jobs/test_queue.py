@@ -559,6 +559,7 @@ def test_runs_over_two_slots_killed_at_random_run_once(entries, kills, pause_s):
 
     def is_empty() -> bool:
         open_queue().revive()
+        time.sleep(1.0)  # a waiting supervisor takes its ticket before the next one is started
         return not order()
 
     wait_for(is_empty, 3600.0)

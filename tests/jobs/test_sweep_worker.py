@@ -269,17 +269,17 @@ def test_sweep_of_real_training_pauses_at_a_rung_and_continues():
     overrides = {
         "device": "cpu", "threads": 1, "num_envs": 2, "bank_maps": 1, "bank_spare": 1, "env.num_packs": 1,
         "ppo.rollout_steps": 32, "ppo.num_minibatches": 2, "eval.seeds": 1, "eval.report": False,
-        "opponents.skill": "trivial", "eval.skill": "trivial",
+        "opponents.skill": "trivial", "eval.skill": "trivial", "env.max_episode_seconds": 5.0,
     }  # fmt: skip
-    fields = {"sampler": "grid", "steps": 1200, "rungs": 2, "reduction": 2, "finalists": 0}
+    fields = {"sampler": "grid", "steps": 640, "rungs": 2, "reduction": 2, "finalists": 0}
     paths = sweep_job.start(plan_of(None, "quickstart", overrides, ("ppo.lr=1e-3",), fields)).paths
     try:
-        assert until(paths, "completed", "failed", limit_s=100.0).state == "completed"
+        assert until(paths, "completed", "failed", limit_s=150.0).state == "completed"
     finally:
         kill_all_jobs()
     found = read_results(paths)
     (trial,) = found.trials
-    assert trial.state == "complete" and trial.global_step >= 1200
+    assert trial.state == "complete" and trial.global_step >= 640
     records = read_events(RunPaths(paths.root.parent / trial.run).metrics)[0]
     steps = [e.global_step for e in records if isinstance(e, EventUpdate)]
     assert steps == sorted(set(steps)), "no update is trained twice"
