@@ -23,15 +23,17 @@ from tests.arena.policy_files import SMALL, save
 from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until, wait_for, wait_for_exit
 
 LIMIT_S = 120.0
-OPTIONS = EvalOptions(seeds=24, weapon_prob=1.0, threads=1)
+OPTIONS = EvalOptions(seeds=6, weapon_prob=1.0, threads=1)
 LEVELS = [Opponent(level) for level in ("easy", "medium")]
+BATCHES = 12
+"""Three parts of the seeds, against two levels, with mean and with sampled actions."""
 RESULT = EventEval(update=3, global_step=30, opponent="heuristic:medium", episodes=2, win_rate=0.5, job="job")
 
 
 @pytest.fixture
 def trained(monkeypatch):
-    """A training run with one checkpoint; evaluations have batches of 12 seeds. Remaining processes are killed."""
-    monkeypatch.setitem(ROWS_PER_BATCH, "cpu", 120)
+    """A training run with one checkpoint; evaluations have batches of 2 seeds. Remaining processes are killed."""
+    monkeypatch.setitem(ROWS_PER_BATCH, "cpu", 20)
     paths = create_run("quickstart")
     write_spec(paths, JobSpec(kind="train", config={"preset": "quickstart"}))
     save(paths.checkpoints, 7, env=SMALL)
@@ -64,13 +66,13 @@ def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained):
     wait_for_exit(trainer)
     assert until(paths, "crashed").exit_code == 5
     before = wait_for_batches(paths, 3)
-    assert len(before) < 8 and not paths.result.exists() and read_evaluations(trained.evals) == ()
+    assert len(before) < BATCHES and not paths.result.exists() and read_evaluations(trained.evals) == ()
     eval_job.resume(paths.id)
     assert until(paths, "completed", limit_s=LIMIT_S).exit_code == 0
-    after = wait_for_batches(paths, 8)
+    after = wait_for_batches(paths, BATCHES)
     assert after[: len(before)] == before, "recorded batches stay as they are"
     keys = [(event.batch, event.opponent, event.deterministic) for event in after]
-    assert len(keys) == len(set(keys)) == 8, "no batch is played twice"
+    assert len(keys) == len(set(keys)) == BATCHES, "no batch is played twice"
     other = start(trained)
     assert until(other, "completed", limit_s=LIMIT_S).exit_code == 0
     results = [json.loads(job.result.read_text()) for job in (paths, other)]
@@ -85,7 +87,7 @@ def test_stopped_eval_job_completes_its_batch_and_continues(trained):
     stop(paths)
     assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4
     recorded = len(wait_for_batches(paths, 1))
-    assert 1 <= recorded < 8 and not paths.result.exists()
+    assert 1 <= recorded < BATCHES and not paths.result.exists()
     eval_job.resume(paths.id)
     wait_for_batches(paths, recorded + 1)
     request_stop(paths)
