@@ -147,6 +147,8 @@ def display_rules(cfg: EnvConfig) -> Any:
 
 def _slots(cfg: EnvConfig, spec: CombatSuiteSpec, alerts: int = 0) -> int:
     """Return the contact slots of a suite while ``alerts`` slots are taken by alerts, which cost no attention."""
+    if cfg.obs_layout == "classic":
+        return layout.CLASSIC_SLOTS
     if cfg.display.oracle:
         return MAX_CONTACTS
     if not cfg.display.attention:
@@ -168,27 +170,15 @@ def slot_rules(cfg: EnvConfig) -> NDArray[np.int32]:
 def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
     """Return the arrays that differ by chassis, those of ``Suites`` and two of sensing: name to (values, dtype)."""
     specs = suites(cfg)
-    if cfg.obs_layout == "classic":
-        ones = len(specs) * [1]
-        by_layout = {
-            "suite_slots": ([layout.CLASSIC_SLOTS * i for i in ones], wp.int32),
-            "sensor_range": (ones, wp.float32),
-            "suite_alerts": ([0 * i for i in ones], wp.int32),
-            "alert_slots": ([layout.CLASSIC_SLOTS * i for i in ones], wp.int32),
-            "paint_reports": (ones, wp.int32),
-        }
-    else:
-        alerted = [cfg.display.alerts and s.suite == SuiteType.HEAVY_FIRE_SUPPORT for s in specs]
-        reports = [cfg.display.reports and s.receives_painted_targets for s in specs]
-        by_layout = {
-            "suite_slots": ([_slots(cfg, s) for s in specs], wp.int32),
-            "sensor_range": ([s.sensor_range_mult for s in specs], wp.float32),
-            "suite_alerts": ([int(a) for a in alerted], wp.int32),
-            "alert_slots": ([_slots(cfg, s, alerts=1) for s in specs], wp.int32),
-            "paint_reports": ([int(r) for r in reports], wp.int32),
-        }
+    managed = cfg.obs_layout == "suite"
+    alerted = [managed and cfg.display.alerts and s.suite == SuiteType.HEAVY_FIRE_SUPPORT for s in specs]
+    reports = [not managed or (cfg.display.reports and s.receives_painted_targets) for s in specs]
     return {
-        **by_layout,
+        "suite_slots": ([_slots(cfg, s) for s in specs], wp.int32),
+        "alert_slots": ([_slots(cfg, s, alerts=1) for s in specs], wp.int32),
+        "suite_alerts": ([int(a) for a in alerted], wp.int32),
+        "paint_reports": ([int(r) for r in reports], wp.int32),
+        "sensor_range": ([s.sensor_range_mult if managed else 1.0 for s in specs], wp.float32),
         "squad_slots": ([s.squad_position_slots for s in specs], wp.int32),
         "squad_detail": ([s.squad_detail_level for s in specs], wp.int32),
         "suite_fidelity": ([s.sensor_fidelity for s in specs], wp.float32),

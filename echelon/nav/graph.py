@@ -134,12 +134,10 @@ def unpack(plane: Words, layers: int) -> NDArray[np.bool_]:
     return (plane[None] & layer_bit[:, None, None]) != 0
 
 
-def build_graph(
-    material: NDArray[np.uint8], *, radius: int, clearance: int, hazards: bool = True, move: Words | None = None
-) -> NavGraph:
+def build_graph(material: NDArray[np.uint8], *, radius: int, clearance: int, move: Words | None = None) -> NavGraph:
     """Return the graph of a material grid [Z, Y, X] for one footprint radius [columns].
 
-    ``hazards`` multiplies costs by the walk cost of the ground. An upward edge needs one more free layer above both
+    Costs are multiplied by the walk cost of the ground. An upward edge needs one more free layer above both
     footprints, because the step raises the box; a downward edge needs the headroom of the higher end above the lower
     one, because the box passes there before it drops. ``move`` is the movement plane if already computed.
     """
@@ -155,8 +153,7 @@ def build_graph(
     source, target, code = _edges(padded, k, y, x, headroom)
     direction, rise = np.divmod(code.astype(np.int64), len(RISES))
     cost = np.where(direction % 2 == 1, sqrt(2.0), 1.0) * np.where(rise == RISES.index(1), CLIMB_COST, 1.0)
-    if hazards:
-        cost = cost * WALK_COST[material[k, y, x]][target]
+    cost = cost * WALK_COST[material[k, y, x]][target]
     return NavGraph(
         size=(size_x, size_y, size_z),
         radius=radius,
@@ -221,12 +218,6 @@ def snap(graph: NavGraph, x: float, y: float, foot_z: float, *, reach: int = SNA
     score = (node_x[near] + 0.5 - x) ** 2 + (node_y[near] + 0.5 - y) ** 2 + rise**2
     score = score + np.where(np.abs(rise) > SNAP_HEIGHT, SNAP_PENALTY, 0.0)
     return int(near[np.argmin(score)])
-
-
-def position(graph: NavGraph, node: int) -> tuple[float, float, float]:
-    """Return the foot position (x, y, z) of a mech at a node [vox]."""
-    k, y, x = graph.kyx[node]
-    return float(x) + 0.5, float(y) + 0.5, float(k)
 
 
 def statistics(graph: NavGraph) -> GraphStatistics:

@@ -236,7 +236,7 @@ def test_truncated_episode_delivers_its_final_observation():
     options = {"size": SIDE, "pilots": install, "max_episode_seconds": 2.0, "envs": 2}
     ends, goes_on = Battle(autoreset=True, **options), Battle(autoreset=False, **options)
     for made in (ends, goes_on):
-        made.batch["script"].fill_(1)
+        made.batch["script"].fill_(script_of("trivial"))
         for _ in range(8):
             made.step()
     assert ends["cut"].all() and ends["decision"].tolist() == [0, 0]

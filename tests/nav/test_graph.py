@@ -7,17 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from echelon.nav.field import cost_to
-from echelon.nav.graph import (
-    DIRECTIONS,
-    RADII,
-    RADIUS_OF_CHASSIS,
-    RISES,
-    NavGraph,
-    build_graph,
-    position,
-    snap,
-    statistics,
-)
+from echelon.nav.graph import DIRECTIONS, RADII, RADIUS_OF_CHASSIS, RISES, NavGraph, build_graph, snap, statistics
 from echelon.sim.world import BLOCKS_MOVE, Material
 
 CLEARANCE = 4
@@ -29,8 +19,14 @@ def flat(size_z: int = 12, size_y: int = 20, size_x: int = 30) -> NDArray[np.uin
     return grid
 
 
-def graph_of(grid: NDArray[np.uint8], radius: int = 1, hazards: bool = True) -> NavGraph:
-    return build_graph(grid, radius=radius, clearance=CLEARANCE, hazards=hazards)
+def graph_of(grid: NDArray[np.uint8], radius: int = 1) -> NavGraph:
+    return build_graph(grid, radius=radius, clearance=CLEARANCE)
+
+
+def position(graph: NavGraph, node: int) -> tuple[float, float, float]:
+    """Return the foot position (x, y, z) of a mech at a node [vox]."""
+    k, y, x = graph.kyx[node]
+    return float(x) + 0.5, float(y) + 0.5, float(k)
 
 
 def oracle_fits(grid: NDArray[np.uint8], k: int, y: int, x: int, radius: int, clearance: int) -> bool:
@@ -132,17 +128,13 @@ def test_nodes_exclude_top_layer_and_map_edge() -> None:
     assert graph.kyx[:, 1].min() == 1 and graph.kyx[:, 1].max() == grid.shape[1] - 2
 
 
-def test_hazard_cost_is_optional() -> None:
+def test_hazards_cost_more() -> None:
     grid = flat()
     grid[0, :, 10:13] = Material.WATER
     grid[0, :, 20:23] = Material.LAVA
-    start, goal = (5.5, 10.5, 0.0), (25.5, 10.5, 0.0)
-    costs = {}
-    for hazards in (False, True):
-        graph = graph_of(grid, hazards=hazards)
-        costs[hazards] = cost_to(graph, np.array([snap(graph, *goal)]))[snap(graph, *start)]
-    assert costs[False] == pytest.approx(20.0)
-    assert costs[True] == pytest.approx(20.0 + 3 * 0.67 + 3 * 4.0)
+    graph = graph_of(grid)
+    start, goal = snap(graph, 5.5, 10.5, 0.0), snap(graph, 25.5, 10.5, 0.0)
+    assert cost_to(graph, np.array([goal]))[start] == pytest.approx(20.0 + 3 * 0.67 + 3 * 4.0)
 
 
 def test_snap_prefers_same_height_within_reach() -> None:

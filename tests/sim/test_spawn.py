@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from echelon.agents import memory
-from echelon.agents.heuristic import install
+from echelon.agents.heuristic import install, script_of
 from echelon.agents.levels import SKILLS
 from echelon.config import EVAL_SEED_BASE
 from echelon.env import layout, referee, reward
@@ -51,7 +51,7 @@ def rough(**options) -> Battle:
 @pytest.fixture(scope="module")
 def battle():
     made = rough()
-    made.batch["script"].fill_(1)
+    made.batch["script"].fill_(script_of("trivial"))
     yield made
     made.close()
 
