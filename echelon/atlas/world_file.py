@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from echelon.config import EnvConfig, WorldConfig
 from echelon.config.checks import ranges_of
@@ -23,6 +23,7 @@ from echelon.gen.spawn import check_world_fits, formations
 from echelon.nav.lanes import navigation_fields
 from echelon.replay import codec
 from echelon.replay.schema import WORLD_HEAD, RecordType
+from echelon.replay.validate import Part
 from echelon.replay.writer import world_payload
 from echelon.sim.world import MATERIALS
 from echelon.state_files import IrregularFileError, open_regular
@@ -37,33 +38,27 @@ MAX_FIXUPS = 1024
 MAX_COORDINATE = float(ranges_of(WorldConfig)["size_x"][1])
 
 
-class _Part(BaseModel):
-    """A map of a recipe; values have their exact types, unknown keys are ignored."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class _Hashes(_Part):
+class _Hashes(Part):
     recipe: str
     materials: str
 
 
-class _Generator(_Part):
+class _Generator(Part):
     world: WorldConfig
     num_packs: Annotated[int, Field(ge=1, le=int(ranges_of(EnvConfig)["num_packs"][1]))]
 
 
-class _Corners(_Part):
+class _Corners(Part):
     blue: Literal["BL", "BR", "TL", "TR"]
     red: Literal["BL", "BR", "TL", "TR"]
 
 
-class _Variant(_Part):
+class _Variant(Part):
     spawn_corners: _Corners
     open_map: bool
 
 
-class _Objective(_Part):
+class _Objective(Part):
     centre: Annotated[
         tuple[Annotated[float, Field(ge=0, le=MAX_COORDINATE)], Annotated[float, Field(ge=0, le=MAX_COORDINATE)]],
         Field(strict=False),
@@ -71,11 +66,11 @@ class _Objective(_Part):
     radius: Annotated[float, Field(gt=0, le=MAX_COORDINATE)]
 
 
-class _Regions(_Part):
+class _Regions(Part):
     objective: _Objective
 
 
-class _Recipe(_Part):
+class _Recipe(Part):
     """What a map is rebuilt from."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)]

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import hmac
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,12 +21,12 @@ from echelon.files import error_text
 from echelon.play_channel import ChannelError, connect, packet, read_packet, read_token
 from echelon.runs import RunPaths, list_runs
 from echelon.server.connections import Connection
+from echelon.server.live import KEY, PING_INTERVAL_S
 
 COOKIE = "echelon_play_{port}"
 """Cookie with the token; cookies are sent to every port of a host."""
 HELLO_TIMEOUT_S = 5.0
 """Time within which a client sends its first message [s]."""
-PING_INTERVAL_S = 20.0
 MAX_CLIENTS = 16
 """Channels with a token at the same time."""
 MAX_WAITING = 64
@@ -44,7 +43,6 @@ STEADY_S = 300.0
 LOG = logging.getLogger(__name__)
 Revive = Callable[[RunPaths], RunPaths | None]
 """Starts another session in place of one that has crashed; returns None for one that lives or was stopped."""
-KEY = re.compile("[A-Za-z0-9+/]{22}==")
 CLOSE_TOKEN, CLOSE_SESSION, CLOSE_FLOOD = 4401, 4404, 4429
 
 

@@ -18,7 +18,7 @@ from tests.replay.edited import with_records
 from tests.replay.hostile import Record, mutate, pack
 from tests.replay.synthetic import write_match
 
-MUTATIONS = 400
+MUTATIONS = 150
 MAX_MEMORY = 4 * BUDGETS[RecordType.STATE].raw_bytes
 """Peak memory limit for reading one payload [bytes]."""
 
@@ -33,7 +33,7 @@ def some_arrays(draws: np.random.Generator) -> dict[str, np.ndarray]:
     return arrays
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_state_round_trips_bit_for_bit(seed):
     arrays = some_arrays(np.random.default_rng(seed))
     found = parse_state(pack_state(arrays, 3), 200)
@@ -44,9 +44,8 @@ def test_state_round_trips_bit_for_bit(seed):
         assert (again.dtype, again.shape, again.tobytes()) == (values.dtype, values.shape, values.tobytes())
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_seat_round_trips_bit_for_bit(seed):
-    actions = np.random.default_rng(seed).integers(-128, 128, (40, 2, 26), np.int8)
+def test_seat_round_trips_bit_for_bit():
+    actions = np.random.default_rng(0).integers(-128, 128, (40, 2, 26), np.int8)
     found = parse_seat(pack_seat([1, 7], actions), 400)
     assert (found.tick, found.seats) == (400, [1, 7])
     np.testing.assert_array_equal(found.actions, actions)

@@ -17,10 +17,10 @@ from echelon.replay.reader import Replay, ReplayError
 from tests.replay.golden import GOLDEN
 
 CORPUS = tuple(golden.path for golden in GOLDEN)
-SHARE, DAMAGES = 200, 10_000
+SHARE, DAMAGES = 120, 10_000
 DECODED = 1
 """Chunks decoded per damaged file, the last before the damage; the records of all chunks are checked."""
-MEASURED = 40
+MEASURED = 12
 """Damaged files for which memory is measured."""
 MAX_MEMORY = 64 * 2**20
 """Peak memory limit for reading a damaged file below 100 kB [bytes]."""
