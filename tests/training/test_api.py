@@ -35,12 +35,11 @@ def test_programs_of_api_page_run(tmp_path, monkeypatch, capsys):
         path.write_text(program, encoding="utf-8")
         runpy.run_path(str(path))
         outputs.append(capsys.readouterr().out)
-    trained, played, evaluated, table, custom, curriculum, zone_rewards = outputs
+    trained, played, evaluated, table, curriculum, zone_rewards = outputs
     assert "past:0" in trained and "completed" in trained
     assert re.search(r"hit points left: [\[{(]", played), played
     assert evaluated.count("95 % interval") == 2 and "trivial" in evaluated
     assert table.startswith("[100] [0.25] [")
-    assert "updates of a custom network" in custom
     assert "'heat', 'paint'" in curriculum and "'missiles'" in curriculum, curriculum
     assert "0.25" in zone_rewards
 
