@@ -46,6 +46,9 @@ MAX_ERROR_CHARS = 2000
 COUNT_UNITS = ((1e4, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (math.inf, 1e9, "G"))
 """(limit, divisor, suffix): numbers below the limit are divided and get the suffix."""
 
+SIZE_UNITS = ((1e3, 1.0, "B"), (1e6, 1e3, "kB"), (1e9, 1e6, "MB"), (math.inf, 1e9, "GB"))
+"""(limit, divisor, unit): numbers of bytes below the limit are divided and have the unit."""
+
 NOTHING, SMALLEST, COUNTED_FROM = 1e-99, 1e-3, 1e4
 """Formats of measured values: 0 below ``NOTHING``, exponent below ``SMALLEST``, unit from ``COUNTED_FROM``."""
 
@@ -302,6 +305,14 @@ def count(value: float | None) -> str:
             scaled = value / divisor
             return f"{scaled:.0f}{suffix}" if divisor == 1 or abs(scaled) >= 100 else f"{scaled:.3g}{suffix}"
     return f"{value:.3g}"
+
+
+def size(number: float) -> str:
+    """Return a number of bytes in at most eight characters: 950 B, 12.3 kB, 4.56 MB."""
+    for limit, divisor, unit in SIZE_UNITS:
+        if number < limit:
+            return f"{number / divisor:.3g} {unit}"
+    raise AssertionError("unreachable")
 
 
 def percent(value: float | None) -> str:

@@ -224,6 +224,6 @@ def _show(folder: Path, manifest: Manifest, as_json: bool) -> None:
                 f"{manifest.obs_dim} observation columns as {manifest.obs_dtype}, "
                 f"{manifest.action_dim} action columns as int8",
             ),
-            ("files", f"{len(manifest.shards)} shards, {size / 1e6:.1f} MB, in {folder}"),
+            ("files", f"{len(manifest.shards)} shards, {output.size(size)}, in {folder}"),
         ],
     )

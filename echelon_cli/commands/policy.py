@@ -110,7 +110,7 @@ def push(
     if as_json:
         output.show_json({"repo": repo, "id": identity, "url": url, "folder": str(dry_run or ""), "files": files})
     else:
-        output.print_line(f"{where}: {', '.join(f'{name} {output.count(size)}B' for name, size in files.items())}")
+        output.print_line(f"{where}: {', '.join(f'{name} {output.size(size)}' for name, size in files.items())}")
 
 
 @app.command("pull")

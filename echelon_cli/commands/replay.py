@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from echelon.arena.verify import VerifyResult
     from echelon.replay.reader import Replay
 
-KIB = 1024
 KILLS_SHOWN = 20
 EXPORTS = (".html", ".ecr")
 MIN_WINDOW_S = 0.25
@@ -66,7 +65,7 @@ MATCHES = (
     Column("red", lambda row: row["red"]),
     Column("result", lambda row: _result(row)),
     Column("score", lambda row: _versus(row["score"]), whole=True, rank=1),
-    Column("size", lambda row: f"{row['bytes'] / KIB:.1f}K", right=True, rank=5),
+    Column("size", lambda row: output.size(row["bytes"]), right=True, rank=5),
     Column("age", lambda row: output.duration(time.time() - row["created"]), right=True, rank=2),
 )
 
@@ -159,7 +158,7 @@ def export(
     if as_json:
         output.show_json({"file": str(target), "bytes": len(data)})
     else:
-        output.print_line(f"{target}: {len(data) / KIB:.0f}K")
+        output.print_line(f"{target}: {output.size(len(data))}")
 
 
 @app.command("verify")
@@ -246,7 +245,7 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("score", _versus(found["score"])),
         ("alive", _versus(found["alive"])),
         ("hit points", _versus(found["hp"])),
-        ("length", f"{output.duration(found['seconds'])} in {found['chunks']} chunks, {found['bytes'] / KIB:.1f}K"),
+        ("length", f"{output.duration(found['seconds'])} in {found['chunks']} chunks, {output.size(found['bytes'])}"),
         ("mechs, map", f"{found['mechs']}, {x}x{y}x{z}"),
         ("seed", f"{found['seed']}, map {found['map_seed']}"),
         ("run", f"{found['run'] or '-'} at update {found['update']}"),

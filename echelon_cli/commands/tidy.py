@@ -24,17 +24,7 @@ from echelon_cli.options import (
 )
 from echelon_cli.query import read_query
 
-BYTES = ((1e3, 1.0, "B"), (1e6, 1e3, "kB"), (1e9, 1e6, "MB"), (float("inf"), 1e9, "GB"))
-"""(limit, divisor, unit)"""
 PARTS = ("checkpoints", "replays", "log", "other", "total")
-
-
-def amount(size: float) -> str:
-    """Return a number of bytes in at most eight characters."""
-    for limit, divisor, unit in BYTES:
-        if size < limit:
-            return f"{size / divisor:.3g} {unit}"
-    raise AssertionError("unreachable")
 
 
 def chosen(names: list[str] | None, query: str | None) -> list[RunPaths]:
@@ -86,7 +76,7 @@ def tidy(
         freed = retention.prune(paths, rule)
         rows.append(job_json(paths, freed=freed))
         if not as_json:
-            output.print_line(f"{paths.id}: {amount(freed)} freed")
+            output.print_line(f"{paths.id}: {output.size(freed)} freed")
     if as_json:
         output.show_json(rows)
     elif not found:
@@ -101,10 +91,10 @@ def _show(found: list[RunPaths], as_json: bool) -> None:
         output.show_json([job_json(paths, **asdict(use), total=use.total) for use, paths in sizes])
         return
     rows: list[list[Any]] = [
-        [shown_id(paths.id), *(amount(getattr(use, part)) for part in PARTS)] for use, paths in sizes
+        [shown_id(paths.id), *(output.size(getattr(use, part)) for part in PARTS)] for use, paths in sizes
     ]
     if len(sizes) != 1:
-        rows.append(["all", *(amount(sum(getattr(use, part) for use, _ in sizes)) for part in PARTS)])
+        rows.append(["all", *(output.size(sum(getattr(use, part) for use, _ in sizes)) for part in PARTS)])
     output.show_table(("run", *PARTS), rows, right=PARTS, optional=("log", "other"))
 
 

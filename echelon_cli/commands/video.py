@@ -107,7 +107,7 @@ def video(
     if as_json:
         output.show_json({"file": str(target), "bytes": target.stat().st_size, "frames": frames, "parts": parts})
     else:
-        output.print_line(f"{target}: {frames / shape.fps:.0f} s, {target.stat().st_size / 1024:.0f}K")
+        output.print_line(f"{target}: {frames / shape.fps:.0f} s, {output.size(target.stat().st_size)}")
 
 
 def film(

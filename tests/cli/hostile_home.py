@@ -82,7 +82,7 @@ def make_run(home: Path, name: str = RUN) -> RunPaths:
     (paths.checkpoints / "step-3" / "manifest.json").write_text(json.dumps({"format": HOSTILE}))
     base = header()
     roster = [{**mech, "name": HOSTILE} for mech in base["roster"]]
-    teams = [{"name": HOSTILE, "policy": HOSTILE}] * 2
+    teams = [{**team, "name": HOSTILE, "checkpoint": HOSTILE} for team in base["teams"]]
     write_match(paths.replays / f"{NAME}.ecr", roster=roster, teams=teams, run=HOSTILE, echelon=HOSTILE)
     return paths
 

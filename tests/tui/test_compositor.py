@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 
 import textual
@@ -58,21 +57,19 @@ def test_adapter_matches_installed_textual_version():
     assert textual.__version__.startswith(f"{TEXTUAL_VERSION}."), MESSAGE
 
 
-def test_screen_contents_are_read():
-    async def scene() -> tuple[str, str]:
-        app = CounterApp()
-        async with app.run_test(size=(40, 3)) as pilot:
-            await pilot.pause()
-            output = io.StringIO()
-            Console(file=output, width=40).print(full_update(app))
-            write_to_terminal(app, "raw")
-            return screen_text(app.screen), output.getvalue()
-
-    text, output = asyncio.run(scene())
-    assert text.splitlines()[0] == "          count 0" and "count 0" in output, MESSAGE
+async def test_screen_contents_are_read():
+    app = CounterApp()
+    async with app.run_test(size=(40, 3)) as pilot:
+        await pilot.pause()
+        output = io.StringIO()
+        Console(file=output, width=40).print(full_update(app))
+        write_to_terminal(app, "raw")
+        assert screen_text(app.screen).splitlines()[0] == "          count 0" and "count 0" in output.getvalue(), (
+            MESSAGE
+        )
 
 
-def test_partial_update_contains_only_changed_cells(monkeypatch):
+async def test_partial_update_contains_only_changed_cells(monkeypatch):
     updates: list[SpanUpdate] = []
     render = SpanCompositor.render_partial_update
 
@@ -83,17 +80,13 @@ def test_partial_update_contains_only_changed_cells(monkeypatch):
         return update
 
     monkeypatch.setattr(SpanCompositor, "render_partial_update", record)
-
-    async def scene() -> list[str]:
-        app = CounterApp()
-        async with app.run_test(size=(40, 3)) as pilot:
-            await pilot.pause()
-            updates.clear()
-            counter = app.screen.query_one(Counter)
-            counter.number = 1
-            counter.redraw()
-            await pilot.pause(0.1)
-            return [update.render_segments(app.console) for update in updates]
-
-    (output,) = asyncio.run(scene()) or ("",)
+    app = CounterApp()
+    async with app.run_test(size=(40, 3)) as pilot:
+        await pilot.pause()
+        updates.clear()
+        counter = app.screen.query_one(Counter)
+        counter.number = 1
+        counter.redraw()
+        await pilot.pause(0.1)
+        (output,) = [update.render_segments(app.console) for update in updates] or [""]
     assert output.startswith("\x1b[1;17H") and "count" not in output, f"more than one cell was sent; {MESSAGE}"

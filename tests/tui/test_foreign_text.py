@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,14 @@ SHOWING = ("confirm", "league", "matches", "run", "runs", "sweep")
 """Screens that show foreign text of these runs."""
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory) -> Path:
+    return make_home(tmp_path_factory.mktemp("hostile"))
+
+
 @pytest.fixture
-def hostile() -> list[Path]:
-    home = make_home(runs_home())
+def hostile(template) -> list[Path]:
+    home = shutil.copytree(template, runs_home())
     return sorted(path for path in home.iterdir() if path.is_dir())
 
 

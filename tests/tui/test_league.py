@@ -31,7 +31,9 @@ from echelon_cli.tui.theme import make_theme
 THEME = make_theme()
 JOB = "20260101-100000-arena-odd-moth"
 NAMES = ("heuristic:medium", "anna", "boris", "a-name-longer-than-its-column-will-ever-be")
-STYLE = {"mechs": 5.0, "matches": 1.0, "damage.laser": 300.0, "damage.gauss": 100.0, "kills": 2.0, "lost.laser": 3.0}
+STYLE = {
+    "mechs": 5.0, "matches": 1.0, "damage.laser": 300.0, "damage.gauss": 100.0, "kills.laser": 2.0, "lost.laser": 3.0
+}  # fmt: skip
 SIZES = [(160, 48), (60, 20)]
 
 

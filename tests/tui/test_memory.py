@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import random
 import sys
@@ -109,36 +108,31 @@ MAX_OBJECTS_PER_FRAME = 5
 
 
 @pytest.mark.parametrize("screen", [pytest.param(name, marks=[pytest.mark.long] * (name != "run")) for name in KEYS])
-def test_screen_retains_no_frames(home, screen):
+async def test_screen_retains_no_frames(home, screen):
     paths = make_run(home, "20260101-110000-quickstart-quiet-heron", updates=60, ended="completed")
     view = replace(canned_view(60), id=paths.id, root=paths.root)
     rng = random.Random(5)
     views = [replace(view, snapshot=replace(view.snapshot, update=update_event(60 + n, rng))) for n in range(FRAMES)]
-
-    async def scene() -> tuple[int, Counter[str]]:
-        app = Dashboard(home, paths.root, theme=make_theme(), poll_s=60.0)
-        async with app.run_test(size=(80, 24)) as pilot:
+    app = Dashboard(home, paths.root, theme=make_theme(), poll_s=60.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        for key in KEYS[screen]:
+            await pilot.press(key)
             await pilot.pause()
-            for key in KEYS[screen]:
-                await pilot.press(key)
+        app.feed.stop()
+
+        async def draw(first: int, frames: int) -> Counter[str]:
+            for number in range(first, first + frames):
+                app.post_message(ViewChanged(views[number % FRAMES]))
+                rows = tuple(replace(row, update=number, steps=1000 * number) for row in app.runs.rows)
+                app.post_message(ViewChanged(replace(app.runs, rows=rows, now=app.runs.now + number)))
+                lines = tuple(f"line {n}" for n in range(number, number + 30))
+                app.post_message(ViewChanged(LogView(str(paths.log_trainer), "trainer.log", number, lines)))
                 await pilot.pause()
-            app.feed.stop()
+            gc.collect()
+            return Counter(type(thing).__name__ for thing in gc.get_objects())
 
-            async def draw(first: int, frames: int) -> Counter[str]:
-                for number in range(first, first + frames):
-                    app.post_message(ViewChanged(views[number % FRAMES]))
-                    rows = tuple(replace(row, update=number, steps=1000 * number) for row in app.runs.rows)
-                    app.post_message(ViewChanged(replace(app.runs, rows=rows, now=app.runs.now + number)))
-                    lines = tuple(f"line {n}" for n in range(number, number + 30))
-                    app.post_message(ViewChanged(LogView(str(paths.log_trainer), "trainer.log", number, lines)))
-                    await pilot.pause()
-                gc.collect()
-                return Counter(type(thing).__name__ for thing in gc.get_objects())
-
-            await draw(0, 2 * FRAMES)
-            few = await draw(2 * FRAMES, FRAMES)
-            many = await draw(3 * FRAMES, 4 * FRAMES)
-            return many.total() - few.total(), many - few
-
-    growth, by_type = asyncio.run(scene())
-    assert growth < 4 * FRAMES * MAX_OBJECTS_PER_FRAME, by_type.most_common(5)
+        await draw(0, 2 * FRAMES)
+        few = await draw(2 * FRAMES, FRAMES)
+        many = await draw(3 * FRAMES, 4 * FRAMES)
+    assert many.total() - few.total() < 4 * FRAMES * MAX_OBJECTS_PER_FRAME, (many - few).most_common(5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 
@@ -54,7 +53,7 @@ async def until(pilot, condition: Callable[[], bool]) -> None:
 
 @pytest.mark.golden
 @pytest.mark.parametrize(("screen", "size", "background"), CASES, ids=lambda value: str(value).replace(" ", ""))
-def test_screen_matches_snapshot(home, screen, size, background, monkeypatch):
+async def test_screen_matches_snapshot(home, screen, size, background, monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     name = f"screen-{screen}-{size[0]}x{size[1]}-{background}"
@@ -64,7 +63,7 @@ def test_screen_matches_snapshot(home, screen, size, background, monkeypatch):
     else:
         paths = make_run(home, "20260101-120000-quickstart-amber-jackal", updates=150)
     with alive(paths) as run:
-        text = asyncio.run(captured_rows(home, run, name, screen, size, background))
+        text = await captured_rows(home, run, name, screen, size, background)
     compare(name, text)
 
 
