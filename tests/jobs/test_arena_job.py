@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from echelon.arena.config import ArenaConfig
@@ -36,7 +38,7 @@ def store(tmp_path):
 
 def start_job(paths=None):
     paths = paths or create_run("arena")
-    launch(paths, JobSpec(kind="arena", config={"preset": "arena", "arena": CONFIG.as_dict()}), KINDS["arena"])
+    launch(paths, JobSpec(kind="arena", config={"preset": "arena", "arena": asdict(CONFIG)}), KINDS["arena"])
     return paths
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -110,7 +110,7 @@ def test_arena_rounds_with_a_killed_node_have_the_undisturbed_results(cluster, t
                 league.add_scripted(level)
         submit(store, save(tmp_path / "one", 1), label="one")
         paths = create_run("arena")
-        spec = {"preset": "arena", "arena": replace(config, launcher=cluster.text, hosts=4).as_dict()}
+        spec = {"preset": "arena", "arena": asdict(replace(config, launcher=cluster.text, hosts=4))}
         launch(paths, JobSpec(kind="arena", config=spec), KINDS["arena"])
         shards = paths.root / FOLDER
         wait_for(lambda: any(works_on_victim(cluster, RunPaths(shard)) for shard in shards.glob("r001-[0-9]*")))

@@ -101,7 +101,7 @@ def prepare_arena(root: Path) -> None:
     config = ArenaConfig(rounds=1, seeds=1, envs=1, threads=1, record_share=0.5, most_upsets=0)
     paths = RunPaths(root / ARENA_JOB)
     paths.root.mkdir()
-    write_spec(paths, JobSpec(kind="arena", config={"arena": config.as_dict(), "preset": "arena"}))
+    write_spec(paths, JobSpec(kind="arena", config={"arena": asdict(config), "preset": "arena"}))
 
 
 @protocol

@@ -68,7 +68,7 @@ class Wave:
             "trainer": (create_run("storm", home), spec, TRAINER)
         }
         for number in range(2):
-            config = {"arena": {**ARENA.as_dict(), "seed": number}, "preset": "arena"}
+            config = {"arena": {**asdict(ARENA), "seed": number}, "preset": "arena"}
             run = RunPaths(home / f"arena-{number}")
             run.root.mkdir()
             self.jobs[f"arena-{number}"] = (run, JobSpec(kind="arena", config=config), KINDS["arena"])

@@ -13,7 +13,7 @@ def _child_processes_import_tests(repository, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "disturbances", [pytest.param(12, marks=pytest.mark.long), pytest.param(300, marks=pytest.mark.soak)]
+    "disturbances", [pytest.param(8, marks=pytest.mark.long), pytest.param(300, marks=pytest.mark.soak)]
 )
 def test_disturbed_jobs_equal_undisturbed_ones(disturbances):
     result = storm(disturbances, seed=1)
