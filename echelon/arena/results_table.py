@@ -6,7 +6,7 @@ summary does not depend on the order of playing.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -161,7 +161,7 @@ class _Totals:
 
     def __init__(self, contest: Contest, played: Sequence[MatchResult]) -> None:
         self._contest, self._played = contest, played
-        self._sums: defaultdict[tuple[int, Chassis | None], Counter[str]] = defaultdict(Counter)
+        self._sums: dict[tuple[int, Chassis | None], dict[str, float]] = {}
         for result in played:
             counts = result.statistics
             for player in (FIRST, SECOND):
@@ -169,11 +169,13 @@ class _Totals:
                 for kind in (None, *Chassis):
                     where = own if kind is None else own & (counts["chassis"] == kind)
                     if where.any():
-                        self._sums[player, kind].update(sums_of(counts, where, contest.env.dt_act))
+                        sums = self._sums.setdefault((player, kind), {})
+                        for name, value in sums_of(counts, where, contest.env.dt_act).items():
+                            sums[name] = sums.get(name, 0.0) + value
 
     def _summary(self, player: int, kind: Chassis | None = None) -> dict[str, Any]:
         """Return the statistics of a pilot's mechs, all or those of a class; means are per mech and match."""
-        style = style_means(self._sums[player, kind])
+        style = style_means(self._sums.get((player, kind), {}))
         mechs, deaths = style["mechs"], sum(style["lost_to"].values())
         return {
             "mechs": mechs,
@@ -202,24 +204,28 @@ class _Totals:
         ]
 
     def weapons(self, player: int) -> list[dict[str, Any]]:
-        sums, count = self._sums[player, None], max(len(self._played), 1)
-        total = sum(sums[f"damage.{weapon}"] for weapon in WEAPON_NAMES)
+        sums, count = self._sums.get((player, None), {}), max(len(self._played), 1)
+        shots, hits, damage, kills = (
+            {weapon: sums.get(f"{what}.{weapon}", 0.0) for weapon in WEAPON_NAMES}
+            for what in ("shots", "hits", "damage", "kills")
+        )
+        total = sum(damage.values())
         return [
             {
                 "pilot": display_name(self._contest, player),
                 "weapon": weapon,
-                "shots": int(sums[f"shots.{weapon}"]),
-                "accuracy": sums[f"hits.{weapon}"] / sums[f"shots.{weapon}"],
-                "damage": float(sums[f"damage.{weapon}"]),
-                "damage_per_match": sums[f"damage.{weapon}"] / count,
-                "damage_share": sums[f"damage.{weapon}"] / total if total else 0.0,
-                "kills": int(sums[f"kills.{weapon}"]),
+                "shots": int(shots[weapon]),
+                "accuracy": hits[weapon] / shots[weapon],
+                "damage": damage[weapon],
+                "damage_per_match": damage[weapon] / count,
+                "damage_share": damage[weapon] / total if total else 0.0,
+                "kills": int(kills[weapon]),
             }
             for weapon in WEAPON_NAMES
-            if sums[f"shots.{weapon}"]
+            if shots[weapon]
         ]
 
     def deaths(self, player: int) -> dict[str, Any]:
-        lost = style_means(self._sums[player, None])["lost_to"]
+        lost = style_means(self._sums.get((player, None), {}))["lost_to"]
         by_cause = {cause: lost[cause] for cause in CAUSES.values() if cause in lost}
         return {"pilot": display_name(self._contest, player), "deaths": sum(by_cause.values()), "causes": by_cause}

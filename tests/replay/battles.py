@@ -22,10 +22,10 @@ def config(*, edge: int = EDGE, height: int = HEIGHT, **changes: Any) -> EnvConf
     return replace(base, **{"world": world, "max_episode_seconds": SECONDS, **changes})
 
 
-def battle(cfg: EnvConfig, envs: int = 1, *, seed: int = SEED, sides: str = "none", **options: Any) -> VectorEnv:
+def battle(cfg: EnvConfig, envs: int = 1, *, seed: int = SEED, **options: Any) -> VectorEnv:
     """Return environments with consecutive seeds, each for one episode, whose scripted pilots always fire."""
     episodes = Episodes(seeds=[seed + i for i in range(envs)], autoreset=False)
-    return VectorEnv(envs, cfg, sides=Sides(sides), pilots=Pilots(weapon_prob=1.0), episodes=episodes, **options)
+    return VectorEnv(envs, cfg, sides=Sides("none"), pilots=Pilots(weapon_prob=1.0), episodes=episodes, **options)
 
 
 def all_frames(replay: Replay) -> dict[str, np.ndarray]:

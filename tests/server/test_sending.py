@@ -102,10 +102,6 @@ def test_tag_changes_with_the_file(ask, home):
     assert answer(ask, {})[2]["ETag"] != first
 
 
-def large_response(request, *rest):
-    return body_response(request, Body(bytes(LARGE)), BINARY, REVALIDATE)
-
-
 def request_of(path):
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: identity\r\n\r\n".encode()
 
