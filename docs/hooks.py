@@ -22,7 +22,7 @@ PYTHON = {
         "echelon.training.vec_env.VectorEnv",
     ),
     "Policies": (
-        "echelon.training.weights.load_policy",
+        "echelon.rl.weights.load_policy",
         "echelon.training.policy_agent.PolicyAgent",
         "echelon.rl.model.ActorCriticLSTM",
     ),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from echelon.env.env import EchelonEnv
     from echelon.env.gym_vector import EchelonVectorEnv
     from echelon.replay.reader import Replay
+    from echelon.rl.weights import load_policy
     from echelon.server.page import show
     from echelon.tasks import TASKS
     from echelon.training.api import evaluate, train
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from echelon.training.task_env import make_vec
     from echelon.training.task_parallel import parallel_env
     from echelon.training.vec_env import VectorEnv
-    from echelon.training.weights import load_policy
 
 __all__ = [
     "PRESETS",
@@ -68,7 +68,7 @@ _MODULE_OF = {
     "WorldConfig": "echelon.config",
     "evaluate": "echelon.training.api",
     "get_preset": "echelon.config.presets",
-    "load_policy": "echelon.training.weights",
+    "load_policy": "echelon.rl.weights",
     "make_vec": "echelon.training.task_env",
     "parallel_env": "echelon.training.task_parallel",
     "show": "echelon.server.page",

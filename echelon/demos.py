@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from echelon.actions import QUANTISATION_LEVELS
 from echelon.config import EnvConfig
-from echelon.config.checks import STRICT, require
+from echelon.config.checks import STRICT, Fraction, require, require_fields
 from echelon.files import atomic_write, make_folder, reason_of
 from echelon.rl.checkpoint import describe
 from echelon.rl.tensor_files import load_arrays
@@ -39,9 +40,12 @@ MAX_MANIFEST_BYTES = 16 << 20
 HEADER_BYTES = 4096
 """Bytes reserved for the header of a shard; it has some 700."""
 SHARD_NAME = re.compile(r"shard-[0-9]{5,9}\.safetensors")
-MAX_COLUMNS = 1 << 16
-MAX_STEPS = 10**6
 MAX_COUNT = 10**15
+Width = Annotated[int, Interval(ge=1, le=1 << 16)]
+"""Columns of observations or actions."""
+Steps = Annotated[int, Interval(ge=1, le=10**6)]
+"""Steps or rows of a shard."""
+Count = Annotated[int, Interval(ge=0, le=MAX_COUNT)]
 NO_EPISODE = -1
 """Episode of a row whose match has ended."""
 OUTCOMES = {"win": 1, "draw": 0, "loss": -1}
@@ -84,12 +88,12 @@ class ShardEntry:
     __pydantic_config__ = STRICT
 
     file: str
-    size: int
+    size: Annotated[int, Interval(ge=1, le=MAX_SHARD_BYTES)]
     """[bytes]"""
     sha256: str
-    steps: int
+    steps: Steps
     """T"""
-    rows: int
+    rows: Steps
     """N"""
     first_step: int
     """Environment step of its first row within the wave's matches."""
@@ -97,9 +101,8 @@ class ShardEntry:
     """Number of the first match of its wave."""
 
     def __post_init__(self) -> None:
+        require_fields(self, "shard")
         require(bool(SHARD_NAME.fullmatch(self.file)), "shard file", self.file[:60], "shard-NNNNN.safetensors")
-        for name, high in (("size", MAX_SHARD_BYTES), ("steps", MAX_STEPS), ("rows", MAX_STEPS)):
-            require(1 <= getattr(self, name) <= high, f"shard {name}", getattr(self, name), f"1 to {high}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,18 +111,23 @@ class Counts:
 
     __pydantic_config__ = STRICT
 
-    episodes: int = 0
-    steps: int = 0
+    episodes: Count = 0
+    steps: Count = 0
     """Environment steps of all episodes."""
-    agent_steps: int = 0
+    agent_steps: Count = 0
     """Steps of living mechs: samples of an action."""
-    wins: int = 0
-    draws: int = 0
-    losses: int = 0
+    wins: Count = 0
+    draws: Count = 0
+    losses: Count = 0
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            require(0 <= value <= MAX_COUNT, f"counts.{name}", value, f"0 to {MAX_COUNT}")
+        require_fields(self, "counts")
+
+    @classmethod
+    def of(cls, outcomes: Sequence[str], *, steps: int, agent_steps: int) -> Counts:
+        """Return the totals of matches with these outcomes, keys of ``OUTCOMES``."""
+        wins, draws, losses = (outcomes.count(name) for name in OUTCOMES)
+        return cls(episodes=len(outcomes), steps=steps, agent_steps=agent_steps, wins=wins, draws=draws, losses=losses)
 
     def __add__(self, other: Counts) -> Counts:
         own, more = asdict(self), asdict(other)
@@ -146,8 +154,8 @@ class Manifest:
     __pydantic_config__ = STRICT
 
     format: int = FORMAT_VERSION
-    obs_dim: int
-    action_dim: int
+    obs_dim: Width
+    action_dim: Width
     obs_dtype: ObsDtype
     """Type in which observations are stored."""
     config: dict[str, Any]
@@ -155,11 +163,11 @@ class Manifest:
     policy: Side
     """The recorded side, which plays blue and red in turn."""
     opponent: Side
-    weapon_prob: float
+    weapon_prob: Fraction
     """Trigger probability of scripted pilots."""
-    first_seed: int
+    first_seed: Count
     """Seed of the first two matches; every seed is played from both sides."""
-    matches: int
+    matches: Count
     """Matches requested."""
     versions: dict[str, str]
     """Versions of the software that recorded."""
@@ -167,12 +175,8 @@ class Manifest:
     shards: list[ShardEntry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        require_fields(self, "")
         require(self.format == FORMAT_VERSION, "format", self.format, str(FORMAT_VERSION))
-        for name in ("obs_dim", "action_dim"):
-            require(1 <= getattr(self, name) <= MAX_COLUMNS, name, getattr(self, name), f"1 to {MAX_COLUMNS}")
-        for name in ("first_seed", "matches"):
-            require(0 <= getattr(self, name) <= MAX_COUNT, name, getattr(self, name), f"0 to {MAX_COUNT}")
-        require(0.0 <= self.weapon_prob <= 1.0, "weapon_prob", self.weapon_prob, "0 to 1")
         names = [shard.file for shard in self.shards]
         require(len(names) == len(set(names)), "shards", len(names), "files that differ")
 
@@ -208,6 +212,12 @@ def read_manifest(folder: Path) -> Manifest:
         return validated(Manifest, values)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{MANIFEST} of {str(folder)!r} is damaged: {error}") from None
+
+
+def empty_arrays(*, steps: int, rows: int, obs_dim: int, action_dim: int, obs_dtype: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a shard as zeros, by name."""
+    sizes = {"T": steps, "N": rows, "D": obs_dim, "A": action_dim}
+    return {name: np.zeros([sizes[axis] for axis in axes], kind or obs_dtype) for name, (axes, kind) in ARRAYS.items()}
 
 
 def bytes_per_row(obs_dim: int, action_dim: int, obs_dtype: str) -> int:

@@ -76,9 +76,9 @@ def start(
     policy cannot be read; then no folder is left.
     """
     from echelon.jobs.observers import requested, write_observers
+    from echelon.rl.weights import load_policy
     from echelon.training.eval_job import EvalPlan, batch_seeds, check_interfaces, environment_of, scripted_meta
     from echelon.training.runtime.devices import resolve_device
-    from echelon.training.weights import load_policy
 
     with usage_errors():
         observers = requested(notify)

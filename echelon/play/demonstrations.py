@@ -24,7 +24,6 @@ from echelon.arena.reconstruct import (
 )
 from echelon.config.learner import env_signature
 from echelon.demos import (
-    ARRAYS,
     NO_EPISODE,
     OUTCOMES,
     QUANTISATION_LEVELS,
@@ -33,6 +32,7 @@ from echelon.demos import (
     Manifest,
     ObsDtype,
     Side,
+    empty_arrays,
 )
 from echelon.env import layout
 from echelon.env.engine import Engine
@@ -40,8 +40,6 @@ from echelon.play.match import HUMAN
 from echelon.replay.reader import Replay
 
 Arrays = dict[str, NDArray[Any]]
-COUNTED = {"win": "wins", "draw": "draws", "loss": "losses"}
-"""Field of ``Counts`` of each outcome; a match counts with that of its first seat."""
 
 
 def export_played(
@@ -102,10 +100,13 @@ def _played(recorded: Replay, number: int, obs_dtype: str) -> tuple[Arrays, Coun
     with ReplayedMatch(recorded, prepare=attach) as match:
         match.go_to(first)
         steps = list(recorded_steps(recorded, first, recorded.ticks))
-        sizes = {"T": len(steps), "N": len(seats), "D": match.engine.obs_dim, "A": match.engine.action_dim}
-        arrays = {
-            name: np.zeros([sizes[axis] for axis in axes], kind or obs_dtype) for name, (axes, kind) in ARRAYS.items()
-        }
+        arrays = empty_arrays(
+            steps=len(steps),
+            rows=len(seats),
+            obs_dim=match.engine.obs_dim,
+            action_dim=match.engine.action_dim,
+            obs_dtype=obs_dtype,
+        )
         for t, step in enumerate(steps):
             _store(arrays, t, match.engine, rows[0][0], step, seats)
         ended = bool(match.engine.batch.numpy("over")[0])
@@ -115,9 +116,8 @@ def _played(recorded: Replay, number: int, obs_dtype: str) -> tuple[Arrays, Coun
     outcomes = [_outcome(winner, int(recorded.header["roster"][mech]["team"])) for mech in seats]
     arrays["outcomes"][:] = [OUTCOMES[outcome] for outcome in outcomes]
     assert (arrays["episodes"] != NO_EPISODE).all()
-    return arrays, Counts(
-        episodes=1, steps=len(steps), agent_steps=int(arrays["alive"].sum()), **{COUNTED[outcomes[0]]: 1}
-    )
+    # a match counts with the outcome of its first seat
+    return arrays, Counts.of(outcomes[:1], steps=len(steps), agent_steps=int(arrays["alive"].sum()))
 
 
 def _store(arrays: Arrays, t: int, engine: Engine, rows: NDArray[np.float32], step: Step, seats: Sequence[int]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from echelon.config import PPOConfig
+    from echelon.rl.weights import load_policy
     from echelon.training.evaluation import EvalStats, evaluate_ladder, evaluate_policy, evaluate_vs_heuristic
     from echelon.training.normalization import ReturnNormalizer, RunningMeanStd
     from echelon.training.policy_agent import PolicyAgent, PolicyPilot, env_config_of
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from echelon.training.rollout import RolloutBuffer
     from echelon.training.spatial import SpatialAccumulator
     from echelon.training.vec_env import VectorEnv
-    from echelon.training.weights import load_policy
 
 __all__ = [
     "EvalStats",
@@ -53,7 +53,7 @@ _HOME = {
     "evaluate_ladder": "echelon.training.evaluation",
     "evaluate_policy": "echelon.training.evaluation",
     "evaluate_vs_heuristic": "echelon.training.evaluation",
-    "load_policy": "echelon.training.weights",
+    "load_policy": "echelon.rl.weights",
 }
 
 

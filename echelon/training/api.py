@@ -17,14 +17,20 @@ from echelon.config import EnvConfig, EvalConfig, Fairness, RunConfig, require, 
 from echelon.config.presets import get_preset
 from echelon.config.seeds import eval_seeds
 from echelon.rl.build import FlatPolicy
-from echelon.rl.weights import LoadedPolicy
+from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.tasks import find_task
 from echelon.telemetry.events import Event
-from echelon.training.evaluation import FULL_WEAPON_PROB, OPPONENT, EvalStats, make_eval_env, play_and_summarize
+from echelon.training.evaluation import (
+    FULL_WEAPON_PROB,
+    OPPONENT,
+    EvalStats,
+    StatelessPolicy,
+    make_eval_env,
+    play_and_summarize,
+)
 from echelon.training.loop import RunResult, run
 from echelon.training.opponents.fixed import Opponent, find_opponents, play_against, plays_mean
 from echelon.training.policy_agent import env_config_of
-from echelon.training.weights import load_policy
 
 Act = Callable[[NDArray[np.float32], NDArray[np.bool_]], Any]
 """Observations ``[N, D]`` and ``first [N]``, set in the first step of an episode, to actions ``[N, A]``."""
@@ -110,19 +116,11 @@ def _player(
     return loaded.policy, env_config_of(loaded.meta) if env is None else env
 
 
-class FunctionPolicy:
+class FunctionPolicy(StatelessPolicy):
     """A function in the place of an evaluated policy."""
-
-    training, noise_dim = False, 0
 
     def __init__(self, act: Act) -> None:
         self._act = act
-
-    def eval(self) -> None: ...
-
-    def train(self, mode: bool) -> None: ...
-
-    def initial_state(self, rows: int, device: torch.device) -> None: ...
 
     def act(self, obs: torch.Tensor, state: None, done: torch.Tensor, noise: Any) -> tuple[torch.Tensor, None]:
         """Return the function's actions ``[N, A]``."""

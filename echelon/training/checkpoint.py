@@ -4,7 +4,7 @@ A folder ``step-N`` contains weights, learner state, environment state and ``man
 each file. It is written under a temporary name, synced and renamed; a crash at any point leaves older checkpoints
 unchanged, and ``recover`` completes a save that was interrupted after its manifest. Only tensors and plain values are
 stored: reading one never runs code. ``echelon.training.session`` decides what the learner state contains;
-``echelon.rl.checkpoint`` reads checkpoints, and its names are re-exported here.
+``echelon.rl.checkpoint`` reads checkpoints.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ from echelon.rl.checkpoint import (
     STEP_NAME,
     WEIGHTS,
     Checkpoint,
-    CheckpointSearch,
     describe,
-    latest_valid,
     open_checkpoint,
     rank_file_name,
     read_best,
@@ -51,21 +49,6 @@ from echelon.rl.checkpoint import (
 )
 from echelon.rl.tensor_files import split_tensors
 from echelon.training.runtime.process import fault_point
-
-__all__ = [
-    "BEST",
-    "Checkpoint",
-    "CheckpointSearch",
-    "RankPart",
-    "latest_valid",
-    "mark_best",
-    "open_checkpoint",
-    "prune",
-    "read_best",
-    "recover",
-    "save_checkpoint",
-    "step_name",
-]
 
 TEMPORARY, REPLACED = ".tmp-", ".tmp-old-"
 """Prefixes of a folder being written and of the one it replaces."""

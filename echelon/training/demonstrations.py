@@ -7,7 +7,7 @@ N learner row, T step, D observation, A action``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from echelon import actions
 from echelon.config import EnvConfig, env_signature, require
 from echelon.config.opponents import DEFAULT_LEVEL
 from echelon.config.seeds import SEED_RANGES
 from echelon.demos import (
-    ARRAYS,
     MAX_SHARD_BYTES,
     NO_EPISODE,
     OUTCOMES,
@@ -33,25 +31,19 @@ from echelon.demos import (
     ObsDtype,
     Side,
     bytes_per_row,
+    empty_arrays,
 )
 from echelon.env import layout
 from echelon.rl.action_distribution import quantised
 from echelon.rl.weights import LoadedPolicy, check_dimensions
 from echelon.training.batch_options import Episodes, Pilots, Sides
-from echelon.training.batched_env import BatchedEnv
-from echelon.training.evaluation import LEARNERS
+from echelon.training.evaluation import LEARNERS, ScriptedPolicy, play_episodes
+from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import outcome_of
-from echelon.training.opponents.rating import FixedOpponents
-from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.runtime.process import package_versions
-from echelon.training.runtime.threads import ThreadPool
 from echelon.training.vec_env import VectorEnv
 
 MAX_MATCHES_AT_ONCE = 64
-OPPONENT = "opponent"
-"""Name of the opponent's policy within a batch."""
-NOISE_SEED_STEP = 1 << 32
-"""Distance of the seeds of two waves' action noise."""
 
 
 @dataclass(frozen=True)
@@ -158,102 +150,65 @@ def _play_wave(
 
 
 class _Wave:
-    """Matches that start together, and the arrays that they fill."""
+    """Matches that start together, and the arrays that they fill; an ``EpisodeObserver``."""
 
     def __init__(self, plan: DemoPlan, env: VectorEnv, numbers: range) -> None:
         self.plan, self.env, self.numbers = plan, env, numbers
-        sizes = {"T": plan.env.max_steps, "N": env.rows.count, "D": env.sizes.obs_dim, "A": env.sizes.action_dim}
-        self.arrays: dict[str, NDArray[Any]] = {
-            name: np.zeros([sizes[axis] for axis in axes], kind or plan.obs_dtype)
-            for name, (axes, kind) in ARRAYS.items()
-        }
+        self.arrays = empty_arrays(
+            steps=plan.env.max_steps,
+            rows=env.rows.count,
+            obs_dim=env.sizes.obs_dim,
+            action_dim=env.sizes.action_dim,
+            obs_dtype=plan.obs_dtype,
+        )
         self.arrays["episodes"].fill(NO_EPISODE)
-        self.running = torch.ones(env.sizes.num_envs, dtype=torch.bool)
-        self.opponents = _opponents(plan.opponent, env, numbers.start)
+        self._env_of_row = env.rows.env.cpu()
+        self._running = torch.ones(len(numbers), dtype=torch.bool)
+        self._steps = 0
 
-    @torch.inference_mode()
     def play(self, on_step: Callable[[], object]) -> tuple[dict[str, NDArray[Any]], Counts]:
         """Play until every match has ended; return the arrays, cut to the longest match, and the totals."""
-        env = self.env
-        if self.opponents is not None:
-            self.opponents.reset()
-        env.reset(0)
-        env.episodes.pop()
-        records, steps, acting = [], 0, _actions(self.plan.policy, env, self.numbers.start)
-        while len(records) < env.sizes.num_envs:
-            assert steps < self.plan.env.max_steps, "a match is longer than its time limit"
-            on_step()
-            acted = next(acting)
-            env.rows.act(acted)
-            if self.opponents is not None:
-                self.opponents.act()
-            self._store_before(steps, acted)
-            env.step(0)
-            self._store_after(steps)
-            if self.opponents is not None:
-                self.opponents.after_step(torch.zeros_like(env.results.over), False)
-            records += env.episodes.pop()
-            steps += 1
-        return self._finished(records, steps)
-
-    def _store_before(self, t: int, acted: Tensor) -> None:
-        """Store what the rows observe and do in step t."""
-        rows = self._rows()
-        self.arrays["obs"][t, rows] = self.env.rows.obs[0].cpu().numpy()[rows]
-        self.arrays["actions"][t, rows] = torch.round(quantised(acted) * QUANTISATION_LEVELS).cpu().numpy()[rows]
-        self.arrays["episodes"][t, rows] = self.numbers.start + self.env.rows.env.cpu().numpy()[rows]
-
-    def _store_after(self, t: int) -> None:
-        """Store what came of step t."""
-        env, rows, arrays = self.env, self._rows(), self.arrays
-        over = env.results.over.cpu()
-        for name, values in (("rewards", env.results.rewards), ("alive", env.results.acting)):
-            arrays[name][t, rows] = env.rows.of_mechs(values).cpu().numpy()[rows]
-        arrays["dones"][t, rows] = over[env.rows.env.cpu()].numpy()[rows]
-        self.running &= ~over
-
-    def _rows(self) -> NDArray[np.intp]:
-        return self.running[self.env.rows.env.cpu()].numpy().nonzero()[0]
-
-    def _finished(self, records: list[Any], steps: int) -> tuple[dict[str, NDArray[Any]], Counts]:
-        """Return the arrays with the outcomes of ``records``, and the totals."""
-        arrays = {name: values[:steps] for name, values in self.arrays.items()}
-        outcomes = {self.numbers.start + record.env: outcome_of(record) for record in records}
+        policy, opponent, first = self.plan.policy, self.plan.opponent.loaded, self.numbers.start
+        records = play_episodes(
+            policy.loaded.policy if policy.loaded else ScriptedPolicy(self.env, policy.level),  # type: ignore[arg-type]
+            self.env,
+            self.plan.env.max_steps,
+            deterministic=not policy.samples,
+            noise_seed=self.numbers,
+            on_step=on_step,
+            observers=[self],
+            opponents=None if opponent is None else play_against(self.env, opponent.policy, seed=first),
+        )
+        arrays = {name: values[: self._steps] for name, values in self.arrays.items()}
+        outcomes = {first + record.env: outcome_of(record) for record in records}
         for number, outcome in outcomes.items():
             arrays["outcomes"][arrays["episodes"] == number] = OUTCOMES[outcome]
-        ended = list(outcomes.values())
-        counts = Counts(
-            episodes=len(records),
-            steps=sum(int(record.length) for record in records),
-            agent_steps=int(arrays["alive"].sum()),
-            wins=ended.count("win"),
-            draws=ended.count("draw"),
-            losses=ended.count("loss"),
-        )
-        return arrays, counts
+        steps = sum(int(record.length) for record in records)
+        return arrays, Counts.of(list(outcomes.values()), steps=steps, agent_steps=int(arrays["alive"].sum()))
 
+    def begin(self) -> None:
+        """Do nothing: a wave is played once."""
 
-def _opponents(player: Player, env: BatchedEnv, first: int) -> OpponentRunner | None:
-    """Return what acts for the other side, None where scripted pilots do."""
-    if player.loaded is None:
-        return None
-    source = FixedOpponents([OPPONENT] * env.sizes.num_envs, {OPPONENT: player.loaded.policy})
-    return OpponentRunner(env, source, ThreadPool(1), seed=first)
+    def before_step(self, estimate: Callable[[], object]) -> None:
+        """Store what the rows observe."""
+        rows = self._rows()
+        self.arrays["obs"][self._steps, rows] = self.env.rows.obs[0].cpu().numpy()[rows]
 
+    def after_step(self) -> None:
+        """Store what the rows did in the step, and what came of it."""
+        results, rows = self.env.results, self._rows()
+        over = results.over.cpu()
+        found = {
+            "actions": torch.round(quantised(self.env.rows.acted()) * QUANTISATION_LEVELS),
+            "episodes": self.numbers.start + self._env_of_row,
+            "rewards": self.env.rows.of_mechs(results.rewards),
+            "alive": self.env.rows.of_mechs(results.acting),
+            "dones": over[self._env_of_row],
+        }
+        for name, values in found.items():
+            self.arrays[name][self._steps, rows] = values.cpu().numpy()[rows]
+        self._running &= ~over
+        self._steps += 1
 
-def _actions(player: Player, env: VectorEnv, first: int) -> Iterator[Tensor]:
-    """Yield the actions ``[N, A]`` of the recorded side, step by step; ``first`` is the number of the first match."""
-    if player.loaded is None:
-        env.pilots.set_teacher(player.level)
-        while True:
-            env.pilots.label()
-            yield env.rows.acted()
-    policy = player.loaded.policy
-    generator = torch.Generator().manual_seed(first * NOISE_SEED_STEP + 1)
-    rows, device = env.rows.count, env.device
-    state, done = policy.initial_state(rows, device), torch.ones(rows, device=device)
-    while True:
-        noise = torch.randn(rows, policy.noise_dim, generator=generator).to(device) if player.samples else None
-        action, state = policy.act(env.rows.obs[0], state, done, noise)
-        yield action
-        done = torch.zeros_like(done)
+    def _rows(self) -> NDArray[np.intp]:
+        return self._running[self._env_of_row].numpy().nonzero()[0]

@@ -19,11 +19,11 @@ from echelon.config import EnvConfig, Fairness, with_fairness
 from echelon.config.checks import require
 from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
-from echelon.rl.weights import LoadedPolicy
+from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.telemetry.events import EvalStats, EventEval
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.episode_results import EpisodeResult, episode_result, mean_and_sampled, statistics_of
-from echelon.training.evaluation import MakeEnv, eval_event, make_eval_env, play_episodes
+from echelon.training.evaluation import MakeEnv, ScriptedPolicy, eval_event, make_eval_env, play_episodes
 from echelon.training.opponents.fixed import interface_of, play_against
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import SCRIPTED, level_of
@@ -31,7 +31,6 @@ from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.policy_agent import env_config_of
 from echelon.training.recording import Recording, RecordingPlan
 from echelon.training.records import ActionCounter, RowLayout
-from echelon.training.weights import load_policy
 from echelon.validation import validated
 
 MAX_SEEDS = 10**6
@@ -310,26 +309,6 @@ class EvalMatches:
             return {**task, "levels": [{"level": names[name], **asdict(found)} for name, found in stats.items()]}
         ((opponent, found),) = stats.items()
         return {**task, "opponent": opponent, "replays": list(replays), **asdict(found)}
-
-
-class ScriptedPolicy:
-    """A scripted level in the place of an evaluated policy: its pilots control the mechs that learn."""
-
-    training, noise_dim = False, 0
-
-    def __init__(self, env: BatchedEnv, level: str | None) -> None:
-        self._env: Any = env
-        self._env.pilots.set_teacher(level)
-
-    def eval(self) -> None: ...
-
-    def train(self, mode: bool) -> None: ...
-
-    def initial_state(self, rows: int, device: torch.device) -> None: ...
-
-    def act(self, obs: Any, state: None, done: Any, noise: Any) -> tuple[torch.Tensor, None]:
-        self._env.pilots.label()
-        return self._env.rows.acted(), None
 
 
 def scripted_meta() -> dict[str, Any]:

@@ -101,6 +101,30 @@ def make_eval_env(
     )
 
 
+class StatelessPolicy:
+    """What ``play_episodes`` asks of a policy beside ``act``, for one without weights and recurrent state."""
+
+    training, noise_dim = False, 0
+
+    def eval(self) -> None: ...
+
+    def train(self, mode: bool) -> None: ...
+
+    def initial_state(self, rows: int, device: torch.device) -> None: ...
+
+
+class ScriptedPolicy(StatelessPolicy):
+    """A scripted level in the place of an evaluated policy: its pilots control the mechs that learn."""
+
+    def __init__(self, env: BatchedEnv, level: str | None) -> None:
+        self._env = env
+        self._env.pilots.set_teacher(level)
+
+    def act(self, obs: Any, state: None, done: Any, noise: Any) -> tuple[torch.Tensor, None]:
+        self._env.pilots.label()
+        return self._env.rows.acted(), None
+
+
 @torch.inference_mode()
 def play_episodes(
     policy: FlatPolicy,

@@ -23,7 +23,7 @@ from echelon.files import write_output
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.regime import EXPORTED, sharing_weights
-from echelon.training.weights import LoadedPolicy
+from echelon.rl.weights import LoadedPolicy
 
 INPUTS = ("obs", "h", "c", "done")
 OUTPUTS = ("action", "next_h", "next_c")

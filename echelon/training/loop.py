@@ -18,13 +18,13 @@ from typing import Any
 from echelon.config import RunConfig
 from echelon.config.seeds import SeedRange, eval_seeds
 from echelon.files import write_fault
+from echelon.rl.checkpoint import BEST, Checkpoint, CheckpointSearch, latest_valid, open_checkpoint, step_name
 from echelon.telemetry.events import (
     Event,
     EventAlert,
     EventCheckpoint,
     EventCurriculum,
     EventEnd,
-    EventRating,
     EventResume,
     EventUpdate,
     update_fields,
@@ -163,7 +163,7 @@ class TrainingRun:
         self.session = session
         self.emit: Emit = emit if session.group.is_main else lambda event: None
         self.should_stop, self.want_checkpoint, self.sync_records = should_stop, want_checkpoint, sync_records
-        self.last_checkpoint: checkpoints.Checkpoint | None = None
+        self.last_checkpoint: Checkpoint | None = None
         self.last_evaluation: EvalStats | None = None
         self._reported_parameters: dict[str, Any] = {}
         self._reloads: Counter[str] = Counter()
@@ -176,22 +176,15 @@ class TrainingRun:
         s = self.session
         self._recover_checkpoints()
         found = self._find(resume)
-        if found is not None and found.checkpoint is not None:
-            notice = s.restore(found.checkpoint)
-            self.last_checkpoint = found.checkpoint
-            message = "; ".join(filter(None, [*found.notices, found.checkpoint.version_notice, notice]))
-            self.emit(
-                EventResume(
-                    **self._position,
-                    elapsed_s=s.counters.elapsed_s,
-                    checkpoint=found.checkpoint.path.name,
-                    message=message,
-                )
-            )
-        else:
+        self.last_checkpoint = saved = found.checkpoint
+        if saved is None:
             s.apply_curriculum()
             s.begin()
-        self.emit(s.start_event("" if self.last_checkpoint is None else self.last_checkpoint.path.name))
+        else:
+            notice = s.restore(saved)
+            message = "; ".join(filter(None, [*found.notices, saved.version_notice, notice]))
+            self._emit_resume(saved, message)
+        self.emit(s.start_event("" if saved is None else saved.path.name))
         if s.counters.update == 0:
             self._join_league()
             if s.config.eval.at_start:
@@ -319,16 +312,7 @@ class TrainingRun:
             return
         rating = self.session.snapshot(self.should_stop)
         if rating is not None:
-            self.emit(
-                EventRating(
-                    **self._position,
-                    name=rating.name,
-                    elo=rating.elo,
-                    elo_error=rating.error,
-                    opponents=rating.opponents,
-                    duration_s=rating.duration_s,
-                )
-            )
+            self.emit(rating)
 
     def update_league(self) -> None:
         """Submit to the league and sample opponents from it again where due."""
@@ -371,7 +355,7 @@ class TrainingRun:
         saved = s.save(self.sync_records)
         self.last_checkpoint = saved
         if s.counters.best.get("update") == s.counters.update and s.group.is_main:
-            with self._alert_on_disk_error(checkpoints.BEST):
+            with self._alert_on_disk_error(BEST):
                 checkpoints.mark_best(saved.path.parent, saved, s.counters.best)
         self.emit(
             EventCheckpoint(
@@ -391,33 +375,34 @@ class TrainingRun:
         Raises ``ValueError`` if there is no checkpoint, or if it has been reloaded ``MAX_RELOADS`` times.
         """
         s = self.session
-        found = (
-            checkpoints.CheckpointSearch(checkpoint=None) if s.folder is None else checkpoints.latest_valid(s.folder)
-        )
-        if found.checkpoint is None:
+        saved = self._newest().checkpoint
+        if saved is None:
             raise ValueError(f"{error}; nonfinite_policy is 'reload', but there is no checkpoint yet") from error
-        name, nonfinite, elapsed_s = found.checkpoint.path.name, s.trainer.nonfinite, s.read_clock()
+        name, nonfinite, elapsed_s = saved.path.name, s.trainer.nonfinite, s.read_clock()
         if self._reloads[name] == MAX_RELOADS:
             raise ValueError(
                 f"{error}; reloaded {name} {MAX_RELOADS} times, expected a finite update; try a lower ppo.lr"
             ) from error
         self._reloads[name] += 1
-        s.restore(found.checkpoint, fresh_random=True)
+        s.restore(saved, fresh_random=True)
         s.clock.restart(elapsed_s)
         s.trainer.nonfinite, s.counters.elapsed_s = nonfinite, elapsed_s
         self._alert(f"{error}; reloading {name}")
-        self.emit(EventResume(**self._position, elapsed_s=elapsed_s, checkpoint=name))
+        self._emit_resume(saved)
 
     # -- helpers
 
-    def _find(self, resume: Path | str | None) -> checkpoints.CheckpointSearch | None:
-        """Return the checkpoint to resume from, None for a new run; emit an alert for each skipped checkpoint."""
-        if resume is None:
-            return None
-        if str(resume) != "latest":
-            return checkpoints.CheckpointSearch(checkpoint=checkpoints.open_checkpoint(Path(resume)))
+    def _newest(self) -> CheckpointSearch:
         folder = self.session.folder
-        found = checkpoints.CheckpointSearch(checkpoint=None) if folder is None else checkpoints.latest_valid(folder)
+        return CheckpointSearch(checkpoint=None) if folder is None else latest_valid(folder)
+
+    def _find(self, resume: Path | str | None) -> CheckpointSearch:
+        """Return the checkpoint to resume from, if any; emit an alert for each skipped checkpoint."""
+        if resume is None:
+            return CheckpointSearch(checkpoint=None)
+        if str(resume) != "latest":
+            return CheckpointSearch(checkpoint=open_checkpoint(Path(resume)))
+        found = self._newest()
         for notice in found.notices:
             self.emit(EventAlert(message=notice))
         if found.checkpoint is None and found.notices:
@@ -470,6 +455,10 @@ class TrainingRun:
             )
         )
 
+    def _emit_resume(self, saved: Checkpoint, message: str = "") -> None:
+        elapsed_s = self.session.counters.elapsed_s
+        self.emit(EventResume(**self._position, elapsed_s=elapsed_s, checkpoint=saved.path.name, message=message))
+
     def _emit_all(self, events: Iterable[Event]) -> None:
         for event in events:
             self.emit(event)
@@ -479,7 +468,7 @@ class TrainingRun:
 
     @property
     def _checkpoint_name(self) -> str:
-        return f"checkpoint {checkpoints.step_name(self.session.counters.global_step)!r}"
+        return f"checkpoint {step_name(self.session.counters.global_step)!r}"
 
     @property
     def _position(self) -> dict[str, Any]:

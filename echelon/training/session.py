@@ -13,27 +13,29 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from echelon.config import RunConfig, env_signature
 from echelon.env import layout
+from echelon.env.engine_state import EngineStateMismatch
 from echelon.rl.build import FlatPolicy, build_model
+from echelon.rl.checkpoint import Checkpoint
+from echelon.rl.weights import LoadedPolicy, check_dimensions
 from echelon.runs import RunPaths, read_json
-from echelon.telemetry.events import Event, EventAlert, EventStart
+from echelon.telemetry.events import Event, EventAlert, EventRating, EventStart
 from echelon.training import checkpoint as checkpoints
 from echelon.training.batch_options import Episodes, Maps, Pilots
 from echelon.training.batched_env import BatchedEnv
-from echelon.training.checkpoint import Checkpoint, RankPart
+from echelon.training.checkpoint import RankPart
 from echelon.training.curriculum import Curriculum
-from echelon.training.engine_state import restore_episodes
 from echelon.training.evaluation import EvalStats, MakeEnv
 from echelon.training.evaluator import Evaluator, best_evaluation
 from echelon.training.opponents.fixed import load_champion
-from echelon.training.opponents.league_client import LeagueClient, Submission
+from echelon.training.opponents.league_client import LeagueClient
 from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import OpponentMix, assign_sides
-from echelon.training.opponents.rating import SnapshotRating
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.collect import Collector
 from echelon.training.ppo.optimizer import WeightAverage
@@ -58,7 +60,6 @@ from echelon.training.runtime.process_group import ProcessGroup, process_group_f
 from echelon.training.runtime.threads import ThreadPool, map_worker_count, resolve_threads
 from echelon.training.starting_point import RETURN_STATISTICS, initial_weights, plain_statistics
 from echelon.training.teachers import make_teacher
-from echelon.training.weights import LoadedPolicy, check_dimensions
 from echelon.version import SIM_VERSION
 
 MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]
@@ -242,15 +243,19 @@ class Session:
         assert stats is not None
         return stats
 
-    def snapshot(self, on_step: Callable[[], object] = lambda: None) -> SnapshotRating | None:
+    def snapshot(self, on_step: Callable[[], object] = lambda: None) -> EventRating | None:
         """Add the policy to the opponent pool and rate it against earlier snapshots; None if that is off."""
         if not self.config.opponents.takes_snapshots:
             return None
-        name = self.source.add(self.ema.policy, self.counters.update)
+        update, step = self.counters.update, self.counters.global_step
+        name = self.source.add(self.ema.policy, update)
         if not self.source.ratings:
             self.source.ratings[name] = 0.0
             return None
-        rating = self.evaluator.rater.rate(self.ema.policy, name, self.source, on_step) if self.group.is_main else None
+        rating = None
+        if self.group.is_main:
+            rater = self.evaluator.rater
+            rating = rater.rate(self.ema.policy, name, self.source, on_step, update=update, global_step=step)
         rating = self.group.broadcast(rating)
         if rating is not None:
             self.source.ratings[name] = self.counters.elo = rating.elo
@@ -266,7 +271,7 @@ class Session:
         if not self.group.is_main:
             return []
         scale = {RETURN_STATISTICS: plain_statistics(self.trainer.return_normalizer.state_dict())}
-        return self.league.submit(Submission(policy=self.ema.policy, manifest=self.manifest() | scale), should_stop)
+        return self.league.submit(self.ema.policy, self.manifest() | scale, should_stop)
 
     def update_league(self, should_stop: Callable[[], bool]) -> list[Event]:
         """Submit to and refresh from the league where due after this update; return the events to emit."""
@@ -422,7 +427,7 @@ class Session:
             self.league.set_episodes(self.counters.episodes)
         notice = f"saved by {processes} processes, now {self.group.size}: new episodes begin"
         if same_ranks:
-            notice = restore_episodes(self.env, saved.environment(rank), self.group)
+            notice = self._restore_episodes(saved.environment(rank))
         self._restore_curriculum(state["curriculum"])
         if notice:
             self.source.load_state_dict(state["opponents"]["source"])
@@ -433,6 +438,15 @@ class Session:
         if not fresh_random:
             restore_random_state(rank_state["rng"])
         return ""
+
+    def _restore_episodes(self, state: dict[str, np.ndarray]) -> str:
+        """Restore the running episodes of this rank; return why new ones begin instead, the same on every rank."""
+        notice = ""
+        try:
+            self.env.load_state_dict(state)
+        except EngineStateMismatch as error:
+            notice = f"new episodes begin: {error}"
+        return next(filter(None, self.group.all_gather(notice)), "")
 
     def _restore_curriculum(self, saved: dict[str, Any]) -> None:
         """Set the parameters that differ: the environment has its maps, which an unchanged range would make again."""

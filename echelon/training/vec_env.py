@@ -23,6 +23,7 @@ from echelon.config import EnvConfig, require
 from echelon.env import layout as observe
 from echelon.env import reward
 from echelon.env.engine import Engine
+from echelon.env.engine_state import load_engine_state, save_engine_state
 from echelon.gen.bank import build_bank_for
 from echelon.sim.arsenal import ROSTER, Mechanic, mechanics_of
 from echelon.sim.backend import default_threads
@@ -30,7 +31,6 @@ from echelon.sim.overrides import Overrides
 from echelon.training.batch_options import Episodes, Maps, Pilots, SideChoice, Sides
 from echelon.training.batched_env import LearnerRows, PilotControl, Rows, Sizes, StepResults
 from echelon.training.central_state import CentralState, central_dim
-from echelon.training.engine_state import load_engine_state, save_engine_state
 from echelon.training.episode_log import EpisodeLog
 from echelon.training.map_pool import PREFIX, RANGE_PARAMETERS, FixedMaps, MapPool
 from echelon.training.runtime.devices import share_stream

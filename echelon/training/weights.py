@@ -1,4 +1,4 @@
-"""Export policies as files or folders; the names of ``echelon.rl.weights``, which loads them, are re-exported."""
+"""Export policies as files or folders, which ``echelon.rl.weights`` loads."""
 
 from __future__ import annotations
 
@@ -16,21 +16,7 @@ from echelon.files import atomic_write, make_folder, write_output
 from echelon.rl.build import FlatPolicy
 from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, MANIFEST, WEIGHTS, Checkpoint, describe
 from echelon.rl.tensor_files import metadata_of, split_tensors
-from echelon.rl.weights import LoadedPolicy, check_dimensions, find_checkpoint, load_policy, load_weights, policy_from
 from echelon.state_files import read_bounded
-
-__all__ = [
-    "LoadedPolicy",
-    "check_dimensions",
-    "export_checkpoint",
-    "export_policy_folder",
-    "export_policy_weights",
-    "find_checkpoint",
-    "load_policy",
-    "load_weights",
-    "policy_from",
-]
-
 
 SUFFIX = ".safetensors"
 """Suffix of an exported policy."""

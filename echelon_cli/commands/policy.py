@@ -59,8 +59,9 @@ def _policies(source: Path, policies: Mapping[str, Path | None], as_json: bool) 
 
 def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:
     """Export a run's policy; return its path, size and largest difference from the original's outputs."""
+    from echelon.rl.weights import find_checkpoint, load_policy
     from echelon.training.export import export_policy
-    from echelon.training.weights import export_checkpoint, export_policy_folder, find_checkpoint, load_policy
+    from echelon.training.weights import export_checkpoint, export_policy_folder
 
     facts: dict[str, Any] = {"path": str(target)}
     if kind == "weights":

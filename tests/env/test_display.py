@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from echelon.agents.heuristic import install, script_of
 from echelon.env import display
+from echelon.env.engine_state import load_engine_state, save_engine_state
 from echelon.env.suites import COMBAT_SUITES
 from echelon.sim.hashing import state_hash
-from echelon.training.engine_state import load_engine_state, save_engine_state
 from tests.env.battle import Battle
 from tests.env.display_scenes import (
     CLASS,

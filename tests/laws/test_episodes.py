@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from echelon.actions import action_dim
 from echelon.config import EnvConfig
+from echelon.env.engine_state import load_engine_state, save_engine_state
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.hashing import state_hash
 from echelon.sim.world import Material
-from echelon.training.engine_state import load_engine_state, save_engine_state
 from tests.env.battle import Battle
 from tests.laws.configs import KINDS, RandomActions
 from tests.laws.free_positions import free_positions

@@ -267,7 +267,7 @@ def league_outcome(root: Path) -> tuple[list[tuple[Any, ...]], dict[str, Any], l
 
 
 def training_outcome(root: Path) -> tuple[int, str]:
-    from echelon.training.checkpoint import latest_valid
+    from echelon.rl.checkpoint import latest_valid
 
     found = latest_valid(root / "run" / "checkpoints").checkpoint
     return (0, "") if found is None else (found.manifest["update"], found.id)

@@ -33,11 +33,11 @@ from echelon.jobs.process import identity_from, send_signal
 from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import job_status
 from echelon.replay.reader import Replay
+from echelon.rl.checkpoint import latest_valid, open_checkpoint
 from echelon.runs import RunPaths, create_run, read_json
 from echelon.server.app import SERVER_FILE
 from echelon.telemetry.events import EventAlert, EventUpdate
 from echelon.telemetry.log import read_events
-from echelon.training.checkpoint import latest_valid, open_checkpoint
 from tests.arena.policy_files import SMALL
 from tests.jobs.conftest import small_disk, wait_for
 

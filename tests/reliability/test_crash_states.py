@@ -20,6 +20,7 @@ from echelon.jobs.spec import read_spec
 from echelon.jobs.tickets import Queue
 from echelon.replay.reader import Replay
 from echelon.replay.writer import store_world, world_payload
+from echelon.rl.checkpoint import latest_valid
 from echelon.rl.tensor_files import load_metadata
 from echelon.runs import RunPaths, list_runs, read_json
 from echelon.telemetry.evaluations import read_evaluations
@@ -39,7 +40,7 @@ def values(marks: Sequence[str], kind: str) -> list[list[str]]:
 def check_checkpoint(root: Path, marks: Sequence[str]) -> None:
     folder = root / "checkpoints"
     checkpoints.recover(folder)
-    newest = checkpoints.latest_valid(folder).checkpoint
+    newest = latest_valid(folder).checkpoint
     saved = values(marks, "saved")
     if saved:
         assert newest is not None and newest.step >= int(saved[-1][0]), f"resume falls below step {saved[-1][0]}"
@@ -55,7 +56,7 @@ def check_checkpoint(root: Path, marks: Sequence[str]) -> None:
 def check_records(root: Path, marks: Sequence[str]) -> None:
     paths = RunPaths(root / "run")
     checkpoints.recover(paths.checkpoints)
-    newest = checkpoints.latest_valid(paths.checkpoints).checkpoint
+    newest = latest_valid(paths.checkpoints).checkpoint
     saved = values(marks, "saved")
     assert not saved or newest is not None and newest.step >= int(saved[-1][0]), f"resume falls below {saved[-1]}"
     events, _ = read_events(paths.metrics)

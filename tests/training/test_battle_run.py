@@ -11,12 +11,12 @@ import torch
 
 from echelon.config import CurriculumConfig, EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.config.presets import get_preset
+from echelon.rl.checkpoint import latest_valid, open_checkpoint
+from echelon.rl.weights import load_policy
 from echelon.telemetry.events import EventEval, EventUpdate
 from echelon.training import loop
-from echelon.training.checkpoint import latest_valid, open_checkpoint
 from echelon.training.evaluation import YARDSTICK
 from echelon.training.spatial import load_heat
-from echelon.training.weights import load_policy
 from echelon_cli.eval_tables import show_ladder
 from echelon_cli.main import run as echelon
 

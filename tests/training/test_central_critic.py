@@ -11,12 +11,12 @@ import torch
 
 from echelon.config import EnvConfig, ModelConfig, RunConfig, WorldConfig
 from echelon.config.presets import get_preset
+from echelon.rl.checkpoint import open_checkpoint
 from echelon.rl.weights import load_policy
 from echelon.sim.arsenal import CHASSIS
 from echelon.training import loop
 from echelon.training.batch_options import Maps, Pilots, Sides
 from echelon.training.central_state import MATCH_FEATURES, MECH_FEATURES, central_dim
-from echelon.training.checkpoint import open_checkpoint
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from tests.training.conftest import make_small_run

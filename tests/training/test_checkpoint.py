@@ -21,17 +21,11 @@ from safetensors import SafetensorError
 
 from echelon.config import ModelConfig
 from echelon.rl.build import build_model
+from echelon.rl.checkpoint import latest_valid, open_checkpoint
+from echelon.rl.weights import check_dimensions, load_policy, load_weights, policy_from
 from echelon.training import checkpoint as checkpoints
-from echelon.training.checkpoint import latest_valid, open_checkpoint
 from echelon.training.runtime.process import FAULT_POINTS
-from echelon.training.weights import (
-    check_dimensions,
-    export_checkpoint,
-    load_policy,
-    load_weights,
-    policy_from,
-    write_export,
-)
+from echelon.training.weights import export_checkpoint, write_export
 
 CONFIG = ModelConfig(kind="classic", hidden_dim=4, lstm_hidden_dim=4)
 CHILD_LIMIT_S = 60.0

@@ -13,10 +13,10 @@ import torch
 from echelon.config import EnvConfig, EvalConfig, RunConfig, WorldConfig
 from echelon.config.presets import get_preset
 from echelon.env.env import EchelonEnv
+from echelon.rl.checkpoint import open_checkpoint
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
 from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
-from echelon.training.checkpoint import open_checkpoint
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from tests.training.test_vec_env import play

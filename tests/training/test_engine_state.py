@@ -7,10 +7,10 @@ import pytest
 import warp as wp
 
 from echelon.env import reward
+from echelon.env.engine_state import FIRST_TERMS, TERMS, EngineStateMismatch, load_engine_state, save_engine_state
 from echelon.sim.hashing import state_hash
 from echelon.sim.state import Mechs
 from echelon.sim.tables import NUM_WEAPONS
-from echelon.training.engine_state import FIRST_TERMS, TERMS, EngineStateMismatch, load_engine_state, save_engine_state
 from tests.env.battle import Battle
 
 

@@ -10,9 +10,9 @@ import torch
 
 from echelon.config import ModelConfig
 from echelon.rl.build import build_model
+from echelon.rl.weights import LoadedPolicy
 from echelon.training import export
 from echelon.training.export import export_policy, largest_difference
-from echelon.training.weights import LoadedPolicy
 
 MODELS = [
     ("suite", "gaussian"),

@@ -14,6 +14,8 @@ import torch
 
 from echelon.config import EvalConfig, OpponentConfig
 from echelon.config.seeds import eval_seeds
+from echelon.env.engine_state import EngineStateMismatch
+from echelon.rl.checkpoint import latest_valid
 from echelon.telemetry.events import (
     EventAlert,
     EventCheckpoint,
@@ -28,8 +30,6 @@ from echelon.telemetry.events import (
 from echelon.telemetry.lines import to_json
 from echelon.training import checkpoint as checkpoints
 from echelon.training import loop
-from echelon.training.checkpoint import latest_valid
-from echelon.training.engine_state import EngineStateMismatch
 from echelon.training.session import Session
 from tests.training.conftest import GAMMA
 from tests.training.fakes import FakeEnv

@@ -17,9 +17,9 @@ import torch
 from echelon.config import EnvConfig, ModelConfig, PPOConfig, RunConfig, TeacherConfig
 from echelon.config.checks import ranges_of
 from echelon.jobs.config_layers import default_values, resolve
+from echelon.rl.checkpoint import open_checkpoint
 from echelon.telemetry.events import EventCheckpoint, EventEval, EventUpdate
 from echelon.training import loop
-from echelon.training.checkpoint import open_checkpoint
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv

@@ -15,10 +15,10 @@ from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit
 from echelon.config import EnvConfig, RunConfig, TeacherConfig, WorldConfig
 from echelon.env import layout
+from echelon.rl.checkpoint import open_checkpoint
 from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
-from echelon.training.checkpoint import open_checkpoint
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.session import Session
 from echelon.training.teachers import PolicyTeacher, load_teacher, teacher_policy

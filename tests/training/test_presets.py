@@ -11,12 +11,12 @@ from echelon.config import RunConfig
 from echelon.config.presets import PRESETS, get_preset
 from echelon.env.layout import obs_dim
 from echelon.jobs.config_layers import resolve
+from echelon.rl.weights import load_policy
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
 from echelon.training.batch_options import Maps
 from echelon.training.opponents.pool import assign_sides
 from echelon.training.vec_env import VectorEnv
-from echelon.training.weights import load_policy
 
 LEAST_ENVS = 4
 BUFFER_BYTES, GPU_BUFFER_BYTES = 256 << 20, 16 << 30

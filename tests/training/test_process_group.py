@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from echelon.rl.checkpoint import latest_valid
 from echelon.rl.obs_norm import ObsNormalizer
-from echelon.training.checkpoint import latest_valid
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_obs_normalizer
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.runtime.process_group import ProcessGroup, process_group_from_environment

@@ -127,7 +127,7 @@ def test_average_is_evaluated_saved_and_played_and_resumes_exactly(small_run, tm
 
 def whole_state(result) -> dict:
     """Return the learner's state in the last checkpoint of a run."""
-    from echelon.training.checkpoint import open_checkpoint
+    from echelon.rl.checkpoint import open_checkpoint
 
     return open_checkpoint(result.checkpoint).state()
 

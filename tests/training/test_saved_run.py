@@ -19,11 +19,11 @@ from pydantic import TypeAdapter
 
 from echelon.config import RunConfig
 from echelon.env import reward
+from echelon.rl.checkpoint import latest_valid
 from echelon.rl.weights import load_policy
 from echelon.sim.state import Mechs
 from echelon.telemetry.events import EventResume, EventUpdate
 from echelon.training import env_config_of, loop
-from echelon.training.checkpoint import latest_valid
 from echelon.training.evaluation import MakeEnv
 from echelon.training.vec_env import VectorEnv
 from tests.golden import FOLDER

@@ -14,10 +14,10 @@ from pydantic import TypeAdapter
 
 from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, RunConfig, TeacherConfig, WorldConfig
 from echelon.config.presets import get_preset
+from echelon.rl.checkpoint import open_checkpoint
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
 from echelon.training.batch_options import Maps, Pilots
-from echelon.training.checkpoint import open_checkpoint
 from echelon.training.ppo import losses
 from echelon.training.ppo.losses import LossInputs
 from echelon.training.ppo.teacher import Teaching, flown_by_learner, teaching_at

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,23 +38,6 @@ WIN, DRAW, LOSS = 1.0, 0.5, 0.0
 """Score of a match."""
 LEAGUE_ERRORS = (OSError, ValueError, KeyError)
 """Raised if a league cannot be read or no longer contains the target."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Submission:
-    """A policy about to be submitted."""
-
-    policy: FlatPolicy
-    manifest: dict[str, Any]
-    """Metadata of the exported file, as a checkpoint has it."""
-
-    @property
-    def update(self) -> int:
-        return int(self.manifest["update"])
-
-    @property
-    def global_step(self) -> int:
-        return int(self.manifest["global_step"])
 
 
 class LeagueClient:
@@ -142,39 +124,37 @@ class LeagueClient:
         self.source.notices.clear()
         return notices
 
-    def submit(self, submission: Submission, should_stop: Callable[[], bool]) -> list[Event]:
-        """Submit a policy, have it rated, and return the events to emit; on rank 0 only.
+    def submit(self, policy: FlatPolicy, manifest: dict[str, Any], should_stop: Callable[[], bool]) -> list[Event]:
+        """Submit a policy with the manifest of a checkpoint, have it rated, and return the events; on rank 0 only.
 
         A league that cannot be written skips the submission with an alert.
         """
         began, warnings = time.perf_counter(), []
+        position = {"update": manifest["update"], "global_step": manifest["global_step"]}
+        job = f"{self.source.run} u{manifest['update']}"
         events: list[Event] = []
         callbacks = RoundCallbacks(should_stop=should_stop, on_warning=warnings.append)
         try:
             with Store(self.path) as store:
-                self._rate_levels(store, submission.update, callbacks)
-                entry = self._add_entry(store, submission)
-                job = f"{self.source.run} u{submission.update}"
-                self._rate_entry(store, entry, job, submission.update, callbacks)
-                events.append(self._event(store, submission, entry.entry_id, job, began))
+                self._rate_levels(store, manifest["update"], callbacks)
+                entry = self._add_entry(store, policy, manifest)
+                self._rate_entry(store, entry, job, manifest["update"], callbacks)
+                events.append(self._event(store, entry.entry_id, job, began, **position))
         except (OSError, ValueError) as error:
             warnings.append(f"snapshot could not be submitted to the league: {error_text(error)}")
-        alerts = [
-            EventAlert(message=text, update=submission.update, global_step=submission.global_step) for text in warnings
-        ]
-        return events + alerts
+        return events + [EventAlert(message=text, **position) for text in warnings]
 
-    def _add_entry(self, store: Store, submission: Submission) -> LeagueEntry:
+    def _add_entry(self, store: Store, policy: FlatPolicy, manifest: dict[str, Any]) -> LeagueEntry:
         """Export the policy beside the league and enter it."""
-        run, target = self.source.run, self.source.target
+        run, target, update = self.source.run, self.source.target, manifest["update"]
         folder, short_name = self.path.parent / FOLDER, "-".join(run.split("-")[-2:])
         make_folder(folder)
-        path = folder / f"{short_name}-u{submission.update:06d}.safetensors"
-        export_policy_weights(submission.policy, submission.manifest, path)
-        facts: dict[str, Any] = {"run": run, "update": submission.update, "global_step": submission.global_step}
+        path = folder / f"{short_name}-u{update:06d}.safetensors"
+        export_policy_weights(policy, manifest, path)
+        facts: dict[str, Any] = {"run": run, "update": update, "global_step": manifest["global_step"]}
         if target is not None:
             facts |= {"win_rate": self.source.target_win_rate, "beaten": self.source.target_is_beaten}
-        kind, label = "candidate" if target is None else "exploiter", f"{short_name} u{submission.update}"
+        kind, label = "candidate" if target is None else "exploiter", f"{short_name} u{update}"
         return submit(store, path, kind=kind, label=label, target=target or "", facts=facts)
 
     def _rate_levels(self, store: Store, update: int, callbacks: RoundCallbacks) -> None:
@@ -223,13 +203,12 @@ class LeagueClient:
     def _replay_folder(self) -> Path:
         return self.path.parent / FOLDER if self.run_dir is None else RunPaths(Path(self.run_dir)).replays
 
-    def _event(self, store: Store, submission: Submission, entry_id: str, job: str, began: float) -> EventLeague:
+    def _event(self, store: Store, entry_id: str, job: str, began: float, **position: int) -> EventLeague:
         """Return the event of a submission: its rating, rank and match results."""
         target, entry = self.source.target, store.league().entry(entry_id)
         ranking = [row["id"] for row in standings(store)]
         return EventLeague(
-            update=submission.update,
-            global_step=submission.global_step,
+            **position,
             name=entry.name,
             entry=entry_id,
             entry_kind=entry.kind,

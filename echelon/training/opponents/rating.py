@@ -16,11 +16,12 @@ import torch
 from echelon.config import RunConfig
 from echelon.config.seeds import eval_seeds
 from echelon.rl.build import FlatPolicy
+from echelon.telemetry.events import EventRating
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.evaluation import FULL_WEAPON_PROB, MakeEnv, make_eval_env, play_episodes
-from echelon.training.opponents.fixed import FixedOpponents as FixedOpponents
+from echelon.training.opponents.fixed import FixedOpponents
 from echelon.training.opponents.outcomes import SCORES, outcome_of
-from echelon.training.opponents.pool import OpponentMix, snapshot_update
+from echelon.training.opponents.pool import OpponentMix
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.runtime.threads import ThreadPool
 
@@ -42,7 +43,7 @@ class OpponentResult:
     """Rating of the opponent."""
     score: float
     """Wins plus half the draws."""
-    games: int
+    games: float
 
 
 def expected_score(rating: float, opponent: float) -> float:
@@ -65,19 +66,6 @@ def rate(results: Sequence[OpponentResult]) -> tuple[float, float]:
     return rating, SCALE / math.sqrt(sum(n * p * (1.0 - p) for n, p in chances))
 
 
-@dataclass(frozen=True, kw_only=True)
-class SnapshotRating:
-    """The rating of a snapshot."""
-
-    name: str
-    elo: float
-    error: float
-    """Standard error, taking the opponents' ratings as exact."""
-    opponents: dict[str, dict[str, float]]
-    """Per opponent: rating, games, score."""
-    duration_s: float
-
-
 class SnapshotRater:
     """Plays a policy against rated snapshots on separate seeds, from both sides, with sampled actions on both."""
 
@@ -87,8 +75,15 @@ class SnapshotRater:
         self._env: BatchedEnv | None = None
 
     def rate(
-        self, policy: FlatPolicy, name: str, source: OpponentMix, on_step: Callable[[], object] = lambda: None
-    ) -> SnapshotRating | None:
+        self,
+        policy: FlatPolicy,
+        name: str,
+        source: OpponentMix,
+        on_step: Callable[[], object] = lambda: None,
+        *,
+        update: int,
+        global_step: int,
+    ) -> EventRating | None:
         """Return the rating of ``policy`` by its results against rated snapshots; None if there are none."""
         began, cfg = time.perf_counter(), self.cfg.opponents
         opponents = [n for n in source.rating_opponents(cfg.rating_opponents) if n != name and n in source.ratings]
@@ -99,7 +94,7 @@ class SnapshotRater:
         half = env.sizes.num_envs // 2
         opponent_of_env = [opponents[e % half % len(opponents)] for e in range(env.sizes.num_envs)]
         fixed = FixedOpponents(opponent_of_env, {opponent: source.policy(opponent) for opponent in opponents})
-        seed = self.cfg.seed + snapshot_update(name)
+        seed = self.cfg.seed + update
         records = play_episodes(
             policy,
             env,
@@ -114,14 +109,16 @@ class SnapshotRater:
             row = found[opponent_of_env[record.env]]
             row["games"] += 1
             row["score"] += SCORES[outcome_of(record)]
-        elo, error = rate(
-            [
-                OpponentResult(rating=row["rating"], score=row["score"], games=int(row["games"]))
-                for row in found.values()
-            ]
+        elo, error = rate([OpponentResult(**row) for row in found.values()])
+        return EventRating(
+            update=update,
+            global_step=global_step,
+            name=name,
+            elo=elo,
+            elo_error=error,
+            opponents=found,
+            duration_s=time.perf_counter() - began,
         )
-        duration_s = time.perf_counter() - began
-        return SnapshotRating(name=name, elo=elo, error=error, opponents=found, duration_s=duration_s)
 
     def close(self) -> None:
         if self._env is not None:
