@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Interval
 
 from echelon.config import EnvConfig, Fairness, with_fairness
-from echelon.config.checks import require
 from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
 from echelon.rl.weights import LoadedPolicy, load_policy
@@ -55,9 +55,9 @@ class EvalPlan:
     """Whether that policy plays its mean actions, as the champion does; otherwise it samples."""
     ladder: bool = False
     """Whether the result lists levels."""
-    seeds: int
+    seeds: Annotated[int, Interval(ge=1, le=MAX_SEEDS)]
     """Number of held-out seeds; each is played from both sides."""
-    batch_seeds: int
+    batch_seeds: Annotated[int, Interval(ge=1, le=max(ROWS_PER_BATCH.values()))]
     """Most seeds of a batch."""
     weapon_prob: float
     size: int | None = None
@@ -82,11 +82,8 @@ class EvalPlan:
             plan = validated(cls, row)
         except ValueError as error:
             raise ValueError(f"evaluation plan is damaged: {error}") from None
-        if not plan.opponents or plan.seeds < 1 or plan.batch_seeds < 1:
-            raise ValueError("evaluation plan has no opponents or no seeds, expected at least one of each")
-        most = max(ROWS_PER_BATCH.values())
-        for name, limit in (("seeds", MAX_SEEDS), ("batch_seeds", most)):
-            require(getattr(plan, name) <= limit, f"evaluation plan: {name}", getattr(plan, name), f"at most {limit}")
+        if not plan.opponents:
+            raise ValueError("evaluation plan has no opponents, expected at least one")
         policies = [name for name in plan.opponents if level_of(name) is None]
         if len(policies) != bool(plan.opponent_policy):
             raise ValueError(f"evaluation plan has {len(policies)} policies as opponents, expected one with its file")

@@ -26,7 +26,6 @@ from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
 from echelon.rl.traced_policy import trace_act
-from echelon.statistics import wilson_interval as wilson_interval
 from echelon.telemetry.events import EvalStats as EvalStats
 from echelon.telemetry.events import EventEval
 from echelon.training.batch_options import Episodes, Pilots, Sides
@@ -182,20 +181,6 @@ def _estimates(policy: FlatPolicy, env: BatchedEnv, state: Any, done: torch.Tens
     return Estimates(*policy.estimate(env.rows.obs[0], state, done))
 
 
-def summarize(
-    records: Sequence[Any],
-    full_hp: float,
-    duration_s: float = 0.0,
-    layout: RowLayout | None = None,
-    actions: dict[str, float] | None = None,
-) -> EvalStats:
-    """Return the statistics of episode records; ``full_hp`` are the hit points of an undamaged team.
-
-    Statistics by class and reward term need the ``layout`` of the batch.
-    """
-    return statistics_of([episode_result(record, full_hp, layout) for record in records], duration_s, actions or {})
-
-
 def evaluate_policy(
     policy: FlatPolicy,
     env_cfg: EnvConfig,
@@ -246,7 +231,9 @@ def play_and_summarize(
         opponents=opponents,
     )
     duration_s = time.perf_counter() - began
-    return summarize(records, team_hit_points(env_cfg), duration_s, RowLayout(env), counter.rates())
+    full_hp, layout = team_hit_points(env_cfg), RowLayout(env)
+    results = [episode_result(record, full_hp, layout) for record in records]
+    return statistics_of(results, duration_s, counter.rates())
 
 
 def play_mean_and_sampled(

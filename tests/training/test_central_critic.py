@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.config import EnvConfig, ModelConfig, RunConfig, WorldConfig
-from echelon.config.presets import get_preset
-from echelon.rl.checkpoint import open_checkpoint
+from echelon.config import CurriculumConfig, EnvConfig, RunConfig, WorldConfig
 from echelon.rl.weights import load_policy
 from echelon.sim.arsenal import CHASSIS
-from echelon.training import loop
+from echelon.telemetry.events import EventUpdate
 from echelon.training.batch_options import Maps, Pilots, Sides
 from echelon.training.central_state import MATCH_FEATURES, MECH_FEATURES, central_dim
-from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from tests.training.conftest import make_small_run
-from tests.training.fakes import MECHS, OBS_DIM, FakeEnv
+from tests.training.fakes import MECHS, OBS_DIM
+from tests.training.runs import assert_resumes_exactly, battle_run, collected, of, run, update
 
 BATTLE = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=6.0, truncation_bootstraps=False)
 
@@ -29,15 +27,6 @@ def central(**changes) -> RunConfig:
     config = make_small_run(**changes)
     env = replace(config.env, truncation_bootstraps=False)
     return replace(config, env=env, model=replace(config.model, critic="central"))
-
-
-def collected(config: RunConfig) -> Session:
-    session = Session(config, None, FakeEnv)
-    session.collector.reset()
-    session.set_progress()
-    session.collector.collect()
-    session.collector.bootstrap(0.95)
-    return session
 
 
 def test_value_reads_the_central_state_and_nothing_else():
@@ -71,7 +60,7 @@ def test_actions_do_not_read_the_central_state():
 def test_update_trains_the_central_critic_and_leaves_the_own_one():
     with collected(central(ppo={"critic_lr_mult": 2.0})) as session:
         before = {name: value.clone() for name, value in session.policy.state_dict().items()}
-        metrics = session.trainer.update(session.buffer, session.collector.start_state, session.collector.chunk_states)
+        metrics = update(session)
         changed = {n for n, value in session.policy.state_dict().items() if not torch.equal(value, before[n])}
         assert {n for n in before if n.startswith("central.")} <= changed and "core.actor_mean.weight" in changed
         assert not {n for n in changed if n.startswith("core.critic.")} and math.isfinite(metrics["loss"])
@@ -82,21 +71,12 @@ def test_update_trains_the_central_critic_and_leaves_the_own_one():
 
 
 def test_central_critic_learns_the_returns():
-    updates = []
-    config = central(num_envs=16, total_steps=3_000, ppo={"lr": 5e-3})
-    loop.run(config, lambda e: updates.append(e) if e.kind == "update" else None, lambda: 0, make_env=FakeEnv)
+    updates = of(run(central(num_envs=16, total_steps=3_000, ppo={"lr": 5e-3}))[1], EventUpdate)
     assert updates[-1].vf_loss < 0.2 * updates[0].vf_loss
 
 
 def test_run_with_central_critic_resumes_bit_exact_and_its_policy_loads(tmp_path):
-    config = central(num_envs=4, total_steps=10**6, max_updates=4)
-    quiet = (lambda event: None, lambda: 0)
-    whole = loop.run(config, *quiet, run_dir=tmp_path / "whole", make_env=FakeEnv)
-    loop.run(replace(config, max_updates=2), *quiet, run_dir=tmp_path / "cut", make_env=FakeEnv)
-    cut = loop.run(config, *quiet, run_dir=tmp_path / "cut", make_env=FakeEnv, resume="latest")
-    assert whole.checkpoint is not None and cut.checkpoint is not None
-    first, second = (open_checkpoint(result.checkpoint).weights() for result in (whole, cut))
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert_resumes_exactly(central(num_envs=4, total_steps=10**6, max_updates=4), tmp_path, 2)
     loaded = load_policy(tmp_path / "whole")
     assert loaded.meta["central_dim"] == loaded.policy.central_dim == MECHS + 1
     obs = torch.rand(3, OBS_DIM)
@@ -112,10 +92,6 @@ def test_central_critic_rejects_options_that_need_a_final_or_predicted_state(opt
     }
     with pytest.raises(ValueError, match="^model.critic is 'central', expected 'own' unless env.truncation_boot"):
         replace(config, **changes[option])
-
-
-def test_stored_model_without_critic_is_own():
-    assert ModelConfig().critic == "own" and get_preset("standard").model.critic == "own"
 
 
 def test_central_state_equals_a_loop_over_the_simulators_arrays():
@@ -168,24 +144,12 @@ def _mech(batch: dict, e: int, m: int) -> list[float]:
 
 def test_battle_run_trains_with_a_central_critic():
     """Observations of a run with a central critic are those of one without: the rows are wider, nothing else."""
-    whole = get_preset("standard")
-    tiny = replace(
-        whole, num_envs=2, bank_maps=2, bank_refresh_every=0, threads=1, device="cpu", max_minutes=0.0, max_updates=2,
-        env=replace(whole.env, world=WorldConfig(size_x=30, size_y=30, size_z=16), max_episode_seconds=4.0),
-        ppo=replace(whole.ppo, rollout_steps=8, tbptt_chunk_length=8, num_minibatches=2),
-        curriculum=type(whole.curriculum)(), eval=replace(whole.eval, seeds=1, at_start=False, report=False),
-    )  # fmt: skip
-    rows = []
+    tiny, rows = battle_run("scratch", num_envs=2, ppo={"rollout_steps": 8}, curriculum=CurriculumConfig()), []
     for critic in ("own", "central"):
-        config = replace(tiny, model=replace(tiny.model, critic=critic))
-        with Session(config) as session:
-            session.collector.reset()
-            session.collector.collect()
+        with collected(replace(tiny, model=replace(tiny.model, critic=critic)), VectorEnv) as session:
             rows.append(session.buffer.obs_rows[0, :, : session.env.sizes.obs_dim].clone())
             if critic == "central":
                 extra = session.buffer.obs_rows[..., session.env.sizes.obs_dim :]
                 assert extra.shape[-1] == session.env.sizes.central_dim and bool(extra.any(-1).all())
-                session.collector.bootstrap(0.95)
-                states = session.collector.chunk_states
-                assert session.trainer.update(session.buffer, session.collector.start_state, states)["vf_loss"] > 0
+                assert update(session)["vf_loss"] > 0
     assert torch.equal(rows[0], rows[1])

@@ -8,7 +8,6 @@ import pytest
 
 from echelon.config import CurriculumConfig, EnvConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.telemetry.events import EventCurriculum, EventUpdate
-from echelon.training import loop
 from echelon.training.batch_options import Maps
 from echelon.training.curriculum import (
     CURRICULUM_PARAMETERS,
@@ -20,7 +19,7 @@ from echelon.training.curriculum import (
     weapon_probability,
 )
 from echelon.training.vec_env import VectorEnv
-from tests.training.fakes import FakeEnv
+from tests.training.runs import of, run
 from tests.training.test_vec_env import SHORT
 
 BIG = EnvConfig(num_packs=3, world=WorldConfig(size_x=120, size_y=120))
@@ -117,13 +116,6 @@ def test_reward_weights_parameter_takes_effect_at_once():
             env.set_curriculum(reward_weights={"fame": 1.0})
 
 
-def run(config, run_dir=None, *, stop_after=10**9, **options):
-    events = []
-    stop = lambda: int(sum(isinstance(e, EventUpdate) for e in events) >= stop_after)  # noqa: E731
-    result = loop.run(config, events.append, stop, run_dir=run_dir, make_env=FakeEnv, **options)
-    return result, events
-
-
 def test_scheduled_run_moves_every_curriculum_parameter(small_run):
     curriculum = replace(ALL, packs_two_at=4, packs_all_at=8)
     config = small_run(num_envs=12, total_steps=6000)
@@ -134,11 +126,11 @@ def test_scheduled_run_moves_every_curriculum_parameter(small_run):
         opponents=OpponentConfig(weapon_prob_start=0.2, weapon_ramp_updates=5),
     )
     _, events = run(config)
-    shown = [e.curriculum for e in events if isinstance(e, EventUpdate)]
+    shown = [e.curriculum for e in of(events, EventUpdate)]
     for parameter in CURRICULUM_PARAMETERS:
         assert len({str(parameters[parameter.name]) for parameters in shown}) >= 3, parameter.name
     alphas = [parameters["team_alpha"] for parameters in shown]
     assert alphas[0] == 1.0 and alphas == sorted(alphas, reverse=True) and alphas[-1] == pytest.approx(0.7)
     assert [parameters["packs_per_team_range"][0] for parameters in shown[:8]] == [1, 1, 1, 2, 2, 2, 2, 3]
-    reported = [e for e in events if isinstance(e, EventCurriculum)]
+    reported = of(events, EventCurriculum)
     assert reported[0].reason == "schedule" and reported[-1].parameters.keys() == shown[-1].keys()

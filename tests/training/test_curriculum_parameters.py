@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from echelon.config import EnvConfig, EvalConfig, RunConfig, WorldConfig
-from echelon.config.presets import get_preset
+from echelon.config import EnvConfig, RunConfig, TeacherConfig, WorldConfig
 from echelon.env.env import EchelonEnv
-from echelon.rl.checkpoint import open_checkpoint
 from echelon.telemetry.events import EventUpdate
-from echelon.training import loop
 from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
-from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
+from tests.training.runs import assert_equal_weights, assert_resumes_exactly, battle_run, collected, of, update
 from tests.training.test_vec_env import play
 
 ENVS = 6
@@ -301,29 +297,12 @@ def test_fixed_seeds_fix_map_sizes_and_packs():
 
 def run_config(**changes) -> RunConfig:
     """Return a run of seconds on maps of 30 to 40 voxels with one or two packs."""
-    whole = get_preset("quickstart")
-    world = WorldConfig(size_x=40, size_y=40, size_z=16)
     ranges = {"map_size_range": (30, 40), "packs_per_team_range": (1, 2)}
-    env = replace(whole.env, world=world, num_packs=2, max_episode_seconds=5.0, **ranges)
-    return replace(
-        whole, num_envs=4, bank_maps=6, threads=1, device="cpu", total_steps=10**6, max_minutes=0.0, env=env,
-        ppo=replace(whole.ppo, rollout_steps=16, tbptt_chunk_length=8, num_minibatches=2),
-        eval=EvalConfig(seeds=1, every_updates=0, at_start=False, weapon_prob=0.2), **changes,
-    )  # fmt: skip
+    return battle_run(edge=40, env={"num_packs": 2, **ranges}, bank_maps=6, teacher=TeacherConfig(), **changes)
 
 
-def train(config: RunConfig, run_dir: Path, updates: int, **options) -> tuple[loop.RunResult, list[EventUpdate]]:
-    events: list[EventUpdate] = []
-    record = lambda event: events.append(event) if isinstance(event, EventUpdate) else None  # noqa: E731
-    result = loop.run(config, record, lambda: int(len(events) >= updates), run_dir=run_dir, **options)
-    return result, events
-
-
-def test_absent_mechs_enter_no_loss_and_no_statistic(tmp_path):
-    with Session(run_config(), tmp_path) as session:
-        session.collector.reset()
-        session.collector.collect()
-        session.collector.bootstrap(0.95)
+def test_absent_mechs_enter_no_loss_and_no_statistic():
+    with collected(run_config(), VectorEnv) as session:
         buffer = session.buffer
         absent = buffer.present == 0
         assert absent.any() and not (buffer.alive[absent] > 0).any()
@@ -331,44 +310,24 @@ def test_absent_mechs_enter_no_loss_and_no_statistic(tmp_path):
         for values in (buffer.rewards, buffer.values, buffer.returns, buffer.advantages):
             values[absent] = 1e3
         torch.manual_seed(1)
-        session.trainer.update(buffer, session.collector.start_state, session.collector.chunk_states)
+        update(session)
         disturbed = {name: value.clone() for name, value in session.policy.state_dict().items()}
-    with Session(run_config(), tmp_path) as session:
-        session.collector.reset()
-        session.collector.collect()
-        session.collector.bootstrap(0.95)
+    with collected(run_config(), VectorEnv) as session:
         torch.manual_seed(1)
-        session.trainer.update(session.buffer, session.collector.start_state, session.collector.chunk_states)
+        update(session)
         plain = session.policy.state_dict()
-        assert all(torch.equal(plain[name], disturbed[name]) for name in plain)
+        assert_equal_weights(plain, disturbed)
         assert any(not torch.equal(plain[name], twin[name]) for name in plain)
 
 
 def test_resumed_run_with_ranges_is_bit_exact(tmp_path):
-    config = run_config()
-    whole, updates = train(config, tmp_path / "whole", 4)
-    train(config, tmp_path / "cut", 2)
-    cut, _ = train(config, tmp_path / "cut", 2, resume="latest")
-    assert updates[-1].curriculum["map_size_range"] == (30, 40)
-    assert whole.checkpoint is not None and cut.checkpoint is not None
-    assert (cut.update, cut.global_step, cut.episodes) == (whole.update, whole.global_step, whole.episodes)
-    first, second = open_checkpoint(whole.checkpoint).weights(), open_checkpoint(cut.checkpoint).weights()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-
-
-def test_map_refresh_schedule_resumes_bit_exact(tmp_path):
+    """Maps of drawn sizes and packs, of which some are replaced after every update."""
     config = run_config(bank_refresh_every=1, bank_refresh_maps=2, bank_spare=3)
-    whole, updates = train(config, tmp_path / "whole", 4)
-    again, others = train(config, tmp_path / "again", 4)
-    train(config, tmp_path / "cut", 2)
-    cut, rest = train(config, tmp_path / "cut", 2, resume="latest")
-    assert [u.maps_used for u in updates] == [6, 8, 10, 12] == [u.maps_used for u in others]
-    assert [u.maps_used for u in rest] == [10, 12]
+    whole, _, _ = assert_resumes_exactly(config, tmp_path, 2, fields=("maps_used",), make_env=VectorEnv)
+    updates = of(whole, EventUpdate)
+    assert updates[-1].curriculum["map_size_range"] == (30, 40)
+    assert [u.maps_used for u in updates] == [6, 8, 10, 12]
     assert all("maps" in u.phases_s for u in updates) and updates[-1].map_stalls <= 3
-    saved = [open_checkpoint(result.checkpoint).weights() for result in (whole, again, cut) if result.checkpoint]
-    assert len(saved) == 3
-    for other in saved[1:]:
-        assert all(torch.equal(saved[0][name], other[name]) for name in other)
 
 
 def test_prefetched_maps_avoid_a_stall(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from echelon.telemetry.events import EventAlert, EventCheckpoint
 from echelon.training import checkpoint as checkpoints
 from echelon.training import loop
 from tests.training.fakes import FakeEnv
-from tests.training.test_loop import of, run
+from tests.training.runs import of, run
 
 
 def test_full_disk_skips_checkpoint_and_run_continues(small_run, tmp_path, monkeypatch):

@@ -60,14 +60,11 @@ def test_batches_cover_all_seeds_evenly():
 
 def test_plan_survives_its_spec_and_damage_is_an_error():
     assert EvalPlan.from_dict(json.loads(json.dumps(asdict(PLAN)))) == PLAN
-    older = {name: value for name, value in asdict(PLAN).items() if name != "opponent_mean"}
-    assert not EvalPlan.from_dict(older).opponent_mean
-    damages = ({"seeds": 0}, {"opponents": []}, {"seeds": "many"}, {"weapon_prob": None}, {"opponents": ["champion"]})
-    for change in damages:
-        with pytest.raises(ValueError):
-            EvalPlan.from_dict({**asdict(PLAN), **change})
-    for change in ({"seeds": 10**12}, {"batch_seeds": 10**9}):
-        with pytest.raises(ValueError, match=r"evaluation plan: \w+ is \d+, expected at most \d+"):
+    for change in (
+        {"seeds": 0}, {"seeds": "many"}, {"seeds": 10**12}, {"batch_seeds": 10**9}, {"weapon_prob": None},
+        {"opponents": []}, {"opponents": ["champion"]},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="evaluation plan .*, expected "):
             EvalPlan.from_dict({**asdict(PLAN), **change})
     with pytest.raises(ValueError, match="evaluation plan is damaged: it is None, expected "):
         EvalPlan.from_dict(None)

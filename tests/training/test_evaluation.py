@@ -27,17 +27,18 @@ from echelon.replay.reader import Replay
 from echelon.rl.build import build_model
 from echelon.rl.weights import load_policy
 from echelon.sim.arsenal import Chassis
+from echelon.statistics import wilson_interval
 from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
+from echelon.training.episode_results import episode_result, statistics_of
 from echelon.training.evaluation import (
     YARDSTICK,
     EvalStats,
+    StatelessPolicy,
     evaluate_ladder,
     evaluate_policy,
     evaluate_vs_heuristic,
     make_eval_env,
     play_episodes,
-    summarize,
-    wilson_interval,
 )
 from echelon.training.evaluator import best_evaluation
 from echelon.training.records import ActionCounter
@@ -146,21 +147,13 @@ def test_evaluation_uses_inference_mode_and_restores_training_mode():
 
 
 def test_perfect_policy_wins_and_interval_is_wilson():
-    class Follower:
-        training = False
-
-        def eval(self): ...
-
-        def train(self, mode): ...
-
-        def initial_state(self, n, device):
-            return None
-
+    class Follower(StatelessPolicy):
         def act(self, obs, state, done, noise):
             return torch.cat([obs[:, :1], torch.zeros(len(obs), ACTION_DIM - 1)], 1), state
 
     env = make_eval_env(EnvConfig(), eval_seeds(5), weapon_prob=1.0, make_env=FakeEnv)
-    stats = summarize(play_episodes(Follower(), env, 40), 1.0)  # type: ignore[arg-type]
+    records = play_episodes(Follower(), env, 40)  # type: ignore[arg-type]
+    stats = statistics_of([episode_result(record, 1.0) for record in records])
     assert stats.win_rate == 1.0 and stats.mean_hp_margin == 1.0
     low, high = wilson_interval(8, 10)
     assert (low, high) == pytest.approx((0.4902, 0.9433), abs=1e-3)

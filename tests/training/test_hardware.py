@@ -11,7 +11,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon.config import ModelConfig, PPOConfig
-from echelon.config.presets import quickstart
 from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM
 from echelon.rl.build import build_model
 from echelon.rl.regime import DEVICE, set_regime
@@ -390,10 +389,6 @@ def move(buffer, device: str) -> None:
     for name, value in vars(buffer).items():
         if torch.is_tensor(value):
             setattr(buffer, name, value.to(device))
-
-
-def test_quickstart_uses_at_least_four_environments():
-    assert quickstart().num_envs >= 4
 
 
 @pytest.mark.gpu

@@ -26,7 +26,7 @@ from echelon.rl.weights import load_policy
 from echelon.telemetry.events import EventAlert, EventCheckpoint, EventEnd, EventEpisodes, EventLeague, EventUpdate
 from echelon.training import loop
 from tests.training.fakes import FakeEnv
-from tests.training.test_opponents import of, run
+from tests.training.runs import assert_resumes_exactly, of, run
 
 QUIET = {"match_opponents": 0, "refresh_episodes": 20}
 """No rating matches: a policy of the fake environment cannot play them."""
@@ -39,7 +39,7 @@ def opponent_config(mix: MixConfig | None = None, **league) -> OpponentConfig:
 
 def run_folder(home: Path, words: str) -> Path:
     path = home / f"20260101-000000-test-{words}"
-    path.mkdir(exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
     return path
 
 
@@ -50,6 +50,14 @@ def entries(home: Path) -> dict[str, str]:
 
 def sampled(events) -> set[str]:
     return {name for e in of(events, EventEpisodes) for name in e.by_opponent}
+
+
+@pytest.fixture
+def tidal_owl(small_run, tmp_path) -> None:
+    """A short run that has submitted its first and its last policy."""
+    run(
+        small_run(opponents=opponent_config(submit_every_updates=0), total_steps=300), run_folder(tmp_path, "tidal-owl")
+    )
 
 
 def test_run_submits_snapshots_and_plays_against_them(small_run, tmp_path):
@@ -82,9 +90,7 @@ def test_submission_is_the_policy_of_its_update(small_run, tmp_path):
         assert torch.equal(tensor, submitted.policy.state_dict()[name]), name
 
 
-def test_exploiter_stops_when_target_is_beaten_and_becomes_opponent(small_run, tmp_path):
-    main = small_run(opponents=opponent_config(submit_every_updates=0), total_steps=300)
-    run(main, run_folder(tmp_path, "tidal-owl"))
+def test_exploiter_stops_when_target_is_beaten_and_becomes_opponent(small_run, tmp_path, tidal_owl):
     exploits = opponent_config(MIX_PROFILES["exploiter"], target="tidal-owl u0", target_episodes=40)
     config = small_run(opponents=exploits, num_envs=12, total_steps=60_000, ppo={"lr": 5e-3, "obs_norm": True})
     result, events = run(config, run_folder(tmp_path, "keen-lynx"))
@@ -103,10 +109,7 @@ def test_exploiter_stops_when_target_is_beaten_and_becomes_opponent(small_run, t
     assert any(name.startswith("exploiter:keen-lynx") for name in sampled(events)), "its target samples it"
 
 
-def test_exploiter_out_of_budget_is_submitted_as_unbeaten(small_run, tmp_path):
-    run(
-        small_run(opponents=opponent_config(submit_every_updates=0), total_steps=300), run_folder(tmp_path, "tidal-owl")
-    )
+def test_exploiter_out_of_budget_is_submitted_as_unbeaten(small_run, tmp_path, tidal_owl):
     exploits = opponent_config(MIX_PROFILES["exploiter"], target="tidal-owl", target_episodes=10_000)
     _, events = run(small_run(opponents=exploits, total_steps=600), run_folder(tmp_path, "keen-lynx"))
     (submission,) = of(events, EventLeague)
@@ -138,45 +141,22 @@ def test_league_is_reread_every_refresh_episodes(small_run, tmp_path):
     assert after and all(set(e.opponents) == {"heuristic:hard"} for e in after)
 
 
-def test_league_run_resume_is_bit_exact(small_run, tmp_path):
+@pytest.mark.parametrize("saves", ["requested stop", "best evaluation"])
+def test_league_run_resume_is_bit_exact(small_run, tmp_path, saves):
+    """Also where the last checkpoint is that of an evaluation, in an update that reads the league again."""
+    best = saves == "best evaluation"
+    evaluation = EvalConfig(seeds=2, every_updates=2 if best else 0, at_start=False)
     opponents = opponent_config(submit_every_updates=2)
-    quiet = EvalConfig(seeds=2, every_updates=0, at_start=False)
-    config = small_run(opponents=opponents, total_steps=2600, eval=quiet)
-    for part in ("a", "b"):
-        (tmp_path / part).mkdir()
-    _, whole = run(config, run_folder(tmp_path / "a", "iron-fox"))
-    home = run_folder(tmp_path / "b", "iron-fox")
-    _, first = run(config, home, stop_after=3)
-    torch.manual_seed(999)
-    _, second = run(config, home, resume="latest")
-    expected, got = of(whole, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate)
-    assert len(expected) == len(got) >= 6
-    for a, b in zip(expected, got, strict=True):
-        assert (a.opponents, a.loss, a.grad_norm, a.global_step) == (b.opponents, b.loss, b.grad_norm, b.global_step)
-
-
-def test_resume_from_best_checkpoint_at_league_refresh_is_bit_exact(small_run, tmp_path):
-    opponents, often = opponent_config(submit_every_updates=2), EvalConfig(seeds=2, every_updates=2, at_start=False)
-    config = small_run(opponents=opponents, total_steps=1600, eval=often, save_every=100)
-    for part in ("a", "b"):
-        (tmp_path / part).mkdir()
-    _, whole = run(config, run_folder(tmp_path / "a", "iron-fox"))
-    home = run_folder(tmp_path / "b", "iron-fox")
-    _, first = run(config, home, stop_after=2)
-    assert [e.reason for e in of(first, EventCheckpoint)] == ["best"], "saved by the evaluation"
-    _, second = run(config, home, resume="latest")
-    expected, got = of(whole, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate)
-    assert [e.update for e in got] == [e.update for e in expected]
-    for a, b in zip(expected, got, strict=True):
-        assert (a.opponents, a.loss, a.grad_norm, a.global_step) == (b.opponents, b.loss, b.grad_norm, b.global_step)
-    assert [e.name for e in of(whole, EventLeague)] == [e.name for e in of(first + second, EventLeague)]
+    config = small_run(opponents=opponents, max_updates=5, eval=evaluation, save_every=100 if best else 3)
+    homes = tuple(f"{part}/20260101-000000-test-iron-fox" for part in "ab")
+    whole, resumed, _ = assert_resumes_exactly(config, tmp_path, 2 if best else 3, homes=homes)
+    reasons = [e.reason for e in of(resumed, EventCheckpoint)]
+    assert reasons[0] == ("best" if best else "scheduled")
+    assert [e.name for e in of(whole, EventLeague)] == [e.name for e in of(resumed, EventLeague)]
 
 
 @pytest.mark.parametrize("damage", ["file", "target"])
-def test_unreadable_league_skips_refresh_and_keeps_opponents(small_run, tmp_path, damage):
-    run(
-        small_run(opponents=opponent_config(submit_every_updates=0), total_steps=300), run_folder(tmp_path, "tidal-owl")
-    )
+def test_unreadable_league_skips_refresh_and_keeps_opponents(small_run, tmp_path, tidal_owl, damage):
     events: list = []
 
     def on_event(event) -> None:
@@ -200,10 +180,7 @@ def test_unreadable_league_skips_refresh_and_keeps_opponents(small_run, tmp_path
     assert len(alerts) == result.episodes // 30, alerts
 
 
-def test_damaged_league_policy_is_reported_and_not_sampled(small_run, tmp_path):
-    run(
-        small_run(opponents=opponent_config(submit_every_updates=0), total_steps=300), run_folder(tmp_path, "tidal-owl")
-    )
+def test_damaged_league_policy_is_reported_and_not_sampled(small_run, tmp_path, tidal_owl):
     for path in (tmp_path / "league").glob("*.safetensors"):
         path.write_bytes(b"nothing")
     _, events = run(small_run(opponents=opponent_config(), total_steps=1600), run_folder(tmp_path, "iron-fox"))

@@ -249,7 +249,8 @@ def test_entries_with_equal_names_are_distinguished_by_id(opened):
     twin = replace(entry("twin"), entry_id="twin:9:9")
     src = source(league(entry("twin"), twin))
     assert set(src.pool) == {"candidate:twin", "candidate:twin (twin:9:9)"} or len(src.pool) == 2
-    assert {src.entry(n).entry_id for n in src.pool} == {"twin:1:2", "twin:9:9"}  # pyright: ignore
+    stored = src.state_dict()["league"]["entries"].values()
+    assert {row["entry_id"] for row in stored} == {"twin:1:2", "twin:9:9"}
 
 
 def test_league_defaults_match_matchmaking_defaults():

@@ -7,12 +7,11 @@ import math
 import random
 from dataclasses import replace
 from itertools import accumulate
-from pathlib import Path
 
 import pytest
 import torch
 
-from echelon.config import EvalConfig, OpponentConfig
+from echelon.config import EvalConfig, MixConfig, OpponentConfig
 from echelon.config.seeds import eval_seeds
 from echelon.env.engine_state import EngineStateMismatch
 from echelon.rl.checkpoint import latest_valid
@@ -23,6 +22,7 @@ from echelon.telemetry.events import (
     EventEnd,
     EventEpisodes,
     EventEval,
+    EventRating,
     EventResume,
     EventStart,
     EventUpdate,
@@ -33,25 +33,15 @@ from echelon.training import loop
 from echelon.training.session import Session
 from tests.training.conftest import GAMMA
 from tests.training.fakes import FakeEnv
-
-
-def run(config, run_dir: Path | None = None, *, stop_after: int = 10**9, level: int = 1, **options):
-    """Run and return the result and all events; ask to stop after ``stop_after`` updates."""
-    events = []
-
-    def should_stop() -> int:
-        return level * (sum(isinstance(e, EventUpdate) for e in events) >= stop_after)
-
-    result = loop.run(config, events.append, should_stop, run_dir=run_dir, make_env=FakeEnv, **options)
-    return result, events
-
-
-def of(events, kind):
-    return [e for e in events if isinstance(e, kind)]
-
-
-def weights(path: Path):
-    return checkpoints.open_checkpoint(path).weights()
+from tests.training.runs import (
+    assert_equal_updates,
+    assert_equal_weights,
+    assert_resumes_exactly,
+    collected,
+    of,
+    run,
+    weights,
+)
 
 
 def test_run_learns_the_task(small_run):
@@ -79,6 +69,7 @@ def test_run_emits_serializable_events_in_order(small_run, tmp_path):
 def test_update_event_reports_metrics(small_run):
     config = small_run(total_steps=1000, ppo={"lr_schedule": "linear", "ent_coef": 0.02, "ent_coef_end": 0.0})
     result, events = run(config)
+    assert result.checkpoint is None and not of(events, EventCheckpoint), "without a folder nothing is saved"
     updates, episodes = of(events, EventUpdate), of(events, EventEpisodes)
     last = updates[-1]
     assert set(last.phases_s) == {"env", "forward", "update", "other"} and min(last.phases_s.values()) >= 0
@@ -130,24 +121,27 @@ def test_second_stop_aborts_rollout_without_checkpoint(small_run, tmp_path):
     assert aborted.reason == "stopped" and aborted.checkpoint is None and "aborted" in events[-1].message
 
 
-def test_resumed_run_is_bit_exact(small_run, tmp_path):
-    config = small_run(
-        ppo={"obs_norm": True, "ent_coef": 0.01, "lr_schedule": "cosine", "burn_in_steps": 2},
-        eval=EvalConfig(seeds=2, every_updates=4, at_start=True),
-    )
-    whole, whole_events = run(config, tmp_path / "whole")
-    _, first = run(config, tmp_path / "cut", stop_after=3)
-    torch.manual_seed(999)
-    cut, second = run(config, tmp_path / "cut", resume="latest")
-    assert of(second, EventResume)[0].update == 3
-    assert (cut.update, cut.global_step, cut.episodes) == (whole.update, whole.global_step, whole.episodes)
-    assert cut.checkpoint is not None and whole.checkpoint is not None
-    resumed_weights, weights_of_whole = weights(cut.checkpoint), weights(whole.checkpoint)
-    assert all(torch.equal(resumed_weights[name], weights_of_whole[name]) for name in weights_of_whole)
-    for a, b in zip(of(whole_events, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate), strict=True):
-        for name in ("loss", "grad_norm", "avg_return", "entropy", "lr", "global_step", "reward_terms"):
-            va, vb = getattr(a, name), getattr(b, name)
-            assert va == vb or (isinstance(va, float) and math.isnan(va) and math.isnan(vb))
+RESUMED: dict[str, dict] = {
+    "statistics and schedules": {
+        "ppo": {"obs_norm": True, "ent_coef": 0.01, "lr_schedule": "cosine", "burn_in_steps": 2},
+        "eval": EvalConfig(seeds=2, every_updates=4, at_start=True),
+    },
+    "opponents of every kind": {
+        "opponents": OpponentConfig(
+            mix=MixConfig(scripted=0.0, easy=1.0, past=2.0, self_play=1.0), past_every_updates=1, past_keep=2,
+            rating_seeds=1,
+        ),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RESUMED)
+def test_resumed_run_is_bit_exact(small_run, tmp_path, case):
+    config = small_run(max_updates=5, total_steps=10**6, num_envs=6, **RESUMED[case])
+    whole, resumed, _ = assert_resumes_exactly(config, tmp_path, 3, fields=("reward_terms",))
+    assert of(resumed, EventResume)[0].update == 3
+    rated = [[(r.name, r.elo) for r in of(events, EventRating)] for events in (whole, resumed)]
+    assert rated[0] == rated[1] and bool(rated[0]) == ("opponents" in case)
 
 
 def test_paused_run_is_evaluated_and_continues_as_if_undisturbed(small_run, tmp_path):
@@ -160,11 +154,9 @@ def test_paused_run_is_evaluated_and_continues_as_if_undisturbed(small_run, tmp_
     again, second = run(small_run(**options, pause_steps=700), tmp_path / "cut", resume="latest")
     assert again.global_step == paused.global_step and not of(second, EventEval), "a pause that is reached lasts"
     cut, third = run(small_run(**options), tmp_path / "cut", resume="latest")
-    assert cut.reason == "completed" and cut.checkpoint is not None and whole.checkpoint is not None
-    after, undisturbed = weights(cut.checkpoint), weights(whole.checkpoint)
-    assert all(torch.equal(after[name], undisturbed[name]) for name in undisturbed)
-    rates = [[e.lr for e in of(events, EventUpdate)] for events in (whole_events, first + third)]
-    assert rates[0] == rates[1], "schedules ignore a pause"
+    assert cut.reason == "completed"
+    assert_equal_weights(weights(cut), weights(whole))
+    assert_equal_updates(whole_events, first + third, ("lr",))
 
 
 def test_resume_applies_changed_configuration(small_run, tmp_path):
@@ -257,11 +249,6 @@ def test_report_at_the_end_uses_seeds_that_chose_nothing(small_run, tmp_path):
     assert report.sampled_low <= report.sampled_win_rate <= report.sampled_high
     assert result.evaluation is not None and result.evaluation.win_rate == report.win_rate
     assert result.evaluation.sampled_win_rate == report.sampled_win_rate
-    without = replace(config, eval=replace(config.eval, report=False))
-    plain, _ = run(without, tmp_path / "without")
-    assert result.checkpoint is not None and plain.checkpoint is not None
-    a, b = weights(result.checkpoint), weights(plain.checkpoint)
-    assert all(torch.equal(a[name], b[name]) for name in a), "the report changes nothing"
     stopped = of(run(config, stop_after=1)[1], EventEval)
     assert {e.purpose for e in stopped} == {"choice"}, "a stopped run ends without a report"
 
@@ -286,60 +273,53 @@ def test_resume_recovers_interrupted_save(small_run, tmp_path):
     assert of(events, EventResume)[0].checkpoint == result.checkpoint.name
 
 
-def test_nonfinite_update_reloads_last_checkpoint(small_run, tmp_path):
-    class NanOnce(FakeEnv):
-        steps = 0
+class NanRewards(FakeEnv):
+    """Gives NaN rewards from the fourth rollout on, also after a reload, in at most ``most`` steps."""
 
-        def step(self, row: int = 0) -> None:
-            super().step(row)
-            NanOnce.steps += 1
-            if NanOnce.steps == 16 * 3 + 5:
-                self.results.rewards[0, 0] = float("nan")
+    steps, most = 0, 10**6
 
-    events = []
+    def step(self, row: int = 0) -> None:
+        super().step(row)
+        NanRewards.steps += 1
+        if 0 < NanRewards.steps - 16 * 3 <= NanRewards.most:
+            self.results.rewards[0, 0] = float("nan")
+
+
+@pytest.fixture
+def nan_rewards(monkeypatch) -> type[NanRewards]:
+    monkeypatch.setattr(NanRewards, "steps", 0)
+    monkeypatch.setattr(NanRewards, "most", 10**6)
+    return NanRewards
+
+
+def test_nonfinite_update_reloads_last_checkpoint(small_run, tmp_path, nan_rewards):
+    nan_rewards.most = 1
     config = small_run(save_every=1, ppo={"nonfinite_policy": "reload"})
-    result = loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=NanOnce)
+    result, events = run(config, tmp_path, make_env=nan_rewards)
     alert = of(events, EventAlert)[0]
     assert "not finite" in alert.message and alert.update == 3
     assert of(events, EventResume)[0].update == 3 and result.reason == "completed"
     assert of(events, EventUpdate)[-1].nonfinite == 1
 
 
-class NanRewards(FakeEnv):
-    """Gives NaN rewards from the fourth rollout on, also after a reload."""
-
-    steps = 0
-
-    def step(self, row: int = 0) -> None:
-        super().step(row)
-        NanRewards.steps += 1
-        if NanRewards.steps > 16 * 3:
-            self.results.rewards[0, 0] = float("nan")
-
-
-def test_repeated_reloads_end_the_run_with_an_error(small_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(NanRewards, "steps", 0)
+def test_repeated_reloads_end_the_run_with_an_error(small_run, tmp_path, nan_rewards):
     events, config = [], small_run(save_every=1, ppo={"nonfinite_policy": "reload"})
     with pytest.raises(ValueError, match=r"update 4.* not finite.*; reloaded step-\d+ 3 times, expected"):
-        loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=NanRewards)
+        loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=nan_rewards)
     assert [e.update for e in of(events, EventResume)] == [3, 3, 3]
 
 
-def test_reload_keeps_elapsed_time(small_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(NanRewards, "steps", 0)
+def test_reload_keeps_elapsed_time(small_run, tmp_path, monkeypatch, nan_rewards):
     now = iter(range(10**6))
     monkeypatch.setattr("echelon.training.runtime.process.time.monotonic", lambda: float(next(now)))
     monkeypatch.setattr(loop, "MAX_RELOADS", 10**6)
     config = small_run(save_every=1, max_minutes=1.0, ppo={"nonfinite_policy": "reload"})
-    events: list = []
-    result = loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=NanRewards)
+    result, events = run(config, tmp_path, make_env=nan_rewards)
     assert result.reason == "completed" and result.update == 3 and events[-1].elapsed_s >= 60
 
 
 def test_truncation_bonus_only_at_time_limit(small_run):
-    with Session(small_run(), None, FakeEnv) as session:
-        session.collector.reset()
-        session.collector.collect()
+    with collected(small_run()) as session:
         bonus = session.buffer.truncation_bonus
         rows = session.env.rows.env
         assert bonus[:, rows % 2 == 1].any(), "odd environments are truncated"
@@ -375,13 +355,12 @@ def test_schedules_follow_the_nearest_limit(small_run):
 
 
 def test_run_without_time_limit_ignores_the_clock(small_run, tmp_path):
-    config, ends = small_run(ppo={"lr_schedule": "cosine"}), []
+    config, ends = small_run(total_steps=700, ppo={"lr_schedule": "cosine"}), []
     for name, pace in (("slow", 1e3), ("fast", 1e-3)):
         ticks = iter(range(10**6))
         result, _ = run(config, tmp_path / name, clock=lambda ticks=ticks, pace=pace: pace * next(ticks))
-        assert result.checkpoint is not None
-        ends.append(weights(result.checkpoint))
-    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+        ends.append(weights(result))
+    assert_equal_weights(*ends)
 
 
 def test_timed_run_is_bit_equal_when_its_logged_times_are_fed_back(small_run, tmp_path, monkeypatch):
@@ -406,20 +385,16 @@ def test_timed_run_is_bit_equal_when_its_logged_times_are_fed_back(small_run, tm
     lines = json.loads(json.dumps(logged))
     replayed, events = run(config, tmp_path / "replayed", clock=clock_of(lines))
     assert replayed.update == timed.update and readings(events) == logged
-    assert timed.checkpoint is not None and replayed.checkpoint is not None
-    a, b = weights(timed.checkpoint), weights(replayed.checkpoint)
-    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert_equal_weights(weights(timed), weights(replayed))
+    assert_equal_updates(first + second, events, ("lr",))
     rates = [u.lr for u in of(events, EventUpdate)]
-    assert rates[-1] < 0.5 * rates[0] and rates == [u.lr for u in of(first + second, EventUpdate)]
+    assert rates[-1] < 0.5 * rates[0]
 
 
 def test_time_limit_as_an_end_adds_no_bonus_and_cuts_returns(small_run):
     config = small_run()
     config = replace(config, env=replace(config.env, truncation_bootstraps=False))
-    with Session(config, None, FakeEnv) as session:
-        session.collector.reset()
-        session.collector.collect()
-        session.collector.bootstrap(0.95)
+    with collected(config) as session:
         buffer, env = session.buffer, session.env
         assert not buffer.truncation_bonus.any() and not buffer.truncations
         ends = (buffer.dones[1:] > 0) & (env.rows.env % 2 == 1)
@@ -428,11 +403,9 @@ def test_time_limit_as_an_end_adds_no_bonus_and_cuts_returns(small_run):
 
 
 def test_recompute_revalues_truncation_bonus(small_run):
-    with Session(small_run(ppo={"recompute_advantages": True}), None, FakeEnv) as session:
-        session.collector.reset()
-        for _ in range(2):
-            session.collector.collect()
-            session.collector.bootstrap(0.95)
+    with collected(small_run(ppo={"recompute_advantages": True})) as session:
+        session.collector.collect()
+        session.collector.bootstrap(0.95)
         buffer, given = session.buffer, (session.buffer, session.collector.start_state, 8)
         once = buffer.truncation_bonus.clone()
         session.trainer._recompute(*given)
@@ -457,11 +430,6 @@ def test_bootstrap_uses_detached_state(small_run):
 def test_environment_writes_observations_into_rollout(small_run):
     with Session(small_run(), None, FakeEnv) as session:
         assert session.env.rows.obs.data_ptr() == session.buffer.obs_rows.data_ptr()
-
-
-def test_run_without_folder_saves_nothing(small_run):
-    result, events = run(small_run(total_steps=500))
-    assert result.checkpoint is None and not of(events, EventCheckpoint)
 
 
 def test_resume_names_another_simulation_version(small_run, tmp_path, monkeypatch):

@@ -13,12 +13,10 @@ import torch
 from echelon import champion
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit
-from echelon.config import EnvConfig, RunConfig, TeacherConfig, WorldConfig
+from echelon.config import EnvConfig, TeacherConfig, WorldConfig
 from echelon.env import layout
-from echelon.rl.checkpoint import open_checkpoint
 from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.telemetry.events import EventUpdate
-from echelon.training import loop
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.session import Session
 from echelon.training.teachers import PolicyTeacher, load_teacher, teacher_policy
@@ -26,20 +24,9 @@ from echelon_cli.commands.demos import player
 from echelon_cli.commands.train import teacher_reference
 from tests.training.conftest import make_small_run
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
+from tests.training.runs import assert_resumes_exactly, of, run
 
 IMITATES = {"imitation": 1.0, "flown": 0.5, "imitation_coef": 1.0}
-
-
-def updates_of(config: RunConfig, run_dir: Path | None = None, stop_after: int = 10**9, **options):
-    """Return the result and the updates of a run that stops after ``stop_after`` of them."""
-    updates: list[EventUpdate] = []
-
-    def emit(event) -> None:
-        if isinstance(event, EventUpdate):
-            updates.append(event)
-
-    options = {"make_env": FakeEnv} | options
-    return loop.run(config, emit, lambda: int(len(updates) >= stop_after), run_dir=run_dir, **options), updates
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +35,7 @@ def trained(tmp_path_factory) -> Path:
     own = TeacherConfig(policy="heuristic:expert", **IMITATES)
     config = make_small_run(total_steps=1_500, ppo={"lr": 1e-2}, teacher=own)
     folder = tmp_path_factory.mktemp("trained") / "teacher"
-    updates_of(config, folder)
+    run(config, folder)
     return folder
 
 
@@ -99,7 +86,7 @@ def test_teacher_acts_where_the_learner_does_not(small_run, teacher_dir):
 
 def test_learner_follows_a_policy_teacher(small_run, teacher_dir):
     config = small_run(num_envs=16, total_steps=3_000, ppo={"lr": 1e-2}, teacher=taught_by(teacher_dir))
-    _, updates = updates_of(config)
+    updates = of(run(config)[1], EventUpdate)
     first, last = updates[0], updates[-1]
     assert last.imitation_loss < 0.5 * first.imitation_loss and last.pg_loss == 0.0
     assert first.flown_share == 0.0 and 0.4 < last.flown_share < 0.6
@@ -138,19 +125,10 @@ def test_imitation_gradient_moves_the_mean_towards_the_label(small_run, teacher_
 def test_run_with_policy_teacher_resumes_bit_exact_without_the_teachers_run(small_run, teacher_dir, tmp_path):
     teacher = taught_by(teacher_dir, imitation=0.5, coef=0.1, fade=0.33)
     config = small_run(num_envs=4, total_steps=10**6, max_updates=6, teacher=teacher)
-    whole, updates = updates_of(config, tmp_path / "whole")
-    assert [u.imitation_loss > 0 for u in updates] == [True] * 5 + [False]
-    again: list[EventUpdate] = []
-    for part_number, count in enumerate((2, 2, 1, 1)):
-        cut, part = updates_of(config, tmp_path / "cut", count, resume="latest")
-        again += part
-        if part_number == 0:
-            shutil.rmtree(teacher_dir)
-    first, second = (open_checkpoint(result.checkpoint).weights() for result in (whole, cut))
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    for a, b in zip(updates, again, strict=True):
-        names = ("loss", "imitation_loss", "agreement_by_part", "flown_share", "global_step", "lr")
-        assert [getattr(a, name) for name in names] == [getattr(b, name) for name in names]
+    names = ("imitation_loss", "agreement_by_part", "flown_share")
+    gone = lambda: shutil.rmtree(teacher_dir)  # noqa: E731
+    whole, *_ = assert_resumes_exactly(config, tmp_path, 2, 2, 1, fields=names, between=gone)
+    assert [u.imitation_loss > 0 for u in of(whole, EventUpdate)] == [True] * 5 + [False]
 
 
 def test_stored_copy_is_used_only_for_the_same_teacher_and_replaced_where_damaged(teacher_dir, tmp_path):

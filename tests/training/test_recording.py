@@ -10,53 +10,38 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from echelon.actions import CHANCES
-from echelon.config import EVAL_SEED_BASE, EnvConfig, EvalConfig
+from echelon.config import EVAL_SEED_BASE, EnvConfig, EvalConfig, WorldConfig
 from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.telemetry.events import EventAlert, EventEval, EventMatch
-from echelon.training import loop, recording
-from echelon.training.evaluation import evaluate_policy
+from echelon.training import recording
+from echelon.training.evaluation import StatelessPolicy, evaluate_policy
 from echelon.training.recording import UNUSED_S, Recording, RecordingPlan, prune_replays
 from tests.replay.synthetic import write_match
-from tests.training.fakes import FakeEnv
+from tests.training.conftest import GAMMA, make_small_run
+from tests.training.runs import of, run, run_battle
 
-GAMMA = 0.5
-
-
-def battle() -> EnvConfig:
-    """A match on a small map that lasts two seconds."""
-    base = EnvConfig()
-    world = replace(base.world, size_x=36, size_y=36, size_z=12)
-    return replace(base, world=world, max_episode_seconds=2.0, gamma=GAMMA)
+BATTLE = EnvConfig(world=WorldConfig(size_x=36, size_y=36, size_z=12), max_episode_seconds=2.0, gamma=GAMMA)
+"""A match on a small map that lasts two seconds."""
 
 
-@pytest.fixture
-def battle_run(small_run):
-    """Return a function that makes evaluation-only runs in the real environment."""
-
-    def make(**evaluation):
-        config = small_run(num_envs=2, bank_maps=1, total_steps=1)
-        chosen = EvalConfig(**{"seeds": 2, "every_updates": 0, "at_start": True, **evaluation})
-        return replace(config, env=battle(), eval=chosen)
-
-    return make
+def played(folder: Path, **evaluation) -> list:
+    """Return the events of a run that evaluates its policy before and after one update."""
+    chosen = EvalConfig(**{"seeds": 2, "every_updates": 0, "at_start": True, **evaluation})
+    config = replace(make_small_run(num_envs=2, bank_maps=1, total_steps=1), env=BATTLE, eval=chosen)
+    return run_battle(config, folder)[1]
 
 
-def run(config, run_dir: Path | None, **options):
-    events = []
-    loop.run(config, events.append, lambda: 0, run_dir=run_dir, **options)
-    return events
+def figures(events: list) -> list[tuple[float, ...]]:
+    return [(e.win_rate, e.mean_return, e.mean_hp_margin) for e in of(events, EventEval)]
 
 
-def of(events, kind):
-    return [e for e in events if isinstance(e, kind)]
-
-
-def test_first_evaluation_is_recorded_from_both_sides(battle_run, tmp_path):
-    events = run(battle_run(), tmp_path)
+def test_evaluations_are_recorded_from_both_sides(tmp_path):
+    events = played(tmp_path)
     evaluations, matches = of(events, EventEval), of(events, EventMatch)
     first = [match for match in matches if match.update == 0]
     assert len(evaluations) == 2 and len(matches) == 4
@@ -71,33 +56,23 @@ def test_first_evaluation_is_recorded_from_both_sides(battle_run, tmp_path):
             assert match.winner == ("blue", "red", "draw")[winner]
             assert replay.materials().size == 36 * 36 * 12
     assert len(list((tmp_path / "replays" / "worlds").iterdir())) == 1
-
-
-def test_record_seeds_controls_number_of_recordings(battle_run, tmp_path):
-    assert len(of(run(battle_run(record_seeds=2), tmp_path / "two"), EventMatch)) == 8
-    assert of(run(battle_run(record_seeds=0), tmp_path / "none"), EventMatch) == []
-    assert not (tmp_path / "none" / "replays").exists()
-
-
-def test_recording_does_not_change_results(battle_run, tmp_path):
-    figures = []
-    for seeds, folder in ((1, "with"), (0, "without")):
-        events = run(battle_run(record_seeds=seeds), tmp_path / folder)
-        figures.append([(e.win_rate, e.mean_return, e.mean_hp_margin) for e in of(events, EventEval)])
-    assert figures[0] == figures[1]
+    for seeds in (0, 2):
+        others = played(tmp_path / str(seeds), record_seeds=seeds)
+        assert len(of(others, EventMatch)) == 4 * seeds and figures(others) == figures(events)
+    assert not (tmp_path / "0" / "replays").exists()
 
 
 def test_no_recording_without_run_folder_or_engine(small_run, tmp_path):
     config = small_run(total_steps=200, eval=EvalConfig(seeds=2, every_updates=0))
     for folder in (None, tmp_path):
-        events = run(config, folder, make_env=FakeEnv)
+        events = run(config, folder)[1]
         assert of(events, EventEval) and not of(events, EventMatch)
 
 
-def test_unwritable_replays_are_reported_and_run_continues(battle_run, tmp_path):
+def test_unwritable_replays_are_reported_and_run_continues(tmp_path):
     for name in ("replays", "heat"):
         (tmp_path / name).write_text("a file where a folder should be")
-    events = run(battle_run(), tmp_path)
+    events = played(tmp_path)
     assert len(of(events, EventEval)) == 2 and not of(events, EventMatch)
     alerts = [alert.message for alert in of(events, EventAlert)]
     assert len(alerts) == 2 and all("matches could not be recorded" in a and "heat map" in a for a in alerts)
@@ -107,28 +82,13 @@ EXPECTED = 1.5
 """Value estimate of ``Idle``."""
 
 
-class Idle:
+class Idle(StatelessPolicy):
     """A policy that does nothing."""
 
-    training = False
-
-    def eval(self):
-        return self
-
-    def train(self, mode: bool = True):
-        return self
-
-    def initial_state(self, rows, device):
-        return None
-
     def act(self, obs, state, done, noise=None):
-        import torch
-
         return torch.zeros(len(obs), 26), state
 
     def estimate(self, obs, state, done):
-        import torch
-
         return torch.full((len(obs),), EXPECTED), torch.full((len(obs), len(CHANCES)), 0.5)
 
 
@@ -148,7 +108,7 @@ def test_evaluation_records_planned_matches(tmp_path):
         recordings.append(Recording(env, plan))
         return recordings[0]
 
-    stats = evaluate_policy(Idle(), battle(), seeds, threads=1, observer=watch)  # type: ignore[arg-type]
+    stats = evaluate_policy(Idle(), BATTLE, seeds, threads=1, observer=watch)  # type: ignore[arg-type]
     matches = recordings[0].finish()
     assert [match.path.name for match in matches] == [
         f"eval-s{seed}-{side}.ecr" for side in ("blue", "red") for seed in seeds

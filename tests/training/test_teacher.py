@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from pydantic import TypeAdapter
 
 from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, RunConfig, TeacherConfig, WorldConfig
-from echelon.config.presets import get_preset
-from echelon.rl.checkpoint import open_checkpoint
 from echelon.telemetry.events import EventUpdate
-from echelon.training import loop
 from echelon.training.batch_options import Maps, Pilots
 from echelon.training.ppo import losses
 from echelon.training.ppo.losses import LossInputs
@@ -25,6 +20,7 @@ from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from echelon_cli.main import run as echelon
 from tests.training.fakes import FakeEnv
+from tests.training.runs import assert_resumes_exactly, battle_run, of, run, run_battle
 
 ENVS = 4
 BATTLE = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=6.0)
@@ -38,17 +34,6 @@ def battle(**options) -> VectorEnv:
 
 def draw_actions(env: VectorEnv, generator: torch.Generator) -> torch.Tensor:
     return torch.rand((env.rows.count, env.sizes.action_dim), generator=generator) * 2 - 1
-
-
-def updates_of(config: RunConfig, run_dir: Path | None = None, stop_after: int = 10**9, **options):
-    """Return the result and the updates of a run that stops after ``stop_after`` of them."""
-    updates: list[EventUpdate] = []
-
-    def emit(event) -> None:
-        if isinstance(event, EventUpdate):
-            updates.append(event)
-
-    return loop.run(config, emit, lambda: int(len(updates) >= stop_after), run_dir=run_dir, **options), updates
 
 
 def test_labels_flown_throughout_equal_scripted_battle():
@@ -142,20 +127,16 @@ def test_flown_environments_grow_with_the_share_and_continue_over_ranks():
         before = flown
 
 
-def inputs(**changes) -> LossInputs:
-    half = torch.tensor([[0.5, 0.5]])
-    values = {name: torch.zeros(1, 2) for name in LossInputs._fields} | {"policy_weights": half, "value_weights": half}
-    return LossInputs(**{**values, **changes})
-
-
 def test_imitation_terms_against_hand_worked_values():
-    x = inputs(
-        imitation_losses=torch.tensor([[2.0, 4.0]]).requires_grad_(),
-        policy_weights=torch.tensor([[1.0, 0.0]]),
-        returns=torch.tensor([[1.0, 3.0]]),
-        values=torch.tensor([[0.0, 1.0]], requires_grad=True),
-        logprobs=torch.full((1, 2), math.inf),
-    )
+    values = {name: torch.zeros(1, 2) for name in LossInputs._fields} | {
+        "imitation_losses": torch.tensor([[2.0, 4.0]]).requires_grad_(),
+        "policy_weights": torch.tensor([[1.0, 0.0]]),
+        "value_weights": torch.tensor([[0.5, 0.5]]),
+        "returns": torch.tensor([[1.0, 3.0]]),
+        "values": torch.tensor([[0.0, 1.0]], requires_grad=True),
+        "logprobs": torch.full((1, 2), math.inf),
+    }
+    x = LossInputs(**values)
     terms = losses.imitation_terms(x, 0.2, 0.5)
     assert terms.imitation_loss.item() == 2.0, "a dead mech is not imitated"
     assert terms.vf_loss.item() == pytest.approx(0.5 * (0.5 * 1 + 0.5 * 4))
@@ -166,18 +147,11 @@ def test_imitation_terms_against_hand_worked_values():
     torch.testing.assert_close(by_value, 0.5 * 0.5 * torch.tensor([[-1.0, -2.0]]))
 
 
-def test_ppo_terms_add_the_weighted_imitation_loss():
-    x = inputs(advantages=torch.tensor([[1.0, -2.0]]), values=torch.ones(1, 2))
-    plain = losses.ppo_terms(x, 0.2, 0.0, 0.5)
-    taught = losses.ppo_terms(x._replace(imitation_losses=torch.tensor([[1.0, 3.0]])), 0.2, 0.0, 0.5, 0.1)
-    assert float(taught.loss - plain.loss) == pytest.approx(0.1 * 2.0)
-    assert float(taught.imitation_loss) == 2.0 and float(plain.imitation_loss) == 0.0
-
-
 def test_learner_imitates_teacher_of_tiny_task(small_run):
     teacher = TeacherConfig(policy="heuristic:expert", imitation=1.0, imitation_coef=1.0)
     config = small_run(num_envs=16, total_steps=12_000, ppo={"lr": 5e-3, "obs_norm": True}, teacher=teacher)
-    result, updates = updates_of(config, make_env=FakeEnv)
+    result, events = run(config)
+    updates = of(events, EventUpdate)
     first, last = updates[0], updates[-1]
     assert last.imitation_loss < 0.2 * first.imitation_loss
     assert first.flown_share == 0.0 and 0.4 < last.flown_share < 0.6 and last.pg_loss == 0.0
@@ -214,53 +188,37 @@ def test_statistics_have_only_episodes_that_the_learner_began(small_run):
 @pytest.fixture
 def taught() -> RunConfig:
     """Six updates of battles: three imitate, two are PPO with labels, one is PPO alone."""
-    whole = get_preset("standard")
-    return replace(
-        whole,
+    return battle_run(
+        "standard",
         num_envs=ENVS,
-        bank_maps=2,
-        bank_refresh_every=0,
-        threads=1,
-        device="cpu",
-        max_minutes=0.0,
         max_updates=6,
-        env=replace(whole.env, world=WorldConfig(size_x=30, size_y=30, size_z=16), max_episode_seconds=4.0),
-        ppo=replace(whole.ppo, rollout_steps=16, tbptt_chunk_length=8, num_minibatches=2),
         opponents=OpponentConfig(mix=MixConfig(scripted=0.0, easy=1.0, past=1.0, self_play=1.0), rating_seeds=0),
-        eval=replace(whole.eval, seeds=1, every_updates=0, at_start=False, report=False),
         teacher=TeacherConfig(policy="heuristic:expert", imitation=0.5, coef=0.1, fade=0.33),
     )
 
 
 def test_run_with_teacher_resumes_bit_exact_in_every_phase(taught, tmp_path):
-    whole, updates = updates_of(taught, tmp_path / "whole")
+    names = ("imitation_loss", "agreement_by_part", "flown_share", "reward_std")
+    whole, *_ = assert_resumes_exactly(taught, tmp_path, 2, 2, 1, fields=names, make_env=VectorEnv)
+    updates = of(whole, EventUpdate)
     assert [u.imitation_loss > 0 for u in updates] == [True] * 5 + [False]
     assert [u.pg_loss != 0 for u in updates] == [False] * 3 + [True] * 3
     assert updates[0].flown_share == 0.0 and 0.3 < updates[2].flown_share < 0.7
     assert all(u.agreement_by_part.keys() >= {"primary", "target", "sort"} for u in updates[:5])
     assert not updates[5].agreement_by_part and math.isnan(updates[5].agreement)
-    again: list[EventUpdate] = []
-    for count in (2, 2, 1, 1):
-        cut, part = updates_of(taught, tmp_path / "cut", count, resume="latest")
-        again += part
-    assert whole.checkpoint is not None and cut.checkpoint is not None
-    first, second = (open_checkpoint(result.checkpoint).weights() for result in (whole, cut))
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    for a, b in zip(updates, again, strict=True):
-        names = ("loss", "imitation_loss", "agreement_by_part", "flown_share", "global_step", "lr", "reward_std")
-        assert [getattr(a, name) for name in names] == [getattr(b, name) for name in names]
 
 
 @pytest.mark.parametrize("ppo", [{}, {"activation_checkpointing": True}, {"target_kl": 1e-9, "grad_accum_steps": 2}])
 def test_update_options_train_with_teacher(taught, ppo):
-    result, updates = updates_of(replace(taught, ppo=replace(taught.ppo, **ppo), max_updates=4))
-    assert result.update == 4 and all(math.isfinite(u.loss) for u in updates)
+    _, events = run_battle(replace(taught, ppo=replace(taught.ppo, **ppo), max_updates=4))
+    updates = of(events, EventUpdate)
+    assert len(updates) == 4 and all(math.isfinite(u.loss) for u in updates)
     assert updates[0].epochs == taught.ppo.update_epochs, "KL divergence does not stop an imitating update"
 
 
 def test_gaussian_head_learns_from_labels(taught):
-    _, updates = updates_of(replace(taught, model=ModelConfig(), max_updates=2))
-    assert all(u.imitation_loss > 0 and 0 < u.agreement < 1 for u in updates)
+    _, events = run_battle(replace(taught, model=ModelConfig(), max_updates=2))
+    assert all(u.imitation_loss > 0 and 0 < u.agreement < 1 for u in of(events, EventUpdate))
 
 
 @pytest.mark.parametrize("policy", ["heuristic:wizard", "expert", "policy:", "heuristic:"])
@@ -281,9 +239,3 @@ def test_train_command_rejects_unknown_teacher_in_one_line(capsys, tmp_path, mon
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1
     assert not list((tmp_path / "runs").glob("*"))
-
-
-def test_stored_configuration_without_teacher_reads_as_none():
-    stored = TypeAdapter(RunConfig).dump_python(get_preset("standard"), mode="json")
-    del stored["teacher"]
-    assert TypeAdapter(RunConfig).validate_python(stored).teacher.level is None

@@ -165,14 +165,6 @@ def test_episode_ends_once_without_autoreset():
         assert ends.tolist() == [1.0] * ENVS
 
 
-def test_opponents_observe_what_learners_in_their_place_would():
-    with vector(sides=Sides(opponents="red")) as env, vector(sides=Sides("both")) as both:
-        for batch in (env, both):
-            batch.reset()
-        red = both.rows.obs[0].view(ENVS, 2, SHORT.team_size, -1)[:, 1]
-        assert torch.equal(env.opponents.obs.view(red.shape), red) and red.any()
-
-
 def test_vec_env_state_dict_resumes_exactly():
     with vector() as env:
         env.reset()

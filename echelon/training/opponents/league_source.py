@@ -99,9 +99,6 @@ class LeagueSource(OpponentMix):
         """Names of all opponents that may be sampled from the league."""
         return list(self._entries)
 
-    def entry(self, name: str) -> LeagueEntry | None:
-        return self._entries.get(name)
-
     def draw_of_kind(self, kind: str, env: int, episode: int) -> str:
         """Return the opponent of an episode, of a kind that is a field of ``MixConfig``."""
         if kind not in (NEAR, EXPLOITERS):
