@@ -101,7 +101,6 @@ class ShardEntry:
     """Number of the first match of its wave."""
 
     def __post_init__(self) -> None:
-        require_fields(self, "shard")
         require(bool(SHARD_NAME.fullmatch(self.file)), "shard file", self.file[:60], "shard-NNNNN.safetensors")
 
 
@@ -119,9 +118,6 @@ class Counts:
     wins: Count = 0
     draws: Count = 0
     losses: Count = 0
-
-    def __post_init__(self) -> None:
-        require_fields(self, "counts")
 
     @classmethod
     def of(cls, outcomes: Sequence[str], *, steps: int, agent_steps: int) -> Counts:

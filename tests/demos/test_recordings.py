@@ -173,7 +173,7 @@ IMPOSSIBLE = ({"world": {"size_x": 10**9}}, {"num_packs": 10**6}, {"max_episode_
     ("change", "message"),
     [
         ({"format": 2}, "format is 2, expected 1"),
-        ({"obs_dim": 0}, "obs_dim is 0, expected 1 to 65536"),
+        ({"obs_dim": 0}, "obs_dim is 0, expected at least 1"),
         ({"obs_dtype": "bfloat16"}, "obs_dtype .*'float16' or 'float32'"),
         ({"surprise": 1}, "surprise "),
         ({"counts": {"episodes": 10**400}}, "counts.episodes"),

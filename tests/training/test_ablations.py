@@ -9,7 +9,7 @@ from echelon.env import layout
 from echelon.jobs.config_layers import ConfigError, resolve
 from echelon.jobs.sweeps.plan import UNCHANGED, variants_of
 from echelon.telemetry.events import EventCurriculum, EventUpdate
-from echelon.training import loop
+from tests.training.runs import of, run_battle
 
 MIXED = {"curriculum.team_alpha_end": 0.7}
 """Settings that the standard preset needs for all ablations to have an effect."""
@@ -25,15 +25,9 @@ SMALL = {
 """The standard preset with everything that can be ablated, reduced to a second."""
 
 
-def train(config):
-    events = []
-    result = loop.run(config, events.append, lambda: 0)
-    return result, events
-
-
 @pytest.fixture(scope="module")
 def unablated():
-    return train(resolve("scratch", None, SMALL).config)
+    return run_battle(resolve("scratch", None, SMALL).config)
 
 
 def hidden(run):
@@ -60,12 +54,12 @@ EFFECTS = {
 def test_ablated_run_trains(name, unablated):
     changes = variants("scratch", SMALL, name)[f"no {name}"]
     config = resolve("scratch", None, {**SMALL, **{k: "none" if v is None else v for k, v in changes.items()}}).config
-    result, events = train(config)
-    updates = [e for e in events if isinstance(e, EventUpdate)]
+    result, events = run_battle(config)
+    updates = of(events, EventUpdate)
     assert result.update == 2 and result.evaluation is not None and result.evaluation.episodes == 2
-    parameters = next((e.parameters for e in events if isinstance(e, EventCurriculum)), {})
+    parameters = next((e.parameters for e in of(events, EventCurriculum)), {})
     assert EFFECTS[name](config, parameters)
-    before = [e for e in unablated[1] if isinstance(e, EventUpdate)]
+    before = of(unablated[1], EventUpdate)
     # shares fall and statistics begin with the second update
     assert updates[1].loss != before[1].loss, "the ablation has no effect"
 

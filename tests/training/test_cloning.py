@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from echelon import demos
-from echelon.config import EnvConfig, ModelConfig, WorldConfig, env_signature
+from echelon.config import EnvConfig, ModelConfig, TeacherConfig, WorldConfig, env_signature
 from echelon.config.presets import get_preset
-from echelon.demos import ARRAYS, NO_EPISODE, Counts, DemoWriter, Manifest, Side
+from echelon.demos import NO_EPISODE, Counts, DemoWriter, Manifest, Side, empty_arrays
 from echelon.env import layout
 from echelon.rl.weights import load_policy
-from echelon.training import loop
 from echelon.training.cloning import Epoch, clone, discounted
 from echelon.training.policy_agent import env_config_of
+from tests.training.runs import battle_run, run_battle, weights
 
 ENV = EnvConfig(
     world=WorldConfig(size_x=30, size_y=30, size_z=16), max_episode_seconds=4.0, truncation_bootstraps=False
@@ -39,8 +39,8 @@ def test_discounted_returns_stop_at_the_end_of_an_episode():
 def recording(tmp_path) -> Path:
     """A recording whose trigger follows the first column of the observation and whose reward is 1."""
     rng = np.random.default_rng(0)
-    sizes = {"T": STEPS, "N": ROWS, "D": layout.obs_dim(ENV), "A": 26}
-    arrays = {name: np.zeros([sizes[a] for a in axes], kind or "float32") for name, (axes, kind) in ARRAYS.items()}
+    sizes = {"obs_dim": layout.obs_dim(ENV), "action_dim": 26, "obs_dtype": "float32"}
+    arrays = empty_arrays(steps=STEPS, rows=ROWS, **sizes)
     arrays["obs"][..., :] = rng.normal(0, 0.3, arrays["obs"].shape)
     arrays["actions"].fill(-127)
     arrays["actions"][..., 4] = np.where(arrays["obs"][..., 0] > 0, 127, -127)
@@ -50,7 +50,7 @@ def recording(tmp_path) -> Path:
     arrays["episodes"][30:, :6], arrays["alive"][30:, :6] = NO_EPISODE, 0
     arrays["dones"][[29, 39], :] = [[1] * 6 + [0] * 6, [0] * 6 + [1] * 6]
     request = Manifest(
-        obs_dim=sizes["D"], action_dim=26, obs_dtype="float32", config=env_signature(ENV),
+        **sizes, config=env_signature(ENV),
         policy=Side(name="one"), opponent=Side(name="two"), weapon_prob=1.0, first_seed=0, matches=2, versions={},
     )  # fmt: skip
     DemoWriter(tmp_path / "demos", request).append(arrays, Counts(episodes=2))
@@ -72,18 +72,13 @@ def test_cloned_policy_is_reproducible_and_starts_a_run(recording, tmp_path):
         clone(demos.load(recording), CONFIG, tmp_path / name, epochs=1)
     first, second = (load_policy(tmp_path / name) for name in ("cloned.safetensors", "again.safetensors"))
     assert first.meta["id"] == second.meta["id"], "a function of data and seed"
-    run = replace(
-        CONFIG, env=ENV, start_from=str(tmp_path / "cloned.safetensors"), num_envs=2, bank_maps=1, bank_refresh_every=0,
-        threads=1, device="cpu", max_minutes=0.0, max_updates=1, teacher=type(CONFIG.teacher)(),
-        ppo=replace(CONFIG.ppo, rollout_steps=8, tbptt_chunk_length=8, num_minibatches=1, lr=1e-12),
-        eval=replace(CONFIG.eval, seeds=1, at_start=False, every_updates=0, report=False),
+    config = battle_run(
+        max_updates=1, start_from=str(tmp_path / "cloned.safetensors"), model=CONFIG.model, teacher=TeacherConfig(),
+        ppo={"lr": 1e-12},
     )  # fmt: skip
-    result = loop.run(run, lambda event: None, lambda: 0, run_dir=tmp_path / "run")
-    assert result.checkpoint is not None
-    weights = [
-        loaded.policy.state_dict()["core.actor_mean.weight"] for loaded in (first, load_policy(result.checkpoint))
-    ]
-    torch.testing.assert_close(*weights, atol=1e-6, rtol=0)
+    name = "core.actor_mean.weight"
+    trained = weights(run_battle(config, tmp_path / "run")[0])[name]
+    torch.testing.assert_close(first.policy.state_dict()[name], trained, atol=1e-6, rtol=0)
 
 
 def test_unfinished_recording_is_not_cloned(recording):

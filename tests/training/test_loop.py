@@ -15,6 +15,7 @@ from echelon.config import EvalConfig, MixConfig, OpponentConfig
 from echelon.config.seeds import eval_seeds
 from echelon.env.engine_state import EngineStateMismatch
 from echelon.rl.checkpoint import latest_valid
+from echelon.runs import RunPaths
 from echelon.telemetry.events import (
     EventAlert,
     EventCheckpoint,
@@ -56,6 +57,7 @@ def test_run_learns_the_task(small_run):
 def test_run_emits_serializable_events_in_order(small_run, tmp_path):
     config = small_run(total_steps=700, eval=EvalConfig(seeds=2, every_updates=2, at_start=True))
     result, events = run(config, tmp_path)
+    assert not RunPaths(tmp_path).trace.exists(), "profiling is off by default"
     for event in events:
         json.loads(to_json(event))
     assert isinstance(events[0], EventStart) and isinstance(events[-1], EventEnd)

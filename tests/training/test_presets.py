@@ -13,10 +13,10 @@ from echelon.env.layout import obs_dim
 from echelon.jobs.config_layers import resolve
 from echelon.rl.weights import load_policy
 from echelon.telemetry.events import EventUpdate
-from echelon.training import loop
 from echelon.training.batch_options import Maps
 from echelon.training.opponents.pool import assign_sides
 from echelon.training.vec_env import VectorEnv
+from tests.training.runs import of, run_battle
 
 LEAST_ENVS = 4
 BUFFER_BYTES, GPU_BUFFER_BYTES = 256 << 20, 16 << 30
@@ -36,10 +36,10 @@ LARGE = ("battle", "gpu", "skirmish")
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LARGE)) for n in PRESETS])
 def test_preset_trains_on_its_opponents(name, tmp_path):
-    whole, events, folder = get_preset(name), [], tmp_path / "20260101-000000-test-iron-fox"
+    whole, folder = get_preset(name), tmp_path / "20260101-000000-test-iron-fox"
     folder.mkdir()
-    result = loop.run(resolve(name, None, SHORT).config, events.append, lambda: 0, run_dir=folder)
-    first, second = (e for e in events if isinstance(e, EventUpdate))
+    result, events = run_battle(resolve(name, None, SHORT).config, folder)
+    first, second = of(events, EventUpdate)
     assert result.reason == "completed" and result.evaluation is not None and result.evaluation.episodes == 2
     assert 0 < first.global_step < second.global_step <= 2 * 3 * 2 * whole.env.team_size * 8
     expected = {n for n in LEVELS if name == "league" or getattr(whole.opponents.mix, n, 0.0) > 0}
@@ -48,16 +48,14 @@ def test_preset_trains_on_its_opponents(name, tmp_path):
 
 @pytest.mark.parametrize("head", ["gaussian", "hybrid"])
 def test_both_action_heads_train_by_self_play_and_load_again(head, tmp_path):
-    folder = tmp_path / "20260101-000000-test-iron-fox"
-    folder.mkdir()
     model = {"model.action_head": head, "model.log_std_end": -1.0 if head == "hybrid" else None}
     config = resolve("duel", None, SHORT | model).config
-    result = loop.run(config, lambda event: None, lambda: 0, run_dir=folder)
+    result, _ = run_battle(config, tmp_path)
     assert result.reason == "completed" and result.checkpoint is not None
     loaded = load_policy(result.checkpoint)
     assert loaded.meta["model_cfg"]["action_head"] == head
     assert loaded.policy.core.log_std_max is None or float(loaded.policy.core.log_std_max) == pytest.approx(-0.75)
-    resumed = loop.run(replace(config, max_updates=3), lambda event: None, lambda: 0, run_dir=folder, resume="latest")
+    resumed, _ = run_battle(replace(config, max_updates=3), tmp_path, resume="latest")
     assert resumed.reason == "completed" and resumed.update == 3
 
 
@@ -84,8 +82,7 @@ def test_battle_preset_reaches_100v100():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_preset_uses_several_environments(name):
-    config = get_preset(name)
-    assert config.num_envs >= LEAST_ENVS
+    assert get_preset(name).num_envs >= LEAST_ENVS
 
 
 def test_batch_rows_are_learners_of_all_environments():

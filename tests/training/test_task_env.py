@@ -46,12 +46,7 @@ def play(envs: TaskVectorEnv, steps: int, seed: int = 0):
         yield envs.step(rng.uniform(-1, 1, envs.action_space.shape).astype(np.float32))
 
 
-IMPORTS = {
-    "import gymnasium, echelon": True,
-    "import gymnasium, echelon.config": True,
-    "import echelon": False,
-    "import echelon, gymnasium, echelon.tasks": True,
-}
+IMPORTS = {"import gymnasium, echelon": True, "import echelon": False, "import echelon, gymnasium, echelon.tasks": True}
 """Imports, and whether they register the tasks."""
 
 
