@@ -53,7 +53,7 @@ class CentralCritic(nn.Module):
 
 
 class FlatPolicy(PolicyCalls):
-    """A policy over flat observations, which it normalizes and splits into the blocks of its core; an ``Actor``.
+    """A policy over flat observations, which it normalizes and splits into the blocks of its core.
 
     With a central critic (``central_dim`` above 0) rows may have the central state ``[..., S]`` behind the
     observation: the value reads it and nothing else. Without it actions are the same and the value is 0.

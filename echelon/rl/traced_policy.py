@@ -29,7 +29,6 @@ from torch.func import functional_call, stack_module_state
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
-from echelon.rl.policy import Act
 from echelon.rl.regime import HOST, TRACED, set_regime
 from echelon.rl.suite_model import CombatSuiteActorCritic
 
@@ -41,6 +40,8 @@ _MODULE_ATTRIBUTES = vars(nn.Module()).keys() - {"training"}
 """Attributes that every module has: its tensors, its parts and its hooks."""
 
 
+Act = Callable[[Tensor, LSTMState, Tensor | None, Tensor | None], tuple[Tensor, LSTMState]]
+"""``FlatPolicy.act`` of observations ``[B, D]``, state ``[1, B, H]``, ``done [B]`` and noise ``[B, W]`` or none."""
 Sample = Callable[[Tensor, LSTMState, Tensor, Tensor], tuple[Tensor, Tensor, Tensor, LSTMState]]
 """``FlatPolicy.sample`` of observations ``[B, D]``, state ``[1, B, H]``, ``done [B]`` and noise ``[B, W]``."""
 
@@ -250,7 +251,7 @@ class PolicyStack:
                 self._tensors = stack_module_state([_Acting(policy) for policy in policies])
 
     def act(self, obs: Tensor, state: LSTMState, done: Tensor, noise: Tensor | None) -> tuple[Tensor, LSTMState]:
-        """Return actions ``[G, R, A]`` and the next state, two parts ``[G, 1, R, H]``, as ``Actor.act`` does.
+        """Return actions ``[G, R, A]`` and the next state, two parts ``[G, 1, R, H]``, as ``FlatPolicy.act`` does.
 
         ``obs [G, R, D]``, ``state`` (parts ``[G, 1, R, H]``), ``done [G, R]`` and ``noise [G, R, W]`` have the rows of
         each policy.

@@ -124,6 +124,20 @@ def test_traced_policies_cache_is_weak_and_serves_any_batch_size(stochastic):
     assert reference() is None
 
 
+@pytest.mark.parametrize("traced", [False, True])
+def test_act_without_done_keeps_the_recurrent_state(traced):
+    policy = fresh(MODELS["classic"])
+    act = trace_act(policy, stochastic=False) if traced else policy.act
+    obs, state = observations(0.5), policy.initial_state(ROWS)
+    with torch.inference_mode():
+        _, state = act(obs, state)
+        next_action, next_state = act(obs, state)
+        same_action, same_state = act(obs, state, torch.zeros(ROWS))
+        reset_action, _ = act(obs, state, torch.ones(ROWS))
+    assert torch.equal(next_action, same_action) and torch.equal(next_state.h, same_state.h)
+    assert not torch.equal(next_action, reset_action)
+
+
 def test_untraceable_policy_is_used_directly():
     class CustomPolicy(FlatPolicy):
         pass

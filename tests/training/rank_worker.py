@@ -73,11 +73,11 @@ def train(
 
 
 def statistics(folder: Path):
-    """Merge the halves of one sample by rank; return the statistics of this rank."""
+    """Merge the parts of one sample by rank; return the statistics of this rank."""
     group = process_group_from_environment()
     group.join(torch.device("cpu"))
-    rows = slice(group.rank * 20, group.rank * 20 + 20 - 3 * group.rank)
     obs, x, alive, roles = sample()
+    rows = torch.arange(len(x)).tensor_split(group.size)[group.rank]
     returns = ReturnNormalizer(group=group)
     returns.update(x[rows])
     norm = ObsNormalizer(4)
@@ -99,26 +99,6 @@ def statistics(folder: Path):
         "total": group.all_sum(group.rank + 1), "from_main": group.broadcast(f"said by {group.rank}"),
         "all_of": group.all_gather(group.rank),
     }  # fmt: skip
-    group.close()
-    return found
-
-
-def shares():
-    """Merge statistics and gradients of the rows of one sample, dealt to the ranks; return those of this rank."""
-    group = process_group_from_environment()
-    group.join(torch.device("cpu"))
-    obs, x, alive, _ = sample()
-    rows = torch.arange(len(x)).tensor_split(group.size)[group.rank]
-    returns, norm = ReturnNormalizer(group=group), ObsNormalizer(4)
-    returns.update(x[rows])
-    norm.set_normalizable(torch.ones(4, dtype=torch.bool))
-    update_obs_normalizer(norm, obs[rows], alive[rows], group)
-    advantages = x[rows].clone()
-    ppo_losses.normalize_advantages(advantages, alive[rows], NORM_EPS, group)
-    gradient = [x[rows].sum(0) * group.size]
-    group.average(gradient)
-    found = {"returns": returns.state_dict(), "obs": norm.state_dict(), "advantages": advantages,
-             "gradient": gradient, "rows": rows, "total": group.all_sum(len(rows))}  # fmt: skip
     group.close()
     return found
 
@@ -165,7 +145,6 @@ def battles(folder: Path):
 
 PLANS = {
     "battles": battles,
-    "shares": lambda folder: shares(),
     "train against a mix": lambda folder: train(folder, run=mixed()),
     "train": train,
     "train on ragged chunks": lambda folder: train(folder, rollout_steps=36, update_epochs=4, run={"max_updates": 2}),

@@ -14,7 +14,8 @@ from echelon.config import ModelConfig, PPOConfig
 from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM
 from echelon.rl.build import build_model
 from echelon.rl.regime import DEVICE, set_regime
-from echelon.training import loop, rollout
+from echelon.telemetry.events import EventUpdate
+from echelon.training import rollout
 from echelon.training.ppo.graph.capture import CudaGraphCache
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.ppo.trainer import PPOTrainer
@@ -23,6 +24,7 @@ from echelon.training.runtime.devices import release_cache, resolve_device, set_
 from echelon.training.runtime.process import rank_seed, seed_everything
 from echelon.training.session import Session
 from tests.training.fakes import FakeEnv
+from tests.training.runs import collected, of, run
 from tests.training.test_ppo import N, model_of, rollout_of, trainer_of, weights_of
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -348,10 +350,8 @@ class HostReads(TorchDispatchMode):
 
 
 def test_collection_step_reads_at_most_three_device_values(small_run):
-    with Session(small_run(), None, FakeEnv) as session:
+    with collected(small_run()) as session:
         session.collector.opponents = None  # drawing one is arithmetic on the host, once an episode
-        session.collector.reset()
-        session.collector.collect()
         HostReads.count = 0
         with HostReads():
             session.collector.collect()
@@ -375,14 +375,9 @@ def test_rewards_and_dones_are_gathered_without_conversion(small_run, monkeypatc
 
 
 def test_peak_memory_stays_flat_after_first_updates(small_run):
-    peaks: list[float] = []
-
-    def on_event(event):
-        if event.kind == "update":
-            peaks.append(event.peak_memory_mb)
-
-    loop.run(small_run(max_updates=52, total_steps=10**6, num_envs=16), on_event, lambda: 0, make_env=FakeEnv)
-    assert len(peaks) == 52 and peaks[-1] - peaks[9] < 8.0, "within the allocator's slack"
+    _, events = run(small_run(max_updates=40, total_steps=10**6))
+    peaks = [event.peak_memory_mb for event in of(events, EventUpdate)]
+    assert len(peaks) == 40 and peaks[-1] - peaks[9] < 8.0, "within the allocator's slack"
 
 
 def move(buffer, device: str) -> None:

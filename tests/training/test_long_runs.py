@@ -17,6 +17,7 @@ from echelon.telemetry.events import EventEpisodes, EventUpdate
 from echelon.training import loop
 from echelon.training.ppo.trainer import PPOTrainer
 from tests.training.fakes import FakeEnv
+from tests.training.runs import of, run
 
 UPDATES = 100
 
@@ -74,23 +75,16 @@ def test_normalized_returns_have_unit_spread_at_any_reward_scale(small_run, scal
             self.results.rewards.mul_(scale)
 
     monkeypatch.setattr(PPOTrainer, "update", update)
-    losses: list[float] = []
-    loop.run(
-        # hardly learning, for what is learned makes returns alike, and the statistics are those of the whole run
-        small_run(max_updates=50, total_steps=10**6, ppo={"lr": 1e-6}),
-        lambda e: losses.append(e.vf_loss) if isinstance(e, EventUpdate) else None,
-        lambda: 0,
-        make_env=Scaled,
-    )
-    assert len(spreads) == 50 and all(0.7 < spread < 1.3 for spread in spreads), spreads
-    assert all(loss < 3.0 for loss in losses), "the value loss does not feel the scale of the reward"
+    # hardly learning, for what is learned makes returns alike, and the statistics are those of the whole run
+    _, events = run(small_run(max_updates=25, total_steps=10**6, ppo={"lr": 1e-6}), make_env=Scaled)
+    assert len(spreads) == 25 and all(0.7 < spread < 1.3 for spread in spreads), spreads
+    assert all(e.vf_loss < 3.0 for e in of(events, EventUpdate)), "the value loss does not feel the scale of the reward"
 
 
 @pytest.mark.long
 def test_gradient_norms_stay_sane_over_100_updates(small_run):  # RL-138
-    updates: list[EventUpdate] = []
     config = small_run(max_updates=UPDATES, total_steps=10**6, num_envs=16)
-    loop.run(config, lambda e: updates.append(e) if isinstance(e, EventUpdate) else None, lambda: 0, make_env=FakeEnv)
+    updates = of(run(config)[1], EventUpdate)
     vanished = sum(u.grad_norm < 0.1 for u in updates) / UPDATES
     assert len(updates) == UPDATES and vanished <= 0.1, f"{vanished:.0%} of the updates have hardly a gradient"
     assert all(math.isfinite(u.grad_norm_max) and u.grad_norm <= u.grad_norm_max for u in updates)

@@ -146,9 +146,9 @@ def test_killed_rank_ends_the_others_with_its_signal(tmp_path):
     assert code == -signal.SIGKILL and found == []
 
 
-def test_merged_rank_statistics_match_pooled_samples(merged):
-    found = merged
-    obs, x, alive, roles = sample()
+def assert_pooled(found: list[dict]) -> None:
+    """Means and deviations of returns and observations, and normal advantages, are those of all ranks' rows."""
+    obs, x, alive, _ = sample()
     returns = ReturnNormalizer()
     returns.update(x)
     norm = ObsNormalizer(4)
@@ -161,8 +161,13 @@ def test_merged_rank_statistics_match_pooled_samples(merged):
     for name, expected in norm.state_dict().items():
         assert all(torch.allclose(part["obs"][name], expected) for part in found)
     assert torch.allclose(torch.cat([part["advantages"] for part in found]), advantages, atol=1e-6)
-    by_role = torch.cat([part["by_role"] for part in found])
-    role_of = torch.cat([torch.zeros(20, 6), roles.expand(17, 6)])
+
+
+def test_merged_rank_statistics_match_pooled_samples(merged):
+    assert_pooled(merged)
+    _, _, alive, roles = sample()
+    by_role = torch.cat([part["by_role"] for part in merged])
+    role_of = torch.cat([torch.zeros(19, 6), roles.expand(18, 6)])
     for role in (0, 1, 2):
         selected = by_role[(role_of == role) & alive.bool()]
         assert abs(float(selected.mean())) < 1e-5 and abs(float(selected.std()) - 1) < 1e-4

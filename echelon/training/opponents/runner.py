@@ -19,8 +19,7 @@ from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.rl.policy import Act
-from echelon.rl.traced_policy import TracedPolicies
+from echelon.rl.traced_policy import Act, TracedPolicies
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.opponents.pool import (
     SCRIPTED_KIND,
