@@ -106,12 +106,20 @@ def test_parameter_overrides_differ_by_environment():
         vector(changes=[{}, {}])
 
 
+@pytest.fixture(scope="module")
+def ranged():
+    with vector(replace(TWO_PACKS, map_size_range=(40, 60))) as env:
+        yield env
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"without": ("gravity",)}, "mechanic 'gravity' does not exist, .* one of: heat, missiles, ewar, paint"),
         ({"without": [("heat",)]}, "without is 1, expected names per environment, 6"),
         ({"without": "heat"}, "without is 'heat', expected names of mechanics"),
+        ({"gravity": 1}, "parameter 'gravity' does not exist, expected one of: skill, weapon_prob"),
+        ({"skill": "wizard"}, "wizard"),
         ({"map_size_range": (50, 40)}, r"map_size_range is \(50, 40\), expected the minimum first"),
         ({"map_size_range": (40, 61)}, r"map_size_range is \(40, 61\), expected 20 to 60, the capacity"),
         ({"map_size_range": (10, 40)}, r"map_size_range is \(10, 40\), expected 20 to 60"),
@@ -124,13 +132,12 @@ def test_parameter_overrides_differ_by_environment():
         ({"weapon_prob": 2.0}, "weapon_prob is 2.0, expected 0 to 1"),
     ],
 )
-def test_set_curriculum_rejects_impossible_value_without_change(parameters, message):
-    with vector(replace(TWO_PACKS, map_size_range=(40, 60))) as env:
-        before = env.get_curriculum()
-        with pytest.raises(ValueError, match=message):
-            env.set_curriculum(team_alpha=0.5, **parameters)
-        assert env.get_curriculum() == before
-        assert env.engine.batch.numpy("team_alpha").tolist() == [1.0]
+def test_set_curriculum_rejects_impossible_value_without_change(ranged, parameters, message):
+    before = ranged.get_curriculum()
+    with pytest.raises(ValueError, match=message):
+        ranged.set_curriculum(team_alpha=0.5, **parameters)
+    assert ranged.get_curriculum() == before
+    assert ranged.engine.batch.numpy("team_alpha").tolist() == [1.0]
 
 
 @pytest.mark.parametrize(

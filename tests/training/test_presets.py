@@ -55,8 +55,6 @@ def test_both_action_heads_train_by_self_play_and_load_again(head, tmp_path):
     loaded = load_policy(result.checkpoint)
     assert loaded.meta["model_cfg"]["action_head"] == head
     assert loaded.policy.core.log_std_max is None or float(loaded.policy.core.log_std_max) == pytest.approx(-0.75)
-    resumed, _ = run_battle(replace(config, max_updates=3), tmp_path, resume="latest")
-    assert resumed.reason == "completed" and resumed.update == 3
 
 
 @pytest.mark.parametrize("name", PRESETS)
