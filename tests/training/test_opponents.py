@@ -299,11 +299,6 @@ def test_opponent_observations_equal_learner_observations():
             assert split.episodes.pop(), "an episode ended on the way"
 
 
-def test_learning_side_cannot_have_opponent_rows():
-    with pytest.raises(ValueError, match="opponents is 'blue', expected a side that does not learn"):
-        VectorEnv(2, SHORT, sides=Sides("blue", opponents="blue"), maps=Maps(1))
-
-
 def test_scripted_and_policy_opponents_share_a_batch():
     with VectorEnv(3, SHORT, sides=Sides(opponents="red"), maps=Maps(2)) as env:
         env.pilots.set_skills(["easy", None, "hard"])

@@ -54,6 +54,7 @@ def test_vec_env_learners_both_and_none():
     [
         ({"sides": Sides("green")}, "learners is 'green', expected one of blue, red, both, none"),
         ({"sides": Sides(["blue"])}, "learners is 1, expected one side per environment, 6"),
+        ({"sides": Sides("blue", opponents="blue")}, "opponents is 'blue', expected a side that does not learn"),
         ({"pilots": Pilots(weapon_prob=1.5)}, "weapon_prob is 1.5, expected 0 to 1"),
         ({"episodes": Episodes(seeds=[1, 2])}, "seeds is 2, expected one per environment, 6"),
     ],
