@@ -22,7 +22,7 @@ from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_ob
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.rollout import rows_by_role
-from echelon.training.runtime.process_group import process_group_from_environment
+from echelon.training.runtime.process_group import ProcessGroup, process_group_from_environment
 from echelon.training.session import Session
 from tests.training.conftest import make_small_run
 from tests.training.fakes import FakeEnv
@@ -37,7 +37,7 @@ def train(
     folder: Path, stop_after: int = 10**6, resume: str | None = None, bad: int = -1, dies: int = -1, run=None, **ppo
 ):
     """Train on the fake environment; return digests of the weights after every update and other results."""
-    rank, digests, events, first = int(os.environ.get("RANK", "0")), [], [], []
+    rank, digests, events, first, merged = int(os.environ.get("RANK", "0")), [], [], [], []
     keep, keep_snapshot, pool = PPOTrainer.update, Session.snapshot, []
 
     def snapshot(self, *args):
@@ -51,6 +51,8 @@ def train(
             buffer.advantages[0, 0] = float("nan")
         if len(digests) == 1 and rank == dies:
             os.kill(os.getpid(), signal.SIGKILL)
+        if not first:
+            merged.append(statistics(self.group))
         first.append(buffer.obs_rows[0].clone())
         result = keep(self, buffer, *args)
         digests.append(digest(self.model))
@@ -59,11 +61,12 @@ def train(
     PPOTrainer.update, Session.snapshot = update, snapshot
     stop = lambda: int(len(digests) >= stop_after)  # noqa: E731
     options = {"obs_norm": True, "ent_coef": 0.01, "target_kl": 0.5, **ppo}
-    config = make_small_run(**{"total_steps": 4000, **(run or {})}, ppo=options)
+    config = make_small_run(**{"total_steps": 2200, **(run or {})}, ppo=options)
     torch.set_num_threads(1)
     result = loop.run(config, events.append, stop, run_dir=folder, resume=resume, make_env=FakeEnv)
     return {
-        "digests": digests, "first": first[0], "update": result.update, "steps": result.global_step,
+        "digests": digests, "first": first[0], "statistics": merged[0],
+        "update": result.update, "steps": result.global_step,
         "reason": result.reason, "events": [e.kind for e in events], "episodes": result.episodes,
         "notice": next((e.message for e in events if e.kind == "resume"), ""),
         "losses": [e.loss for e in events if e.kind == "update"], "pool": pool,
@@ -72,10 +75,16 @@ def train(
     }  # fmt: skip
 
 
-def statistics(folder: Path):
-    """Merge the parts of one sample by rank; return the statistics of this rank."""
+def joined_statistics(folder: Path):
     group = process_group_from_environment()
     group.join(torch.device("cpu"))
+    found = statistics(group)
+    group.close()
+    return found
+
+
+def statistics(group: ProcessGroup):
+    """Merge the parts of one sample by rank; return the statistics of this rank."""
     obs, x, alive, roles = sample()
     rows = torch.arange(len(x)).tensor_split(group.size)[group.rank]
     returns = ReturnNormalizer(group=group)
@@ -92,15 +101,13 @@ def statistics(folder: Path):
     ppo_losses.normalize_advantages_per_role(by_role, alive[rows], rows_by_role(roles_of_rank), NORM_EPS, group)
     gradient = [torch.full((2, 2), float(group.rank)), torch.full((3,), 4.0 * group.rank)]
     group.average(gradient)
-    found = {
+    return {
         "returns": returns.state_dict(), "obs": norm.state_dict(), "lonely": lonely.state_dict(),
         "advantages": advantages, "by_role": by_role,
         "gradient": gradient, "any": group.any(group.rank == 1), "most": group.all_max(group.rank),
         "total": group.all_sum(group.rank + 1), "from_main": group.broadcast(f"said by {group.rank}"),
         "all_of": group.all_gather(group.rank),
     }  # fmt: skip
-    group.close()
-    return found
 
 
 def sample():
@@ -154,7 +161,7 @@ PLANS = {
     "one goes bad": lambda folder: train(folder, bad=1, nonfinite_policy="skip"),
     "one raises": lambda folder: train(folder, bad=1),
     "one dies": lambda folder: train(folder, dies=1),
-    "statistics": statistics,
+    "statistics": joined_statistics,
 }
 
 

@@ -64,7 +64,7 @@ def source(held: League, mix: MixConfig | None = None, **options) -> LeagueSourc
 
 
 def draws(drawn_from: OpponentMix, count: int = 4000) -> Counter[str]:
-    return Counter(drawn_from.draw(n % 40, n // 40) for n in range(count))
+    return Counter(drawn_from.draw_many([(n % 40, n // 40) for n in range(count)]))
 
 
 def test_league_opponents_are_sampled_by_rating_weight(opened):
@@ -172,7 +172,7 @@ def test_policy_cache_is_bounded_but_keeps_policies_in_use(opened):
     src = source(held, cache=2, candidates=12)
     runner = OpponentRunner(env, src, ThreadPool(1))
     env.reset()
-    for _ in range(20):
+    for _ in range(6):
         runner.reset()
         runner.act()
         flying = set(runner.names)

@@ -315,9 +315,9 @@ def test_reload_keeps_elapsed_time(small_run, tmp_path, monkeypatch, nan_rewards
     now = iter(range(10**6))
     monkeypatch.setattr("echelon.training.runtime.process.time.monotonic", lambda: float(next(now)))
     monkeypatch.setattr(loop, "MAX_RELOADS", 10**6)
-    config = small_run(save_every=1, max_minutes=1.0, ppo={"nonfinite_policy": "reload"})
+    config = small_run(save_every=1, max_minutes=0.2, ppo={"nonfinite_policy": "reload"})
     result, events = run(config, tmp_path, make_env=nan_rewards)
-    assert result.reason == "completed" and result.update == 3 and events[-1].elapsed_s >= 60
+    assert result.reason == "completed" and result.update == 3 and events[-1].elapsed_s >= 12
 
 
 def test_truncation_bonus_only_at_time_limit(small_run):

@@ -20,7 +20,7 @@ def trace_of(path) -> dict[str, list[dict]]:
 
 def test_profile_traces_requested_updates_on_all_threads(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 32)
-    config = small_run(profile_updates=2, threads=2, max_updates=5)
+    config = small_run(profile_updates=2, threads=2, max_updates=5, num_envs=4, ppo={"update_epochs": 1})
     _, events = run(config, tmp_path)
     trace = trace_of(RunPaths(tmp_path).trace)
     assert {name: len(trace[name]) for name in ("collect", "bootstrap", "update")} == dict.fromkeys(
@@ -33,5 +33,5 @@ def test_profile_traces_requested_updates_on_all_threads(small_run, tmp_path, mo
 
 
 def test_profile_is_written_when_run_ends_early(small_run, tmp_path):
-    run(small_run(profile_updates=50, max_updates=4), tmp_path)
+    run(small_run(profile_updates=50, max_updates=4, num_envs=2, ppo={"update_epochs": 1}), tmp_path)
     assert len(trace_of(RunPaths(tmp_path).trace)["update"]) == 2

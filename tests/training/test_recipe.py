@@ -157,10 +157,11 @@ def test_pfsp_samples_levels_and_snapshots_by_losses():
             plain.record_outcome(name, outcome)
     factors = {name: pool.priorities.factor(name) for name in outcomes}
     total = sum(factors.values())  # every opponent has the base weight 1
-    counts = Counter(pool.draw(env, episode) for env in range(40) for episode in range(100))
+    episodes = [(env, episode) for env in range(40) for episode in range(100)]
+    counts = Counter(pool.draw_many(episodes))
     chi_square = sum((counts[n] - 4000 * f / total) ** 2 / (4000 * f / total) for n, f in factors.items())
     assert chi_square < 16.3, counts  # 0.999 quantile at 3 degrees of freedom
-    even = Counter(plain.draw(env, episode) for env in range(40) for episode in range(100))
+    even = Counter(plain.draw_many(episodes))
     assert all(900 < even[name] < 1100 for name in outcomes), even
     again = pool_of(1.0)
     again.load_state_dict(pool.state_dict())

@@ -31,6 +31,7 @@ from tests.golden import FOLDER
 SAVED_RUN = Path(__file__).parent / "fixtures" / "saved_run"
 SAVED_GAME = SAVED_RUN.with_name("saved_run_game.json")
 """Sha256 of the golden battles and worlds of the game that the run was saved with."""
+SAVED_RUN_ID = "20260101-000000-quickstart-hollow-quail"
 SAVED_UPDATE = 2
 ADVICE = (
     "resuming is no longer exact; if battles were meant to change, run `just golden` first, after which losses are not "
@@ -60,7 +61,7 @@ def term_added(mechs: Mechs, column: wp.int32, amounts_out: wp.array3d(dtype=wp.
 @pytest.fixture
 def saved_run(tmp_path: Path) -> Path:
     """Return a writable copy of the run folder, whose checkpoint is of update 2."""
-    return Path(shutil.copytree(SAVED_RUN, tmp_path / "20260101-000000-quickstart-hollow-quail"))
+    return Path(shutil.copytree(SAVED_RUN, tmp_path / SAVED_RUN_ID))
 
 
 def test_saved_checkpoint_opens_and_loads(saved_run):
@@ -74,21 +75,27 @@ def test_saved_checkpoint_opens_and_loads(saved_run):
     assert loaded.meta["kind"] == "classic" and env_config_of(loaded.meta).world.size_x == 24
 
 
-def test_saved_run_resumes_and_completes(saved_run):
-    resumed = resume(saved_run)
+@pytest.fixture(scope="module")
+def resumed(tmp_path_factory) -> list[EventUpdate]:
+    """The updates of the resumed run."""
+    return resume(Path(shutil.copytree(SAVED_RUN, tmp_path_factory.mktemp("run") / SAVED_RUN_ID)))
+
+
+def test_saved_run_resumes_and_completes(resumed):
     assert all(math.isfinite(event.loss) and math.isfinite(event.grad_norm) for event in resumed)
 
 
 @of_the_same_game
-def test_saved_run_resumes_with_the_losses_of_the_uninterrupted_run(saved_run):
-    resumed = assert_resumes_exactly(saved_run)
+def test_saved_run_resumes_with_the_losses_of_the_uninterrupted_run(resumed):
+    assert_continues_exactly(resumed)
     assert "added" not in resumed[-1].reward_terms
 
 
 @of_the_same_game
 def test_saved_run_resumes_exactly_with_a_reward_term_it_lacks(saved_run):
     terms = (*reward.TERMS, reward.Term("added", term_added, weight=0.0))
-    resumed = assert_resumes_exactly(saved_run, partial(VectorEnv, terms=terms))
+    resumed = resume(saved_run, partial(VectorEnv, terms=terms))
+    assert_continues_exactly(resumed)
     assert resumed[-1].reward_terms["added"] == 0.0
 
 
@@ -104,15 +111,13 @@ def resume(saved_run: Path, make_env: MakeEnv = VectorEnv) -> list[EventUpdate]:
     return updates
 
 
-def assert_resumes_exactly(saved_run: Path, make_env: MakeEnv = VectorEnv) -> list[EventUpdate]:
-    """Resume the run, compare its updates with those of the uninterrupted run, and return them."""
-    lines = [json.loads(line) for line in (saved_run / "metrics.jsonl").read_text().splitlines()]
+def assert_continues_exactly(resumed: list[EventUpdate]) -> None:
+    """Compare the updates of a resumed run with those of the uninterrupted one."""
+    lines = [json.loads(line) for line in (SAVED_RUN / "metrics.jsonl").read_text().splitlines()]
     expected = [row for row in lines if row["kind"] == "update" and row["update"] > SAVED_UPDATE]
-    resumed = resume(saved_run, make_env)
     for event, row in zip(resumed, expected, strict=True):
         for name in ("update", "global_step", "episodes", "opponents", "maps_used"):
             assert getattr(event, name) == row[name], f"{name} differs: {ADVICE}"
         for name in ("loss", "grad_norm", "avg_return", "lr"):
             assert getattr(event, name) == pytest.approx(row[name], rel=1e-3), f"{name} differs: {ADVICE}"
         assert json.loads(json.dumps(event.curriculum)) == row["curriculum"]
-    return resumed

@@ -149,7 +149,7 @@ def test_imitation_terms_against_hand_worked_values():
 
 def test_learner_imitates_teacher_of_tiny_task(small_run):
     teacher = TeacherConfig(policy="heuristic:expert", imitation=1.0, imitation_coef=1.0)
-    config = small_run(num_envs=16, total_steps=12_000, ppo={"lr": 5e-3, "obs_norm": True}, teacher=teacher)
+    config = small_run(num_envs=16, total_steps=6_000, ppo={"lr": 1e-2, "obs_norm": True}, teacher=teacher)
     result, events = run(config)
     updates = of(events, EventUpdate)
     first, last = updates[0], updates[-1]
@@ -217,7 +217,7 @@ def test_update_options_train_with_teacher(taught, ppo):
 
 
 def test_gaussian_head_learns_from_labels(taught):
-    _, events = run_battle(replace(taught, model=ModelConfig(), max_updates=2))
+    _, events = run_battle(replace(taught, model=ModelConfig(hidden_dim=16, lstm_hidden_dim=16), max_updates=2))
     assert all(u.imitation_loss > 0 and 0 < u.agreement < 1 for u in of(events, EventUpdate))
 
 
