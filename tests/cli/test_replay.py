@@ -124,7 +124,7 @@ def test_fit_winprob_reports_errors_and_writes_a_model(capsys, tmp_path, monkeyp
     assert (report["files"], report["unused"], report["held_out_pilots"]) == (301, 1, ["c"])
     assert len(load_model(model).weights) == len(FEATURES)
     both = report["tests"]["both"]
-    assert both["brier"] < both["baseline_brier"] and set(both["thirds"]) == {"first", "middle", "last"}
+    assert both["brier"] < both["baseline_brier"]
 
 
 def test_fit_winprob_without_matches_fails(tmp_path):
