@@ -258,6 +258,7 @@ export class Hud {
   private open(match: MatchState): void {
     this.shown = match;
     this.slowAt = 0;
+    this.feed.announcements.replaceChildren();
     this.title.textContent = match.title;
     this.score.open(match);
     this.welcome.open(match);
