@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "examples" / "train.sbatch"
 SMALL = {
     "env.world.size_x": 40, "env.world.size_y": 40, "num_envs": 2, "bank_maps": 2, "device": '"cpu"', "threads": 1,
-    "eval.every_updates": 0, "eval.at_start": "false", "ppo.rollout_steps": 16, "total_steps": 100_000,
+    "eval.every_updates": 0, "eval.at_start": "false", "eval.report": "false", "eval.seeds": 1,
+    "env.max_episode_seconds": 5.0, "ppo.rollout_steps": 16, "total_steps": 100_000,
 }  # fmt: skip
 SRUN = """#!/bin/bash
 [[ $1 == --* ]] && shift
