@@ -1,4 +1,4 @@
-"""Train a network of your own: define the encoder, keep recurrence, heads, action distribution and training.
+"""Train your own network: define the encoder, keep recurrence, heads, action distribution and training.
 
 python examples/custom_policy.py --steps 200000
 """

@@ -1,4 +1,4 @@
-"""A learner of your own over the Gymnasium vector interface: clipped policy gradient with a feed-forward network.
+"""Your own learner over the Gymnasium vector interface: clipped policy gradient with a feed-forward network.
 
 python examples/own_loop.py --seconds 120
 """

@@ -84,7 +84,7 @@ def run(
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
     nproc: Annotated[
-        int, option("--nproc", "Processes that share the matches; of a launcher, its hosts.", min=1, max=1024)
+        int, option("--nproc", "Processes that share the matches; with --launcher, its hosts.", min=1, max=1024)
     ] = 1,
     launcher: LauncherOption = None,
     preset: GamePresetOption = None,

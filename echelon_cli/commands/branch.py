@@ -54,17 +54,20 @@ def branch(
     seed: Annotated[int, option("--seed", "Seed of the continuations' combat seeds.", min=0)] = 0,
     mean: Annotated[bool, option("--mean", "Policies use their mean action, not a sample.")] = False,
     record: Annotated[
-        Path | None, option("--out", "Record the median and the two extreme continuations there.", "DIR", short="-o")
+        Path | None,
+        option(
+            "--out", "Folder in which the median and the two extreme continuations are recorded.", "DIR", short="-o"
+        ),
     ] = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Continue a match from a moment many times: who wins?
+    """Continue a match from a moment many times.
 
     Prints win probability with its 95 % interval, and endings.
 
-    Every continuation has another combat seed and, where policies fly, other samples of their actions.
+    Every continuation has another combat seed, and its policies sample other actions.
     """
     from echelon.training.runtime.threads import resolve_threads, thread_environment
 

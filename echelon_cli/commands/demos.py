@@ -71,8 +71,8 @@ def record(
 ) -> int | None:
     """Record matches of one side: observations, actions, outcomes. The same command continues after an interrupt.
 
-    Every seed is played from both sides, in the environment of the preset, else of the first policy's training. Of
-    played matches, what their human pilots did is recorded.
+    Every seed is played from both sides. The environment is that of the preset; default: that of the first policy's
+    training. From played matches, the actions of their human pilots are recorded.
     """
     obs_dtype: ObsDtype = "float32" if float32 else "float16"
     if verify:
@@ -151,9 +151,9 @@ def clone(
     assignments: SetOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Train a policy on a recording alone (behaviour cloning). It is written as a start for training.
+    """Train a policy on a recording alone (behaviour cloning). --start-from takes its file.
 
-    Network and learning rate are those of the preset, the environment is that of the recording.
+    The preset sets network and learning rate, the recording the environment.
     """
     from echelon.demos import load
     from echelon.training.cloning import clone as clone_policy

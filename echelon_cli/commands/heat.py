@@ -29,7 +29,7 @@ def heat(
     png: Annotated[Path | None, option("--png", "Write a PNG instead of printing.", "FILE")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show where mechs moved, dealt damage or died, of an evaluation."""
+    """Show where mechs moved, dealt damage or died in an evaluation."""
     paths = find_run(run)
     found = heat_files(paths.heat)
     if not found:

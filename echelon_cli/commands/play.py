@@ -51,7 +51,9 @@ def play(
     seconds: SecondsOption = None,
     seed: Annotated[int, option("--seed", "Seed of the match and its map.", min=0)] = 0,
     speed: Annotated[float, option("--speed", "Pace of play, 1: real time, 0.5: slow motion.")] = 1.0,
-    seats: Annotated[int, option("--seats", "Human pilots; the second one is an opponent.", min=1)] = 1,
+    seats: Annotated[
+        int, option("--seats", "Number of human pilots; the second one flies for the other team.", min=1)
+    ] = 1,
     tutorial: Annotated[bool, option("--tutorial", "One minute of practice, no mech but yours moves.")] = False,
     port: PortOption = None,
     host: HostOption = "127.0.0.1",

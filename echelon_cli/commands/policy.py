@@ -125,7 +125,7 @@ def pull(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Download a published policy and verify it. What it can be used for is printed."""
+    """Download a published policy and verify it. The commands that use it are printed."""
     from echelon.rl.weights import find_checkpoint
     from echelon.training.policy_readme import local_name
 

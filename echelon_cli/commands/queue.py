@@ -52,7 +52,7 @@ def queue(
         list[str] | None,
         option(
             "--slots",
-            "Runs at a time of a device, such as cpu=2 or cuda:0=1; default: 1. May be repeated.",
+            "Runs that a device takes at a time, such as cpu=2 or cuda:0=1; default: 1. May be repeated.",
             "DEVICE=N",
             complete_slots,
         ),
@@ -67,7 +67,8 @@ def queue(
         ),
     ] = None,
     at_once: Annotated[
-        int | None, option("--at-once", "Runs that the launcher gets at a time; default: unchanged.", min=1, max=10_000)
+        int | None,
+        option("--at-once", "Runs submitted to the launcher at a time; default: unchanged.", min=1, max=10_000),
     ] = None,
     yes: YesFlag = False,
     as_json: JsonFlag = False,

@@ -57,7 +57,7 @@ def serve(
     open_browser: Annotated[bool, option("--open", "Open the viewer in a browser.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Serve the viewer with all recorded matches. Until interrupted; without --play it only reads."""
+    """Serve the viewer with all recorded matches. It runs until interrupted; without --play it only reads."""
     from echelon.server.app import serve as run_server
     from echelon_cli.play_job import fragment_of_session, play_session
 
@@ -96,7 +96,7 @@ def watch(
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Open a match in the browser, or the newest of a run. With --league alone, the league."""
+    """Open a match, or the newest one of a run, in the browser. --league alone opens the league."""
     from echelon.server.app import running_server
     from echelon.server.app import serve as run_server
 

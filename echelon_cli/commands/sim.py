@@ -106,9 +106,9 @@ def sim(
     threads: ThreadsOption = 0,
     as_json: JsonFlag = False,
 ) -> int:
-    """Play levels and policies against each other, print tables. Results, endings, classes, weapons, causes of death.
+    """Play levels and policies against each other. Tables show results, endings, classes, weapons and causes of death.
 
-    The game is that of the first policy's training, on maps and with limits of the options.
+    The game is that of the first policy's training; options change its maps and limits.
     """
     from echelon.training.runtime.threads import thread_environment
 

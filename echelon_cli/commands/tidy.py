@@ -43,7 +43,7 @@ def tidy(
         list[str] | None,
         option(
             "--keep",
-            "Delete checkpoints and replays except best, latest=N, replays=N, separated by commas.",
+            "Delete checkpoints and replays except best, latest=N and replays=N, separated by commas.",
             "RULE",
             one_of("best", "latest=", "replays=", "best,latest"),
         ),
