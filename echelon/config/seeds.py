@@ -1,8 +1,8 @@
-"""Ranges of episode seeds: each purpose has its own, so that no result is reported on seeds that decided anything.
+"""Ranges of episode seeds for each purpose, so that no result is reported on seeds that chose a checkpoint.
 
-Training draws below ``EVAL_SEED_BASE``, held-out seeds lie above it. ``choice`` decides which checkpoint is the best,
-``rating`` the ratings of snapshots. ``report`` decides nothing: ``echelon eval`` and
-the report at a run's end play it. Matches of the arena spread over all held-out seeds and choose no checkpoint.
+Training seeds are below ``EVAL_SEED_BASE``, held-out seeds above it. Evaluations on ``choice`` select the best
+checkpoint, matches on ``rating`` rate snapshots, and ``echelon eval`` and the report at a run's end play ``report``.
+Matches of the arena use all held-out seeds and choose no checkpoint.
 """
 
 from __future__ import annotations
