@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
-import json
-import math
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 from weakref import WeakSet
 
-import numpy as np
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import BytesIOPayload
+from pydantic_core import to_json
 
 from echelon.server.catalogue import ReplayCatalogue
 
@@ -137,8 +135,6 @@ LEAGUE: web.AppKey[Path] = web.AppKey("league", Path)
 RESPONSE_CACHE: web.AppKey[ResponseCache] = web.AppKey("response_cache", ResponseCache)
 IMMUTABLE = "public, max-age=31536000, immutable"
 REVALIDATE = "no-cache"
-FEW, PART_ROWS = 64, 4096
-"""Entries of a list that is encoded entry by entry, and of a part of a longer one."""
 PAGE = 50
 MAX_PAGE = 200
 """Rows of a list page: default and maximum."""
@@ -147,55 +143,12 @@ JSON = "application/json"
 
 
 def strict_json(value: Any) -> bytes:
-    """Return compact JSON with null for numbers that are not finite.
-
-    Long lists and arrays are encoded in parts, since other threads wait meanwhile.
-    """
-    parts: list[bytes] = []
-    _encode(value, parts)
-    return b"".join(parts)
-
-
-def _encode(value: Any, parts: list[bytes]) -> None:
-    if isinstance(value, dict):
-        for number, (key, item) in enumerate(value.items()):
-            parts.append(b"%s%s:" % (b"," if number else b"{", json.dumps(str(key)).encode()))
-            _encode(item, parts)
-        parts.append(b"}" if value else b"{}")
-    elif isinstance(value, (list, tuple, np.ndarray)) and len(value) > FEW:
-        for at in range(0, len(value), PART_ROWS):
-            parts.append((b"," if at else b"[") + _dump(value[at : at + PART_ROWS])[1:-1])
-        parts.append(b"]")
-    elif isinstance(value, (list, tuple)):
-        for number, item in enumerate(value):
-            parts.append(b"," if number else b"[")
-            _encode(item, parts)
-        parts.append(b"]" if value else b"[]")
-    else:
-        parts.append(_dump(value))
-
-
-def _dump(value: Any) -> bytes:
-    value = value.tolist() if isinstance(value, np.ndarray) else value
-
-    def clean(part: Any) -> Any:
-        if isinstance(part, float) and not math.isfinite(part):
-            return None
-        if isinstance(part, dict):
-            return {key: clean(item) for key, item in part.items()}
-        return [clean(item) for item in part] if isinstance(part, (list, tuple)) else part
-
-    try:
-        text = json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
-    except ValueError:
-        text = json.dumps(clean(value), separators=(",", ":"), allow_nan=False, default=_plain)
-    return text.encode()
+    """Return compact JSON, with null for numbers that are not finite and base64 for bytes."""
+    return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_plain)
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON does not have as one that it has; bytes only by their number."""
-    if isinstance(value, bytes):
-        return f"{len(value)} bytes"
+    """Return a value that JSON does not have, such as an array, as one that it has."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
