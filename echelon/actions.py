@@ -38,12 +38,12 @@ QUANTISATION_LEVELS = 127
 ECCM_ABOVE = 64.5 / QUANTISATION_LEVELS
 """A scout's SECONDARY above 0 means ECM up to 0.5, level 64, and ECCM from the next level on."""
 
-TRIGGER_NAMES = ("primary", "vent", "secondary", "tertiary", "special")
-CHANCES = (*(f"target_{slot}" for slot in range(TARGET_DIM)), "no_target", *TRIGGER_NAMES)
+SWITCH_NAMES = ("primary", "vent", "secondary", "tertiary", "special")
+CHANCES = (*(f"target_{slot}" for slot in range(TARGET_DIM)), "no_target", *SWITCH_NAMES)
 """Choices whose probabilities policies report: targets, which add up to 1, and switches that are on."""
-TRIGGER_COLUMNS = (4, 5, 6, 7, 8)
-"""Columns of the triggers; a scout's secondary trigger is its electronic warfare."""
-RATED_CONTROLS = {**dict(zip(TRIGGER_NAMES, TRIGGER_COLUMNS, strict=True)), "jets": 2, "hostile_only": HOSTILE_ONLY}
+SWITCH_COLUMNS = (4, 5, 6, 7, 8)
+"""Columns of the switches; a scout's secondary trigger is its electronic warfare."""
+RATED_CONTROLS = {**dict(zip(SWITCH_NAMES, SWITCH_COLUMNS, strict=True)), "jets": 2, "hostile_only": HOSTILE_ONLY}
 """On/off controls (on above 0) and their columns; their rate of use is reported per class."""
 
 

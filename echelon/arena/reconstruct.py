@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,9 +68,10 @@ def require_playable(recorded: Replay) -> EnvConfig:
             f"replay {name!r} has no actions, expected a column of them, as arena, eval and sim record them"
         )
     if (version := header["sim_version"]) != SIM_VERSION:
+        recorded_on = datetime.fromtimestamp(header["created"], UTC)
         raise ValueError(
             f"replay {name!r} was recorded with simulation version {version}, expected {SIM_VERSION}: its actions play "
-            f"another match today; verify it with Echelon {header['echelon']}, which recorded it"
+            f"another match today; verify it with the Echelon of {recorded_on:%Y-%m-%d}, when it was recorded"
         )
     cfg = config_from_header(header)
     column = next((c for c in header["columns"] if c["name"] == ACTION), {})

@@ -135,7 +135,7 @@ class EnvConfig:
     observe_target: bool = False
     """Append the selected target slot and whether it is locked."""
     observe_scope: bool = False
-    """Append acoustic intensity of the four quadrants and its change to the suite layout."""
+    """Append acoustic intensity ahead, right, behind and left, and its change, to the suite layout."""
     observe_telemetry: bool = False
     """Append the 16x16 map of the world to the suite layout; the classic layout always has it."""
     observe_comms: bool = True

@@ -273,7 +273,7 @@ def _weight_of(cfg: RewardConfig, term: Term) -> float:
     if term.weight is not None:
         return term.weight
     if not hasattr(cfg, term.name):
-        raise ValueError(f"reward term {term.name!r} has no weight; add a float field of that name to RewardConfig")
+        raise ValueError(f"reward term {term.name!r} has no weight; add a Finite field of that name to RewardConfig")
     return float(getattr(cfg, term.name))
 
 

@@ -27,9 +27,9 @@ from echelon.actions import (
     OBS_CTRL_START,
     OBS_SORT_DIM,
     QUANTISATION_LEVELS,
+    SWITCH_COLUMNS,
     TARGET_DIM,
     TARGET_START,
-    TRIGGER_COLUMNS,
     ActionIndex,
     action_names,
 )
@@ -222,7 +222,7 @@ class ActionDistribution(nn.Module):
             shares = {selector.name: share[..., i, :] for i, selector in enumerate(self.layout.selectors)}
         target = shares.get(TARGET.name, location.new_zeros(TARGET_DIM + 1))[..., : TARGET_DIM + 1]
         parts = list(target.expand(*location.shape[:-1], TARGET_DIM + 1).unbind(-1))
-        for column in TRIGGER_COLUMNS:
+        for column in SWITCH_COLUMNS:
             if column in self.layout.switches:
                 parts.append(torch.sigmoid(location[..., column]))
             elif column == SECONDARY.start and SECONDARY.name in shares:

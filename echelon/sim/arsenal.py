@@ -1,6 +1,6 @@
 """The tables of mechs and weapons: a row per chassis in ``CHASSIS``, a row per weapon in ``WEAPONS``.
 
-A new weapon or mech class is a row here. Kernels never name one: they read columns of these tables,
+A new weapon or mech class is a row here. Kernels of the simulator never name one: they read columns of these tables,
 packed into device arrays by ``echelon.sim.tables``. Columns with a range can be overridden for an environment
 (``echelon.sim.overrides``).
 """

@@ -20,6 +20,7 @@ from echelon.replay.reader import Replay
 from echelon.replay.schema import RecordType
 from echelon.sim.arsenal import Weapon
 from echelon.sim.hashing import state_hash
+from echelon.version import SIM_VERSION
 from tests.arena.recorded_matches import Played, attach_rows, record_matches, small_game
 from tests.replay.edited import with_records
 from tests.replay.golden import SMALL
@@ -196,7 +197,7 @@ def test_random_states_are_refused_in_one_line_or_played_on(played, again):
 def test_moment_does_not_need_a_foreign_or_damaged_state(played, tmp_path):
     with opened(with_state(played[0].path, tmp_path, lambda arrays: None, version=7)) as found:
         moment = found[0].go_to(205)
-        assert moment.from_tick == 0 and "simulation version 7, expected 1" in moment.notes[0]
+        assert moment.from_tick == 0 and f"simulation version 7, expected {SIM_VERSION}" in moment.notes[0]
         assert_same_state(*found, 205, played[0])
         data = bytearray(played[0].path.read_bytes())
         with Replay(played[0].path) as replay:
@@ -224,8 +225,8 @@ def test_moments_are_refused_in_one_line(played, again, monkeypatch):
     assert "\n" not in str(refused.value)
     with pytest.raises(ValueError, match=r"moment is at 500 s, expected 0 to"):
         again[0].go_to(10_000)
-    monkeypatch.setattr("echelon.arena.reconstruct.SIM_VERSION", 2)
-    with pytest.raises(ValueError, match=r"simulation version 1, expected 2: .* verify it with Echelon"):
+    monkeypatch.setattr("echelon.arena.reconstruct.SIM_VERSION", SIM_VERSION + 1)
+    with pytest.raises(ValueError, match=rf"version {SIM_VERSION}, expected {SIM_VERSION + 1}: .* the Echelon of 20"):
         with opened(played[0].path):
             pass
 

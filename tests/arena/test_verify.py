@@ -24,6 +24,7 @@ from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import TABLES, RecordType
 from echelon.replay.writer import MatchWriter
 from echelon.sim.arsenal import Mechanic
+from echelon.version import SIM_VERSION
 from tests.replay.battles import config
 from tests.replay.edited import with_records
 from tests.replay.golden import SMALL
@@ -67,8 +68,8 @@ def test_verify_accepts_match_recorded_in_batch(recorded, number):
 
 
 def test_verify_refuses_match_of_another_simulation_version(recorded, monkeypatch):
-    monkeypatch.setattr("echelon.arena.reconstruct.SIM_VERSION", 2)
-    with pytest.raises(ValueError, match=r"recorded with simulation version 1, expected 2: .* verify it with Echelon"):
+    monkeypatch.setattr("echelon.arena.reconstruct.SIM_VERSION", SIM_VERSION + 1)
+    with pytest.raises(ValueError, match=rf"version {SIM_VERSION}, expected {SIM_VERSION + 1}: .* the Echelon of 20"):
         verify(recorded[0])
 
 

@@ -118,8 +118,8 @@ def test_viewer_has_a_row_for_every_weapon_and_class(path, record, table):
 def test_every_reward_term_has_a_weight():
     names = {f.name for f in fields(RewardConfig)}
     missing = [term.name for term in reward.TERMS if term.name not in names]
-    where = line_of("echelon/config/reward.py", "death: float")
-    assert not missing, f"terms {missing} have no weight: add a float field of the same name to RewardConfig, {where}"
+    where = line_of("echelon/config/reward.py", "death: Finite")
+    assert not missing, f"terms {missing} have no weight: add a Finite field of the same name to RewardConfig, {where}"
 
 
 def test_every_reward_weight_has_a_term():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.actions import CHANCES, TARGET_DIM, TARGET_START, TRIGGER_NAMES, ActionIndex
+from echelon.actions import CHANCES, SWITCH_NAMES, TARGET_DIM, TARGET_START, ActionIndex
 from echelon.rl import squash
 from echelon.rl.action_distribution import (
     GAUSSIAN,
@@ -63,7 +63,7 @@ def test_chances_are_the_frequencies_of_what_the_simulator_reads_in_samples(layo
     sampled = distribution.sample(many, torch.randn(draws, distribution.noise_dim))
     chances = dict(zip(CHANCES, distribution.chances(own)[0].tolist(), strict=True))
     read = quantised(sampled)
-    for name, column in zip(TRIGGER_NAMES, (ActionIndex[name.upper()] for name in TRIGGER_NAMES), strict=True):
+    for name, column in zip(SWITCH_NAMES, (ActionIndex[name.upper()] for name in SWITCH_NAMES), strict=True):
         assert chances[name] == pytest.approx((read[:, column] > 0).float().mean().item(), abs=0.012), name
     target = discrete_choices(sampled)["target"]
     for choice, name in enumerate(CHANCES[: TARGET_DIM + 1]):
