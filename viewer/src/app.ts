@@ -57,9 +57,9 @@ export class App {
   private readonly matchPage: HTMLElement;
   private readonly held = new HeldKeys();
   private readonly meter = new FrameMeter();
-  private known = location.hash; // the address last followed or written
-  private left = ""; // address of the page from which a match was opened
-  private before = performance.now();
+  private currentHash = location.hash; // the address last followed or written
+  private returnHash = ""; // address of the page from which a match was opened
+  private lastFrameMs = performance.now();
   private addressAt = 0;
 
   constructor(root: HTMLElement) {
@@ -164,8 +164,8 @@ export class App {
   private showList(): void {
     if (this.embedded) return;
     // a match that was flown from the list has the list's address
-    if (location.hash === this.left) this.followAddress();
-    else location.hash = this.left;
+    if (location.hash === this.returnHash) this.followAddress();
+    else location.hash = this.returnHash;
   }
 
   private openFile(file: File | undefined): void {
@@ -188,24 +188,24 @@ export class App {
       });
     }
     window.addEventListener("dragleave", () => document.body.classList.remove("dragging"));
-    document.addEventListener("visibilitychange", () => (this.before = performance.now()));
+    document.addEventListener("visibilitychange", () => (this.lastFrameMs = performance.now()));
   }
 
   /** Open what the address names. Addresses written by the viewer itself do not trigger this. */
   private followAddress(): void {
     const { state, session } = this;
     const route = parseRoute(location.hash);
-    this.known = location.hash;
+    this.currentHash = location.hash;
     if (this.embedded) {
       if (state.match?.id === "page") session.goTo(route);
     } else if (route.match === null && route.newest !== undefined) {
       void session.openNewest(route.newest);
     } else if (route.match === null && route.league) {
-      this.left = location.hash;
+      this.returnHash = location.hash;
       void session.openLeague();
     } else if (route.match === null) {
       // a local file has no address: only an empty address closes it
-      this.left = "";
+      this.returnHash = "";
       if (state.match?.id !== "file" || location.hash === "") session.leave();
     } else if (state.match?.id !== route.match) {
       void session.open(route.match, route);
@@ -218,9 +218,9 @@ export class App {
   private frame(now: number): void {
     requestAnimationFrame((next) => this.frame(next));
     const { state, screen, list, league, hud, play, session } = this;
-    const interval = Math.max(0, now - this.before);
+    const interval = Math.max(0, now - this.lastFrameMs);
     const elapsed = Math.min(SLOWEST_FRAME_S, interval / 1000);
-    this.before = now;
+    this.lastFrameMs = now;
     const lost = lostText(state);
     const message = lost || problemText(state);
     // playback waits until the first picture is complete
@@ -262,14 +262,14 @@ export class App {
   /** Replace the address without following it. */
   private writeAddress(hash: string): void {
     history.replaceState(null, "", hash);
-    this.known = location.hash;
+    this.currentHash = location.hash;
   }
 
   /** Update the address to the current moment, except for local files and while another page is being opened. */
   private updateAddress(): void {
-    const { state, known } = this;
+    const { state, currentHash } = this;
     const { match, camera, fog, layer, loop } = state;
-    if (!match || match.id === "file" || state.flying || this.framed || location.hash !== known) return;
+    if (!match || match.id === "file" || state.flying || this.framed || location.hash !== currentHash) return;
     const hz = match.header.tick_hz;
     const placed = camera.mode === "orbit" || camera.mode === "free";
     const hash = formatRoute({

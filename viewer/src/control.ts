@@ -137,6 +137,13 @@ export function stepFrames(state: ViewerState, frames: number): void {
 /**
  * Play or pause. At the end of the match or loop, play restarts at the other end; pausing stops following a live match.
  */
+/** Names of the fields of the state that are on or off. */
+type Switch = { [K in keyof ViewerState]: ViewerState[K] extends boolean ? K : never }[keyof ViewerState];
+
+export function toggle(state: ViewerState, name: Switch): void {
+  state[name] = !state[name];
+}
+
 export function togglePlay(state: ViewerState): void {
   state.playing = !state.playing;
   state.interrupted = false;

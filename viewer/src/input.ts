@@ -85,12 +85,10 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
     row("Mechs", ["v"], "V", "First person / exit", (s) =>
       control.setCameraMode(s, s.camera.mode === "first" ? "follow" : "first"),
     ),
-    row("Mechs", ["x"], "X", "Sensor and targeting lines, radar and ECM ranges", (s) => {
-      s.showLinks = !s.showLinks;
-    }),
+    row("Mechs", ["x"], "X", "Sensor and targeting lines, radar and ECM ranges", (s) => control.toggle(s, "showLinks")),
     row("Mechs", ["u"], "U", "Mech analysis: health, value, rewards", (s) => {
       control.selectAny(s);
-      s.showPilot = !s.showPilot;
+      control.toggle(s, "showPilot");
     }),
     row("Mechs", ["enter"], "Enter", "Take over here: fly a mech from this moment on", () => exits.takeOver()),
     row("Mechs", [";"], ";", "What if? Continuations from this moment", () => exits.whatIf()),
@@ -114,29 +112,15 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
     row("View", ["h"], "H", "Ground overlay: presence, damage, distance to zone; with Shift its teams", (s, e) =>
       e.shiftKey ? control.cycleHeatSide(s) : control.cycleLayer(s),
     ),
-    row("View", ["i"], "I", "Minimap", (s) => {
-      s.showMap = !s.showMap;
-    }),
-    row("View", ["q"], "Q", "Share: link, picture, film, file", (s) => {
-      s.showShare = !s.showShare;
-    }),
+    row("View", ["i"], "I", "Minimap", (s) => control.toggle(s, "showMap")),
+    row("View", ["q"], "Q", "Share: link, picture, film, file", (s) => control.toggle(s, "showShare")),
     row("View", ["z"], "Z", "Save a picture", () => exits.savePicture()),
-    row("View", ["b"], "B", "Nameplates", (s) => {
-      s.showBars = !s.showBars;
-    }),
-    row("View", ["c"], "C", "Match charts", (s) => {
-      s.showChart = !s.showChart;
-    }),
-    row("View", ["m"], "M", "Table of all mechs", (s) => {
-      s.showTable = !s.showTable;
-    }),
-    row("View", ["/"], "/", "Settings: graphics, sound, display", (s) => {
-      s.showSettings = !s.showSettings;
-    }),
+    row("View", ["b"], "B", "Nameplates", (s) => control.toggle(s, "showBars")),
+    row("View", ["c"], "C", "Match charts", (s) => control.toggle(s, "showChart")),
+    row("View", ["m"], "M", "Table of all mechs", (s) => control.toggle(s, "showTable")),
+    row("View", ["/"], "/", "Settings: graphics, sound, display", (s) => control.toggle(s, "showSettings")),
     row("View", ["\\"], "\\", "Fullscreen", () => exits.toggleFullscreen()),
-    row("View", ["?"], "?", "Shortcuts", (s) => {
-      s.showHelp = !s.showHelp;
-    }),
+    row("View", ["?"], "?", "Shortcuts", (s) => control.toggle(s, "showHelp")),
   ];
 }
 

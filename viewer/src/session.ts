@@ -74,9 +74,9 @@ export function makeMatch(id: string, source: ReplaySource, opened: OpenedMatch,
 }
 
 export class Session {
-  private openRequests = 0; // number of the latest request to open something
+  private openRequest = 0; // number of the latest request to open something
   private openingId = ""; // id of the match being opened, "" for none
-  private listRequests = 0; // number of the latest request of the list's first page
+  private listRequest = 0; // number of the latest request of the list's first page
   private paging = false; // whether a further page is being loaded
   private listFailed = false; // whether the shown problem is the list's
   private awaitedRun = ""; // run whose newest match is openingId while none is open
@@ -159,10 +159,10 @@ export class Session {
     this.state.followNewest = true;
     this.awaitedRun = run;
     if (this.state.page === "list") void this.reload();
-    const request = this.openRequests;
+    const request = this.openRequest;
     const page = await this.api.matches(run, PAGE, 0).catch(() => null);
     // the user has navigated elsewhere meanwhile
-    if (request !== this.openRequests || !this.state.followNewest) return;
+    if (request !== this.openRequest || !this.state.followNewest) return;
     const newest = page?.matches.reduce((a, b) => (b.created > a.created ? b : a), page.matches[0]);
     if (!newest || newest.id === this.openingId || newest.id === this.state.match?.id) return;
     // a live match is not left for a finished one
@@ -206,9 +206,9 @@ export class Session {
     if (problem === "") state.league = { view, loading: false };
   }
 
-  /** Close the current match, cancel openRequests another, and stop following the newest. */
+  /** Close the current match, cancel the opening of another, and stop following the newest. */
   private close(): void {
-    this.openRequests++;
+    this.openRequest++;
     this.openingId = "";
     this.awaitedRun = "";
     this.state.followNewest = false;
@@ -216,7 +216,7 @@ export class Session {
   }
 
   private async openSource(id: string, source: ReplaySource, title = ""): Promise<boolean> {
-    const request = ++this.openRequests;
+    const request = ++this.openRequest;
     this.unopened = null;
     const { state } = this;
     const from = state.page === "league" ? "league" : "list";
@@ -225,7 +225,7 @@ export class Session {
     this.openingId = id;
     try {
       const opened = await source.open();
-      if (request !== this.openRequests) return (source.close(), false);
+      if (request !== this.openRequest) return (source.close(), false);
       state.match?.scan.stop();
       state.match?.source.close();
       state.awaitsPicture = true;
@@ -237,14 +237,14 @@ export class Session {
       return true;
     } catch (error) {
       source.close();
-      if (request !== this.openRequests) return false;
+      if (request !== this.openRequest) return false;
       if (!state.match) state.page = from;
       if (state.page === "list") void this.reload();
       state.problem = `Cannot open ${title || "the match"}: ${errorText(error)}`;
       if (error instanceof ApiError && error.status === 0 && id !== "file") void this.findOutWhetherLost();
       return false;
     } finally {
-      if (request === this.openRequests) this.openingId = "";
+      if (request === this.openRequest) this.openingId = "";
     }
   }
 
@@ -273,16 +273,16 @@ export class Session {
   /** Reload the first page of the list; known matches below it are kept. */
   async reload(): Promise<void> {
     const { list } = this.state;
-    const request = ++this.listRequests;
+    const request = ++this.listRequest;
     try {
       const limit = Math.min(MOST, Math.max(PAGE, list.matches.length));
       const [page, { runs }] = await Promise.all([this.api.matches(list.run, limit, 0), this.api.runs()]);
-      if (request !== this.listRequests) return;
+      if (request !== this.listRequest) return;
       Object.assign(list, { matches: mergeFirstPage(list.matches, page), total: page.total, runs, loading: false });
       if (this.listFailed) this.state.problem = "";
       this.listFailed = false;
     } catch (error) {
-      if (request !== this.listRequests) return;
+      if (request !== this.listRequest) return;
       list.loading = false;
       this.listFailed = this.state.page === "list";
       if (this.listFailed) this.state.problem = errorText(error);

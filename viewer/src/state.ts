@@ -1,5 +1,5 @@
-// The whole state of the viewer, independent of the browser: pages render it, and only control.ts and the sessions
-// change it. GPU and DOM objects are derived from it each frame by their owners.
+// The whole state of the viewer, independent of the browser. Functions of control.ts and the sessions change what hangs
+// together; a panel sets only the preference that it shows. GPU and DOM objects are derived from it each frame.
 
 import type { ReplaySource } from "./data/source";
 import type { ChunkStore } from "./data/store";

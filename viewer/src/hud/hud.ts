@@ -107,21 +107,21 @@ export class Hud {
     this.links = button(
       "Sensor and targeting lines (X)",
       icon(ICONS.links),
-      () => (state.showLinks = !state.showLinks),
+      () => control.toggle(state, "showLinks"),
     );
     this.timeline.views.append(...Object.values(this.cameras), el("hr"), this.fog, this.layer, this.links);
     const { tools } = this;
     tools.append(
       button("Mech analysis (U)", icon(ICONS.pilot), () => {
         control.selectAny(state);
-        state.showPilot = !state.showPilot;
+        control.toggle(state, "showPilot");
       }),
-      button("Match charts (C)", icon(ICONS.chart), () => (state.showChart = !state.showChart)),
-      button("Table of all mechs (M)", icon(ICONS.table), () => (state.showTable = !state.showTable)),
-      button("Minimap (I)", icon(ICONS.map), () => (state.showMap = !state.showMap)),
-      button("Share (Q)", icon(ICONS.share), () => (state.showShare = !state.showShare)),
-      button("Settings (/)", icon(ICONS.settings), () => (state.showSettings = !state.showSettings)),
-      button("Shortcuts (?)", icon(ICONS.help), () => (state.showHelp = !state.showHelp)),
+      button("Match charts (C)", icon(ICONS.chart), () => control.toggle(state, "showChart")),
+      button("Table of all mechs (M)", icon(ICONS.table), () => control.toggle(state, "showTable")),
+      button("Minimap (I)", icon(ICONS.map), () => control.toggle(state, "showMap")),
+      button("Share (Q)", icon(ICONS.share), () => control.toggle(state, "showShare")),
+      button("Settings (/)", icon(ICONS.settings), () => control.toggle(state, "showSettings")),
+      button("Shortcuts (?)", icon(ICONS.help), () => control.toggle(state, "showHelp")),
     );
     const fill = button("Fullscreen (\\)", icon(ICONS.fullscreen), toggleFullscreen);
     fill.hidden = !canFillScreen();

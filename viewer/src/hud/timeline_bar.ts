@@ -46,7 +46,7 @@ export class TimelineBar {
   private readonly newest = button(
     "Open the run's newest match as soon as it starts",
     icon(ICONS.newest),
-    () => (this.state.followNewest = !this.state.followNewest),
+    () => control.toggle(this.state, "followNewest"),
   );
   private readonly marks = el("div", { class: "marks", aria: { hidden: "true" } });
   private readonly loaded = el("div", { class: "loaded", aria: { hidden: "true" } });

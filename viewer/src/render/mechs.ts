@@ -8,6 +8,7 @@ import {
   Euler,
   InstancedBufferAttribute,
   InstancedMesh,
+  MathUtils,
   Matrix4,
   Quaternion,
   type ShaderMaterial,
@@ -31,6 +32,12 @@ const DISH_RATE = 1.3; // rotation of radar dishes [rad/s]
 const NEAR = 20; // distance within which fine models are drawn [vox]
 const MECH_ORDER = 0.4; // after the terrain and the silhouettes
 const FALL_ROLL = 1.42; // roll angle of a fallen mech [rad]
+const WRECK_ROLL = 0.22; // angles of a wreck and of a climbing mech [rad]
+const WRECK_PITCH = 0.3;
+const MAX_CLIMB_PITCH = 0.12;
+const CLIMB_PITCH = 0.03; // of a climb by 1 vox/s [rad]
+const FALLEN_LIFT = 0.32; // a fallen mech rests on its shoulder, in widths; a wreck sinks into the ground, in heights
+const WRECK_SINK = 0.16;
 
 export interface MechMoment {
   seconds: number; // match time
@@ -151,16 +158,16 @@ export class Mechs {
     const dead = smooth(deadFor / COLLAPSE_S);
     const fallen = poses.fallen[mech] * (1 - dead);
     const bank = mech % 2 === 0 ? 1 : -1;
+    const climb = MathUtils.clamp(poses.climb[mech] * CLIMB_PITCH, -MAX_CLIMB_PITCH, MAX_CLIMB_PITCH);
     euler.set(
-      bank * (fallen * FALL_ROLL + dead * 0.22),
+      bank * (fallen * FALL_ROLL + dead * WRECK_ROLL),
       poses.yaw[mech],
-      -dead * 0.3 + Math.max(-0.12, Math.min(0.12, poses.climb[mech] * 0.03)) * (1 - dead),
+      -dead * WRECK_PITCH + climb * (1 - dead),
       "YZX",
     );
     turn.setFromEuler(euler);
     worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] - size[2] / 2, place);
-    // a fallen mech rests on its shoulder, a wreck sinks into the ground
-    place.y += fallen * size[1] * 0.32 - dead * size[2] * 0.16;
+    place.y += fallen * size[1] * FALLEN_LIFT - dead * size[2] * WRECK_SINK;
     return matrix.compose(place, turn, shown < 1 ? scale.setScalar(shown) : ONE);
   }
 
