@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,17 @@ PYTHON = {
     "Statistics": ("echelon.statistics",),
 }
 LANGUAGES = {".py": "python", ".sh": "sh", ".sbatch": "sh"}
+EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*")) if path.suffix in LANGUAGES]
+PAGES = {
+    "echelon_cli/commands": "reference/commands.md",
+    "echelon/config": "reference/configuration.md",
+    "echelon/__init__.py": "reference/python.md",
+    "examples": "examples/index.md",
+    "examples/tour.ipynb": "python-tour.md",
+    **{f"examples/{path.name}": f"examples/{path.name.replace('.', '-')}.md" for path in EXAMPLES},
+    **DOCUMENTS,
+}
+"""Pages of files and folders outside ``docs/``."""
 
 
 def configuration_page() -> str:
@@ -51,9 +63,7 @@ def python_page() -> str:
 
 def example_pages() -> dict[str, str]:
     pages, rows = {}, ["# Examples\n\nWhole programs to start from, which tests run.\n\n| Program | Does |\n|---|---|"]
-    for path in sorted((ROOT / "examples").glob("*")):
-        if path.suffix not in LANGUAGES:
-            continue
+    for path in EXAMPLES:
         source, page = path.read_text(encoding="utf-8"), f"{path.name.replace('.', '-')}.md"
         stated = re.search(r"^# (.+)$", source, re.MULTILINE)
         purpose = ast.get_docstring(ast.parse(source)) if path.suffix == ".py" else stated and stated[1]
@@ -66,14 +76,21 @@ def notebook_page() -> str:
     cells = json.loads((ROOT / "examples" / "tour.ipynb").read_text(encoding="utf-8"))["cells"]
     texts = [("".join(c["source"]).strip(), c["cell_type"] == "code") for c in cells]
     page = "\n\n".join(f"```python\n{text}\n```" if is_code else text for text, is_code in texts)
-    return page.replace("](../docs/", "](") + "\n"
+    return linked(page, "examples", "") + "\n"
 
 
-def root_page(name: str) -> str:
-    text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
-    for document, page in DOCUMENTS.items():
-        text = text.replace(f"]({document}", f"]({page}")
-    return text
+def linked(text: str, folder: str, page_folder: str) -> str:
+    """Return a Markdown text of a repository folder with its links relative to a folder of pages.
+
+    Links name files of the repository, so that they work there too; those of ``PAGES`` have a page of their own.
+    """
+
+    def link(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, match[1]))
+        page = PAGES.get(target, target.removeprefix("docs/") if target.startswith("docs/") else None)
+        return match[0] if page is None else f"]({posixpath.relpath(page, page_folder or '.')}"
+
+    return re.sub(r"\]\((?!\w+:)([^)#\s]+)", link, text)
 
 
 def cell(text: str) -> str:
@@ -91,8 +108,16 @@ def on_files(files: Any, config: Any) -> Any:
         "reference/python.md": python_page(),
         "python-tour.md": notebook_page(),
         **example_pages(),
-        **{page: root_page(name) for name, page in DOCUMENTS.items()},
+        **{page: linked((ROOT / name).read_text(encoding="utf-8"), "", "") for name, page in DOCUMENTS.items()},
     }
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Point links out of ``docs/`` at the pages generated from their targets."""
+    if page.file.generated_by:
+        return markdown
+    folder = posixpath.dirname(page.file.src_uri)
+    return linked(markdown, posixpath.join("docs", folder), folder)
