@@ -385,6 +385,8 @@ def duration(seconds: float | None) -> str:
 def _strict(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if hasattr(value, "_asdict"):  # a named tuple
+        value = value._asdict()
     if isinstance(value, dict):
         return {str(key): _strict(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -154,7 +154,7 @@ def test_eval_of_run_appends_its_results_and_shows_them(echelon, trained):
     assert not events[-1].deterministic
     shown = parsed(echelon("runs", "show", trained.id, "--json")[1])["evaluations"]
     assert [row["opponent"] for row in shown] == [e.opponent for e in (*events[1:], easy)], "the newest job first"
-    assert shown[0]["mean"] is None and shown[-1]["sampled"]["rate"] == easy.sampled_win_rate
+    assert shown[0]["mean"] is None and shown[-1]["sampled"]["value"] == easy.sampled_win_rate
     table = echelon("runs", "show", trained.id)[1]
     assert "its interval" in table and "any 40x40x12" in table and "expert" in table and "champion" in table
 

@@ -441,6 +441,16 @@ def processes() -> list[psutil.Process]:
     return found
 
 
+def supervisors(run: RunPaths) -> set[int]:
+    """Return the process ids of a run's supervisors."""
+    found = set()
+    for process in processes():
+        with contextlib.suppress(psutil.Error):
+            if process.cmdline()[-1:] == [str(run.root)]:
+                found.add(process.pid)
+    return found
+
+
 def kill_all() -> None:
     for process in processes():
         with contextlib.suppress(psutil.Error):
@@ -478,14 +488,10 @@ def test_waiting_supervisor_replaces_the_killed_one_before_it():
     change(paused=True)
     open_queue().revive()
     wait_for(lambda: all(open_queue().has_supervisor(run.id) for run in (first, second)))
-
-    def supervisors() -> set[int]:
-        return {process.pid for process in processes() if process.cmdline()[-1] == str(first.root)}
-
-    killed = supervisors()
+    killed = supervisors(first)
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: supervisors() - killed and open_queue().has_supervisor(first.id))
+    wait_for(lambda: supervisors(first) - killed and open_queue().has_supervisor(first.id))
 
 
 WAITING_MODULES = """

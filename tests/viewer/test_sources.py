@@ -113,16 +113,3 @@ def test_find_cycle_returns_the_files_of_a_cycle():
     a, b, c = Path("a.ts"), Path("b.ts"), Path("c.ts")
     assert find_cycle({a: [b], b: [c], c: [b]}) == ["b.ts", "c.ts", "b.ts"]
     assert find_cycle({a: [b, c], b: [c], c: []}) == []
-
-
-def test_viewer_lines_fit_the_column_limit(repository: Path):
-    viewer = repository / "viewer"
-    files = [*(viewer / "src").rglob("*.ts"), *(viewer / "src").rglob("*.css"), *(viewer / "tests").rglob("*.ts")]
-    long = [
-        f"{file.relative_to(viewer)}:{number} has {len(line)} columns"
-        for file in (*files, *viewer.glob("*.ts"))
-        if file.name != GENERATED
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if len(line) > MAX_COLUMNS
-    ]
-    assert len(files) > 100 and long == []

@@ -28,7 +28,12 @@ export class TimelineBar {
     "button play",
   );
   private readonly turn = button("Play backward (R)", icon(ICONS.reverse), () => control.reverse(this.state));
-  private readonly live = button("Go to live edge (End)", "LIVE", () => control.goLive(this.state), "button live framed");
+  private readonly live = button(
+    "Go to live edge (End)",
+    "LIVE",
+    () => control.goLive(this.state),
+    "button live framed",
+  );
   private readonly auto = option(AUTO);
   private readonly speed = el("select", { class: "speed", aria: { label: "Speed" } }, [
     this.auto,

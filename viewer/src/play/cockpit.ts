@@ -247,7 +247,9 @@ export class Cockpit {
     setText(this.targetName, `${target ? "Target" : "Nearest"} ${knownName(match.header, row.mech)}`);
     this.target.className = `panel cockpit-target ${["blue", "red"][1 - match.header.roster[pilot].team]}`;
     const rows = readings(match.header, row, chosen.range);
-    while (this.targetRows.children.length < 2 * rows.length) this.targetRows.append(el("dt", { class: "soft" }), el("dd"));
+    while (this.targetRows.children.length < 2 * rows.length) {
+      this.targetRows.append(el("dt", { class: "soft" }), el("dd"));
+    }
     rows.flat().forEach((text, i) => setText(this.targetRows.children[i], text));
   }
 

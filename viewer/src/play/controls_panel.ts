@@ -38,7 +38,7 @@ export class ControlsPanel {
     this.root = dialog("help pilot-controls", "Controls", () => this.close(), [
       ...groups,
       this.axesGroup(),
-      el("p", { class: "key-note soft", text: "The mouse aims after a click into the picture. Touch has no controls." }),
+      el("p", { class: "key-note soft", text: "The mouse aims after a click in the picture. Touch has no controls." }),
       this.note,
       textButton("Set the defaults", defaults, "button wide framed"),
     ]);
