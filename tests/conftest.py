@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import random
 import signal
@@ -80,6 +82,22 @@ def hostile_home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
 @pytest.fixture
 def rng() -> random.Random:
     return random.Random(7)
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """The event loop in which a coroutine test runs, for fixtures that open something in it."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    pyfuncitem._request.getfixturevalue("runner").run(pyfuncitem.obj(**arguments))
+    return True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

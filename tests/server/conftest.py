@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,24 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@asynccontextmanager
+async def serving(home: Path, **access: Any) -> AsyncIterator[TestClient]:
+    """Yield a client of a loopback server, or of one with the given access."""
+    rules = Access(**{"host": "127.0.0.1", "port": 1, **access})
+    server = TestServer(make_app(home, rules))
+    await server.start_server()
+    object.__setattr__(rules, "port", server.port)
+    async with TestClient(server) as client:
+        yield client
+
+
 @pytest.fixture
-def ask(home: Path) -> Callable[..., Any]:
-    """Return a function that runs a coroutine function with a client of a loopback server, or of the given access."""
+def client(home: Path, runner: asyncio.Runner) -> Iterator[TestClient]:
+    opened = serving(home)
+    yield runner.run(opened.__aenter__())
+    runner.run(opened.__aexit__(None, None, None))
 
-    def run(work: Callable[[TestClient], Awaitable[Any]], **access: Any) -> Any:
-        async def go() -> Any:
-            rules = Access(**{"host": "127.0.0.1", "port": 1, **access})
-            server = TestServer(make_app(home, rules))
-            await server.start_server()
-            object.__setattr__(rules, "port", server.port)
-            async with TestClient(server) as client:
-                return await work(client)
 
-        return asyncio.run(go())
-
-    return run
+async def get_json(client: TestClient, path: str) -> tuple[int, Any]:
+    reply = await client.get(path)
+    return reply.status, await reply.json(content_type=None)

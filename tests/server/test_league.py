@@ -15,8 +15,7 @@ from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, league_path
 from echelon.replay.typescript import SHAPES
 from echelon.server import routes
-from tests.server.conftest import RUN
-from tests.server.test_api import get_json
+from tests.server.conftest import RUN, get_json
 
 NAMES = ("a", "b")
 
@@ -38,48 +37,45 @@ def league(home):
     return league_path(home)
 
 
-def test_league_returns_standings_and_rounds(ask, league):
-    status, found = get_json(ask, "/api/v1/league")
+async def test_league_returns_standings_and_rounds(league, client):
+    status, found = await get_json(client, "/api/v1/league")
     assert status == 200
     assert [(row["id"], row["name"], row["wins"]) for row in found["standings"]] == [("a", "A", 3), ("b", "B", 0)]
     assert found["standings"][0]["rating"] > found["standings"][1]["rating"]
     assert found["unfinished"] == [{"job": RUN, "round": 2, "matches": 1, "played": 0}]
 
 
-def test_league_lists_the_strongest_entries(ask, league, monkeypatch):
+async def test_league_lists_the_strongest_entries(league, monkeypatch, client):
     monkeypatch.setattr(routes, "LISTED_ENTRIES", 1)
-    _, found = get_json(ask, "/api/v1/league")
+    _, found = await get_json(client, "/api/v1/league")
     assert [row["id"] for row in found["standings"]] == ["a"]
 
 
-def test_league_responses_contain_no_local_paths(ask, league):
-    async def work(client):
-        return await (await client.get("/api/v1/league")).text()
-
-    text = ask(work)
+async def test_league_responses_contain_no_local_paths(league, client):
+    text = await (await client.get("/api/v1/league")).text()
     assert "secret" not in text and str(league.parent) not in text
 
 
-def test_viewer_types_cover_league_fields(ask, league):
+async def test_viewer_types_cover_league_fields(league, client):
     def fields(name):
         body = re.search(rf"interface {name} {{([^{{}}]*)}}", SHAPES)
         assert body, f"the viewer has no {name}"
         return set(re.findall(r"(\w+): ", body[1]))
 
-    _, view = get_json(ask, "/api/v1/league")
+    _, view = await get_json(client, "/api/v1/league")
     assert fields("LeagueView") == view.keys()
     assert fields("Standing") == view["standings"][0].keys()
     assert fields("Round") == view["unfinished"][0].keys()
 
 
-def test_missing_league_returns_404_and_creates_nothing(ask, home):
-    status, problem = get_json(ask, "/api/v1/league")
+async def test_missing_league_returns_404_and_creates_nothing(home, client):
+    status, problem = await get_json(client, "/api/v1/league")
     assert status == 404 and problem["status"] == 404 and not league_path(home).exists()
 
 
-def test_damaged_league_returns_422_without_path(ask, home):
+async def test_damaged_league_returns_422_without_path(home, client):
     league_path(home).write_bytes(b"no database at all, and long enough to be one" * 100)
-    status, problem = get_json(ask, "/api/v1/league")
+    status, problem = await get_json(client, "/api/v1/league")
     assert status == 422 and problem["title"] == "Unreadable league" and str(home) not in problem["detail"]
 
 
@@ -94,16 +90,16 @@ def test_read_only_store_leaves_league_unchanged(league):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_read_only_league_file_is_served(ask, league):
+async def test_read_only_league_file_is_served(league, client):
     league.chmod(stat.S_IRUSR)
-    assert get_json(ask, "/api/v1/league")[0] == 200
+    assert (await get_json(client, "/api/v1/league"))[0] == 200
 
 
-def test_league_json_is_made_beside_the_event_loop(ask, league, monkeypatch):
+async def test_league_json_is_made_beside_the_event_loop(league, monkeypatch, client):
     made = []
     original = routes.strict_json
     monkeypatch.setattr(
         routes, "strict_json", lambda value: made.append(threading.current_thread().name) or original(value)
     )
-    assert get_json(ask, "/api/v1/league")[0] == 200
+    assert (await get_json(client, "/api/v1/league"))[0] == 200
     assert len(made) == 1 and made[0].startswith("server-"), "on the pool of what takes seconds"

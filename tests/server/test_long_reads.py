@@ -77,38 +77,30 @@ async def status_of(client, path):
 
 
 @pytest.mark.parametrize("change", ["deleted", "closed"])
-def test_lists_do_not_wait_for_the_timeline_of_a_match_that_changes(ask, home, monkeypatch, change):
+async def test_lists_do_not_wait_for_the_timeline_of_a_match_that_changes(home, monkeypatch, change, client):
     ident, path = unclosed(home, "open.ecr"), home / RUN / "replays" / "open.ecr"
-
-    async def work(client):
-        with opened(Gate(monkeypatch, "chunk")) as gate:
-            index = asyncio.create_task(client.get(f"/api/v1/matches/{ident}/index"))
-            await entered(gate)
-            path.unlink()
-            if change == "closed":
-                write_match(path, CHUNKS)
-            listed = await (await asyncio.wait_for(client.get("/api/v1/matches"), WAIT_S)).json()
-            waiting = not index.done()
-            statuses = [await status_of(client, f"/api/v1/matches/{MATCH}{part}") for part in ("/index", "/chunks/0")]
-        return listed["total"], waiting, statuses, (await index).status
-
-    total, waiting, statuses, status = ask(work)
-    assert waiting and statuses == [200, 200] and status == 200, "what was begun on an open file is finished"
-    assert total == (1 if change == "deleted" else 2)
+    with opened(Gate(monkeypatch, "chunk")) as gate:
+        index = asyncio.create_task(client.get(f"/api/v1/matches/{ident}/index"))
+        await entered(gate)
+        path.unlink()
+        if change == "closed":
+            write_match(path, CHUNKS)
+        listed = await (await asyncio.wait_for(client.get("/api/v1/matches"), WAIT_S)).json()
+        assert listed["total"] == (1 if change == "deleted" else 2) and not index.done()
+        for part in ("/index", "/chunks/0"):
+            assert await status_of(client, f"/api/v1/matches/{MATCH}{part}") == 200
+    assert (await index).status == 200, "what was begun on an open file is finished"
 
 
-def test_lists_do_not_wait_for_many_timelines(ask, home, monkeypatch):
+async def test_lists_do_not_wait_for_many_timelines(home, monkeypatch, client):
     idents = [unclosed(home, f"open-{n}.ecr") for n in range(MANY)]
-
-    async def work(client):
-        with opened(Gate(monkeypatch, "chunk")) as gate:
-            asked = [asyncio.create_task(client.get(f"/api/v1/matches/{ident}/index")) for ident in idents]
-            asked += [asyncio.create_task(client.get(f"/api/v1/matches/{idents[0]}/chunks/{n}")) for n in range(CHUNKS)]
-            await entered(gate)
-            listed = [await status_of(client, path) for path in ("/api/v1/matches", "/api/v1/runs", "/api/v1/healthz")]
-        return listed, {reply.status for reply in await asyncio.gather(*asked)}
-
-    assert ask(work) == ([200] * 3, {200})
+    with opened(Gate(monkeypatch, "chunk")) as gate:
+        asked = [asyncio.create_task(client.get(f"/api/v1/matches/{ident}/index")) for ident in idents]
+        asked += [asyncio.create_task(client.get(f"/api/v1/matches/{idents[0]}/chunks/{n}")) for n in range(CHUNKS)]
+        await entered(gate)
+        for path in ("/api/v1/matches", "/api/v1/runs", "/api/v1/healthz"):
+            assert await status_of(client, path) == 200
+    assert {reply.status for reply in await asyncio.gather(*asked)} == {200}
 
 
 @pytest.mark.parametrize("files", [1, 32])
@@ -141,40 +133,31 @@ def test_lists_do_not_wait_for_a_scan_of_another_thread(home, monkeypatch):
         assert len(scan.result(WAIT_S)) == 2
 
 
-def test_requests_share_the_timeline_of_a_match(ask, home, monkeypatch):
+async def test_requests_share_the_timeline_of_a_match(home, monkeypatch, client):
     ident = unclosed(home, "open.ecr")
     monkeypatch.setattr(reader, "STEP_BYTES", 0)
     decoded = []
     original = Replay.chunk
     monkeypatch.setattr(Replay, "chunk", lambda replay, n: decoded.append(n) or original(replay, n))
-
-    async def work(client):
-        paths = [f"/api/v1/matches/{ident}/index"] * MANY
-        replies = [await reply.json() for reply in await asyncio.gather(*map(client.get, paths))]
-        return replies[0], all(reply == replies[0] for reply in replies)
-
-    index, same = ask(work)
-    assert same and decoded == list(range(CHUNKS)) and len(index["chunks"]) == CHUNKS
+    paths = [f"/api/v1/matches/{ident}/index"] * MANY
+    replies = [await reply.json() for reply in await asyncio.gather(*map(client.get, paths))]
+    assert all(reply == replies[0] for reply in replies) and len(replies[0]["chunks"]) == CHUNKS
+    assert decoded == list(range(CHUNKS))
 
 
-def test_timeline_of_a_deleted_match_ends_at_its_next_step(ask, home, monkeypatch):
+async def test_timeline_of_a_deleted_match_ends_at_its_next_step(home, monkeypatch, client):
     ident, path = unclosed(home, "open.ecr"), home / RUN / "replays" / "open.ecr"
     monkeypatch.setattr(reader, "STEP_BYTES", 0)
-
-    async def work(client):
-        with opened(Gate(monkeypatch, "chunk")) as gate:
-            index = asyncio.create_task(client.get(f"/api/v1/matches/{ident}/index"))
-            await entered(gate)
-            path.unlink()
-            await status_of(client, "/api/v1/matches")
-            gate.go.set()
-            return (await index).status, len(gate.calls)
-
-    status, calls = ask(work)
-    assert status == 404 and calls == 1 < CHUNKS
+    with opened(Gate(monkeypatch, "chunk")) as gate:
+        index = asyncio.create_task(client.get(f"/api/v1/matches/{ident}/index"))
+        await entered(gate)
+        path.unlink()
+        await status_of(client, "/api/v1/matches")
+        gate.go.set()
+        assert (await index).status == 404 and len(gate.calls) == 1 < CHUNKS
 
 
-def test_damaged_chunk_ends_the_timeline_of_an_unclosed_match(ask, home):
+def test_damaged_chunk_ends_the_timeline_of_an_unclosed_match(home):
     ident, path = unclosed(home, "open.ecr"), home / RUN / "replays" / "open.ecr"
     found = ReplayCatalogue(home)
     match = found.find(ident)
@@ -189,95 +172,81 @@ def test_damaged_chunk_ends_the_timeline_of_an_unclosed_match(ask, home):
         found.read(match, Replay.timeline)
 
 
-def test_timelines_take_turns_and_end_with_their_last_client(home, monkeypatch):
+async def test_timelines_take_turns_and_end_with_their_last_client(home, monkeypatch):
     monkeypatch.setattr(reader, "STEP_BYTES", 0)
     steps = []
     original = Replay.extend_timeline
     monkeypatch.setattr(Replay, "extend_timeline", lambda r: steps.append(r.path.name) or original(r))
     idents = [unclosed(home, f"open-{n:02}.ecr") for n in range(20)]
-
-    async def work():
-        async with served(home) as (port, application), ClientSession(f"http://127.0.0.1:{port}") as client:
-            await (await client.get("/api/v1/matches")).read()
-            with opened(Gate(monkeypatch, "chunk")) as gate:
-                asked = [asyncio.create_task(client.get(f"/api/v1/matches/{i}/index")) for i in idents]
-                await entered(gate)
-                pending = application[RESPONSE_CACHE]._pending
-                await until(lambda: len(pending) == len(idents))
-                for task in asked[:-1]:
-                    task.cancel()
-                await until(lambda: len(pending) == 1)
-                gate.go.set()
-                reply = await asyncio.wait_for(asked[-1], WAIT_S)
-                return reply.status, list(steps)
-
-    status, steps = asyncio.run(work())
-    others = [name for name in steps if name != "open-19.ecr"]
-    assert status == 200 and len(others) == 1, "the step that had begun ends, others are not begun"
+    async with served(home) as (port, application), ClientSession(f"http://127.0.0.1:{port}") as client:
+        await (await client.get("/api/v1/matches")).read()
+        with opened(Gate(monkeypatch, "chunk")) as gate:
+            asked = [asyncio.create_task(client.get(f"/api/v1/matches/{i}/index")) for i in idents]
+            await entered(gate)
+            pending = application[RESPONSE_CACHE]._pending
+            await until(lambda: len(pending) == len(idents))
+            for task in asked[:-1]:
+                task.cancel()
+            await until(lambda: len(pending) == 1)
+            gate.go.set()
+            assert (await asyncio.wait_for(asked[-1], WAIT_S)).status == 200
+            others = [name for name in steps if name != "open-19.ecr"]
+    assert len(others) == 1, "the step that had begun ends, others are not begun"
 
 
-def test_timelines_of_many_matches_take_turns(ask, home, monkeypatch):
+async def test_timelines_of_many_matches_take_turns(home, monkeypatch, client):
     monkeypatch.setattr(reader, "STEP_BYTES", 0)
     steps = []
     original = Replay.chunk
     monkeypatch.setattr(Replay, "chunk", lambda r, n: steps.append(r.path.name) or original(r, n))
     idents = [unclosed(home, f"open-{n:02}.ecr") for n in range(20)]
-
-    async def work(client):
-        await client.get("/api/v1/matches")
-        replies = await asyncio.gather(*(client.get(f"/api/v1/matches/{i}/index") for i in idents))
-        return {reply.status for reply in replies}
-
-    assert ask(work) == {200}
+    await client.get("/api/v1/matches")
+    replies = await asyncio.gather(*(client.get(f"/api/v1/matches/{i}/index") for i in idents))
+    assert {reply.status for reply in replies} == {200}
     assert set(steps[: 2 * len(idents)]) == {f"open-{n:02}.ecr" for n in range(20)}, (
         "each had a step before any two more"
     )
     assert len(steps) == CHUNKS * len(idents)
 
 
-def test_body_is_computed_again_after_its_last_request_has_gone():
-    async def work():
-        cache, started, cancelled = ResponseCache(), [], []
+async def test_body_is_computed_again_after_its_last_request_has_gone():
+    cache, started, cancelled = ResponseCache(), [], []
 
-        async def compute():
-            started.append(1)
-            try:
-                await asyncio.sleep(WAIT_S if len(started) == 1 else 0)
-            except asyncio.CancelledError:
-                cancelled.append(1)
-                raise
-            return Body(b"body")
+    async def compute():
+        started.append(1)
+        try:
+            await asyncio.sleep(WAIT_S if len(started) == 1 else 0)
+        except asyncio.CancelledError:
+            cancelled.append(1)
+            raise
+        return Body(b"body")
 
-        first, second = (asyncio.create_task(cache.get("k", compute)) for _ in range(2))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        first.cancel()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        shared = (len(started), len(cancelled))
-        second.cancel()
-        await asyncio.sleep(0)
-        return shared, (await cache.get("k", compute)).data, len(started), len(cancelled)
-
-    assert asyncio.run(work()) == ((1, 0), b"body", 2, 1)
+    first, second = (asyncio.create_task(cache.get("k", compute)) for _ in range(2))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (len(started), len(cancelled)) == (1, 0)
+    second.cancel()
+    await asyncio.sleep(0)
+    assert (await cache.get("k", compute)).data == b"body"
+    assert (len(started), len(cancelled)) == (2, 1)
 
 
-def test_requests_of_unknown_matches_hold_no_thread_during_a_scan(ask, home, monkeypatch):
-    async def work(client):
-        await client.get("/api/v1/matches")
-        unclosed(home, "open.ecr")
-        with opened(Gate(monkeypatch, "_scan")) as gate:
-            scan = asyncio.create_task(client.get("/api/v1/matches"))
-            await entered(gate)
-            unknown = [asyncio.create_task(client.get(f"/api/v1/matches/{n:016x}")) for n in range(MANY)]
-            known = asyncio.create_task(client.get(f"/api/v1/matches/{match_id(RUN, 'open.ecr')}"))
-            await asyncio.sleep(0.05)
-            paths = (f"/api/v1/matches/{MATCH}/file", f"/api/v1/matches/{MATCH}/chunks/0", "/api/v1/matches")
-            statuses = [await status_of(client, path) for path in paths]
-            waiting = not any(task.done() for task in (scan, known, *unknown))
-        return statuses, waiting, {(await task).status for task in unknown}, (await known).status
-
-    assert ask(work) == ([200] * 3, True, {404}, 200)
+async def test_requests_of_unknown_matches_hold_no_thread_during_a_scan(home, monkeypatch, client):
+    await client.get("/api/v1/matches")
+    unclosed(home, "open.ecr")
+    with opened(Gate(monkeypatch, "_scan")) as gate:
+        scan = asyncio.create_task(client.get("/api/v1/matches"))
+        await entered(gate)
+        unknown = [asyncio.create_task(client.get(f"/api/v1/matches/{n:016x}")) for n in range(MANY)]
+        known = asyncio.create_task(client.get(f"/api/v1/matches/{match_id(RUN, 'open.ecr')}"))
+        await asyncio.sleep(0.05)
+        paths = (f"/api/v1/matches/{MATCH}/file", f"/api/v1/matches/{MATCH}/chunks/0", "/api/v1/matches")
+        assert [await status_of(client, path) for path in paths] == [200] * 3
+        assert not any(task.done() for task in (scan, known, *unknown))
+    assert {(await task).status for task in unknown} == {404} and (await known).status == 200
 
 
 def test_largest_contents_of_open_replays_are_closed_above_their_budget(home, monkeypatch):

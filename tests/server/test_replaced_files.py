@@ -14,7 +14,7 @@ from echelon.server import catalogue, routes
 from echelon.server.catalogue import ReplacedError, ReplayCatalogue, open_beneath
 from echelon.state_files import IrregularFileError
 from tests.replay.synthetic import write_match
-from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
+from tests.server.conftest import GOLDEN, MATCH, NAME, RUN, serving
 
 SECRET = GOLDEN.with_name("smoke.ecr")
 """A sound replay outside the home folder."""
@@ -49,45 +49,34 @@ CHANGES = (replace_by_link, replace_by_file, replace_in_place, replace_folder, r
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_file_that_was_replaced_since_the_scan_is_not_served(ask, home, monkeypatch, change):
+async def test_file_that_was_replaced_since_the_scan_is_not_served(home, monkeypatch, change, client):
     monkeypatch.setattr(routes, "SCAN_INTERVAL_S", 0.0)
-
-    async def work(client):
-        assert (await client.get("/api/v1/matches")).status == 200
-        monkeypatch.setattr(catalogue, "SCAN_INTERVAL_S", 1e9)
-        change(home / RUN / "replays")
-        replies = {}
-        for path in ("", "/index", "/chunks/0", "/chunks/9", "/file", "/file?world=1"):
-            reply = await client.get(f"/api/v1/matches/{MATCH}{path}")
-            replies[path] = reply.status, "cannot be read" in (text := await reply.text()) or "try again" in text
-        return replies
-
-    assert set(ask(work).values()) == {(422, True)}
+    assert (await client.get("/api/v1/matches")).status == 200
+    monkeypatch.setattr(catalogue, "SCAN_INTERVAL_S", 1e9)
+    change(home / RUN / "replays")
+    for path in ("", "/index", "/chunks/0", "/chunks/9", "/file", "/file?world=1"):
+        reply = await client.get(f"/api/v1/matches/{MATCH}{path}")
+        text = await reply.text()
+        assert reply.status == 422 and ("cannot be read" in text or "try again" in text), path
 
 
-def test_replaced_file_is_served_after_the_next_scan(ask, home):
-    async def work(client):
-        assert (await client.get(f"/api/v1/matches/{MATCH}/file")).status == 200
-        replace_by_file(home / RUN / "replays")
-        replaced = await client.get(f"/api/v1/matches/{MATCH}/file")
-        remove(home / RUN / "replays")
-        return await replaced.read(), (await client.get(f"/api/v1/matches/{MATCH}/file")).status
-
-    assert ask(work) == (SECRET.read_bytes(), 404)
+async def test_replaced_file_is_served_after_the_next_scan(home, client):
+    assert (await client.get(f"/api/v1/matches/{MATCH}/file")).status == 200
+    replace_by_file(home / RUN / "replays")
+    replaced = await client.get(f"/api/v1/matches/{MATCH}/file")
+    remove(home / RUN / "replays")
+    assert await replaced.read() == SECRET.read_bytes()
+    assert (await client.get(f"/api/v1/matches/{MATCH}/file")).status == 404
 
 
-def test_match_that_grew_since_the_scan_is_served(ask, home, monkeypatch):
+async def test_match_that_grew_since_the_scan_is_served(home, monkeypatch, client):
     data, path = GOLDEN.read_bytes(), home / RUN / "replays" / NAME
     path.write_bytes(data[:-100])
-
-    async def work(client):
-        await client.get("/api/v1/matches")
-        monkeypatch.setattr(catalogue, "SCAN_INTERVAL_S", 1e9)
-        with open(path, "ab") as file:
-            file.write(data[-100:])
-        return await (await client.get(f"/api/v1/matches/{MATCH}/file")).read()
-
-    assert ask(work) == data
+    await client.get("/api/v1/matches")
+    monkeypatch.setattr(catalogue, "SCAN_INTERVAL_S", 1e9)
+    with open(path, "ab") as file:
+        file.write(data[-100:])
+    assert (await (await client.get(f"/api/v1/matches/{MATCH}/file")).read()) == data
 
 
 def test_open_replay_of_a_listed_match_survives_a_change_of_its_time(home, monkeypatch):
@@ -102,7 +91,7 @@ def test_open_replay_of_a_listed_match_survives_a_change_of_its_time(home, monke
 
 
 @pytest.mark.parametrize("level", ["file", "folder"])
-def test_linked_worlds_are_not_served(ask, home, tmp_path_factory, level):
+async def test_linked_worlds_are_not_served(home, tmp_path_factory, level):
     replays, elsewhere = home / RUN / "replays", tmp_path_factory.mktemp("elsewhere")
     (replays / NAME).unlink()
     with Replay(write_match(replays / NAME, worlds=replays / WORLDS_FOLDER)) as replay:
@@ -110,17 +99,18 @@ def test_linked_worlds_are_not_served(ask, home, tmp_path_factory, level):
     moved = replays / WORLDS_FOLDER
     if level == "file":
         (moved,) = moved.iterdir()
+
+    async def status():
+        async with serving(home) as client:
+            return (await client.get(f"/api/v1/worlds/{sha}")).status
+
     moved.rename(elsewhere / moved.name)
-
-    async def work(client):
-        return (await client.get(f"/api/v1/worlds/{sha}")).status
-
-    assert ask(work) == 422
+    assert await status() == 422
     os.symlink(elsewhere / moved.name, moved)
-    assert ask(work) == 422, "through a link"
+    assert await status() == 422, "through a link"
     moved.unlink()
     (elsewhere / moved.name).rename(moved)
-    assert ask(work) == 200
+    assert await status() == 200
 
 
 def test_scan_does_not_follow_a_link_that_replaced_a_listed_file(home, monkeypatch):
@@ -135,15 +125,11 @@ def test_scan_does_not_follow_a_link_that_replaced_a_listed_file(home, monkeypat
     assert ReplayCatalogue(home).matches() == []
 
 
-def test_compressed_twin_is_not_served(ask, home):
+async def test_compressed_twin_is_not_served(home, client):
     for suffix in (".gz", ".br"):
         (home / RUN / "replays" / (NAME + suffix)).write_bytes(b"anything")
-
-    async def work(client):
-        reply = await client.get(f"/api/v1/matches/{MATCH}/file", headers={"Accept-Encoding": "gzip, br"})
-        return await reply.read(), reply.headers.get("Content-Encoding")
-
-    assert ask(work) == (GOLDEN.read_bytes(), None)
+    reply = await client.get(f"/api/v1/matches/{MATCH}/file", headers={"Accept-Encoding": "gzip, br"})
+    assert await reply.read() == GOLDEN.read_bytes() and "Content-Encoding" not in reply.headers
 
 
 def test_open_beneath_follows_no_link_below_its_root(tmp_path):
