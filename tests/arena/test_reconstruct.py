@@ -22,8 +22,8 @@ from echelon.sim.arsenal import Weapon
 from echelon.sim.hashing import state_hash
 from echelon.version import SIM_VERSION
 from tests.arena.recorded_matches import Played, attach_rows, record_matches, small_game
-from tests.replay.edited import with_records
 from tests.replay.golden import SMALL
+from tests.replay.synthetic import with_records
 
 CASES, NUMBERS = 400, (-1, 0, 1, 7, 40, 127, 2**15, 2**30)
 """Random states, and the values put into them."""

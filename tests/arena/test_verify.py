@@ -26,8 +26,8 @@ from echelon.replay.writer import MatchWriter
 from echelon.sim.arsenal import Mechanic
 from echelon.version import SIM_VERSION
 from tests.replay.battles import config
-from tests.replay.edited import with_records
 from tests.replay.golden import SMALL
+from tests.replay.synthetic import with_records
 
 SEED = 9
 """Seed of the first match; shots, smoke and map edits fall into the chunk that the tests change."""

@@ -21,7 +21,7 @@ from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import RecordType
 from tests.arena.recorded_matches import small_game
-from tests.replay.edited import with_records
+from tests.replay.synthetic import with_records
 
 SEED, SEATS, STEPS, LATER = 9, (0, 3, 6), 46, 30
 """Seed of the match, its seats, its environment steps, and one of them."""

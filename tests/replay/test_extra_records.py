@@ -14,9 +14,8 @@ from echelon.replay.codec import ReplayError, pack_map
 from echelon.replay.extra_records import DTYPES, pack_seat, pack_state, parse_seat, parse_state, read_seats, state_heads
 from echelon.replay.reader import Replay
 from echelon.replay.schema import BUDGETS, MAGIC, RecordType
-from tests.replay.edited import with_records
 from tests.replay.hostile import Record, mutate, pack
-from tests.replay.synthetic import write_match
+from tests.replay.synthetic import with_records, write_match
 
 MUTATIONS = 150
 MAX_MEMORY = 4 * BUDGETS[RecordType.STATE].raw_bytes

@@ -15,8 +15,13 @@ from typing import Any
 
 import pytest
 
+from echelon.arena.reconstruct import action_entries, moment_tick, recorded_pilots, recorded_steps, require_playable
+from echelon.atlas.scene import scene_from_map, scene_from_replay
+from echelon.atlas.world_file import WorldFileError, load_world
 from echelon.replay import codec
 from echelon.replay.codec import ReplayError, pack_map, unpack_map
+from echelon.replay.embed import embed_world
+from echelon.replay.extra_records import read_seats, read_state, state_heads
 from echelon.replay.reader import Replay
 from echelon.replay.record import chunk_frames
 from echelon.replay.schema import (
@@ -34,8 +39,10 @@ from echelon.replay.schema import (
     RecordType,
 )
 from echelon.replay.timeline import Timeline
+from echelon.server.catalogue import summarize
+from echelon.server.responses import strict_json
+from echelon_cli.commands.replay import _rows, describe
 from tests.replay.hostile import Parts, Record, assemble, bases, hostile_replay, hostile_world
-from tests.replay.reading import READERS, WORLD_READERS
 from tests.replay.synthetic import write_match
 
 CASES, WORLD_CASES = 160, 20
@@ -64,6 +71,82 @@ HOSTILE_MOMENTS = (
 )  # fmt: skip
 CORPUS = Path(__file__).resolve().parents[1] / "golden" / "hostile"
 """Minimised files on which a reader once failed; the viewer's tests read them too."""
+
+
+def open_replay(path: Path) -> None:
+    with Replay(path) as replay:
+        strict_json(summarize("id", "run", path, replay, True))
+
+
+def serve_replay(path: Path) -> None:
+    with Replay(path) as replay:
+        strict_json({"header": replay.header})
+        for n in range(len(replay.chunks)):
+            replay.chunk_bytes(n)
+        strict_json(replay.timeline())
+
+
+def decode_replay(path: Path) -> None:
+    with Replay(path) as replay:
+        for n in range(len(replay.chunks)):
+            replay.chunk(n)
+
+
+def describe_replay(path: Path) -> None:
+    """Show a replay as ``replay info`` does."""
+    with Replay(path) as replay:
+        strict_json(found := describe(replay))
+        _rows(found)
+
+
+def export_replay(path: Path) -> None:
+    with Replay(path) as replay:
+        data = embed_world(replay)
+    exported = path.with_suffix(".exported")
+    exported.write_bytes(data)
+    Replay(exported).close()
+
+
+def draw_replay(path: Path) -> None:
+    with Replay(path) as replay:
+        scene_from_replay(replay)
+
+
+def prepare_verification(path: Path) -> None:
+    with Replay(path) as replay:
+        if not action_entries(replay.header):
+            return
+        require_playable(replay)
+        recorded_pilots(replay)
+        moment_tick(replay, replay.ticks)
+        for _ in recorded_steps(replay, 0, replay.ticks):
+            pass
+
+
+def read_extra_records(path: Path) -> None:
+    with Replay(path) as replay:
+        for head in state_heads(replay):
+            read_state(replay, head)
+        read_seats(replay)
+
+
+def load_map(path: Path) -> None:
+    scene_from_map(load_world(path))
+
+
+READERS: tuple[tuple[Callable[[Path], None], type[Exception]], ...] = (
+    (open_replay, ReplayError),
+    (serve_replay, ReplayError),
+    (decode_replay, ReplayError),
+    (describe_replay, ReplayError),
+    (export_replay, ReplayError),
+    (draw_replay, ReplayError),
+    (prepare_verification, ValueError),
+    (read_extra_records, ReplayError),
+)
+"""Readers of replays and the only error that each may raise."""
+WORLD_READERS = ((load_map, WorldFileError),)
+"""Readers of world files and the only error that each may raise."""
 
 
 def parts(**header: Any) -> Parts:
@@ -103,6 +186,15 @@ HEADERS: dict[str, dict[str, Any]] = {
     "team of a mech is 7": {"roster": [{**MECH, "team": 7}] * 4},
     "class of a mech is not listed": {"roster": [{**MECH, "chassis": 4}] * 4},
     "mechs is a text": {"mechs": "4"},
+    "no mechs": {"mechs": 0},
+    "more mechs than the roster": {"mechs": 5},
+    "roster is null": {"roster": None},
+    "schema is empty": {"schema": []},
+    "tick_hz is 0": {"tick_hz": 0},
+    "no columns": {"columns": []},
+    "column of an unknown type": {
+        "columns": [{"name": "x", "dtype": "f8", "scale": 1.0, "predict": 0, "per": "mech", "k": 1}]
+    },
     "world is a list": {"world": [1]},
     "world has no size": {"world": {"sha256": "0" * 64}},
     "world leaves its folder": {"world": {"sha256": "../" * 20, "size": [12, 10, 6]}},
@@ -125,16 +217,18 @@ def test_header_with_wrong_values_is_rejected(tmp_path, change):
     assert len(messages) == len(READERS) and "odd.ecr" in messages["open_replay"]
 
 
-def test_header_with_duplicate_columns_is_rejected(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda columns: columns.append(columns[-1]), "same name"),
+        (lambda columns: columns[0].update(per="mech"), "'tick' has another shape"),
+    ],
+    ids=["duplicate", "shape"],
+)
+def test_header_with_impossible_columns_is_rejected(tmp_path, change, words):
     made = parts()
-    made.header["columns"].append(made.header["columns"][-1])
-    assert "same name" in run_readers(tmp_path / "odd.ecr", assemble(made))["open_replay"]
-
-
-def test_header_with_column_of_another_shape_is_rejected(tmp_path):
-    made = parts()
-    made.header["columns"][0]["per"] = "mech"
-    assert "'tick' has another shape" in run_readers(tmp_path / "odd.ecr", assemble(made))["open_replay"]
+    change(made.header["columns"])
+    assert words in run_readers(tmp_path / "odd.ecr", assemble(made))["open_replay"]
 
 
 def test_header_of_wide_frames_is_rejected_before_allocating(tmp_path):

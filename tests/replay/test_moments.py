@@ -151,13 +151,8 @@ def test_strongest_hit_of_a_kill_is_the_one_that_a_scan_finds():
     rng = np.random.default_rng(0)
     for count in (0, 60, 2000):
         limits = {
-            "kind": (0, 4),
-            "tick": (0, 6),
-            "actor": (-1, 4),
-            "target": (-1, 4),
-            "value": (0, 9),
-            "weapon": (0, 99),
-        }
+            "kind": (0, 4), "tick": (0, 6), "actor": (-1, 4), "target": (-1, 4), "value": (0, 9), "weapon": (0, 99),
+        }  # fmt: skip
         events = {name: rng.integers(*limit, count) for name, limit in limits.items()}
         events["flags"] = np.arange(count) % 7
         hits = module._Hits(events)
@@ -260,6 +255,14 @@ def test_points_in_captions_are_rounded_down():
     )
 
 
+def test_match_text_names_teams_and_the_result():
+    header = {"teams": [{"name": "a\x1bb", "level": ""}, {"name": "", "level": "heuristic:medium"}], "tick_hz": 20.0}
+    assert [match_text.team_name(header, team) for team in (0, 1)] == ["a?b", "bot: medium"]
+    outcome = {"winner": 1, "reason": "elimination", "ticks": 680, "score": [5.44, 9.81], "alive": [0, 2]}
+    expected = ("Red wins by elimination at 0:34", "zone 5.4 to 9.8, 0 to 2 alive")
+    assert match_text.result_text(header, outcome) == expected
+
+
 def test_quiet_match_has_a_curve_and_no_moments():
     found = Match().scan(winner=1)
     assert found["moments"] == []
@@ -306,12 +309,15 @@ def test_index_has_what_an_unclosed_file_computes_up_to_the_result(path, tmp_pat
     with Replay(cut) as replay:
         assert not replay.complete and replay.top_moment == ""
         computed = replay.timeline()
+    assert [computed[name] for name in ("markers", "series")] == [found[name] for name in ("markers", "series")]
+    assert computed["outcome"]["winner"] == -1
+    assert [computed["outcome"][name] for name in ("ticks", "alive")] == [
+        found["outcome"][name] for name in ("ticks", "alive")
+    ]
     for name, values in found["win"].items():
-        assert (
-            [v[:-1] for v in values] == [v[:-1] for v in computed["win"][name]]
-            if name == "parts"
-            else (values[:-1] == computed["win"][name][:-1])
-        )
+        before_the_result = [v[:-1] for v in values] if name == "parts" else values[:-1]
+        part = computed["win"][name]
+        assert before_the_result == ([v[:-1] for v in part] if name == "parts" else part[:-1])
     assert len(found["win"]["tick"]) <= MAX_WIN_POINTS and found["win"]["tick"][-1] == last
     moments: Sequence[Mapping[str, Any]] = found["moments"]
     assert 1 <= len(moments) <= MAX_MOMENTS

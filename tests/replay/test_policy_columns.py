@@ -105,16 +105,3 @@ def test_contact_and_sees_columns_match_start_of_step(recorded):
             assert bool(flags[f, m] & MechFlag.SEEN) == known
     seen = flags & MechFlag.SEEN
     assert seen.any() and not seen.all()
-
-
-def test_header_omits_policy_columns_by_default(tmp_path):
-    with battle(config(max_episode_seconds=2.0)) as env:
-        env.reset()
-        recorder = Recorder(env.engine, [0], tmp_path, [MatchInfo(name="m")])
-        recorder.begin()
-        env.step()
-        recorder.after_step()
-        (path,) = recorder.finish()
-    with Replay(path) as replay:
-        assert "insight" not in replay.header
-        assert "action" not in {c["name"] for c in replay.header["columns"]}

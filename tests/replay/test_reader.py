@@ -9,18 +9,9 @@ import numpy as np
 import pytest
 
 from echelon.replay import codec, reader
-from echelon.replay.codec import (
-    TRAILER_BYTES,
-    ReplayError,
-    pack_map,
-    pack_record,
-    parse_head,
-    unpack_map,
-    unpack_payload,
-    world_hash,
-)
-from echelon.replay.columns import Layout
-from echelon.replay.reader import Replay
+from echelon.replay.codec import ReplayError, pack_map, pack_record, parse_head, unpack_map, unpack_payload, world_hash
+from echelon.replay.columns import GrowingRows, Layout
+from echelon.replay.reader import Replay, _plain
 from echelon.replay.schema import (
     BUDGETS,
     END_MAGIC,
@@ -79,40 +70,15 @@ def test_golden_replays_have_what_they_were_recorded_for():
     assert any(EventKind.AMS in tables["events"]["kind"] for tables in smoke)
 
 
-def test_replay_truncated_in_header_is_rejected(whole, tmp_path):
-    data, refs, _ = whole
-    path = tmp_path / "cut.ecr"
-    for length in range(len(MAGIC), 400, 7):
-        path.write_bytes(data[:length])
-        with pytest.raises(ReplayError, match=r"truncated|damaged"):
-            Replay(path)
-
-
-def test_timeline_without_index_equals_index(whole, tmp_path):
-    data, refs, _ = whole
-    (tmp_path / "closed.ecr").write_bytes(data)
-    end = refs[-1].offset + refs[-1].length
-    (tmp_path / "cut.ecr").write_bytes(data[:end])
-    with Replay(tmp_path / "closed.ecr") as closed, Replay(tmp_path / "cut.ecr") as cut:
-        assert closed.complete and not cut.complete
-        expected, found = closed.timeline(), cut.timeline()
-        assert found["markers"] == expected["markers"]
-        assert found["series"] == expected["series"]
-        assert found["outcome"]["winner"] == -1
-        assert {k: found["outcome"][k] for k in ("ticks", "alive")} == {
-            k: expected["outcome"][k] for k in ("ticks", "alive")
-        }
-
-
 def test_refresh_follows_growing_file(whole, tmp_path):
     data, refs, chunks = whole
     path = tmp_path / "live.ecr"
     path.write_bytes(data[: refs[0].offset])
     with Replay(path) as replay:
-        assert replay.chunks == [] and replay.timeline()["outcome"] is None
+        assert replay.chunks == [] and replay.timeline()["outcome"] is None and replay.ticks == 0
         for n, ref in enumerate(refs):
             path.write_bytes(data[: ref.offset + ref.length])
-            assert replay.refresh() == n + 1
+            assert replay.refresh() == n + 1 and replay.ticks == (n + 1) * STRIDE * FRAME_TICKS
             assert same(replay.chunk(n), chunks[n])
             assert len(replay.timeline()["markers"]) == n + 1
         path.write_bytes(data)
@@ -134,14 +100,6 @@ def test_other_major_schema_is_refused_in_one_line(tmp_path):
         with pytest.raises(ReplayError) as refused:
             Replay(path)
         assert str(refused.value) == f"replay '{path.name}' has schema {major}, expected 3; try another Echelon"
-
-
-def test_unknown_record_types_are_skipped(whole, tmp_path):
-    data, refs, chunks = whole
-    path = tmp_path / "new.ecr"
-    path.write_bytes(data[: refs[1].offset] + pack_record(77, b"?") + data[refs[1].offset : refs[2].offset])
-    with Replay(path) as replay:
-        assert [same(replay.chunk(n), chunks[n]) for n in range(len(replay.chunks))] == [True, True]
 
 
 def test_unknown_columns_tables_and_keys_are_skipped(tmp_path):
@@ -172,40 +130,6 @@ def test_unknown_columns_tables_and_keys_are_skipped(tmp_path):
         assert found.frames["tick"][:, 0].tolist() == [0, 5]
         assert found.tables["birds"]["x"].tolist() == [1]
         assert replay.timeline()["markers"] == []
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"mechs": 0}, "mechs is 0, expected"),
-        ({"mechs": 5}, "roster has 4 mechs, expected 5"),
-        ({"columns": []}, "no column 'tick'"),
-        (
-            {"columns": [{"name": "x", "dtype": "f8", "scale": 1.0, "predict": 0, "per": "mech", "k": 1}]},
-            "unknown type",
-        ),
-        ({"roster": None}, "roster is None, expected"),
-        ({"schema": []}, "at least 2 items"),
-        ({"tick_hz": 0}, "tick_hz is 0, expected"),
-    ],
-    ids=str,
-)
-def test_invalid_header_is_rejected(change, message, tmp_path):
-    broken = {**header(), "world": {"sha256": "0" * 64, "size": list(SIZE)}, **change}
-    path = tmp_path / "odd.ecr"
-    path.write_bytes(MAGIC + pack_record(RecordType.HEADER, pack_map(broken)))
-    with pytest.raises(ReplayError, match=message):
-        Replay(path)
-
-
-def test_wrong_trailer_offset_loses_only_the_index(whole, tmp_path):
-    data, refs, chunks = whole
-    path = tmp_path / "odd.ecr"
-    wrong = TRAILER_PAYLOAD.pack(refs[1].offset, END_MAGIC)
-    path.write_bytes(data[:-TRAILER_BYTES] + pack_record(RecordType.TRAILER, wrong, codec=Codec.NONE))
-    with Replay(path) as replay:
-        assert not replay.complete
-        assert [same(replay.chunk(n), chunks[n]) for n in range(len(replay.chunks))] == [True] * len(refs)
 
 
 def open_descriptors() -> int:
@@ -253,16 +177,6 @@ def test_other_errors_of_opening_stay_as_they_are(whole, tmp_path, monkeypatch):
     assert open_descriptors() == before
 
 
-def test_ticks_is_the_last_tick_of_the_last_chunk(whole, tmp_path):
-    data, refs, _ = whole
-    path = tmp_path / "m.ecr"
-    for count in (0, 1, 5):
-        path.write_bytes(data[: refs[count].offset] if count < 5 else data)
-        with Replay(path) as replay:
-            assert len(replay.chunks) == count
-            assert replay.ticks == count * STRIDE * FRAME_TICKS
-
-
 def test_refresh_reads_only_what_was_appended(whole, tmp_path, monkeypatch):
     data, refs, _ = whole
     path = tmp_path / "m.ecr"
@@ -283,8 +197,7 @@ def test_refresh_reads_only_what_was_appended(whole, tmp_path, monkeypatch):
 def test_scan_stops_at_the_first_invalid_chunk(whole, tmp_path):
     data, refs, chunks = whole
     path = tmp_path / "m.ecr"
-    first = data[refs[0].offset : refs[1].offset]
-    path.write_bytes(data[: refs[1].offset] + first + data[refs[1].offset : refs[2].offset])
+    path.write_bytes(data[: refs[1].offset] + data[refs[0].offset : refs[2].offset])
     with Replay(path) as replay:
         assert len(replay.chunks) == 1 and same(replay.chunk(0), chunks[0])
 
@@ -348,38 +261,30 @@ def test_chunk_bytes_have_the_right_checksum(whole, tmp_path):
         assert replay.chunk_bytes(2) == data[refs[2].offset : refs[3].offset]
 
 
-def test_chunk_that_cannot_be_decoded_is_named(whole, tmp_path):
+@pytest.mark.parametrize(
+    ("payload", "options", "reason"),
+    [
+        (pack_map({"f": 1}), {}, "chunk is damaged: c is missing"),
+        (b"?", {"codec": 9}, "replay record at byte {at} has codec 9, expected 0 or 1"),
+        (pack_map([1]), {}, "replay record is a list, expected a map"),
+    ],
+    ids=["no columns", "codec", "list"],
+)
+def test_chunk_that_cannot_be_decoded_is_named(whole, tmp_path, payload, options, reason):
     data, refs, _ = whole
-    path = tmp_path / "m.ecr"
-    bad = pack_record(RecordType.CHUNK, pack_map({"f": 1}), ticks=(0, 5))
-    path.write_bytes(data[: refs[0].offset] + bad)
+    path, at = tmp_path / "m.ecr", refs[0].offset
+    path.write_bytes(data[:at] + pack_record(RecordType.CHUNK, payload, ticks=(0, 5), **options))
     with Replay(path) as replay:
-        expected = "chunk 0 of replay 'm.ecr' cannot be read: chunk is damaged: c is missing"
+        expected = f"chunk 0 of replay 'm.ecr' cannot be read: {reason.format(at=at)}"
         assert message(replay.chunk, 0) == expected
-    unknown = pack_record(RecordType.CHUNK, b"?", codec=9, ticks=(0, 5))
-    path.write_bytes(data[: refs[0].offset] + unknown)
-    with Replay(path) as replay:
-        record = f"replay record at byte {refs[0].offset} has codec 9, expected 0 or 1"
-        assert message(replay.chunk, 0) == f"chunk 0 of replay 'm.ecr' cannot be read: {record}"
-    deep = pack_record(RecordType.CHUNK, pack_map([1]), ticks=(0, 5))
-    path.write_bytes(data[: refs[0].offset] + deep)
-    with Replay(path) as replay:
-        assert message(replay.chunk, 0) == (
-            "chunk 0 of replay 'm.ecr' cannot be read: replay record is a list, expected a map"
-        )
 
 
-def test_chunk_has_the_budget_of_a_chunk(whole, tmp_path, monkeypatch):
+def test_chunk_and_index_have_their_own_budgets(whole, tmp_path, monkeypatch):
     path = tmp_path / "m.ecr"
     path.write_bytes(whole[0])
+    monkeypatch.setitem(BUDGETS, RecordType.CHUNK, Budget(objects=3, entries=100))
     with Replay(path) as replay:
-        monkeypatch.setitem(BUDGETS, RecordType.CHUNK, Budget(objects=3, entries=100))
-        assert "more than 3 objects" in message(replay.chunk, 0)
-
-
-def test_index_has_the_budget_of_an_index(whole, tmp_path, monkeypatch):
-    path = tmp_path / "m.ecr"
-    path.write_bytes(whole[0])
+        assert replay.complete and "more than 3 objects" in message(replay.chunk, 0)
     monkeypatch.setitem(BUDGETS, RecordType.INDEX, Budget(objects=3, entries=100))
     with Replay(path) as replay:
         assert not replay.complete and len(replay.chunks) == 5
@@ -400,21 +305,110 @@ def test_timeline_of_unclosed_file_counts_each_chunk_once(whole, tmp_path):
         assert replay.timeline()["outcome"]["reason"] == "elimination" and len(replay.timeline()["markers"]) == 5
 
 
-@pytest.mark.parametrize("damage", ["kind of index", "world of index", "body of index"])
+@pytest.mark.parametrize("damage", ["offset of index", "kind of index", "world of index", "body of index"])
 def test_invalid_index_loses_only_the_index(whole, tmp_path, damage):
-    data, refs, _ = whole
+    data, refs, chunks = whole
     at = refs[-1].offset + refs[-1].length
-    body = unpack_map(unpack_payload(parse_head(data[at:]), data[at + HEAD.size :][: parse_head(data[at:]).stored]))
-    kind = RecordType.INDEX
-    if damage == "kind of index":
+    head = parse_head(data[at:])
+    body = unpack_map(unpack_payload(head, data[at + HEAD.size :][: head.stored]))
+    kind, index = RecordType.INDEX, at
+    if damage == "offset of index":
+        index = refs[1].offset
+    elif damage == "kind of index":
         kind = 77
     elif damage == "world of index":
         body["world"] = [at - HEAD.size - 1, 5]  # no head there has a length within the limits
     else:
         body["t"] = []
     path = tmp_path / "m.ecr"
-    trailer = pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(at, END_MAGIC), codec=Codec.NONE)
+    trailer = pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(index, END_MAGIC), codec=Codec.NONE)
     path.write_bytes(data[:at] + pack_record(kind, pack_map(body)) + trailer)
     with Replay(path) as replay:
         assert not replay.complete and len(replay.chunks) == 5
+        assert all(same(replay.chunk(n), chunks[n]) for n in range(5))
         assert world_hash(replay.load_world()) == replay.header["world"]["sha256"], "found by the scan"
+
+
+CHUNKS = 6
+
+
+@pytest.fixture
+def unclosed(tmp_path):
+    return write_match(tmp_path / "open.ecr", CHUNKS, closed=False)
+
+
+def raw_sizes(path):
+    with Replay(path) as replay, open(path, "rb") as file:
+        return [codec.read_head(file, ref.offset).raw for ref in replay.chunks]
+
+
+def test_step_adds_chunks_up_to_its_bytes(unclosed, monkeypatch):
+    sizes = raw_sizes(unclosed)
+    decoded = []
+    original = Replay.chunk
+    monkeypatch.setattr(Replay, "chunk", lambda replay, n: decoded.append(n) or original(replay, n))
+    for limit, expected in ((0, [1, 1, 1, 1, 1, 1]), (max(sizes) + reader.CHUNK_COST, [2, 2, 2]), (2**40, [6])):
+        monkeypatch.setattr(reader, "STEP_BYTES", limit)
+        with Replay(unclosed) as replay:
+            steps, done = [], False
+            while not done:
+                decoded.clear()
+                done = replay.extend_timeline()
+                steps.append(len(decoded))
+            whole = replay.timeline()
+        assert steps == expected
+    with Replay(unclosed) as replay:
+        assert replay.timeline() == whole and len(whole["markers"]) == CHUNKS
+
+
+def test_timeline_is_bounded_in_bytes(unclosed, monkeypatch):
+    with Replay(unclosed) as replay:
+        whole = replay.timeline()
+    monkeypatch.setattr(reader, "STEP_BYTES", 0)
+    for chunks in (1, 2):
+        monkeypatch.setattr(reader, "TIMELINE_BYTES", sum(raw_sizes(unclosed)[:chunks]))
+        with Replay(unclosed) as replay:
+            part = replay.timeline()
+        count = len(part["series"]["second"])
+        assert part["markers"] == whole["markers"][:chunks] and 0 < count < len(whole["series"]["second"])
+        assert part["series"]["score"] == [row[:count] for row in whole["series"]["score"]]
+        assert part["outcome"]["ticks"] == whole["outcome"]["ticks"]
+
+
+def test_closed_file_needs_no_steps(tmp_path, monkeypatch):
+    monkeypatch.setattr(Replay, "chunk", None)
+    with Replay(write_match(tmp_path / "m.ecr", CHUNKS)) as replay:
+        assert replay.extend_timeline() and len(replay.timeline()["markers"]) == CHUNKS
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
+def test_what_is_no_file_is_not_opened(tmp_path, kind):
+    path = tmp_path / "m.ecr"
+    {"folder": path.mkdir, "pipe": lambda: os.mkfifo(path), "device": lambda: path.symlink_to("/dev/zero")}[kind]()
+    expected = "'m.ecr' is a folder, pipe, device or mostly holes, expected an .ecr file"
+    assert message(Replay, path) == expected
+
+
+def test_rows_double_and_keep_their_values():
+    rows, expected = GrowingRows(2, dtype=np.int64), np.arange(400).reshape(200, 2)
+    sizes = set()
+    for first, last in ((0, 1), (1, 1), (1, 4), (4, 5), (5, 120), *((n, n + 1) for n in range(120, 200))):
+        rows.append(expected[first:last])
+        sizes.add(len(rows._data))
+        assert rows.count == last and (rows.rows == expected[:last]).all()
+    assert len(sizes) < 8, "few copies"
+
+
+def test_timeline_columns_are_the_timeline(tmp_path):
+    path = write_match(tmp_path / "closed.ecr")
+    with Replay(path) as closed:
+        columns, timeline, last = closed.timeline_columns(), closed.timeline(), closed.chunks[-1]
+    assert columns.keys() == timeline.keys() and columns["outcome"] == timeline["outcome"]
+    assert isinstance(columns["markers"], np.ndarray) and isinstance(timeline["markers"], list)
+    np.testing.assert_array_equal(columns["markers"], timeline["markers"])
+    assert columns["series"].keys() == timeline["series"].keys()
+    for name, series in columns["series"].items():
+        np.testing.assert_array_equal(series, timeline["series"][name])
+    (tmp_path / "cut.ecr").write_bytes(path.read_bytes()[: last.offset + last.length])
+    with Replay(tmp_path / "cut.ecr") as cut:
+        assert _plain(cut.timeline_columns()) == cut.timeline()

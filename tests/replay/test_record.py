@@ -81,12 +81,8 @@ def all_events(replay: Replay) -> list[tuple[int, int, int, int]]:
     for n in range(len(replay.chunks)):
         chunk = replay.chunk(n)
         events = chunk.tables["events"]
-        rows += [
-            (chunk.ref.tick0 + int(t), int(kind), int(actor), int(target))
-            for t, kind, actor, target in zip(
-                *(events[name] for name in ("tick", "kind", "actor", "target")), strict=True
-            )
-        ]
+        columns = [events[name].tolist() for name in ("tick", "kind", "actor", "target")]
+        rows += [(chunk.ref.tick0 + tick, *rest) for tick, *rest in zip(*columns, strict=True)]
     return rows
 
 
@@ -241,6 +237,7 @@ def test_header_and_outcome_match_the_battle(match):
     assert [team["name"] for team in header["teams"]] == ["B", "R"]
     assert header["config"]["world.size_x"] == EDGE and "gamma" not in header["config"]
     assert [mech["name"] for mech in header["roster"]][::5] == ["B1", "R1"]
+    assert "insight" not in header and "action" not in {column["name"] for column in header["columns"]}
     assert (outcome["winner"], outcome["reason"]) == recorder.outcomes[0]
     assert outcome["alive"] == [int(seen.states[-1]["alive"][team * 5 : team * 5 + 5].sum()) for team in (0, 1)]
     assert outcome["ticks"] == int(seen.states[-1]["tick"])
