@@ -47,7 +47,7 @@ def test_interquartile_mean_ignores_outliers():
 
 def test_aggregate_interval_agrees_with_scipy_bootstrap_of_one_task():
     scores = RNG.normal(size=12)
-    found = aggregate(scores, resamples=20_000)
+    found = aggregate(scores, resamples=5_000)
     result = scipy.stats.bootstrap(
         (scores,), lambda x, axis: scipy.stats.trim_mean(x, 0.25, axis=axis), n_resamples=20_000, method="percentile",
         vectorized=True, rng=np.random.default_rng(0),

@@ -193,11 +193,8 @@ def rolled(winners: list[int]) -> list[Continuation]:
 
 def test_summary_counts_wins_draws_and_typical_continuations():
     found = summarise(rolled([1, 0, 0, 2, 1]))
-    assert found["blue"] == {
-        "score": 0.5,
-        "wins": 2,
-        **dict(zip(("low", "high"), wilson_interval(2.5, 5), strict=True)),
-    }
+    low, high = wilson_interval(2.5, 5)
+    assert found["blue"] == {"score": 0.5, "wins": 2, "low": low, "high": high}
     assert found["draws"] == 1 and found["endings"] == {"red time_up": 2, "draw time_up": 1, "blue time_up": 2}
     assert found["typical"] == {"best_for_red": 0, "median": 3, "best_for_blue": 2}
     assert effect(rolled([0, 0, 2]), rolled([1, 0, 2]), 0)["value"] == pytest.approx(1 / 3)

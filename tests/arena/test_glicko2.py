@@ -26,6 +26,7 @@ RATINGS = st.builds(Glicko2Rating, rating=st.floats(0, 3000), rd=st.floats(10, 3
 GAMES = st.lists(
     st.builds(GameResult, opponent=RATINGS, score=st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=12
 )
+OTHER = Glicko2Config(scale=200.0, rating=1000.0, tau=1.1, epsilon=1e-9)
 
 
 def test_rate_reproduces_glickman_example():
@@ -50,6 +51,8 @@ def test_rate_without_games_only_increases_deviation():
     idle = rate(Glicko2Rating(1500, 50), [])
     assert round(idle.rd, 2) == 51.07 and (idle.rating, idle.vol) == (1500, 0.06)
     assert idle.rd == pytest.approx(173.7178 * math.hypot(50 / 173.7178, 0.06))
+    idle = rate(Glicko2Rating(1500, 50, 0.1), [], OTHER)
+    assert idle.rd == pytest.approx(200 * math.hypot(50 / 200, 0.1)) and idle.vol == 0.1
 
 
 def test_conservative_rating_subtracts_two_deviations():
@@ -68,26 +71,6 @@ def test_rate_is_independent_of_result_order(player, games, seed):
 def test_rate_returns_finite_values(player, games):
     got = rate(player, games)
     assert all(math.isfinite(v) for v in (got.rating, got.rd, got.vol)) and got.rd > 0 and got.vol > 0
-
-
-@given(RATINGS, RATINGS)
-def test_rate_is_monotonic_in_result(player, opponent):
-    assert rate(player, [GameResult(opponent, 1.0)]).rating >= player.rating
-    assert rate(player, [GameResult(opponent, 0.0)]).rating <= player.rating
-
-
-@given(st.floats(10, 350), st.floats(0, 400), st.sampled_from([0.0, 0.5, 1.0]))
-def test_rate_is_symmetric(rd, gap, score):
-    high, low = Glicko2Rating(1500 + gap, rd), Glicko2Rating(1500 - gap, rd)
-    up, down = rate(high, [GameResult(low, score)]), rate(low, [GameResult(high, 1.0 - score)])
-    assert up.rating - high.rating == pytest.approx(low.rating - down.rating, abs=1e-6)
-    assert up.rd == pytest.approx(down.rd, abs=1e-9)
-
-
-@given(RATINGS, RATINGS)
-def test_win_probabilities_sum_to_one(one, other):
-    assert win_probability(one, other) + win_probability(other, one) == pytest.approx(1.0)
-    assert 0.0 <= expected_score(one, other) <= 1.0
 
 
 def oracle_score(rating: float, opponent: Glicko2Rating, rd: float, c: Glicko2Config) -> tuple[float, float]:
@@ -131,9 +114,6 @@ def assert_same_rating(found: Glicko2Rating, expected: Glicko2Rating | None) -> 
     assert found.rating == pytest.approx(expected.rating, rel=1e-6, abs=1e-3)
 
 
-OTHER = Glicko2Config(scale=200.0, rating=1000.0, tau=1.1, epsilon=1e-9)
-
-
 @given(RATINGS, GAMES, st.sampled_from([DEFAULT, OTHER]))
 def test_rate_matches_the_oracle(player, games, config):
     expected = oracle_rate(player, games, config)
@@ -165,11 +145,6 @@ def test_expected_scores_match_the_oracle(one, other, config):
     assert win_probability(one, other, config) == pytest.approx(oracle_score(one.rating, other, both, config)[1])
 
 
-def test_rate_without_games_uses_the_given_scale():
-    idle = rate(Glicko2Rating(1500, 50, 0.1), [], OTHER)
-    assert idle.rd == pytest.approx(200 * math.hypot(50 / 200, 0.1)) and idle.vol == 0.1
-
-
 @pytest.mark.parametrize("score", [0.0, 1.0])
 def test_rate_of_games_without_information_stays_finite(score):
     far, config = Glicko2Rating(1e8, 30), Glicko2Config(min_information=1e-3)
@@ -193,29 +168,18 @@ def test_constants_round_trip_as_dict():
 
 
 @pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ([], r"glicko2 is \[\], expected its constants scale, rating, rd, vol, tau, epsilon, min_information$"),
-        ({"k": 32}, "glicko2 is {'k': 32}, expected its constants"),
-        ("x" * 99, f"glicko2 is '{'x' * 59}, expected its constants"),
-        ({"tau": -1.0}, "glicko2.tau is -1.0, expected a number > 0"),
-        ({"tau": "high"}, "glicko2 is {'tau': 'high'}, expected its constants"),
-        ({"epsilon": 1e-13}, "glicko2.epsilon is 1e-13, expected at least 1e-12"),
-    ],
-)  # fmt: skip
-def test_stored_constants_are_checked(row, message):
-    with pytest.raises(ValueError, match=message):
-        Glicko2Config.from_dict(row)
-
-
-@pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Glicko2Config.from_dict([]), r"glicko2 is \[\], expected its constants scale, rating, rd, vol, tau"),
+        (lambda: Glicko2Config.from_dict({"k": 32}), "glicko2 is {'k': 32}, expected its constants"),
+        (lambda: Glicko2Config.from_dict("x" * 99), f"glicko2 is '{'x' * 59}, expected its constants"),
+        (lambda: Glicko2Config.from_dict({"tau": -1.0}), "glicko2.tau is -1.0, expected a number > 0"),
+        (lambda: Glicko2Config.from_dict({"tau": "high"}), "glicko2 is {'tau': 'high'}, expected its constants"),
+        (lambda: Glicko2Config.from_dict({"epsilon": 1e-13}), "glicko2.epsilon is 1e-13, expected at least 1e-12"),
         (lambda: GameResult(Glicko2Rating(), 1.1), "score is 1.1, expected 0 to 1"),
         (lambda: GameResult(Glicko2Rating(), -0.1), "score is -0.1, expected 0 to 1"),
         (lambda: GameResult(Glicko2Rating(), math.nan), "score is nan, expected 0 to 1"),
         (lambda: Glicko2Config(vol=math.inf), "glicko2.vol is inf, expected a number > 0"),
-        (lambda: Glicko2Config(tau=0.0), "glicko2.tau is 0.0"),
         (lambda: Glicko2Rating(1500, -1, 0.06), "rd -1, vol 0.06, expected numbers, two > 0"),
         (lambda: Glicko2Rating(1500, 50, 0), "vol 0, expected numbers, two > 0"),
     ],

@@ -51,6 +51,7 @@ def test_pairs_have_verdicts_and_cycles(store):
     assert pairs["b", "c"]["verdict"] == pairs["c", "b"]["verdict"] == ""  # all drawn
     assert pairs["b", "c"]["draws"] >= 18 and pairs["b", "c"]["low"] < 0.5
     assert pairs["a", "b"]["wins"] == pairs["b", "a"]["losses"] >= 8
+    assert all(p["score"] + pairs[against, one]["score"] == pytest.approx(1.0) for (one, against), p in pairs.items())
     assert found["cycles"] == []
     with store.writing() as db:
         for one, other in ("bc", "cd", "db"):

@@ -183,13 +183,8 @@ def test_load_damaged_league_file_raises_one_line_error(tmp_path, text, message)
 
 
 def test_opponent_weight_decreases_with_rating_gap():
-    assert [round(matchmaking.opponent_weight(gap), 3) for gap in (0, 100, 200, 300, 400)] == [
-        1,
-        0.882,
-        0.607,
-        0.325,
-        0.135,
-    ]
+    for gap, weight in {0: 1.0, 100: 0.882, 200: 0.607, 300: 0.325, 400: 0.135}.items():
+        assert round(matchmaking.opponent_weight(gap), 3) == weight
 
 
 def test_sample_opponent_follows_weights():

@@ -58,18 +58,6 @@ def test_cache_never_evicts_pinned_policies():
     assert len(cache) == 2 and cache.names() == ["1", "2"] or cache.names() == ["0", "1"]
 
 
-def test_cache_fetch_loads_each_policy_once():
-    cache, loads = LRUPolicyCache(2), []
-
-    def load(name):
-        loads.append(name)
-        return Tracked()
-
-    for name in "abab":
-        cache.fetch(name, load)
-    assert loads == ["a", "b"]
-
-
 def test_cache_rejects_policies_in_training_mode():
     with pytest.raises(ValueError, match="expected evaluation mode"):
         LRUPolicyCache().put("x", policy(1).train())

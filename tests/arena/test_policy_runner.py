@@ -17,6 +17,7 @@ from echelon.arena.policy_runner import GroupedPolicyRunner
 from echelon.replay.reader import Replay
 from tests.arena.policy_files import HYBRID, loaded
 from tests.arena.policy_files import SMALL as LONG
+from tests.arena.test_match import equal
 
 SMALL = replace(LONG, max_episode_seconds=5.0)
 POLICIES = {"one": loaded(1), "two": loaded(2, model=HYBRID), "broken": loaded(3, broken=True)}
@@ -60,11 +61,6 @@ def test_recorded_probabilities_of_policies_add_up_and_change_no_match(tmp_path)
             total = side[..., : TARGET_DIM + 1].sum(-1)
             assert (abs(total - (name != "easy")) < 0.04).all()
             assert side[..., TARGET_DIM + 1 :].any() == (name != "easy")
-
-
-def equal(a, b):
-    same = a.pairing == b.pairing and (a.record.winner, a.record.hp) == (b.record.winner, b.record.hp)
-    return same and all(np.array_equal(a.statistics[name], b.statistics[name]) for name in a.statistics)
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
@@ -126,9 +122,7 @@ def test_play_match_is_reproducible_and_honours_max_steps():
 
 
 def test_play_match_rejects_dimension_mismatch():
-    classic = replace(SMALL, comm_dim=4)
-    other = loaded(1, env=classic)
-    with pytest.raises(
-        ValueError, match=r"checkpoint does not fit: obs_dim \d+, expected \d+; action_dim 22, expected 26"
-    ):
+    other = loaded(1, env=replace(SMALL, comm_dim=4))
+    expected = r"checkpoint does not fit: obs_dim \d+, expected \d+; action_dim 22, expected 26"
+    with pytest.raises(ValueError, match=expected):
         play_match(env_cfg=SMALL, blue_policy=other, red_policy=POLICIES["two"], seed=1)

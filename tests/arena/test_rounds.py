@@ -16,7 +16,7 @@ from echelon.arena.rounds import PLAYING, RATED, RoundCallbacks, plan_round, pla
 from echelon.arena.standings import head_to_head, matches, standings, style_sums
 from echelon.arena.store import DEFAULT_LEVELS, ENV_SETTING, Store, add_default_levels
 from echelon.arena.submit import league_env_config, submit
-from echelon.config import with_fairness
+from echelon.config import EnvConfig, WorldConfig, with_fairness
 from echelon.jobs.config_layers import ConfigError
 from echelon.replay.reader import Replay
 from echelon.validation import validated
@@ -219,14 +219,6 @@ def test_round_accumulates_style_sums(rated):
     assert style_means({})["damage"] is None
 
 
-def test_head_to_head_lists_every_pair(rated):
-    table = head_to_head(rated)
-    assert len(table["pairs"]) == 6
-    scores = {(p["id"], p["against"]): p["score"] for p in table["pairs"]}
-    assert all(scores[a, b] + scores[b, a] == pytest.approx(1.0) for a, b in scores)
-    assert all(p["wins"] + p["draws"] + p["losses"] == 2 for p in table["pairs"])
-
-
 def test_round_needs_two_playing_entries(tmp_path):
     with Store(tmp_path / "league.db") as store:
         with pytest.raises(ValueError, match="has 0 entries that play, expected at least 2"):
@@ -276,3 +268,19 @@ def test_invalid_arena_config_raises_one_line_error(change, message):
     with pytest.raises(ValueError, match="speed does not exist in this version"):
         validated(ArenaConfig, {"speed": 1})
     assert validated(ArenaConfig, asdict(ArenaConfig(only=("a",)))) == ArenaConfig(only=("a",))
+
+
+@pytest.mark.slow
+def test_round_robin_recovers_level_order(tmp_path):
+    with Store(tmp_path / "league.db") as store:
+        add_default_levels(store)
+        fair = WorldConfig(size_x=60, size_y=60, size_z=20, max_distance_ratio=1.25)  # sides have no advantage
+        league_env_config(store, EnvConfig(world=fair))
+        assert run_rounds(store, ArenaConfig(rounds=3, seeds=8, envs=64), "levels")
+        table = standings(store)
+        if out := os.environ.get("ECHELON_FIGURES"):
+            with open(out, "w") as file:
+                json.dump({"standings": table, "pairs": head_to_head(store)["pairs"]}, file)
+        assert [row["name"] for row in table] == list(DEFAULT_LEVELS[::-1])
+        assert all(row["games"] == 192 and row["rd"] < 60 for row in table)
+        assert store.recompute() == {}

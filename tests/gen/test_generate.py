@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelon.config import WorldConfig
+from echelon.config import Fairness, WorldConfig
 from echelon.gen.generate import GeneratedMap, check_world_fits, generate
 from echelon.gen.objective import CLEAR_MARGIN
 from echelon.gen.recipe import FAIR_GENERATOR_VERSION, GENERATOR_VERSION, materials_hash, seal, sha256_json, solid_hash
@@ -62,8 +62,10 @@ def test_golden_fair_map_hashes() -> None:
     assert_golden_json(GOLDEN, current, section="path", note=note)
 
 
-def test_map_bytes_depend_only_on_seed() -> None:
-    one, two, other = make(WorldConfig(), 5), make(WorldConfig(), 5), make(WorldConfig(), 6)
+@pytest.mark.parametrize("fairness", ["any", "path"])
+def test_map_bytes_depend_only_on_seed(fairness: Fairness) -> None:
+    world = WorldConfig(size_x=60, size_y=60, fairness=fairness)
+    one, two, other = make(world, 5), make(world, 5), make(world, 6)
     assert one.recipe == two.recipe
     for name in ("material", "spawn", "flow"):
         assert np.array_equal(getattr(one, name), getattr(two, name))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,11 +11,52 @@ from numpy.typing import NDArray
 from echelon.config import WorldConfig
 from echelon.gen.generate import GeneratedMap, generate
 from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP, cost_to, zone_field
-from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS, build_graph, snap
+from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS, NavGraph, build_graph, snap
 from echelon.sim.arsenal import ROSTER
 from echelon.sim.world import Material
-from tests.nav.planner import Planner
 from tests.nav.walk import next_cell
+
+
+class Planner:
+    """A* between two nodes of a graph: the reference for costs."""
+
+    def __init__(self, graph: NavGraph) -> None:
+        self.graph = graph
+        order = np.argsort(graph.source, kind="stable")
+        self._target: list[int] = graph.target[order].tolist()
+        self._cost: list[float] = graph.cost[order].tolist()
+        self._first: list[int] = np.searchsorted(graph.source[order], np.arange(graph.num_nodes + 1)).tolist()
+
+    def search(self, start: int, goal: int) -> tuple[list[int], float]:
+        """Return the nodes of the cheapest route and the sum of its edge costs; without a route none, and infinity."""
+        # Without heights, because climbing one cell costs less than its length in space.
+        offset = self.graph.kyx[:, 1:] - self.graph.kyx[goal, 1:]
+        bound: NDArray[np.float64] = np.hypot(offset[:, 0], offset[:, 1])
+        best = {start: 0.0}
+        parent: dict[int, int] = {}
+        closed: set[int] = set()
+        heap = [(float(bound[start]), start)]
+        while heap:
+            _, node = heappop(heap)
+            if node in closed:
+                continue
+            closed.add(node)
+            if node == goal:
+                return _trace(parent, start, goal), best[goal]
+            for edge in range(self._first[node], self._first[node + 1]):
+                other, cost = self._target[edge], best[node] + self._cost[edge]
+                if other not in closed and cost < best.get(other, np.inf):
+                    best[other] = cost
+                    parent[other] = node
+                    heappush(heap, (cost + float(bound[other]), other))
+        return [], float("inf")
+
+
+def _trace(parent: dict[int, int], start: int, goal: int) -> list[int]:
+    nodes = [goal]
+    while nodes[-1] != start:
+        nodes.append(parent[nodes[-1]])
+    return nodes[::-1]
 
 
 @pytest.fixture(scope="module")

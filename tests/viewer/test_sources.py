@@ -66,6 +66,7 @@ def test_npm_failure_starts_with_place_and_text_of_the_first_error(repository: P
     assert first == f"viewer: `npm run x` failed: {cause}"
 
 
+@pytest.mark.long
 def test_viewer_types_check(npm: Callable[..., None]):
     npm("run", "types", "--silent")
 
