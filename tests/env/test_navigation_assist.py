@@ -6,12 +6,12 @@ from math import cos, hypot, sin
 
 import numpy as np
 import pytest
-from tests.nav.walk import next_cell
 
 from echelon.nav.field import FLOW_NONE
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.arsenal import CHASSIS, Chassis
 from tests.env.battle import Battle
+from tests.nav.walk import next_cell
 from tests.oracles.pilot import decode_action
 from tests.parity.scenes import clutter, scatter
 
