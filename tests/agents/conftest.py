@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from echelon.agents.heuristic import install
@@ -11,10 +9,8 @@ from tests.env.battle import Battle
 
 
 @pytest.fixture(scope="module")
-def field() -> Iterator[Battle]:
-    made = Battle(pilots=install)
-    yield made
-    made.close()
+def field() -> Battle:
+    return Battle(pilots=install)
 
 
 @pytest.fixture

@@ -28,8 +28,7 @@ def sequential():
             focused += int((env.engine.batch.numpy("pack_focus") >= 0).sum())
             env.step(actions)
         episodes.append((actions_of_decisions, focused))
-    yield env, episodes
-    env.close()
+    return env, episodes
 
 
 def test_sequential_calls_match_batched_pilots(sequential):

@@ -68,9 +68,7 @@ def walled():
     def wall(grid: np.ndarray) -> None:
         grid[0:16, :, 25:28] = 1
 
-    made = Battle(size=60, edit=wall, pilots=install)
-    yield made
-    made.close()
+    return Battle(size=60, edit=wall, pilots=install)
 
 
 @pytest.mark.parametrize("skill", list(LEVELS))
@@ -289,7 +287,6 @@ def test_pilots_deterministic_across_batch_size_and_threads():
         for _ in range(60):
             battle.step()
         found = [battle[name][:6].copy() for name in ("pos", "hp", "heat", "actions")]
-        battle.close()
         return found
 
     for one, many in zip(outcome(6, 1), outcome(12, 2), strict=True):

@@ -38,8 +38,7 @@ def fights():
         battle.step()
         decisions.append((before, snapshots(battle)))
     assert (battle["decision"] == DECISIONS).all(), "a fight has ended"
-    yield decisions, flow
-    battle.close()
+    return decisions, flow
 
 
 def test_targets_match_oracle(fights):

@@ -39,7 +39,6 @@ def test_pilot_backs_out_when_stuck_for_2_5_seconds_at_any_clock(dt, repeat):
         battle.put("pos", held, 0)
         forward, strafe = battle["actions"][0, 0, [FORWARD, STRAFE]]
         log.append((round(k * step_s, 3), float(forward), float(strafe)))
-    battle.close()
     back = [t for t, forward, _ in log if forward == -1]
     aside = [t for t, _, strafe in log if abs(strafe) == 1]
     idle = [t for t, forward, strafe in log if forward == 0 == strafe]

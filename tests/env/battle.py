@@ -76,6 +76,3 @@ class Battle(Scene):
 
     def observe(self) -> None:
         self.engine.run("observe")
-
-    def close(self) -> None:
-        self.engine.close()

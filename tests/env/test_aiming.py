@@ -29,4 +29,3 @@ def test_path_leads_around_a_wall_and_the_zone_bearing_through_it():
     assert row["course.zone_range"] == pytest.approx(19.5 / 15, abs=1e-3)
     assert row["course.zone_radius"] == pytest.approx(0.5)
     assert row["course.path_cos"] < 0.8 and row["course.path_length"] > 2 * row["course.zone_range"]
-    battle.close()

@@ -35,8 +35,7 @@ def battle(request):
     made.rows[:] = -7.0
     made.observe()
     made.expected = snapshots(made)
-    yield made
-    made.close()
+    return made
 
 
 def test_classic_layout_has_the_fixed_block_widths():
@@ -52,7 +51,6 @@ def test_classic_layout_has_the_fixed_block_widths():
 def test_classic_layout_width_depends_on_messages_only(options, width):
     battle = Battle(obs_layout="classic", **options)
     assert battle.obs.shape[-1] == width == layout.obs_dim(battle.cfg)
-    battle.close()
 
 
 def test_classic_columns_match_the_reference_implementation(battle):  # RL-48 (LOW-9)
@@ -108,7 +106,6 @@ def test_shutdown_hides_own_velocity_and_ewar():  # RL-27 (MED-6)
     assert not battle.obs[..., at : at + 3].any()
     assert not battle.obs[..., column(battle, "self.ecm") : column(battle, "self.eccm") + 1].any()
     assert (battle.obs[..., column(battle, "self.shutdown")] == 1).all()
-    battle.close()
 
 
 @pytest.mark.parametrize(("cooldown_s", "ticks", "shown"), [(0.0, 0, 0.0), (1.0, 0, 0.0), (1.0, 5, 0.25)])
@@ -119,7 +116,6 @@ def test_ams_cooldown_is_a_share_of_the_configured_one(cooldown_s, ticks, shown)
     battle.batch.set("cooldown", timers)
     battle.observe()
     assert (battle.obs[..., column(battle, "self.ams_cooldown")] == shown).all() and not battle["bad_obs"].any()
-    battle.close()
 
 
 def pillars(grid: np.ndarray) -> None:
@@ -144,7 +140,6 @@ def test_telemetry_map_is_built_once_per_episode_and_updated_where_voxels_change
             assert np.array_equal(now[e].reshape(16, 16), rules.telemetry(snapshot(battle, e))), f"environment {e}"
     assert battle["surveys"].tolist() == battle["episode"].tolist() and battle["episode"].min() > 1
     assert came > 0, "no wreck fell into a free bin"
-    battle.close()
 
 
 def test_telemetry_bin_clears_when_its_only_wall_is_destroyed():
@@ -159,7 +154,6 @@ def test_telemetry_bin_clears_when_its_only_wall_is_destroyed():
         battle.step()
     assert (battle["material"][0, 1:4, 30, 30] == AIR).all() and not MOVES[battle["material"][0, :, 30, 30]].any()
     assert not battle["telemetry"].any() and battle["surveys"].tolist() == [1]
-    battle.close()
 
 
 @pytest.mark.parametrize("layout", ["suite", "classic"])
@@ -172,4 +166,3 @@ def test_nonfinite_observation_entries_become_zero_and_are_counted(layout):
     battle.observe()
     np.testing.assert_array_equal(battle.obs, whole)
     assert battle["bad_obs"][0].tolist() == [3] * 5 + [0] * 5
-    battle.close()

@@ -91,7 +91,6 @@ def test_every_column_is_written(obs_layout):
     battle.observe()
     columns = layout.columns(battle.cfg)
     missing = [columns[c].name for c in np.flatnonzero((battle.obs[0] == UNWRITTEN).any(axis=0))]
-    battle.close()
     writers = {block.name: block.writers for block in layout.blocks(battle.cfg)}
     assert not missing, "; ".join(
         f"column {name!r} is not written: write it in {' or '.join(writers[name.partition('.')[0].partition('[')[0]])}"
@@ -145,4 +144,3 @@ def test_reward_term_of_weight_zero_is_measured_and_reported():
     zone = reward.TERM_NAMES.index("zone")
     assert battle["amounts"][0, 0, zone] > 0 and battle["terms"][0, 0, zone] == 0
     assert snapshots(battle)[0].terms.shape[-1] == len(battle.engine.term_names)
-    battle.close()

@@ -35,9 +35,7 @@ MECHS = 20
 
 @pytest.fixture
 def field():
-    made = duel()
-    yield made
-    made.close()
+    return duel()
 
 
 def test_contact_out_of_sight_shows_only_its_last_seen_state(field):
@@ -97,14 +95,11 @@ def test_masked_reset_clears_contact_memory_of_that_environment_only():
     assert (battle["seen"][0] <= 0).all() and not battle["trace_pos"][0, 1:].any()
     for name, was in (("contact", slots), ("seen", seen), ("trace_marks", trace)):
         assert np.array_equal(battle[name][1], was[1]), name
-    battle.close()
 
 
 @pytest.fixture(scope="module")
 def crowd():
-    made = Battle(num_packs=2, size=40, edit=clutter(np.random.default_rng(5)))
-    yield made
-    made.close()
+    return Battle(num_packs=2, size=40, edit=clutter(np.random.default_rng(5)))
 
 
 def in_margin(s, m: int, current: int, best: int) -> bool:
@@ -187,7 +182,6 @@ def test_contact_keeps_its_slot_until_another_is_better_by_the_margin():
     next_decision(battle)
     battle.observe()
     assert battle["contact"][0, 0, :5].tolist() == [9, 6, 7, 5, 8]
-    battle.close()
 
 
 def test_both_sides_get_slots_within_target_preferences():
@@ -206,7 +200,6 @@ def test_both_sides_get_slots_within_target_preferences():
     next_decision(battle)
     battle.observe()
     assert sorted(battle["contact"][0, 0, :5].tolist()) == [5, 6, 7, 8, 9]
-    battle.close()
 
 
 def test_contact_noise_matches_sensor_fidelity():
@@ -224,7 +217,6 @@ def test_contact_noise_matches_sensor_fidelity():
         assert hull.std() == pytest.approx(expected, rel=0.12, abs=1e-6)
         ahead = np.array([row_of(battle, m, 5, e)[VELOCITY] for e in range(400)])
         assert ahead.std(axis=0) == pytest.approx(2 * expected, rel=0.12, abs=1e-6)
-    battle.close()
 
 
 @pytest.mark.parametrize(("jammer", "kinds"), [(60.0, "known"), (26.0, "even")])
@@ -244,7 +236,6 @@ def test_jamming_lowers_confidence_and_class_certainty(jammer, kinds):
     battle.put("eccm", 1, 1)
     battle.observe()
     assert row_of(battle, 0, 5)[VALID] > plain or jammer > 50
-    battle.close()
 
 
 def test_display_is_independent_of_batch_and_threads_and_resumes_exactly():
@@ -270,8 +261,6 @@ def test_display_is_independent_of_batch_and_threads_and_resumes_exactly():
         many.step()
         again.step()
     assert np.array_equal(again.obs, many.obs) and np.array_equal(again["contact"], many["contact"])
-    for battle in (many, alone, again):
-        battle.close()
 
 
 def test_state_hash_covers_contact_slots(field):

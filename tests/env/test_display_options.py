@@ -30,7 +30,6 @@ def slots_after(change, **options) -> list[int]:
     change(battle)
     battle.observe()
     slots = battle["contact"][0, 0, :5].tolist()
-    battle.close()
     return slots
 
 
@@ -70,7 +69,6 @@ def test_alert_never_shows_an_unknown_mech():
     missile(battle)
     battle.observe()
     assert not battle["visible"][0, 0, 6] and 6 not in battle["contact"][0, 0]
-    battle.close()
 
 
 def random_battle(**options) -> Battle:
@@ -95,8 +93,6 @@ def test_display_ablation_removes_only_its_columns():
             rest = np.ones(plain.obs.shape[-1], bool)
             rest[columns] = False
             assert np.array_equal(plain.obs[0][:, rest], off.obs[0][:, rest]), f"{option} changes other columns"
-        off.close()
-    plain.close()
 
 
 def test_oracle_display_shows_every_living_mech_exactly():
@@ -107,7 +103,6 @@ def test_oracle_display_shows_every_living_mech_exactly():
         assert len(slots[slots >= 0]) == alive.sum() - 1 or battle["hostile_only"][0, m]
         rows = contacts(battle, m)[slots >= 0]
         assert (rows[:, VALID] == 1).all() and set(np.unique(rows[:, CLASS])) <= {0.0, 1.0}
-    battle.close()
 
 
 def test_keeps_slots_off_ranks_contacts_afresh_each_step():
@@ -116,7 +111,6 @@ def test_keeps_slots_off_ranks_contacts_afresh_each_step():
     for m in range(MECHS):
         expected = sense.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
         assert battle["contact"][0, m].tolist() == expected + [-1] * (20 - len(expected))
-    battle.close()
 
 
 def test_reports_off_hides_painted_mechs():
@@ -128,7 +122,6 @@ def test_reports_off_hides_painted_mechs():
         battle.put("painter", 0, 5)
         battle.observe()
         seen.append(bool(battle["visible"][0, 0, 5]))
-        battle.close()
     assert seen == [True, False]
 
 
@@ -139,7 +132,6 @@ def test_swapped_suites_change_slots_and_descriptor(suites, of_heavy):
     battle = Battle(display=DisplayConfig(suites=suites))
     low = AT["suite_descriptor"][0]
     assert battle.obs[0, 0, low + of_heavy] == 1 and battle["chassis"][0, 0] == HEAVY
-    battle.close()
 
 
 @pytest.mark.parametrize(("points", "slots"), [(0, (20, 10, 6, 5)), (100, (18, 5, 5, 5)), (20, (2, 0, 0, 2))])
@@ -161,7 +153,6 @@ def test_display_without_slots_has_an_empty_panel():
     battle = Battle(display=DisplayConfig(attention=1))
     assert not any(display.constants(battle.cfg)["suite_slots"][0])
     assert not battle["bad_obs"].any() and not battle.obs[..., layout.offset("panel")].any()
-    battle.close()
 
 
 def test_classic_layout_ignores_display_options():
@@ -171,7 +162,6 @@ def test_classic_layout_ignores_display_options():
         scatter(battle, np.random.default_rng(4))
         battle.observe()
         rows.append(battle.obs.copy())
-        battle.close()
     assert np.array_equal(rows[0], rows[1]) and rows[0].any()
 
 
@@ -185,4 +175,3 @@ def test_columns_keep_their_bounds_with_extreme_display_options():
         next_decision(battle)
         battle.observe()
         assert ((battle.obs >= low) & (battle.obs <= high)).all()
-    battle.close()

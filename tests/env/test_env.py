@@ -24,9 +24,7 @@ SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=1
 
 @pytest.fixture(scope="module")
 def env():
-    made = EchelonEnv(SMALL)
-    yield made
-    made.close()
+    return EchelonEnv(SMALL)
 
 
 def random_actions(env: EchelonEnv, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -99,7 +97,6 @@ def test_env_observations_fit_the_space_in_both_layouts():
         for aid, row in made._obs().items():
             np.testing.assert_array_equal(row, observations[aid])
             assert made.observation_space.contains(row)
-        made.close()
 
 
 def test_env_recorded_episode_is_a_complete_replay(tmp_path):
@@ -133,13 +130,11 @@ def test_chosen_target_slot_is_observed():  # RL-126 (DR-M6)
     assert infos["blue_2"]["selected_target_slot"] == hostile
     assert observations["blue_2"][589:].tolist() == [float(k == hostile) for k in range(5)] + [1.0]
     assert not observations["blue_3"][589:].any()
-    made.close()
 
 
 def test_parallel_env_passes_the_pettingzoo_api_test():  # RL-11 (HIGH-5)
     made = parallel_env(SMALL)
     parallel_api_test(made, num_cycles=120)
-    made.close()
 
 
 def test_env_spaces_contain_observations_and_sampled_actions(env):  # RL-11, RL-31 (HIGH-5, MED-10)
@@ -236,7 +231,6 @@ def test_closed_env_rejects_steps_and_can_be_reset():
             call()
     made.reset(seed=0)
     made.step({})
-    made.close()
 
 
 def test_parallel_env_rejects_unknown_agents_and_calls_out_of_order():
@@ -306,7 +300,6 @@ def test_parallel_env_drops_dead_agents():
     observations, _, terminated, _, _ = made.step({})
     assert len(observations) in (9, 10)
     assert "blue_3" not in made.agents
-    made.close()
 
 
 def test_env_signature_survives_a_json_round_trip():
@@ -327,4 +320,3 @@ def test_env_copy_and_pickle_need_a_closed_simulator():
     made.close()
     later = copy.deepcopy(made).reset(seed=6)[0]
     assert all(np.array_equal(first[aid], later[aid]) for aid in first)
-    twin.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,20 +119,17 @@ def test_hazard_death_names_the_hazard_and_credits_nobody(material, name):
     assert kill["shooter"] == name and kill["target"] == "blue_4"
     np.testing.assert_allclose(kill["pos"], batch.numpy("pos")[0, 4], atol=1e-3)
     assert env.stats["blue"]["kills"] == env.stats["red"]["kills"] == 0
-    env.close()
 
 
 def names(battle: Battle) -> list[str]:
     return [f"{team}_{i}" for team in ("blue", "red") for i in range(battle.cfg.team_size)]
 
 
-@contextmanager
-def stage(**options: Any) -> Iterator[tuple[Battle, EventLog]]:
+def stage(**options: Any) -> tuple[Battle, EventLog]:
     battle = Battle(**options)
     battle.empty()
     battle.engine.record([0])
-    yield battle, EventLog(battle.batch, names(battle))
-    battle.close()
+    return battle, EventLog(battle.batch, names(battle))
 
 
 def held(battle: Battle, mech: int, **columns: float) -> None:
@@ -142,16 +138,16 @@ def held(battle: Battle, mech: int, **columns: float) -> None:
 
 
 def test_crash_death_is_named_crash():
-    with stage(landing=True, decision_repeat=10) as (battle, log):
-        battle.place(4, Chassis.SCOUT, 20, 20, z=8.0)
-        battle.place(5, Chassis.SCOUT, 40, 40)
-        for name, value in (("vel", (0.0, 0.0, -24.0)), ("hp", 1.0), ("fallen", 50), ("stability", 10.0)):
-            battle.put(name, value, 4)
-        held(battle, 4)
-        battle.step()
-        (kill,) = (event for event in log.read() if event["type"] == "kill")
-        assert (kill["shooter"], kill["target"]) == ("crash", "blue_4")
-        np.testing.assert_allclose(kill["pos"], battle["pos"][0, 4], atol=1e-3)
+    battle, log = stage(landing=True, decision_repeat=10)
+    battle.place(4, Chassis.SCOUT, 20, 20, z=8.0)
+    battle.place(5, Chassis.SCOUT, 40, 40)
+    for name, value in (("vel", (0.0, 0.0, -24.0)), ("hp", 1.0), ("fallen", 50), ("stability", 10.0)):
+        battle.put(name, value, 4)
+    held(battle, 4)
+    battle.step()
+    (kill,) = (event for event in log.read() if event["type"] == "kill")
+    assert (kill["shooter"], kill["target"]) == ("crash", "blue_4")
+    np.testing.assert_allclose(kill["pos"], battle["pos"][0, 4], atol=1e-3)
 
 
 def test_death_on_debris_beside_lava_is_named_debris():
@@ -159,104 +155,104 @@ def test_death_on_debris_beside_lava_is_named_debris():
         grid[0, 18:23, 18:25] = Material.LAVA
         grid[0, 20, 20] = Material.DEBRIS_FIELD
 
-    with stage(edit=edit) as (battle, log):
-        battle.place(4, Chassis.SCOUT, 20.5, 20.5, z=1.91)
-        battle.place(5, Chassis.SCOUT, 40, 40)
-        battle.put("hp", 0.05, 4)
-        held(battle, 4)
-        battle.step()
-        (kill,) = (event for event in log.read() if event["type"] == "kill")
-        assert kill["shooter"] == "debris"
+    battle, log = stage(edit=edit)
+    battle.place(4, Chassis.SCOUT, 20.5, 20.5, z=1.91)
+    battle.place(5, Chassis.SCOUT, 40, 40)
+    battle.put("hp", 0.05, 4)
+    held(battle, 4)
+    battle.step()
+    (kill,) = (event for event in log.read() if event["type"] == "kill")
+    assert kill["shooter"] == "debris"
 
 
 @pytest.mark.parametrize("painted", [False, True])
 def test_missile_events_hold_target_lock_and_explosion_position(painted):
-    with stage(decision_repeat=1) as (battle, log):
-        battle.place(0, Chassis.HEAVY, 20, 20)
-        battle.place(1, Chassis.MEDIUM, 10, 10)
-        battle.place(5, Chassis.MEDIUM, 30, 20, yaw=np.pi)
-        battle.put("painted", 100 * painted, 5)
-        battle.put("painter", 1 if painted else -1, 5)
-        held(battle, 0, secondary=1.0)
-        start, events = battle["pos"][0, 0].copy(), []
-        for _ in range(40):
-            battle.step()
-            events += log.read()
-        by_type = {event["type"]: event for event in events}
-        launch, hit = by_type["missile_launch"], by_type["projectile_hit"]
-        assert (launch["shooter"], launch["target"]) == ("blue_0", "red_0")
-        assert launch["lock"] == ("paint" if painted else "los")
-        np.testing.assert_allclose(launch["pos"], start + [0, 0, 2.5], atol=1e-3)
-        target = battle["pos"][0, 5]
-        assert hit["painted"] == painted and not hit["splash"] and not hit["rear"] and hit["stability"] == 15.0
-        np.testing.assert_allclose([hit["pos"], by_type["explosion"]["pos"]], [target] * 2, atol=1e-3)
-        assert by_type["explosion"]["radius"] == 2.5 and by_type["explosion"]["weapon"] == "missile"
-        assert ("assist" in by_type) == painted
-        if painted:
-            assist = by_type["assist"]
-            assert (assist["painter"], assist["shooter"], assist["target"]) == ("blue_1", "blue_0", "red_0")
-            assert assist["bonus"] == pytest.approx(4.0, abs=1e-3)
+    battle, log = stage(decision_repeat=1)
+    battle.place(0, Chassis.HEAVY, 20, 20)
+    battle.place(1, Chassis.MEDIUM, 10, 10)
+    battle.place(5, Chassis.MEDIUM, 30, 20, yaw=np.pi)
+    battle.put("painted", 100 * painted, 5)
+    battle.put("painter", 1 if painted else -1, 5)
+    held(battle, 0, secondary=1.0)
+    start, events = battle["pos"][0, 0].copy(), []
+    for _ in range(40):
+        battle.step()
+        events += log.read()
+    by_type = {event["type"]: event for event in events}
+    launch, hit = by_type["missile_launch"], by_type["projectile_hit"]
+    assert (launch["shooter"], launch["target"]) == ("blue_0", "red_0")
+    assert launch["lock"] == ("paint" if painted else "los")
+    np.testing.assert_allclose(launch["pos"], start + [0, 0, 2.5], atol=1e-3)
+    target = battle["pos"][0, 5]
+    assert hit["painted"] == painted and not hit["splash"] and not hit["rear"] and hit["stability"] == 15.0
+    np.testing.assert_allclose([hit["pos"], by_type["explosion"]["pos"]], [target] * 2, atol=1e-3)
+    assert by_type["explosion"]["radius"] == 2.5 and by_type["explosion"]["weapon"] == "missile"
+    assert ("assist" in by_type) == painted
+    if painted:
+        assist = by_type["assist"]
+        assert (assist["painter"], assist["shooter"], assist["target"]) == ("blue_1", "blue_0", "red_0")
+        assert assist["bonus"] == pytest.approx(4.0, abs=1e-3)
 
 
 def test_rear_hit_flags_and_smoke_position():
-    with stage(decision_repeat=1) as (battle, log):
-        battle.place(1, Chassis.MEDIUM, 20, 20)
-        battle.place(5, Chassis.MEDIUM, 24, 20)
-        held(battle, 1, primary=1.0, special=1.0)
-        events = []
-        for _ in range(12):
-            battle.step()
-            events += log.read()
-        by_type = {event["type"]: event for event in events}
-        assert by_type["laser_hit"]["rear"] and not by_type["laser_hit"]["painted"]
-        cloud = by_type["smoke_cloud"]
-        assert cloud["radius"] == 4.0 and by_type["smoke_launch"]["shooter"] == cloud["shooter"] == "blue_1"
-        standing = battle["cloud_pos"][0, 1][battle["cloud_ticks"][0, 1] > 0]
-        np.testing.assert_allclose([cloud["pos"]], standing, atol=1e-3)
+    battle, log = stage(decision_repeat=1)
+    battle.place(1, Chassis.MEDIUM, 20, 20)
+    battle.place(5, Chassis.MEDIUM, 24, 20)
+    held(battle, 1, primary=1.0, special=1.0)
+    events = []
+    for _ in range(12):
+        battle.step()
+        events += log.read()
+    by_type = {event["type"]: event for event in events}
+    assert by_type["laser_hit"]["rear"] and not by_type["laser_hit"]["painted"]
+    cloud = by_type["smoke_cloud"]
+    assert cloud["radius"] == 4.0 and by_type["smoke_launch"]["shooter"] == cloud["shooter"] == "blue_1"
+    standing = battle["cloud_pos"][0, 1][battle["cloud_ticks"][0, 1] > 0]
+    np.testing.assert_allclose([cloud["pos"]], standing, atol=1e-3)
 
 
 def test_ams_intercept_names_shooter_defender_and_target():
-    with stage(decision_repeat=1) as (battle, log):
-        battle.place(0, Chassis.HEAVY, 20, 20)
-        battle.place(6, Chassis.SCOUT, 30, 20)
-        battle.place(5, Chassis.HEAVY, 30, 23)
-        battle.put("hp", 1e6, 6)
-        held(battle, 0, secondary=1.0)
-        caught: list[dict] = []
-        for _ in range(600):
-            battle.put("heat", 0.0, 0)
-            battle.step()
-            caught += [event for event in log.read() if event["type"] == "ams_intercept"]
-            log.clear()
-        assert caught, "point defence never hit"
-        for event in caught:
-            assert (event["defender"], event["shooter"], event["target"]) == ("red_0", "blue_0", "red_1")
-            assert np.linalg.norm(np.array(event["pos"]) - battle["pos"][0, 5]) <= 5.5
+    battle, log = stage(decision_repeat=1)
+    battle.place(0, Chassis.HEAVY, 20, 20)
+    battle.place(6, Chassis.SCOUT, 30, 20)
+    battle.place(5, Chassis.HEAVY, 30, 23)
+    battle.put("hp", 1e6, 6)
+    held(battle, 0, secondary=1.0)
+    caught: list[dict] = []
+    for _ in range(600):
+        battle.put("heat", 0.0, 0)
+        battle.step()
+        caught += [event for event in log.read() if event["type"] == "ams_intercept"]
+        log.clear()
+    assert caught, "point defence never hit"
+    for event in caught:
+        assert (event["defender"], event["shooter"], event["target"]) == ("red_0", "blue_0", "red_1")
+        assert np.linalg.norm(np.array(event["pos"]) - battle["pos"][0, 5]) <= 5.5
 
 
 def test_full_journal_reports_dropped_rows():
-    with stage(decision_repeat=1) as (battle, log):
-        battle.place(1, Chassis.MEDIUM, 20, 20)
-        battle.place(5, Chassis.MEDIUM, 24, 20)
-        held(battle, 1, primary=1.0)
-        capacity = battle.batch["journal"].shape[1]
-        battle.batch.set("journal_count", np.array([capacity - 1], np.int32))
-        log.resume()
-        battle.put("cooldown", 0)
-        battle.act(1, tertiary=1.0)
-        battle.step()
-        events = log.read()
-        lost = int(battle["journal_count"][0]) - capacity
-        assert lost > 0 and len(events) == 2, "expected one row to fit"
-        assert events[-1] == {"type": "overflow", "dropped": lost, "tick": 1} and log.dropped == lost
-        battle.put("cooldown", 0)
-        battle.step()
-        (more,) = log.read()
-        assert more["dropped"] == int(battle["journal_count"][0]) - capacity - lost and log.dropped > lost
-        log.clear()
-        battle.put("cooldown", 0)
-        battle.step()
-        assert {event["type"] for event in log.read()} >= {"laser_hit", "kinetic_fire"}
+    battle, log = stage(decision_repeat=1)
+    battle.place(1, Chassis.MEDIUM, 20, 20)
+    battle.place(5, Chassis.MEDIUM, 24, 20)
+    held(battle, 1, primary=1.0)
+    capacity = battle.batch["journal"].shape[1]
+    battle.batch.set("journal_count", np.array([capacity - 1], np.int32))
+    log.resume()
+    battle.put("cooldown", 0)
+    battle.act(1, tertiary=1.0)
+    battle.step()
+    events = log.read()
+    lost = int(battle["journal_count"][0]) - capacity
+    assert lost > 0 and len(events) == 2, "expected one row to fit"
+    assert events[-1] == {"type": "overflow", "dropped": lost, "tick": 1} and log.dropped == lost
+    battle.put("cooldown", 0)
+    battle.step()
+    (more,) = log.read()
+    assert more["dropped"] == int(battle["journal_count"][0]) - capacity - lost and log.dropped > lost
+    log.clear()
+    battle.put("cooldown", 0)
+    battle.step()
+    assert {event["type"] for event in log.read()} >= {"laser_hit", "kinetic_fire"}
 
 
 def test_legged_mech_is_counted_once():
@@ -268,4 +264,3 @@ def test_legged_mech_is_counted_once():
     for _ in range(3):
         env.step({})
     assert env.stats["red"]["legged"] == 1 and env.stats["blue"]["legged"] == 0
-    env.close()

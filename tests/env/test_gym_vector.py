@@ -21,9 +21,7 @@ SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5
 
 @pytest.fixture(scope="module")
 def envs():
-    made = EchelonVectorEnv(3, SMALL, maps=2)
-    yield made
-    made.close()
+    return EchelonVectorEnv(3, SMALL, maps=2)
 
 
 def play(envs: EchelonVectorEnv, decisions: int, seed: int = 0):
@@ -76,7 +74,6 @@ def test_gym_spaces_have_column_bounds_and_contain_observations(obs_layout):  # 
     for observations, rewards, terminated, truncated, _ in play(envs, 50):
         assert envs.observation_space.contains(observations)
         assert [a.dtype for a in (rewards, terminated, truncated)] == [np.float32, bool, bool]
-    envs.close()
 
 
 def test_gym_seed_repeats_everything_after_it(envs):
@@ -105,7 +102,6 @@ def test_same_step_autoreset_returns_final_observations():  # RL-23 (MED-2)
     time, last = [row.name for row in layout.columns(SMALL)].index("ego.time"), np.stack(infos["final_obs"])
     assert (last[info["alive"], time] == 1).all() and not observations[:, time].any()
     assert infos["alive"].all() and not last[~info["alive"]][:, :500].any()
-    envs.close()
 
 
 def test_next_step_autoreset_resets_in_the_following_step():
@@ -123,7 +119,6 @@ def test_next_step_autoreset_resets_in_the_following_step():
     assert not rewards.any() and not terminated.any() and not truncated.any() and "reason" not in infos
     assert not observations[:, time].any() and infos["alive"].all()
     assert (steps[21][0][steps[21][4]["alive"], time] == np.float32(1 / 20)).all()
-    envs.close()
 
 
 def test_autoreset_modes_play_the_same_battles():
@@ -134,7 +129,6 @@ def test_autoreset_modes_play_the_same_battles():
             for _ in range(20 + skip):
                 last = envs.step(np.full(envs.action_space.shape, 0.1 * battle, np.float32))[0]
             seen.append(last)
-        envs.close()
         return seen
 
     same, later = first_rows("SAME_STEP", 0), first_rows("NextStep", 1)
@@ -146,7 +140,6 @@ def test_gymnasium_observation_wrappers_work_with_next_step_autoreset():
     envs.reset(seed=0)
     counted = [infos["episode"]["l"] for *_, infos in play(envs, 43) if "episode" in infos]
     assert len(counted) == 2 and all((lengths == 20).all() for lengths in counted)
-    envs.close()
 
 
 def test_disabled_autoreset_resets_masked_battles():
@@ -175,7 +168,6 @@ def test_disabled_autoreset_resets_masked_battles():
             envs.reset(options={"reset_mask": mask})
     with pytest.raises(ValueError, match="seed is 1, expected none with a reset_mask"):
         envs.reset(seed=1, options={"reset_mask": second})
-    envs.close()
 
 
 def test_dead_agents_stay_until_their_battle_ends(envs):
@@ -202,7 +194,6 @@ def test_scripted_pilots_control_the_other_side():
         envs.step(still)
     moved = np.linalg.norm(envs.engine.batch.numpy("pos") - before, axis=-1)[:, :, None].max(axis=-1)
     assert (moved[:, :5] > 1).any() and moved[:, 5:].max() < 1
-    envs.close()
 
 
 FLOWN = {"side": "blue", "pilots": heuristic.install}

@@ -42,7 +42,6 @@ def test_every_integer_array_has_limits(game):
         if values.dtype.kind == "i":
             assert (name in INTEGERS) != (name in MARKED_PAINTERS), f"{name} needs limits in INTEGERS"
         assert not name.endswith("_pos") or name in POSITIONS, f"{name} needs to be in POSITIONS"
-    made.close()
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -64,8 +63,6 @@ def test_step_reads_nothing_that_the_state_omits(game):
             np.testing.assert_array_equal(two.obs[env], one.obs[0])
         one.step()
         two.step()
-    one.close()
-    two.close()
 
 
 def test_state_of_an_engine_without_an_array_is_rejected():
@@ -75,5 +72,3 @@ def test_state_of_an_engine_without_an_array_is_rejected():
         load_match_state(two.engine, save_match_state(one.engine, 0))
     after = save_match_state(two.engine, 0)
     assert all(np.array_equal(before[name], after[name]) for name in before)
-    one.close()
-    two.close()

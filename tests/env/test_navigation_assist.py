@@ -84,7 +84,6 @@ def test_navigation_assist_blends_throttles_like_the_reference(mode):
     np.testing.assert_array_equal(battle["actions"], own, err_msg="the caller's actions were changed")
     assert np.array_equal(battle["bad_actions"], (~np.isfinite(own)).sum(axis=2)) and battle["bad_actions"].any()
     assert (moved > 40) == (mode != "off")
-    battle.close()
 
 
 def test_navigation_assist_replaces_nonfinite_throttles():
@@ -97,7 +96,6 @@ def test_navigation_assist_replaces_nonfinite_throttles():
     battle.step(actions)
     assert hypot(*battle["vel"][0, 0, :2]) > 1.0 and np.isfinite(battle["pos"]).all()
     assert battle["bad_actions"][0, 0] == 2
-    battle.close()
 
 
 def test_full_assist_walks_every_class_around_a_wall():
@@ -117,4 +115,3 @@ def test_full_assist_walks_every_class_around_a_wall():
     zone = battle["zone"][0]
     away = np.hypot(*(battle["pos"][0, :4, :2] - zone[:2]).T)
     assert (away < zone[2]).all(), away
-    battle.close()

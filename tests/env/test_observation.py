@@ -73,7 +73,6 @@ def test_observation_is_invariant_to_quarter_turns(mode, obs_layout):
         changed = {names[c] for c in np.flatnonzero(gap.max(axis=0) > 1e-5) if not names[c].startswith("course.path")}
         assert not changed, f"turned by {90 * k} degrees: {sorted(changed)[:5]}"
     assert np.abs(battle.obs[0]).sum() > 1000
-    battle.close()
 
 
 @pytest.mark.parametrize(("weapon", "target", "warns"), [(2, 5, True), (2, 6, False), (6, 5, False), (-1, 5, False)])
@@ -83,7 +82,6 @@ def test_missile_inbound_flag_needs_a_homing_hostile_missile(weapon, target, war
     battle.observe()
     names = [row.name for row in layout.columns(battle.cfg)]
     assert bool(battle.obs[0, 5, names.index("ego.missile_inbound")]) == warns
-    battle.close()
 
 
 @pytest.mark.parametrize(
@@ -96,7 +94,6 @@ def test_kinetic_cooldown_is_a_share_of_the_longest_on_the_timer(obs_layout, col
         battle.put("cooldown", ticks)
         battle.observe()
         assert battle.obs[0, :, names.index(column)] == pytest.approx(share), f"{ticks} ticks"
-    battle.close()
 
 
 def assert_within(battle: Battle) -> None:
@@ -129,7 +126,6 @@ def test_columns_keep_their_bounds_in_full_battles(mode, obs_layout):
         assert_within(battle)
         assert not battle["bad_obs"].any()
         episodes += battle["over"]
-    battle.close()
     assert (episodes > 1).all(), episodes
 
 
@@ -150,7 +146,6 @@ def test_columns_keep_their_bounds_in_extreme_states(obs_layout):  # RL-22 (MED-
         battle.batch.set("score", rng.uniform(0, 99, (4, 2)).astype(np.float32))
         battle.observe()
         assert_within(battle)
-    battle.close()
 
 
 def test_suite_blocks_have_the_sizes_the_network_expects():  # RL-87 (T7, P23)
@@ -170,7 +165,6 @@ def test_suite_tail_width_follows_the_configuration(changes, tail):
     battle = Battle(**changes)
     assert battle.obs.shape[-1] == 706 + tail + 167
     assert np.isfinite(battle.obs).all() and battle.obs[..., :706].any()
-    battle.close()
 
 
 @pytest.fixture(scope="module")
@@ -179,8 +173,7 @@ def battle():
     scatter(made, np.random.default_rng(7), spread=0.5)
     made.put("alive", 0, slice(0, 20, 6))
     made.observe()
-    yield made
-    made.close()
+    return made
 
 
 def test_descriptor_columns_are_those_of_the_class_suite(battle):  # RL-91 (T7)
@@ -242,5 +235,3 @@ def test_truncated_episode_delivers_its_final_observation():
     assert ends["cut"].all() and ends["decision"].tolist() == [0, 0]
     assert np.array_equal(ends.final_obs, goes_on.obs)
     assert not np.array_equal(ends.obs, goes_on.obs)
-    ends.close()
-    goes_on.close()

@@ -61,8 +61,7 @@ def battle():
     toss(made, 1)
     made.first = [[sectors(s, m) for m in range(MECHS)] for s in (snapshot(made, e) for e in range(4))]
     toss(made, 2)
-    yield made
-    made.close()
+    return made
 
 
 def test_scope_shows_sector_levels_and_their_changes(battle):
@@ -100,7 +99,6 @@ def test_scope_changes_are_zero_at_episode_start():
     made.put("noise", 300.0)
     made.observe()
     assert block(made, "scope")[..., :4].any() and not block(made, "scope")[..., 4:].any()
-    made.close()
 
 
 def test_optional_blocks_match_the_classic_layout(battle):
@@ -121,8 +119,6 @@ def test_scope_ablation_changes_no_other_block():
     for name in ("telemetry", "target", "contacts", "comms", "local_map"):
         assert np.array_equal(block(whole, name), block(without, name)), name
     assert block(whole, "scope").any() and not block(without, "scope").any()
-    whole.close()
-    without.close()
 
 
 def test_suite_tail_lists_optional_blocks_in_order():

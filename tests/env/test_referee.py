@@ -19,9 +19,7 @@ STATISTICS = ("done_count", "done_seed", "done_length", "done_winner", "done_rea
 
 @pytest.fixture(scope="module")
 def battle():
-    made = Battle()
-    yield made
-    made.close()
+    return Battle()
 
 
 @pytest.fixture
@@ -125,4 +123,3 @@ def test_outcomes_and_flags_match_the_reference_on_random_states():
         if s.chosen:
             rules.begin_statistics(s)
     assert_same(battle, expected, "ended", "engaged", "sum_return", "sum_terms", *STATISTICS)
-    battle.close()

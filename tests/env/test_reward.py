@@ -60,7 +60,6 @@ def test_reward_terms_match_the_reference_through_whole_fights(reward, bootstrap
             np.testing.assert_allclose(after.reward, total, atol=2e-5, err_msg=f"reward, env {e}")
             seen += np.abs(amounts).sum(axis=0)
         done |= battle["over"].astype(bool)
-    battle.close()
     missing = [name for name in TERM_NAMES[:-1] if name != "assist" and seen[TERM_NAMES.index(name)] == 0]
     assert done.all() and not missing, f"no fight has an amount of {missing}"
 
@@ -87,16 +86,13 @@ def test_discounted_approach_reward_telescopes_to_end_potentials(seconds, ending
             last[e] = [0.0 if terminal or not s.alive[m] else rules.potential(s, m) for m in range(10)]
             fates |= {int(s.reason)} | ({"death"} if s.died.any() else set())
         done |= battle["over"].astype(bool)
-    battle.close()
     assert fates >= endings | {"death"}
     np.testing.assert_allclose(total, weight * (gamma**steps * last - start), atol=1e-5)
 
 
 @pytest.fixture(scope="module")
 def field():
-    made = Battle(reward=replace(RewardConfig(), win=1.0, loss=-1.0, draw=0.25))
-    yield made
-    made.close()
+    return Battle(reward=replace(RewardConfig(), win=1.0, loss=-1.0, draw=0.25))
 
 
 def test_terms_sum_to_the_reward_without_team_mixing(field):
@@ -195,7 +191,6 @@ def test_approach_mode_selects_decay_or_off():
         battle.act(0, forward=1)
         battle.step()
         assert battle["terms"][0, 0, APPROACH] == pytest.approx(expected, abs=1e-5)
-        battle.close()
 
 
 def test_shaping_uses_the_configured_gamma():

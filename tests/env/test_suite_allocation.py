@@ -35,8 +35,7 @@ def battle(request):
     clear(made, "quality", "jam", "aid", "sight", "visible")
     made.observe()
     made.expected = snapshots(made)
-    yield made
-    made.close()
+    return made
 
 
 def test_suite_slots_match_the_reference(battle):
@@ -89,7 +88,6 @@ def test_light_suite_shows_attacker_leader_and_zone_hostile():
     made.observe()
     shown = made["contact"][0, 3].tolist()
     assert shown[0] == 6 and shown[3:5] == [0, 1] and shown[7] == 5
-    made.close()
 
 
 def test_heavy_suite_reserves_a_slot_for_the_focus_target():
@@ -100,7 +98,6 @@ def test_heavy_suite_reserves_a_slot_for_the_focus_target():
     made.put("focus", -1, 0)
     made.put("contact", -1)
     assert slots(made)[:5] == [5, 6, -1, -1, -1], "a hostile out of the line of fire must fill a REST slot"
-    made.close()
 
 
 def test_new_contact_takes_a_newest_slot_of_the_scout_suite():
@@ -117,7 +114,6 @@ def test_new_contact_takes_a_newest_slot_of_the_scout_suite():
     next_decision(made)
     after = slots(made)
     assert 26 in after[4:13] and len({*before} - {*after}) == 1
-    made.close()
 
 
 def test_slot_rules_cover_every_slot_of_every_suite():

@@ -129,12 +129,9 @@ def battle(game: Game, map_seed: int, seed: int, kinds: list[str], close: bool, 
     except ValueError as refused:
         assert "\n" not in str(refused) and "world" in str(refused), f"unclear: {refused}"
         return
-    try:
-        if close:
-            gather(arena)
-        arena.play(kinds, steps)
-    finally:
-        arena.engine.close()
+    if close:
+        gather(arena)
+    arena.play(kinds, steps)
 
 
 def gather(arena: Arena) -> None:
@@ -169,8 +166,7 @@ def test_10000_random_games_keep_the_invariants(game, map_seed, seed, kinds, clo
 def env():
     made = EchelonEnv(EnvConfig(world=WorldConfig(size_x=24, size_y=24, size_z=16)))
     made.reset(seed=1)
-    yield made
-    made.close()
+    return made
 
 
 @settings(FUZZ, max_examples=60, derandomize=True)
@@ -192,7 +188,6 @@ def test_fuzzed_battles_contain_fighting():
         arena = Arena(cfg, seed, seed)
         gather(arena)
         seen += arena.play(["duel", "broken", "full"], STEPS)
-        arena.engine.close()
     assert seen["died"] >= 2 and seen["hits"] >= 20 and seen["bad"] > 0 and seen["ends"] >= 1, seen
 
 
@@ -219,4 +214,3 @@ def test_invariant_checker_detects_each_violation():
     arena.batch["move_plane"].zero_()
     with pytest.raises(AssertionError, match="planes_and_hit_points"):
         checker.check()
-    arena.engine.close()

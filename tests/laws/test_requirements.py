@@ -48,7 +48,6 @@ def test_coinciding_mechs_give_finite_senses_and_rewards():  # MED-14
         for name in ("pos", "vel", "yaw", "hp", "hit_dir", "reward", "round_vel", "quality", "jam"):
             assert np.isfinite(battle[name]).all(), name
         assert np.isfinite(battle.obs).all()
-    battle.close()
 
 
 def test_angle_wrapping_is_defined_once():  # MED-15
@@ -64,7 +63,6 @@ def test_pack_and_class_follow_the_mech_index(packs):  # LOW-4
     numbers = np.arange(5 * packs)
     assert np.array_equal(field["pack"][0], np.tile(numbers // 5, 2))
     assert np.array_equal(field["chassis"][0], np.tile([int(ROSTER[n % 5]) for n in numbers], 2))
-    field.batch.close()
 
 
 def test_no_code_parses_agent_names_for_team_or_pack():  # LOW-4
@@ -88,7 +86,6 @@ def test_approach_reward_halves_per_teammate_in_the_zone(mates, share):  # HIGH-
     before, after = (20.0 / 60, (20.0 - (battle["pos"][0, 0, 0] - 10.0)) / 60)
     expected = cfg.reward.approach * share * (before - cfg.gamma * after)
     assert battle["terms"][0, 0, APPROACH] == pytest.approx(expected, abs=1e-5) and expected > 0
-    battle.close()
 
 
 def test_default_combat_reward_weights():  # HIGH-6
@@ -104,7 +101,6 @@ def test_classes_get_different_numbers_of_contact_slots():  # KEEP-6
     order = [by_class[c].pop() for c in (SCOUT, LIGHT, MEDIUM, HEAVY)]
     assert order == sorted(order, reverse=True) and len(set(order)) == 4
     assert max(order) <= max(spec.visual_contact_slots for spec in COMBAT_SUITES.values())
-    battle.close()
 
 
 def test_recommended_ppo_hyperparameters():  # DR-H1, DR-H2
@@ -136,7 +132,6 @@ def test_weapons_target_only_hostiles_among_many_friends():  # HIGH-12
     field.act(0, primary=1)
     field.run(1)
     assert field["took"][0].nonzero()[0].tolist() == [7]
-    field.batch.close()
 
 
 def test_dead_mechs_are_ignored_by_aim_movement_and_score():  # LOW-6
@@ -154,4 +149,3 @@ def test_dead_mechs_are_ignored_by_aim_movement_and_score():  # LOW-6
     assert battle["took"][0, 5] == 0 and battle["hp"][0, 5] == 0
     assert battle["pos"][0, 0, 0] > 36 + CHASSIS[MEDIUM].size[0] / 2, "the dead stood in the way"
     assert battle["zone_tonnage"][0, 1] in (0, 55)
-    battle.close()

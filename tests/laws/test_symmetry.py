@@ -105,8 +105,6 @@ def test_swapped_sides_on_the_rotated_map_mirror_the_battle(seed):
     unequal = np.flatnonzero(fair & ~same)
     # a ray between two mechs is cast from the lower index: about one in a hundred differs in the other direction
     assert len(unequal) <= 0.1 * fair.sum(), f"environments {unequal.tolist()} of {fair.sum()} go otherwise"
-    for field in (here, there):
-        field.batch.close()
 
 
 def test_neither_team_has_a_damage_advantage():
@@ -123,6 +121,4 @@ def test_neither_team_has_a_damage_advantage():
                 field.run(1)
                 blue += float(field["dealt"][:, :5].sum())
                 red += float(field["dealt"][:, 5:].sum())
-        for field in (here, there):
-            field.batch.close()
     assert blue + red > 3000 and abs(blue - red) / (blue + red) < 0.03, (blue, red)

@@ -43,7 +43,6 @@ def test_mechs_climb_exactly_the_stairs_of_the_graph(step, top, chassis):
     field.act(0, forward=1)
     field.run(72)
     assert field["pos"][0, 0, 2] - HALF[chassis][2] == pytest.approx(top, abs=0.05)
-    field.batch.close()
 
 
 def hashes_under_random_actions(envs: int, index: int, decisions: int) -> list[str]:
@@ -60,7 +59,6 @@ def hashes_under_random_actions(envs: int, index: int, decisions: int) -> list[s
         actions[index] = random_actions.draw("duel")[0]
         made.step(actions)
         found.append(state_hash(made.batch, index))
-    made.close()
     return found
 
 

@@ -23,8 +23,7 @@ COUNTERS = ("took", "dealt", "dealt_friendly", "kills", "assists", "shutdowns", 
 def field():
     with many_lanes():
         made = cluttered_field(3, envs=16, num_packs=2, size=24, ruins=6)
-    yield made
-    made.batch.close()
+    return made
 
 
 @pytest.fixture
@@ -113,7 +112,6 @@ def test_movement_matches_oracle_with_slow_clock_and_high_gravity(monkeypatch):
     settled(field, rng)
     field.put("vel", field["vel"] * [1, 1, 0])
     assert move_and_compare(field, 12) > 3
-    field.batch.close()
 
 
 @pytest.mark.parametrize("battle", [2], indirect=True)
@@ -272,7 +270,6 @@ def test_explosions_match_oracle_at_limits():
     assert_same(field, wanted, "round_weapon", *CONDITION, "cloud_ticks", "cloud_pos", "clouds")
     assert field["hp"][0, [6, 8]].tolist() == [130, 130] and field["hp"][1, [5, 6]].tolist() == [142, 150]
     assert field["killer"][1, 7] == 0
-    field.batch.close()
 
 
 @pytest.mark.parametrize(("low", "high", "sees"), [(20.5, 25.5, False), (25.5, 20.5, True)])
@@ -289,4 +286,3 @@ def test_sight_is_cast_from_lower_index(low, high, sees):
     field.play("weapons", lambda: phase("weapons"))
     assert field["sight"][0, 0, 5] == field["sight"][0, 5, 0] == sees
     assert (field["hp"][0, [0, 5]] < 150).tolist() == [sees, sees]
-    field.batch.close()

@@ -75,7 +75,6 @@ def test_cuda_environment_matches_cpu(extras):
         np.testing.assert_allclose(theirs, mine, rtol=TOLERANCE, atol=TOLERANCE)
     for env in envs:
         env.step({})
-        env.close()
 
 
 @pytest.mark.parametrize("case", BATTLES)

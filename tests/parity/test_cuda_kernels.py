@@ -70,7 +70,6 @@ def test_every_launch_of_a_preset_or_layout_is_compiled(name):
     launched = {
         (launch.kernel.module.name, launch.kernel.key) for part in engine.programs for launch in engine.program(part)
     }
-    engine.close()
     assert launched <= {(row.module, row.kernel) for row in compiled()}
 
 

@@ -32,8 +32,7 @@ def battle(request):
     made.rows[:] = -7.0
     made.observe()
     made.expected = snapshots(made)
-    yield made
-    made.close()
+    return made
 
 
 def test_sensor_quality_matches_oracle(battle):
@@ -129,4 +128,3 @@ def test_local_map_matches_oracle_at_edges_of_small_and_full_maps():
         for m in range(20):
             wanted = rules.local_map(s, m) if s.alive[m] else np.zeros(121)
             assert np.array_equal(shown[e, m], wanted), f"mech {m} of environment {e}"
-    made.close()

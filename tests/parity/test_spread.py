@@ -41,7 +41,6 @@ def played(
         play_eagerly(engine)
     hashes = list(battle(CASES[case], engine, fought))
     edits = engine.batch.numpy("edit_log")[0, : engine.batch.numpy("edit_count")[0]].copy()
-    engine.close()
     return hashes, edits
 
 

@@ -13,9 +13,7 @@ from tests.parity.scenes import assert_same, cluttered_field, phase, scatter, sn
 
 @pytest.fixture(scope="module")
 def field():
-    made = cluttered_field(0, num_packs=2)
-    yield made
-    made.batch.close()
+    return cluttered_field(0, num_packs=2)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -68,7 +66,6 @@ def test_controls_match_oracle(switched):
     assert_same(field, wanted, "drive", "trigger", "vent", "focus", "focus_slot", "ecm", "eccm", "sort_mode",
                 "hostile_only", "message", "bad_actions", "acting")  # fmt: skip
     assert np.array_equal(field["actions"], actions, equal_nan=True), "the caller's actions were changed"
-    field.batch.close()
 
 
 @pytest.mark.parametrize(
@@ -83,4 +80,3 @@ def test_ewar_selector_half_is_ecm(asked, ecm, eccm):
     field.play("decide", step.read_actions)
     assert len(scouts) == 2
     assert (field["ecm"][0, scouts] == ecm).all() and (field["eccm"][0, scouts] == eccm).all()
-    field.batch.close()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.sim.flat_field import Field5v5
 
 
 @pytest.fixture(scope="module")
-def open_field() -> Iterator[Field5v5]:
-    field = Field5v5()
-    yield field
-    field.batch.close()
+def open_field() -> Field5v5:
+    return Field5v5()
 
 
 @pytest.fixture

@@ -26,9 +26,7 @@ def built():
         grid[0, 35:55, 5:55] = Material.WATER
         grid[0:4, 5:15, 40] = Material.GLASS
 
-    field = Field5v5(edit=edit)
-    yield field
-    field.batch.close()
+    return Field5v5(edit=edit)
 
 
 def act(field: Field5v5, mech: int, **columns: float) -> None:
@@ -111,7 +109,6 @@ def test_movement_steps_up_once_per_tick():
     field.tick()
     x, y, z = field["pos"][0, BLUE]
     assert (x > 29.5, y) == (True, pytest.approx(29.3)) and z == pytest.approx(0.9 + 1.1, abs=0.03)
-    field.batch.close()
 
 
 def test_movement_at_border_does_not_enter_adjacent_wall():
@@ -123,7 +120,6 @@ def test_movement_at_border_does_not_enter_adjacent_wall():
     act(field, BLUE, forward=0.75, strafe=0.66)
     field.tick(40)
     assert field["pos"][0, BLUE, :2].tolist() == [pytest.approx(0.6), pytest.approx(29.3, abs=0.3)]
-    field.batch.close()
 
 
 @pytest.mark.parametrize(("y", "speed"), [(31, 2.156), (45, 1.294)])
@@ -163,7 +159,6 @@ def test_a7_laser_tenth_of_hits_strikes_legs():
         field.tick()
         shots += (field["hp"][:, RED] < 200).sum()
         legs += (field["leg_hp"][:, RED] < 100).sum()
-    field.batch.close()
     assert shots == 4000 and legs / shots == pytest.approx(0.10, abs=0.02)
 
 
@@ -197,7 +192,6 @@ def test_voxel_damage_factor_scales_damage_to_its_material():
     hold(field, BLUE, Weapon.AUTOCANNON)
     field.tick(30)
     left = int(field["voxel_hp"][0, 2, 30, 36])
-    field.batch.close()
     assert left < 100 and left % 20 == 0
 
 
@@ -268,7 +262,6 @@ def test_a22_sight_from_inside_foliage_is_clear_over_open_ground():
     field.sense()
     assert field["sight"][0, BLUE, RED] and field["sight"][0, RED, BLUE]
     assert not field["sight"][0, MATE, HOSTILE], "foliage between them should hide them"
-    field.batch.close()
 
 
 def test_a23_glass_is_transparent_blocks_mechs_and_stops_two_rounds():
@@ -293,7 +286,6 @@ def test_a23_glass_is_transparent_blocks_mechs_and_stops_two_rounds():
     through = next(i for i, (_, hp) in enumerate(holes) if hp < 200)
     assert holes[through - 1][0] >= 1 and field["voxel_hp"][0, :, 30, 34].min() == 0
     assert max(count for count, hp in holes if hp == 200) >= 1, "a round hit the heavy before the pane broke"
-    field.batch.close()
 
 
 @pytest.mark.parametrize("chassis", Chassis)
@@ -315,7 +307,6 @@ def test_a24_wreck_depends_on_mech_and_box_not_on_seed(chassis):
     assert solid == pytest.approx(CHASSIS[chassis].wreck_solid, abs=0.25)
     debris = field["voxel_hp"][field["material"] == Material.DEBRIS_FIELD]
     assert (debris == 50).all()
-    field.batch.close()
 
 
 def test_triggers_without_weapon_have_no_effect(field):

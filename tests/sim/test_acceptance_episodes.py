@@ -21,9 +21,7 @@ SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
 
 @pytest.fixture(scope="module")
 def battle():
-    made = Battle()
-    yield made
-    made.close()
+    return Battle()
 
 
 def test_a17_zone_contested_scores_by_tonnage(battle):
@@ -62,7 +60,6 @@ def play(*, seeds: list[int], threads: int, decisions: int = 50) -> list[list[st
         for e, row in enumerate(hashes if decision % 10 == 0 else ()):
             row.append(state_hash(made.batch, e))
     assert made["died"].sum() + (made["alive"] == 0).sum() > 0 or len(seeds) < 8, "no shot was fired"
-    made.close()
     return hashes
 
 
@@ -123,4 +120,3 @@ def test_a26_reset_places_mechs_apart_and_free_to_move(packs, edge):
         field.run(4)
         reach = np.maximum(reach, np.linalg.norm((field["pos"] - start)[..., :2], axis=-1))
     assert reach.min() > 0.5
-    field.batch.close()

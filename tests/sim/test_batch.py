@@ -15,8 +15,7 @@ from tests.sim.flat_field import Field5v5
 @pytest.fixture(scope="module")
 def batch():
     field = Field5v5()
-    yield field.batch
-    field.batch.close()
+    return field.batch
 
 
 @pytest.mark.parametrize(

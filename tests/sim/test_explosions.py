@@ -27,7 +27,6 @@ def test_smoke_round_bursts_at_wall():
     assert clouds(field) == [pytest.approx((30.0, 20.5, 2.5), abs=1e-3)] and clouds(field)[0][0] < 30
     assert field["clouds"][0] == 1 and (field["round_weapon"] < 0).all()
     assert field["voxel_hp"][0, 2, 20, 30] == 100
-    field.batch.close()
 
 
 def test_smoke_round_bursts_at_hostile_without_damage(field):

@@ -52,8 +52,7 @@ def rough(**options) -> Battle:
 def battle():
     made = rough()
     made.batch["script"].fill_(script_of("trivial"))
-    yield made
-    made.close()
+    return made
 
 
 def test_spawn_places_intact_mechs_facing_zone(battle):
@@ -129,7 +128,6 @@ def test_training_seeds_differ_and_stay_below_evaluation_seeds():
         seeds += battle["seed"].tolist()
         battle.engine.reset()
     assert len(set(seeds)) == 24 and max(seeds) < EVAL_SEED_BASE
-    battle.close()
 
 
 def test_neighbouring_run_seeds_share_no_episode():
@@ -142,7 +140,6 @@ def test_neighbouring_run_seeds_share_no_episode():
         for _ in range(6):
             battle.engine.reset()
             seeds_of_run[run] |= set(battle["seed"].tolist())
-    battle.close()
     assert all(len(seeds) == 24 for seeds in seeds_of_run.values()) and len(
         set.union(*seeds_of_run.values())
     ) == 24 * len(seeds_of_run)
@@ -160,7 +157,6 @@ def test_spawn_leaves_surplus_packs_absent():
     absent = battle["present"][0] == 0
     assert battle["terminated"][0, absent].all() and not battle["terminated"][0, ~absent].any()
     assert not battle["reward"][0, absent].any()
-    battle.close()
 
 
 def test_spawn_matches_oracle():
@@ -187,7 +183,6 @@ def test_spawn_matches_oracle():
                 facing = np.arctan2(*(zones[slot][:2] - battle["pos"][e, m, :2])[::-1]) + turn * 0.15
                 assert wrap(battle["yaw"][e, m] - facing) == pytest.approx(0, abs=1e-5)
     assert len(set(battle["map_slot"].tolist())) > 1
-    battle.close()
 
 
 def draw_below(seed: int, count: int) -> int:

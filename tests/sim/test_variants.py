@@ -88,9 +88,7 @@ def fleet(cfg: EnvConfig, changes=None, without=(), threads: int = 1, seeds=(3, 
 def hashes(engine: Engine, decisions: int = 24) -> list[str]:
     for _ in range(decisions):
         engine.step()
-    found = [state_hash(engine.batch, env) for env in range(engine.num_envs)]
-    engine.close()
-    return found
+    return [state_hash(engine.batch, env) for env in range(engine.num_envs)]
 
 
 CHANGES = ({}, {"laser.damage": 28.0, "heavy.max_speed": 5.0}, {"physics.damping": 0.9}, {"physics.damping": 0.9})
@@ -114,7 +112,6 @@ def test_disabled_mechanics_change_at_next_episode():
     assert engine.batch.numpy("withheld").tolist() == [0, 0]
     engine.reset(mask=np.array([True, False]))
     assert engine.batch.numpy("withheld").tolist() == [9, 0]
-    engine.close()
 
 
 def test_overrides_differ_between_neighbours():
@@ -194,7 +191,6 @@ def test_environment_keeps_overrides_and_mechanics_over_resets():
         for _ in range(2):
             env.step({aid: np.ones(env.ACTION_DIM, np.float32) for aid in env.agents})
         assert not env.sim.numpy("heat").any() and env.sim.numpy("hp")[0, 4] == 90.0
-    env.close()
 
 
 def random_changes(rng: np.random.Generator, count: int = 12) -> dict[str, float]:
@@ -233,7 +229,6 @@ def test_observations_stay_in_bounds_under_overrides():
         )
         hits += int(engine.batch.numpy("was_hit").sum())
     assert hits > 20 and not engine.batch.numpy("overflow").any()
-    engine.close()
 
 
 def test_point_defence_without_cooldown_shoots_once_per_tick():

@@ -16,9 +16,7 @@ from tests.env.battle import Battle
 
 @pytest.fixture(scope="module")
 def battle():
-    made = Battle(size=40)
-    yield made
-    made.close()
+    return Battle(size=40)
 
 
 def extended(values: np.ndarray) -> np.ndarray:
@@ -67,9 +65,7 @@ def term_added(mechs: Mechs, column: wp.int32, amounts_out: wp.array3d(dtype=wp.
 @pytest.fixture
 def with_term():
     """Return an engine with one more reward term, which is not the last column."""
-    made = Battle(size=40, terms=(*reward.TERMS, reward.Term("added", term_added, weight=0.5)))
-    yield made
-    made.close()
+    return Battle(size=40, terms=(*reward.TERMS, reward.Term("added", term_added, weight=0.5)))
 
 
 @pytest.mark.parametrize("has_names", [True, False], ids=["names", "without names"])
