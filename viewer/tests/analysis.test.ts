@@ -1,6 +1,5 @@
 // Analysis of a match: contacts and fog of war, lines of sight, zone distance, mech curves, and the director.
 
-import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import * as control from "../src/control";
 import { contactsOf, observersOf, fogTeam, hasDetected, recordsVisibility } from "../src/data/fog_of_war";
@@ -12,18 +11,10 @@ import { shotAt } from "../src/director";
 import { gaitPhase } from "../src/interpolate";
 import { Appearance } from "../src/palette";
 import { MechFlag } from "../src/protocol.gen";
-import { formatRoute, parseRoute } from "../src/routes";
 import { scanContext } from "../src/session";
-import { openedState, replayOf, smallReplay } from "./fixtures";
+import { type Columns, expectedOf, later, openedState, replayOf, smallReplay, stored } from "./fixtures";
 
-const FOLDER = new URL("../../tests/golden/replays/", import.meta.url);
-const expected = JSON.parse(readFileSync(new URL("insight.json", FOLDER), "utf8")) as {
-  chunk: number;
-  tick0: number;
-  tick1: number;
-  columns: Record<string, number[]>;
-};
-
+const expected = expectedOf<Columns>("insight.json");
 const insight = replayOf("insight.ecr");
 
 /** Return a state with the golden match with policy columns open. */
@@ -33,11 +24,8 @@ describe("policy columns", () => {
   test("are restored exactly", () => {
     const { header, chunks } = insight;
     const columns = chunks[expected.chunk].insight!;
-    const scale = new Map(header.columns.map((column) => [column.name, column.scale]));
-    for (const name of ["action", "value", "reward", "contact", "sees"] as const) {
-      const integers = Array.from(columns[name], (value) => Math.round(value / (scale.get(name) ?? 1)) + 0);
-      expect(integers, name).toEqual(expected.columns[name]);
-    }
+    for (const name of ["action", "value", "reward", "contact", "sees"] as const)
+      expect(stored(header, name, columns[name]), name).toEqual(expected.columns[name]);
     expect(header.insight?.terms.length).toBe(columns.reward.length / columns.value.length);
   });
 
@@ -174,7 +162,7 @@ describe("MatchScan", () => {
       scanContext(header),
     );
     scan.request(chunks.length, true, 3);
-    while (scan.version < chunks.length) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (scan.version < chunks.length) await later(5);
     const curves = scan.curves!;
     const ticks = [...chunks[0].tick, ...chunks.slice(1).flatMap((chunk) => [...chunk.tick].slice(1))];
     expect(curves.seconds).toEqual(ticks.map((tick) => tick / header.tick_hz));
@@ -204,22 +192,26 @@ describe("MatchScan", () => {
     expect([scan.gridShare(chunks.length), scan.gridShare(2 * chunks.length)]).toEqual([1, 0.5]);
   });
 
-  test("stops at a failed chunk until it is retried", async () => {
+  test.each(["retry", "delay"])("stops at a failed chunk and reads it after a %s", async (cause) => {
     const { header, chunks } = insight;
-    let broken = true;
+    let [now, broken] = [0, true];
     const scan = new MatchScan(
       (number) => (number === 1 && broken ? Promise.reject(new Error("gone")) : Promise.resolve(chunks[number])),
       scanContext(header),
+      () => now,
     );
-    scan.request(chunks.length, true, -1);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    expect(scan.version).toBeLessThan(chunks.length);
+    const ask = async () => {
+      scan.request(chunks.length, true, -1);
+      await later(20);
+      return scan.version;
+    };
+    expect(await ask()).toBeLessThan(chunks.length);
     broken = false;
-    scan.retry();
-    scan.request(chunks.length, true, -1);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(await ask(), "it is not asked for again at once").toBeLessThan(chunks.length);
+    if (cause === "retry") scan.retry();
+    else now = 1001;
+    expect(await ask()).toBe(chunks.length);
     expect(scan.presence[0].some((value) => value > 0)).toBe(true);
-    expect(scan.version).toBeGreaterThanOrEqual(chunks.length);
   });
 });
 
@@ -292,27 +284,5 @@ describe("cameras", () => {
     control.setCameraMode(state, "orbit");
     expect(state.camera.distance).toBeGreaterThan(4);
     expect(state.camera.mode).toBe("orbit");
-  });
-});
-
-test("addresses round-trip view, fog, layer, loop and newest run", () => {
-  const route = {
-    match: "abc",
-    seconds: 3,
-    mech: 2,
-    camera: "free" as const,
-    view: [1.25, -2, 3, 0.5, -0.3, 0] as [number, number, number, number, number, number],
-    fog: "mech" as const,
-    layer: "damage" as const,
-    loop: [1, 2.5] as [number, number],
-    newest: "20260101-run",
-  };
-  expect(parseRoute(formatRoute(route))).toEqual(route);
-  expect(parseRoute("#match=abc&view=1~2~x~4~5~6&fog=all&layer=&ab=5~2&newest=../x")).toMatchObject({
-    view: undefined,
-    fog: undefined,
-    layer: undefined,
-    loop: undefined,
-    newest: undefined,
   });
 });

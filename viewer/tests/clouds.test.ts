@@ -1,38 +1,23 @@
 // Smoke clouds, point-defence shots, and the puffs of clouds.
 
-import { readFileSync } from "node:fs";
 import { Vector3 } from "three";
 import { describe, expect, test } from "vitest";
 import { cloudShape, cloudsAt, inSmoke } from "../src/data/clouds";
-import { payload, scanFile } from "../src/data/container";
-import { decodeChunk, decodeHeader } from "../src/data/decode";
-import { findFlights } from "../src/data/flights";
 import { conditionText } from "../src/text";
 import { APPEARANCES, Appearance } from "../src/palette";
-import { EventKind, HitFlag, MechFlag } from "../src/protocol.gen";
+import { MechFlag } from "../src/protocol.gen";
 import { groundBelow } from "../src/data/voxels";
 import { puffAlpha, puffsOf, revealFactor } from "../src/render/clouds";
 import { TIERS, TIER_NAMES } from "../src/quality";
-import { smallReplay } from "./fixtures";
+import { type Expected, expectedOf, replayOf, smallReplay } from "./fixtures";
 
-const FOLDER = new URL("../../tests/golden/replays/", import.meta.url);
 const LIFE = 10;
 
-interface Tables {
-  chunks: { tick0: number; tick1: number; tables: Record<"clouds" | "events", Record<string, number[]>> }[];
-}
-
-function smokeReplay() {
-  const bytes = new Uint8Array(readFileSync(new URL("smoke.ecr", FOLDER)));
-  const map = scanFile(bytes);
-  const header = decodeHeader(payload(bytes, map.header));
-  const expected = JSON.parse(readFileSync(new URL("smoke.json", FOLDER), "utf8")) as Tables;
-  return { header, expected, chunks: map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head))) };
-}
+const { header, chunks } = replayOf("smoke.ecr");
 
 describe("cloudsAt", () => {
   test("matches the clouds that Python wrote, in match ticks", () => {
-    const { chunks, expected } = smokeReplay();
+    const expected = expectedOf<Expected>("smoke.json");
     let rows = 0;
     chunks.forEach((chunk, n) => {
       const { clouds } = expected.chunks[n].tables;
@@ -46,13 +31,11 @@ describe("cloudsAt", () => {
   });
 
   test("is equal from both chunks at a chunk border", () => {
-    const { chunks, header } = smokeReplay();
     for (let n = 0; n + 1 < chunks.length; n++)
       expect(cloudsAt(chunks[n + 1], header, chunks[n].tick1)).toEqual(cloudsAt(chunks[n], header, chunks[n].tick1));
   });
 
   test("shows a cloud for ten seconds in every chunk it spans", () => {
-    const { chunks, header } = smokeReplay();
     const first = chunks.flatMap((chunk) => [...chunk.clouds.tick])[0];
     for (const chunk of chunks) {
       for (let tick = chunk.tick0; tick <= chunk.tick1; tick += 2.5) {
@@ -63,8 +46,8 @@ describe("cloudsAt", () => {
   });
 
   test("returns no clouds for a match without smoke", () => {
-    const { chunks, header } = smallReplay();
-    for (const chunk of chunks) expect(cloudsAt(chunk, header, chunk.tick1)).toEqual([]);
+    const small = smallReplay();
+    for (const chunk of small.chunks) expect(cloudsAt(chunk, small.header, chunk.tick1)).toEqual([]);
   });
 });
 
@@ -85,7 +68,6 @@ describe("cloudShape", () => {
   });
 
   test("hides points within the radius during the lifetime", () => {
-    const { chunks, header } = smokeReplay();
     const chunk = chunks.find((one) => one.clouds.count > 0 && one.clouds.tick[0] < one.tick0);
     if (!chunk) throw new Error("no chunk begins in smoke");
     const [x, y, z] = [chunk.clouds.x[0], chunk.clouds.y[0], chunk.clouds.z[0]];
@@ -145,22 +127,4 @@ describe("smoke puffs", () => {
     expect(groundBelow(appearances, size, 2.5, 1.5, 4.2)).toBe(0);
     expect(groundBelow(appearances, size, -3, 9, 4.2)).toBe(0);
   });
-});
-
-test("findFlights ends a missile where point defence stopped it", () => {
-  const { chunks, header } = smokeReplay();
-  let stopped = 0;
-  for (const chunk of chunks) {
-    const { events } = chunk;
-    for (let i = 0; i < events.count; i++) {
-      if (events.kind[i] !== EventKind.AMS || !(events.flags[i] & HitFlag.STOPPED)) continue;
-      stopped++;
-      const ends = findFlights(chunk, header).map((flight) => ({
-        owner: flight.owner,
-        ...flight.points[flight.points.length - 1],
-      }));
-      expect(ends.some((end) => end.owner === events.target[i] && end.tick === events.tick[i])).toBe(true);
-    }
-  }
-  expect(stopped).toBeGreaterThan(0);
 });

@@ -1,13 +1,12 @@
-// Player and camera rules of control.ts, timeline helpers, chunk cache and addresses.
+// Player and camera rules of control.ts, and timeline helpers.
 
 import { beforeEach, describe, expect, test } from "vitest";
 import * as control from "../src/control";
 import { HeldKeys } from "../src/input";
-import { ChunkStore, chunkAt, prefetchOrder } from "../src/data/store";
+import { ChunkStore } from "../src/data/store";
 import { groupEvents, lineText } from "../src/hud/feed";
 import { freeArea } from "../src/framing";
 import { EventKind } from "../src/protocol.gen";
-import { formatRoute, parseRoute } from "../src/routes";
 import type { ViewerState } from "../src/state";
 import { FIELD_OF_VIEW } from "../src/spaces";
 import { LIVE, SPEEDS, advance, clockText, deathTicks, liveText, nextMarker, nextSpeed } from "../src/timeline";
@@ -283,59 +282,6 @@ describe("timeline", () => {
     ];
     expect([...deathTicks(markers, EventKind.KILL, 4)]).toEqual([Infinity, Infinity, 9, Infinity]);
     expect(nextMarker(markers, 9, 1)?.tick).toBe(12);
-  });
-});
-
-describe("ChunkStore", () => {
-  test("prefetches the current chunk, then alternates ahead and behind", () => {
-    expect(prefetchOrder(5, 20, 1)).toEqual([5, 6, 4, 7, 3, 8, 9]);
-    expect(prefetchOrder(5, 20, -1)).toEqual([5, 4, 6, 3, 7, 2, 1]);
-    expect(prefetchOrder(0, 2, 1)).toEqual([0, 1]);
-  });
-
-  test("chunkAt finds chunks by tick", () => {
-    const ticks = [
-      [0, 40],
-      [40, 80],
-      [80, 95],
-    ];
-    expect([0, 40, 41, 95, 500].map((tick) => chunkAt(ticks, tick))).toEqual([0, 0, 1, 2, 2]);
-  });
-
-  test("evicts the farthest chunks first", async () => {
-    const { chunks } = smallReplay();
-    const store = new ChunkStore((number) => Promise.resolve({ ...chunks[1], tick0: number }), 1);
-    for (let here = 0; here < 40; here++) {
-      store.request(here, 40, 1);
-      await new Promise((resolve) => setTimeout(resolve));
-    }
-    expect(store.get(39)).toBeDefined();
-    expect(store.get(0)).toBeUndefined();
-    expect(store.loaded().length).toBeLessThanOrEqual(8);
-  });
-});
-
-describe("addresses", () => {
-  test("round-trip match and moment", () => {
-    const route = { match: "0123456789abcdef", seconds: 42.3, mech: 6, camera: "follow" as const };
-    expect(parseRoute(formatRoute(route))).toEqual(route);
-    expect(formatRoute({ match: null, seconds: null, mech: null, camera: null })).toBe("");
-  });
-
-  test("round-trip a moment of an embedded match", () => {
-    const route = { match: null, seconds: 3.5, mech: 1, camera: null };
-    expect(formatRoute(route)).toBe("#t=3.5&mech=1");
-    expect(parseRoute(formatRoute(route))).toEqual(route);
-  });
-
-  test("ignore only their invalid parts", () => {
-    expect(parseRoute("#match=../../etc&t=-5&mech=1.5&cam=upside")).toEqual({
-      match: null,
-      seconds: null,
-      mech: null,
-      camera: null,
-    });
-    expect(parseRoute("#match=abc&t=NaN")).toMatchObject({ match: "abc", seconds: null });
   });
 });
 

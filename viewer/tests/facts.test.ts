@@ -6,28 +6,14 @@ import type { Chunk } from "../src/data/replay";
 import { curveValues } from "../src/hud/charts";
 import { entryName, killText, sideNames } from "../src/text";
 import { EventKind, HitFlag, type Header, type MatchSummary, type Series } from "../src/protocol.gen";
-import { replayOf } from "./fixtures";
-
-type Event = [
-  tick: number,
-  kind: EventKind,
-  actor: number,
-  target: number,
-  weapon: number,
-  value: number,
-  flags: number,
-];
+import { type EventRow, eventRows, replayOf } from "./fixtures";
 
 /** Return a chunk that has only events. */
-function chunkOf(...events: Event[]): Chunk {
-  const names = ["tick", "kind", "actor", "target", "weapon", "value", "flags"] as const;
-  const columns = names.map((name, k) => [name, Float64Array.from(events, (event) => event[k])]);
-  return { events: { ...Object.fromEntries(columns), count: events.length } } as Chunk;
-}
-
-const hit = (tick: number, actor: number, target: number, weapon: number, value: number, flags = 0): Event =>
-  [tick, EventKind.HIT, actor, target, weapon, value, flags]; // prettier-ignore
-const kill = (tick: number, actor: number, target: number): Event => [tick, EventKind.KILL, actor, target, -1, 0, 0];
+const chunkOf = (...rows: EventRow[]) => ({ events: eventRows(rows) }) as Chunk;
+const hit = (tick: number, actor: number, target: number, weapon: number, value: number, flags = 0): EventRow =>
+  ({ tick, kind: EventKind.HIT, actor, target, weapon, value, flags }); // prettier-ignore
+const kill = (tick: number, actor: number, target: number): EventRow =>
+  ({ tick, kind: EventKind.KILL, actor, target, weapon: -1 }); // prettier-ignore
 
 describe("KillFacts", () => {
   test("are those of the killer's strongest hit at that tick, and are read once when asked for", () => {

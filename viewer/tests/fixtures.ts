@@ -5,7 +5,7 @@ import * as control from "../src/control";
 import { type FileMap, payload, scanFile } from "../src/data/container";
 import { UNDAMAGED } from "../src/data/damage";
 import { decodeChunk, decodeHeader } from "../src/data/decode";
-import type { Chunk } from "../src/data/replay";
+import type { Chunk, EventRows } from "../src/data/replay";
 import type { ReplaySource } from "../src/data/source";
 import { seriesOf } from "../src/data/win_curve";
 import type { Header, IndexView } from "../src/protocol.gen";
@@ -28,16 +28,40 @@ export interface Expected {
   }[];
 }
 
-export const smallFile = (): Uint8Array => new Uint8Array(readFileSync(new URL("small.ecr", FOLDER)));
-export const smallExpected = (): Expected =>
-  JSON.parse(readFileSync(new URL("small.json", FOLDER), "utf8")) as Expected;
+/** Return the expected contents of a golden replay. */
+export const expectedOf = <T>(name: string): T => JSON.parse(readFileSync(new URL(name, FOLDER), "utf8")) as T;
+export const smallExpected = () => expectedOf<Expected>("small.json");
 
-/** Expected motion columns of one chunk of rates.ecr: integers as stored. */
-export interface Motion {
+/** Expected columns of one chunk: integers as stored. */
+export interface Columns {
   chunk: number;
   tick0: number;
   tick1: number;
   columns: Record<string, number[]>;
+}
+
+/** Resolve after pending promises, or after some milliseconds. */
+export const later = (ms = 0) => new Promise((done) => setTimeout(done, ms));
+
+/** Return shares from 0 to 1, pseudo-random and the same for every run. */
+export function draws(): () => number {
+  let seed = 7;
+  return () => (seed = (seed * 16807) % 2147483647) / 2147483647;
+}
+
+const EVENT_COLUMNS = ["tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z"] as const;
+export type EventRow = Partial<Record<(typeof EVENT_COLUMNS)[number], number>>;
+
+/** Return events as a chunk has them; what a row leaves out is 0. */
+export function eventRows(rows: readonly EventRow[]): EventRows {
+  const columns = EVENT_COLUMNS.map((name) => [name, Float64Array.from(rows, (row) => row[name] ?? 0)]);
+  return { ...Object.fromEntries(columns), count: rows.length } as EventRows;
+}
+
+/** Return the integers that a file stores for the values of a column. */
+export function stored({ columns }: Header, name: string, values: ArrayLike<number>): number[] {
+  const scale = columns.find((column) => column.name === name)?.scale ?? 1;
+  return Array.from(values, (value) => Math.round(value / scale) + 0);
 }
 
 /** Decode a golden replay by name. */
@@ -56,10 +80,7 @@ export const smallReplay = () => replayOf("small.ecr");
 
 /** The golden match of pilots that move constantly, with its expected motion. */
 export function ratesReplay() {
-  return {
-    ...replayOf("rates.ecr"),
-    expected: JSON.parse(readFileSync(new URL("rates.json", FOLDER), "utf8")) as Motion,
-  };
+  return { ...replayOf("rates.ecr"), expected: expectedOf<Columns>("rates.json") };
 }
 
 /** Return the index of a match without events. */
@@ -96,7 +117,7 @@ export async function openedState(
   state.paced = false; // the pace has its own tests
   for (let i = 0; i < chunks.length; i++) {
     match.store.request(i, chunks.length, 1);
-    await new Promise((done) => setTimeout(done));
+    await later();
   }
   control.updateCursor(state);
   return state;

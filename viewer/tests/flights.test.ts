@@ -1,9 +1,10 @@
-// Flights of many rounds, compared with the search of all ends for each round.
+// Flights of rounds: of golden matches, and of many rounds compared with the search of all ends for each.
 
 import { expect, test } from "vitest";
-import { type Flight, findFlights } from "../src/data/flights";
+import { type Flight, findFlights, flightAt } from "../src/data/flights";
 import type { Chunk, Rows } from "../src/data/replay";
-import { EventKind, type Header } from "../src/protocol.gen";
+import { EventKind, type Header, HitFlag } from "../src/protocol.gen";
+import { type EventRow, eventRows, replayOf, smallReplay } from "./fixtures";
 
 const WEAPONS = [
   { speed: 40, range: 200 },
@@ -11,17 +12,14 @@ const WEAPONS = [
   { speed: 400, range: 300 },
 ];
 const HEADER = { weapons: WEAPONS, tick_hz: 20, frame_ticks: 5 } as unknown as Header;
-const COLUMNS = ["tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z"];
 
 /** Return a chunk of impacts and launches in time order, without frames and rounds. */
-function chunkOf(rows: { tick: number; kind: number; actor: number; weapon: number }[]): Chunk {
-  rows.sort((a, b) => a.tick - b.tick);
-  const column = (name: string) => Float64Array.from(rows, (row) => (row as Record<string, number>)[name] ?? 0);
-  const events = Object.fromEntries(COLUMNS.map((name) => [name, column(name)]));
+function chunkOf(rows: (EventRow & { tick: number })[]): Chunk {
+  const events = eventRows(rows.sort((a, b) => a.tick - b.tick));
   const none = { count: 0 } as unknown as Rows<never>;
   const frames = { tick: new Float64Array([0, 40]), frames: 2, mechs: 4, tick0: 0, tick1: 40 };
   const mech = new Proxy({}, { get: () => new Float32Array(8) });
-  return { ...frames, mech, events: { ...events, count: rows.length }, rounds: none } as unknown as Chunk;
+  return { ...frames, mech, events, rounds: none } as unknown as Chunk;
 }
 
 /** Return launch and end ticks of flights by the plain search: the first unused impact of the shooter in reach. */
@@ -83,3 +81,49 @@ test("findFlights reads each of many impacts a few times", () => {
     expect(findFlights(chunkOf([...rows, ...impacts]), HEADER).length).toBe(paired);
   }
 }, 4000);
+
+test("findFlights returns flights of a match in time order with hits", () => {
+  const { chunks, header } = smallReplay();
+  const flights = chunks.flatMap((chunk) => findFlights(chunk, header).map((flight) => ({ chunk, flight })));
+  expect(flights.length).toBeGreaterThan(0);
+  expect(flights.some(({ flight }) => flight.struck)).toBe(true);
+  for (const { chunk, flight } of flights) {
+    const ticks = flight.points.map((point) => point.tick);
+    expect([...ticks].sort((a, b) => a - b)).toEqual(ticks);
+    expect(ticks[0]).toBeGreaterThanOrEqual(chunk.tick0);
+    expect(header.weapons[flight.weapon].speed).toBeGreaterThan(0);
+  }
+});
+
+test("flightAt returns null before and after a flight", () => {
+  const flight = {
+    owner: 0,
+    weapon: 4,
+    struck: true,
+    points: [
+      { tick: 10, x: 0, y: 0, z: 0 },
+      { tick: 14, x: 4, y: 0, z: 0 },
+    ],
+  };
+  expect(flightAt(flight, 9)).toBeNull();
+  expect(flightAt(flight, 12)?.x).toBe(2);
+  expect(flightAt(flight, 15)).toBeNull();
+});
+
+test("findFlights ends a missile where point defence stopped it", () => {
+  const { header, chunks } = replayOf("smoke.ecr");
+  let stopped = 0;
+  for (const chunk of chunks) {
+    const { events } = chunk;
+    for (let i = 0; i < events.count; i++) {
+      if (events.kind[i] !== EventKind.AMS || !(events.flags[i] & HitFlag.STOPPED)) continue;
+      stopped++;
+      const ends = findFlights(chunk, header).map((flight) => ({
+        owner: flight.owner,
+        ...flight.points[flight.points.length - 1],
+      }));
+      expect(ends.some((end) => end.owner === events.target[i] && end.tick === events.tick[i])).toBe(true);
+    }
+  }
+  expect(stopped).toBeGreaterThan(0);
+});

@@ -2,14 +2,14 @@
 
 import { Vector3 } from "three";
 import { describe, expect, test } from "vitest";
-import type { Chunk, EventRows } from "../src/data/replay";
+import type { Chunk } from "../src/data/replay";
 import { sampleMech } from "../src/interpolate";
 import { EventKind, HitFlag } from "../src/protocol.gen";
 import { type EffectPools, Effects } from "../src/render/effects";
 import type { Mechs } from "../src/render/mechs";
 import { drawRounds } from "../src/render/rounds";
 import { worldPoint } from "../src/spaces";
-import { sensorReplay } from "./fixtures";
+import { type EventRow, eventRows, sensorReplay } from "./fixtures";
 
 const [SOURCE, OTHER] = [0, 5]; // far apart at the start of the match
 const NEAR = 5; // distance within which a drawing reveals a mech [vox]
@@ -18,13 +18,12 @@ const { header, chunks } = sensorReplay();
 const weapon = (name: string) => header.weapons.findIndex((spec) => spec.name === name);
 const shown = (...hidden: number[]) => Float32Array.from(header.roster, (_, mech) => (hidden.includes(mech) ? 0 : 1));
 
-/** Return the first chunk with only these events: tick, kind, actor, target, weapon, value, flags, x, y, z. */
-function chunkWith(...rows: number[][]): Chunk {
-  const names = ["tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z"];
-  const events = Object.fromEntries(names.map((name, k) => [name, Float64Array.from(rows, (row) => row[k])]));
-  const none = { ...chunks[0].rounds, count: 0 };
-  return { ...chunks[0], rounds: none, events: { ...events, count: rows.length } as unknown as EventRows };
-}
+/** Return the first chunk with only these events. */
+const chunkWith = (...rows: EventRow[]): Chunk => ({
+  ...chunks[0],
+  rounds: { ...chunks[0].rounds, count: 0 },
+  events: eventRows(rows),
+});
 
 /** Return pools that record the points where something is drawn. */
 function recordingPools(): { pools: EffectPools; points: Vector3[] } {
@@ -45,16 +44,17 @@ function place(mech: number, tick: number): Vector3 {
 }
 
 /** Return whether an event draws anything near a mech. */
-function drawnNear(mech: number, event: number[], hidden: number[]): boolean {
+function drawnNear(mech: number, row: EventRow, hidden: number[]): boolean {
   const { pools, points } = recordingPools();
-  const tick = event[0] + AFTER;
-  new Effects(header, mechs, pools).draw([chunkWith(event)], tick, shown(...hidden), shown(...hidden));
-  return points.some((point) => point.distanceTo(place(mech, event[0])) < NEAR);
+  const events = [chunkWith({ ...row, tick: at })];
+  new Effects(header, mechs, pools).draw(events, at + AFTER, shown(...hidden), shown(...hidden));
+  return points.some((point) => point.distanceTo(place(mech, at)) < NEAR);
 }
 
 const at = chunks[0].tick0 + 1;
 const [gunner, between] = [place(SOURCE, at), place(SOURCE, at).lerp(place(OTHER, at), 0.5)];
-const middle = [between.x, -between.z, between.y];
+const [x, y, z] = [between.x, -between.z, between.y];
+const STOPPED = { kind: EventKind.AMS, actor: SOURCE, target: OTHER, flags: HitFlag.STOPPED, x, y, z };
 
 describe("effects under the fog of war", () => {
   test("use two mechs that are far apart", () => {
@@ -62,10 +62,11 @@ describe("effects under the fog of war", () => {
   });
 
   test.each([
-    ["a hit", [at, EventKind.HIT, SOURCE, OTHER, weapon("laser"), 10, 0, 0, 0, 0]],
-    ["a heavy hit", [at, EventKind.HIT, SOURCE, OTHER, weapon("gauss"), 10, 0, 0, 0, 0]],
-    ["painting", [at, EventKind.PAINT, SOURCE, OTHER, weapon("painter"), 0, 0, 0, 0, 0]],
-  ])("of %s appear only at visible mechs", (name, event) => {
+    ["a hit", { kind: EventKind.HIT, weapon: weapon("laser"), value: 10 }],
+    ["a heavy hit", { kind: EventKind.HIT, weapon: weapon("gauss"), value: 10 }],
+    ["painting", { kind: EventKind.PAINT, weapon: weapon("painter"), value: 0 }],
+  ])("of %s appear only at visible mechs", (name, row) => {
+    const event = { ...row, actor: SOURCE, target: OTHER };
     // rounds are drawn along their flight, not with the hit
     expect(drawnNear(SOURCE, event, [])).toBe(name !== "a heavy hit");
     expect(drawnNear(OTHER, event, [])).toBe(true);
@@ -75,9 +76,9 @@ describe("effects under the fog of war", () => {
   });
 
   test.each([
-    ["launching", [at, EventKind.LAUNCH, SOURCE, -1, weapon("missile"), 0, 0, 0, 0, 0]],
-    ["point defence", [at, EventKind.AMS, SOURCE, OTHER, weapon("missile"), 0, HitFlag.STOPPED, ...middle]],
-    ["shutting down", [at, EventKind.SHUTDOWN, SOURCE, -1, -1, 0, 0, 0, 0, 0]],
+    ["launching", { kind: EventKind.LAUNCH, actor: SOURCE, target: -1, weapon: weapon("missile") }],
+    ["point defence", { ...STOPPED, weapon: weapon("missile") }],
+    ["shutting down", { kind: EventKind.SHUTDOWN, actor: SOURCE, target: -1, weapon: -1 }],
   ])("of %s are hidden for a hidden mech", (_, event) => {
     expect(drawnNear(SOURCE, event, [])).toBe(true);
     expect(drawnNear(SOURCE, event, [SOURCE])).toBe(false);
@@ -85,7 +86,7 @@ describe("effects under the fog of war", () => {
 
   test("of an intercepted missile appear even if the defender is hidden", () => {
     const { pools, points } = recordingPools();
-    const event = [at, EventKind.AMS, SOURCE, OTHER, weapon("missile"), 0, HitFlag.STOPPED, ...middle];
+    const event = { ...STOPPED, tick: at, weapon: weapon("missile") };
     new Effects(header, mechs, pools).draw([chunkWith(event)], at + AFTER, shown(SOURCE, OTHER), shown());
     expect(points.some((point) => point.distanceTo(between) < NEAR)).toBe(true);
   });
@@ -97,9 +98,10 @@ describe("rounds under the fog of war", () => {
     gunner.distanceTo(between),
     (gunner.distanceTo(between) / header.weapons[missile].speed) * header.tick_hz,
   ];
+  const round = { actor: SOURCE, target: -1, weapon: missile };
   const chunk = chunkWith(
-    [at, EventKind.LAUNCH, SOURCE, -1, missile, 0, 0, 0, 0, 0],
-    [at + ticks, EventKind.IMPACT, SOURCE, -1, missile, 0, 0, ...middle],
+    { ...round, tick: at, kind: EventKind.LAUNCH },
+    { ...round, tick: at + ticks, kind: EventKind.IMPACT, x, y, z },
   );
   const drawn = (share: number, ...hidden: number[]) => {
     const { pools, points } = recordingPools();

@@ -1,32 +1,15 @@
 // Hit groups and the separation of damage numbers.
 
 import { describe, expect, test } from "vitest";
-import type { EventRows } from "../src/data/replay";
 import { LIFE_S, type NumberBox, type HitGroup, findHitGroups, separate, hitGroupAt } from "../src/data/hit_groups";
 import { EventKind, HitFlag } from "../src/protocol.gen";
-import { smallReplay } from "./fixtures";
+import { eventRows, smallReplay } from "./fixtures";
 
 const HZ = 20;
 type Hit = [tick: number, target: number, value: number, flags?: number, kind?: EventKind];
 
-function rows(hits: readonly Hit[]): EventRows {
-  const column = (pick: (hit: Hit) => number) => Float64Array.from(hits, pick);
-  const none = column(() => 0);
-  return {
-    count: hits.length,
-    tick: column((hit) => hit[0]),
-    kind: column((hit) => hit[4] ?? EventKind.HIT),
-    actor: none,
-    target: column((hit) => hit[1]),
-    weapon: none,
-    value: column((hit) => hit[2]),
-    flags: column((hit) => hit[3] ?? 0),
-    x: none,
-    y: none,
-    z: none,
-  };
-}
-
+const rows = (hits: readonly Hit[]) =>
+  eventRows(hits.map(([tick, target, value, flags, kind = EventKind.HIT]) => ({ tick, kind, target, value, flags })));
 const hitGroups = (...hits: Hit[]) => findHitGroups(rows(hits), HZ);
 const shown = (hitGroup: HitGroup, tick: number) => hitGroupAt(hitGroup, tick, HZ);
 

@@ -11,11 +11,10 @@ import { makePoses } from "../src/interpolate";
 import type { Header, IndexView, Outcome } from "../src/protocol.gen";
 import { FrameMeter, rateText } from "../src/quality";
 import { type MatchState, type ViewerState, defaults } from "../src/state";
-import { smallExpected, smallReplay } from "./fixtures";
+import { later, smallExpected, smallReplay } from "./fixtures";
 
 const { header, chunks } = smallReplay();
 const HZ = header.tick_hz;
-const later = () => new Promise((done) => setTimeout(done, 0));
 const ended = { winner: 1 } as Outcome;
 const index = (outcome: Outcome | null, live = false, bytes = 0) =>
   ({ live, outcome, chunks: chunks.map(({ tick0, tick1 }) => [tick0, tick1, bytes]) }) as unknown as IndexView;

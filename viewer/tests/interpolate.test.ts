@@ -1,9 +1,8 @@
-// Coordinate spaces, interpolation between frames, flights, plate layout and result texts.
+// Coordinate spaces, interpolation between frames, and labels of runs.
 
 import { describe, expect, test } from "vitest";
-import { findFlights, flightAt } from "../src/data/flights";
 import { frameAt, hermite, makePoses, sampleMech, samplePoses, scoreAt, smooth } from "../src/interpolate";
-import { EventKind, MechFlag } from "../src/protocol.gen";
+import { MechFlag } from "../src/protocol.gen";
 import { runLabel } from "../src/text";
 import { cellCoords, cellIndex, mixAngle, voxelPoint, worldPoint, world_from_voxel, wrapAngle } from "../src/spaces";
 import { Vector3 } from "three";
@@ -95,47 +94,6 @@ describe("samplePoses", () => {
   test("smooth and hermite interpolate", () => {
     expect([smooth(-1), smooth(0), smooth(0.5), smooth(1), smooth(2)]).toEqual([0, 0, 0.5, 1, 1]);
     expect(hermite(1, 0, 3, 0, 0.5)).toBe(2);
-  });
-});
-
-describe("findFlights", () => {
-  test("returns flights in time order with hits", () => {
-    const { chunks, header } = smallReplay();
-    const flights = chunks.flatMap((chunk) => findFlights(chunk, header).map((flight) => ({ chunk, flight })));
-    expect(flights.length).toBeGreaterThan(0);
-    expect(flights.some(({ flight }) => flight.struck)).toBe(true);
-    for (const { chunk, flight } of flights) {
-      const ticks = flight.points.map((point) => point.tick);
-      expect([...ticks].sort((a, b) => a - b)).toEqual(ticks);
-      expect(ticks[0]).toBeGreaterThanOrEqual(chunk.tick0);
-      expect(header.weapons[flight.weapon].speed).toBeGreaterThan(0);
-    }
-  });
-
-  test("uses every launch at most once", () => {
-    const { chunks, header } = smallReplay();
-    for (const chunk of chunks) {
-      const launches = Array.from(chunk.events.kind).filter((kind) => kind === EventKind.LAUNCH).length;
-      const crossing = new Set(
-        Array.from(chunk.rounds.frame, (frame, i) => (frame === 0 ? i : -1)).filter((i) => i >= 0),
-      ).size;
-      expect(findFlights(chunk, header).length).toBeLessThanOrEqual(launches + crossing);
-    }
-  });
-
-  test("flightAt returns null before and after a flight", () => {
-    const flight = {
-      owner: 0,
-      weapon: 4,
-      struck: true,
-      points: [
-        { tick: 10, x: 0, y: 0, z: 0 },
-        { tick: 14, x: 4, y: 0, z: 0 },
-      ],
-    };
-    expect(flightAt(flight, 9)).toBeNull();
-    expect(flightAt(flight, 12)?.x).toBe(2);
-    expect(flightAt(flight, 15)).toBeNull();
   });
 });
 

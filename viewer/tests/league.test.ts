@@ -1,9 +1,8 @@
-// League page: rating scale and address.
+// League page: rating scale.
 
 import { describe, expect, test } from "vitest";
 import { scaleOf, shareOn } from "../src/hud/league_page";
 import type { Standing } from "../src/protocol.gen";
-import { parseRoute } from "../src/routes";
 
 const standing = (low: number, high: number) => ({ low, high, rating: (low + high) / 2 }) as Standing;
 
@@ -28,9 +27,4 @@ describe("scaleOf", () => {
     const scale = scaleOf([standing(1500, 1500)]);
     expect(shareOn(scale, 1500)).toBe(0.5);
   });
-});
-
-test("the league has an address distinct from the list's", () => {
-  expect(parseRoute("#league").league).toBe(true);
-  for (const hash of ["", "#match=abc"]) expect(parseRoute(hash).league).toBeUndefined();
 });

@@ -12,6 +12,7 @@ import {
   cutTints,
   meshChunk,
 } from "../src/data/mesher";
+import { draws } from "./fixtures";
 
 const index = (x: number, y: number, z: number) => x + 1 + (y + 1) * PADDED + (z + 1) * PADDED * PADDED;
 const tints = new Uint8Array(PADDED * PADDED);
@@ -74,8 +75,7 @@ describe("greedy meshing", () => {
 
   test("covers exactly the exposed faces of random voxels", () => {
     const cells: [number, number, number, Appearance][] = [];
-    let seed = 7;
-    const next = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
+    const next = draws();
     for (let i = 0; i < 4000; i++)
       cells.push([
         Math.floor(next() * 32),

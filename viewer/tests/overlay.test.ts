@@ -9,13 +9,13 @@ import { linksOf } from "../src/render/links";
 import { type Label, leaderStart, liftOff, mostPlates, overlap, placeLabels } from "../src/render/overlay/layout";
 import { nameHeight } from "../src/render/overlay/plates";
 import type { MatchState } from "../src/state";
+import { draws, eventRows } from "./fixtures";
 
 const AREA: Box = { left: 100, top: 50, right: 700, bottom: 450 };
 
 /** Return pseudo-random labels, also beyond the area. */
 function scattered(count: number): Label[] {
-  let seed = 7;
-  const next = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
+  const next = draws();
   return Array.from({ length: count }, () => ({
     x: next() * 800,
     y: next() * 500,
@@ -154,14 +154,12 @@ describe("byInterest", () => {
   });
 
   test("recentDamage counts hits dealt and taken in the last seconds", () => {
-    const events = {
-      count: 4,
-      tick: Float64Array.of(5, 50, 60, 90),
-      kind: Float64Array.of(EventKind.HIT, EventKind.HIT, EventKind.KILL, EventKind.HIT),
-      actor: Float64Array.of(0, 0, 0, 0),
-      target: Float64Array.of(1, 2, 2, 1),
-      value: Float64Array.of(9, 5, 0, 7),
-    };
+    const events = eventRows([
+      { tick: 5, kind: EventKind.HIT, target: 1, value: 9 },
+      { tick: 50, kind: EventKind.HIT, target: 2, value: 5 },
+      { tick: 60, kind: EventKind.KILL, target: 2 },
+      { tick: 90, kind: EventKind.HIT, target: 1, value: 7 },
+    ]);
     expect([...recentDamage([{ events } as unknown as Chunk], 80, 20, 3)]).toEqual([5, 0, 5]);
   });
 });

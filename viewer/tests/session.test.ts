@@ -154,10 +154,7 @@ describe("openNewest", () => {
   });
 
   test("has no effect after the user has left", async () => {
-    for (const leave of [
-      (session: Session) => session.leave(),
-      (session: Session) => void session.openLeague(),
-    ]) {
+    for (const leave of [(session: Session) => session.leave(), (session: Session) => void session.openLeague()]) {
       const { server, state, session } = served(3);
       await session.openNewest("r");
       server.slow = true;

@@ -1,11 +1,11 @@
 // Remembered settings, and the cues of the soundscape.
 
 import { describe, expect, test } from "vitest";
-import type { EventRows } from "../src/data/replay";
 import { EventKind, type Header, WEAPON_NAMES } from "../src/protocol.gen";
 import { parseSettings, settingsText } from "../src/settings";
 import { VOICES, cuesBetween } from "../src/sound/cues";
 import { type CameraState, defaults } from "../src/state";
+import { eventRows } from "./fixtures";
 
 describe("settings", () => {
   test("are restored as they were", () => {
@@ -33,15 +33,10 @@ describe("settings", () => {
 describe("cuesBetween", () => {
   const header = { weapons: WEAPON_NAMES.map((name) => ({ name })) } as unknown as Header;
   const camera: CameraState = { mode: "orbit", target: [0, 0, 0], azimuth: 0, elevation: 0, distance: 10 };
-  const rows = (list: Partial<Record<keyof EventRows, number>>[]): EventRows => {
-    const column = (name: keyof EventRows) => Float64Array.from(list, (row) => row[name] ?? 0);
-    const names = ["tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z"] as const;
-    return { ...Object.fromEntries(names.map((name) => [name, column(name)])), count: list.length } as EventRows;
-  };
   const gauss = WEAPON_NAMES.indexOf("gauss");
 
   test("are those of the events after one tick and up to another", () => {
-    const events = rows([1, 2, 3].map((tick) => ({ tick, kind: EventKind.KILL })));
+    const events = eventRows([1, 2, 3].map((tick) => ({ tick, kind: EventKind.KILL })));
     expect([cuesBetween(events, header, 1, 3, camera).length, cuesBetween(events, header, 3, 9, camera)]).toEqual([
       2,
       [],
@@ -49,7 +44,7 @@ describe("cuesBetween", () => {
   });
 
   test("name the weapon that is launched, and the beam that hits", () => {
-    const events = rows([
+    const events = eventRows([
       { tick: 1, kind: EventKind.LAUNCH, weapon: gauss },
       { tick: 1, kind: EventKind.HIT, weapon: WEAPON_NAMES.indexOf("laser") },
       { tick: 1, kind: EventKind.HIT, weapon: gauss },
@@ -61,11 +56,11 @@ describe("cuesBetween", () => {
 
   test("are louder when near, on their side, and few", () => {
     const at = (x: number, y: number) => ({ tick: 1, kind: EventKind.KILL, x, y });
-    const [near, far] = [at(10, 5), at(10, 90)].map((row) => cuesBetween(rows([row]), header, 0, 1, camera)[0]);
+    const [near, far] = [at(10, 5), at(10, 90)].map((row) => cuesBetween(eventRows([row]), header, 0, 1, camera)[0]);
     expect(near.gain).toBeGreaterThan(far.gain);
     // the camera looks from east to west, so that north is on its right
     expect([Math.sign(near.pan), near.gain <= VOICES.wreck.gain]).toEqual([1, true]);
-    expect(cuesBetween(rows(Array(50).fill(at(0, 0))), header, 0, 1, camera).length).toBeLessThanOrEqual(6);
-    expect(cuesBetween(rows([at(5000, 0)]), header, 0, 1, camera)).toEqual([]);
+    expect(cuesBetween(eventRows(Array(50).fill(at(0, 0))), header, 0, 1, camera).length).toBeLessThanOrEqual(6);
+    expect(cuesBetween(eventRows([at(5000, 0)]), header, 0, 1, camera)).toEqual([]);
   });
 });
