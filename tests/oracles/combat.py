@@ -8,30 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from echelon.sim.random import StreamId, uniform01
+from tests.oracles import shared as o
 from tests.oracles.sensing import quality
-from tests.oracles.shared import (
-    CARRIED,
-    DEBRIS_FIELD,
-    DT,
-    GRAVITY,
-    GUNS,
-    HITSCAN,
-    LAVA,
-    MECHS,
-    NO_HEAT,
-    WATER,
-    ahead,
-    distance,
-    flat,
-    hostile,
-    is_legged,
-    is_shut_down,
-    living,
-    painted_by_pack_of,
-    ticks,
-    under,
-    wrap,
-)
 from tests.oracles.world import sees, stamp_wrecks
 
 REAR = 0.707
@@ -64,45 +42,45 @@ def clock(s) -> None:
 
 
 def upkeep(s) -> None:
-    for m in living(s):
+    for m in o.living(s):
         s.cooldown[m] = np.maximum(0, s.cooldown[m] - 1)
         s.painted[m], s.suppressed[m] = max(0, s.painted[m] - 1), max(0, s.suppressed[m] - 1)
-    for m in living(s):
+    for m in o.living(s):
         heat_and_hazards(s, m)
-    for m in living(s):
+    for m in o.living(s):
         keep_balance(s, m)
     stamp_wrecks(s)
 
 
 def felt(s, heat: float) -> float:
     """Return the heat that a mech absorbs: none where the heat mechanic is disabled."""
-    return 0.0 if s.withheld & NO_HEAT else heat
+    return 0.0 if s.withheld & o.NO_HEAT else heat
 
 
 def heat_and_hazards(s, m: int) -> None:
-    mech, heat, damage, was_down = MECHS[s.chassis[m]], float(s.heat[m]), 0.0, is_shut_down(s, m)
+    mech, heat, damage, was_down = o.MECHS[s.chassis[m]], float(s.heat[m]), 0.0, o.is_shut_down(s, m)
     if not was_down:
-        heat += felt(s, 3.0 * s.ecm[m] + 2.0 * s.eccm[m]) * DT
-    if under(s, m) == LAVA:
-        heat, damage = heat + felt(s, 40) * DT, damage + 5 * DT
-    elif under(s, m) == WATER:
-        heat = max(0.0, heat - 30 * DT)
-    if under(s, m, 0.05) == DEBRIS_FIELD:
-        heat, damage = heat + felt(s, 20) * DT, damage + 1.25 * DT
+        heat += felt(s, 3.0 * s.ecm[m] + 2.0 * s.eccm[m]) * o.DT
+    if o.under(s, m) == o.LAVA:
+        heat, damage = heat + felt(s, 40) * o.DT, damage + 5 * o.DT
+    elif o.under(s, m) == o.WATER:
+        heat = max(0.0, heat - 30 * o.DT)
+    if o.under(s, m, 0.05) == o.DEBRIS_FIELD:
+        heat, damage = heat + felt(s, 20) * o.DT, damage + 1.25 * o.DT
     if s.vent[m] and heat <= mech.heat_cap:
-        heat -= 2 * mech.dissipation * DT
-    s.heat[m] = max(0.0, heat - mech.dissipation * DT)
+        heat -= 2 * mech.dissipation * o.DT
+    s.heat[m] = max(0.0, heat - mech.dissipation * o.DT)
     note_shutdown(s, m)
     s.hp[m] -= damage
     s.took[m] += damage
     if s.hp[m] <= 0:
         kill(s, m, -1)
-        s.hazard[m] = BY_LAVA if under(s, m) == LAVA else BY_DEBRIS
+        s.hazard[m] = BY_LAVA if o.under(s, m) == o.LAVA else BY_DEBRIS
 
 
 def note_shutdown(s, m: int) -> None:
-    s.shutdowns[m] += is_shut_down(s, m) and not s.shutdown[m]
-    s.shutdown[m] = is_shut_down(s, m)
+    s.shutdowns[m] += o.is_shut_down(s, m) and not s.shutdown[m]
+    s.shutdown[m] = o.is_shut_down(s, m)
 
 
 def kill(s, m: int, by: int) -> None:
@@ -115,65 +93,65 @@ def keep_balance(s, m: int) -> None:
         if s.fallen[m] == 0:
             s.stability[m] = 50
     elif s.stability[m] <= 0:
-        s.fallen[m], s.vel[m] = ticks(3.0), 0
+        s.fallen[m], s.vel[m] = o.ticks(3.0), 0
         s.knockdowns[m] += 1
     else:
         moving = np.linalg.norm(s.vel[m]) > 1
-        k = max(0.1, 1 - 0.5 * is_legged(s, m) - 0.5 * moving - 0.75 * (s.suppressed[m] > 0))
-        s.stability[m] = min(50 if is_legged(s, m) else 100, s.stability[m] + 10 * DT * k)
+        k = max(0.1, 1 - 0.5 * o.is_legged(s, m) - 0.5 * moving - 0.75 * (s.suppressed[m] > 0))
+        s.stability[m] = min(50 if o.is_legged(s, m) else 100, s.stability[m] + 10 * o.DT * k)
 
 
 def bearing_error(s, m: int, j: int) -> float:
     d = s.pos[j].astype(float) - s.pos[m]
-    return abs(wrap(atan2(d[1], d[0]) - s.yaw[m]))
+    return abs(o.wrap(atan2(d[1], d[0]) - s.yaw[m]))
 
 
 def may_aim(s, m: int, j: int, weapon: int) -> bool:
-    gun, d = GUNS[weapon], s.pos[j].astype(float) - s.pos[m]
+    gun, d = o.GUNS[weapon], s.pos[j].astype(float) - s.pos[m]
     far = float(np.linalg.norm(d))
-    in_arc = flat(d) < 1e-7 or d @ ahead(s.yaw[m]) >= cos(radians(gun.arc_deg / 2)) * flat(d)
-    if not hostile(s, m, j) or far > gun.range or not in_arc:
+    in_arc = o.flat(d) < 1e-7 or d @ o.ahead(s.yaw[m]) >= cos(radians(gun.arc_deg / 2)) * o.flat(d)
+    if not o.hostile(s, m, j) or far > gun.range or not in_arc:
         return False
-    if gun.flight == "homing" and painted_by_pack_of(s, m, j) and quality(s, m)[0] >= 0.70:
+    if gun.flight == "homing" and o.painted_by_pack_of(s, m, j) and quality(s, m)[0] >= 0.70:
         return True
     return far <= (gun.own_sight or gun.range) and sees(s, m, j)
 
 
 def aimed_target(s, m: int, weapon: int) -> int:
     """Return the focus target if the weapon locks on it, else the nearest hostile it locks on, else -1."""
-    candidates = [(j != s.focus[m], distance(s.pos[j], s.pos[m]), j) for j in living(s) if may_aim(s, m, j, weapon)]
+    candidates = [(j != s.focus[m], o.distance(s.pos[j], s.pos[m]), j) for j in o.living(s) if may_aim(s, m, j, weapon)]
     return min(candidates)[2] if candidates else -1
 
 
 def kinetic_target(s, m: int, weapon: int) -> int:
     """Return the focus target within 0.2 rad, else the nearest hostile within 0.1 rad, else -1; no sight test."""
-    near = [j for j in living(s) if hostile(s, m, j) and distance(s.pos[j], s.pos[m]) <= GUNS[weapon].range]
+    near = [j for j in o.living(s) if o.hostile(s, m, j) and o.distance(s.pos[j], s.pos[m]) <= o.GUNS[weapon].range]
     if s.focus[m] in near and bearing_error(s, m, s.focus[m]) < 0.2:
         return int(s.focus[m])
-    candidates = [(distance(s.pos[j], s.pos[m]), j) for j in near if bearing_error(s, m, j) < 0.1]
+    candidates = [(o.distance(s.pos[j], s.pos[m]), j) for j in near if bearing_error(s, m, j) < 0.1]
     return min(candidates)[1] if candidates else -1
 
 
 def from_behind(travel, target_yaw: float) -> bool:
-    return flat(travel) >= 1e-6 and float(np.asarray(travel, float) @ ahead(target_yaw)) / flat(travel) > REAR
+    return o.flat(travel) >= 1e-6 and float(np.asarray(travel, float) @ o.ahead(target_yaw)) / o.flat(travel) > REAR
 
 
 def weapons_phase(s) -> list[Hit]:
     """Fire all triggered weapons: update heat, cooldowns and rounds; return the hitscan hits."""
     hits: list[Hit] = []
-    for m in living(s):
-        for weapon, gun in GUNS.items():
-            trigger = CARRIED[s.chassis[m]].get(weapon)
+    for m in o.living(s):
+        for weapon, gun in o.GUNS.items():
+            trigger = o.CARRIED[s.chassis[m]].get(weapon)
             if trigger is None or not s.trigger[m] >> trigger & 1:
                 continue
-            if s.fallen[m] or is_shut_down(s, m) or s.cooldown[m][gun.timer] or s.withheld & gun.needs:
+            if s.fallen[m] or o.is_shut_down(s, m) or s.cooldown[m][gun.timer] or s.withheld & gun.needs:
                 continue
             target = -1
             if gun.flight in ("beam", "homing"):
                 target = aimed_target(s, m, weapon)
                 if target < 0:
                     continue
-            if weapon in HITSCAN:
+            if weapon in o.HITSCAN:
                 hits.append(hitscan_hit(s, m, target, weapon))
             else:
                 launch(s, m, weapon, target)
@@ -184,7 +162,7 @@ def weapons_phase(s) -> list[Hit]:
 
 
 def hitscan_hit(s, m: int, target: int, weapon: int) -> Hit:
-    half_z = float(MECHS[s.chassis[target]].half[2])
+    half_z = float(o.MECHS[s.chassis[target]].half[2])
     u = uniform01(int(s.seed), StreamId.COMBAT, int(s.tick), m, weapon)
     height = s.pos[target][2] + 0.5 * (2 * u - 1) * half_z
     leg = height < s.pos[target][2] - half_z + 0.3 * 2 * half_z
@@ -197,8 +175,8 @@ def unit(v) -> np.ndarray:
 
 def launch(s, m: int, weapon: int, target: int) -> None:
     """Put a round of the weapon into the first free slot; only homing rounds are given a target."""
-    gun = GUNS[weapon]
-    here, half_z, direction = s.pos[m].astype(float), float(MECHS[s.chassis[m]].half[2]), ahead(s.yaw[m])
+    gun = o.GUNS[weapon]
+    here, half_z, direction = s.pos[m].astype(float), float(o.MECHS[s.chassis[m]].half[2]), o.ahead(s.yaw[m])
     if gun.flight == "homing":
         muzzle = here + [0, 0, half_z + 0.5]
         direction = unit(unit(s.pos[target] - here) + [0, 0, 0.5])
@@ -207,13 +185,13 @@ def launch(s, m: int, weapon: int, target: int) -> None:
         if target >= 0 and not s.alive[target]:
             target = -1
         toward = (s.pos[target] - here) * [1, 1, 0]
-        if target >= 0 and distance(s.pos[target], here) <= gun.range and flat(toward) > 1e-7:
+        if target >= 0 and o.distance(s.pos[target], here) <= gun.range and o.flat(toward) > 1e-7:
             direction = unit(toward)
     else:
         muzzle, target = here + [0, 0, 0.8 * half_z], kinetic_target(s, m, weapon)
         if target >= 0:
-            t = distance(s.pos[target], muzzle) / gun.speed
-            drop = 0.5 * GRAVITY * t * t if gun.flight == "ballistic" else 0.0
+            t = o.distance(s.pos[target], muzzle) / gun.speed
+            drop = 0.5 * o.GRAVITY * t * t if gun.flight == "ballistic" else 0.0
             direction = unit(s.pos[target] - muzzle + [0, 0, drop])
     slot = int(np.flatnonzero(s.round_weapon[m] < 0)[0])
     s.round_weapon[m, slot], s.round_age[m, slot], s.round_target[m, slot] = weapon, 0, target
@@ -232,32 +210,32 @@ def apply_hits(s, hits: list[Hit], splashes: list[Splash] | None = None) -> None
             apply_splash(s, splash, shares)
     for m in assisted:
         s.assists[before[m][1]] += 1
-        s.assist_tick[m] = s.tick + ticks(1.0)
-    for m in living(s):
+        s.assist_tick[m] = s.tick + o.ticks(1.0)
+    for m in o.living(s):
         s.hp[m] -= sum(shares[m].values())
         s.took[m] += sum(shares[m].values())
         for by, body in shares[m].items():
-            (s.dealt if hostile(s, by, m) else s.dealt_friendly)[by] += body
-    for m in living(s):
+            (s.dealt if o.hostile(s, by, m) else s.dealt_friendly)[by] += body
+    for m in o.living(s):
         # Heat from own fire shuts a mech down at once, heat from hits of others from the next tick.
-        given = sum(felt(s, GUNS[hit.weapon].target_heat) for hit in hits if hit.target == m)
-        own = s.heat[m] - given <= MECHS[s.chassis[m]].heat_cap
-        s.shutdown_due[m] = is_shut_down(s, m) and not s.shutdown[m] and own
+        given = sum(felt(s, o.GUNS[hit.weapon].target_heat) for hit in hits if hit.target == m)
+        own = s.heat[m] - given <= o.MECHS[s.chassis[m]].heat_cap
+        s.shutdown_due[m] = o.is_shut_down(s, m) and not s.shutdown[m] and own
         note_shutdown(s, m)
         if s.hp[m] <= 0:
             # The kill goes to the hostile with the largest share, to a friend only without any hostile.
-            by = max(shares[m], key=lambda k: (hostile(s, k, m), shares[m][k], -k))
+            by = max(shares[m], key=lambda k: (o.hostile(s, k, m), shares[m][k], -k))
             kill(s, m, by)
-            s.kills[by] += hostile(s, by, m)
+            s.kills[by] += o.hostile(s, by, m)
 
 
 def direct_hit(s, hit: Hit, paint: tuple[int, int], shares: dict, assisted: set[int]) -> None:
     """Apply a direct hit; ``paint`` is (ticks, painter) of the target before the phase."""
-    gun, m, by = GUNS[hit.weapon], hit.target, hit.shooter
+    gun, m, by = o.GUNS[hit.weapon], hit.target, hit.shooter
     helped = paint[0] > 0 and paint[1] >= 0 and painted_pack(s, paint[1], by)
     body = gun.damage * (1.5 if hit.rear else 1.0) * (1.1 if helped else 1.0)
     if gun.paints:
-        s.painted[m], s.painter[m] = ticks(5.0), by
+        s.painted[m], s.painter[m] = o.ticks(5.0), by
     if body > 0:
         if helped and paint[1] != by and s.tick >= s.assist_tick[m]:
             assisted.add(m)
@@ -267,14 +245,14 @@ def direct_hit(s, hit: Hit, paint: tuple[int, int], shares: dict, assisted: set[
         shares[m][by] = shares[m].get(by, 0.0) + body
         record_hit(s, m, s.pos[by])
     s.heat[m] += felt(s, gun.target_heat)
-    in_flight = hit.weapon not in HITSCAN
+    in_flight = hit.weapon not in o.HITSCAN
     s.stability[m] = max(0.0, s.stability[m] - gun.stability * (1.5 if hit.rear and in_flight else 1.0))
     if gun.suppresses:
-        s.suppressed[m] = max(s.suppressed[m], ticks(1.2))
+        s.suppressed[m] = max(s.suppressed[m], o.ticks(1.2))
 
 
 def apply_splash(s, splash: Splash, shares: dict) -> None:
-    gun, m, by = GUNS[splash.weapon], splash.target, splash.shooter
+    gun, m, by = o.GUNS[splash.weapon], splash.target, splash.shooter
     shares[m][by] = shares[m].get(by, 0.0) + gun.damage * 0.5
     s.stability[m] = max(0.0, s.stability[m] - gun.stability * 0.5)
     record_hit(s, m, splash.centre)
@@ -283,7 +261,7 @@ def apply_splash(s, splash: Splash, shares: dict) -> None:
 def record_hit(s, m: int, source) -> None:
     """Record that a mech was hit from ``source``."""
     s.was_hit[m] = 1
-    if distance(source, s.pos[m]) >= 0.1:
+    if o.distance(source, s.pos[m]) >= 0.1:
         s.hit_dir[m] = unit(source - s.pos[m].astype(float))
 
 

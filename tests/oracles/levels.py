@@ -13,19 +13,8 @@ import numpy as np
 
 from echelon.agents.levels import FIRST_LEVEL, LEVELS, Knowledge, Level, PaintUse, TargetChoice, delay_decisions
 from echelon.sim.random import StreamId, uniform01
+from tests.oracles import shared as o
 from tests.oracles.sensing import RANGE_FACTOR
-from tests.oracles.shared import (
-    CARRIED,
-    GUNS,
-    HEAVY,
-    MECHS,
-    PAINTERS,
-    count,
-    distance,
-    hostile,
-    painted_by_pack_of,
-    wrap,
-)
 
 DT_ACT = 0.25
 RADAR_VOX = 14.0
@@ -65,16 +54,18 @@ class Memory:
     def perceives(self, t: int, m: int, j: int, closely: bool = False) -> bool:
         """Return whether a mech perceives a hostile at a decision, ``closely`` by its own sight or radar."""
         s = self.past[t]
-        if not (s.alive[m] and s.alive[j] and hostile(s, m, j) and s.visible[m, j]):
+        if not (s.alive[m] and s.alive[j] and o.hostile(s, m, j) and s.visible[m, j]):
             return False
         radar = RADAR_VOX * s.quality[m] * RANGE_FACTOR[s.chassis[m]]
-        return not closely or bool(s.sight[m, j] == 1 or distance(s.pos[j], s.pos[m]) <= radar)
+        return not closely or bool(s.sight[m, j] == 1 or o.distance(s.pos[j], s.pos[m]) <= radar)
 
     def observers(self, level: Level, m: int) -> list[int]:
         s = self.past[-1]
         if level.knowledge in (Knowledge.OWN_SIGHT, Knowledge.OWN):
             return [m]
-        return pack_of(m) if level.knowledge == Knowledge.PACK else [k for k in range(count(s)) if not hostile(s, m, k)]
+        if level.knowledge == Knowledge.PACK:
+            return pack_of(m)
+        return [k for k in range(o.count(s)) if not o.hostile(s, m, k)]
 
     def known(self, level: Level, m: int, j: int) -> Track | None:
         """Return what the pilot of ``m`` knows of ``j``, as perceived its reaction delay ago."""
@@ -91,7 +82,7 @@ class Memory:
             then - last, seen.pos[j], seen.vel[j], float(seen.hp[j]), float(seen.yaw[j]),
             bool(fresh and s.fallen[j] > 0), bool(fresh and s.shutdown[j]),
             fresh and self.perceives(then, m, j) and bool(s.sight[m, j] == 1),
-            float(s.painted[j] if painted_by_pack_of(s, m, j) else 0),
+            float(s.painted[j] if o.painted_by_pack_of(s, m, j) else 0),
         )  # fmt: skip
 
 
@@ -111,20 +102,20 @@ def members_of(s, pack: list[int]) -> list[int]:
 
 
 def threat(s, m: int, j: int, known: Track) -> float:
-    d = distance(known.pos, s.pos[m])
-    score = CLASS_WORTH[s.chassis[j]] * (1 - 0.6 * known.hp / MECHS[s.chassis[j]].hp) - d / 20
+    d = o.distance(known.pos, s.pos[m])
+    score = CLASS_WORTH[s.chassis[j]] * (1 - 0.6 * known.hp / o.MECHS[s.chassis[j]].hp) - d / 20
     score += 0.5 * (known.paint > 0)
     score += 0.5 * (np.hypot(*(known.pos[:2] - s.zone[:2])) < s.zone[2])
     score += 0.4 * (known.fallen or known.shutdown)
     away = s.pos[m].astype(float) - known.pos
-    faces = abs(wrap(atan2(away[1], away[0]) - known.yaw)) < 0.35
+    faces = abs(o.wrap(atan2(away[1], away[0]) - known.yaw)) < 0.35
     return float(score + 0.6 * bool(faces and d < 20 and known.sees))
 
 
 def pack_choices(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, int]:
     """Return a pack's mark, focus, and the decision that chose the focus; ``before`` is the last decision, if any."""
     members, row, now = members_of(s, pack), pack[0] // PACK, memory.now
-    heavy_targets = [int(before.pilot_target[m]) for m in members if s.chassis[m] == HEAVY] if before else []
+    heavy_targets = [int(before.pilot_target[m]) for m in members if s.chassis[m] == o.HEAVY] if before else []
     mark = next((j for j in heavy_targets if j >= 0), -1)
     experts = [m for m in members if level_of(s, m).choice == TargetChoice.FOCUS]
     old, since = (int(before.pack_focus[row]), int(before.pack_focus_since[row])) if before else (-1, 0)
@@ -134,13 +125,13 @@ def pack_choices(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, 
     if old >= 0 and memory.known(level_of(s, leader), leader, old) and (now - since) * DT_ACT < 2.0:
         return mark, old, since
     best, most = -1, -inf
-    for j in range(count(s)):
-        if not hostile(s, pack[0], j):
+    for j in range(o.count(s)):
+        if not o.hostile(s, pack[0], j):
             continue
         scores = []
         for m in members:
             known = memory.known(level_of(s, m), m, j)
-            if known and distance(known.pos, s.pos[m]) <= 20:
+            if known and o.distance(known.pos, s.pos[m]) <= 20:
                 scores.append(threat(s, m, j, known))
         if len(scores) >= 2 and sum(scores) > most:
             best, most = j, sum(scores)
@@ -152,15 +143,15 @@ def chosen_target(memory: Memory, s, before, m: int) -> tuple[int, Track | None]
     level, row, now = level_of(s, m), m // PACK, memory.now
     held = int(before.pilot_target[m]) if before else -1
     held_s = (now - int(before.pilot_target_since[m])) * DT_ACT if before else 0.0
-    carried = CARRIED[int(s.chassis[m])]
-    guns = {trigger for weapon, trigger in carried.items() if GUNS[weapon].damage > 0}
-    paints = any(weapon in PAINTERS and trigger not in guns for weapon, trigger in carried.items())
+    carried = o.CARRIED[int(s.chassis[m])]
+    guns = {trigger for weapon, trigger in carried.items() if o.GUNS[weapon].damage > 0}
+    paints = any(weapon in o.PAINTERS and trigger not in guns for weapon, trigger in carried.items())
     best, most, chosen = -1, -inf, None
-    for j in range(count(s)) if s.alive[m] else []:
-        known = memory.known(level, m, j) if hostile(s, m, j) else None
+    for j in range(o.count(s)) if s.alive[m] else []:
+        known = memory.known(level, m, j) if o.hostile(s, m, j) else None
         if not known:
             continue
-        d = distance(known.pos, s.pos[m])
+        d = o.distance(known.pos, s.pos[m])
         value = {
             TargetChoice.RANDOM: lambda j=j: uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 16 + j),
             TargetChoice.NEAREST: lambda d=d: -d,

@@ -20,33 +20,16 @@ from echelon.agents.levels import (
 from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.random import StreamId, uniform01
+from tests.oracles import shared as o
 from tests.oracles.levels import DT_ACT, Memory, Track, level_of, pack_of
-from tests.oracles.shared import (
-    CARRIED,
-    GUNS,
-    HEAVY,
-    LIGHT,
-    MECHS,
-    MISSILE,
-    SCOUT,
-    ahead,
-    count,
-    distance,
-    flat,
-    hostile,
-    left,
-    living,
-    wrap,
-)
 from tests.oracles.triggers import DT, aim_bias
-from tests.oracles.world import MOVES
 
 BACKING_OUT, NORMAL = 1, 0
 CALM_S = 3.0
 FLANK_S = 4.0
 GUN_RANGE = [
-    max((GUNS[w].own_sight or GUNS[w].range for w in CARRIED[c] if GUNS[w].damage > 0), default=0.0)
-    for c in range(len(MECHS))
+    max((o.GUNS[w].own_sight or o.GUNS[w].range for w in o.CARRIED[c] if o.GUNS[w].damage > 0), default=0.0)
+    for c in range(len(o.MECHS))
 ]
 """Longest gun range of each class by own sight [vox]."""
 NO_LANE, COVERED, FLANK = -1, 0, 1
@@ -109,11 +92,11 @@ def sidestep_side(level: Level, s, m: int) -> float:
 def fighting_distance(level: Level, s, m: int, target_share: float, inside: bool, aims: bool) -> float:
     """Return the desired distance to the target [vox]."""
     c = int(s.chassis[m])
-    heat, hp = s.heat[m] / MECHS[c].heat_cap, s.hp[m] / MECHS[c].hp
+    heat, hp = s.heat[m] / o.MECHS[c].heat_cap, s.hp[m] / o.MECHS[c].hp
     if level.range_policy == RangePolicy.FIXED:
         return 5.5
-    d = {SCOUT: 9.0, LIGHT: 4.0 if heat < 0.5 else 7.0}.get(c, 7.5)
-    if c == HEAVY and not inside:
+    d = {o.SCOUT: 9.0, o.LIGHT: 4.0 if heat < 0.5 else 7.0}.get(c, 7.5)
+    if c == o.HEAVY and not inside:
         d = 16.0 if level.range_policy == RangePolicy.KITING and aims and s.cooldown[m, 1] == 0 else 11.0
     if level.range_policy >= RangePolicy.ADAPTIVE:
         d += 3.0 * (heat > 0.6) + 3.0 * (hp < 0.4) - 2.0 * (target_share < 0.25)
@@ -122,23 +105,23 @@ def fighting_distance(level: Level, s, m: int, target_share: float, inside: bool
 
 def odds(memory: Memory, s, m: int) -> float:
     own = theirs = 0.0
-    for j in range(count(s)):
-        weight = MECHS[s.chassis[j]].tonnage / MECHS[s.chassis[j]].hp
-        known = memory.known(level_of(s, m), m, j) if hostile(s, m, j) else None
-        if known and known.age == 0 and distance(known.pos, s.pos[m]) < 18:
+    for j in range(o.count(s)):
+        weight = o.MECHS[s.chassis[j]].tonnage / o.MECHS[s.chassis[j]].hp
+        known = memory.known(level_of(s, m), m, j) if o.hostile(s, m, j) else None
+        if known and known.age == 0 and o.distance(known.pos, s.pos[m]) < 18:
             theirs += weight * known.hp
-        elif not hostile(s, m, j) and s.alive[j] and distance(s.pos[j], s.pos[m]) < 18:
+        elif not o.hostile(s, m, j) and s.alive[j] and o.distance(s.pos[j], s.pos[m]) < 18:
             own += weight * s.hp[j]
     return own / max(1.0, theirs)
 
 
 def must_cool(level: Level, s, m: int) -> bool:
-    share, heat = s.hp[m] / MECHS[s.chassis[m]].hp, s.heat[m] / MECHS[s.chassis[m]].heat_cap
+    share, heat = s.hp[m] / o.MECHS[s.chassis[m]].hp, s.heat[m] / o.MECHS[s.chassis[m]].heat_cap
     return bool(level.retreat >= Retreat.COOL and share < 0.35 and heat > 0.4)
 
 
 def begins_retreat(memory: Memory, level: Level, s, m: int, outside: bool, seen: bool) -> bool:
-    share = s.hp[m] / MECHS[s.chassis[m]].hp
+    share = s.hp[m] / o.MECHS[s.chassis[m]].hp
     if level.retreat == Retreat.NEVER or not seen:
         return False
     if level.retreat == Retreat.ONCE:
@@ -158,7 +141,7 @@ def retreat_time_left(before_s: float, breaks: bool) -> float:
 
 def walk(level: Level, s, p, path, go: bool) -> np.ndarray:
     centre, radius = s.zone[:2].astype(float), float(s.zone[2])
-    d = flat(centre - p[:2])
+    d = o.flat(centre - p[:2])
     if not go and d < radius + 4:
         return -path if d < radius + 2 else np.zeros(2)
     if d > radius:
@@ -172,14 +155,14 @@ def manoeuvre(level: Level, s, m: int, spot, expected: float, side: float, path,
     """Return the velocity that keeps the fighting distance and sidesteps, inside the zone or on the path to it."""
     p, zone, radius = s.pos[m].astype(float), s.zone[:2].astype(float), float(s.zone[2])
     u = unit(spot[:2] - p[:2])
-    radial = np.clip((flat(spot - p) - expected) / 2, -1, 1)
+    radial = np.clip((o.flat(spot - p) - expected) / 2, -1, 1)
     velocity = u * radial + np.array([-u[1], u[0]]) * side * level.sidestep
     if not go:
         return velocity
-    if flat(p[:2] - zone) >= radius:
+    if o.flat(p[:2] - zone) >= radius:
         return velocity + 0.6 * path
-    then = p[:2] + velocity * MECHS[s.chassis[m]].speed
-    if flat(then - zone) > 0.8 * radius:
+    then = p[:2] + velocity * o.MECHS[s.chassis[m]].speed
+    if o.flat(then - zone) > 0.8 * radius:
         inward = unit(zone - p[:2])
         across = np.array([-inward[1], inward[0]])
         return 0.6 * inward + 0.6 * (velocity @ across) * across
@@ -190,12 +173,12 @@ def flank_time_left(memory: Memory, s, m: int, flow, left_s: float) -> float:
     """Return the time left on the flank path [s]; it restarts while a hostile covers the shortest path."""
     level, c = level_of(s, m), int(s.chassis[m])
     left_s = 0.0 if memory.now == 0 else max(0.0, left_s - DT_ACT)
-    if level.route != Route.FLANKING or flat(s.zone[:2] - s.pos[m][:2]) < s.zone[2]:
+    if level.route != Route.FLANKING or o.flat(s.zone[:2] - s.pos[m][:2]) < s.zone[2]:
         return left_s
-    point = Paths(s, flow, c).ahead(s.pos[m], float(s.pos[m][2] - MECHS[c].half[2]), 12)
-    for j in range(count(s)) if point is not None else []:
-        known = memory.known(level, m, j) if hostile(s, m, j) else None
-        if known and flat(known.pos[:2] - point) <= GUN_RANGE[s.chassis[j]]:
+    point = Paths(s, flow, c).ahead(s.pos[m], float(s.pos[m][2] - o.MECHS[c].half[2]), 12)
+    for j in range(o.count(s)) if point is not None else []:
+        known = memory.known(level, m, j) if o.hostile(s, m, j) else None
+        if known and o.flat(known.pos[:2] - point) <= GUN_RANGE[s.chassis[j]]:
             return FLANK_S
     return left_s
 
@@ -203,7 +186,7 @@ def flank_time_left(memory: Memory, s, m: int, flow, left_s: float) -> float:
 def shortest(s, m: int, flow, lane: int = NO_LANE) -> np.ndarray:
     """Return the direction of the shortest path to the zone, or of a lane; the straight line without a path."""
     c, p = int(s.chassis[m]), s.pos[m]
-    point = Paths(s, flow, c).ahead(p, float(p[2] - MECHS[c].half[2]), 4, lane)
+    point = Paths(s, flow, c).ahead(p, float(p[2] - o.MECHS[c].half[2]), 4, lane)
     return unit((s.zone[:2] if point is None else point) - p[:2].astype(float))
 
 
@@ -216,13 +199,13 @@ def path_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
 
 def gathers(s, m: int, waited_s: float) -> bool:
     level, mine = level_of(s, m), int(s.team[m])
-    away = [flat(s.zone[:2].astype(float) - s.pos[k][:2]) for k in range(count(s))]
+    away = [o.flat(s.zone[:2].astype(float) - s.pos[k][:2]) for k in range(o.count(s))]
     alone = s.zone_tonnage[1 - mine] > 0 and not s.zone_tonnage[mine] > 0
     left_s = level.gather_s - waited_s
     if left_s <= 0 or not alone or not s.zone[2] <= away[m] <= s.zone[2] + 20:
         return False
     mates = [k for k in pack_of(m) if k != m and s.alive[k]]
-    return any(4 < away[k] - away[m] <= MECHS[s.chassis[k]].speed * left_s for k in mates)
+    return any(4 < away[k] - away[m] <= o.MECHS[s.chassis[k]].speed * left_s for k in mates)
 
 
 def combat_velocity(
@@ -230,12 +213,12 @@ def combat_velocity(
 ) -> np.ndarray:
     """Return the desired velocity with target ``j``: it fights, pursues, sidesteps, or keeps ``walking``."""
     p, spot, sees = s.pos[m].astype(float), known.pos.astype(float), known.sees
-    d, back, d_zone = distance(spot, p), unit(p[:2] - spot[:2]), flat(s.zone[:2] - p[:2])
+    d, back, d_zone = o.distance(spot, p), unit(p[:2] - spot[:2]), o.flat(s.zone[:2] - p[:2])
     side = sidestep_side(level, s, m)
-    target_share = known.hp / MECHS[s.chassis[j]].hp if known.age == 0 else 1.0
+    target_share = known.hp / o.MECHS[s.chassis[j]].hp if known.age == 0 else 1.0
     expected = fighting_distance(level, s, m, target_share, inside, sees)
     if level.range_policy == RangePolicy.FIXED:
-        return back * 0.3 if d < expected and not (s.chassis[m] == HEAVY and inside) else walking
+        return back * 0.3 if d < expected and not (s.chassis[m] == o.HEAVY and inside) else walking
     if sees and d < expected + 5:
         return manoeuvre(level, s, m, spot, expected, side, path, go)
     pursues = level.pursues_unseen and s.pilot_escape_s[m] <= -CALM_S and not sees and go
@@ -252,9 +235,9 @@ def movement_plan(
     """Return the desired velocity, the path, time left of a retreat, time waited; ``after`` has the target."""
     level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m].astype(float)
     path = path_to_zone(s, m, flow, flank_s > 0)
-    d_zone = flat(s.zone[:2] - p[:2])
+    d_zone = o.flat(s.zone[:2] - p[:2])
     inside, team = bool(d_zone < s.zone[2]), int(s.team[m])
-    balance = s.zone_tonnage[team] + MECHS[c].tonnage * (not inside) - s.zone_tonnage[1 - team]
+    balance = s.zone_tonnage[team] + o.MECHS[c].tonnage * (not inside) - s.zone_tonnage[1 - team]
     go = bool(level.zone != ZoneTactic.BALANCED or s.score[team] < s.score[1 - team] or balance >= -20)
     velocity, j = walk(level, s, p, path, go), int(after.pilot_target[m])
     if level.patrols_zone and go and inside and j < 0 and min(s.zone_tonnage) > 0:
@@ -278,14 +261,14 @@ def movement_plan(
     if level.retreat >= Retreat.COOL:
         retreat_s = retreat_s if must_cool(level, s, m) else 0.0
         velocity = np.zeros(2) if retreat_s > 0 and not (known and known.sees) else velocity
-    return velocity / max(1.0, flat(velocity)), path, retreat_s, waited_s
+    return velocity / max(1.0, o.flat(velocity)), path, retreat_s, waited_s
 
 
 def height(s, m: int) -> int:
     """Return the free cells below the feet, six of them at most."""
     x, y = (int(np.clip(floor(s.pos[m][i]), 0, s.size[i] - 1)) for i in (0, 1))
-    foot = floor(float(s.pos[m][2]) - MECHS[s.chassis[m]].half[2] + 0.01)
-    below = [MOVES[s.material[z, y, x]] if z < s.size[2] else False for z in range(foot - 1, max(-1, foot - 7), -1)]
+    foot = floor(float(s.pos[m][2]) - o.MECHS[s.chassis[m]].half[2] + 0.01)
+    below = [o.MOVES[s.material[z, y, x]] if z < s.size[2] else False for z in range(foot - 1, max(-1, foot - 7), -1)]
     return next((i for i, solid in enumerate(below) if solid), len(below))
 
 
@@ -293,33 +276,33 @@ def throttles(s, after, m: int) -> np.ndarray:
     """Return the four throttles of a pilot whose commanded velocity is in ``after``."""
     level, yaw, spot = level_of(s, m), float(s.yaw[m]), after.pilot_spot[m].astype(float)
     fights, p = after.pilot_target[m] >= 0, s.pos[m].astype(float)
-    near = distance(spot, p) if fights else 1e9
+    near = o.distance(spot, p) if fights else 1e9
     if level.leads_target:
         late = after.pilot_drift[m].astype(float) * (1 + delay_decisions(level, DT_ACT))
         spot = spot + (late - s.vel[m]) * DT_ACT
-    behind = level.faces_rear_attacker and s.was_hit[m] and s.hit_dir[m].astype(float) @ ahead(yaw) < 0
-    if fights and distance(spot, p) < (8 if behind else level.face_within_vox):
+    behind = level.faces_rear_attacker and s.was_hit[m] and s.hit_dir[m].astype(float) @ o.ahead(yaw) < 0
+    if fights and o.distance(spot, p) < (8 if behind else level.face_within_vox):
         bearing = atan2(spot[1] - p[1], spot[0] - p[0]) + aim_bias(level, s, m)
     elif behind:
         bearing = atan2(s.hit_dir[m][1], s.hit_dir[m][0])
     else:
         bearing = atan2(after.pilot_way[m][1], after.pilot_way[m][0])
     velocity = np.array([*after.pilot_move[m].astype(float), 0.0])
-    forward, strafe = velocity @ ahead(yaw), velocity @ left(yaw)
+    forward, strafe = velocity @ o.ahead(yaw), velocity @ o.left(yaw)
     phase = int(after.pilot_phase[m]) if level.stuck_recovery == StuckRecovery.BACK_OUT else NORMAL
-    chased = any(hostile(s, m, k) and MISSILE in s.round_weapon[k][s.round_target[k] == m] for k in range(count(s)))
+    chased = o.is_chased(s, m)
     shaken = level.jets >= JetUse.TACTICAL and (chased or near < 3)
     flees = level.stuck_recovery == StuckRecovery.FREE_DIRECTION and after.pilot_escape_s[m] > 0
     over = level.jets >= JetUse.OBSTACLES and (after.pilot_stuck_s[m] > 0.5 or after.pilot_hops[m])
     wants = level.jets != JetUse.NEVER and bool(shaken or phase != NORMAL or flees or over)
     apex = height(s, m) + max(0.0, float(s.vel[m][2])) ** 2 / (2 * 9.81)
-    jump = float(MECHS[s.chassis[m]].jet > 0 and wants and apex < 6)
+    jump = float(o.MECHS[s.chassis[m]].jet > 0 and wants and apex < 6)
     if phase != NORMAL and (not jump or s.vel[m][2] <= 0):
         backs = phase == BACKING_OUT and after.pilot_timer_s[m] <= 1.0
         forward, strafe = (-1.0 if backs else 0.0), (0.0 if phase == BACKING_OUT else float(after.pilot_side[m]))
-    turn = np.clip(wrap(bearing - yaw) / (MECHS[s.chassis[m]].yaw_rate * DT_ACT), -1, 1)
+    turn = np.clip(o.wrap(bearing - yaw) / (o.MECHS[s.chassis[m]].yaw_rate * DT_ACT), -1, 1)
     return np.array([forward, strafe, jump, turn])
 
 
 def level_controlled(s) -> list[int]:
-    return [m for m in living(s) if s.script[m] >= FIRST_LEVEL]
+    return [m for m in o.living(s) if s.script[m] >= FIRST_LEVEL]

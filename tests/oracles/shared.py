@@ -170,6 +170,11 @@ def hostile(s, a: int, b: int) -> bool:
     return bool(s.team[a] != s.team[b])
 
 
+def is_chased(s, m: int) -> bool:
+    """Return whether a hostile's missile flies at m."""
+    return any(hostile(s, m, j) and MISSILE in s.round_weapon[j][s.round_target[j] == m] for j in range(count(s)))
+
+
 def same_pack(s, a: int, b: int) -> bool:
     return bool(s.team[a] == s.team[b] and s.pack[a] == s.pack[b])
 

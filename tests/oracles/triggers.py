@@ -11,32 +11,13 @@ import numpy as np
 
 from echelon.agents.levels import EwarUse, Level, MissileUse, PaintUse, SmokeUse
 from echelon.sim.random import StreamId, uniform01
+from tests.oracles import shared as o
 from tests.oracles.levels import DT_ACT, Memory, Track, level_of, pack_of
 from tests.oracles.pilot import COLUMN, SECONDARY, VENT
-from tests.oracles.shared import (
-    BALLISTIC,
-    CARRIED,
-    GUNS,
-    HEAVY,
-    HITSCAN,
-    HOMING,
-    MECHS,
-    MISSILE,
-    PAINTERS,
-    SCOUT,
-    SHOTS,
-    SMOKES,
-    ahead,
-    count,
-    distance,
-    flat,
-    hostile,
-    wrap,
-)
-from tests.oracles.world import SIGHT, cast, nearest_on
+from tests.oracles.world import cast, nearest_on
 
 TICKS, DT = 5, 0.05
-BY_DAMAGE_PER_HEAT = sorted(sorted(GUNS), key=lambda weapon: -GUNS[weapon].damage / GUNS[weapon].heat)
+BY_DAMAGE_PER_HEAT = sorted(sorted(o.GUNS), key=lambda weapon: -o.GUNS[weapon].damage / o.GUNS[weapon].heat)
 
 
 def aim_bias(level: Level, s, m: int) -> float:
@@ -47,80 +28,80 @@ def aim_bias(level: Level, s, m: int) -> float:
 
 
 def scout_may_paint(s, m: int, spot) -> bool:
-    return any(s.alive[k] and s.chassis[k] == SCOUT and distance(s.pos[k], spot) <= 12 for k in pack_of(m))
+    return any(s.alive[k] and s.chassis[k] == o.SCOUT and o.distance(s.pos[k], spot) <= 12 for k in pack_of(m))
 
 
 def ams_reloads(s, m: int, spot, arrival_s: float) -> bool:
     """Return whether a friendly missile comes into range of a heavy at ``spot`` in the second before ``arrival_s``."""
-    for k in range(count(s)):
-        for i in np.flatnonzero(np.isin(s.round_weapon[k], list(HOMING))) if not hostile(s, m, k) else []:
-            speed = GUNS[int(s.round_weapon[k][i])].speed
-            shot_s = max(0.0, distance(s.round_pos[k][i], spot) - 5.5) / speed
+    for k in range(o.count(s)):
+        for i in np.flatnonzero(np.isin(s.round_weapon[k], list(o.HOMING))) if not o.hostile(s, m, k) else []:
+            speed = o.GUNS[int(s.round_weapon[k][i])].speed
+            shot_s = max(0.0, o.distance(s.round_pos[k][i], spot) - 5.5) / speed
             if shot_s <= arrival_s < shot_s + 1.0:
                 return True
     return False
 
 
 def ams_protects(memory: Memory, level: Level, s, m: int, spot, speed: float) -> bool:
-    for j in range(count(s)):
-        known = memory.known(level, m, j) if hostile(s, m, j) and s.chassis[j] == HEAVY else None
-        if known and known.age == 0 and not known.shutdown and distance(known.pos, spot) <= 5.5:
-            if not ams_reloads(s, m, known.pos, max(0.0, distance(known.pos, s.pos[m]) - 5.5) / speed):
+    for j in range(o.count(s)):
+        known = memory.known(level, m, j) if o.hostile(s, m, j) and s.chassis[j] == o.HEAVY else None
+        if known and known.age == 0 and not known.shutdown and o.distance(known.pos, spot) <= 5.5:
+            if not ams_reloads(s, m, known.pos, max(0.0, o.distance(known.pos, s.pos[m]) - 5.5) / speed):
                 return True
     return False
 
 
 def any_target_in_arc(memory: Memory, level: Level, s, m: int, weapon: int) -> bool:
-    gun = GUNS[weapon]
-    for j in range(count(s)):
-        known = memory.known(level, m, j) if hostile(s, m, j) else None
+    gun = o.GUNS[weapon]
+    for j in range(o.count(s)):
+        known = memory.known(level, m, j) if o.hostile(s, m, j) else None
         if known and known.sees:
             delta = known.pos.astype(float) - s.pos[m]
-            in_arc = (delta * [1, 1, 0]) @ ahead(s.yaw[m]) >= cos(radians(gun.arc_deg / 2)) * flat(delta)
-            if distance(known.pos, s.pos[m]) <= gun.range and in_arc:
+            in_arc = (delta * [1, 1, 0]) @ o.ahead(s.yaw[m]) >= cos(radians(gun.arc_deg / 2)) * o.flat(delta)
+            if o.distance(known.pos, s.pos[m]) <= gun.range and in_arc:
                 return True
     return False
 
 
 def wants(memory: Memory, level: Level, s, m: int, weapon: int, known: Track, awaits_paint: bool) -> bool:
     """Return whether a pilot would fire a weapon at its target, heat and cooldown aside."""
-    gun, delta = GUNS[weapon], known.pos.astype(float) - s.pos[m]
+    gun, delta = o.GUNS[weapon], known.pos.astype(float) - s.pos[m]
     d = float(np.linalg.norm(delta))
-    error = abs(wrap(atan2(delta[1], delta[0]) + aim_bias(level, s, m) - float(s.yaw[m])))
+    error = abs(o.wrap(atan2(delta[1], delta[0]) + aim_bias(level, s, m) - float(s.yaw[m])))
     in_sight = known.age == 0
     sees, paint = known.sees, known.paint > 0
     in_arc = degrees(error) <= gun.arc_deg / 2
     too_near = gun.splash > 0 and d < gun.splash + 1.0
-    if weapon in PAINTERS:
+    if weapon in o.PAINTERS:
         fresh = level.paint == PaintUse.FOCUS and paint and known.paint * DT > 1.0
         return level.paint != PaintUse.NEVER and sees and d <= gun.range and in_arc and not fresh
-    if weapon in HOMING:
+    if weapon in o.HOMING:
         by_paint = level.missiles >= MissileUse.PAINT and paint and s.quality[m] >= 0.7 and d <= gun.range
         by_sight = sees and d <= gun.own_sight and not awaits_paint
         if level.missiles == MissileUse.NEVER or error > radians(90) or too_near or not (by_paint or by_sight):
             return False
         return level.missiles != MissileUse.AVOID_AMS or not ams_protects(memory, level, s, m, known.pos, gun.speed)
-    if weapon in HITSCAN:
+    if weapon in o.HITSCAN:
         own = d <= gun.range and sees and in_arc
         return own or (level.fires_at_any_target and any_target_in_arc(memory, level, s, m, weapon))
     if d > gun.range or too_near or error > radians(level.cone_deg) or not in_sight:
         return False
-    return weapon not in BALLISTIC or sees or not level.needs_sight
+    return weapon not in o.BALLISTIC or sees or not level.needs_sight
 
 
 def muzzle_blocked(level: Level, s, m: int, weapon: int, spot) -> bool:
-    half, to_target = MECHS[s.chassis[m]].half[2], np.asarray(spot, float) - s.pos[m]
-    if level.muzzle_clearance_vox == 0 or weapon in HITSCAN:
+    half, to_target = o.MECHS[s.chassis[m]].half[2], np.asarray(spot, float) - s.pos[m]
+    if level.muzzle_clearance_vox == 0 or weapon in o.HITSCAN:
         return False
-    muzzle = s.pos[m] + np.array([0, 0, half + 0.5 if weapon in HOMING else 0.8 * half], np.float32)
-    direction = to_target / np.linalg.norm(to_target) + [0, 0, 0.5] if weapon in HOMING else spot - muzzle
+    muzzle = s.pos[m] + np.array([0, 0, half + 0.5 if weapon in o.HOMING else 0.8 * half], np.float32)
+    direction = to_target / np.linalg.norm(to_target) + [0, 0, 0.5] if weapon in o.HOMING else spot - muzzle
     end = (muzzle + direction / np.linalg.norm(direction) * level.muzzle_clearance_vox).astype(np.float32)
-    return cast(SHOTS[s.material], muzzle, end, include_end=True) is not None
+    return cast(o.SHOTS[s.material], muzzle, end, include_end=True) is not None
 
 
 def paint_wait(level: Level, s, m: int, known: Track, waited_s: float, new_target: bool) -> tuple[bool, float]:
     """Return whether launches wait for a scout to paint the target, and the time waited after this decision [s]."""
-    launchers = [GUNS[weapon].timer for weapon in CARRIED[int(s.chassis[m])] if weapon in HOMING]
+    launchers = [o.GUNS[weapon].timer for weapon in o.CARRIED[int(s.chassis[m])] if weapon in o.HOMING]
     if not launchers:
         return False, waited_s
     unpainted = known.sees and not known.paint
@@ -139,23 +120,23 @@ def triggers(
     """
     level, chassis = level_of(s, m), int(s.chassis[m])
     # in single precision, because heat is in tenths and a plan may meet its limit exactly
-    cap, movement_plan, columns = np.float32(MECHS[chassis].heat_cap), np.float32(s.heat[m]), {}
+    cap, movement_plan, columns = np.float32(o.MECHS[chassis].heat_cap), np.float32(s.heat[m]), {}
     fired: set[int] = set()
     shoots = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < prob * level.trigger_prob
     hot = movement_plan > np.float32(level.vent_above) * cap
     if known and shoots and not hot:
         awaits_paint, waited_s = paint_wait(level, s, m, known, waited_s, new_target)
-        for weapon in BY_DAMAGE_PER_HEAT if level.best_damage_per_heat_first else sorted(GUNS):
-            slot = CARRIED[chassis].get(weapon)
-            if slot is None or weapon in SMOKES or s.cooldown[m, GUNS[weapon].timer] > TICKS:
+        for weapon in BY_DAMAGE_PER_HEAT if level.best_damage_per_heat_first else sorted(o.GUNS):
+            slot = o.CARRIED[chassis].get(weapon)
+            if slot is None or weapon in o.SMOKES or s.cooldown[m, o.GUNS[weapon].timer] > TICKS:
                 continue
-            affordable = movement_plan + np.float32(GUNS[weapon].heat) <= np.float32(min(level.heat_limit, 1e9)) * cap
+            affordable = movement_plan + np.float32(o.GUNS[weapon].heat) <= np.float32(min(level.heat_limit, 1e9)) * cap
             expected = affordable and wants(memory, level, s, m, weapon, known, awaits_paint)
             if expected and not muzzle_blocked(level, s, m, weapon, known.pos):
                 columns[COLUMN[slot]] = 1.0
                 fired.add(weapon)
-                waited_s *= weapon not in HOMING
-                movement_plan += np.float32(GUNS[weapon].heat)
+                waited_s *= weapon not in o.HOMING
+                movement_plan += np.float32(o.GUNS[weapon].heat)
     vent_above = level.vent_firing_above if fired else level.vent_idle_above
     if hot or s.heat[m] > np.float32(min(vent_above, 1e9)) * cap:
         columns[VENT] = 1.0
@@ -165,7 +146,7 @@ def triggers(
 def ewar_column(s, m: int, level: Level, contact: bool) -> float:
     mates = [k for k in pack_of(m) if k != m and s.alive[k]]
     quality = np.mean([s.quality[k] for k in mates]) if mates else 1.0
-    hot = s.heat[m] / MECHS[s.chassis[m]].heat_cap > 0.7
+    hot = s.heat[m] / o.MECHS[s.chassis[m]].heat_cap > 0.7
     if level.ewar == EwarUse.OFF or (level.ewar == EwarUse.SILENT and not contact):
         return 0.0
     eccm = (level.ewar == EwarUse.COOL and hot) or (level.ewar >= EwarUse.SUPPORT and quality < 0.7)
@@ -184,17 +165,17 @@ def in_the_open(memory: Memory, s, m: int, flow) -> bool:
     from tests.oracles.moves import GUN_RANGE, Paths
 
     level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m]
-    seen = [memory.known(level, m, j) for j in range(count(s)) if hostile(s, m, j)]
-    eyes = sorted((distance(known.pos, p), tuple(known.pos)) for known in seen if known and known.sees)
-    if flat(p[:2] - s.zone[:2]) < s.zone[2] or not eyes or not GUN_RANGE[c] < eyes[0][0] <= 20:
+    seen = [memory.known(level, m, j) for j in range(o.count(s)) if o.hostile(s, m, j)]
+    eyes = sorted((o.distance(known.pos, p), tuple(known.pos)) for known in seen if known and known.sees)
+    if o.flat(p[:2] - s.zone[:2]) < s.zone[2] or not eyes or not GUN_RANGE[c] < eyes[0][0] <= 20:
         return False
-    paths, foot = Paths(s, flow, c), float(p[2] - MECHS[c].half[2])
+    paths, foot = Paths(s, flow, c), float(p[2] - o.MECHS[c].half[2])
     for cells in (2, 4, 6, 8):
         ahead_at = paths.ahead(p, foot, cells)
         if ahead_at is None:
             return True
         if (
-            cast(SIGHT[s.material], np.array(eyes[0][1], np.float32), np.array([*ahead_at, p[2]], np.float32))
+            cast(o.SIGHT[s.material], np.array(eyes[0][1], np.float32), np.array([*ahead_at, p[2]], np.float32))
             is not None
         ):
             return False
@@ -206,13 +187,13 @@ def deploys_smoke(memory: Memory, s, after, m: int, known: Track | None, flow) -
     level, p = level_of(s, m), s.pos[m].astype(float)
     if level.smoke == SmokeUse.NEVER:
         return False
-    chased = any(hostile(s, m, k) and MISSILE in s.round_weapon[k][s.round_target[k] == m] for k in range(count(s)))
-    hurt = s.hp[m] < 0.35 * MECHS[s.chassis[m]].hp
+    chased = o.is_chased(s, m)
+    hurt = s.hp[m] < 0.35 * o.MECHS[s.chassis[m]].hp
     defends = known and known.sees and ((s.was_hit[m] and hurt) or (chased and s.painted[m] > 0))
     if not defends and not (level.smoke == SmokeUse.SCREENING and in_the_open(memory, s, m, flow)):
         return False
-    near = known and distance(known.pos, p) <= 20
-    burst = known.pos.astype(float) if near else p + 20 * ahead(s.yaw[m])
+    near = known and o.distance(known.pos, p) <= 20
+    burst = known.pos.astype(float) if near else p + 20 * o.ahead(s.yaw[m])
     mates = [k for k in pack_of(m) if k != m and s.alive[k] and level_of(s, k) and after.pilot_target[k] >= 0]
     return not any(after.pilot_sees[k] and segment_distance(burst, s.pos[k], after.pilot_spot[k]) <= 3 for k in mates)
 
@@ -221,11 +202,11 @@ def systems(memory: Memory, s, after, m: int, known: Track | None, flow) -> dict
     """Return the action columns of contact display, EWAR, smoke and target preference; ``after`` has the targets."""
     level, j = level_of(s, m), int(after.pilot_target[m])
     columns = {14: 1.0, 17: 1.0}
-    if s.chassis[m] == SCOUT:
+    if s.chassis[m] == o.SCOUT:
         columns[SECONDARY] = ewar_column(s, m, level, j >= 0)
     if known and level.requests_target:
         columns |= {9 + k: 1.0 for k in range(5) if s.contact[m][k] == j}
-    smoke = [slot for weapon, slot in CARRIED[int(s.chassis[m])].items() if weapon in SMOKES]
+    smoke = [slot for weapon, slot in o.CARRIED[int(s.chassis[m])].items() if weapon in o.SMOKES]
     if smoke and deploys_smoke(memory, s, after, m, known, flow):
         columns[COLUMN[smoke[0]]] = 1.0
     return columns

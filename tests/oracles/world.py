@@ -7,30 +7,7 @@ from math import ceil, floor, inf, sqrt
 import numpy as np
 
 from echelon.sim.random import StreamId, draw_u32, mix
-from tests.oracles.shared import (
-    AIR,
-    DAMPING,
-    DEBRIS_FIELD,
-    DESTRUCTIBLE,
-    DIRT,
-    DT,
-    GRAVITY,
-    GUNS,
-    MECHS,
-    MOVES,
-    SIGHT,
-    SOLID_DEBRIS,
-    VOXEL_HP,
-    WATER,
-    ahead,
-    count,
-    is_legged,
-    is_shut_down,
-    left,
-    living,
-    under,
-    wrap,
-)
+from tests.oracles import shared as o
 
 STEP = np.float32(1.1)
 F = np.float32
@@ -87,7 +64,7 @@ def trace(blocks: np.ndarray, start, end, include_end: bool = False) -> tuple[Ce
 def sight(s, i: int, j: int) -> bool:
     """Return the terrain sight between two mechs, cast from the lower to the higher index."""
     a, b = min(i, j), max(i, j)
-    return cast(SIGHT[s.material], s.pos[a], s.pos[b]) is None
+    return cast(o.SIGHT[s.material], s.pos[a], s.pos[b]) is None
 
 
 def nearest_on(start, path, point) -> float:
@@ -122,13 +99,13 @@ def box_free(s, centre, half) -> bool:
     if low[2] < 0:
         return False
     xs, ys, zs = (span(low[i], top[i], int(s.size[i])) for i in range(3))
-    return not any(MOVES[s.material[z, y, x]] for z in zs for y in ys for x in xs)
+    return not any(o.MOVES[s.material[z, y, x]] for z in zs for y in ys for x in xs)
 
 
 def others_free(s, m: int, old, new) -> bool:
-    half = MECHS[s.chassis[m]].half
-    for j in living(s):
-        their = MECHS[s.chassis[j]].half
+    half = o.MECHS[s.chassis[m]].half
+    for j in o.living(s):
+        their = o.MECHS[s.chassis[j]].half
         if j == m or not overlap(new, half, s.pos[j], their):
             continue
         drawing_apart = np.sum((new - s.pos[j]) ** 2) >= np.sum((old - s.pos[j]) ** 2)
@@ -145,26 +122,26 @@ def bounded(s, centre, half) -> np.ndarray:
 
 
 def steered(s, m: int) -> np.ndarray:
-    mech, v = MECHS[s.chassis[m]], s.vel[m].astype(float)
-    if is_shut_down(s, m) and not s.shutdown_due[m]:
-        return (v - [0, 0, GRAVITY * DT]) * DAMPING
+    mech, v = o.MECHS[s.chassis[m]], s.vel[m].astype(float)
+    if o.is_shut_down(s, m) and not s.shutdown_due[m]:
+        return (v - [0, 0, o.GRAVITY * o.DT]) * o.DAMPING
     f, side, up, turn = s.drive[m].astype(float) if not s.fallen[m] else np.zeros(4)
-    s.yaw[m] = wrap(s.yaw[m] + turn * mech.yaw_rate * DT)
+    s.yaw[m] = o.wrap(s.yaw[m] + turn * mech.yaw_rate * o.DT)
     n = max(1.0, sqrt(f * f + side * side))
-    speed = mech.speed * (0.4 if is_legged(s, m) else 1) * (0.6 if under(s, m) == WATER else 1)
-    jet = mech.jet * (0.5 if is_legged(s, m) else 1)
-    planar = (ahead(s.yaw[m]) * f + left(s.yaw[m]) * side) / n * speed
-    return np.array([planar[0], planar[1], v[2] + (up * jet - GRAVITY) * DT]) * DAMPING
+    speed = mech.speed * (0.4 if o.is_legged(s, m) else 1) * (0.6 if o.under(s, m) == o.WATER else 1)
+    jet = mech.jet * (0.5 if o.is_legged(s, m) else 1)
+    planar = (o.ahead(s.yaw[m]) * f + o.left(s.yaw[m]) * side) / n * speed
+    return np.array([planar[0], planar[1], v[2] + (up * jet - o.GRAVITY) * o.DT]) * o.DAMPING
 
 
 def climbs(vz: float) -> bool:
     """Return whether a mech may step up: slow, or standing, which is falling at up to two ticks of gravity."""
-    return abs(vz) < 1 or -2 * DAMPING * GRAVITY * DT <= vz <= 0
+    return abs(vz) < 1 or -2 * o.DAMPING * o.GRAVITY * o.DT <= vz <= 0
 
 
 def move_mech(s, m: int) -> None:
     s.landing_speed[m] = 0
-    half = MECHS[s.chassis[m]].half
+    half = o.MECHS[s.chassis[m]].half
     v = steered(s, m).astype(F)
     p, stepped = s.pos[m].copy(), False
 
@@ -173,7 +150,7 @@ def move_mech(s, m: int) -> None:
 
     for axis in range(3):
         expected = p.copy()
-        expected[axis] += v[axis] * F(DT)
+        expected[axis] += v[axis] * F(o.DT)
         target = bounded(s, expected, half)
         raised = bounded(s, target + np.array([0, 0, STEP], F), half)
         if free(target):
@@ -186,7 +163,7 @@ def move_mech(s, m: int) -> None:
             s.landing_speed[m] = max(0, -v[2]) if axis == 2 else 0
             v[axis] = 0
     s.pos[m], s.vel[m] = p, v
-    s.noise[m] = 0 if s.fallen[m] else np.linalg.norm(v) * MECHS[s.chassis[m]].noise
+    s.noise[m] = 0 if s.fallen[m] else np.linalg.norm(v) * o.MECHS[s.chassis[m]].noise
 
 
 def order_of(seed: int, tick: int, n: int) -> list[int]:
@@ -200,7 +177,7 @@ def order_of(seed: int, tick: int, n: int) -> list[int]:
 
 
 def move_all(s) -> None:
-    s.order[:] = order_of(int(s.seed), int(s.tick), count(s))
+    s.order[:] = order_of(int(s.seed), int(s.tick), o.count(s))
     for m in s.order:
         if s.alive[m]:
             move_mech(s, m)
@@ -208,7 +185,7 @@ def move_all(s) -> None:
 
 def land_all(s) -> None:
     """Landings above 6 vox/s reduce stability, and damage mechs that had fallen."""
-    for m in living(s):
+    for m in o.living(s):
         excess = max(0, s.landing_speed[m] - 6)
         s.stability[m] = max(0, s.stability[m] - 5 * excess)
         if s.fallen[m]:
@@ -221,18 +198,18 @@ def land_all(s) -> None:
 
 def set_cell(s, x: int, y: int, z: int, kind: int) -> None:
     s.material[z, y, x] = kind
-    s.voxel_hp[z, y, x] = VOXEL_HP[kind]
+    s.voxel_hp[z, y, x] = o.VOXEL_HP[kind]
 
 
 def damage_voxel(s, x: int, y: int, z: int, weapon: int, damage: float) -> None:
     kind = int(s.material[z, y, x])
-    if not DESTRUCTIBLE[kind]:
+    if not o.DESTRUCTIBLE[kind]:
         return
-    amount = int(damage * GUNS[weapon].voxel_damage.get(kind, 1.0))
+    amount = int(damage * o.GUNS[weapon].voxel_damage.get(kind, 1.0))
     if s.voxel_hp[z, y, x] > amount:
         s.voxel_hp[z, y, x] -= amount
     else:
-        set_cell(s, x, y, z, DIRT if z == 0 else AIR)
+        set_cell(s, x, y, z, o.DIRT if z == 0 else o.AIR)
 
 
 def wreck_kind(m: int, chassis: int, low, top) -> int:
@@ -242,18 +219,18 @@ def wreck_kind(m: int, chassis: int, low, top) -> int:
     for a, b in zip(low, top, strict=True):
         h = mix(h ^ (a & 0xFFFFFFFF))
         h = mix(h ^ (b & 0xFFFFFFFF))
-    return SOLID_DEBRIS if (h >> 8) / 2**24 < MECHS[chassis].wreck_solid else DEBRIS_FIELD
+    return o.SOLID_DEBRIS if (h >> 8) / 2**24 < o.MECHS[chassis].wreck_solid else o.DEBRIS_FIELD
 
 
 def stamp_wrecks(s) -> None:
     for m in np.flatnonzero(s.dying):
         s.dying[m] = 0
-        half = MECHS[s.chassis[m]].half
+        half = o.MECHS[s.chassis[m]].half
         low, top = s.pos[m] - half, s.pos[m] + half
         kind = wreck_kind(int(m), int(s.chassis[m]), [floor(v) for v in low], [ceil(v) - 1 for v in top])
         xs, ys, zs = (span(low[i], top[i], int(s.size[i])) for i in range(3))
         for z, y, x in ((z, y, x) for z in zs for y in ys for x in xs):
             centre, cube = np.array([x, y, z], F) + F(0.5), np.full(3, 0.5, F)
-            stands = any(overlap(centre, cube, s.pos[j], MECHS[s.chassis[j]].half) for j in living(s))
-            if s.material[z, y, x] in (AIR, DIRT) and not stands:
+            stands = any(overlap(centre, cube, s.pos[j], o.MECHS[s.chassis[j]].half) for j in o.living(s))
+            if s.material[z, y, x] in (o.AIR, o.DIRT) and not stands:
                 set_cell(s, x, y, z, kind)

@@ -103,8 +103,8 @@ def move_and_compare(scene, ticks: int, *, spread: bool = False) -> int:
 
 
 def test_movement_matches_oracle_with_slow_clock_and_high_gravity(monkeypatch):
-    monkeypatch.setattr(world, "DT", 0.1)
-    monkeypatch.setattr(world, "GRAVITY", 19.62)
+    monkeypatch.setattr(o, "DT", 0.1)
+    monkeypatch.setattr(o, "GRAVITY", 19.62)
     physics = {"gravity_m_s2": 19.62}
     field = cluttered_field(4, envs=6, num_packs=1, size=24, boxes=40, dt_sim=0.1, decision_repeat=2, physics=physics)
     rng = np.random.default_rng(2)
