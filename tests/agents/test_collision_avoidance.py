@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
-import pytest
 
-from echelon.actions import ActionIndex
 from echelon.agents.heuristic import install, script_of
 from echelon.agents.levels import LEVELS, StuckRecovery
 from echelon.sim.arsenal import CHASSIS, Chassis
@@ -17,7 +15,6 @@ from tests.sim.flat_field import Edit
 
 FREE_DIRECTION_LEVELS = [name for name, level in LEVELS.items() if level.stuck_recovery == StuckRecovery.FREE_DIRECTION]
 PURSUING_LEVELS = [name for name, level in LEVELS.items() if level.pursues_unseen]
-VENT = int(ActionIndex.VENT)
 MIDDLE = 30
 
 
@@ -128,27 +125,3 @@ def test_only_skilled_pilots_without_target_circle_contested_zone():
         around.append(battle["pos"][:, 0, :2] - 30.5)
     angles = np.unwrap(np.arctan2(*np.array(around).T[::-1]), axis=-1)
     assert (np.abs(angles[:, -1] - angles[:, 0]) > np.pi / 2).tolist() == [False, True, True, True]
-
-
-@pytest.mark.parametrize(
-    ("skill", "heat", "vents"),
-    [("easy", 75.0, False), ("medium", 45.0, False), ("medium", 55.0, True), ("hard", 45.0, True),
-     ("expert", 5.0, True)],
-)  # fmt: skip
-def test_vent_while_firing_above_level_threshold(duel, skill, heat, vents):
-    duel.place(0, Chassis.MEDIUM, 20, MIDDLE)
-    duel.place(5, Chassis.HEAVY, 26, MIDDLE, yaw=np.pi)
-    duel.put("script", script_of(skill), 0)
-    both = []
-    for _ in range(12):
-        duel.put("heat", heat, 0)
-        duel.put("hp", 200.0, 5)
-        duel.put("hp", 150.0, 0)
-        duel.put("cooldown", 0)
-        duel.put("pos", (20, MIDDLE, 1.5), 0)
-        duel.observe()
-        duel.step()
-        action = duel["actions"][0, 0]
-        if action[[4, 6, 7]].any():
-            both.append(bool(action[VENT]))
-    assert both and all(v == vents for v in both)

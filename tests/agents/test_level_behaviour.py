@@ -16,9 +16,16 @@ SECONDARY, SPECIAL = 6, 8
 MIDDLE = 30.0
 
 
-def begin(battle: Battle, zone: tuple[float, float, float] = (30.0, 30.0, 6.0)) -> None:
+Zone = tuple[float, float, float]
+
+
+def begin(battle: Battle, skill: str, mechs: dict[int, tuple], *, zone: Zone = (30.0, 30.0, 6.0), flown=0) -> None:
+    """Place mechs by index, class, x, y and yaw; ``skill`` controls those ``flown``."""
     battle.fresh()
     battle.batch.set("zone", np.array([zone], np.float32))
+    for mech, (chassis, x, y, *yaw) in mechs.items():
+        battle.place(mech, chassis, x, y, yaw=sum(yaw))
+    battle.put("script", script_of(skill), flown)
 
 
 def decide(battle: Battle, decisions: int) -> np.ndarray:
@@ -40,10 +47,8 @@ def decide(battle: Battle, decisions: int) -> np.ndarray:
     ],
 )
 def test_pack_gathers_before_hostile_zone(field, skill, held, behind, waits):
-    begin(field, zone=(50.0, 30.0, 6.0))
-    field.place(0, LIGHT, 30.0, MIDDLE)
-    field.place(1, LIGHT, 30.0 - behind, MIDDLE + 4)
-    field.put("script", script_of(skill), slice(0, 2))
+    pack = {0: (LIGHT, 30.0, MIDDLE), 1: (LIGHT, 30.0 - behind, MIDDLE + 4)}
+    begin(field, skill, pack, zone=(50.0, 30.0, 6.0), flown=slice(0, 2))
     field.batch.set("zone_tonnage", np.array([held], np.float32))
     field.observe()
     decide(field, 1)
@@ -52,10 +57,7 @@ def test_pack_gathers_before_hostile_zone(field, skill, held, behind, waits):
 
 @pytest.mark.parametrize("skill", ["hard", "expert"])
 def test_gathering_ends_at_level_time_limit(field, skill):
-    begin(field, zone=(50.0, 30.0, 6.0))
-    field.place(0, LIGHT, 30.0, MIDDLE)
-    field.place(1, LIGHT, 20.0, MIDDLE)
-    field.put("script", script_of(skill), 0)
+    begin(field, skill, {0: (LIGHT, 30.0, MIDDLE), 1: (LIGHT, 20.0, MIDDLE)}, zone=(50.0, 30.0, 6.0))
     field.batch.set("zone_tonnage", np.array([(0, 85)], np.float32))
     field.observe()
     waited = 0
@@ -69,12 +71,10 @@ def test_gathering_ends_at_level_time_limit(field, skill):
     ("skill", "chassis", "over"), [("hard", LIGHT, True), ("medium", LIGHT, False), ("hard", MEDIUM, False)]
 )
 def test_jets_clear_low_obstacle_missing_from_flow_field(field, skill, chassis, over):
-    begin(field)
-    field.place(0, chassis, 10.0, MIDDLE)
+    begin(field, skill, {0: (chassis, 10.0, MIDDLE)})
     plane = field["move_plane"].copy()
     plane[0, :, 16:18] |= np.uint64(0b1111)
     field.batch.set("move_plane", plane)
-    field.put("script", script_of(skill), 0)
     field.observe()
     for _ in range(16):
         field.step()
@@ -82,10 +82,7 @@ def test_jets_clear_low_obstacle_missing_from_flow_field(field, skill, chassis, 
 
 
 def test_jets_stay_below_height_limit(field):
-    begin(field)
-    field.place(0, SCOUT, 20.0, MIDDLE)
-    field.place(5, HEAVY, 22.5, MIDDLE, yaw=np.pi)
-    field.put("script", script_of("expert"), 0)
+    begin(field, "expert", {0: (SCOUT, 20.0, MIDDLE), 5: (HEAVY, 22.5, MIDDLE, np.pi)})
     field.observe()
     top = []
     for _ in range(40):
@@ -109,17 +106,14 @@ def test_jets_stay_below_height_limit(field):
     ],
 )
 def test_expert_launches_past_ams_only_while_it_reloads(field, skill, ams, reloads, launches):
-    begin(field)
-    field.place(0, HEAVY, 10.0, MIDDLE)
-    field.place(1, SCOUT, 20.0, MIDDLE + 20)
-    field.place(5, MEDIUM, 40.0, MIDDLE, yaw=np.pi)
+    mechs = {0: (HEAVY, 10.0, MIDDLE), 1: (SCOUT, 20.0, MIDDLE + 20), 5: (MEDIUM, 40.0, MIDDLE, np.pi)}
+    begin(field, skill, mechs)
     if ams:
         field.place(6, HEAVY, 43.0, MIDDLE + 3, yaw=np.pi)
     field.put("painted", 90, 5)
     field.put("painter", 1, 5)
     if reloads:
         field.put_round(2, MISSILE, (14.0, MIDDLE, 4.0))
-    field.put("script", script_of(skill), 0)
     field.observe()
     assert bool(decide(field, 3)[SECONDARY]) == launches
     field.put("round_weapon", -1)
@@ -136,36 +130,28 @@ def test_expert_launches_past_ams_only_while_it_reloads(field, skill, ams, reloa
     ],
 )
 def test_expert_deploys_smoke_on_open_ground(field, skill, distance, cover, throws):
-    begin(field, zone=(50.0, 50.0, 5.0))
-    field.place(0, LIGHT, 20.0, 40.0, yaw=-np.pi / 2)
-    field.place(5, HEAVY, 20.0, 40.0 - distance, yaw=np.pi / 2)
+    mechs = {0: (LIGHT, 20.0, 40.0, -np.pi / 2), 5: (HEAVY, 20.0, 40.0 - distance, np.pi / 2)}
+    begin(field, skill, mechs, zone=(50.0, 50.0, 5.0))
     planes = field["sight_plane"].copy()
     if cover:
         planes[0, 28:31, 22:30] |= np.uint64(0xFFFF)
         field.batch.set("sight_plane", planes)
-    field.put("script", script_of(skill), 0)
     field.observe()
     assert field["sight"][0, 0, 5] == 1
     assert bool(decide(field, 3)[SPECIAL]) == throws
 
 
 def test_smoke_does_not_block_packmate_line_of_sight(field):
-    begin(field, zone=(50.0, 50.0, 5.0))
-    field.place(0, LIGHT, 20.0, 20.0, yaw=-np.pi / 2)
-    field.place(1, MEDIUM, 30.0, 14.0, yaw=np.pi)
-    field.place(5, HEAVY, 20.0, 5.0, yaw=np.pi / 2)
-    field.put("script", script_of("expert"), slice(0, 2))
+    mechs = {0: (LIGHT, 20.0, 20.0, -np.pi / 2), 1: (MEDIUM, 30.0, 14.0, np.pi), 5: (HEAVY, 20.0, 5.0, np.pi / 2)}
+    begin(field, "expert", mechs, zone=(50.0, 50.0, 5.0), flown=slice(0, 2))
     field.observe()
     assert not decide(field, 3)[SPECIAL]
 
 
 @pytest.mark.parametrize("skill", ["hard", "expert"])
 def test_overheated_pilot_hides_until_cool(field, skill):
-    begin(field, zone=(50.0, 30.0, 6.0))
-    field.place(0, MEDIUM, 30.0, MIDDLE)
-    field.place(5, MEDIUM, 42.0, MIDDLE, yaw=np.pi)
+    begin(field, skill, {0: (MEDIUM, 30.0, MIDDLE), 5: (MEDIUM, 42.0, MIDDLE, np.pi)}, zone=(50.0, 30.0, 6.0))
     field.put("hp", 30.0, 0)
-    field.put("script", script_of(skill), 0)
     field.observe()
 
     def desired(k: int, heat: float) -> np.ndarray:
@@ -186,10 +172,8 @@ def test_overheated_pilot_hides_until_cool(field, skill):
 
 @pytest.mark.parametrize("x", [24.0, 26.0])
 def test_zone_balance_counts_own_tonnage_once(field, x):
-    begin(field, zone=(30.0, 30.0, 5.0))
-    field.place(0, LIGHT, x, MIDDLE)
+    begin(field, "hard", {0: (LIGHT, x, MIDDLE)}, zone=(30.0, 30.0, 5.0))
     inside = x > 25.0
-    field.put("script", script_of("hard"), 0)
     field.batch.set("score", np.array([(5.0, 0.0)], np.float32))
     field.batch.set("zone_tonnage", np.array([(35.0 * inside, 85.0)], np.float32))
     field.observe()
@@ -198,11 +182,7 @@ def test_zone_balance_counts_own_tonnage_once(field, x):
 
 
 def test_paint_wait_is_spent_once_per_launch(field):
-    begin(field)
-    field.place(0, HEAVY, 20.0, MIDDLE)
-    field.place(4, SCOUT, 24.0, 36.0)
-    field.place(5, MEDIUM, 30.0, MIDDLE, yaw=np.pi)
-    field.put("script", script_of("hard"), 0)
+    begin(field, "hard", {0: (HEAVY, 20.0, MIDDLE), 4: (SCOUT, 24.0, 36.0), 5: (MEDIUM, 30.0, MIDDLE, np.pi)})
     field.observe()
     pulled = []
     for k in range(26):
@@ -215,10 +195,7 @@ def test_paint_wait_is_spent_once_per_launch(field):
 
 @pytest.mark.parametrize(("distance", "turns"), [(15.0, True), (6.0, False)])
 def test_rear_attacker_takes_precedence_over_distant_target(field, distance, turns):
-    begin(field)
-    field.place(0, MEDIUM, 30.0, MIDDLE)
-    field.place(5, MEDIUM, 30.0 + distance, MIDDLE, yaw=np.pi)
-    field.put("script", script_of("hard"), 0)
+    begin(field, "hard", {0: (MEDIUM, 30.0, MIDDLE), 5: (MEDIUM, 30.0 + distance, MIDDLE, np.pi)})
     field.observe()
     decide(field, 6)
     field.put("was_hit", 1, 0)
@@ -228,17 +205,13 @@ def test_rear_attacker_takes_precedence_over_distant_target(field, distance, tur
 
 
 def test_random_target_redrawn_every_three_seconds(field):
-    begin(field)
-    field.place(0, MEDIUM, 20.0, MIDDLE)
-    for mech, y in ((5, 26.0), (6, 34.0)):
-        field.place(mech, MEDIUM, 30.0, y, yaw=np.pi)
-    field.put("script", script_of("trivial"), 0)
+    mechs = {0: (MEDIUM, 20.0, MIDDLE), 5: (MEDIUM, 30.0, 26.0, np.pi), 6: (MEDIUM, 30.0, 34.0, np.pi)}
+    begin(field, "trivial", mechs)
     field.observe()
     since = set()
     for k in range(50):
-        field.batch.set("decision", np.array([k], np.int32))
-        field.batch.set("tick", np.array([5 * k], np.int32))
-        field.fly()
+        field.batch["tick"].fill_(5 * k)
+        field.fly(k)
         if field["pilot_target"][0, 0] >= 0:
             since.add(int(field["pilot_target_since"][0, 0]))
     assert len(since) == 4 and set(np.diff(sorted(since))) == {12}

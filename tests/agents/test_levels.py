@@ -10,10 +10,9 @@ import pytest
 
 from echelon.actions import TARGET_START
 from echelon.agents import levels
-from echelon.agents.heuristic import HeuristicPolicy, install, script_of
+from echelon.agents.heuristic import install, script_of
 from echelon.agents.levels import LEVELS, SKILLS, Level
-from echelon.config import EnvConfig, PilotSkill, WorldConfig
-from echelon.env.env import EchelonEnv
+from echelon.config import PilotSkill
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis
 from tests.env.battle import Battle
 
@@ -106,18 +105,10 @@ def test_target_known_after_reaction_delay(duel):
     duel.place(0, MEDIUM, 20, MIDDLE)
     duel.place(5, MEDIUM, 27, MIDDLE, yaw=np.pi)
     for skill, level in LEVELS.items():
-        duel.batch.set("decision", np.array([0], np.int32))
-        duel.put("script", script_of(skill), 0)
-        duel.observe()
+        duel.batch["decision"].zero_()
         known = []
         for _ in range(6):
-            duel.put("pos", (20, MIDDLE, 1.5), 0)
-            duel.put("pos", (27, MIDDLE, 1.5), 5)
-            duel.put("hp", 150.0)
-            duel.put("heat", 0.0)
-            duel.put("yaw", 0.0, 0)
-            duel.observe()
-            duel.step()
+            fly(duel, skill, 0)
             known.append(int(duel["pilot_target"][0, 0]) == 5)
         first = levels.delay_decisions(level, 0.25)
         assert known == [k >= first for k in range(6)], skill
@@ -134,9 +125,7 @@ def test_lost_target_remembered_for_level_memory(duel):
         for k in range(24):
             # out of sight: the sensing result itself is cleared
             duel.put("pos", (55, 55, 1.5), 5)
-            visible = duel["visible"].copy()
-            visible[:] = 0
-            duel.batch.set("visible", visible)
+            duel.batch["visible"].zero_()
             duel.fly()
             still = duel["pilot_target"][0, 0] == 5
             assert still == ((k + 1 - late) * 0.25 <= seconds), (skill, k)
@@ -151,13 +140,10 @@ def test_medium_uses_pack_perception_and_easy_does_not(duel):
     duel.place(1, SCOUT, 40, 50)
     duel.place(5, HEAVY, 48, 50, yaw=np.pi)
     for skill, knows in (("easy", False), ("medium", True)):
-        duel.batch.set("decision", np.array([0], np.int32))
-        duel.put("visible", 0)
         duel.put("script", script_of(skill), 0)
         for k in range(5):
-            visible = np.zeros((1, 10, 10), np.uint8)
-            visible[0, 1, 5] = 1
-            duel.batch.set("visible", visible)
+            duel.put("visible", 0)
+            duel.put("visible", np.arange(10) == 5, 1)
             duel.fly(k)
         assert (duel["pilot_target"][0, 0] == 5) == knows
 
@@ -181,12 +167,30 @@ def test_levels_vent_and_hold_fire_above_heat_threshold(duel, skill, hot):
     assert action[VENT] == 1.0 and not action[TRIGGERS].any()
 
 
+@pytest.mark.parametrize(
+    ("skill", "heat", "vents"),
+    [("easy", 75.0, False), ("medium", 45.0, False), ("medium", 55.0, True), ("hard", 45.0, True),
+     ("expert", 5.0, True)],
+)  # fmt: skip
+def test_vent_while_firing_above_level_threshold(duel, skill, heat, vents):
+    duel.place(0, MEDIUM, 20, MIDDLE)
+    duel.place(5, HEAVY, 26, MIDDLE, yaw=np.pi)
+    duel.put("heat", heat, 0)
+    vented = []
+    for _ in range(12):
+        duel.put("cooldown", 0)
+        action = fly(duel, skill, 0)[0]
+        if action[[PRIMARY, SECONDARY, TERTIARY]].any():
+            vented.append(bool(action[VENT]))
+    assert vented and set(vented) == {vents}
+
+
 def test_expert_leaves_watched_lane_for_four_seconds(duel):
     duel.place(0, MEDIUM, 16, 8)
     duel.place(6, SCOUT, 24, 24)  # a scout has no guns, so it covers nothing
     for skill, leaves in (("medium", False), ("expert", True)):
         duel.put("alive", 0, 5)
-        duel.batch.set("decision", np.array([0], np.int32))
+        duel.batch["decision"].zero_()
         fly(duel, skill, 0)
         lane = duel["pilot_way"][0, 0].copy()
         duel.place(5, HEAVY, 21, 22, yaw=-np.pi / 2)
@@ -208,17 +212,11 @@ def test_hard_and_expert_keep_shots_below_heat_limit(duel):
     duel.place(5, HEAVY, 26, MIDDLE, yaw=np.pi)
     duel.put("heat", heat, 0)
     for skill in ("hard", "expert"):
-        duel.batch.set("decision", np.array([0], np.int32))
-        duel.put("script", script_of(skill), 0)
+        duel.batch["decision"].zero_()
         pulled = set()
         for _ in range(12):
-            duel.put("heat", heat, 0)
-            duel.put("pos", (20, MIDDLE, 1.5), 0)
-            duel.put("hp", 200.0, 5)
             duel.put("cooldown", 0)
-            duel.observe()
-            duel.step()
-            pulled |= set(np.nonzero(duel["actions"][0, 0, TRIGGERS])[0].tolist())
+            pulled |= set(np.nonzero(fly(duel, skill, 0)[0][TRIGGERS])[0].tolist())
         assert pulled and pulled <= cool, skill
 
 
@@ -258,17 +256,10 @@ def test_hard_heavy_waits_for_scout_paint(duel):
         duel.place(0, HEAVY, 20, MIDDLE)
         duel.place(4, SCOUT, 24, 36)
         duel.place(5, MEDIUM, 30, MIDDLE, yaw=np.pi)
-        duel.put("script", script_of(skill), 0)
         pulled = []
         for _ in range(decisions):
-            duel.put("pos", (20, MIDDLE, 2.0), 0)
-            duel.put("pos", (30, MIDDLE, 1.5), 5)
-            duel.put("heat", 0.0)
-            duel.put("hp", 150.0)
             duel.put("cooldown", 0)
-            duel.observe()
-            duel.step()
-            pulled.append(bool(duel["actions"][0, 0, SECONDARY]))
+            pulled.append(bool(fly(duel, skill, 0)[0][SECONDARY]))
         return pulled
 
     assert any(launches("medium", 8))
@@ -291,20 +282,6 @@ def test_pilots_deterministic_across_batch_size_and_threads():
 
     for one, many in zip(outcome(6, 1), outcome(12, 2), strict=True):
         np.testing.assert_array_equal(one, many)
-
-
-def test_heuristic_policy_mixes_levels():
-    env = EchelonEnv(EnvConfig(world=WorldConfig(size_x=40, size_y=40, size_z=20)))
-    env.reset(seed=3)
-    pilots = {
-        aid: HeuristicPolicy(1.0, skill) for aid, skill in zip(env.possible_agents, [*LEVELS, *LEVELS], strict=True)
-    }
-    moved = np.zeros(10)
-    for _ in range(20):
-        actions = {aid: pilot.act(env, aid) for aid, pilot in pilots.items()}
-        moved += [np.abs(actions[aid][:4]).sum() for aid in env.possible_agents]
-        env.step(actions)
-    assert (moved > 1).all()
 
 
 def test_dead_mech_action_is_zero(duel):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.agents.heuristic import SKILLS, HeuristicPolicy, install, script_of
-from echelon.config import EnvConfig, WorldConfig
-from echelon.env.env import EchelonEnv
+from echelon.agents.heuristic import install, script_of
 from echelon.sim.arsenal import Chassis
 from tests.env.battle import Battle
 from tests.oracles import pilot as rules
@@ -82,25 +80,3 @@ def test_pilots_leave_other_mechs_actions_unchanged(duel):
     duel.act(0, forward=0.5, primary=-0.25)
     duel.step()
     assert duel["actions"][0, 0, :5].tolist() == [0.5, 0, 0, 0, -0.25]
-
-
-@pytest.mark.parametrize(("arguments", "named"), [({"skill": "wizard"}, "wizard"), ({"weapon_fire_prob": 1.5}, "1.5")])
-def test_heuristic_policy_rejects_invalid_arguments(arguments, named):
-    with pytest.raises(ValueError, match=named):
-        HeuristicPolicy(**arguments)
-    assert SKILLS
-
-
-def test_heuristic_policy_controls_one_agent():
-    env = EchelonEnv(EnvConfig(world=WorldConfig(size_x=40, size_y=40, size_z=20)))
-    env.reset(seed=3)
-    pilot, quiet = HeuristicPolicy(weapon_fire_prob=1.0), HeuristicPolicy(weapon_fire_prob=0.0)
-    acted = []
-    for _ in range(60):
-        actions = {aid: (pilot if aid.startswith("blue") else quiet).act(env, aid) for aid in env.possible_agents}
-        acted.append([actions[aid][TRIGGERS].any() for aid in ("blue_0", "blue_1", "red_0", "red_1")])
-        env.step(actions)
-    shots = np.array(acted).sum(axis=0)
-    assert shots[:2].sum() > 0 and shots[2:].sum() == 0
-    with pytest.raises(ValueError, match="green_7"):
-        pilot.act(env, "green_7")
