@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
 
-from echelon.files import atomic_write, exchange, make_folder, output_file, write_output
+from echelon.files import atomic_write, error_text, exchange, make_folder, output_file, reason_of, write_output
 
 
 def test_atomic_write_replaces_file_and_leaves_no_temporary(tmp_path):
@@ -81,3 +82,17 @@ def test_output_file_keeps_the_old_content_where_the_block_fails(tmp_path):
         file.write(b"new")
         raise OSError(28, "No space left on device")
     assert (tmp_path / "out").read_text() == "old" and os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "text"),
+    [
+        (ValueError("lr is 0"), "lr is 0", "lr is 0"),
+        (OSError("no number"), "no number", "no number"),
+        (OSError(errno.EIO, "I/O error", "x"), "i/o error", "'x': i/o error"),
+        (OSError(errno.ENOSPC, "No space left"), "no space left", "no space left"),
+        (OSError(errno.ENOENT, "Missing", "x"), "missing", "'x': missing; create it, or name another one"),
+    ],
+)
+def test_system_error_names_file_reason_and_advice(error, reason, text):
+    assert (reason_of(error), error_text(error)) == (reason, text)

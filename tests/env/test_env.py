@@ -162,10 +162,13 @@ def test_same_seed_and_actions_repeat_the_episode(env):
         np.testing.assert_array_equal(a, b)
 
 
-def test_wrong_action_size_error_lists_the_parts(env):  # RL-4 (CRIT-4)
+@pytest.mark.parametrize("size", [0, 1, 25, 27, 80])
+def test_wrong_action_size_error_lists_the_parts_and_changes_nothing(env, size):  # RL-4 (CRIT-4)
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=r"action of blue_0 has 25 values, expected 26: base=9 target=5 ewar=0"):
-        env.step({"blue_0": np.zeros(25)})
+    before = env.sim.numpy("actions").copy()
+    with pytest.raises(ValueError, match=f"action of red_4 has {size} values, expected 26: base=9 target=5 ewar=0"):
+        env.step({"red_4": np.zeros(size)})
+    assert np.array_equal(env.sim.numpy("actions"), before)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**31 - 1, 1.5, 1.0, True, "abc", np.nan, [3]])

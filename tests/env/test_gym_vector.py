@@ -17,6 +17,7 @@ from echelon.env.gym_vector import EchelonVectorEnv
 
 SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5.0, zone_win_share=10.0)
 """Twenty environment steps without a zone win."""
+TIME = [row.name for row in layout.columns(SMALL)].index("ego.time")
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +100,8 @@ def test_same_step_autoreset_returns_final_observations():  # RL-23 (MED-2)
     assert (terminated ^ truncated).all() and infos["_final_obs"].all()
     info = infos["final_info"]
     assert np.array_equal(truncated, info["alive"]) and set(info["reason"]) == {"time_up"}
-    time, last = [row.name for row in layout.columns(SMALL)].index("ego.time"), np.stack(infos["final_obs"])
-    assert (last[info["alive"], time] == 1).all() and not observations[:, time].any()
+    last = np.stack(infos["final_obs"])
+    assert (last[info["alive"], TIME] == 1).all() and not observations[:, TIME].any()
     assert infos["alive"].all() and not last[~info["alive"]][:, :500].any()
 
 
@@ -109,16 +110,15 @@ def test_next_step_autoreset_resets_in_the_following_step():
     assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     envs.reset(seed=3)
     steps = list(play(envs, 42))
-    time = [row.name for row in layout.columns(SMALL)].index("ego.time")
     for end in (19, 40):
         observations, _, terminated, truncated, infos = steps[end]
         assert (terminated ^ truncated).all() and "final_obs" not in infos
         assert set(infos["reason"]) == {"time_up"} and infos["_winner"].all()
-        assert (observations[infos["alive"], time] == 1).all() and infos["alive"].any()
+        assert (observations[infos["alive"], TIME] == 1).all() and infos["alive"].any()
     observations, rewards, terminated, truncated, infos = steps[20]
     assert not rewards.any() and not terminated.any() and not truncated.any() and "reason" not in infos
-    assert not observations[:, time].any() and infos["alive"].all()
-    assert (steps[21][0][steps[21][4]["alive"], time] == np.float32(1 / 20)).all()
+    assert not observations[:, TIME].any() and infos["alive"].all()
+    assert (steps[21][0][steps[21][4]["alive"], TIME] == np.float32(1 / 20)).all()
 
 
 def test_autoreset_modes_play_the_same_battles():
@@ -151,8 +151,7 @@ def test_disabled_autoreset_resets_masked_battles():
     list(play(envs, 10))
     before = envs._rows.read()
     observations, infos = envs.reset(options={"reset_mask": second})
-    time = [row.name for row in layout.columns(SMALL)].index("ego.time")
-    assert np.array_equal(observations[:10], before[:10]) and not observations[10:, time].any()
+    assert np.array_equal(observations[:10], before[:10]) and not observations[10:, TIME].any()
     *_, (_, _, terminated, truncated, infos) = play(envs, 10)
     assert (terminated | truncated).tolist() == (~second).tolist() and infos["_reason"].tolist() == (~second).tolist()
     with pytest.raises(ValueError, match="battle 0 is over, call reset"):
@@ -183,9 +182,7 @@ def test_dead_agents_stay_until_their_battle_ends(envs):
 
 
 def test_scripted_pilots_control_the_other_side():
-    envs = EchelonVectorEnv(
-        2, SMALL, side="red", pilots=heuristic.install, script="hard", maps=2
-    )  # fmt: skip
+    envs = EchelonVectorEnv(2, SMALL, side="red", pilots=heuristic.install, script="hard", maps=2)
     assert envs.num_envs == 10 and envs.agents[:6] == ["red_0", "red_1", "red_2", "red_3", "red_4", "red_0"]
     envs.reset(seed=0)
     still = np.zeros(envs.action_space.shape, np.float32)

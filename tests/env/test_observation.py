@@ -154,8 +154,6 @@ def test_suite_blocks_have_the_sizes_the_network_expects():  # RL-87 (T7, P23)
     assert sum(widths) == FLAT_OBS_DIM == 706
     cfg = EnvConfig()
     assert layout.obs_dim(cfg) == 706 + 40 + 121 + 167 == len(layout.columns(cfg))
-    assert [row.index for row in layout.columns(cfg)] == list(range(1034))
-    assert len({row.name for row in layout.columns(cfg)}) == 1034
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -71,10 +71,6 @@ class Faults:
     faults: list[Fault] = field(default_factory=list)
     causes: Counter[str] = field(default_factory=Counter)
     used: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    mech_seconds: float = 0.0
-    astray_s: float = 0.0
-    """Time moved against the intended direction, summed over all mechs [s]."""
 
     def of(self, kind: str) -> list[Fault]:
         return [o for o in self.faults if o.kind == kind]
@@ -111,7 +107,6 @@ class FaultDetector:
     def check(self, playing: np.ndarray) -> None:
         """Check the state after an environment step in the environments ``[E]`` still playing."""
         alive = (self.arrays["alive"] == 1) & playing[:, None]
-        self.found.mech_seconds += float(alive.sum()) * self.dt
         self.find_stuck(alive)
         self.find_astray(alive)
         self.find_floating(alive)
@@ -145,7 +140,6 @@ class FaultDetector:
         walked, expected = np.linalg.norm(step, axis=-1), np.linalg.norm(desired, axis=-1)
         walks = (walked > WALKS * self.dt) & (expected >= WANTS) & (self.arrays["fallen"] == 0) & alive
         against = walks & ((step * desired).sum(axis=-1) < STRAYS * walked * expected)
-        self.found.astray_s += float(against.sum()) * self.dt
         self.astray = np.where(against, self.astray + self.dt, 0.0)
         for at in np.argwhere((self.astray > STRAY_S) & (self.astray <= STRAY_S + self.dt)):
             wants, goes = short(desired[tuple(at)]), short(step[tuple(at)] / self.dt)
@@ -196,16 +190,17 @@ class FaultDetector:
             used[name] += int((on & alive).sum())
 
 
-def cases_of(biomes: Sequence[str], count: int, first_seed: int = 0) -> list[MatchCase]:
+def cases_of(biomes: Sequence[str], count: int, first_seed: int) -> list[MatchCase]:
     """Return ``count`` matches that cycle through the biomes, each with its own seed."""
     return [MatchCase(biomes[n % len(biomes)], first_seed + n) for n in range(count)]
 
 
-def play_and_detect(cfg: EnvConfig, cases: Sequence[MatchCase], pilot: str, *, threads: int = 0) -> Faults:
+def play_and_detect(cfg: EnvConfig, cases: Sequence[MatchCase], pilot: str) -> Faults:
     found = Faults()
     engine: Engine | None = None
     count = min(WAVE, len(cases))
-    for wave in _waves(cases, count):
+    for start in range(0, len(cases), count):
+        wave = cases[start : start + count]
         maps = stack_maps(
             [
                 generate(cfg.world, c.seed, num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox, biome=c.biome)
@@ -213,7 +208,7 @@ def play_and_detect(cfg: EnvConfig, cases: Sequence[MatchCase], pilot: str, *, t
             ]
         )
         if engine is None:
-            engine = Engine(cfg, count, maps, threads=threads, autoreset=False, pilots=heuristic.install)
+            engine = Engine(cfg, count, maps, autoreset=False, pilots=heuristic.install)
             engine.batch.add_fields(statistics.FIELDS)
             engine.programs["decision"] = lambda made=engine: statistics.with_statistics(made.decision())
         else:
@@ -222,11 +217,6 @@ def play_and_detect(cfg: EnvConfig, cases: Sequence[MatchCase], pilot: str, *, t
     if engine is not None:
         engine.close()
     return found
-
-
-def _waves(cases: Sequence[MatchCase], count: int) -> Iterator[Sequence[MatchCase]]:
-    for start in range(0, len(cases), count):
-        yield cases[start : start + count]
 
 
 def _play(engine: Engine, wave: Sequence[MatchCase], pilot: str, found: Faults) -> None:
@@ -244,8 +234,6 @@ def _play(engine: Engine, wave: Sequence[MatchCase], pilot: str, found: Faults) 
     while playing.any():
         engine.step()
         detector.check(playing)
-        for e in np.flatnonzero((batch.numpy("over") == 1) & playing):
-            found.reasons[str(int(batch.numpy("reason")[e]))] += 1
         playing &= batch.numpy("ended") == 0
     found.matches += len(wave)
     causes, shots = batch.numpy("stat_cause")[: len(wave)], batch.numpy("stat_shots")[: len(wave)]

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from echelon.config import EnvConfig, WorldConfig
 from echelon.env.engine import Engine
-from echelon.env.env import EchelonEnv
 from echelon.gen.bank import stack_maps
 from echelon.gen.generate import generate
 from echelon.sim.arsenal import Mechanic, Weapon
@@ -160,25 +159,6 @@ def test_random_games_and_actions_keep_the_invariants(game, map_seed, seed, kind
 @given(**GAMES)
 def test_10000_random_games_keep_the_invariants(game, map_seed, seed, kinds, close):
     battle(game, map_seed, seed, kinds, close)
-
-
-@pytest.fixture(scope="module")
-def env():
-    made = EchelonEnv(EnvConfig(world=WorldConfig(size_x=24, size_y=24, size_z=16)))
-    made.reset(seed=1)
-    return made
-
-
-@settings(FUZZ, max_examples=60, derandomize=True)
-@given(size=st.integers(0, 80), agent=st.sampled_from(("blue_0", "red_4")))
-def test_wrong_size_action_is_rejected_without_side_effects(env, size, agent):
-    before = env.engine.batch.numpy("actions").copy()
-    if size == env.ACTION_DIM:
-        return
-    with pytest.raises(ValueError, match=f"{agent} has {size} values, expected {env.ACTION_DIM}") as refused:
-        env.step({agent: np.zeros(size)})
-    assert "\n" not in str(refused.value)
-    assert np.array_equal(env.engine.batch.numpy("actions"), before)
 
 
 def test_fuzzed_battles_contain_fighting():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -135,8 +134,7 @@ def test_weapons_target_only_hostiles_among_many_friends():  # HIGH-12
 
 
 def test_dead_mechs_are_ignored_by_aim_movement_and_score():  # LOW-6
-    cfg = replace(EnvConfig(), max_episode_seconds=30.0)
-    battle = Battle(max_episode_seconds=cfg.max_episode_seconds)
+    battle = Battle(max_episode_seconds=30.0)
     battle.empty()
     battle.place(0, HEAVY, 30, 30)
     battle.place(5, MEDIUM, 36, 30)

@@ -25,7 +25,7 @@ from echelon.config.presets import PRESETS
 from echelon.env.engine import Engine
 from echelon.gen.bank import stack_maps_for
 from echelon.gen.generate import generate
-from tests.parity.cuda_budgets import EXCEPTIONS, Budget, needless_limits, over_budget
+from tests.parity.cuda_budgets import EXCEPTIONS, needless_limits, over_budget
 from tests.parity.thread_orders import LAYOUTS
 
 KERNEL = KernelResources("echelon.sim.kernels.fire", "choose_targets", 126, 0, 35_840, 4_000)
@@ -120,16 +120,3 @@ def test_cubin_refuses_other_files():
 def test_occupancy_follows_registers_and_block(registers, block, occupancy):
     row = KernelResources(**{**vars(KERNEL), "registers": registers})
     assert row.occupancy(block) == occupancy
-
-
-@pytest.mark.parametrize("name", vars(Budget()))
-def test_budget_reports_each_limit(name):
-    assert over_budget(KernelResources(**{**vars(KERNEL), "parameter_bytes": 4096})) == []
-    (line,) = over_budget(KernelResources(**{**vars(KERNEL), "kernel": "other", name: 10**6}))
-    assert f"other: {name} 1000000, expected at most" in line
-
-
-def test_exception_that_is_no_longer_needed_is_reported():
-    assert needless_limits(KernelResources(**{**vars(KERNEL), "kernel": "steer"})) == [
-        "steer: parameter_bytes 4000 fits the general budget; remove it from the exception"
-    ]
