@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import signal
+import socket
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,14 +17,13 @@ from typing import Any
 
 import pytest
 
-from echelon.jobs.kinds import JobKind
 from echelon.jobs.launch import launch
 from echelon.jobs.process import ProcessIdentity, identity_from, is_alive, send_signal
-from echelon.jobs.spec import JobSpec
+from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.status import JobStatus, job_status
-from echelon.runs import RunPaths, create_run, list_runs, read_json, runs_home
+from echelon.runs import RunPaths, create_run, list_runs, read_json
+from tests.jobs.stand_ins import FAKE
 
-FAKE = JobKind(module="tests.jobs.fake_trainer", summary="a trainer without torch")
 LIMIT_S = 20.0
 
 
@@ -44,24 +45,31 @@ def start() -> Iterator[Callable[..., RunPaths]]:
     kill_all_jobs()
 
 
-@pytest.fixture(scope="session")
-def ended_job(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> RunPaths:
-    """A fake job that has completed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(repository))
-        paths = create_run("fake", tmp_path_factory.mktemp("ended"))
-        launch(paths, JobSpec(kind="train", config={"part": "short", "preset": "fake"}), FAKE)
-        until(paths, "completed")
-        wait_for_exit(process_identity(paths, "supervisor"))
-    return paths
-
-
 @pytest.fixture
-def ended(ended_job: RunPaths) -> RunPaths:
-    """A copy of the completed fake job in the runs folder."""
-    paths = RunPaths(runs_home() / ended_job.id)
-    shutil.copytree(ended_job.root, paths.root)
+def ended() -> RunPaths:
+    """A run that has completed."""
+    paths = create_run("fake")
+    write_spec(paths, JobSpec(kind="train", config={"part": "short", "preset": "fake"}))
+    begin_session(paths, 1)
+    paths.exit.write_text(json.dumps({"code": 0}))
     return paths
+
+
+def begin_session(paths: RunPaths, number: int) -> None:
+    """Write the files of a session whose processes are gone."""
+    gone = {"pid": 2**22 + 1, "create_time": number, "boot_id": "earlier", "host": socket.gethostname()}
+    paths.exit.unlink(missing_ok=True)
+    paths.processes.write_text(json.dumps({"supervisor": gone, "trainer": gone}))
+
+
+FILES: dict[str, Callable[[Path, Path], object]] = {
+    "pipe": lambda path, target: os.mkfifo(path),
+    "socket": lambda path, target: os.mknod(path, stat.S_IFSOCK | 0o600),
+    "folder": lambda path, target: path.mkdir(),
+    "link": lambda path, target: path.symlink_to(target),
+    "dangling link": lambda path, target: path.symlink_to(target.with_name("new")),
+}
+"""Makers of what is no regular file, by kind."""
 
 
 def process_identity(paths: RunPaths, name: str) -> ProcessIdentity | None:
@@ -118,13 +126,22 @@ def kill(identity: ProcessIdentity | None, number: int = signal.SIGKILL) -> None
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path, size: int) -> Iterator[bool]:
-    """Mount a file system of some bytes on ``folder`` where that is allowed; give whether it is."""
+def small_disk(folder: Path, options: str) -> Iterator[bool]:
+    """Mount a file system in memory on ``folder`` where that is allowed; give whether it is."""
     tool = shutil.which("mount")
-    argv = [str(tool), "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    argv = [str(tool), "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     mounted = tool is not None and not subprocess.run(argv, capture_output=True).returncode
     try:
         yield mounted
     finally:
         if mounted:
             subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill_disk(folder: Path) -> Path:
+    """Write a file until the disk is full; return its path."""
+    filler = folder / ".filler"
+    with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    return filler

@@ -1,7 +1,7 @@
 """Stand-in of SLURM's commands on one machine: ``sbatch``, ``srun``, ``sacct`` and ``scancel`` over nodes with slots.
 
-``Cluster`` installs the commands into a folder for PATH. A job is a process that waits for a free slot of a node that
-is up; killing a node kills every process of its jobs at once, which then have the state NODE_FAIL.
+A job is a process that waits for a free slot of a node that is up; killing a node kills every process of its jobs at
+once, which then have the state NODE_FAIL.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 FOLDER_VARIABLE, NODE_VARIABLE = "FAKE_SLURM", "SLURMD_NODENAME"
@@ -105,57 +106,49 @@ def sacct(*words: str) -> None:
 
 
 def scancel(number: str) -> None:
-    row = read(number)
+    row, root = read(number), str(folder())
     write(number, state="CANCELLED")
-    kill(lambda env: env.get("SLURM_JOB_ID") == number and env.get(NODE_VARIABLE) == row["node"], signal.SIGTERM)
+    own = {FOLDER_VARIABLE: root, "SLURM_JOB_ID": number, NODE_VARIABLE: row["node"]}
+    kill(lambda env: own.items() <= env.items(), signal.SIGTERM)
 
 
-def kill(matches, number: int = signal.SIGKILL) -> None:
-    """Signal every process of this stand-in whose environment matches."""
+def kill(matches: Callable[[dict[str, str]], bool], number: int = signal.SIGKILL) -> None:
+    """Signal every process whose environment matches."""
     import psutil
 
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            env = process.environ()
-            if env.get(FOLDER_VARIABLE) == os.environ[FOLDER_VARIABLE] and matches(env):
+            if matches(process.environ()):
                 process.send_signal(number)
 
 
 class Cluster:
-    """Nodes with slots; ``install`` puts the commands on PATH."""
+    """Two nodes with two slots each, whose commands are on PATH."""
 
-    def __init__(self, root: Path, nodes: int = 2, slots: int = 1) -> None:
+    text = "slurm:time=10"
+    variable = NODE_VARIABLE
+
+    def __init__(self, root: Path, monkeypatch) -> None:
         self.root = root
-        root.mkdir()
-        for node in range(1, nodes + 1):
-            for slot in range(slots):
-                (root / f"node{node}.slot{slot}").touch()
+        (root / "bin").mkdir(parents=True)
+        for slot in ("node1.slot0", "node1.slot1", "node2.slot0", "node2.slot1"):
+            (root / slot).touch()
         for name in COMMANDS:
             path = root / "bin" / name
-            path.parent.mkdir(exist_ok=True)
             path.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).resolve()} {name} "$@"\n')
             path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv(FOLDER_VARIABLE, str(root))
+        monkeypatch.setenv("PATH", f"{root / 'bin'}:{os.environ['PATH']}")
 
-    def install(self, monkeypatch) -> None:
-        monkeypatch.setenv(FOLDER_VARIABLE, str(self.root))
-        monkeypatch.setenv("PATH", f"{self.root / 'bin'}:{os.environ['PATH']}")
-
-    def jobs(self) -> list[dict]:
-        return [json.loads(path.read_text()) for path in sorted(self.root.glob("job-*.json"))]
-
-    def kill_node(self, node: str) -> list[str]:
-        """Kill every process on a node, which stays down, and return the names of its jobs."""
+    def kill_node(self, node: str) -> None:
+        """Kill every process on a node, which stays down."""
         (self.root / f"{node}.down").touch()
-        names = [job["name"] for job in self.jobs() if job["node"] == node and job["state"] == "RUNNING"]
+        own = {FOLDER_VARIABLE: str(self.root), NODE_VARIABLE: node}
         for _ in range(2):
-            kill(lambda env: env.get(NODE_VARIABLE) == node)
-        return names
-
-    def restart_node(self, node: str) -> None:
-        (self.root / f"{node}.down").unlink()
+            kill(lambda env: own.items() <= env.items())
 
     def end(self) -> None:
-        kill(lambda env: NODE_VARIABLE in env)
+        kill(lambda env: env.get(FOLDER_VARIABLE) == str(self.root) and NODE_VARIABLE in env)
         for path in self.root.glob("job-*.json"):
             number = path.stem.removeprefix("job-")
             if read(number)["state"] == "PENDING":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -20,12 +20,14 @@ from echelon.telemetry.log import read_events
 from tests.arena.policy_files import save
 from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until, wait_for, wait_for_exit
 
-CONFIG = ArenaConfig(rounds=2, seeds=10, envs=4)
+CONFIG = ArenaConfig(rounds=2, seeds=5, envs=4, threads=1)
+MATCHES = 60
+"""Two rounds of three pairs, five seeds and two sides."""
 LIMIT_S = 120.0
 
 
-@pytest.fixture
-def store(tmp_path):
+@pytest.fixture(name="store")
+def league_store(tmp_path):
     """A league with two levels and a policy; remaining processes are killed afterwards."""
     with Store(league_path()) as opened:
         with opened.editing() as league:
@@ -36,9 +38,10 @@ def store(tmp_path):
     kill_all_jobs()
 
 
-def start_job(paths=None):
+def start_job(paths=None, **changes):
     paths = paths or create_run("arena")
-    launch(paths, JobSpec(kind="arena", config={"preset": "arena", "arena": asdict(CONFIG)}), KINDS["arena"])
+    spec = {"preset": "arena", "arena": asdict(replace(CONFIG, **changes))}
+    launch(paths, JobSpec(kind="arena", config=spec), KINDS["arena"])
     return paths
 
 
@@ -47,6 +50,18 @@ def played_matches(store):
         "SELECT period, number, blue, red, seed, winner, hp_blue, hp_red FROM matches WHERE state <> 'planned'"
     )
     return {tuple(row) for row in rows}
+
+
+def play_undisturbed(store, folder, **changes) -> Store:
+    """Play the rounds of a job in a new league with the entries of ``store``, and return it."""
+    other = Store(folder / "other.db")
+    with other.editing() as league:
+        for entry in store.league().entries.values():
+            entry.rating, entry.games = type(entry.rating)(), 0
+            league.entries[entry.entry_id] = entry
+    other.init_setting(ENV_SETTING, store.setting(ENV_SETTING))
+    assert play_rounds(other, "job", replace(CONFIG, **changes), folder / "replays", RoundCallbacks())
+    return other
 
 
 @pytest.mark.long
@@ -58,21 +73,15 @@ def test_killed_arena_job_resumes(store, tmp_path):
     wait_for_exit(trainer)
     assert until(paths, "crashed").exit_code == 5
     before = played_matches(store)
-    assert unfinished_rounds(store)[0]["job"] == paths.id and len(before) < 120
+    assert unfinished_rounds(store)[0]["job"] == paths.id and len(before) < MATCHES
     start_job(paths)
     assert until(paths, "completed", limit_s=LIMIT_S).exit_code == 0
-    assert before <= played_matches(store) and len(played_matches(store)) == 120 and unfinished_rounds(store) == []
-    assert {row["games"] for row in standings(store)} == {80} and store.recompute() == {}
+    assert before <= played_matches(store) and len(played_matches(store)) == MATCHES and unfinished_rounds(store) == []
+    assert {row["games"] for row in standings(store)} == {MATCHES * 2 // 3} and store.recompute() == {}
     events, _ = read_events(paths.metrics)
     assert [e.round for e in events if isinstance(e, EventRound) and e.state == "rated"] == [1, 2]
     assert isinstance(events[-1], EventEnd) and not any(isinstance(e, EventResume) for e in events)
-    with Store(tmp_path / "other.db") as other:
-        with other.editing() as league:
-            for entry in store.league().entries.values():
-                entry.rating, entry.games = type(entry.rating)(), 0
-                league.entries[entry.entry_id] = entry
-        other.init_setting(ENV_SETTING, store.setting(ENV_SETTING))
-        assert play_rounds(other, "job", CONFIG, tmp_path / "replays", RoundCallbacks())
+    with play_undisturbed(store, tmp_path) as other:
         assert played_matches(other) == played_matches(store), "same results as without the kill"
 
 
@@ -81,7 +90,7 @@ def test_stopped_arena_job_keeps_played_matches(store):
     wait_for(lambda: len(played_matches(store)) >= 3, LIMIT_S)
     stop(paths)
     assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4
-    assert 3 <= len(played_matches(store)) < 120 and len(unfinished_rounds(store)) == 1
+    assert 3 <= len(played_matches(store)) < MATCHES and len(unfinished_rounds(store)) == 1
 
 
 def test_arena_job_without_entries_fails_with_one_line_error(store):

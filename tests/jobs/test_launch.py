@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -41,15 +39,12 @@ def test_resumed_run_writes_into_no_league_that_the_user_does_not_name(run, tmp_
     assert run.extension.exists()
 
 
-def test_league_of_the_runs_folder_needs_no_naming(run):
+def test_league_of_the_runs_folder_or_of_a_new_run_needs_no_naming(run, tmp_path):
     for path in ("", run.root.parent / "league.db"):
         launch(run, league(path), KINDS["train"])
     with pytest.raises(LaunchError, match="unless you name it"):
         launch(run, league(run.root.parent / "x" / ".." / "league.db"), KINDS["train"])
-
-
-def test_new_run_may_use_any_league(run, tmp_path):
-    run.spec.unlink()
+    run.spec.unlink()  # a new run
     launch(run, league(tmp_path / "other.db"), KINDS["train"])
 
 
@@ -71,21 +66,13 @@ def test_more_processes_than_memory_holds_are_refused_before_they_start(monkeypa
         require_process_memory(4)
 
 
-HOLD = "import sys; from echelon.jobs import lock; from pathlib import Path\n"
-HOLD += "lock.acquire(Path(sys.argv[1])); print(1, flush=True); sys.stdin.read()"
-
-
 def test_spec_of_a_resume_is_written_by_one_process_at_a_time(run, monkeypatch):
     monkeypatch.setattr(lock, "ACQUIRE_LIMIT_S", 0.0)
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(run.launch_lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdin and other.stdout and other.stdout.readline()
-        with pytest.raises(LaunchError, match="is already being started"):
-            launch(run, JobSpec(kind="train", config={"seed": 1}), KINDS["train"])
-        assert not run.extension.exists()
-        other.stdin.close()
-        other.wait()
+    handle = lock.acquire(run.launch_lock)
+    with pytest.raises(LaunchError, match="is already being started"):
+        launch(run, JobSpec(kind="train", config={"seed": 1}), KINDS["train"])
+    assert not run.extension.exists()
+    os.close(handle)
     launch(run, JobSpec(kind="train", config={"seed": 2}), KINDS["train"])
     assert json.loads(run.extension.read_text())["config"] == {"seed": 2}
 

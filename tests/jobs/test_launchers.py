@@ -2,39 +2,89 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+import contextlib
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
+import psutil
 import pytest
 
-from echelon.arena.config import ArenaConfig
-from echelon.arena.rounds import RoundCallbacks, play_rounds
-from echelon.arena.store import ENV_SETTING, Store, league_path
-from echelon.arena.submit import submit
-from echelon.jobs import tickets
+from echelon.jobs import launchers, tickets
 from echelon.jobs.kinds import KINDS
-from echelon.jobs.launch import launch
 from echelon.jobs.launchers import read_placement
 from echelon.jobs.queue import open_queue
+from echelon.jobs.ranks import free_port
 from echelon.jobs.shards import FOLDER
-from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import job_status
-from echelon.runs import RunPaths, create_run, list_runs
+from echelon.runs import RunPaths, list_runs
 from echelon_cli import sweep_job
-from tests.arena.policy_files import save
-from tests.jobs.clusters import CLUSTERS, works_on_victim
-from tests.jobs.conftest import kill_all_jobs, kill_job
+from tests.jobs import fake_slurm
+from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity
 from tests.jobs.conftest import wait_for as wait_until
-from tests.jobs.queue_standin import WAITER
-from tests.jobs.sweep_stand_ins import FAKE_SWEEP, UPDATE_S_VARIABLE
-from tests.jobs.test_arena_job import played_matches
+from tests.jobs.stand_ins import ASK_S, SWEEP, UPDATE_S_VARIABLE, WAITER
+from tests.jobs.test_arena_job import league_store, play_undisturbed, played_matches, start_job  # noqa: F401
 from tests.jobs.test_queue import change, count, order, processes, put
-from tests.jobs.test_sweep_worker import make_plan, storm, table, trained_once
+from tests.jobs.test_sweep_worker import table, trained_once, undisturbed_sweep  # noqa: F401
+
+VICTIM = "node2"
+
+
+class Ray:
+    """A head and a second node, with two cores each."""
+
+    variable = "TEST_RAY_NODE"
+
+    def __init__(self, root: Path, monkeypatch) -> None:
+        port, dashboard = free_port(), free_port()
+        monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+        head = [f"--port={port}", "--head", f"--dashboard-port={dashboard}", f"--temp-dir={root}"]
+        try:
+            self._start("node1", *head)
+            self._start(VICTIM, f"--address=127.0.0.1:{port}")
+        except BaseException:
+            self.end()
+            raise
+        self.text = f"ray:address=http://127.0.0.1:{dashboard}"
+
+    def _start(self, node: str, *options: str) -> None:
+        """Start a node; on a busy machine the limits of Ray's start may be exceeded, so it is tried again."""
+        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--num-cpus=2", *options]
+        limits = ["--object-store-memory=100000000", "--disable-usage-stats"]
+        env = {**os.environ, self.variable: node, "RAY_health_check_failure_threshold": "2"}
+        for _ in range(3):
+            if subprocess.run([*command, *limits], env=env, capture_output=True, timeout=180).returncode == 0:
+                return
+        raise RuntimeError(f"{node} of Ray does not start")
+
+    def kill_node(self, victim: str) -> None:
+        for _ in range(2):
+            fake_slurm.kill(lambda env: env.get(self.variable) == victim)
+
+    def end(self) -> None:
+        for _ in range(2):
+            fake_slurm.kill(lambda env: self.variable in env)
+
+
+CLUSTERS = {"slurm": ("submitit", fake_slurm.Cluster), "ray": ("ray", Ray)}
+"""Package and clusters of two nodes on this machine, by launcher."""
+
+
+def works_on_victim(cluster, run: RunPaths) -> bool:
+    """Whether the process of a run works on the node to be killed."""
+    trainer = process_identity(run, "trainer")
+    with contextlib.suppress(psutil.Error, OSError):
+        return trainer is not None and psutil.Process(trainer.pid).environ().get(cluster.variable) == VICTIM
+    return False
 
 
 @pytest.fixture(params=CLUSTERS)
 def cluster(request, tmp_path_factory, monkeypatch):
     package, kind = CLUSTERS[request.param]
     pytest.importorskip(package, reason=f"{package} is not installed: pip install 'echelon[{request.param}]'")
+    monkeypatch.setattr(launchers, "SLURM_ASK_S", ASK_S)
     # sockets of Ray need a short path
     found = kind(tmp_path_factory.mktemp("c", numbered=True) / request.param, monkeypatch)
     yield found
@@ -54,7 +104,7 @@ def test_queue_with_a_killed_node_runs_every_entry_once(cluster, monkeypatch):
     open_queue().revive()
     wait_for(lambda: any(works_on_victim(cluster, run) and count(run, "sessions") for run in runs))
     hit = {run.id for run in runs if works_on_victim(cluster, run)}
-    cluster.kill_node()
+    cluster.kill_node(VICTIM)
     for process in processes():
         if "wait" in process.cmdline():
             process.kill()
@@ -74,66 +124,46 @@ def test_queue_with_a_killed_node_runs_every_entry_once(cluster, monkeypatch):
 
 
 @pytest.mark.slow
-def test_sweep_with_a_killed_node_has_the_undisturbed_table(cluster, monkeypatch, tmp_path, repository):
-    monkeypatch.setitem(KINDS, "sweep", FAKE_SWEEP)
-    monkeypatch.setenv(UPDATE_S_VARIABLE, "0.02")
-    monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "here"))
-    undisturbed, _ = storm(0, 0, make_plan(at_once=3))
+def test_sweep_with_a_killed_node_has_the_undisturbed_table(cluster, monkeypatch, undisturbed):
+    monkeypatch.setitem(KINDS, "sweep", SWEEP)
     monkeypatch.setenv(UPDATE_S_VARIABLE, "0.2")
-    monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "shared"))
-    plan = make_plan(at_once=3, launcher=cluster.text)
-    paths = sweep_job.start(plan).paths
-    try:
-        wait_for(lambda: any(works_on_victim(cluster, run) for run in list_runs() if run.id != paths.id))
-        cluster.kill_node()
-        kill_job(paths)
+    plan, expected = undisturbed
+    paths = sweep_job.start(replace(plan, at_once=3, launcher=cluster.text)).paths
+    wait_for(lambda: any(works_on_victim(cluster, run) for run in list_runs() if run.id != paths.id))
+    cluster.kill_node(VICTIM)
+    kill_job(paths)
 
-        def is_complete() -> bool:
-            if not job_status(paths).is_alive and job_status(paths).state != "completed":
-                sweep_job.resume(paths.id)
-            return job_status(paths).state == "completed"
+    def is_complete() -> bool:
+        if not job_status(paths).is_alive and job_status(paths).state != "completed":
+            sweep_job.resume(paths.id)
+        return job_status(paths).state == "completed"
 
-        wait_for(is_complete)
-        assert table(paths, plan) == undisturbed
-        trained_once(paths, plan)
-        assert all(read_placement(run) is not None for run in list_runs() if run.id != paths.id)
-    finally:
-        kill_all_jobs()
+    wait_for(is_complete)
+    assert table(paths, plan) == expected
+    trained_once(paths, plan)
+    assert all(read_placement(run) is not None for run in list_runs() if run.id != paths.id)
 
 
 @pytest.mark.slow
-def test_arena_rounds_with_a_killed_node_have_the_undisturbed_results(cluster, tmp_path):
-    config = ArenaConfig(rounds=1, seeds=8, envs=4, threads=1, most_upsets=1, upset=0.5)
-    with Store(league_path()) as store:
-        with store.editing() as league:
-            for level in ("easy", "medium"):
-                league.add_scripted(level)
-        submit(store, save(tmp_path / "one", 1), label="one")
-        paths = create_run("arena")
-        spec = {"preset": "arena", "arena": asdict(replace(config, launcher=cluster.text, hosts=4))}
-        launch(paths, JobSpec(kind="arena", config=spec), KINDS["arena"])
-        shards = paths.root / FOLDER
-        wait_for(lambda: any(works_on_victim(cluster, RunPaths(shard)) for shard in shards.glob("r001-[0-9]*")))
-        cluster.kill_node()
-        wait_for(lambda: played_matches(store))
-        kill_job(paths)
+def test_arena_rounds_with_a_killed_node_have_the_undisturbed_results(cluster, store, tmp_path):
+    changes = {"rounds": 1, "seeds": 8, "most_upsets": 1, "upset": 0.5}
+    paths = start_job(**changes, launcher=cluster.text, hosts=4)
+    shards = paths.root / FOLDER
+    wait_for(lambda: any(works_on_victim(cluster, RunPaths(shard)) for shard in shards.glob("r001-[0-9]*")))
+    cluster.kill_node(VICTIM)
+    wait_for(lambda: played_matches(store))
+    kill_job(paths)
 
-        def is_complete() -> bool:
-            if job_status(paths).state == "crashed":
-                launch(paths, JobSpec(kind="arena", config=spec), KINDS["arena"])
-            return job_status(paths).state == "completed"
+    def is_complete() -> bool:
+        if job_status(paths).state == "crashed":
+            start_job(paths, **changes, launcher=cluster.text, hosts=4)
+        return job_status(paths).state == "completed"
 
-        wait_for(is_complete)
-        assert len(played_matches(store)) == 48 and store.recompute() == {}
-        assert len([path for path in shards.iterdir() if path.name.startswith("r001-")]) == 5, "four and one of replays"
-        assert len(list(paths.replays.glob("*.ecr"))) == 1
-        with Store(tmp_path / "other.db") as other:
-            with other.editing() as league:
-                for entry in store.league().entries.values():
-                    entry.rating, entry.games = type(entry.rating)(), 0
-                    league.entries[entry.entry_id] = entry
-            other.init_setting(ENV_SETTING, store.setting(ENV_SETTING))
-            assert play_rounds(other, "job", config, tmp_path / "replays", RoundCallbacks())
-            assert played_matches(other) == played_matches(store)
-            styles = "SELECT * FROM styles ORDER BY entry, name"
-            assert list(map(tuple, other.read(styles))) == list(map(tuple, store.read(styles)))
+    wait_for(is_complete)
+    assert len(played_matches(store)) == 48 and store.recompute() == {}
+    assert len([path for path in shards.iterdir() if path.name.startswith("r001-")]) == 5, "four and one of replays"
+    assert len(list(paths.replays.glob("*.ecr"))) == 1
+    with play_undisturbed(store, tmp_path, **changes) as other:
+        assert played_matches(other) == played_matches(store)
+        styles = "SELECT * FROM styles ORDER BY entry, name"
+        assert list(map(tuple, other.read(styles))) == list(map(tuple, store.read(styles)))

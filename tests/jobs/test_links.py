@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from echelon.runs import RunPaths, create_run
 from echelon.telemetry.events import EventEval
 from echelon.telemetry.log import EventLog
 from echelon.training.eval_job import EvalPlan
+from tests.jobs.conftest import FILES
 
 
 @pytest.fixture
@@ -65,13 +65,6 @@ def test_job_with_a_link_or_a_pipe_is_not_started_and_takes_no_requests(run, out
     assert (outside / "file").read_text() == "mine\n" and not run.spec.exists()
 
 
-KINDS_OF_FILES = {
-    "pipe": lambda path, outside: os.mkfifo(path),
-    "socket": lambda path, outside: os.mknod(path, stat.S_IFSOCK | 0o600),
-    "folder": lambda path, outside: path.mkdir(),
-    "link": lambda path, outside: path.symlink_to(outside / "file"),
-    "dangling link": lambda path, outside: path.symlink_to(outside / "new"),
-}
 WRITERS = {
     "metrics.jsonl": lambda run: EventLog(run.metrics),
     "supervisor.lock": lambda run: lock.acquire(run.lock),
@@ -82,13 +75,13 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS_OF_FILES)
+@pytest.mark.parametrize("make", FILES.values(), ids=FILES)
 @pytest.mark.parametrize("name", WRITERS)
-def test_writers_open_files_of_a_run_only(run, outside, monkeypatch, kind, name):
+def test_writers_open_files_of_a_run_only(run, outside, monkeypatch, make, name):
     for module in (control, echelon.jobs.launch):
         monkeypatch.setattr(module, "require_plain_files", lambda paths: None)
     monkeypatch.setattr(Supervisor, "_catch_signals", lambda self: None)
-    KINDS_OF_FILES[kind](run.root / name.replace("PID", str(os.getpid())), outside)
+    make(run.root / name.replace("PID", str(os.getpid())), outside / "file")
     with pytest.raises((OSError, ValueError), match="is no regular file"):
         WRITERS[name](run)
     assert not lock.is_held(run.lock)

@@ -49,14 +49,6 @@ def test_run_that_needs_terabytes_is_refused_in_one_line(config):
     assert "\n" not in str(caught.value)
 
 
-def test_worker_refuses_before_it_loads_the_simulator(tmp_path, monkeypatch):
-    paths = RunPaths(tmp_path)
-    write_spec(paths, JobSpec(kind="train", config=asdict(HUGE["num_envs"])))
-    monkeypatch.setattr("echelon.training.loop.run", lambda *args, **options: pytest.fail("the run was started"))
-    with pytest.raises(ValueError, match="num_envs=1000000000"):
-        worker.train(paths, None, None)  # type: ignore[arg-type]
-
-
 def test_memory_of_a_gpu_counts_where_it_is_used(monkeypatch):
     machine = psutil.virtual_memory().total + psutil.swap_memory().total
     monkeypatch.setattr(memory, "least_bytes", lambda config: machine + GIB)
@@ -101,12 +93,15 @@ def test_run_that_a_gpu_cannot_hold_names_the_option_to_lower(option):
     assert "\n" not in str(caught.value)
 
 
-def test_worker_refuses_a_run_that_its_gpu_cannot_hold(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("config", "message"), [(HUGE["num_envs"], "num_envs=1000000000"), (too_large("num_envs"), "try a lower num_envs")]
+)
+def test_worker_refuses_a_run_that_memory_cannot_hold_before_it_starts(tmp_path, monkeypatch, config, message):
     paths = RunPaths(tmp_path)
-    write_spec(paths, JobSpec(kind="train", config=asdict(too_large("num_envs"))))
+    write_spec(paths, JobSpec(kind="train", config=asdict(config)))
     monkeypatch.setattr("echelon.training.runtime.devices.free_memory", lambda name: GIB)
     monkeypatch.setattr("echelon.training.loop.run", lambda *args, **options: pytest.fail("the run was started"))
-    with pytest.raises(ValueError, match="try a lower num_envs"):
+    with pytest.raises(ValueError, match=message):
         worker.train(paths, None, None)  # type: ignore[arg-type]
 
 

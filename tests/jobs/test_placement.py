@@ -1,4 +1,4 @@
-"""Runs that a launcher starts: exactly once whatever its engine does, followed, withdrawn and resumed."""
+"""Runs and shards of arena jobs that a launcher starts: exactly once whatever its engine does, and without a loss."""
 
 from __future__ import annotations
 
@@ -8,20 +8,31 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
-from echelon.jobs import control, launch, launchers, queue, status
+from echelon.arena.batches import Batch
+from echelon.arena.config import ArenaConfig
+from echelon.arena.contest import Pilot
+from echelon.arena.matchmaking import Fixture
+from echelon.arena.store import MatchRecord
+from echelon.config import EnvConfig
+from echelon.jobs import control, launch, launchers, queue, shards, status
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launchers import StartError, open_engine, parse_launcher
 from echelon.jobs.process import session_id
 from echelon.jobs.queue import open_queue
-from echelon.jobs.spec import JobSpec
+from echelon.jobs.shards import Hosts
+from echelon.jobs.spec import JobSpec, read_spec
 from echelon.jobs.status import job_status
 from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.runs import RunPaths, create_run, runs_home
-from echelon.telemetry.events import EventTrial
-from tests.jobs.test_queue import Killed, Machine, begin_session, change, order, put
+from echelon.telemetry.events import EventShardMatch, EventTrial
+from echelon.telemetry.log import EventLog
+from tests.jobs.conftest import begin_session
+from tests.jobs.test_queue import Killed, Machine, change, order, put
 from tests.jobs.test_sweep_worker import make_plan
 
 TEXT = "ray:cpus=2"
@@ -57,7 +68,7 @@ class Cluster:
         """Give a command a host; it refuses any other session than its own, and ends with this record."""
         command = self.jobs.pop(handle)
         at = command.index("--session")
-        paths = RunPaths(type(runs_home())(command[at + 2]))
+        paths = RunPaths(Path(command[at + 2]))
         if session_id(paths) != command[at + 1]:
             self.refused += 1
             return False
@@ -66,9 +77,6 @@ class Cluster:
         if end is not None:
             paths.exit.write_text(json.dumps(end))
         return True
-
-    def drop(self, handle: str) -> None:
-        del self.jobs[handle]
 
 
 @pytest.fixture
@@ -147,17 +155,13 @@ def test_engine_that_does_not_answer_is_waited_for(cluster, monkeypatch):
     assert launchers.fate(paths) == launchers.PENDING
 
 
-def test_stop_withdraws_a_run_that_waits_for_a_host(cluster):
-    paths = submitted()
-    assert launch.stop(paths).state == "stopped" and not cluster.jobs
+def test_stop_withdraws_a_run_that_waits_for_a_host_even_from_a_late_one(cluster, monkeypatch):
+    paths, late = submitted(), submitted()
+    assert launch.stop(paths).state == "stopped" and list(cluster.jobs) == ["job-1"]
     assert job_status(paths).reason == launchers.WITHDRAWN
-
-
-def test_late_host_does_not_start_a_withdrawn_run(cluster, monkeypatch):
-    paths = submitted()
     monkeypatch.setattr(cluster, "cancel", lambda handle: None)
-    launch.stop(paths)
-    assert not cluster.start("job-0") and job_status(paths).state == "stopped"
+    launch.stop(late)
+    assert not cluster.start("job-1") and job_status(late).state == "stopped"
 
 
 def test_copy_of_a_submitted_run_asks_no_engine(cluster, tmp_path):
@@ -168,20 +172,16 @@ def test_copy_of_a_submitted_run_asks_no_engine(cluster, tmp_path):
 
 
 class Followers:
-    """Supervisors of a queue whose runs start on a cluster, at most ``at_once`` at a time."""
+    """Supervisors of a queue whose runs start on a cluster, at most two at a time."""
 
-    def __init__(self, cluster: Cluster, monkeypatch, at_once: int = 2) -> None:
+    def __init__(self, cluster: Cluster, monkeypatch) -> None:
         self.cluster, self.machine = cluster, Machine(monkeypatch)
         self.monkeypatch = monkeypatch
-        change(launcher=TEXT, at_once=at_once)
+        change(launcher=TEXT, at_once=2)
 
-    def look(self, on_wait: Callable[[], object] = lambda: None) -> None:
+    def look(self, on_wait: Callable[[], object]) -> None:
         """Let each supervisor look at the queue once; while one follows its run, ``on_wait`` is called."""
-
-        def sleep(seconds):
-            on_wait()
-
-        self.monkeypatch.setattr(queue.time, "sleep", sleep)
+        self.monkeypatch.setattr(queue.time, "sleep", lambda seconds: on_wait())
         for run in order():
             with contextlib.suppress(Killed):
                 self.machine.supervise(run)
@@ -206,7 +206,7 @@ def test_queue_of_a_launcher_starts_every_run_once_though_submissions_are_lost_a
     for _ in range(4):
         followers.look(killed)
     assert len(cluster.jobs) == 3, "two that nothing has recorded, and one that is followed and not repeated"
-    cluster.drop(max(cluster.jobs))
+    del cluster.jobs[max(cluster.jobs)]
     followers.drain()
     for handle in list(cluster.jobs):
         assert not cluster.start(handle), "a submission that was doubled starts nothing"
@@ -260,9 +260,91 @@ def test_sweep_waits_for_hosts_and_submits_a_dropped_trial_again(cluster, monkey
     trial = EventTrial(number=0, run=create_run("trial").id, params={"ppo.lr": 1e-3}, seed=1)
     trials.start(trial, 0)
     assert trials.outcome(trial, 0) is None and len(cluster.requests) == 1
-    cluster.drop("job-0")
+    del cluster.jobs["job-0"]
     assert trials.outcome(trial, 0) is None and len(cluster.requests) == 2
     cluster.start("job-1")
     assert trials.outcome(trial, 0) is None and len(cluster.requests) == 3, "its host went down"
     cluster.start("job-2", {"code": 1, "message": "the loss is not finite"})
     assert trials.outcome(trial, 0) == "the loss is not finite"
+
+
+PILOTS = {name: Pilot(id=name, label=name, level=name) for name in ("easy", "medium")}
+
+
+class PlayingCluster(Cluster):
+    """Hosts that play ``each`` matches of a shard and go down, until all are played."""
+
+    def __init__(self, each: int) -> None:
+        super().__init__()
+        self._each = each
+
+    def advance(self, text: str = "") -> None:
+        for handle in list(self.jobs):
+            paths = RunPaths(Path(self.jobs[handle][-1]))
+            fixtures = Batch.from_dict(read_spec(paths).config["shard"]).fixtures
+            at = self.sessions[paths.id] * self._each
+            with EventLog(paths.matches) as log:
+                for fixture in fixtures[at : at + self._each]:
+                    result = MatchRecord(winner="blue", reason="zone_control", hp=(float(fixture.number), 0.0))
+                    log.append(EventShardMatch(number=fixture.number, result=asdict(result)))
+            self.start(handle, {"code": 0} if at + self._each >= len(fixtures) else None)
+
+
+def batch(numbers=range(10)) -> Batch:
+    fixtures = [Fixture(number, "easy", "medium", 7 + number) for number in numbers]
+    config = ArenaConfig(launcher="ray:cpus=2", hosts=3)
+    return Batch(env=EnvConfig(), signature=None, config=config, pilots=PILOTS, fixtures=fixtures, job="arena", round=1)
+
+
+@pytest.fixture
+def playing(monkeypatch) -> PlayingCluster:
+    found = PlayingCluster(2)
+    monkeypatch.setattr(launchers, "open_engine", lambda text: found)
+    return found
+
+
+def test_batch_is_the_same_after_it_was_written():
+    written = Batch.from_dict(batch().as_dict())
+    assert written.as_dict() == batch().as_dict() and written.fixtures[3] == batch().fixtures[3]
+
+
+def test_hosts_that_go_down_cost_no_match(playing):
+    taken: dict[int, MatchRecord] = {}
+    played = Hosts(create_run("arena"), poll_s=0.0)(batch(), taken.__setitem__, playing.advance, lambda: False)
+    assert not played.stopped and sorted(taken) == list(range(10))
+    assert {number: record.hp[0] for number, record in taken.items()} == {n: float(n) for n in range(10)}
+    assert dict(playing.sessions) == {"r001-0": 2, "r001-1": 2, "r001-2": 2}, "4, 3 and 3 matches, two a session"
+    assert {request.cpus for request in playing.requests} == {2}
+
+
+def test_arena_job_that_starts_again_follows_its_shards(playing):
+    arena = create_run("arena")
+
+    def kill(text: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Hosts(arena, poll_s=0.0)(batch(), lambda *_: None, kill, lambda: False)
+    playing.advance()
+    taken: list[int] = []
+    Hosts(arena, poll_s=0.0)(batch(range(5, 10)), lambda n, _: taken.append(n), playing.advance, lambda: False)
+    assert sorted(taken) == [5, 6, 7, 8, 9], "those that the league has are not stored again"
+    assert sorted(playing.sessions) == ["r001-0", "r001-1", "r001-2"], "no match is in a second shard"
+
+
+@pytest.mark.parametrize(
+    ("end", "message", "sessions"),
+    [
+        ({"code": 1, "message": "no GPU"}, "shard 'r001-0' failed: no GPU", 1),
+        (None, "shard 'r001-0' crashed", 1 + shards.MAX_CRASHES),
+    ],
+    ids=["fails", "plays nothing"],
+)
+def test_shard_that_fails_or_plays_nothing_ends_the_job_with_its_reason(playing, end, message, sessions):
+    def advance(text: str) -> None:
+        for handle in list(playing.jobs):
+            playing.start(handle, end)
+
+    with pytest.raises(ValueError, match=message):
+        Hosts(create_run("arena"), poll_s=0.0)(batch(), lambda *_: None, advance, lambda: False)
+    assert playing.sessions["r001-0"] == sessions

@@ -8,11 +8,11 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import psutil
@@ -27,8 +27,8 @@ from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import is_waiting, job_status
 from echelon.jobs.tickets import MAX_WAITERS, Ticket, demand_of, devices_of, free_slots
 from echelon.runs import RunNotFoundError, RunPaths, create_run, list_runs, runs_home
-from tests.jobs.conftest import change_boot_id, process_identity, wait_for
-from tests.jobs.queue_standin import WAITER
+from tests.jobs.conftest import FILES, begin_session, change_boot_id, process_identity, wait_for
+from tests.jobs.stand_ins import WAITER
 
 BUDGET_KB = 2 << 20
 """Memory of as many waiting supervisors as there may be [KiB]."""
@@ -65,47 +65,36 @@ def test_copy_of_a_queued_run_does_not_wait(tmp_path):
         assert is_waiting(paths) and not is_waiting(copied)
 
 
-def test_queued_run_is_not_started_by_hand():
-    paths = put()
+def test_queued_run_is_neither_started_by_hand_nor_queued_twice():
+    paths, spec = put(), JobSpec(kind="train", config={"device": "cpu"})
     with pytest.raises(StartError, match="waits in the queue; try: echelon runs queue .* --move first"):
-        launch(paths, JobSpec(kind="train", config={"device": "cpu"}), KINDS["train"])
+        launch(paths, spec, KINDS["train"])
+    with pytest.raises(ValueError, match="is in the queue already"):
+        enqueue(paths, spec)
+    assert len(order()) == 1
 
 
 @pytest.mark.parametrize(("index", "expected"), [(0, [2, 0, 1, 3]), (1, [0, 2, 1, 3]), (3, [0, 1, 3, 2])])
 def test_move_changes_the_order_of_waiting_runs(index, expected):
-    runs = [put(number) for number in range(4)]
-    found = open_queue()
+    runs, found = [put(number) for number in range(4)], open_queue()
     with found.editing():
         found.move(find_queued(found, runs[2].id), index)
     assert order() == [runs[number].id for number in expected]
-    later = put(4)
-    assert order()[-1] == later.id
+    assert put(4).id == order()[-1]
 
 
-def test_run_cannot_be_queued_twice():
-    paths = put()
-    with pytest.raises(ValueError, match="is in the queue already"):
-        enqueue(paths, JobSpec(kind="train", config={}))
-    assert len(order()) == 1
-
-
-def test_removed_run_does_not_wait():
-    first, second = put(0), put(1)
-    assert queue.remove(open_queue(), first.id)
-    assert order() == [second.id] and not is_waiting(first)
-    with pytest.raises(RunNotFoundError, match="is not in the queue"):
-        find_queued(open_queue(), first.id)
-
-
-def test_run_that_is_being_started_is_not_removed():
-    found, paths = open_queue(), put()
-    devices, handles = found.try_start(found.ticket(paths.id))
+def test_run_is_removed_unless_it_is_being_started():
+    found, first, second = open_queue(), put(0), put(1)
+    devices, handles = found.try_start(found.ticket(first.id))
     assert devices == ("cpu",)
     with pytest.raises(ValueError, match="is being started"):
-        queue.remove(found, paths.id)
+        queue.remove(found, first.id)
     for handle in handles:
         os.close(handle)
-    assert queue.remove(found, paths.id)
+    assert queue.remove(found, first.id)
+    assert order() == [second.id] and not is_waiting(first)
+    with pytest.raises(RunNotFoundError, match="is not in the queue"):
+        find_queued(found, first.id)
 
 
 DAMAGES = {
@@ -119,7 +108,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_damaged_ticket_holds_nobody_back_and_is_removed(damage):
+def test_damaged_ticket_holds_nobody_back_and_damaged_settings_start_nothing(damage):
     broken, whole = put(0), put(1)
     broken.queued.write_bytes(damage)
     found = open_queue()
@@ -127,25 +116,16 @@ def test_damaged_ticket_holds_nobody_back_and_is_removed(damage):
     assert found.blocker(found.ticket(whole.id)) == "" and found.revive([broken.id]) == []
     queue.remove(found, broken.id)
     assert order() == [whole.id]
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_damaged_settings_start_nothing(damage):
-    paths = put()
     change(launcher="slurm")
-    (open_queue().folder / "settings.json").write_bytes(damage)
+    (found.folder / "settings.json").write_bytes(damage)
     with pytest.raises(ValueError, match=r"settings.json' is damaged; delete it"):
-        open_queue().try_start(open_queue().ticket(paths.id))
+        open_queue().try_start(found.ticket(whole.id))
 
 
-@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_ticket_that_is_no_file_is_not_read(kind, tmp_path):
+@pytest.mark.parametrize("make", FILES.values(), ids=FILES)
+def test_ticket_that_is_no_file_is_not_read(make, tmp_path):
     paths, found = put(), open_queue()
-    path = paths.queued
-    path.rename(tmp_path / "ticket")
-    {"link": lambda: path.symlink_to(tmp_path / "ticket"), "pipe": lambda: os.mkfifo(path), "folder": path.mkdir}[
-        kind
-    ]()
+    make(paths.queued, paths.queued.rename(tmp_path / "ticket"))
     assert found.ticket(paths.id) is None and not is_waiting(paths) and found.revive() == []
 
 
@@ -187,12 +167,6 @@ def test_gpu_that_another_program_uses_is_not_free(monkeypatch):
 )
 def test_demand_of_spec(kind, config, expected):
     assert demand_of(kind, config) == expected
-
-
-def begin_session(paths: RunPaths, number: int) -> None:
-    gone = {"pid": 2**22 + 1, "create_time": number, "boot_id": "earlier", "host": socket.gethostname()}
-    paths.exit.unlink(missing_ok=True)
-    paths.processes.write_text(json.dumps({"supervisor": gone, "trainer": gone}))
 
 
 def descriptors() -> set[int]:
@@ -326,17 +300,6 @@ def test_run_that_failed_on_a_full_disk_is_resumed(monkeypatch, record, sessions
     assert machine.sessions[paths.id] == sessions
 
 
-def test_nothing_starts_on_a_full_disk(monkeypatch):
-    machine, paths = Machine(monkeypatch), put()
-    monkeypatch.setattr(tickets.Queue, "is_disk_full", lambda self: True)
-    machine.supervise(paths.id)
-    assert not machine.sessions
-    assert "is nearly full" in queue.reason(open_queue(), open_queue().ticket(paths.id))
-    monkeypatch.setattr(tickets.Queue, "is_disk_full", lambda self: False)
-    machine.drain()
-    assert machine.completed[paths.id] == 1
-
-
 def test_run_that_cannot_start_fails_and_the_next_one_starts(monkeypatch):
     machine = Machine(monkeypatch)
     broken, whole = put(0), put(1)
@@ -358,12 +321,37 @@ def test_run_whose_lock_another_process_holds_stays_in_the_queue(monkeypatch):
     assert order() == [paths.id] and not paths.exit.exists()
 
 
-def test_pause_starts_nothing(monkeypatch):
-    machine, paths = Machine(monkeypatch), put()
+def other_runs() -> Callable[[], object]:
+    """Let runs that do not wait take the slots of the CPU."""
+    found = open_queue()
+    with found.editing():
+        handles = found.hold("outside", ["cpu"]) + found.hold("another", ["cpu"])
+    os.close(handles.pop())
+    assert found.taken() == {"outside": ["cpu"]}
+    return lambda: os.close(handles.pop())
+
+
+def pause() -> Callable[[], object]:
     change(paused=True)
+    return lambda: change(paused=False)
+
+
+def full_disk() -> Callable[[], object]:
+    patch = pytest.MonkeyPatch()
+    patch.setattr(tickets.Queue, "is_disk_full", lambda self: True)
+    return patch.undo
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "reason"),
+    [(pause, "the queue is paused"), (full_disk, "is nearly full"), (other_runs, "waits for a slot of cpu")],
+)
+def test_nothing_starts_while_something_is_in_the_way(monkeypatch, obstacle, reason):
+    machine, paths = Machine(monkeypatch), put()
+    remove = obstacle()
     machine.supervise(paths.id)
-    assert not machine.sessions and queue.reason(open_queue(), open_queue().ticket(paths.id)) == "the queue is paused"
-    change(paused=False)
+    assert not machine.sessions and reason in queue.reason(open_queue(), open_queue().ticket(paths.id))
+    remove()
     machine.drain()
     assert machine.completed[paths.id] == 1
 
@@ -373,19 +361,6 @@ def test_deleted_run_leaves_the_queue(monkeypatch):
     shutil.rmtree(paths.root)
     machine.drain()
     assert not machine.sessions
-
-
-def test_runs_that_do_not_wait_take_slots(monkeypatch):
-    machine, paths, found = Machine(monkeypatch), put(), open_queue()
-    with found.editing():
-        handles = found.hold("outside", ["cpu"]) + found.hold("another", ["cpu"])
-    os.close(handles.pop())
-    machine.supervise(paths.id)
-    assert not machine.sessions and queue.reason(found, found.ticket(paths.id)) == "waits for a slot of cpu"
-    assert found.taken() == {"outside": ["cpu"]}
-    os.close(handles.pop())
-    machine.drain()
-    assert machine.completed[paths.id] == 1
 
 
 def test_run_waits_for_earlier_ones_of_its_device_only():
@@ -416,9 +391,6 @@ def test_outcome_of_a_stop_without_an_exit_record_is_an_end():
     assert isinstance(queue.outcome(paths, ticket), Interrupted)
     paths.stop.write_text("now 1.0 command\n")
     assert queue.outcome(paths, ticket) == queue.ENDED
-
-
-# real processes
 
 
 def count(paths: RunPaths, name: str) -> list[str]:
@@ -524,12 +496,12 @@ def test_waiting_supervisor_is_light():
         assert max(sizes) * MAX_WAITERS <= BUDGET_KB
 
 
-def disturb(rng: random.Random) -> set[str]:
+def disturb(kind: str, rng: random.Random) -> set[str]:
     """Kill waiting supervisors, a process of a run, or all, as the end of a machine does; return the runs hit."""
     running = [paths for paths in list_runs() if job_status(paths).is_alive]
     waiting = set(order()) - open_queue().taken().keys()
     hit: set[str] = set()
-    match rng.choice(["waiters", "run", "run", "machine"]):
+    match kind:
         case "waiters":
             for process in processes():
                 with contextlib.suppress(psutil.Error):
@@ -537,38 +509,35 @@ def disturb(rng: random.Random) -> set[str]:
                     if name in waiting and rng.random() < 0.5:
                         hit.add(name)  # it may start just now
                         process.kill()
-        case "run" if running:
-            paths = rng.choice(running)
-            hit.add(paths.id)
-            send_signal(process_identity(paths, rng.choice(["supervisor", "trainer"])), signal.SIGKILL, paths)
         case "machine":
             hit |= set(order())
             kill_all()
             for paths in running:
                 change_boot_id(paths)
+        case _ if running:
+            paths = rng.choice(running)
+            hit.add(paths.id)
+            send_signal(process_identity(paths, kind), signal.SIGKILL, paths)
     return hit
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("stand_ins")
-@pytest.mark.parametrize(
-    ("entries", "kills", "pause_s"),
-    [pytest.param(8, 5, 0.8, marks=pytest.mark.long), pytest.param(200, 60, 2.0, marks=pytest.mark.slow)],
-)
-def test_runs_over_two_slots_killed_at_random_run_once(entries, kills, pause_s):
+def test_runs_over_two_slots_that_are_killed_run_once():
     rng, hit = random.Random(3), set[str]()
-    runs = [put(number) for number in range(entries)]
+    runs = [put(number) for number in range(6)]
     change(slots={"cpu": 2})
-    for _ in range(kills):
+    for kind in ("waiters", "supervisor", "machine", "trainer"):
         open_queue().revive()
-        time.sleep(rng.uniform(0.0, pause_s))
-        hit |= disturb(rng)
+        time.sleep(rng.uniform(0.0, 0.8))
+        hit |= disturb(kind, rng)
 
     def is_empty() -> bool:
         open_queue().revive()
         time.sleep(1.0)  # a waiting supervisor takes its ticket before the next one is started
         return not order()
 
-    wait_for(is_empty, 3600.0)
+    wait_for(is_empty, 120.0)
     for paths in runs:
         sessions = count(paths, "sessions")
         log = paths.log_supervisor.read_text()

@@ -151,12 +151,6 @@ def test_change_of_the_wall_clock_does_not_stall_a_job(paths, held, monkeypatch)
         assert state_of(paths) == ("running", "")
 
 
-def test_job_without_progress_is_starting(paths, held):
-    write(paths.spec, SPEC)
-    assert state_of(paths) == ("starting", "")
-    assert job_status(paths).phase == ""
-
-
 def test_stop_request_is_reported_until_the_job_stalls(paths, held):
     write(paths.spec, SPEC)
     write(paths.progress, PROGRESS)

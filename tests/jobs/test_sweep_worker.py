@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import signal
 import time
 from dataclasses import replace
@@ -11,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from echelon.jobs import launch
+from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.labels import read_labels
 from echelon.jobs.process import send_signal
@@ -21,15 +21,15 @@ from echelon.jobs.sweeps.results import read_results, results
 from echelon.jobs.sweeps.schedule import Journal
 from echelon.jobs.sweeps.trials import MAX_CRASHES, TrialRuns
 from echelon.jobs.sweeps.worker import Sweep
-from echelon.runs import RunPaths, list_runs
-from echelon.telemetry.events import EventEnd, EventEval, EventRung, EventStart, EventTrial, EventUpdate
+from echelon.runs import RunPaths, create_run, list_runs
+from echelon.telemetry.events import EventEnd, EventEval, EventStart, EventTrial, EventUpdate
 from echelon.telemetry.log import EventLog, read_events
 from echelon_cli import sweep_job
 from echelon_cli.main import run
 from echelon_cli.sweep_job import plan_of
 from echelon_cli.tui.format import short_run_id
 from tests.jobs.conftest import change_boot_id, kill_all_jobs, kill_job, process_identity, until, wait_for
-from tests.jobs.sweep_stand_ins import FAKE_SWEEP, UPDATE_S_VARIABLE, learned
+from tests.jobs.stand_ins import SWEEP, UPDATE_S_VARIABLE, learned
 from tests.jobs.test_sweep_schedule import check_once
 
 GRID = ("ppo.lr=1e-5..1e-2:log:points=6",)
@@ -45,11 +45,10 @@ class Killed(BaseException):
 
 
 class Machine:
-    """Runs that outlive the sweep's process: the rung towards which each trains, and the evaluations it has."""
+    """Runs that outlive the sweep's process: the rung towards which each trains, and its starts."""
 
     def __init__(self, plan: SweepPlan) -> None:
         self.plan = plan
-        self.reached: dict[str, int] = {}
         self.towards: dict[str, int] = {}
         self.starts: list[tuple[str, int]] = []
 
@@ -71,7 +70,7 @@ class StandInTrials:
         if self.machine.towards.get(trial.run, -1) < rung:
             return self.start(trial, rung)
         steps = self.machine.plan.rung_steps[rung]
-        value = learned(trial.params.get("ppo.lr", 1e-4), trial.seed, steps)
+        value = learned(trial.params.get("ppo.lr", self.machine.plan.base["ppo"]["lr"]), trial.seed, steps)
         return EventEval(update=1, global_step=steps, opponent="easy", episodes=8, win_rate=value, mean_hp_margin=0.0)
 
     def stop(self, trial: EventTrial) -> None: ...
@@ -126,21 +125,17 @@ def table(paths: RunPaths, plan: SweepPlan) -> list:
     ]
 
 
-@pytest.fixture
-def undisturbed(tmp_path):
-    plan = make_plan(at_once=2)
-    paths = RunPaths(tmp_path / "undisturbed")
-    paths.root.mkdir()
+@pytest.fixture(name="undisturbed")
+def undisturbed_sweep():
+    plan, paths = make_plan(at_once=2), create_run("sweep")
     assert run_sweep(paths, plan, Machine(plan), 0)
     return plan, table(paths, plan)
 
 
-def test_sweep_killed_at_any_point_ends_with_the_undisturbed_table(undisturbed, tmp_path):
+def test_sweep_killed_at_any_point_ends_with_the_undisturbed_table(undisturbed):
     plan, expected = undisturbed
     for stride in (1, 2, 3, 5, 7):
-        paths, machine = RunPaths(tmp_path / f"stride-{stride}"), Machine(plan)
-        paths.root.mkdir()
-        kills = 0
+        paths, machine, kills = create_run("sweep"), Machine(plan), 0
         for kill_at in itertools.cycle(range(stride, 40, stride)):
             if run_sweep(paths, plan, machine, kill_at):
                 break
@@ -152,13 +147,14 @@ def test_sweep_killed_at_any_point_ends_with_the_undisturbed_table(undisturbed, 
         assert len({e.run for e in chosen}) == len(chosen) == len(expected)
 
 
-def test_sweep_results_name_the_best_and_its_command(undisturbed, tmp_path):
-    plan, rows = undisturbed
-    found = results("x", plan, Journal(plan, read_events(tmp_path / "undisturbed" / "trials.jsonl")[0]))
+def test_sweep_results_name_the_best_and_its_command():
+    plan, paths = make_plan(at_once=2), create_run("sweep")
+    assert run_sweep(paths, plan, Machine(plan), 0)
+    found = results("x", plan, Journal(plan, read_events(paths.trials)[0]))
     search = [row for row in found.trials if "seed" not in row.name]
     assert [row.state for row in search].count("pruned") == 5 and found.progress == 1.0
     complete = [row for row in search if row.state == "complete"]
-    assert complete == [found.trials[0]] and len(rows) == 6 + 2 + 2
+    assert complete == [found.trials[0]] and len(table(paths, plan)) == 6 + 2 + 2
     finalist = next(each for each in found.repeated if each.params)
     assert finalist.name == f"trial {complete[0].number}" and len(finalist.scores) == 2
     assert finalist.improvement is not None and finalist.score is not None
@@ -166,12 +162,8 @@ def test_sweep_results_name_the_best_and_its_command(undisturbed, tmp_path):
     assert found.importance == {"ppo.lr": 1.0}
 
 
-def test_trial_with_conflicting_options_fails_alone(tmp_path):
-    plan = replace(make_plan(), rungs=1, finalists=0)
-    paths, machine = RunPaths(tmp_path / "mixed"), Machine(plan)
-    paths.root.mkdir()
-
-    from echelon.jobs.config_layers import ConfigError
+def test_trial_with_conflicting_options_fails_alone():
+    plan, paths, link = make_plan(rungs=1, finalists=0), create_run("sweep"), Link()
 
     class Refusing(StandInTrials):
         def start(self, trial, rung):
@@ -179,32 +171,27 @@ def test_trial_with_conflicting_options_fails_alone(tmp_path):
                 raise ConfigError("ppo.lr does not go with it")
             super().start(trial, rung)
 
-    link = Link()
     with EventLog(paths.trials) as log:
-        assert Sweep(paths, plan, link, log, Refusing(machine, lambda: None), poll_s=0.0).run()  # pyright: ignore
+        trials = Refusing(Machine(plan), lambda: None)
+        assert Sweep(paths, plan, link, log, trials, poll_s=0.0).run()  # pyright: ignore
     states = [row[4][1] for row in table(paths, plan)]
     assert states.count("failed") == 1 and states[2] == "failed"
     assert any("trial 2" in getattr(event, "message", "") for event in link.events)
 
 
-def test_journal_names_no_folders_but_runs_of_the_sweep(tmp_path):
-    plan, sweep = make_plan(), RunPaths(tmp_path / "sweep")
-    sweep.root.mkdir()
+def test_journal_names_no_folders_but_runs_of_the_sweep():
+    plan, sweep, other = make_plan(), create_run("sweep"), create_run("quickstart")
     for name in ("../elsewhere", "a/b", ".hidden", "-rf", "a b"):
         assert not Journal(plan, [EventTrial(number=0, run=name)]).trials
-    other = RunPaths(tmp_path / "20260101-000000-quickstart-calm-fox")
-    other.root.mkdir()
     write_spec(other, JobSpec(kind="train", config=plan.base))
     with pytest.raises(ValueError, match="was not made for the sweep"):
         TrialRuns(plan, sweep).start(EventTrial(number=0, run=other.id, params={"ppo.lr": 1e-3}), 0)
     assert not other.extension.exists()
 
 
-def test_trial_that_crashes_again_and_again_fails(tmp_path, monkeypatch):
-    plan, sweep = make_plan(), RunPaths(tmp_path / "sweep")
-    sweep.root.mkdir()
+def test_trial_that_crashes_again_and_again_fails(monkeypatch):
+    trials, launched = TrialRuns(make_plan(), create_run("sweep")), []
     trial = EventTrial(number=0, run="20260101-000000-quickstart-calm-fox", params={"ppo.lr": 1e-3})
-    launched = []
 
     def crash(paths, spec, *_: object, **__: object) -> None:
         launched.append(paths.id)
@@ -214,54 +201,39 @@ def test_trial_that_crashes_again_and_again_fails(tmp_path, monkeypatch):
             write_spec(paths, replace(spec, created=1.0))
 
     monkeypatch.setattr(launch, "launch", crash)
-    trials = TrialRuns(plan, sweep)
-    found = next(outcome for _ in range(50) if (outcome := trials.outcome(trial, 0)))
+    found = next(filter(None, (trials.outcome(trial, 0) for _ in range(50))))
     assert isinstance(found, str) and "without a new checkpoint" in found
     assert len(launched) == 1 + 3 + MAX_CRASHES, "a checkpoint in between begins the count again"
 
 
-# -- real processes
-
-
 @pytest.fixture
-def sweeps(monkeypatch, repository):
+def sweeps(monkeypatch):
     """Sweeps whose trials are processes that learn a formula; remaining processes are killed."""
-    monkeypatch.setitem(KINDS, "sweep", FAKE_SWEEP)
-    monkeypatch.setenv("PYTHONPATH", str(repository))
+    monkeypatch.setitem(KINDS, "sweep", SWEEP)
     monkeypatch.setenv(UPDATE_S_VARIABLE, "0.02")
     yield
     kill_all_jobs()
 
 
-def results_so_far(paths: RunPaths) -> list:
-    return [e for e in read_events(paths.trials)[0] if isinstance(e, EventRung) and e.state == "evaluated"]
+def trial_runs(paths: RunPaths) -> list[RunPaths]:
+    return [run for run in list_runs() if run.id != paths.id]
 
 
 @pytest.mark.long
-def test_stopped_sweep_saves_its_trials_and_resumes_them(sweeps):
+def test_stopped_sweep_leaves_no_trial_running_and_resumes(sweeps):
     paths = sweep_job.start(make_plan(at_once=2)).paths
-    wait_for(lambda: len(results_so_far(paths)) >= 2, 60.0)
-    launch.stop(paths)
-    status = until(paths, "stopped")
-    assert status.exit_code == 4
-    runs = [run for run in list_runs() if run.id != paths.id]
-    assert runs and not any(job_status(run).is_alive for run in runs), "its trials have stopped with it"
-    assert {read_labels(run).group for run in runs} == {short_run_id(paths.id)}
-    sweep_job.resume(paths.id)
+    wait_for(lambda: sum(getattr(e, "state", "") == "evaluated" for e in read_events(paths.trials)[0]) >= 2, 60.0)
+    for stop in ([], ["--now"]):
+        assert run(["runs", "stop", *stop, paths.id]) == 0
+        assert until(paths, "stopped", limit_s=60.0).exit_code == 4
+        runs = trial_runs(paths)
+        assert runs and not any(job_status(run).is_alive for run in runs)
+        assert {read_labels(run).group for run in runs} == {short_run_id(paths.id)}
+        sweep_job.resume(paths.id)
+        wait_for(lambda: any(job_status(run).state == "running" for run in trial_runs(paths)), 60.0)
     assert until(paths, "completed", limit_s=60.0).exit_code == 0
     found = read_results(paths)
     assert [row.state for row in found.trials].count("complete") == 1 + 4 and len(found.repeated) == 2
-
-
-@pytest.mark.long
-def test_killed_sweep_leaves_no_trial_running(sweeps, monkeypatch):
-    monkeypatch.setenv(UPDATE_S_VARIABLE, "1.0")
-    paths = sweep_job.start(make_plan(at_once=2)).paths
-    wait_for(lambda: len([run for run in list_runs() if job_status(run).state == "running"]) > 1, 60.0)
-    assert run(["runs", "stop", "--now", paths.id]) == 0
-    assert until(paths, "stopped", "crashed").state == "stopped"
-    runs = [found for found in list_runs() if found.id != paths.id]
-    assert runs and not any(job_status(found).is_alive for found in runs)
 
 
 @pytest.mark.long
@@ -286,76 +258,49 @@ def test_sweep_of_real_training_pauses_at_a_rung_and_continues():
     assert [e.reason for e in records if isinstance(e, EventEnd)] == ["stopped", "completed"]
 
 
-def storm(kills: int, seed: int, plan: SweepPlan) -> tuple[list, list[str]]:
-    """Return the table of a sweep that is killed at random, and the kinds of kills.
-
-    A kill ends the sweep's supervisor, its process, a trial's supervisor or process, or everything at once, as when
-    the machine goes down, after which the processes' boot id is another one.
-    """
-    rng, done = random.Random(seed), []
-    paths = sweep_job.start(plan).paths
-    deadline = time.monotonic() + 300.0
-    while job_status(paths).state != "completed":
-        assert time.monotonic() < deadline, job_status(paths)
-        time.sleep(rng.uniform(0.1, 0.8))
-        if not job_status(paths).is_alive and job_status(paths).state != "completed":
-            sweep_job.resume(paths.id)
-        elif len(done) < kills:
-            done.append(disturb(paths, rng))
-    return table(paths, plan), done
-
-
-def disturb(paths: RunPaths, rng: random.Random) -> str:
-    runs = [run for run in list_runs() if run.id != paths.id and job_status(run).is_alive]
-    kind = rng.choice(["sweep supervisor", "sweep process", "trial supervisor", "trial process", "terminal", "machine"])
-    if kind == "machine":
-        for run in (paths, *runs):
-            kill_job(run)
-        for run in (paths, *runs):
-            change_boot_id(run)
-    elif kind == "terminal":
-        identity = process_identity(paths, "supervisor")
-        if identity is not None:
-            send_signal(identity, signal.SIGHUP, paths)
-    elif kind.startswith("sweep"):
-        send_signal(process_identity(paths, role(kind)), signal.SIGKILL, paths)
-    elif runs:
-        run = rng.choice(runs)
-        send_signal(process_identity(run, role(kind)), signal.SIGKILL, run)
-    return kind
-
-
-def role(kind: str) -> str:
-    return "supervisor" if kind.endswith("supervisor") else "trainer"
+def disturb(paths: RunPaths, kind: str) -> bool:
+    """Kill a process of a sweep, or all, as when the machine goes down; return whether there was one."""
+    trials = [run for run in trial_runs(paths) if job_status(run).is_alive]
+    match kind.split():
+        case ["machine"]:
+            for run in (paths, *trials):
+                kill_job(run)
+            for run in (paths, *trials):
+                change_boot_id(run)
+            return True
+        case ["terminal"]:
+            return send_signal(process_identity(paths, "supervisor"), signal.SIGHUP, paths)
+        case ["sweep", role]:
+            return send_signal(process_identity(paths, role), signal.SIGKILL, paths)
+        case [_, role] if trials:
+            return send_signal(process_identity(trials[0], role), signal.SIGKILL, trials[0])
+    return False
 
 
 def trained_once(paths: RunPaths, plan: SweepPlan) -> None:
     """Every trial has one run, and every run a trial: none was lost or doubled."""
     journal = Journal(plan, read_events(paths.trials)[0])
-    runs = {run.id for run in list_runs() if run.id != paths.id}
-    assert runs == {t.choice.run for t in journal.trials.values()}
-    for name in runs:
-        records = read_events(RunPaths(paths.root.parent / name).metrics)[0]
-        assert any(isinstance(event, EventStart) for event in records)
+    runs = trial_runs(paths)
+    assert {run.id for run in runs} == {t.choice.run for t in journal.trials.values()}
+    assert all(any(isinstance(event, EventStart) for event in read_events(run.metrics)[0]) for run in runs)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_sweep_of_24_trials_killed_20_times_has_the_undisturbed_table(sweeps, monkeypatch, tmp_path, seed):
-    vary = ("ppo.lr=1e-5..1e-2:log", "ppo.gamma=0.95..0.999")
-    fields = {
-        "sampler": "tpe", "trials": 24, "steps": 1800, "finalists": 2, "seeds": 3, "at_once": 2, "seed": seed,
-    }  # fmt: skip
-    plan = plan_of(None, "quickstart", {"device": "cpu"}, vary, fields)
-    tables = []
-    for kills in (0, 20):
-        monkeypatch.setenv("ECHELON_HOME", str(tmp_path / f"kills-{kills}"))
-        found, done = storm(kills, seed, plan)
-        assert len(done) == kills
-        tables.append(found)
-        paths = next(run for run in list_runs() if "-sweep-" in run.id)
-        trained_once(paths, plan)
-        check_once(plan, read_events(paths.trials)[0])
-        kill_all_jobs()
-    assert tables[0] == tables[1]
-    assert len([row for row in tables[0] if not row[3]]) == 24
+@pytest.mark.long
+def test_sweep_whose_processes_are_killed_has_the_undisturbed_table(sweeps, undisturbed, monkeypatch):
+    monkeypatch.setenv(UPDATE_S_VARIABLE, "0.1")
+    plan, expected = undisturbed
+    paths = sweep_job.start(plan).paths
+    kinds = ["machine", "terminal", "trial supervisor", "trial trainer", "sweep supervisor", "sweep trainer"]
+
+    def is_complete() -> bool:
+        time.sleep(0.5)
+        if not job_status(paths).is_alive and job_status(paths).state != "completed":
+            sweep_job.resume(paths.id)
+        elif kinds and disturb(paths, kinds[-1]):
+            kinds.pop()
+        return job_status(paths).state == "completed"
+
+    wait_for(is_complete, 150.0)
+    assert not kinds and table(paths, plan) == expected
+    trained_once(paths, plan)
+    check_once(plan, read_events(paths.trials)[0])

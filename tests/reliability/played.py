@@ -17,17 +17,22 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from echelon.arena.config import ArenaConfig
+from echelon.arena.store import ENV_SETTING, Store, league_path
+from echelon.config import EnvConfig, EvalConfig
+from echelon.config.presets import get_preset
+from echelon.jobs import worker
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.replay.reader import Replay
+from echelon.rl.checkpoint import latest_valid
+from echelon.runs import RunPaths
 from tests.reliability.protocols import protocol, train
 from tests.reliability.recorder import mark
 from tests.reliability.test_crash_states import CHECKS, check_records, check_replay_files, values
+from tests.replay.synthetic import write_match
 
-if TYPE_CHECKING:
-    from echelon.config import EnvConfig
-    from echelon.server.security import Access
-
-PREPARE: dict[str, Callable[[Path], None]] = {}
 ARENA_JOB = "arena"
 LEVELS = ("trivial", "easy")
 RUN, WHOLE, GROWING = "20260101-000000-quickstart-calm-otter", "whole.ecr", "growing.ecr"
@@ -56,14 +61,7 @@ def launch_directly() -> None:
     Backend.capture = capture
 
 
-def preparation(function: Callable[[Path], None]) -> Callable[[Path], None]:
-    PREPARE[function.__name__.removeprefix("prepare_")] = function
-    return function
-
-
 def tiny_env() -> EnvConfig:
-    from echelon.config.presets import get_preset
-
     env = get_preset("quickstart").env
     return replace(env, world=replace(env.world, size_x=30, size_y=30, size_z=16), max_episode_seconds=1.0)
 
@@ -71,9 +69,6 @@ def tiny_env() -> EnvConfig:
 @protocol
 def training(root: Path) -> None:
     """Train quickstart, reduced to two updates, with an evaluation that is recorded and becomes the best."""
-    from echelon.config import EvalConfig
-    from echelon.config.presets import get_preset
-
     preset = get_preset("quickstart")
     config = replace(
         preset,
@@ -85,14 +80,8 @@ def training(root: Path) -> None:
     train(root, config)
 
 
-@preparation
 def prepare_arena(root: Path) -> None:
     """A league of two levels, and the spec of a job."""
-    from echelon.arena.config import ArenaConfig
-    from echelon.arena.store import ENV_SETTING, Store, league_path
-    from echelon.jobs.spec import JobSpec, write_spec
-    from echelon.runs import RunPaths
-
     with Store(league_path(root)) as store:
         store.init_setting(ENV_SETTING, asdict(tiny_env()))
         with store.editing() as league:
@@ -107,7 +96,7 @@ def prepare_arena(root: Path) -> None:
 @protocol
 def arena(root: Path) -> None:
     """Play a round of the league as a job does, half of its matches recorded."""
-    from echelon.jobs import arena_worker, worker
+    from echelon.jobs import arena_worker
 
     if worker.main([str(root / ARENA_JOB)], work=arena_worker.work, phase="playing") != worker.COMPLETED:
         raise SystemExit(worker.FAILED)
@@ -133,11 +122,7 @@ def recording(root: Path) -> None:
     mark("ended")
 
 
-@preparation
 def prepare_server(root: Path) -> None:
-    from echelon.arena.store import Store, league_path
-    from tests.replay.synthetic import write_match
-
     replays = root / RUN / "replays"
     write_match(replays / WHOLE, 2, worlds=replays / "worlds")
     (root / RUN / "spec.json").write_text("{}")
@@ -148,9 +133,7 @@ def prepare_server(root: Path) -> None:
 @protocol
 def server(root: Path) -> None:
     """Start a server, ask it for everything, wait for a live notice, and stop it."""
-    from echelon.replay.reader import Replay
     from echelon.server import app, catalogue, live, routes
-    from tests.replay.synthetic import write_match
 
     catalogue.SCAN_INTERVAL_S = routes.SCAN_INTERVAL_S = live.POLL_S = 0.01
     # a match being played, written through a name outside the folder, where no operation fails
@@ -162,7 +145,7 @@ def server(root: Path) -> None:
     os.truncate(growth, first.offset + first.length)
     os.link(growth, root / RUN / "replays" / GROWING)
 
-    def ask(access: Access) -> None:
+    def ask(access: Any) -> None:
         try:
             asyncio.run(visit(app.address(access), growth, data))
         except BaseException as error:
@@ -248,6 +231,7 @@ def check_server(root: Path, marks: Sequence[str]) -> None:
     check_replay_files(root / RUN / "replays", {WHOLE})
 
 
+PREPARE = {"arena": prepare_arena, "server": prepare_server}
 PLAYED_CHECKS = {
     "training": check_training, "arena": check_arena, "recording": check_recording, "server": check_server
 }  # fmt: skip
@@ -255,8 +239,6 @@ ALL_CHECKS = {**CHECKS, **PLAYED_CHECKS}
 
 
 def league_outcome(root: Path) -> tuple[list[tuple[Any, ...]], dict[str, Any], list[str]]:
-    from echelon.arena.store import Store, league_path
-
     with Store(league_path(root)) as store:
         assert [row[0] for row in store.read("PRAGMA integrity_check")] == ["ok"]
         columns = "number, blue, red, seed, state, winner, reason, hp_blue, hp_red, score_blue, score_red, seconds"
@@ -267,8 +249,6 @@ def league_outcome(root: Path) -> tuple[list[tuple[Any, ...]], dict[str, Any], l
 
 
 def training_outcome(root: Path) -> tuple[int, str]:
-    from echelon.rl.checkpoint import latest_valid
-
     found = latest_valid(root / "run" / "checkpoints").checkpoint
     return (0, "") if found is None else (found.manifest["update"], found.id)
 

@@ -10,13 +10,22 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from echelon import runs
+from echelon.arena.matchmaking import Fixture
+from echelon.arena.store import MatchRecord, Store
+from echelon.config import RunConfig
+from echelon.files import atomic_write, make_folder
+from echelon.jobs import queue as queues
+from echelon.jobs import worker
+from echelon.jobs.evaluations import append_evaluation
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.jobs.tickets import Queue, Settings
+from echelon.runs import RunPaths
+from echelon.telemetry.events import EventCheckpoint, EventEval, EventEvalBatch, EventMatch
+from echelon.telemetry.log import EventLog
 from tests.reliability.recorder import mark
-
-if TYPE_CHECKING:
-    from echelon.config import RunConfig
-    from echelon.training.evaluation import MakeEnv
 
 PROTOCOLS: dict[str, Callable[[Path], None]] = {}
 WORLD_SEEDS = (0, 0, 1)
@@ -62,12 +71,8 @@ def records(root: Path) -> None:
     train(root, make_small_run(total_steps=10**6, max_updates=5, save_every=2, num_envs=2), FakeEnv)
 
 
-def train(root: Path, config: RunConfig, make_env: MakeEnv | None = None) -> None:
+def train(root: Path, config: RunConfig, make_env: Any = None) -> None:
     """Train in the folder ``run`` as a job does, from its newest checkpoint; mark checkpoints, replays and the end."""
-    from echelon.files import make_folder
-    from echelon.jobs import worker
-    from echelon.runs import RunPaths
-    from echelon.telemetry.events import EventCheckpoint, EventMatch
     from echelon.training import loop
 
     paths = RunPaths(root / "run")
@@ -106,22 +111,16 @@ def replay(root: Path) -> None:
 @protocol
 def queue(root: Path) -> None:
     """Queue three runs, move the last one to the front, remove one, and set the slots."""
-    from echelon.files import make_folder
-    from echelon.jobs import queue
-    from echelon.jobs.spec import JobSpec
-    from echelon.jobs.tickets import Queue, Settings
-    from echelon.runs import RunPaths
-
     for name in ("first", "second", "third"):
         paths = RunPaths(root / "home" / name)
         make_folder(paths.root)
-        queue.enqueue(paths, JobSpec(kind="train", config={"device": "cpu"}))
+        queues.enqueue(paths, JobSpec(kind="train", config={"device": "cpu"}))
         mark(f"queued {name}")
     found = Queue(root / "home")
     with found.editing():
         found.move("third", 0)
     mark("moved third")
-    queue.remove(found, "second")
+    queues.remove(found, "second")
     mark("removed second")
     with found.editing():
         found.set(Settings(slots={"cpu": 2}))
@@ -131,9 +130,6 @@ def queue(root: Path) -> None:
 @protocol
 def league(root: Path) -> None:
     """Plan a round, store its matches, rate it, and close the file."""
-    from echelon.arena.matchmaking import Fixture
-    from echelon.arena.store import MatchRecord, Store
-
     with Store(root / "home" / "league.db") as store:
         with store.editing() as entries:
             for level in ("easy", "medium"):
@@ -154,10 +150,6 @@ def league(root: Path) -> None:
 @protocol
 def job(root: Path) -> None:
     """Create a run, write its spec, a new spec of a resume, and how it ended."""
-    from echelon import runs
-    from echelon.files import atomic_write
-    from echelon.jobs.spec import JobSpec, write_spec
-
     runs.new_run_id = lambda preset: f"20260101-000000-{preset}-calm-otter"  # cases write the same files
     paths = runs.create_run("quickstart", root / "new" / "home")
     for number in range(2):
@@ -170,11 +162,6 @@ def job(root: Path) -> None:
 @protocol
 def evaluation(root: Path) -> None:
     """Record the batches of an evaluation and append its results to the run, after those of another job."""
-    from echelon.files import make_folder
-    from echelon.jobs.evaluations import append_evaluation
-    from echelon.telemetry.events import EventEval, EventEvalBatch
-    from echelon.telemetry.log import EventLog
-
     make_folder(root / "job")
     with EventLog(root / "job" / "matches.jsonl") as log:
         for number in range(2):
@@ -193,7 +180,6 @@ def policy(root: Path) -> None:
     """Export a policy, as a submission to the league does, twice to one file."""
     import torch
 
-    from echelon.files import make_folder
     from echelon.training.weights import write_export
 
     make_folder(root / "league")

@@ -1,7 +1,7 @@
 """Fail the n-th file operation of a protocol, for every n: ``python -m tests.reliability.sweep NAME FOLDER STRIDE``.
 
-Runs below the preload library. Each case is a fork of this process, which has played the protocol once, so that modules
-and kernels are loaded. Prints a JSON object with the number of cases and a line for each that broke a promise.
+Runs below the preload library. Each case is a fork of this process. Prints a JSON object with the number of cases and a
+line for each that broke a promise.
 """
 
 from __future__ import annotations
@@ -99,28 +99,20 @@ def _guarded(name: str, root: Path) -> int:
     return 0
 
 
-@dataclass(frozen=True)
 class Sweep:
-    """The cases of one protocol."""
+    """The cases of one protocol, which this process has played once, so that modules and kernels are loaded."""
 
-    name: str
-    folder: Path
-    template: Path
-    log: Path
-
-    @classmethod
-    def prepare(cls, name: str, folder: Path) -> Sweep:
-        """Write what the cases find, and play the protocol in this process, which loads modules and kernels."""
-        sweep = cls(name, folder, folder / "template", folder.with_name("log"))
-        sweep.template.mkdir()
-        played.PREPARE.get(name, lambda root: None)(sweep.template)
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder = name, folder
+        self.template, self.log = folder / "template", folder.with_name("log")
+        self.template.mkdir()
+        played.PREPARE.get(name, lambda root: None)(self.template)
         played.launch_directly()
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         with contextlib.redirect_stdout(sys.stderr):
-            protocols.PROTOCOLS[name](sweep.place("warm"))
+            protocols.PROTOCOLS[name](self.place("warm"))
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        return sweep
 
     def place(self, name: str) -> Path:
         return Path(shutil.copytree(self.template, self.folder / name))
@@ -202,4 +194,4 @@ def _is_temporary(path: Path) -> bool:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        print(json.dumps(Sweep.prepare(sys.argv[1], Path(sys.argv[2])).run(int(sys.argv[3]))))
+        print(json.dumps(Sweep(sys.argv[1], Path(sys.argv[2])).run(int(sys.argv[3]))))

@@ -1,4 +1,4 @@
-"""Whichever file operation fails, a protocol continues or ends with one clear line, and loses nothing acknowledged."""
+"""Failing file operations, kills, stops and full disks lose nothing acknowledged and change no result."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from tests.reliability.played import ALL_CHECKS
 from tests.reliability.recorder import environment
+from tests.reliability.storm import DISTURBANCES, storm
 
 SAMPLE = {
     "checkpoint": 9, "records": 17, "replay": 5, "league": 9, "job": 3, "policy": 2, "evaluation": 5,
@@ -49,3 +50,12 @@ def test_every_failing_operation_is_one_line_or_continued(name):
     result = sweep(name, 1)
     print(f"{name}: {result['cases']} cases")
     assert result["broken"] == []
+
+
+@pytest.mark.parametrize(
+    "disturbances", [pytest.param(len(DISTURBANCES), marks=pytest.mark.long), pytest.param(300, marks=pytest.mark.soak)]
+)
+def test_disturbed_jobs_equal_undisturbed_ones(disturbances, repository, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    result = storm(disturbances, seed=1)
+    assert result["wrong"] == [] and sum(result["disturbances"].values()) >= disturbances, result

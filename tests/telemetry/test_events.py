@@ -87,7 +87,7 @@ def test_records_of_a_kind_are_equal_by_their_values():
 
 
 def test_records_are_frozen_dataclasses_without_methods_of_their_own():
-    for kind in set(EVENTS.values() if isinstance(EVENTS, dict) else EVENTS):
+    for kind in EVENTS.values():
         assert dataclasses.is_dataclass(kind) and not {"__eq__", "__repr__", "__hash__"} & set(vars(kind)), kind
     with pytest.raises(dataclasses.FrozenInstanceError):
         EventEval(update=1, global_step=1, opponent="a", episodes=1, win_rate=0.5).update = 3

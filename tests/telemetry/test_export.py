@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.telemetry.events import EventAlert, EventEpisodes, EventEval, EventRating, EventResume, EventUpdate
+from echelon.telemetry.events import EventAlert, EventEpisodes, EventEval, EventRating, EventUpdate
 from echelon.telemetry.export import rows, to_csv
-from echelon.telemetry.log import drop_superseded
 from echelon.telemetry.mirrors import Wandb
 
 
@@ -81,14 +80,6 @@ def test_csv_has_one_line_per_update(tmp_path):
         first, second = csv.DictReader(file)
     assert (first["update"], first["global_step"], first["train/avg_return"]) == ("1", "100", "")
     assert all(float(second[tag]) == value for tag, value in WANTED.items())
-
-
-def test_superseded_records_are_not_exported(tmp_path):
-    events = drop_superseded([*EVENTS, EventResume(update=1, global_step=100), update(2, avg_return=9.0)])
-    to_csv(rows(events), tmp_path / "run.csv")
-    with open(tmp_path / "run.csv", newline="") as file:
-        *_, last = csv.DictReader(file)
-    assert last["train/avg_return"] == "9.0" and "rating/elo" not in last
 
 
 def test_wandb_export_writes_offline_run(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from echelon.telemetry import log as log_module
 from echelon.telemetry.events import EventAlert, EventCheckpoint, EventResume, EventRound, EventStart, EventUpdate
-from echelon.telemetry.latest import read_latest
+from echelon.telemetry.latest import read_latest, sample_updates
 from echelon.telemetry.lines import MAX_RECORD_BYTES, to_json
 from echelon.telemetry.log import CHUNK_BYTES, EventFollower, EventLog, drop_superseded, read_events
 
@@ -35,26 +36,18 @@ def numbers(events):
     return [event.update for event in events]
 
 
-def test_follower_returns_each_record_once_in_order(path):
+def test_follower_returns_each_record_once_and_waits_for_a_complete_line(path):
     follower = EventFollower(path)
     assert follower.poll() == []
     write(path, 1, 2)
     assert numbers(follower.poll()) == [1, 2]
     assert follower.poll() == []
-    write(path, 3)
-    assert numbers(follower.poll()) == [3]
-
-
-def test_follower_waits_for_complete_line(path):
-    write(path, 1)
-    line = to_json(update(2)).encode() + b"\n"
-    follower = EventFollower(path)
+    line = to_json(update(3)).encode() + b"\n"
     with open(path, "ab", buffering=0) as file:
         file.write(line[:20])
-        assert numbers(follower.poll()) == [1]
+        assert follower.poll() == []
         file.write(line[20:])
-    assert numbers(follower.poll()) == [2]
-    assert follower.skipped == 0
+    assert numbers(follower.poll()) == [3] and follower.skipped == 0
 
 
 def test_torn_line_loses_only_itself(path):
@@ -93,18 +86,6 @@ def test_reader_survives_arbitrary_damage(tmp_path_factory, cut, flip):
     path.write_bytes(bytes(raw[: max(0, len(raw) - cut)]))
     events, _ = read_events(path)
     assert len(events) <= 3
-
-
-def test_resume_supersedes_later_updates_but_not_alerts(path):
-    alert = EventAlert(message="loss is not finite", update=3)
-    start, resume = EventStart(device="cpu"), EventResume(update=1, global_step=10)
-    saved = EventCheckpoint(update=3, global_step=30, path="checkpoints/step-30")
-    events = [start, update(1), update(2), update(3), saved, alert, resume, start, update(2)]
-    assert drop_superseded(events) == [start, update_of(events, 1), alert, resume, start, events[-1]]
-
-
-def update_of(events, number):
-    return next(e for e in events if isinstance(e, EventUpdate) and e.update == number)
 
 
 def test_concurrent_writers_do_not_interleave_lines(path):
@@ -255,13 +236,49 @@ def test_follower_accepts_the_longest_record(path):
     assert [event.message for event in events] == ["long"] and skipped == 2
 
 
-def test_resume_at_the_start_supersedes_no_record_without_an_update():
-    played, resume = EventRound(round=1, state="playing"), EventResume(update=0, global_step=0)
-    first = update(0)
-    assert drop_superseded([played, first, update(1), resume]) == [played, first, resume]
+def resume(number: int) -> EventResume:
+    return EventResume(update=number, global_step=number * 10)
 
 
-def test_every_resume_supersedes_what_later_sessions_repeat():
-    events = [update(1), update(2), EventResume(update=1, global_step=10), update(2), update(3)]
-    events += [EventResume(update=2, global_step=20), update(3)]
-    assert drop_superseded(iter(events)) == [events[0], events[2], events[3], events[5], events[6]]
+SAVED = EventCheckpoint(update=3, global_step=30, path="checkpoints/step-30")
+ALERT, START = EventAlert(message="loss is not finite", update=3), EventStart(device="cpu")
+ROUND = EventRound(round=1, state="playing")
+SESSIONS = {
+    "alerts stay": ([START, update(1), update(2), SAVED, ALERT, resume(1), START, update(2)], [0, 1, 4, 5, 6, 7]),
+    "records without an update stay": ([ROUND, update(0), update(1), resume(0)], [0, 1, 3]),
+    "every resume": ([*map(update, (1, 2)), resume(1), *map(update, (2, 3)), resume(2), update(3)], [0, 2, 3, 5, 6]),
+}
+
+
+@pytest.mark.parametrize(("events", "kept"), SESSIONS.values(), ids=SESSIONS)
+def test_resume_supersedes_what_later_sessions_repeat(events, kept):
+    assert drop_superseded(iter(events)) == [events[index] for index in kept]
+
+
+def test_sample_updates_spreads_over_a_long_run(path):
+    write(path, *range(1, 2001))
+    found = numbers(sample_updates(path, 50))
+    assert found == sorted(set(found)) and 40 <= len(found) <= 50
+    assert found[0] == 1 and found[-1] > 1900
+    assert max(b - a for a, b in pairwise(found)) < 100
+
+
+def test_sample_updates_drops_superseded_updates(path):
+    with EventLog(path) as log:
+        for number in range(1, 1001):
+            log.append(EventUpdate(update=number, global_step=0, time=0.0))
+            log.append(EventAlert(message="no update", update=number))
+        log.append(EventResume(update=500, global_step=0))
+        for number in range(501, 801):
+            log.append(EventUpdate(update=number, global_step=0, time=1.0))
+    found = sample_updates(path, 60)
+    assert numbers(found) == sorted(set(numbers(found))) and 700 < found[-1].update <= 800
+    assert all(event.time == 1.0 for event in found if event.update > 500)
+
+
+def test_sample_updates_of_short_and_empty_files(path):
+    assert sample_updates(path) == []
+    path.write_text("no record\n{torn\n")
+    assert sample_updates(path) == []
+    write(path, 1, 2, 3)
+    assert numbers(sample_updates(path)) == [1, 2, 3]

@@ -35,14 +35,8 @@ def update(number: int, elapsed_s: float = 0.0) -> EventUpdate:
 
 
 def episodes(number: int, wins: int, losses: int) -> EventEpisodes:
-    return EventEpisodes(
-        update=number,
-        global_step=number * 100,
-        count=wins + losses,
-        wins=wins,
-        losses=losses,
-        reasons={"time_up": wins},
-    )
+    totals = {"count": wins + losses, "wins": wins, "losses": losses, "reasons": {"time_up": wins}}
+    return EventEpisodes(update=number, global_step=number * 100, **totals)
 
 
 def evaluation(number: int, win_rate: float) -> EventEval:
@@ -51,8 +45,7 @@ def evaluation(number: int, win_rate: float) -> EventEval:
 
 def test_empty_run_has_empty_snapshot():
     result = SnapshotBuilder().snapshot()
-    assert result == RunSnapshot()
-    assert result.progress == 0.0 and result.eta_s is None and result.global_step == 0
+    assert result == RunSnapshot() and (result.progress, result.eta_s, result.global_step) == (0.0, None, 0)
 
 
 def test_progress_is_maximum_of_steps_and_time():
@@ -76,14 +69,11 @@ def test_reasons_of_ends_are_bounded():
     assert len(reasons) == MAX_REASONS and reasons["time_up"] == reasons["reason 1"] == 2
 
 
-def test_best_evaluation_is_the_newest_that_chose_a_checkpoint():
+def test_best_evaluation_is_the_newest_that_chose_a_checkpoint_and_no_report():
     chosen = [replace(evaluation(update, rate), is_best=True) for update, rate in ((0, 0.1), (5, 0.7), (9, 0.6))]
     result = SnapshotBuilder([*chosen, evaluation(12, 0.3)]).snapshot()
     assert result.best is not None and result.best.update == 9
     assert [e.update for e in result.evals] == [0, 5, 9, 12]
-
-
-def test_best_evaluation_is_no_report():
     report = replace(evaluation(9, 0.9), purpose="report")
     result = SnapshotBuilder([evaluation(5, 0.6), report]).snapshot()
     assert result.best is not None and result.best.update == 5 and result.evals[-1] == report
@@ -116,7 +106,7 @@ def test_snapshot_keeps_newest_alerts_only():
 
 
 def test_feed_restarts_when_file_is_replaced(tmp_path):
-    path = tmp_path / "metrics.jsonl"
+    path, other = tmp_path / "metrics.jsonl", tmp_path / "other"
     feed = SnapshotFeed(path)
     with EventLog(path) as log:
         log.append(episodes(1, 1, 0))
@@ -124,7 +114,6 @@ def test_feed_restarts_when_file_is_replaced(tmp_path):
         log.append(episodes(2, 1, 0))
         events, result = feed.poll()
         assert len(events) == 1 and result.episodes.count == 2
-    other = tmp_path / "other"
     with EventLog(other) as log:
         log.append(episodes(1, 5, 0))
     other.replace(path)
