@@ -43,8 +43,9 @@ def repository() -> Path:
 
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees or touches the runs of whoever runs it."""
+    """No test sees or touches the runs of whoever runs it; commands that it starts elsewhere are this checkout's."""
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "runs"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
 @pytest.fixture

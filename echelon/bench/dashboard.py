@@ -102,8 +102,8 @@ def write_run(home: Path, name: str, updates: int, *, ended: bool) -> RunPaths:
 class DashboardProcess:
     """A dashboard process on a pty; ``text`` is its output so far."""
 
-    def __init__(self, home: Path, *words: str) -> None:
-        self._master, slave = pty.openpty()
+    def __init__(self, home: Path, *words: str, **environment: str) -> None:
+        self.terminal, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.began = time.perf_counter()
         self.text = b""
@@ -113,7 +113,7 @@ class DashboardProcess:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            env={**os.environ, HOME_VARIABLE: str(home), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"},
+            env={**os.environ, HOME_VARIABLE: str(home), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environment},
         )
         os.close(slave)
 
@@ -121,8 +121,8 @@ class DashboardProcess:
         """Read output for ``seconds`` and return the number of bytes."""
         before, until = len(self.text), time.perf_counter() + seconds
         while (remaining := until - time.perf_counter()) > 0:
-            if select.select([self._master], [], [], remaining)[0]:
-                self.text += os.read(self._master, 65536)
+            if select.select([self.terminal], [], [], remaining)[0]:
+                self.text += os.read(self.terminal, 65536)
         return len(self.text) - before
 
     def until(self, words: bytes) -> float:
@@ -140,7 +140,7 @@ class DashboardProcess:
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        os.close(self._master)
+        os.close(self.terminal)
 
 
 @contextmanager

@@ -37,13 +37,12 @@ def test_dash_json_lists_runs(echelon, ended_run):
 
 
 @pytest.fixture
-def at_a_terminal(monkeypatch, repository, start_fake):  # noqa: F811
+def at_a_terminal(monkeypatch, start_fake):  # noqa: F811
     """Pretend that somebody sits there; what the dashboard would show is remembered."""
     shown = []
     monkeypatch.setattr(output, "is_interactive", lambda: True)
     monkeypatch.setattr("echelon_cli.tui.app.show", lambda home, run=None: shown.append((home, run)))
     monkeypatch.setitem(KINDS, "train", FAKE)
-    monkeypatch.setenv("PYTHONPATH", str(repository))
     return shown
 
 

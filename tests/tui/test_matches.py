@@ -24,9 +24,8 @@ def recorded(living):
     return living
 
 
-async def test_matches_screen_opens_a_match_in_the_viewer(dashboard, recorded, monkeypatch, repository):
+async def test_matches_screen_opens_a_match_in_the_viewer(dashboard, recorded, monkeypatch):
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.2 50000 10.0.0.1 22")
-    monkeypatch.setenv("PYTHONPATH", str(repository))
     found = {}
     async with dashboard(recorded) as user:
         await user.until("running")
@@ -50,8 +49,7 @@ async def test_matches_screen_opens_a_match_in_the_viewer(dashboard, recorded, m
             time.sleep(0.1)
 
 
-def test_viewer_server_failure_is_one_line(tmp_path, monkeypatch, repository):
-    monkeypatch.setenv("PYTHONPATH", str(repository))
+def test_viewer_server_failure_is_one_line(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
     viewer = ViewerServer(blocked / "runs")

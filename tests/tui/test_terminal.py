@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import re
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from echelon.bench.dashboard import DashboardProcess
 from echelon.jobs.status import job_status
 from echelon.runs import RunPaths
 from echelon.telemetry.log import EventLog
 from tests.tui.support.canned import alive, make_run, update_event
-from tests.tui.support.terminal import Terminal
 
 LIVE_UPDATES = 4
 LIVE_HZ = 2.0
 LIVE_LIMIT_BYTES_PER_S = 10 * 1024
 IDLE_S = 1.2
+QUIET_S = 0.8
 LEFT_WITHIN_S = 5.0
 
 COLOUR = re.compile(rb"\x1b\[[0-9;]*\b(?:3[0-7]|4[0-7]|9[0-7]|38;|48;)[0-9;]*m")
+LEFT = b"\x1b[?1049l"
+"""Sequence that leaves the alternate screen."""
+DEFAULT_MODES = {b"7", b"25"}
+"""Line wrap and cursor."""
 
 
 @pytest.fixture
@@ -33,66 +39,66 @@ def steady(home: Path) -> Iterator[RunPaths]:
 
 
 @pytest.fixture
-def terminal(repository: Path) -> Iterator[Callable[..., Terminal]]:
-    started: list[Terminal] = []
+def opened(home: Path, steady: RunPaths, monkeypatch) -> Iterator[Callable[..., DashboardProcess]]:
+    """Open the dashboard on the run, on a terminal with colours."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    started: list[DashboardProcess] = []
 
-    def start(*words: str, **options) -> Terminal:
-        started.append(Terminal(*words, cwd=repository, **options))
+    def start(**environment: str) -> DashboardProcess:
+        started.append(DashboardProcess(home, steady.id, **environment))
+        started[-1].until(b"14.6k")
         return started[-1]
 
     yield start
     for one in started:
-        one.end()
+        with contextlib.suppress(OSError):
+            one.close()
 
 
-def shown(terminal: Terminal) -> Terminal:
-    terminal.until(lambda sent: b"14.6k" in sent)
-    return terminal
-
-
-def test_idle_dashboard_sends_nothing_a_live_run_few_bytes_and_its_death_leaves_the_run(terminal, steady):
-    one = shown(terminal("dash", steady.id))
-    one.until_quiet()
-    assert COLOUR.search(one.sent)
-    assert one.bytes_during(lambda: time.sleep(IDLE_S)) == 0
-    rng = random.Random(1)
-
-    def go_on() -> None:
-        with EventLog(steady.metrics) as log:
-            for number in range(LIVE_UPDATES):
-                log.append(update_event(231 + number, rng))
-                time.sleep(1 / LIVE_HZ)
-
-    sent = one.bytes_during(go_on)
+def test_idle_dashboard_sends_nothing_a_live_run_few_bytes_and_its_death_leaves_the_run(opened, steady):
+    one = opened()
+    while one.drain(QUIET_S):
+        pass
+    assert COLOUR.search(one.text)
+    assert one.drain(IDLE_S) == 0
+    rng, sent = random.Random(1), 0
+    with EventLog(steady.metrics) as log:
+        for number in range(LIVE_UPDATES):
+            log.append(update_event(231 + number, rng))
+            sent += one.drain(1 / LIVE_HZ)
     assert 0 < sent < LIVE_LIMIT_BYTES_PER_S * LIVE_UPDATES / LIVE_HZ
     one.process.kill()
     one.process.wait(LEFT_WITHIN_S)
     assert job_status(steady).state == "running" and not list(steady.control.iterdir())
 
 
-LEAVING: dict[str, Callable[[Terminal], object]] = {
-    "q": lambda one: one.press("q"),
-    "ctrl-c": lambda one: one.press("\x03"),
+LEAVING: dict[str, Callable[[DashboardProcess], object]] = {
+    "q": lambda one: os.write(one.terminal, b"q"),
+    "ctrl-c": lambda one: os.write(one.terminal, b"\x03"),
     "SIGTERM": lambda one: one.process.send_signal(signal.SIGTERM),
 }
 
 
 @pytest.mark.parametrize("leave", LEAVING.values(), ids=LEAVING)
-def test_leaving_restores_the_terminal(terminal, steady, leave):
-    one = shown(terminal("dash", steady.id))
+def test_leaving_restores_the_terminal(opened, steady, leave):
+    one = opened()
     leave(one)
+    one.until(LEFT)
     assert one.process.wait(LEFT_WITHIN_S) == 0
-    one.until(lambda sent: sent.rstrip().endswith(b"l") and b"\x1b[?1049l" in sent)
+    with contextlib.suppress(OSError):
+        one.drain(QUIET_S)
+    last = dict(re.findall(rb"\x1b\[\?(\d+)([hl])", one.text))
+    assert {mode for mode, state in last.items() if state == b"h"} <= DEFAULT_MODES
     assert not steady.stop.exists()
 
 
-def test_closed_terminal_ends_the_dashboard(terminal, steady):
-    one = shown(terminal("dash", steady.id))
-    one.hang_up()
+def test_closed_terminal_ends_the_dashboard(opened):
+    one = opened()
+    os.close(one.terminal)
     one.process.wait(LEFT_WITHIN_S)
 
 
-def test_environment_disables_colour_and_unicode(terminal, steady):
-    plain = {"NO_COLOR": "1", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    one = shown(terminal("dash", steady.id, **plain))
-    assert one.sent.isascii() and not COLOUR.search(one.sent)
+def test_environment_disables_colour_and_unicode(opened):
+    one = opened(NO_COLOR="1", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert one.text.isascii() and not COLOUR.search(one.text)
