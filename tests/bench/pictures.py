@@ -25,7 +25,7 @@ import numpy as np
 from echelon.replay.reader import Replay
 from echelon.replay.schema import EventKind
 from echelon.server.catalogue import match_id
-from echelon_cli.tui.theme import Theme
+from echelon_cli.tui.theme import make_theme
 from tests.bench.viewer_speed import browsing
 from tests.browser.conftest import FLAGS, RUN, VISITED, chromium
 from tests.browser.player import LOADED, SETTLED, open_paused, pass_frames
@@ -143,10 +143,12 @@ def take_scene(name: str, scene: Scene) -> None:
             save(page, name, page.screenshot())
 
 
-def take_dashboards(page: Any, names: list[str]) -> None:
+def take_dashboards(names: list[str]) -> None:
     with TemporaryDirectory() as made, canned_home(Path(made)) as run:
-        for name in names:
-            _, svg = asyncio.run(capture(Path(made), run, DASHBOARDS[name], TERMINAL, Theme()))
+        scenes = {name: capture(Path(made), run, DASHBOARDS[name], TERMINAL, make_theme()) for name in names}
+        pictures = {name: asyncio.run(scene)[1] for name, scene in scenes.items()}
+    with chromium_page() as page:
+        for name, svg in pictures.items():
             page.set_content(f"<body style='margin:0;width:1600px'>{svg}</body>")
             save(page, name, page.locator("svg").screenshot())
 
@@ -202,8 +204,7 @@ def main(names: list[str]) -> None:
     for name in SCENES.keys() & set(wanted):
         take_scene(name, SCENES[name])
     if dashboards := [name for name in DASHBOARDS if name in wanted]:
-        with chromium_page() as page:
-            take_dashboards(page, dashboards)
+        take_dashboards(dashboards)
     if PLAYED in wanted:
         with TemporaryDirectory() as made, chromium_page() as page:
             path = record(Scene(match(4, "--size", "64", "--seconds", "40"), 0.0, math.pi / 4, 40.0), Path(made))

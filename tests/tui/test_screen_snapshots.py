@@ -14,8 +14,7 @@ from echelon_cli.tui.widgets.compositor import screen_text
 from tests.golden import updating
 from tests.tui.conftest import LIMIT_S, POLL_S
 from tests.tui.support.canned import alive, make_evaluation, make_run
-from tests.tui.support.captures import settle
-from tests.tui.support.svg import plain_rows, screen_svg
+from tests.tui.support.captures import settle, styled_rows
 from tests.tui.test_league import play
 from tests.tui.test_panels import SNAPSHOTS, compare
 
@@ -41,8 +40,8 @@ async def captured_rows(home, run, name: str, screen: str, size: tuple[int, int]
             await pilot.press("down")
         if not expected:
             await settle(app, pilot)
-        await until(pilot, lambda: not expected or plain_rows(screen_svg(app, screen)) + "\n" == expected)
-        return plain_rows(screen_svg(app, screen))
+        await until(pilot, lambda: not expected or styled_rows(app.screen) + "\n" == expected)
+        return styled_rows(app.screen)
 
 
 async def until(pilot, condition: Callable[[], bool]) -> None:
@@ -65,15 +64,3 @@ async def test_screen_matches_snapshot(home, screen, size, background, monkeypat
     with alive(paths) as run:
         text = await captured_rows(home, run, name, screen, size, background)
     compare(name, text)
-
-
-def test_svg_rows_do_not_depend_on_segment_boundaries():
-    rows = (
-        '<svg xmlns="http://www.w3.org/2000/svg"><style>.screen-r1 {{ fill: #ff0000;font-weight: bold }}</style>'
-        '<rect fill="#0000ff" x="12.2" y="25.9" width="12.2" height="24.65" shape-rendering="crispEdges"/>{}</svg>'
-    )
-    text = '<text class="screen-r1" x="{}" y="44.4" clip-path="url(#screen-line-1)">{}</text>'
-    whole = plain_rows(rows.format(text.format(0, "ab&#160;c")))
-    assert whole == plain_rows(rows.format(text.format(0, "a") + text.format(12.2, "b") + text.format(36.6, "c\n")))
-    red = "fill: #ff0000 font-weight: bold"
-    assert whole.splitlines() == ["", "ab c", "", "", "ab a", "", f"a {red}", f"b {red} on #0000ff"]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from textual._compositor import ChopsUpdate, Compositor
 from textual.app import App
 from textual.screen import Screen
+from textual.strip import Strip
 
 TEXTUAL_VERSION = "8.2"
 """The Textual release whose private API this module was written for; ``tests/tui/test_compositor.py`` checks it."""
@@ -46,15 +47,14 @@ def use_span_updates(screen: Screen[Any]) -> None:
     screen._compositor = SpanCompositor()
 
 
+def screen_strips(screen: Screen[Any]) -> list[Strip]:
+    """Return the rows of a screen."""
+    return screen._compositor.render_strips()
+
+
 def screen_text(screen: Screen[Any]) -> str:
     """Return the characters on a screen, one line per row, without trailing blanks."""
-    strips = screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
-
-
-def full_update(app: App[Any]) -> RenderableType:
-    """Return the whole visible screen, background screens included, as a Rich renderable."""
-    return app.screen._compositor.render_update(full=True, screen_stack=app._background_screens) or ""
+    return "\n".join(strip.text.rstrip() for strip in screen_strips(screen))
 
 
 def write_to_terminal(app: App[Any], data: str) -> None:

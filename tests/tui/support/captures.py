@@ -1,72 +1,50 @@
-"""Captures of every screen in every size and theme, on synthetic runs, for visual review.
-
-``python -m tests.tui.support.captures FOLDER [SCENE | SIZE | THEME ...]`` writes them as text and SVG: all, or those
-of the named scenes, sizes (``80x24``) and themes. ``test_captures`` asserts what must hold on all of them.
-"""
+"""Scenes of the dashboard on synthetic runs, as text and styles for tests and as SVG for the documents."""
 
 from __future__ import annotations
 
-import asyncio
+import io
 import shutil
-import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+import string
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.segment import Segment, Segments
+from rich.terminal_theme import SVG_EXPORT_THEME
 from safetensors.numpy import save_file
+from textual.screen import Screen
 
 from echelon.arena.store import league_path
 from echelon.runs import RunPaths
 from echelon.telemetry.heat_maps import KINDS
 from echelon_cli.tui.app import Dashboard
-from echelon_cli.tui.theme import Theme, make_theme
-from echelon_cli.tui.widgets.compositor import screen_text
+from echelon_cli.tui.theme import Theme
+from echelon_cli.tui.widgets.compositor import screen_strips, screen_text
 from tests.replay.golden import SMALL
 from tests.tui.support.canned import alive, make_run
-from tests.tui.support.svg import screen_svg
-
-SIZES = ((60, 20), (80, 24), (160, 48), (200, 60))
-
-THEME_VARIANTS: dict[str, Theme] = {
-    "dark": make_theme(),
-    "light": make_theme(background="light"),
-    "plain": make_theme(colour=False),
-    "ascii": make_theme("ascii", colour=False),
-}
 
 SCENES: dict[str, tuple[bool, tuple[str, ...]]] = {
     "runs": (False, ()),
-    "filter": (False, ("slash", "h", "e", "r", "o", "n")),
-    "run-1": (True, ("1",)),
-    "run-2": (True, ("2",)),
+    "run": (True, ("1",)),
     "run-3": (True, ("3",)),
     "run-4": (True, ("4",)),
-    "run-5": (True, ("5",)),
-    "zoom": (True, ("tab", "z")),
     "find": (True, ("slash", "n", "o", "r", "m", "enter")),
-    "stop": (True, ("s",)),
     "compare": (False, ("space", "space", "m")),
-    "configuration": (False, ("space", "space", "m", "3")),
     "league-1": (False, ("a", "down")),
     "league-2": (False, ("a", "down", "2")),
-    "league-3": (False, ("a", "down", "3")),
-    "league-4": (False, ("a", "down", "4")),
-    "sweep-1": (False, ("end", "enter")),
     "sweep-2": (False, ("end", "enter", "2")),
-    "matches": (True, ("w",)),
-    "no-matches": (False, ("down", "w")),
     "new": (False, ("n",)),
-    "log": (True, ("l",)),
     "help": (True, ("question_mark",)),
 }
 """Whether a scene starts on one run, and the keys that lead to it."""
 
-
 LOADING = "loading"
 """Word on a screen that waits for its data."""
+
+LETTERS = string.ascii_letters + string.digits
 
 
 @contextmanager
@@ -105,7 +83,7 @@ async def capture(
         for key in keys:
             await pilot.press(key)
             await settle(app, pilot, unchanged)
-        return screen_text(app.screen), screen_svg(app, name)
+        return screen_text(app.screen), screen_svg(app.screen, name)
 
 
 async def settle(app: Dashboard, pilot, unchanged: int = 6) -> None:
@@ -120,22 +98,24 @@ async def settle(app: Dashboard, pilot, unchanged: int = 6) -> None:
             return
 
 
-def main(folder: Path, selection: Sequence[str] = ()) -> None:
-    names, sizes = list(SCENES), {f"{width}x{height}": (width, height) for width, height in SIZES}
-    if unknown := set(selection) - {*names, *sizes, *THEME_VARIANTS}:
-        raise SystemExit(f"unknown scene, size or theme: {', '.join(sorted(unknown))}")
-
-    def selected(known: Iterable[str]) -> list[str]:
-        return [name for name in known if name in selection] or list(known)
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as home, canned_home(Path(home)) as run:
-        for theme, size, name in product(selected(THEME_VARIANTS), selected(sizes), selected(names)):
-            text, svg = asyncio.run(capture(Path(home), run, name, sizes[size], THEME_VARIANTS[theme]))
-            stem = f"{name}-{size}-{theme}"
-            (folder / f"{stem}.txt").write_text(text + "\n", encoding="utf-8")
-            (folder / f"{stem}.svg").write_text(svg, encoding="utf-8")
+def screen_svg(screen: Screen[Any], title: str) -> str:
+    console = Console(
+        width=screen.size.width, file=io.StringIO(), force_terminal=True, color_system="truecolor", record=True,
+        legacy_windows=False, safe_box=False, _environ={},
+    )  # fmt: skip
+    console.print(Segments([part for strip in screen_strips(screen) for part in (*strip, Segment.line())]))
+    return console.export_svg(title=title, theme=SVG_EXPORT_THEME, unique_id="screen")
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+def styled_rows(screen: Screen[Any]) -> str:
+    """Return the rows of a screen, then the same rows with a letter per style, then the meaning of the letters."""
+    letters: dict[str, str] = {}
+
+    def letter(char: str, style: str) -> str:
+        return " " if char == " " and " on " not in f" {style}" else letters.setdefault(style, LETTERS[len(letters)])
+
+    strips = screen_strips(screen)
+    cells = [[(char, str(segment.style)) for segment in strip for char in segment.text] for strip in strips]
+    styles = ["".join(letter(*cell) for cell in row).rstrip() for row in cells]
+    texts = [strip.text.rstrip() for strip in strips]
+    return "\n".join((*texts, "", *styles, "", *(f"{letter} {style}" for style, letter in letters.items())))
