@@ -13,7 +13,7 @@ from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.opponents import EVEN
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, truncate
-from echelon_cli.tui.widgets.table import Column, fitting
+from echelon_cli.tui.widgets.table import GridColumn, fitting
 
 NAME_CELLS = 8
 MAX_NAME_CELLS = 40
@@ -59,23 +59,23 @@ def _dim(row: EvaluationRow) -> str:
     return "dim"
 
 
-COLUMNS: tuple[Column, ...] = (
-    Column(name="wins", width=4, text=lambda row, _: _rate(row.mean), role=lambda row: rate_role(row.mean)),
-    Column(name="interval", width=9, text=lambda row, _: _interval(row.mean), role=_dim, rank=1),
-    Column(name="purpose", width=9, text=lambda row, _: row.purpose or "-", role=_dim, rank=2),
-    Column(name="sampled", width=7, text=lambda row, _: _rate(row.sampled), role=lambda row: rate_role(row.sampled)),
-    Column(name="interval", width=9, text=lambda row, _: _interval(row.sampled), role=_dim, rank=3),
-    Column(name="matches", width=9, text=lambda row, _: _matches(row), role=lambda row: "", rank=4),
-    Column(name="update", width=7, text=lambda row, _: str(row.update or "-"), role=_dim, rank=5),
-    Column(name="when", width=11, text=lambda row, _: local_time(row.time)[5:16], role=_dim, rank=6),
-    Column(name="maps", width=17, text=lambda row, _: row.maps or "-", role=_dim, rank=7),
+COLUMNS: tuple[GridColumn, ...] = (
+    GridColumn("wins", 4, text=lambda row, _: _rate(row.mean), role=lambda row: rate_role(row.mean)),
+    GridColumn("interval", 9, text=lambda row, _: _interval(row.mean), role=_dim, rank=1),
+    GridColumn("purpose", 9, text=lambda row, _: row.purpose or "-", role=_dim, rank=2),
+    GridColumn("sampled", 7, text=lambda row, _: _rate(row.sampled), role=lambda row: rate_role(row.sampled)),
+    GridColumn("interval", 9, text=lambda row, _: _interval(row.sampled), role=_dim, rank=3),
+    GridColumn("matches", 9, text=lambda row, _: _matches(row), role=lambda row: "", rank=4),
+    GridColumn("update", 7, text=lambda row, _: str(row.update or "-"), role=_dim, rank=5),
+    GridColumn("when", 11, text=lambda row, _: local_time(row.time)[5:16], role=_dim, rank=6),
+    GridColumn("maps", 17, text=lambda row, _: row.maps or "-", role=_dim, rank=7),
 )
 
 
 SAMPLED_COLUMNS = COLUMNS[3:5]
 
 
-def visible_columns(width: int, rows: Sequence[EvaluationRow]) -> list[Column]:
+def visible_columns(width: int, rows: Sequence[EvaluationRow]) -> list[GridColumn]:
     """Return the columns that fit beside a name.
 
     Without evaluations that select checkpoints all are reports; those in training may have no sampled actions.

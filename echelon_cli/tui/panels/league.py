@@ -14,7 +14,7 @@ from echelon_cli.tui.panels.base import SelectionPanel
 from echelon_cli.tui.panels.league_rating import draw_ratings
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, truncate
-from echelon_cli.tui.widgets.table import Column, first_visible
+from echelon_cli.tui.widgets.table import GridColumn, first_visible
 
 Row = Mapping[str, Any]
 
@@ -58,14 +58,14 @@ STYLE: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 ROUNDS = Viewport(x_axis="rounds")
 
 
-COLUMNS: tuple[Column, ...] = (
-    Column(name="rating", width=6, text=lambda row, _: f"{row['rating']:.0f}"),
-    Column(name="+-", width=4, text=lambda row, _: f"{row['high'] - row['rating']:.0f}"),
-    Column(name="kind", width=11, rank=5, text=lambda row, _: f" {row['kind']}", right=False),
-    Column(name="games", width=5, text=lambda row, _: count(row["games"]), rank=2),
-    Column(name="won", width=5, text=lambda row, _: _share(row, "wins"), rank=1),
-    Column(name="drawn", width=5, text=lambda row, _: _share(row, "draws"), rank=4),
-    Column(name="lost", width=5, text=lambda row, _: _share(row, "losses"), rank=3),
+COLUMNS: tuple[GridColumn, ...] = (
+    GridColumn("rating", 6, text=lambda row, _: f"{row['rating']:.0f}"),
+    GridColumn("+-", 4, text=lambda row, _: f"{row['high'] - row['rating']:.0f}"),
+    GridColumn("kind", 11, rank=5, text=lambda row, _: f" {row['kind']}", right=False),
+    GridColumn("games", 5, text=lambda row, _: count(row["games"]), rank=2),
+    GridColumn("won", 5, text=lambda row, _: _share(row, "wins"), rank=1),
+    GridColumn("drawn", 5, text=lambda row, _: _share(row, "draws"), rank=4),
+    GridColumn("lost", 5, text=lambda row, _: _share(row, "losses"), rank=3),
 )
 
 
@@ -146,7 +146,7 @@ def draw_ratings_table(view: LeagueView, selected: str, width: int, height: int,
     return grid
 
 
-def visible_columns(width: int) -> list[Column]:
+def visible_columns(width: int) -> list[GridColumn]:
     """Return the columns that fit beside a name and, for those of ``OPTIONAL_RANK``, the interval plot."""
     visible = list(COLUMNS)
     while len(visible) > 1:

@@ -16,7 +16,7 @@ from echelon_cli.tui.format import short_run_id, wrap
 from echelon_cli.tui.panels.base import SelectionPanel
 from echelon_cli.tui.theme import RUN_ROLES, Theme
 from echelon_cli.tui.widgets.cells import Grid, draw_share, truncate
-from echelon_cli.tui.widgets.table import Column, first_visible
+from echelon_cli.tui.widgets.table import GridColumn, first_visible
 
 NAME_CELLS = 14
 NUMBER_CELLS = 4
@@ -42,18 +42,13 @@ class SweepPanel(SelectionPanel):
 DETAIL_RANK = 4
 """Rank from which columns are dropped where the options do not fit beside them."""
 
-COLUMNS: tuple[Column, ...] = (
-    Column(name="state", width=9, text=lambda row, _: row.state, rank=2),
-    Column(name="rung", width=5, text=lambda row, r: f"{row.rung + 1}/{r.plan.rungs}" if row.rung >= 0 else "", rank=3),
-    Column(name="steps", width=6, text=lambda row, _: count(row.global_step) if row.rung >= 0 else "", rank=4),
-    Column(
-        name="value",
-        width=7,
-        text=lambda row, r: metric_text(r.plan.metric, row.value) if row.rung >= 0 else "",
-        rank=0,
-    ),
-    Column(name="95 %", width=7, text=lambda row, _: interval(row.low, row.high) if row.rung >= 0 else "", rank=1),
-    Column(name="run", width=16, text=lambda row, _: short_run_id(row.run), rank=5),
+COLUMNS: tuple[GridColumn, ...] = (
+    GridColumn("state", 9, text=lambda row, _: row.state, rank=2),
+    GridColumn("rung", 5, text=lambda row, r: f"{row.rung + 1}/{r.plan.rungs}" if row.rung >= 0 else "", rank=3),
+    GridColumn("steps", 6, text=lambda row, _: count(row.global_step) if row.rung >= 0 else "", rank=4),
+    GridColumn("value", 7, text=lambda row, r: metric_text(r.plan.metric, row.value) if row.rung >= 0 else "", rank=0),
+    GridColumn("95 %", 7, text=lambda row, _: interval(row.low, row.high) if row.rung >= 0 else "", rank=1),
+    GridColumn("run", 16, text=lambda row, _: short_run_id(row.run), rank=5),
 )
 
 

@@ -19,7 +19,7 @@ from echelon_cli.tui.screens.base import BaseScreen, TableScreen
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.viewer_server import ViewerAddress
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
-from echelon_cli.tui.widgets.table import Column, RowList, fitting
+from echelon_cli.tui.widgets.table import GridColumn, RowList, fitting
 
 EMPTY_TEXT = "no recorded matches yet; training records some at every evaluation"
 
@@ -42,19 +42,19 @@ def score_text(row: Row) -> str:
     return " : ".join(f"{value:.1f}" for value in row["score"])
 
 
-COLUMNS: tuple[Column, ...] = (
-    Column(name="blue", width=12, text=lambda row, now: row["blue"], right=False),
-    Column(name="red", width=12, text=lambda row, now: row["red"], right=False),
-    Column(name="result", width=22, text=lambda row, now: result_text(row), right=False, rank=1),
-    Column(name="score", width=11, text=lambda row, now: score_text(row), rank=2),
-    Column(name="age", width=4, text=lambda row, now: age(now - row["created"]) if row["created"] else "-"),
-    Column(name="update", width=7, text=lambda row, now: str(row["update"]), rank=3),
-    Column(name="run", width=16, text=lambda row, now: short_run_id(row["run"]), right=False, rank=4),
-    Column(name="match", width=16, text=lambda row, now: row["id"], right=False, rank=5),
+COLUMNS: tuple[GridColumn, ...] = (
+    GridColumn("blue", 12, text=lambda row, now: row["blue"], right=False),
+    GridColumn("red", 12, text=lambda row, now: row["red"], right=False),
+    GridColumn("result", 22, text=lambda row, now: result_text(row), right=False, rank=1),
+    GridColumn("score", 11, text=lambda row, now: score_text(row), rank=2),
+    GridColumn("age", 4, text=lambda row, now: age(now - row["created"]) if row["created"] else "-"),
+    GridColumn("update", 7, text=lambda row, now: str(row["update"]), rank=3),
+    GridColumn("run", 16, text=lambda row, now: short_run_id(row["run"]), right=False, rank=4),
+    GridColumn("match", 16, text=lambda row, now: row["id"], right=False, rank=5),
 )
 
 
-def visible_columns(width: int) -> list[Column]:
+def visible_columns(width: int) -> list[GridColumn]:
     return fitting(COLUMNS, width - 2, 2)
 
 

@@ -19,7 +19,7 @@ from echelon_cli.tui.feed.messages import RunsView
 from echelon_cli.tui.format import age, short_run_id, speed
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import Grid, share_bar, truncate
-from echelon_cli.tui.widgets.table import Column, RowList, fitting
+from echelon_cli.tui.widgets.table import GridColumn, RowList, fitting
 
 STATE_SORT_ORDER = (
     "stalled",
@@ -61,81 +61,67 @@ def _descending(value: float) -> float:
 
 GAP = 2
 
-COLUMNS: tuple[Column, ...] = (
-    Column(
-        name="state",
-        width=11,
+COLUMNS: tuple[GridColumn, ...] = (
+    GridColumn(
+        "state",
+        11,
         right=False,
         text=lambda row, now: row.state,
         role=lambda row: STATE_ROLES.get(row.state, ""),
         key=lambda row: STATE_SORT_ORDER.index(row.state) if row.state in STATE_SORT_ORDER else 0,
     ),
-    Column(name="run", width=15, right=False, text=lambda row, now: row.id, key=lambda row: row.id.lower()),
-    Column(name="preset", width=11, right=False, rank=8, text=lambda row, now: row.preset, key=lambda row: row.preset),
-    Column(
-        name="progress",
-        width=BAR_CELLS + 5,
-        rank=3,
-        text=lambda row, now: percent(row.progress),
-        key=lambda row: -row.progress,
+    GridColumn("run", 15, right=False, text=lambda row, now: row.id, key=lambda row: row.id.lower()),
+    GridColumn("preset", 11, right=False, rank=8, text=lambda row, now: row.preset, key=lambda row: row.preset),
+    GridColumn(
+        "progress", BAR_CELLS + 5, rank=3, text=lambda row, now: percent(row.progress), key=lambda row: -row.progress
     ),
-    Column(name="steps", width=6, rank=11, text=lambda row, now: count(row.steps), key=lambda row: -row.steps),
-    Column(
-        name="steps/s",
-        width=7,
+    GridColumn("steps", 6, rank=11, text=lambda row, now: count(row.steps), key=lambda row: -row.steps),
+    GridColumn(
+        "steps/s",
+        7,
         rank=2,
         text=lambda row, now: speed(row.steps_per_s),
         role=lambda row: "series1" if row.is_alive else "dim",
         key=lambda row: _descending(row.steps_per_s),
     ),
-    Column(
-        name="return",
-        width=7,
-        rank=6,
-        text=lambda row, now: measured(row.avg_return),
-        key=lambda row: _descending(row.avg_return),
+    GridColumn(
+        "return", 7, rank=6, text=lambda row, now: measured(row.avg_return), key=lambda row: _descending(row.avg_return)
     ),
-    Column(
-        name="training",
-        width=8,
+    GridColumn(
+        "training",
+        8,
         rank=7,
         text=lambda row, now: percent(row.win_rate),
         role=lambda row: "series1" if row.is_alive else "dim",
         key=lambda row: _descending(row.win_rate),
     ),
-    Column(
-        name="eval",
-        width=5,
+    GridColumn(
+        "eval",
+        5,
         text=lambda row, now: percent(row.eval_rate),
         role=lambda row: "good" if row.is_alive else "",
         key=lambda row: _descending(row.eval_rate),
     ),
-    Column(name="interval", width=8, text=lambda row, now: interval(row.eval_low, row.eval_high)),
-    Column(
-        name="against",
-        width=8,
+    GridColumn("interval", 8, text=lambda row, now: interval(row.eval_low, row.eval_high)),
+    GridColumn(
+        "against",
+        8,
         right=False,
         text=lambda row, now: opponent_name(row.opponent) if math.isfinite(row.eval_rate) else "-",
         key=lambda row: row.opponent,
     ),
-    Column(
-        name="ladder",
-        width=6,
-        rank=5,
-        text=lambda row, now: percent(row.ladder),
-        key=lambda row: _descending(row.ladder),
-    ),
-    Column(
-        name="age",
-        width=4,
+    GridColumn("ladder", 6, rank=5, text=lambda row, now: percent(row.ladder), key=lambda row: _descending(row.ladder)),
+    GridColumn(
+        "age",
+        4,
         rank=1,
         text=lambda row, now: age(now - row.created) if row.created > 0 else "-",
         role=lambda row: "dim",
         key=lambda row: -row.created,
     ),
-    Column(
-        name="status",
-        width=24,
+    GridColumn(
+        "status",
+        24,
         right=False,
         rank=10,
         text=lambda row, now: row.status,
@@ -143,7 +129,7 @@ COLUMNS: tuple[Column, ...] = (
     ),
 )
 
-VARIANT_COLUMNS: tuple[Column, ...] = (
+VARIANT_COLUMNS: tuple[GridColumn, ...] = (
     *(column for column in COLUMNS if column.name != "status"),
     *(replace(column, width=18, rank=1) for column in COLUMNS if column.name == "status"),
 )
@@ -155,7 +141,7 @@ SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "eval", 
 """Columns the list can be sorted by, in the order the key cycles through them."""
 
 
-def visible_columns(width: int, columns: Sequence[Column] = COLUMNS) -> list[Column]:
+def visible_columns(width: int, columns: Sequence[GridColumn] = COLUMNS) -> list[GridColumn]:
     return fitting(columns, width - 3, GAP)
 
 
@@ -202,7 +188,7 @@ def draw_table(
     return grid
 
 
-def _cell(grid: Grid, column: Column, row: RunRow, cell: tuple[int, int, int], theme: Theme, now: float) -> None:
+def _cell(grid: Grid, column: GridColumn, row: RunRow, cell: tuple[int, int, int], theme: Theme, now: float) -> None:
     x, y, wide = cell
     text, role = column.text(row, now), column.role(row)
     if column.name == "state":

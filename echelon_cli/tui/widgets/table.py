@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from textual import events
@@ -13,12 +13,13 @@ from textual.message import Message
 from echelon_cli.tui.widgets.cells import CellView, Grid
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """One column of a table."""
+@dataclass(frozen=True)
+class GridColumn:
+    """One column of a table of the dashboard."""
 
     name: str
     width: int
+    _: KW_ONLY
     text: Callable[[Any, Any], str]
     """Returns the text of a cell, from the row and what the table passes for all rows, such as the current time."""
     role: Callable[[Any], str] = lambda row: ""
@@ -37,7 +38,7 @@ class Column:
             grid.put(x, y, text, role, limit=x + width)
 
 
-def fitting(columns: Sequence[Column], width: int, gap: int) -> list[Column]:
+def fitting(columns: Sequence[GridColumn], width: int, gap: int) -> list[GridColumn]:
     """Return the columns that fit side by side, each with a gap, into ``width`` cells; at least one."""
     visible = list(columns)
     while len(visible) > 1 and sum(c.width + gap for c in visible) > width:
