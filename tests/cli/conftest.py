@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +57,12 @@ def ended_run() -> Callable[..., RunPaths]:
         return paths
 
     return make
+
+
+def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line in a process of its own, as a terminal does."""
+    argv = [sys.executable, "-m", "echelon_cli.main", *words]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=120, env={**os.environ, **environment})
 
 
 def parsed(text: str) -> Any:

@@ -27,10 +27,9 @@ def recorded(tmp_path_factory) -> Path:
 
 
 def test_branch_reports_continuations_effect_and_replays(echelon, recorded, tmp_path):
-    options = ("--without", "R2@0:10", "--for", "0.5", "--set", "blue=easy", "--set", "B2=heuristic:expert")
-    code, out, error = echelon(
-        "replay", "branch", str(recorded), *options, "--runs", "3", "--out", str(tmp_path), "--json"
-    )
+    changes = ("--without", "R2@0:10", "--for", "0.5", "--set", "blue=easy", "--set", "B2=heuristic:expert")
+    options = (*changes, "--runs", "3", "--out", str(tmp_path), "--json")
+    code, out, error = echelon("replay", "branch", str(recorded), *options)
     assert code == output.DONE, error
     found = json.loads(out)
     assert (found["at_s"], found["played_from_s"], found["runs"]) == (10.0, 10.0, 3)
@@ -48,10 +47,7 @@ def test_branch_reports_continuations_effect_and_replays(echelon, recorded, tmp_
     ("options", "message"),
     [
         ((), "the moment is missing, expected --at M:SS or --without MECH@M:SS"),
-        (
-            ("--at", "0:10"),
-            "blue was flown by 'trivial', whose policy is not found; name a pilot with --set blue=PILOT",
-        ),
+        (("--at", "0:10"), "blue was flown by 'trivial', whose policy is not found; name a pilot with --set blue=PIL"),
         (("--at", "noon"), "at is 'noon', expected a time as 0:21 or 21.5"),
         (("--at", "0:10", "--set", "B9=easy"), "set has mech 'B9', expected blue, red or one of: B1, B2"),
         (("--at", "0:10", "--set", "blue=nobody"), "set has pilot 'nobody', expected a level ("),
@@ -121,7 +117,5 @@ def test_turning_point_is_measured_by_its_mech_and_time(echelon, monkeypatch):
     assert found["effect"]["of"].startswith("B4@") and found["effect"]["side"] == "blue"
     assert (found["parent"]["still"], found["parent"]["window"]) == (["B4"], 8)
     for rank in ("1", "9"):
-        code, _, error = echelon("replay", "info", str(STATES), "--confirm", rank)
-        assert (
-            code != output.DONE and f"confirm is {rank}, expected the rank of a turning point with a mech: 2" in error
-        )
+        error = echelon("replay", "info", str(STATES), "--confirm", rank)[2]
+        assert f"confirm is {rank}, expected the rank of a turning point with a mech: 2" in error

@@ -14,10 +14,10 @@ import pytest
 from echelon import __version__
 from echelon.config import RunConfig
 from echelon.files import atomic_write
-from echelon.jobs.process import identify, is_alive
+from echelon.jobs.process import ProcessIdentity, identify, is_alive
 from echelon.jobs.status import JobStatus
 from echelon.runs import runs_home
-from echelon.telemetry.events import EventCheckpoint, EventRound
+from echelon.telemetry.events import EventCheckpoint
 from echelon.telemetry.log import EventLog
 from echelon_cli import output
 from echelon_cli.commands import doctor, logs, stop
@@ -54,6 +54,8 @@ def test_damaged_run_does_not_hide_others(echelon, ended_run):
     code, out, err = echelon("runs", "list")
     assert code == 0 and "calm-fox" in out and "wild-owl" in out and not err
     assert out.count("completed") == 2
+    (row,) = (line for line in out.splitlines() if "wild-owl" in line)
+    assert row.split()[-1] == "-", "it has no age"
 
 
 def test_runs_list_show_and_compare(echelon, ended_run):
@@ -71,21 +73,14 @@ def test_runs_list_show_and_compare(echelon, ended_run):
 def test_commands_use_the_same_json_keys_for_runs(echelon, ended_run, tmp_path):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     who = {"id": paths.id, "folder": str(paths.root)}
-    printed = {
-        words: parsed(echelon(*words, "--json")[1])
-        for words in (
-            ("runs", "list"),
-            ("runs", "show", "fox"),
-            ("dash", "fox"),
-            ("runs", "wait", "fox"),
-            ("runs", "stop", "fox"),
-            ("runs", "export", "fox", "--csv", str(tmp_path / "fox.csv")),
-        )
-    }
-    rows = {words: row[0] if isinstance(row, list) else row for words, row in printed.items()}
-    assert [words for words, row in rows.items() if not who.items() <= row.items()] == []
-    assert {row["global_step"] for words, row in rows.items() if words[1] != "export"} == {400}
-    assert {row["last_win_rate"] for words, row in rows.items() if words[1] in ("list", "show", "fox")} == {0.6}
+    rated = ("runs list", "runs show fox", "dash fox")
+    stepped = (*rated, "runs wait fox", "runs stop fox")
+    lines = (*stepped, f"runs export fox --csv {tmp_path / 'fox.csv'}")
+    printed = {line: parsed(echelon(*line.split(), "--json")[1]) for line in lines}
+    rows = {line: row[0] if isinstance(row, list) else row for line, row in printed.items()}
+    assert [line for line, row in rows.items() if not who.items() <= row.items()] == []
+    assert {rows[line]["global_step"] for line in stepped} == {400}
+    assert {rows[line]["last_win_rate"] for line in rated} == {0.6}
 
 
 def test_logs_prints_last_lines(echelon, ended_run):
@@ -136,22 +131,28 @@ def test_wait_returns_exit_code_of_ended_run(echelon, ended_run):
     assert echelon("runs", "wait", "fox")[0] == 4
 
 
+def abandon(paths, process: subprocess.Popen) -> ProcessIdentity:
+    """Make a run one whose supervisor is gone and whose trainer is this process; return its identity."""
+    assert process.stdout and process.stdout.readline()
+    trainer = identify(process.pid)
+    assert trainer is not None
+    gone = replace(trainer, pid=2**22)
+    paths.processes.write_text(json.dumps({"supervisor": gone.to_dict(), "trainer": trainer.to_dict()}))
+    paths.exit.unlink()
+    return trainer
+
+
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
 
 
 def test_stop_waits_for_orphaned_trainer(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
-    paths.exit.unlink()
     argv = [sys.executable, "-c", STUBBORN]
     with (
         open(paths.log_trainer, "ab") as log,
         subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, process_group=0) as left,
     ):
-        assert left.stdout and left.stdout.readline()
-        trainer = identify(left.pid)
-        assert trainer is not None
-        gone = replace(trainer, pid=2**22)
-        paths.processes.write_text(json.dumps({"supervisor": gone.to_dict(), "trainer": trainer.to_dict()}))
+        trainer = abandon(paths, left)
         code, out, _ = echelon("runs", "stop", "fox", "--timeout", "0.1")
         assert code == 1 and "its orphaned trainer is still ending" in out and is_alive(trainer)
         assert "its trainer is still ending" in echelon("runs", "rm", "fox", "--yes")[2]
@@ -177,7 +178,6 @@ def test_stop_names_what_it_has_saved(ended_run, checkpoint, text):
 def test_stop_names_a_foreign_process_and_leaves_it_alone(echelon, ended_run):
     """A copied run folder may name any process by its true start time; reading the run's log is no work on it."""
     paths = ended_run("20260101-000000-quickstart-calm-fox")
-    paths.exit.unlink()
     argv = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()", str(paths.root)]
     with (
         open(paths.log_trainer) as reader,
@@ -185,11 +185,7 @@ def test_stop_names_a_foreign_process_and_leaves_it_alone(echelon, ended_run):
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, pass_fds=[reader.fileno()]
         ) as foreign,
     ):
-        assert foreign.stdout and foreign.stdout.readline()
-        identity = identify(foreign.pid)
-        assert identity is not None
-        gone = replace(identity, pid=2**22)
-        paths.processes.write_text(json.dumps({"supervisor": gone.to_dict(), "trainer": identity.to_dict()}))
+        abandon(paths, foreign)
         notice = (
             f"proc.json of run {paths.id!r} names process {foreign.pid} as its trainer, expected a process of yours "
             "that works on this run; it is not signalled"
@@ -230,10 +226,7 @@ def test_config_show_names_source_of_each_value(echelon, tmp_path):
     assert "ppo.vf_coef" in echelon("config", "show")[1]
 
 
-def test_compare_lists_differing_fields_of_runs_and_presets(echelon, ended_run):
-    ended_run("20260101-000000-quickstart-calm-fox", lr=1e-3)
-    ended_run("20260102-000000-quickstart-wild-owl", lr=2e-3)
-    assert parsed(echelon("runs", "compare", "fox", "owl", "--json")[1])["differing"] == {"ppo.lr": [1e-3, 2e-3]}
+def test_compare_lists_differing_fields_of_presets(echelon):
     assert "do not differ" in echelon("runs", "compare", "quickstart", "quickstart")[1]
     assert "env.world.size_x" in echelon("runs", "compare", "quickstart", "standard")[1]
 
@@ -286,20 +279,11 @@ def test_doctor_warns_about_missing_viewer_build(echelon, tmp_path, monkeypatch)
     assert row["verdict"] == "warning" and "pip install" in row["advice"]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (950, "950"), (9999, "9999"), (12_345, "12.3k"), (4_560_000, "4.56M"), (math.nan, "-")],
-)
-def test_count_is_at_most_six_characters(value, text):
-    assert output.count(value) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0s"), (0.44, "0.4s"), (42, "42s"), (190, "3m10s"), (18_120, "5h02m"), (187_200, "2d04h"), (None, "-")],
-)
-def test_duration_shows_two_units(seconds, text):
-    assert output.duration(seconds) == text
+def test_counts_and_durations_are_short():
+    counts = {0: "0", 950: "950", 9999: "9999", 12_345: "12.3k", 4_560_000: "4.56M", math.nan: "-"}
+    assert {value: output.count(value) for value in counts} == counts
+    durations = {0: "0s", 0.44: "0.4s", 42: "42s", 190: "3m10s", 18_120: "5h02m", 187_200: "2d04h", None: "-"}
+    assert {value: output.duration(value) for value in durations} == durations
 
 
 def test_logs_read_the_end_of_a_log_only(echelon, ended_run, monkeypatch, tmp_path):
@@ -324,11 +308,8 @@ def test_runs_list_sorts_by_fields_of_the_query(echelon, ended_run):
         ended_run(f"20260101-000000-quickstart-idle-{name}", wins=wins)
     found = parsed(echelon("runs", "list", "--sort", "eval", "--json")[1])
     assert [row["last_win_rate"] for row in found] == [0.9, 0.5, 0.2]
-    assert [row["id"][-3:] for row in parsed(echelon("runs", "list", "--sort", "run", "--json")[1])] == [
-        "igh",
-        "low",
-        "mid",
-    ]
+    found = parsed(echelon("runs", "list", "--sort", "run", "--json")[1])
+    assert [row["id"].rpartition("-")[2] for row in found] == ["high", "low", "mid"]
     code, _, err = echelon("runs", "list", "--sort", "laddr")
     assert code == 2 and "did you mean 'ladder'" in err
 
@@ -349,18 +330,6 @@ def test_runs_show_names_evaluation_opponent_and_source(echelon, ended_run):
     assert found == {"environment.packages.torch": ["2.13", "2.14"]}
 
 
-def test_config_show_of_a_run_refuses_another_layer(echelon, ended_run):
-    ended_run("20260101-000000-quickstart-idle-otter")
-    code, _, err = echelon("config", "show", "--run", "otter", "--preset", "standard")
-    assert code == 2 and "--run" in err and "--preset" in err
-
-
-def test_error_of_linked_values_names_the_given_one(echelon):
-    for given in ("ppo.gamma", "env.gamma"):
-        code, _, err = echelon("config", "show", "--set", f"{given}=1.5")
-        assert code == 2 and f"error: {given} is 1.5" in err and "more" not in err
-
-
 def test_wrong_home_is_an_error_and_no_empty_list(echelon, monkeypatch, tmp_path):
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "rnus"))
     lists = (("runs", "list"), ("runs", "queue"), ("replay", "list"))
@@ -369,27 +338,7 @@ def test_wrong_home_is_an_error_and_no_empty_list(echelon, monkeypatch, tmp_path
         assert code == 3 and "rnus" in err and "ECHELON_HOME" in err
 
 
-def test_run_with_a_damaged_spec_has_no_age(echelon, ended_run):
-    ended_run("20260101-000000-quickstart-idle-otter").spec.write_text("{")
-    (row,) = (line for line in echelon("runs", "list")[1].splitlines() if "otter" in line)
-    assert row.split()[-1] == "-"
-
-
 def test_export_of_a_run_without_measurements_fails(echelon, ended_run, tmp_path):
     ended_run("20260101-000000-quickstart-idle-otter").metrics.write_text("")
     code, _, err = echelon("runs", "export", "otter", "--csv", str(tmp_path / "a.csv"))
     assert code == 1 and "no measurements" in err and not (tmp_path / "a.csv").exists()
-
-
-def test_device_that_does_not_exist_leaves_no_run(echelon, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    code, _, err = echelon("train", "--device", "cuda", "--detach")
-    assert code == 1 and "device is 'cuda'" in err and "hides every GPU" in err
-    assert echelon("runs", "list", "--json")[1].strip() == "[]"
-
-
-def test_rated_arena_job_is_complete(echelon, ended_run):
-    paths = ended_run("20260101-000000-arena-idle-otter")
-    with EventLog(paths.metrics) as log:
-        log.append(EventRound(round=2, rounds=2, state="rated", matches=8, played=8))
-    assert parsed(echelon("runs", "show", "otter", "--json")[1])["progress"] == 1.0

@@ -109,9 +109,8 @@ def test_environment_of_older_policy_has_its_maps():
     older = asdict(SHORT)
     del older["world"]["fairness"]
     assert environment_of({"env_cfg": older}) == SHORT
-    assert environment_of({"env_cfg": older}, 60, "path").world == replace(
-        SHORT.world, size_x=60, size_y=60, fairness="path"
-    )
+    world = environment_of({"env_cfg": older}, 60, "path").world
+    assert world == replace(SHORT.world, size_x=60, size_y=60, fairness="path")
 
 
 def test_eval_rejects_other_observation_layout(echelon, tmp_path):
@@ -183,9 +182,8 @@ def test_received_eval_job_adds_to_a_run_only_where_the_user_names_it(echelon, t
     assert echelon("eval", "--resume", job.id)[0] == 0
     alerts = [event.message for event in read_events(job.metrics)[0] if isinstance(event, EventAlert)]
     assert not trained.evals.exists()
-    assert any(
-        f"the run does not know this job; try: echelon eval {trained.root} --resume {job.id}" in a for a in alerts
-    )
+    advice = f"the run does not know this job; try: echelon eval {trained.root} --resume {job.id}"
+    assert any(advice in alert for alert in alerts)
     other = tmp_path / "other.safetensors"
     other.touch()
     assert "expected" in echelon("eval", str(other), "--resume", job.id)[2] and not trained.evals.exists()

@@ -52,20 +52,3 @@ def test_export_writes_csv(echelon, ended_run, tmp_path):
     with open(tmp_path / "run.csv", newline="") as file:
         *_, last = csv.DictReader(file)
     assert (last["global_step"], last["train/avg_return"], last["eval/win_rate"]) == ("400", "1.5", "0.6")
-
-
-@pytest.mark.parametrize("option", ["--csv", "--weights", "--torchscript", "--onnx"])
-def test_export_into_missing_folder_names_the_folder(echelon, ended_run, tmp_path, option):
-    group = "runs" if option == "--csv" else "policy"
-    done, _, err = echelon(group, "export", "latest", option, str(tmp_path / "none" / "file"))
-    assert (
-        done == 1
-        and err == f"error: folder {str(tmp_path / 'none')!r} does not exist; create it, or name another one\n"
-    )
-
-
-def test_export_without_target_is_usage_error(echelon, ended_run):
-    ended_run("20260101-000000-quickstart-calm-fox")
-    for group, first in (("runs", "--csv, --tensorboard"), ("policy", "--torchscript, --onnx")):
-        code, _, err = echelon(group, "export", "fox")
-        assert code == 2 and f"nothing to export, expected one of {first}" in err

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -16,6 +14,7 @@ from echelon.runs import create_run
 from echelon.telemetry.events import EventEval
 from echelon.telemetry.log import EventLog
 from tests.arena.policy_files import save
+from tests.cli.conftest import command
 from tests.cli.hub_server import HubServer
 
 
@@ -90,14 +89,8 @@ def test_pushed_policy_comes_back_from_the_hub(run, tmp_path, monkeypatch):
     folder = tmp_path / "fetched"
     with HubServer() as server:
         home = {"HF_ENDPOINT": server.url, "HF_TOKEN": "hf_stand_in", "HF_HOME": str(tmp_path / "cache")}
-        plain = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-
-        def command(*words: str) -> subprocess.CompletedProcess[str]:
-            return subprocess.run(
-                [sys.executable, "-m", "echelon_cli.main", *words], env={**os.environ, **home, **plain}, text=True,
-                capture_output=True, timeout=120,
-            )  # fmt: skip
-
+        for name, value in {**home, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}.items():
+            monkeypatch.setenv(name, value)
         pushed = command("policy", "push", run.id, "someone/keen-fox", "--replay", "none", "--json")
         assert pushed.returncode == 0, pushed.stderr
         assert json.loads(pushed.stdout)["url"] == f"{server.url}/someone/keen-fox"
@@ -116,8 +109,6 @@ def test_pushed_policy_comes_back_from_the_hub(run, tmp_path, monkeypatch):
             assert failed.returncode == 1 and text in failed.stderr, failed.stderr
             assert failed.stderr.strip().count("\n") == 0 and not (tmp_path / "other").exists()
         monkeypatch.setattr(hub, "MAX_BYTES", 1000)
-        for name, value in {**home, **plain}.items():
-            monkeypatch.setenv(name, value)
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
         with pytest.raises(ValueError, match="its policy has [0-9,]+ bytes, expected at most 1,000"):
             hub.download("someone/keen-fox", tmp_path / "other")

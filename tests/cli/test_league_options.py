@@ -10,7 +10,6 @@ from echelon.arena.standings import policy_path
 from echelon.arena.store import Store, league_path
 from echelon.config import MIX_PROFILES, LeagueConfig, MixConfig, OpponentConfig
 from echelon.jobs.config_layers import resolve
-from echelon.runs import list_runs
 from echelon_cli.listing import opponent_of
 from tests.arena.policy_files import save
 
@@ -20,14 +19,6 @@ def test_opponent_mix_name_and_weight_overrides(name):
     assert resolve("quickstart", None, {"opponents.mix": name}).config.opponents.mix == MIX_PROFILES[name]
     changed = resolve("quickstart", None, {"opponents.mix": name, "opponents.mix.hard": 3.0}).config.opponents.mix
     assert asdict(changed) == {**asdict(MIX_PROFILES[name]), "hard": 3.0}
-
-
-def test_unknown_mix_is_one_line_and_creates_no_run(echelon):
-    code, _, error = echelon("train", "--opponents", "nobody")
-    assert code == 2 and "opponents.mix is 'nobody' (from --set), expected one of scripted, self, past, league" in error
-    code, _, error = echelon("train", "--set", "opponents.league.target=main")
-    assert code == 2 and "opponents.league.target is 'main', expected empty where opponents.mix.league is 0" in error
-    assert list_runs() == []
 
 
 def test_start_from_accepts_path_run_or_league_entry(tmp_path, ended_run):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
@@ -254,8 +255,9 @@ def test_runs_of_a_group_are_named_by_what_differs(echelon, ended_run):
 
 
 def test_query_of_a_damaged_filter_is_read_up_to_a_bound(monkeypatch):
-    seen = []
-    monkeypatch.setattr(query, "TERM", Counted(query.TERM, seen))
+    term, seen = query.TERM, []
+    watched = SimpleNamespace(finditer=lambda text: seen.append(len(text)) or term.finditer(text))
+    monkeypatch.setattr(query, "TERM", watched)
     for text in ("<", "a ", "()", "age<1"):
         seen.clear()
         found = query.parse(text * 100_000)
@@ -263,14 +265,3 @@ def test_query_of_a_damaged_filter_is_read_up_to_a_bound(monkeypatch):
         with pytest.raises(query.QueryError) as error:
             query.read_query(text * 100_000)
         assert len(str(error.value)) < 500
-
-
-class Counted:
-    """A pattern that notes the lengths of the texts that it is applied to."""
-
-    def __init__(self, pattern, seen):
-        self._pattern, self._seen = pattern, seen
-
-    def finditer(self, text):
-        self._seen.append(len(text))
-        return self._pattern.finditer(text)

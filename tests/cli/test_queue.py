@@ -104,10 +104,10 @@ def test_empty_queue_names_the_command_that_adds_a_run(echelon):
     assert echelon("runs", "queue")[1] == "the queue is empty; add a run with: echelon train --queue\n"
 
 
-@pytest.mark.parametrize("words", [("train", "--notify", "ftp://x/T0P"), ("train", "--mirror", "tensorbord")])
-def test_observer_that_cannot_be_used_leaves_no_run(echelon, words):
-    code, _, err = echelon(*words)
-    assert code in (1, 2) and err.count("\n") == 1 and "T0P" not in err
+@pytest.mark.parametrize("words", [("train",), ("sweep", "start", "--vary", "ppo.lr=1e-4,1e-3")])
+def test_url_that_cannot_be_notified_is_not_shown_and_leaves_no_run(echelon, words):
+    code, _, err = echelon(*words, "--notify", "ftp://x/T0P")
+    assert code == 2 and err.count("\n") == 1 and "T0P" not in err
     assert list_runs() == []
 
 

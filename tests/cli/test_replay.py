@@ -137,18 +137,3 @@ def test_video_never_replaces_a_file_by_accident(echelon, tmp_path):
     file.write_text("kept")
     code, _, err = echelon("replay", "video", str(SMALL), "--out", str(file))
     assert code == 1 and "already exists; try another --out or --force" in err and file.read_text() == "kept"
-
-
-@pytest.mark.parametrize(
-    ("words", "part"),
-    [
-        (("--out", "a.webp"), "--out is 'a.webp', expected a name that ends in .mp4"),
-        (("--size", "161x160"), "--size is '161x160', expected even numbers"),
-        (("--fps", "0"), "--fps is 0, expected 1 to 60"),
-        (("--from", "900"), "part is 900 to"),
-    ],
-)
-def test_video_of_wrong_options_is_refused_in_one_line(echelon, tmp_path, monkeypatch, words, part):
-    monkeypatch.chdir(tmp_path)
-    code, _, err = echelon("replay", "video", str(SMALL), *words)
-    assert code != 0 and part in err and err.count("\n") == 1 and list(tmp_path.iterdir()) == []

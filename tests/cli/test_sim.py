@@ -9,8 +9,6 @@ import subprocess
 import sys
 import time
 
-import pytest
-
 from echelon.runs import list_runs, runs_home
 from echelon_cli import output
 from tests.cli.conftest import parsed
@@ -100,37 +98,6 @@ def test_sim_records_only_upsets_or_every_match(echelon):
     even = found["pilots"][0]["wins"] == found["pilots"][1]["wins"]
     assert found["upsets"] == found["replays"] == (0 if even else fewer)
     assert outcome(echelon, "--record", "all", "--matches", "2", "--seconds", "1")["replays"] == 2
-
-
-MISTAKES = {
-    "unknown pilot": (("--red", "mediun"), "did you mean 'medium'? (have: trivial"),
-    "record what": (("--record", "some"), "record is 'some', expected a number, all or upsets"),
-    "odd pairs": (
-        ("--red", "easy", "--matches", "3"),
-        "matches is 3, expected an even number because sides are swapped; try --no-swap",
-    ),
-    "impossible map": (("--size", "5"), "world.size_x is 5"),
-    "too many mechs": (("--size", "20", "--packs", "20"), "too small to spawn"),
-    "no packs": (("--packs", "0"), "Invalid value for '--packs': Input should be greater than or equal to 1"),
-    "no time": (("--seconds", "0"), "max_episode_seconds is 0"),
-    "a seed too large": (("--seed", "4000000000"), "seed is 4000000000"),
-}
-
-
-@pytest.mark.parametrize(("words", "printed"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_sim_usage_error_is_one_line(echelon, words, printed):
-    code, out, err = echelon("sim", *words)
-    assert code == output.USAGE and out == "" and printed in err and err.count("\n") == 1
-    assert parsed(echelon("sim", *words, "--json")[1])["code"] == output.USAGE
-    assert not runs_home().exists()
-
-
-@pytest.mark.parametrize(
-    "words", [("sim", *SMALL), ("eval", "latest"), ("arena", "run"), ("replay", "verify", "latest")], ids=" ".join
-)
-def test_sim_unknown_device_is_one_line_error(echelon, words):
-    code, _, err = echelon(*words, "--device", "gpu9")
-    assert code == output.USAGE and "'gpu9'" in err and "expected" in err and err.count("\n") == 1
 
 
 def test_sim_interrupt_prints_finished_matches(repository, tmp_path):

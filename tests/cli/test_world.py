@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from echelon_cli.main import run
 from echelon_cli.world_picture import MIN_LINES
 from echelon_cli.world_tables import show_measurements
 from tests.atlas.worlds import decode_png
-from tests.cli.conftest import parsed
+from tests.cli.conftest import command, parsed
 from tests.replay.golden import SMALL as REPLAY
 
 SMALL = ("--size", "60x48", "--height", "14")
@@ -153,33 +151,6 @@ def test_world_accepts_replay_match_and_run(echelon, ended_run):
     assert parsed(echelon("world", paths.id, "--json")[1])["size"] == [36, 36, 12]
 
 
-MISTAKES = {
-    "small": (("1", "--size", "5"), 2, "world.size_x is 5, expected"),
-    "odd size": (("1", "--size", "ten"), 2, "size is 'ten', expected an edge"),
-    "biome": (("1", "--biome", "barens"), 2, "did you mean 'barrens'"),
-    "packs": (("1", "--size", "30", "--packs", "9"), 2, "too small to spawn 9 packs"),
-    "no packs": (("1", "--packs", "0"), 2, "--packs"),
-    "layer": (("1", "--layer", "20"), 2, "layer is 20, expected 0 to 19"),
-    "class": (("1", "--nav", "tank"), 2, "class 'tank' does not exist (have: scout"),
-    "two views": (("1", "--heights", "--layer", "1"), 2, "exclude each other"),
-    "zone nan": (("1", "--zone-radius", "nan"), 2, "env.zone_radius_vox is nan, expected"),
-    "zone wide": (("1", "--zone-radius", "500"), 2, "env.zone_radius_vox is 500.0, expected"),
-    "no folder": (("1", "--out", "no/such/a.ecw"), 2, "folder 'no/such' does not exist"),
-    "no folder for a picture": (("1", "--png", "no/such/a.png"), 2, "create it to save the picture"),
-    "seed large": (("99999999999",), 2, "map seed is 99999999999, expected a whole number from 0 to 4294967295"),
-    "seed part": (("1.5",), 2, "map seed is 1.5, expected a whole number from 0"),
-    "no option": (("1", "--heigth"), 2, "No such option: --heigth"),
-    "nothing": (("nobody",), 3, "run 'nobody' does not exist"),
-}
-
-
-@pytest.mark.parametrize(("words", "code", "printed"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_world_usage_error_is_one_line(echelon, words, code, printed):
-    done, out, err = echelon("world", *words)
-    assert (done, out) == (code, "") and printed in err and err.count("\n") == 1
-    assert parsed(echelon("world", *words, "--json")[1])["code"] == code
-
-
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x89ECW\r\n\x1a\n", b"\x89ECW\r\n\x1a\n" + bytes(60)])
 def test_world_rejects_other_files_in_one_line(echelon, tmp_path, data):
     path = tmp_path / "other.ecw"
@@ -196,15 +167,9 @@ def test_world_unwritable_png_is_one_line_error(echelon, tmp_path):
     assert code == output.FAILED and err.count("\n") == 1
 
 
-def test_world_into_pipe_writes_letters(repository):
-    done = subprocess.run(
-        [sys.executable, "-m", "echelon_cli.main", "world", *PICTURED],
-        cwd=repository,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == GOLDEN.read_text(encoding="utf-8") and done.stderr == ""
+def test_world_into_pipe_writes_letters():
+    done = command("world", *PICTURED)
+    assert (done.stdout, done.stderr) == (GOLDEN.read_text(encoding="utf-8"), "")
 
 
 def test_world_lists_every_dug_path(echelon, capsys):
