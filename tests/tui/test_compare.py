@@ -136,10 +136,7 @@ def test_config_differences_need_every_run_started():
 def test_config_differences_list_only_differing_keys():
     a, b = {"x": 1, "ppo.lr": 1e-3, "new": 4}, {"x": 1, "ppo.lr": 5e-4}
     assert differing_keys([a, b]) == {"new": [4, None], "ppo.lr": [1e-3, 5e-4]}
-    starts = [
-        EventStart(device="cpu", config={"x": 1, "ppo": {"lr": 1e-3}}),
-        EventStart(device="cpu", config={"x": 1, "ppo": {"lr": 5e-4}}),
-    ]
+    starts = [EventStart(device="cpu", config={"x": 1, "ppo": {"lr": lr}}) for lr in (1e-3, 5e-4)]
     text = draw_difference(starts, 50, 6, THEME).text()
     assert "ppo.lr" in text and "0.001" in text and "0.0005" in text and "x" not in text.split()
     assert "no difference" in draw_difference(starts[:1] * 2, 50, 6, THEME).text()

@@ -68,6 +68,7 @@ def test_resume_removes_superseded_updates_from_curves(living):
     follower.poll()
     curves = follower.view.curves
     assert list(curves.updates) == list(range(1, 52))
+    assert list(curves.positions["steps"]) == sorted(curves.positions["steps"]), "no zigzag"
 
 
 def test_missing_folder_is_reported_until_it_returns(living, home):

@@ -28,6 +28,8 @@ async def test_query_filters_runs_and_reports_errors(dashboard, living, ended):
         await user.press(*"0% -state:running")
         text = await user.until("1 of 2")
         assert "quiet-heron" in text and "amber-jackal" not in text and "expects" not in text
+        await user.press(*" zebra ")
+        await user.until("no run matches")
         await user.press("enter", "escape")
         await user.until("amber-jackal", "quiet-heron", "2 runs")
 

@@ -58,6 +58,7 @@ def test_curves_have_the_same_size_after_any_number_of_updates():
         if number in (100, 400, 1600):
             curves = history.curves()
             lengths.append(len(curves.updates))
+            assert all(list(positions) == sorted(positions) for positions in curves.positions.values())
             assert len(curves.metrics) == len(METRICS)
             assert {len(curve.smooth) for curve in curves.metrics.values()} == {len(curves.updates)}
     assert max(lengths) <= 40 and curves.updates[-1] == 1600

@@ -19,9 +19,8 @@ from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture e
 
 
 @pytest.fixture
-def fake_kind(monkeypatch, repository, start_fake):  # noqa: F811
+def fake_kind(monkeypatch, start_fake):  # noqa: F811
     monkeypatch.setitem(KINDS, "train", FAKE)
-    monkeypatch.setenv("PYTHONPATH", str(repository))
 
 
 async def test_new_run_form_starts_a_run_with_a_changed_option(dashboard, fake_kind):
@@ -78,17 +77,10 @@ def test_start_run_reports_failures(tmp_path):
 
 def test_form_rows_are_options_with_descriptions_and_assignments():
     draft = make_draft("quickstart", {"seed": 3, "ppo.clip_coef": 0.3, "start_from": "a b"})
-    assert all(draft.descriptions[name] for name in ROWS) and [draft.text(name) for name in ROWS[:2]] == [
-        "quickstart",
-        "3",
-    ]
-    assert draft.text(OTHERS) == "ppo.clip_coef=0.3"
-    assert draft.with_text(OTHERS, "'eval.seeds=4' threads=2") == {
-        "seed": 3,
-        "start_from": "a b",
-        "eval.seeds": 4,
-        "threads": 2,
-    }
+    assert all(draft.descriptions[name] for name in ROWS)
+    assert [draft.text(name) for name in (*ROWS[:2], OTHERS)] == ["quickstart", "3", "ppo.clip_coef=0.3"]
+    others = draft.with_text(OTHERS, "'eval.seeds=4' threads=2")
+    assert others == {"seed": 3, "start_from": "a b", "eval.seeds": 4, "threads": 2}
     assert draft.with_text("seed", "") == {"ppo.clip_coef": 0.3, "start_from": "a b"}
     with pytest.raises(ValueError, match="expected KEY=VALUE"):
         draft.with_text(OTHERS, "threads")

@@ -95,15 +95,12 @@ def test_past_snapshots_are_grouped_in_small_panels():
 
 
 def test_superseded_episodes_are_dropped_and_opponents_bounded():
-    rewound = snapshot_after(
-        episodes(21, other={"win": 1, "loss": 0, "draw": 0}), EventResume(update=20, global_step=20)
-    )
+    rewound = snapshot_after(episodes(21, other={"win": 1}), EventResume(update=20, global_step=20))
     assert "other" in snapshot_after(episodes(21, other={"win": 1})).episodes.against
     assert all(event.update <= 20 for event in rewound.ratings)
     crowded = snapshot_after(*(episodes(21 + n, **{f"past:{n}": {"win": 1}}) for n in range(3 * MAX_OPPONENTS)))
-    assert (
-        len(crowded.episodes.against) == MAX_OPPONENTS and f"past:{3 * MAX_OPPONENTS - 1}" in crowded.episodes.against
-    )
+    against = crowded.episodes.against
+    assert len(against) == MAX_OPPONENTS and f"past:{3 * MAX_OPPONENTS - 1}" in against
 
 
 def test_resampled_heat_map_keeps_positions():

@@ -39,7 +39,7 @@ from tests.tui.support.canned import REPORTED, batch_events, events, log_lines, 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATES = 150
 PANELS_LINE = "PANELS: dict[str, PanelSpec] = {"
-THEME = make_theme()
+THEME, PLAIN = make_theme(), make_theme("ascii", colour=False)
 
 
 def canned_heat() -> HeatMaps:
@@ -87,12 +87,11 @@ def test_panel_matches_snapshot(name):
 
 
 @pytest.mark.parametrize("name", PANELS)
-@pytest.mark.parametrize("size", [(30, 8), (15, 9), (4, 3), (2, 2), (1, 1)], ids=str)
+@pytest.mark.parametrize("size", [(80, 14), (30, 8), (15, 9), (4, 3), (2, 2), (1, 1)], ids=str)
 def test_panel_fits_any_size_and_empty_run(name, size):
-    for view in (canned_view(40), RunView(id="nothing yet")):
-        panel = PANELS[name].make(PANELS[name].title, theme=THEME)
-        text = drawn(panel, view, *size)
-        assert all(len(line) <= size[0] for line in text.splitlines())
+    for view, theme in itertools.product((canned_view(), RunView(id="nothing yet")), (THEME, PLAIN)):
+        lines = drawn(PANELS[name].make(PANELS[name].title, theme=theme), view, *size).splitlines()
+        assert len(lines) <= size[1] and all(len(line) <= size[0] for line in lines)
 
 
 @pytest.mark.golden
@@ -234,7 +233,7 @@ def test_league_rating_shows_interval_rank_and_last_promotion():
     assert f"{newest.rating:.0f} ±{1.96 * newest.rd:.0f}" in text and "rank 4 of 14" in text
     assert "promoted at update 100" in text and any("⠀" < char <= "⣿" for char in text)
     assert "none promoted yet" in draw_league_rating(ratings[:1], curves, (36, 20), THEME, DEFAULT_VIEWPORT).text()
-    narrow = draw_league_rating(ratings, curves, (11, 8), make_theme("ascii", colour=False), DEFAULT_VIEWPORT).text()
+    narrow = draw_league_rating(ratings, curves, (11, 8), PLAIN, DEFAULT_VIEWPORT).text()
     assert narrow.isascii() and all(len(line) <= 11 for line in narrow.splitlines()) and "rank 4 of" in narrow
     builder.add(EventResume(update=120, global_step=ratings[1].global_step))
     assert [event.update for event in builder.snapshot().leagues] == [50, 100]
@@ -274,12 +273,8 @@ def test_header_shows_recent_alert_of_running_run():
     assert "disk low" not in drawn(Header(theme=THEME), ended, 100, SHORT)
     builder.add(update_event(6, random.Random(1)))
     builder.add(EventAlert(message="goes on", level="info", time=last + 9999))
-    assert "quickstart" in drawn(
-        Header(theme=THEME),
-        RunView(id="x", state="running", preset="quickstart", snapshot=builder.snapshot()),
-        100,
-        SHORT,
-    )
+    later = RunView(id="x", state="running", preset="quickstart", snapshot=builder.snapshot())
+    assert "quickstart" in drawn(Header(theme=THEME), later, 100, SHORT)
 
 
 def test_evaluations_are_coloured_only_where_significant_and_sized_to_the_panel():

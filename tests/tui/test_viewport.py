@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from textual import events
 
 from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.tui.charts.canvas import DOTS
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart, draw_overlay
 from echelon_cli.tui.charts.curves import Curves
 from echelon_cli.tui.charts.plot import Trace
@@ -19,11 +22,17 @@ from echelon_cli.tui.charts.viewport import (
     pan,
     zoom,
 )
+from echelon_cli.tui.theme import make_theme
 from echelon_cli.tui.widgets.filter import matching
 from tests.tui.test_charts import RISING, SIZE, THEME, curves_of, rows
 
 COLOURS = ("series1", "series2")
-VIEWPORTS = (Viewport(window=(1e6, 1.1e6), crosshair=1.05e6), Viewport(log=True), Viewport(crosshair=0.0))
+VIEWPORTS = (
+    DEFAULT_VIEWPORT,
+    Viewport(window=(1e6, 1.1e6), crosshair=1.05e6),
+    Viewport(log=True),
+    Viewport(crosshair=0.0),
+)
 
 
 def test_window_shows_its_range_and_rescales():
@@ -47,13 +56,8 @@ def test_crosshair_shows_values_at_its_position():
 
 
 def test_log_scale_applies_only_to_positive_axes():
-    chart = Chart(
-        series=(
-            Series(metric="grad_norm", label="mean"),
-            Series(metric="pg_loss", label="policy", role="series2", right=True),
-        )
-    )
-    axes = AxisState()
+    policy = Series(metric="pg_loss", label="policy", role="series2", right=True)
+    chart, axes = Chart(series=(Series(metric="grad_norm", label="mean"), policy)), AxisState()
     _, linear = rows(chart, curves_of(200), axes=axes)
     _, lines = rows(chart, curves_of(200), axes=axes, viewport=Viewport(log=True))
     assert axes.log == (True, False)
@@ -71,12 +75,12 @@ def test_unsmoothed_chart_shows_newest_value():
 
 def test_overlay_draws_each_run_in_its_colour():
     chart = Chart(series=(Series(metric="explained_variance", label="explained"),))
+    runs = (
+        ("A", COLOURS[0], curves_of(200), "explained_variance"), ("B", COLOURS[1], curves_of(80, seed=2), "win_rate"),
+    )  # fmt: skip
     traces = [
         Trace(Series(metric=metric, label=label, role=role, raw=False), c.curve(metric), c.positions["steps"])
-        for label, role, c, metric in (
-            ("A", "series1", curves_of(200), "explained_variance"),
-            ("B", "series2", curves_of(80, seed=2), "win_rate"),
-        )
+        for label, role, c, metric in runs
     ]
     grid = draw_overlay(chart, traces, SIZE, THEME, AxisState())
     lines = grid.text().splitlines()
@@ -109,11 +113,12 @@ def test_crosshair_stays_in_window_and_is_cleared_with_the_axis():
 
 
 @pytest.mark.parametrize("viewport", VIEWPORTS, ids=str)
-@pytest.mark.parametrize("size", [(60, 16), (24, 6), (12, 4), (1, 1)], ids=str)
+@pytest.mark.parametrize("size", [(200, 60), (60, 16), (24, 6), (12, 4), (3, 2), (1, 1), (0, 0)], ids=str)
 def test_chart_fits_any_size_in_any_viewport(viewport, size):
-    for curves in (curves_of(50), Curves()):
-        grid = draw_chart(RISING, curves, RunSnapshot(), size, THEME, AxisState(), viewport)
+    for curves, glyphs in itertools.product((curves_of(50), Curves()), DOTS):
+        grid = draw_chart(RISING, curves, RunSnapshot(), size, make_theme(glyphs), AxisState(), viewport)
         assert (grid.width, grid.height) == size
+        assert glyphs != "ascii" or grid.text().isascii()
 
 
 async def test_viewport_is_shared_by_all_charts(dashboard, living):

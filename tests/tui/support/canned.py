@@ -46,9 +46,9 @@ REPORTED = {"trivial": 0.96, "easy": 0.87, "medium": 0.74, "hard": 0.5, "expert"
 CONFIG = {"preset": "quickstart", "opponents": {"skill": "medium"}}
 
 
-def start_event(*, total_steps: int = 8_000_000, minutes: float = 10.0) -> EventStart:
+def start_event() -> EventStart:
     return EventStart(
-        time=START_TIME, device="cpu", preset="quickstart", total_steps=total_steps, max_minutes=minutes,
+        time=START_TIME, device="cpu", preset="quickstart", total_steps=8_000_000, max_minutes=10.0,
         parameters=222_000, num_envs=64, rows=320, threads=2, rollout_steps=64, config=CONFIG,
     )  # fmt: skip
 
@@ -196,22 +196,14 @@ def log_lines(updates: int) -> list[str]:
 
 
 def make_run(
-    home: Path,
-    name: str,
-    *,
-    updates: int = 200,
-    ended: str = "",
-    host: str = "",
-    alerts: int = 0,
-    seed: int = 7,
-    created: float | None = None,
+    home: Path, name: str, *, updates: int = 200, ended: str = "", host: str = "", alerts: int = 0, seed: int = 7
 ) -> RunPaths:
     """Write a run folder; ``ended`` is completed, stopped, failed, or empty for a running one."""
     paths = RunPaths(home / name)
     for folder in (paths.log, paths.control, paths.checkpoints):
         folder.mkdir(parents=True, exist_ok=True)
     options = {"host": host} if host else {}
-    write_spec(paths, JobSpec(kind="train", config=CONFIG, created=created or time.time() - 400, **options))
+    write_spec(paths, JobSpec(kind="train", config=CONFIG, created=time.time() - 400, **options))
     last: Event | None = None
     with EventLog(paths.metrics) as log:
         for event in events(updates, seed=seed):
