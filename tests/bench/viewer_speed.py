@@ -1,10 +1,11 @@
 """Rendering cost of the viewer in headless Chromium with software rendering.
 
-Usage: ``python -m tests.bench.viewer_speed FILE.ecr``.
+Usage: ``python -m tests.bench.viewer_speed FILE.ecr [QUALITY | first [VISITS]]``.
 
 Prints one JSON object: script time of a frame to its last draw submission (median of ``FRAMES`` while it plays), draw
 calls and triangles as counted by three.js, time from seek to the displayed frame, and time to fetch and decode a chunk.
-Not a test: run it on an idle machine.
+With ``first``: bytes over the wire by kind of file and time to the first complete picture, in the automatic quality;
+every visit has a new browser profile without a cache. Not a test: run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +22,7 @@ from typing import Any
 
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import FLAGS, RUN, TIMEOUT_MS, chromium, served
-from tests.browser.player import open_match
+from tests.browser.player import FIRST_PICTURE, count_transfers, open_match
 
 FRAMES = 300
 SEEKS = 20
@@ -108,10 +110,38 @@ def browsing(path: Path, *flags: str) -> Iterator[tuple[Any, str, str]]:
             browser.close()
 
 
-def main(path: Path, quality: str = "low") -> None:
+def kind_of(url: str) -> str:
+    """Return the kind of a file by its address: fonts, match or page."""
+    return "fonts" if url.endswith(".woff2") else "match" if "/api/" in url else "page"
+
+
+def visit(browser: Any, address: str, match: str) -> tuple[Counter[str], float]:
+    """Open a match in a new profile; return its bytes by kind and the time to the first complete picture [ms]."""
+    context = browser.new_context(viewport=WINDOW)
+    page = context.new_page()
+    page.set_default_timeout(TIMEOUT_MS)
+    count = count_transfers(page)
+    page.goto(f"{address}/#match={match}")
+    page.wait_for_function("() => window.echelon && echelon.cost().firstFrameMs > 0")
+    milliseconds = page.evaluate("() => echelon.cost().firstFrameMs")
+    sizes: Counter[str] = Counter()
+    for url, size in count(page.evaluate(FIRST_PICTURE)).items():
+        sizes[kind_of(url)] += size
+    context.close()
+    return sizes, round(milliseconds)
+
+
+def first_visits(page: Any, address: str, match: str, visits: int) -> dict[str, Any]:
+    sizes, times = zip(*(visit(page.context.browser, address, match) for _ in range(visits)), strict=True)
+    return {"bytes": sizes[0] | {"all": sizes[0].total()}, "ms": times, "median_ms": median(list(times))}
+
+
+def main(path: Path, quality: str = "low", visits: int = 5) -> None:
     with browsing(path) as (page, address, match):
-        print(json.dumps(measure(page, address, match, quality)))
+        is_first = quality == "first"
+        found = first_visits(page, address, match, visits) if is_first else measure(page, address, match, quality)
+        print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:3])
+    main(Path(sys.argv[1]), *sys.argv[2:3], *map(int, sys.argv[3:4]))
