@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+import json
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from pathlib import Path
@@ -14,9 +15,10 @@ from weakref import WeakSet
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import BytesIOPayload
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from echelon.server.catalogue import ReplayCatalogue
+from echelon.state_files import parse_json
 
 MAX_BYTES = 192 * 2**20
 """Most bytes of all bodies; a computation that has begun may exceed it by its own body."""
@@ -144,7 +146,10 @@ JSON = "application/json"
 
 def strict_json(value: Any) -> bytes:
     """Return compact JSON, with null for numbers that are not finite and base64 for bytes."""
-    return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_plain)
+    try:
+        return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_plain)
+    except PydanticSerializationError:  # names of files that are no UTF-8
+        return to_json(parse_json(json.dumps(value, default=_plain)), inf_nan_mode="null")
 
 
 def _plain(value: Any) -> Any:

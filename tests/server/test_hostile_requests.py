@@ -17,7 +17,7 @@ from tests.server.test_connections import WAIT_S, served
 REQUESTS, FRAMES = 200, 50
 AT_ONCE = 250
 """Requests that are open at the same time, so that those without an answer wait together."""
-QUIET_S = 0.5
+QUIET_S = 2.0
 """Time without data after which a client leaves [s]."""
 IDLE_S = 0.2
 """Time after which the server closes a connection that sends no request [s]."""
