@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,12 +16,21 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Interval
 
-from echelon.arena import matchmaking
 from echelon.arena.glicko2 import DEFAULT_CONSERVATISM, GameResult, Glicko2Config, Glicko2Rating, rate
 from echelon.files import reason_of, write_output
 from echelon.state_files import parse_json, read_bounded
 from echelon.validation import validated
 
+__all__ = ["SCHEMA_VERSION", "GameResult", "Glicko2Config", "Glicko2Rating", "League", "LeagueEntry", "utc_now"]
+
+SCHEMA_VERSION = 1
+KEEP_TOP = 20
+MIN_GAMES = 20
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+MAX_FILE_BYTES = 32 << 20
+"""Largest exported league: 20,000 entries of 600 characters and their numbers take 18 MiB."""
+MAX_PARTS = 1_000_000
+"""Most values of an exported league, 50 of each of 20,000 entries; one takes up to 150 bytes of memory."""
 MANIFEST = "manifest.json"
 """File that marks a checkpoint folder; its size and time identify the entry."""
 
@@ -99,14 +107,6 @@ def entries_called(name: str, names_of: Mapping[str, Sequence[str]]) -> list[str
     return exact or [i for i, names in names_of.items() if part and any(part in known.lower() for known in (i, *names))]
 
 
-__all__ = ["SCHEMA_VERSION", "GameResult", "Glicko2Config", "Glicko2Rating", "League", "LeagueEntry", "utc_now"]
-
-SCHEMA_VERSION = 1
-KEEP_TOP = 20
-MIN_GAMES = 20
-TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-
-
 def utc_now() -> str:
     """Return the current UTC time as ``YYYY-MM-DDTHH:MM:SSZ``."""
     return time.strftime(TIME_FORMAT, time.gmtime())
@@ -140,12 +140,6 @@ class LeagueEntry:
 
     def __post_init__(self) -> None:
         check_kind(self.kind)
-
-
-MAX_FILE_BYTES = 32 << 20
-"""Largest exported league: 20,000 entries of 600 characters and their numbers take 18 MiB."""
-MAX_PARTS = 1_000_000
-"""Most values of an exported league, 50 of each of 20,000 entries; one takes up to 150 bytes of memory."""
 
 
 def check_kind(kind: str) -> None:
@@ -281,15 +275,16 @@ class League:
             entry.commander_name = entry.commander_name or commander_name(entry_id)
         return entry.kind == "commander"
 
-    def retire_commanders(self, keep_top: int = KEEP_TOP, min_games: int = MIN_GAMES) -> list[LeagueEntry]:
+    def retire_commanders(
+        self, keep_top: int = KEEP_TOP, min_games: int = MIN_GAMES, conservatism: float | None = None
+    ) -> list[LeagueEntry]:
         """Retire the weakest commanders beyond ``keep_top``, by conservative rating; return them, weakest first.
 
         Commanders with fewer than ``min_games`` games count but stay.
         """
         commanders = [e for e in self.entries.values() if e.kind == "commander"]
-        eligible = [e for e in commanders if e.games >= min_games]
-        eligible.sort(key=lambda e: (e.rating.conservative_rating(DEFAULT_CONSERVATISM), e.entry_id))
-        retired = eligible[: max(0, len(commanders) - keep_top)]
+        eligible = self.ranked((e for e in commanders if e.games >= min_games), conservatism)
+        retired = eligible[::-1][: max(0, len(commanders) - keep_top)]
         for entry in retired:
             entry.kind = "retired"
         return retired
@@ -309,21 +304,6 @@ class League:
         for entry_id, rating in after.items():
             self.entries[entry_id].rating = rating
             self.entries[entry_id].games += len(results[entry_id])
-
-    @staticmethod
-    def sample_pfsp_opponent(
-        pool: Sequence[LeagueEntry],
-        candidate_rating: Glicko2Rating | float,
-        rng: random.Random | None = None,
-        sigma: float = matchmaking.SIGMA,
-        candidate_games: int | None = None,
-        warmup_games: int = matchmaking.WARMUP_GAMES,
-        warmup_rating_range: float = matchmaking.WARMUP_RANGE,
-    ) -> LeagueEntry:
-        """Sample an opponent of similar rating from ``pool``; see ``matchmaking.sample_opponent``."""
-        rating = candidate_rating.rating if isinstance(candidate_rating, Glicko2Rating) else candidate_rating
-        warmup = matchmaking.Warmup(warmup_games, warmup_rating_range)
-        return matchmaking.sample_opponent(pool, rating, rng or random.Random(), sigma, candidate_games, warmup)
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -196,7 +196,7 @@ class Store(Database):
         """Update ratings by the matches of a period, then promote and retire, in one transaction.
 
         ``ValueError`` while matches are not played or where the period is closed. ``keep_top`` 0 retires no entry.
-        Promotion ranks by rating minus ``conservatism`` deviations, by default the league's.
+        Both rank by rating minus ``conservatism`` deviations, by default the league's.
         """
         with self.writing() as db:
             planned = db.execute("SELECT count(*) FROM matches WHERE period = ? AND state = ?", (period.id, PLANNED))
@@ -214,7 +214,7 @@ class Store(Database):
             before = {i: league.entries[i].rating for i in results}
             league.apply_rating_period(results)
             promoted = [i for i in results if self._promote(league, i, promote_top, conservatism)]
-            retired = league.retire_commanders(keep_top, min_games) if keep_top else []
+            retired = league.retire_commanders(keep_top, min_games, conservatism) if keep_top else []
             self._write_entries(league)
             after = {i: league.entries[i].rating for i in results}
             db.executemany(

@@ -75,6 +75,12 @@ def test_retire_commanders_keeps_entries_below_min_games():
     assert len(gone) == 2 and all(e.games >= 20 for e in gone)
 
 
+def test_retire_commanders_ranks_by_the_conservatism_of_the_league():
+    league = league_of(entry("steady", 1500, 30), entry("new", 1520, 150))
+    league.conservatism = 0.0
+    assert [e.entry_id for e in league.retire_commanders(keep_top=1)] == ["steady"]
+
+
 def test_retired_entries_are_saved_but_not_in_opponent_pool(tmp_path):
     league = league_of(entry("old", kind="retired"), entry("now"), entry("new", kind="candidate"))
     assert league.entries["old"] not in league.opponent_pool(commanders=9, candidates=9)
@@ -190,7 +196,7 @@ def test_opponent_weight_decreases_with_rating_gap():
 def test_sample_opponent_follows_weights():
     pool = [entry(str(gap), 1500 + gap) for gap in (0, 100, 200, 300)]
     rng, draws = random.Random(3), 20_000
-    got = Counter(League.sample_pfsp_opponent(pool, 1500.0, rng).entry_id for _ in range(draws))
+    got = Counter(matchmaking.sample_opponent(pool, 1500.0, rng).entry_id for _ in range(draws))
     weights = [matchmaking.opponent_weight(gap) for gap in (0, 100, 200, 300)]
     expected = [draws * w / sum(weights) for w in weights]
     chi2 = sum((got[e.entry_id] - x) ** 2 / x for e, x in zip(pool, expected, strict=True))
@@ -199,10 +205,10 @@ def test_sample_opponent_follows_weights():
 
 def test_sample_opponent_empty_pool_raises_and_zero_weights_are_uniform():
     with pytest.raises(ValueError, match="opponent pool is empty"):
-        League.sample_pfsp_opponent([], 1500.0)
+        matchmaking.sample_opponent([], 1500.0, random.Random())
     far = [entry("a", 1e6), entry("b", -1e6)]
     rng = random.Random(1)
-    got = Counter(League.sample_pfsp_opponent(far, 0.0, rng).entry_id for _ in range(400))
+    got = Counter(matchmaking.sample_opponent(far, 0.0, rng).entry_id for _ in range(400))
     assert min(got["a"], got["b"]) > 150
 
 
@@ -222,8 +228,7 @@ def test_warmup_restricts_opponents_to_near_ratings(games, gaps, allowed):
     pool = [entry(str(gap), 1500 + gap) for gap in gaps]
     rng = random.Random(2)
     eligible = {
-        int(League.sample_pfsp_opponent(pool, 1500.0, rng, sigma=1e4, candidate_games=games).entry_id)
-        for _ in range(200)
+        int(matchmaking.sample_opponent(pool, 1500.0, rng, sigma=1e4, games=games).entry_id) for _ in range(200)
     }
     assert eligible == allowed
 

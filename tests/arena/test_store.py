@@ -139,6 +139,16 @@ def test_close_period_promotion_uses_conservatism(store, conservatism, rises):
     assert closed.after["a"].rating > 1500 and closed.promoted == ["a"] * rises
 
 
+@pytest.mark.parametrize(("conservatism", "gone"), [(None, "a"), (2.0, "a"), (0.0, "king")])
+def test_close_period_retirement_uses_conservatism(store, conservatism, gone):
+    with store.editing() as league:
+        league.entries["king"] = LeagueEntry("king", "", "commander", rating=Glicko2Rating(1500, 30))
+        league.entries["a"].kind, league.entries["a"].rating = "commander", Glicko2Rating(1520, 150)
+    period = store.open_period("job", 1, [Fixture(0, "a", "b", seed=1)])
+    store.record(period, 0, won("draw"))
+    assert store.close_period(period, keep_top=1, conservatism=conservatism).retired == [gone]
+
+
 def test_recompute_reproduces_ratings(store):
     for number, winner in enumerate(("blue", "red", "draw", "blue"), 1):
         play_out(store, number=number, winner=winner, age_idle=number == 2)
