@@ -195,7 +195,7 @@ def count_decision(
 
 RUN_AFTER = {
     upkeep.thermals: (name_hazards,),
-    fire.triggers: (count_shots,),
+    fire.fire_weapons: (count_shots,),
     damage.credit_hits: (count_hits, name_killers),
     motion.land: (name_hazards,),
     referee.update_outcome: (count_decision,),

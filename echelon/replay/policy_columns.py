@@ -70,7 +70,7 @@ class PolicyColumns:
         )
 
 
-FIELDS = {"chances": Field(wp.float32, "EMC", "probabilities of choices, 0 without a policy")}
+FIELDS = {"chances": Field(wp.float32, "EMO", "probabilities of choices, 0 without a policy")}
 """Arrays that only recordings of policy columns have."""
 
 
@@ -160,7 +160,7 @@ def record_policy(
 
 def add_constants(batch: Batch, policy_columns: PolicyColumns) -> None:
     """Put position, width and quantisation of each policy column on the device, and add ``FIELDS``."""
-    batch.lengths["C"] = len(CHANCES)
+    batch.lengths["O"] = len(CHANCES)
     batch.add_fields(FIELDS)
     recorded = policy_columns.columns(batch.num_mechs)
     columns = replace(policy_columns, only_actions=False, chances=CHANCES).columns(batch.num_mechs)

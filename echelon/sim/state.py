@@ -1,13 +1,15 @@
 """Every array of the simulator, with type, shape and unit, grouped into the structs that kernels take.
 
 Adding an array is adding a ``Field`` here: the row allocates it and makes it a member of the struct in every kernel
-(see ``echelon.sim.structs``, also for how other packages declare structs).
+(see ``echelon.sim.structs``, also for how other packages declare structs). ``X`` and ``X_out`` of a kernel share one
+memory, so a kernel reads through ``X_out`` what it writes there.
 
 Shapes are spelled in letters: E environment, M mech, P packs of both teams, X Y Z voxels, K cooldowns, W weapons,
 S rounds per mech, Q smoke clouds per mech, C message floats, N contact slots, D past decisions, B maps of the bank,
-J recorded environments, G journal pages with R event rows of V values and T edit rows of U values. Launches also have
-the letters of ``lanes``. Nothing is allocated after construction, except the journal of recorded environments
-(``Batch.keep_journal``).
+J recorded environments. Engines add A action columns, R reward terms, G bins of the telemetry map and O odds of
+choices, pilots H past decisions. Launches also have the letters of ``lanes``. Arrays of recordings have letters of
+their own: G pages, with F frames, R event rows of V values and T edit rows of U values. Nothing is allocated after
+construction, except the journal of recorded environments (``Batch.keep_journal``).
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def tick(*, recorded: bool = False, landing: bool = False, spread: bool = False)
         Launch(projectiles.burst_smoke, ENV),
         Launch(damage.compute_splash, PAIRS),
     ]
-    shots = [Launch(sensing.sense_for_launch, MECH), Launch(fire.choose_targets, MECH), Launch(fire.triggers, MECH)]
+    shots = [Launch(sensing.sense_for_launch, MECH), Launch(fire.choose_targets, MECH), Launch(fire.fire_weapons, MECH)]
     wrecks = [Launch(terrain.stamp_wrecks, COLUMNS), Launch(terrain.clear_dying, MECH)]
     falls = [Launch(motion.land, MECH), *recording(journal.record_deaths), *wrecks] if landing else []
     return in_phase(

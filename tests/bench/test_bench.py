@@ -55,7 +55,7 @@ def test_scene_reports_positive_rate(name, monkeypatch):
 
 def test_simulator_scene_reports_phases():
     (result,) = scenes.run_scenes(["sim-5v5"], repeats=1)
-    phases = {"tick.movement.move", "tick.weapons.triggers", "sensing.sense_sight", "pilots.steer"}
+    phases = {"tick.movement.move", "tick.weapons.fire_weapons", "sensing.sense_sight", "pilots.steer"}
     assert phases <= result["phases_ms"].keys()
     assert 0.0 <= result["dead_share"] < 1.0
 

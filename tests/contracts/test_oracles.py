@@ -1,4 +1,4 @@
-"""Every kernel and every array of the simulator is compared with a rule in plain Python.
+"""Every kernel has an oracle or a behavioural test, and every array of the simulator is compared with an oracle.
 
 A new kernel without a row of ``ORACLES`` fails here, and so does a row whose test is gone. A new array fails until a
 test of ``ORACLES`` compares it by name.
@@ -69,7 +69,15 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["finish_frame", "record_clouds", "record_condition", "record_motion"], FRAMES),
     **dict.fromkeys(["clear_decision", "read_choices", "read_motion"], CONTROLS),
     **dict.fromkeys(
-        ["choose_targets", "triggers", "apply_hits", "resolve_deaths", "credit_hits", "stamp_wrecks", "clear_dying"],
+        [
+            "choose_targets",
+            "fire_weapons",
+            "apply_hits",
+            "resolve_deaths",
+            "credit_hits",
+            "stamp_wrecks",
+            "clear_dying",
+        ],
         SHOTS,
     ),
     **dict.fromkeys(["fly", "guide", "defend", "burst_smoke", "damage_terrain", "compute_splash"], ROUNDS),
@@ -83,7 +91,7 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["begin_episode", "load_map", "place_mechs"], SPAWN),
     **dict.fromkeys(["fresh_mechs", "reset_pilots"], FRESH),
 }
-"""Kernel -> test that compares it with its rule."""
+"""Kernel -> test that compares it with an oracle, or with the behaviour that is expected of it."""
 
 SETTING = "a setting that no kernel writes"
 JOURNALED = "statistics and replays that read it are compared with the battle (arena/test_match.py)"

@@ -73,7 +73,7 @@ EXCEPTIONS: dict[str, Exceptional] = {
     "plan_movement": _of(
         "all tactics of the pilots in one kernel", code_bytes=72 * KIB, parameter_bytes=LARGE_PARAMETERS
     ),
-    "triggers": _of(
+    "fire_weapons": _of(
         "the loop over weapons is unrolled: a rolled one has 25 kB and takes 38 % longer on a CPU",
         code_bytes=140 * KIB,
         parameter_bytes=LARGE_PARAMETERS,

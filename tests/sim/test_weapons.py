@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from echelon.config import EnvConfig
-from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, Trigger, Weapon
+from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, Cooldown, Trigger, Weapon
 from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH, cloud_slots, round_slots
 from echelon.sim.tables import STOCK_TABLES, GameTables, max_rounds
 from echelon.sim.world import Material
@@ -151,7 +151,7 @@ def test_a20_point_defence_stops_six_of_ten_missiles():
     field.tick()
     stopped = float((field["round_weapon"][:, RED, 0] < 0).mean())
     assert 0.55 <= stopped <= 0.65
-    assert (field["cooldown"][:, BLUE, 4] == 20).all()
+    assert (field["cooldown"][:, BLUE, Cooldown.AMS] == 20).all()
     assert (field["intercepts"][:, BLUE] == (field["round_weapon"][:, RED, 0] < 0)).all()
 
 

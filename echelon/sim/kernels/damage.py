@@ -172,12 +172,12 @@ def resolve_deaths(rules: Rules, mechs: Mechs, hits: Hits, blasts: Blasts, mechs
         return
     down = overheated(rules, mechs.chassis[e, m], mechs.heat[e, m], mechs_out.shutdown[e, m])
     events_out.shutdown_due[e, m] = 0
-    if down == 1 and mechs_out.shutdown[e, m] == 0:
+    if down and mechs_out.shutdown[e, m] == 0:
         events_out.shutdowns[e, m] = events_out.shutdowns[e, m] + 1
         # Heat from own fire shuts a mech down at once, heat from hits of others from the next tick.
         own = mechs.heat[e, m] - heat_given(rules, hits, e, m)
-        events_out.shutdown_due[e, m] = 1 - overheated(rules, mechs.chassis[e, m], own, 0)
-    mechs_out.shutdown[e, m] = down
+        events_out.shutdown_due[e, m] = wp.where(overheated(rules, mechs.chassis[e, m], own, 0), 0, 1)
+    mechs_out.shutdown[e, m] = wp.where(down, 1, 0)
     if mechs.hp[e, m] > 0.0:
         return
     mechs_out.alive[e, m] = 0

@@ -42,6 +42,8 @@ MUZZLE_HEIGHT = wp.constant(0.8)
 LAUNCHER_GAP = wp.constant(0.5)
 """Height above the hull at which missiles are launched [vox]."""
 OVERFLOW_ROUNDS = wp.constant(1)
+MIN_TRAVEL = wp.constant(1.0e-6)
+"""Horizontal length of an attack [vox] below which it comes from above or below, not from behind."""
 HOLD_FIRE = wp.constant(-2)
 """Value of ``aim`` for a weapon that is not fired."""
 
@@ -141,7 +143,7 @@ def kinetic_target(rules: Rules, mechs: Mechs, w: int, e: int, m: int, yaw: floa
 def is_rear(rules: Rules, travel: wp.vec3, target_yaw: float) -> bool:
     """Whether an attack in direction ``travel`` strikes a mech of heading ``target_yaw`` from behind."""
     n = xy_length(travel)
-    if n < 1.0e-6:
+    if n < MIN_TRAVEL:
         return False
     cs = cos_sin(target_yaw)
     return (travel[0] * cs[0] + travel[1] * cs[1]) / n > rules.rear_cos
@@ -248,7 +250,7 @@ def choose_targets(
     idle = (
         mechs.alive[e, m] == 0
         or mechs.fallen[e, m] > 0
-        or overheated(rules, mechs.chassis[e, m], mechs.heat[e, m], mechs.shutdown[e, m]) == 1
+        or overheated(rules, mechs.chassis[e, m], mechs.heat[e, m], mechs.shutdown[e, m])
     )
     cs = cos_sin(mechs.yaw[e, m])
     # not NUM_WEAPONS: unrolled, the loop would be 200 kB of machine code on CUDA and spill registers
@@ -288,7 +290,7 @@ def launch_velocity(
 
 
 @wp.kernel
-def triggers(
+def fire_weapons(
     rules: Rules,
     mechs: Mechs,
     episode: Episode,
@@ -309,7 +311,7 @@ def triggers(
         if (
             j == HOLD_FIRE
             or mechs_out.cooldown[e, m, k] > 0
-            or overheated(rules, c, mechs_out.heat[e, m], mechs.shutdown[e, m]) == 1
+            or overheated(rules, c, mechs_out.heat[e, m], mechs.shutdown[e, m])
         ):
             continue
         mechs_out.heat[e, m] = mechs_out.heat[e, m] + heat_share(episode.withheld[e]) * rules.weapons[w].heat

@@ -183,7 +183,7 @@ def displace(
         desired = p + along(axis, v[axis] * rules.dt)
         # Clamped before the test: a box outside the map could slide past a corner and be clamped back into a wall.
         target = clamp_to_map(world.size[e], desired, h)
-        if fits(rules, world, mechs, e, m, near, p, target, h):
+        if fits(rules, world, mechs_out, e, m, near, p, target, h):
             p = target
             if axis == 2 and target[2] < desired[2]:
                 v[2] = wp.min(v[2], 0.0)
@@ -191,7 +191,7 @@ def displace(
             moved = bool(False)
             if axis < 2 and not stepped and climbs(rules, v[2]):
                 raised = clamp_to_map(world.size[e], target + wp.vec3(0.0, 0.0, rules.step_height_vox), h)
-                if fits(rules, world, mechs, e, m, near, p, raised, h):
+                if fits(rules, world, mechs_out, e, m, near, p, raised, h):
                     p = raised
                     moved = True
                     stepped = True
@@ -210,7 +210,7 @@ def propelled(
 ) -> wp.vec3:
     """Turn a mech and return its velocity before collisions [vox/s]."""
     c = mechs.chassis[e, m]
-    v = mechs.vel[e, m]
+    v = mechs_out.vel[e, m]
     if mechs.shutdown[e, m] == 1 and events.shutdown_due[e, m] == 0:
         v[2] = v[2] - rules.gravity * rules.dt
     else:
@@ -218,8 +218,8 @@ def propelled(
         if mechs.fallen[e, m] > 0:
             d = wp.vec4(0.0, 0.0, 0.0, 0.0)
         mechs_out.yaw[e, m] = wrap_angle(mechs_out.yaw[e, m] + d[3] * rules.chassis[c].max_yaw_rate * rules.dt)
-        foot = mechs.pos[e, m][2] - rules.chassis[c].half[2]
-        water = foot_material(world.material, e, world.size[e], mechs.pos[e, m], foot) == WATER
+        foot = mechs_out.pos[e, m][2] - rules.chassis[c].half[2]
+        water = foot_material(world.material, e, world.size[e], mechs_out.pos[e, m], foot) == WATER
         v = steer(rules, c, mechs.leg_hp[e, m] <= 0.0, water, d, cos_sin(mechs_out.yaw[e, m]), v[2])
     return v * rules.damping
 
@@ -238,7 +238,7 @@ def advance(
 ):
     """Move a mech with velocity ``v`` and set its landing speed and noise."""
     events_out.landing_speed[e, m] = displace(rules, world, mechs, e, m, near, v, mechs_out)
-    loud = wp.length(mechs.vel[e, m]) * rules.chassis[mechs.chassis[e, m]].noise_mass
+    loud = wp.length(mechs_out.vel[e, m]) * rules.chassis[mechs.chassis[e, m]].noise_mass
     if mechs.fallen[e, m] > 0:
         loud = 0.0
     mechs_out.noise[e, m] = loud
@@ -260,12 +260,12 @@ def move(
     n = mechs.alive.shape[1]
     shuffle(e, n, episode.seed[e], episode.tick[e], mechs_out)
     for i in range(n):
-        m = mechs.order[e, i]
+        m = mechs_out.order[e, i]
         if mechs.alive[e, m] == 0:
             continue
         v = propelled(rules, world, mechs, controls, events, e, m, mechs_out)
         reach = wp.vec2(wp.abs(v[0]) * rules.dt + TOUCH, wp.abs(v[1]) * rules.dt + TOUCH)
-        near = neighbours(rules, mechs, e, m, rules.chassis[mechs.chassis[e, m]].half, reach)
+        near = neighbours(rules, mechs_out, e, m, rules.chassis[mechs.chassis[e, m]].half, reach)
         advance(rules, world, mechs, e, m, near, v, mechs_out, events_out)
 
 
@@ -321,7 +321,7 @@ def move_near(
     n = mechs.alive.shape[1]
     shuffle(e, n, episode.seed[e], episode.tick[e], mechs_out)
     for i in range(n):
-        m = mechs.order[e, i]
+        m = mechs_out.order[e, i]
         near = paths.path_near[e, m]
         if mechs.alive[e, m] == 1 and near[1] > 0:
             advance(rules, world, mechs, e, m, near, mechs.vel[e, m], mechs_out, events_out)

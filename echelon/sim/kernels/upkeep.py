@@ -37,12 +37,9 @@ def foot_material(material: wp.array4d(dtype=wp.uint8), e: int, size: wp.vec3i, 
 
 
 @wp.func
-def overheated(rules: Rules, c: int, heat: float, was_down: int) -> int:
-    if heat > rules.chassis[c].heat_cap or (
-        was_down == 1 and heat > rules.chassis[c].heat_cap * rules.shutdown_restart
-    ):
-        return 1
-    return 0
+def overheated(rules: Rules, c: int, heat: float, was_down: int) -> bool:
+    cap = rules.chassis[c].heat_cap
+    return heat > cap or (was_down == 1 and heat > cap * rules.shutdown_restart)
 
 
 @wp.func
@@ -130,7 +127,7 @@ def thermals(
     h = mechs_out.heat[e, m]
     felt = heat_share(episode.withheld[e])
     was_down = mechs_out.shutdown[e, m]
-    if overheated(rules, c, h, was_down) == 0:
+    if not overheated(rules, c, h, was_down):
         h += felt * (float(controls.ecm[e, m]) * rules.ecm_heat + float(controls.eccm[e, m]) * rules.eccm_heat)
     foot = mechs.pos[e, m][2] - rules.chassis[c].half[2]
     ground = foot_material(world.material, e, world.size[e], mechs.pos[e, m], foot)
@@ -145,14 +142,14 @@ def thermals(
     if foot_material(world.material, e, world.size[e], mechs.pos[e, m], foot - gap) == DEBRIS_FIELD:
         h += felt * rules.debris_heat
         damage += rules.debris_damage
-    if controls.vent[e, m] == 1 and overheated(rules, c, h, was_down) == 0:
+    if controls.vent[e, m] == 1 and not overheated(rules, c, h, was_down):
         h -= rules.vent_factor * rules.chassis[c].dissipation * rules.dt
     h = wp.max(0.0, h - rules.chassis[c].dissipation * rules.dt)
     mechs_out.heat[e, m] = h
     down = overheated(rules, c, h, was_down)
-    if down == 1 and was_down == 0:
+    if down and was_down == 0:
         events_out.shutdowns[e, m] = events_out.shutdowns[e, m] + 1
-    mechs_out.shutdown[e, m] = down
+    mechs_out.shutdown[e, m] = wp.where(down, 1, 0)
     if damage > 0.0:
         mechs_out.hp[e, m] = mechs_out.hp[e, m] - damage
         events_out.took[e, m] = events_out.took[e, m] + damage
