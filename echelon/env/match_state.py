@@ -38,7 +38,7 @@ SETTINGS = (
     "opponent_row_of", "script", "crew", "weapon_prob", "pilot_episode", "pilot_decision",
 )  # fmt: skip
 """Settings of the batch; those of the match are in the replay's header."""
-REWRITTEN = ("actions", "value", "order", "aim", "ams_shot", "amounts", "terms", "reward", "bad_obs")
+REWRITTEN = ("actions", "value", "order", "aim", "ams_shot", "amounts", "terms", "reward", "bad_obs", "timed_out")
 """Arrays that a step writes before it reads them."""
 INITIAL = {"winner": -1}
 """Values before the first step that are not 0 and not written by a reset."""
@@ -62,7 +62,7 @@ INTEGERS: Mapping[str, str | tuple[int, int]] = {
     **dict.fromkeys(("painter", "focus", "contact", "round_target", "assist_to", "killer", "pack_mark"), MECH),
     **dict.fromkeys(("pack_focus", "pilot_target"), MECH),
     **dict.fromkeys(("shutdown", "alive", "vent", "ecm", "eccm", "hostile_only", "acting", "died", "dying"), FLAG),
-    **dict.fromkeys(("was_hit", "shutdown_due", "over", "cut", "ended", "terminated", "truncated"), FLAG),
+    **dict.fromkeys(("was_hit", "shutdown_due", "over", "ended", "terminated", "truncated"), FLAG),
     **dict.fromkeys(("pilot_sees", "pilot_hops"), FLAG),
     **dict.fromkeys(("fallen", "cooldown", "painted", "suppressed", "tick", "decision", "round_age"), COUNT),
     **dict.fromkeys(("cloud_ticks", "clouds", "seen", "kills", "assists", "assist_tick", "intercepts"), COUNT),

@@ -31,7 +31,7 @@ class Outcome:
     """State of the match at the end of an environment step."""
 
     over = Field(wp.int32, "E", "1 if the episode ended in this step")
-    cut = Field(wp.int32, "E", "1 if it ended by the time limit in this step")
+    timed_out = Field(wp.int32, "E", "1 if it ended by the time limit in this step")
     ended = Field(wp.int32, "E", "1 from the end of an episode until the next reset")
     winner = Field(wp.int32, "E", "0 blue, 1 red, 2 draw, -1 undecided")
     reason = Field(wp.int32, "E", "index into REASONS")
@@ -135,7 +135,7 @@ def update_outcome(
     """Add the zone scores of one environment step and decide whether the episode is over."""
     e = wp.tid()
     outcome_out.over[e] = 0
-    outcome_out.cut[e] = 0
+    outcome_out.timed_out[e] = 0
     if outcome.ended[e] == 1:
         return
     tonnage = wp.vec2(0.0, 0.0)
@@ -162,7 +162,7 @@ def update_outcome(
     if reason > 0:
         outcome_out.over[e] = 1
         outcome_out.ended[e] = 1
-        outcome_out.cut[e] = wp.where(reason == TIME_UP, 1, 0)
+        outcome_out.timed_out[e] = wp.where(reason == TIME_UP, 1, 0)
         stats_out.done_count[e] = stats_out.done_count[e] + 1
         stats_out.done_seed[e] = episode.seed[e]
         stats_out.done_length[e] = step
@@ -179,7 +179,7 @@ def set_done_flags(rules: Rules, mechs: Mechs, events: Events, outcome: Outcome,
     truncated = int(0)
     terminated = 1 - mechs.alive[e, m]
     if outcome.over[e] == 1:
-        truncated = outcome.cut[e] * mechs.alive[e, m]
+        truncated = outcome.timed_out[e] * mechs.alive[e, m]
         terminated = 1 - truncated
     outcome_out.terminated[e, m] = terminated
     outcome_out.truncated[e, m] = truncated

@@ -115,7 +115,7 @@ def term_approach(
         crowd = power(reward_rules.teammate_decay, mates)
         if reward_rules.approach_mode == PBRS:
             after = -d * crowd
-            ends = outcome.over[e] == 1 and (outcome.cut[e] == 0 or reward_rules.limit_is_terminal == 1)
+            ends = outcome.over[e] == 1 and (outcome.timed_out[e] == 0 or reward_rules.limit_is_terminal == 1)
             if mechs.alive[e, m] == 0 or ends:
                 after = 0.0
             amount = reward_rules.gamma * after - rewards.potential[e, m]

@@ -22,7 +22,7 @@ from echelon.training.episode_log import EpisodeLog
 from echelon.training.map_pool import FixedMaps
 from echelon.training.runtime.devices import upload
 
-FLAGS = ("terminated", "truncated", "acting", "alive", "present", "over", "cut")
+FLAGS = ("terminated", "truncated", "acting", "alive", "present", "over", "timed_out")
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class StepResults:
     @property
     def final_mask(self) -> Tensor:
         """Bool ``[E]``: ``final_obs`` has the last observation before a reset by the time limit."""
-        return self._flags["cut"].bool()
+        return self._flags["timed_out"].bool()
 
 
 class PilotControl:

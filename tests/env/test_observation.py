@@ -230,6 +230,6 @@ def test_truncated_episode_delivers_its_final_observation():
         made.batch["script"].fill_(script_of("trivial"))
         for _ in range(8):
             made.step()
-    assert ends["cut"].all() and ends["decision"].tolist() == [0, 0]
+    assert ends["timed_out"].all() and ends["decision"].tolist() == [0, 0]
     assert np.array_equal(ends.final_obs, goes_on.obs)
     assert not np.array_equal(ends.obs, goes_on.obs)

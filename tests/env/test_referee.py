@@ -112,8 +112,9 @@ def test_outcomes_and_flags_match_the_reference_on_random_states():
     battle.play("referee", lambda: [x for x in battle.engine.decision() if x.phase == "referee"])
     for s in expected:
         rules.referee(s, limit=LIMIT, win=30.0)
-    assert_same(battle, expected, "reason", "winner", "over", "cut", "ended", "terminated", "truncated", "engaged",
-                "score", "decision", "zone_tick", "zone_tonnage", "sum_return", "sum_terms", *STATISTICS)  # fmt: skip
+    assert_same(battle, expected, "reason", "winner", "over", "timed_out", "ended", "terminated", "truncated",
+                "engaged", "score", "decision", "zone_tick", "zone_tonnage", "sum_return", "sum_terms",
+                *STATISTICS)  # fmt: skip
     verdicts = set(zip(battle["reason"].tolist(), battle["winner"].tolist(), strict=True))
     assert verdicts == {(0, -1), *((reason, winner) for reason in (1, 2, 3) for winner in (0, 1, 2))}
     assert not (battle["terminated"] & battle["truncated"]).any(), "both done flags are set"

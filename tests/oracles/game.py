@@ -74,11 +74,11 @@ def flags(s, reason: int) -> tuple[np.ndarray, np.ndarray]:
 
 def referee(s, *, limit: int, win: float) -> None:
     """End a step: score and verdict unless the match has ended, done flags, mechs in a fight, sums of rewards."""
-    s.over = s.cut = 0
+    s.over = s.timed_out = 0
     if not s.ended:
         s.reason, s.winner = call(s, limit=limit, win=win)
         s.over = s.ended = int(s.reason > 0)
-        s.cut = int(s.reason == TIME)
+        s.timed_out = int(s.reason == TIME)
     s.terminated, s.truncated = flags(s, int(s.reason) if s.over else 0)
     fighting = (s.fired != 0) | (s.was_hit == 1)
     s.engaged = np.where(fighting, ENGAGED_TICKS, np.maximum(0, s.engaged - TICKS_PER_STEP))
