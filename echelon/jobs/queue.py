@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from echelon.files import LOG_FLAGS, atomic_write, error_text, make_folder, open_own
 from echelon.jobs import control, launch, launchers
@@ -87,7 +88,7 @@ def find_queued(queue: Queue, name: str) -> str:
     raise RunNotFoundError(f"run {name!r} is not in the queue; see: echelon runs queue")
 
 
-def remove(queue: Queue, run: str) -> bool:
+def remove_waiting(queue: Queue, run: str) -> bool:
     """Remove a waiting run and return whether it never had a session; ``ValueError`` where it starts or runs."""
     with queue.editing():
         if run in queue.taken():
@@ -114,7 +115,7 @@ def contention(kind: str, config: dict[str, object], home: str | Path | None = N
     return f"{runs}{more}: this one shares the device; with --queue it would wait"
 
 
-def reason(queue: Queue, ticket: Ticket) -> str:
+def waiting_reason(queue: Queue, ticket: Ticket) -> str:
     if queue.settings().paused:
         return "the queue is paused"
     if queue.is_disk_full():
@@ -134,14 +135,22 @@ class Interrupted:
     dropped: bool = False
 
 
-WAITING, RUNNING, ENDED = "waiting", "running", "ended"
+class Crashes(NamedTuple):
+    """Crashes of a run in a row, without progress since ``step``."""
+
+    count: int = 0
+    step: int = -1
 
 
-def outcome(paths: RunPaths, ticket: Ticket, *, crashes: int = 0, step: int = -1) -> str | Interrupted:
-    """Return ``WAITING`` before the first session, ``RUNNING``, ``ENDED``, or what interrupted a session.
+NO_CRASHES = Crashes()
+QueueState = Literal["waiting", "running", "ended"]
+WAITING: QueueState = "waiting"
+RUNNING: QueueState = "running"
+ENDED: QueueState = "ended"
 
-    The run has crashed ``crashes`` times in a row, without progress since ``step``.
-    """
+
+def outcome(paths: RunPaths, ticket: Ticket, crashes: Crashes = NO_CRASHES) -> QueueState | Interrupted:
+    """Return ``WAITING`` before the first session, ``RUNNING``, ``ENDED``, or what interrupted a session."""
     try:
         status = job_status(paths)
     except ValueError:
@@ -153,10 +162,10 @@ def outcome(paths: RunPaths, ticket: Ticket, *, crashes: int = 0, step: int = -1
         return Interrupted("dropped by its launcher before it started", dropped=True)
     if session_id(paths) == ticket.session:
         return WAITING
-    return _session_outcome(paths, ticket, status, crashes, step)
+    return _session_outcome(paths, ticket, status, crashes)
 
 
-def _session_outcome(paths: RunPaths, ticket: Ticket, status: JobStatus, crashes: int, step: int) -> str | Interrupted:
+def _session_outcome(paths: RunPaths, ticket: Ticket, status: JobStatus, crashes: Crashes) -> QueueState | Interrupted:
     if status.state == "failed" and (read_json(paths.exit) or {}).get("disk_full"):
         return Interrupted("the disk was full")
     if status.state == "stopped" and launchers.is_preempted(paths):
@@ -167,15 +176,15 @@ def _session_outcome(paths: RunPaths, ticket: Ticket, status: JobStatus, crashes
     if not paths.exit.exists():
         is_over = control.stop_requests(paths) or (end is not None and end.reason in ("completed", "failed"))
         return ENDED if is_over else Interrupted(status.reason, step=status.global_step)
-    if crashes >= MAX_CRASHES and status.global_step <= step:
+    if crashes.count >= MAX_CRASHES and status.global_step <= crashes.step:
         return ENDED
     return Interrupted(status.reason, crashed=True, step=status.global_step)
 
 
-def work(
-    queue: Queue, ticket: Ticket, devices: tuple[str, ...], slots: list[int], *, crashes: int, step: int
-) -> tuple[int, int] | None:
-    """Supervise the next session of a run on these devices; return crashes and step where it has to be resumed."""
+def supervise_next_session(
+    queue: Queue, ticket: Ticket, devices: tuple[str, ...], slots: list[int], crashes: Crashes
+) -> Crashes | None:
+    """Supervise the next session of a run on these devices; return its crashes where it has to be resumed."""
     paths = RunPaths(queue.home / ticket.run)
     with contextlib.suppress(OSError):
         _log_to(paths.log_supervisor)
@@ -187,14 +196,14 @@ def work(
         except (StartError, OSError) as error:
             print(error_text(error), file=sys.stderr, flush=True)
             time.sleep(RETRY_S)
-            return crashes, step
+            return crashes
         except ValueError as error:
             print(error_text(error), file=sys.stderr, flush=True)
             record = {"time": time.time(), "code": 1, "message": error_text(error)}
             with contextlib.suppress(OSError):
                 atomic_write(paths.exit, json.dumps(record) + "\n")
             found = ENDED
-    while found != ENDED and (found := outcome(paths, ticket, crashes=crashes, step=step)) == RUNNING:
+    while found != ENDED and (found := outcome(paths, ticket, crashes)) == RUNNING:
         time.sleep(FOLLOW_S)
     if found == ENDED:
         queue.remove(ticket.run)
@@ -205,8 +214,8 @@ def work(
         if found.dropped:
             time.sleep(RETRY_S)
         if found.crashed:
-            return (crashes + 1 if found.step <= step else 1), found.step
-    return crashes, step
+            return Crashes(crashes.count + 1 if found.step <= crashes.step else 1, found.step)
+    return crashes
 
 
 def _run(paths: RunPaths, ticket: Ticket, devices: tuple[str, ...], slots: list[int], *, is_first: bool) -> None:

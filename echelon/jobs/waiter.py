@@ -18,7 +18,7 @@ POLL_S = 1.0
 
 def main(argv: Sequence[str]) -> int:
     """Wait for a slot and supervise a session; start again where the session was interrupted."""
-    folder, crashes, step = Path(argv[0]), *(int(word) for word in argv[1:3] or (0, -1))
+    folder, earlier = Path(argv[0]), map(int, argv[1:3])
     queue = Queue(folder.parent)
     ticket, handle = queue.ticket(folder.name), queue.claim(folder.name)
     if ticket is None or handle is None:
@@ -26,12 +26,12 @@ def main(argv: Sequence[str]) -> int:
     found = queue.wait(ticket, handle, POLL_S)
     if found is None:
         return 0
-    from echelon.jobs.queue import work
+    from echelon.jobs.queue import Crashes, supervise_next_session
 
-    counts = work(queue, ticket, *found, crashes=crashes, step=step)
-    if counts is not None:
+    crashes = supervise_next_session(queue, ticket, *found, Crashes(*earlier))
+    if crashes is not None:
         # a new process releases the slots, the locks and the memory of this one
-        os.execv(WAITER[0], [*WAITER, str(folder), *map(str, counts)])
+        os.execv(WAITER[0], [*WAITER, str(folder), *map(str, crashes)])
     return 0
 
 

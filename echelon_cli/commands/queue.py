@@ -119,7 +119,6 @@ def _require_valid(slots: list[str] | None, launcher: str | None) -> None:
 def _change_settings(
     queue: Queue, paused: bool | None, slots: list[str] | None, launcher: str | None, at_once: int | None
 ) -> None:
-
     with queue.editing():
         before = queue.settings()
         queue.set(
@@ -148,16 +147,16 @@ def _move(queue: Queue, names: list[str], place: str) -> None:
 
 
 def _remove(queue: Queue, names: list[str], yes: bool, as_json: bool) -> None:
-    from echelon.jobs.queue import remove
+    from echelon.jobs.queue import remove_waiting
 
     output.confirm(f"Remove {', '.join(names)} from the queue?", yes, as_json)
     for name in names:
-        if remove(queue, name):
+        if remove_waiting(queue, name):
             shutil.rmtree(queue.home / name, ignore_errors=True)
 
 
 def _rows(queue: Queue) -> list[dict[str, Any]]:
-    from echelon.jobs.queue import reason
+    from echelon.jobs.queue import waiting_reason
 
     taken, place, rows = queue.taken(), 0, []
     for run in queue.runs():
@@ -175,7 +174,7 @@ def _rows(queue: Queue) -> list[dict[str, Any]]:
                 "devices": taken.get(run, [ticket.device]),
                 "state": "running" if is_running else "queued",
                 "queued_at": ticket.queued_at,
-                "reason": "" if is_running else reason(queue, ticket),
+                "reason": "" if is_running else waiting_reason(queue, ticket),
             }
         )
     return rows

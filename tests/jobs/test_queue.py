@@ -22,7 +22,7 @@ from echelon.jobs import queue, tickets
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import StartError, launch
 from echelon.jobs.process import send_signal
-from echelon.jobs.queue import MAX_CRASHES, Interrupted, enqueue, find_queued, open_queue
+from echelon.jobs.queue import MAX_CRASHES, NO_CRASHES, Interrupted, enqueue, find_queued, open_queue
 from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import is_waiting, job_status
 from echelon.jobs.tickets import MAX_WAITERS, Ticket, demand_of, devices_of, free_slots
@@ -88,10 +88,10 @@ def test_run_is_removed_unless_it_is_being_started():
     devices, handles = found.try_start(found.ticket(first.id))
     assert devices == ("cpu",)
     with pytest.raises(ValueError, match="is being started"):
-        queue.remove(found, first.id)
+        queue.remove_waiting(found, first.id)
     for handle in handles:
         os.close(handle)
-    assert queue.remove(found, first.id)
+    assert queue.remove_waiting(found, first.id)
     assert order() == [second.id] and not is_waiting(first)
     with pytest.raises(RunNotFoundError, match="is not in the queue"):
         find_queued(found, first.id)
@@ -114,7 +114,7 @@ def test_damaged_ticket_holds_nobody_back_and_damaged_settings_start_nothing(dam
     found = open_queue()
     assert found.ticket(broken.id) is None and not is_waiting(broken)
     assert found.blocker(found.ticket(whole.id)) == "" and found.revive([broken.id]) == []
-    queue.remove(found, broken.id)
+    queue.remove_waiting(found, broken.id)
     assert order() == [whole.id]
     change(launcher="slurm")
     (found.folder / "settings.json").write_bytes(damage)
@@ -184,7 +184,7 @@ class Machine:
         self.sessions: Counter[str] = Counter()
         self.completed: Counter[str] = Counter()
         self.interrupted: Counter[str] = Counter()
-        self.counts: dict[str, tuple[int, int]] = {}
+        self.crashes: dict[str, queue.Crashes] = {}
         self.operations, self.kill_at = 0, -1
         monkeypatch.setattr(queue, "begin", self.begin)
         monkeypatch.setattr(queue, "start_observer", self.point(lambda paths: None))
@@ -241,9 +241,8 @@ class Machine:
             ticket = found.ticket(run)
             if ticket is None or found.claim(run) is None or (started := found.try_start(ticket)) is None:
                 return
-            crashes, step = self.counts.get(run, (0, -1))
-            counts = queue.work(found, ticket, *started, crashes=crashes, step=step)
-            self.counts[run] = counts or (0, -1)
+            crashes = self.crashes.get(run, NO_CRASHES)
+            self.crashes[run] = queue.supervise_next_session(found, ticket, *started, crashes) or NO_CRASHES
         finally:
             for handle in descriptors() - before:
                 os.close(handle)
@@ -350,7 +349,7 @@ def test_nothing_starts_while_something_is_in_the_way(monkeypatch, obstacle, rea
     machine, paths = Machine(monkeypatch), put()
     remove = obstacle()
     machine.supervise(paths.id)
-    assert not machine.sessions and reason in queue.reason(open_queue(), open_queue().ticket(paths.id))
+    assert not machine.sessions and reason in queue.waiting_reason(open_queue(), open_queue().ticket(paths.id))
     remove()
     machine.drain()
     assert machine.completed[paths.id] == 1
