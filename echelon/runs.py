@@ -102,16 +102,16 @@ class RunPaths:
     launch_lock = RunFile("launch.lock")
     """Lock held by whoever starts the job, until its supervisor runs."""
     processes = RunFile("proc.json")
-    """Process identities of supervisor and trainer."""
+    """Process identities of supervisor and worker."""
     heartbeat = RunFile("heartbeat.json")
     progress = RunFile("progress.json")
-    """Progress of the trainer: phase, update, step."""
+    """Progress of the worker: phase, update, step."""
     exit = RunFile("exit.json")
     """Exit record of the newest session."""
     reserve = RunFile(".exit.reserve")
     """Reserved disk space for exit.json on a full disk."""
     log = RunFile("log")
-    log_trainer = RunFile("log", "trainer.log")
+    log_worker = RunFile("log", "worker.log")
     log_supervisor = RunFile("log", "supervisor.log")
     log_observer = RunFile("log", "observer.log")
     """Log of the process that reports the run to its observers."""

@@ -61,7 +61,7 @@ def jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def run(paths, spec, kind, arguments=(), named=()):
         assert kind.module == evaluations.__name__
         write_spec(paths, spec)
-        with open(paths.log_trainer, "a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+        with open(paths.log_worker, "a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
             code = worker.main([str(paths.root), *arguments], work=evaluations.work, phase="playing")
         paths.exit.write_text(json.dumps(exit_record(paths, code, earlier_bytes=0, oom=False)))
 

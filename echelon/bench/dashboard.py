@@ -93,7 +93,7 @@ def write_run(home: Path, name: str, updates: int, *, ended: bool) -> RunPaths:
                     update=number, global_step=step, opponent="heuristic:easy", episodes=80, win_rate=event.win_rate
                 )
                 file.write(to_json(evaluation) + "\n")
-    paths.log_trainer.write_text("start device=cpu\n")
+    paths.log_worker.write_text("start device=cpu\n")
     if ended:
         atomic_write(paths.exit, json.dumps({"code": 0, "update": updates}), durable=False)
     return paths

@@ -1,6 +1,6 @@
 """Alerts of a run: rules over its records and over the machine it runs on.
 
-A rule raises an alert once and is armed again when its cause is gone. The trainer applies ``TrainingAlertRules`` to its
+A rule raises an alert once and is armed again when its cause is gone. The worker applies ``TrainingAlertRules`` to its
 records, the supervisor ``MachineAlertRules`` to the machine and the job's state.
 """
 
@@ -34,7 +34,7 @@ DISCRETE_PARAMETERS = ("skill", "map_size_range", "packs_per_team_range")
 
 @dataclass
 class TrainingAlertRules:
-    """Alert rules over the records of a trainer."""
+    """Alert rules over the records of a worker."""
 
     _nonfinite: int | None = 0
     """Non-finite minibatches so far; None after a resume, until the next update reports them."""
@@ -73,7 +73,7 @@ class TrainingAlertRules:
             yield alert(message, event, level="error")
 
     def _check_win_rate(self, event: EventUpdate) -> Iterator[EventAlert]:
-        if event.flown_share < 1.0:  # a teacher plays the other environments
+        if event.learner_share < 1.0:  # a teacher plays the other environments
             self._forget_win_rate()
             return
         if not math.isfinite(event.win_rate):
@@ -117,14 +117,14 @@ def resources(folder: Path) -> dict[str, tuple[float, str]]:
         ),
         "memory": (
             memory.available / memory.total / MEMORY_FREE_SHARE,
-            f"memory low: {free_mb:.0f} MiB free; the kernel may kill the trainer",
+            f"memory low: {free_mb:.0f} MiB free; the kernel may kill the worker",
         ),
     }
 
 
 @dataclass
 class MachineAlertRules:
-    """Alert rules over machine resources and stalled trainers."""
+    """Alert rules over machine resources and stalled workers."""
 
     folder: Path
     _low: set[str] = field(default_factory=set)

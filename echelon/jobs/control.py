@@ -1,4 +1,4 @@
-"""Requests to a running job: files in the run's ``control/`` folder, read by trainer and supervisor.
+"""Requests to a running job: files in the run's ``control/`` folder, read by worker and supervisor.
 
 Each stop request appends a line to ``control/stop``; ``control/checkpoint`` exists while a checkpoint is requested.
 """

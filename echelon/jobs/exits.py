@@ -39,7 +39,7 @@ def oom_kills() -> int:
 def exit_record(paths: RunPaths, returncode: int, *, earlier_bytes: int, oom: bool) -> dict[str, Any]:
     """Return exit code or signal, reason, last step and last checkpoint of a session that ended.
 
-    ``returncode`` is the trainer's, negative for a signal; the first ``earlier_bytes`` of the metrics belong to earlier
+    ``returncode`` is the worker's, negative for a signal; the first ``earlier_bytes`` of the metrics belong to earlier
     sessions; ``oom`` tells whether the kernel killed a process for lack of memory during the session.
     """
     latest = read_latest(paths.metrics, until=(EventUpdate, EventCheckpoint))
@@ -86,14 +86,14 @@ def _message(paths: RunPaths, end: EventEnd | None, number: int, killed: bool, o
         return "killed on request, without saving"
     if number:
         hint = OOM_HINT if out_of_memory else KILL_HINT if number == signal.SIGKILL else "see its log"
-        return f"trainer terminated by {signal_name(number)}: {hint}"
+        return f"worker terminated by {signal_name(number)}: {hint}"
     if end is not None:
         return end.message
     if disk_free_mb(paths.root) < FULL_MB:
         saved = any(paths.checkpoints.glob("step-*"))
         advice = "the last checkpoint is intact" if saved else "free disk space and try again"
         return f"disk of {str(paths.root.parent)!r} is full; {advice}"
-    return last_line(paths.log_trainer)
+    return last_line(paths.log_worker)
 
 
 def is_disk_full(paths: RunPaths, message: str) -> bool:

@@ -1,6 +1,6 @@
 """Start, stop, remove and wait for background jobs.
 
-A job is a run folder with a detached supervisor; there is no daemon. Import-light: only the trainer process imports
+A job is a run folder with a detached supervisor; there is no daemon. Import-light: only the worker process imports
 the training packages.
 """
 
@@ -33,7 +33,7 @@ from echelon.jobs.usage import cuda_fault, machine_memory
 from echelon.runs import RunPaths, command, read_json, require_plain_files
 
 READY_LIMIT_S = 30.0
-"""Longest wait for a supervisor's report [s]; longer than a supervisor waits for an orphaned trainer."""
+"""Longest wait for a supervisor's report [s]; longer than a supervisor waits for an orphaned worker."""
 LEAGUE_KEY = "opponents.league.path"
 PROCESS_BYTES = 256 << 20
 """Less than a process of a job takes before it has read its configuration."""
@@ -183,7 +183,7 @@ def wait_until(
 def stop(paths: RunPaths, *, now: bool = False) -> JobStatus:
     """Request a job to stop and return its status; a job that is not running is not changed.
 
-    A trainer whose supervisor was killed is signalled as well; a process that is none of the run never is. A run that
+    A worker whose supervisor was killed is signalled as well; a process that is none of the run never is. A run that
     waits for a host is withdrawn.
     """
     if launchers.is_pending(paths) and launchers.withdraw(paths):
@@ -195,15 +195,15 @@ def stop(paths: RunPaths, *, now: bool = False) -> JobStatus:
         send_signal(identity_from(processes.get("supervisor")), signal.SIGUSR1, paths)
         return job_status(paths)
     if has_orphan(paths):
-        orphan = identity_from(processes.get("trainer"))
+        orphan = identity_from(processes.get("worker"))
         send_signal(orphan, signal.SIGKILL if now else signal.SIGTERM, paths, group=True)
     return status
 
 
 def has_orphan(paths: RunPaths) -> bool:
-    """Whether a trainer runs whose supervisor was killed."""
-    trainer = identity_from((read_json(paths.processes) or {}).get("trainer"))
-    return not job_status(paths).is_alive and works_on(trainer, paths)
+    """Whether a worker runs whose supervisor was killed."""
+    worker = identity_from((read_json(paths.processes) or {}).get("worker"))
+    return not job_status(paths).is_alive and works_on(worker, paths)
 
 
 def remove(paths: RunPaths) -> None:
@@ -213,7 +213,7 @@ def remove(paths: RunPaths) -> None:
         raise ValueError(f"run {paths.id!r} is {status.state}; try: {command('runs', 'stop', paths.id)}")
     if has_orphan(paths):
         raise ValueError(
-            f"run {paths.id!r} is {status.state}, its trainer is still ending; try: {command('runs', 'stop', paths.id)}"
+            f"run {paths.id!r} is {status.state}, its worker is still ending; try: {command('runs', 'stop', paths.id)}"
         )
     if paths.root.is_symlink():
         paths.root.unlink()
@@ -233,4 +233,4 @@ def remove(paths: RunPaths) -> None:
 
 
 def log_files(paths: RunPaths) -> list[Path]:
-    return [path for path in (paths.log_trainer, paths.log_supervisor) if path.exists()]
+    return [path for path in (paths.log_worker, paths.log_supervisor) if path.exists()]

@@ -116,7 +116,7 @@ def _is_own(path: Path, process: psutil.Process, paths: RunPaths) -> bool:
     A file with several names may belong to another folder too; then the command line must name the run's folder.
     """
     found = _regular(path)
-    owned = map(_regular, (paths.lock, paths.metrics, paths.log_supervisor, paths.log_trainer))
+    owned = map(_regular, (paths.lock, paths.metrics, paths.log_supervisor, paths.log_worker))
     if found is None or not any(own is not None and os.path.samestat(own, found) for own in owned):
         return False
     return found.st_nlink == 1 or any(_is_folder(word, paths.root) for word in process.cmdline())

@@ -1,7 +1,7 @@
 """State of a job, derived from its files and its lock, never stored.
 
 The lock shows whether the supervisor runs, ``exit.json`` how a session ended, and ``progress.json`` the last activity
-of the trainer. Read-only; ``launch`` sends signals.
+of the worker. Read-only; ``launch`` sends signals.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALIVE: tuple[State, ...] = ("starting", "running", "stalled", "stopping")
 EXIT_CODES: dict[State, int] = {"completed": 0, "stopped": 4, "failed": 1, "crashed": 5, "lost": 5}
 """Exit code of a command that waited for a job, by its final state."""
 STALL_LIMITS_S: dict[str, float] = {"starting": 600.0, "training": 300.0}
-"""Time without progress after which a trainer counts as stalled, by phase [s].
+"""Time without progress after which a worker counts as stalled, by phase [s].
 
 The phase ``starting`` contains kernel compilation and map generation. In ``training`` progress is written at every
 decision, evaluation included, but not during optimisation and saving.
@@ -51,7 +51,7 @@ class JobStatus:
     reason: str = ""
     preset: str = ""
     phase: str = ""
-    """Phase that the trainer last reported; after a comma its progress."""
+    """Phase that the worker last reported; after a comma its progress."""
     update: int = 0
     global_step: int = 0
     created: float = 0.0
@@ -144,16 +144,16 @@ def _ended_state(ended: dict[str, Any]) -> tuple[State, str]:
 
 
 def _running_state(paths: RunPaths, processes: dict[str, Any], progress: dict[str, Any]) -> tuple[State, str]:
-    trainer = identity_from(processes.get("trainer"))
-    if process_state(trainer) in STOPPED:
-        return "stalled", "trainer is suspended (SIGSTOP); try sending SIGCONT to its process group"
+    worker = identity_from(processes.get("worker"))
+    if process_state(worker) in STOPPED:
+        return "stalled", "worker is suspended (SIGSTOP); try sending SIGCONT to its process group"
     phase = _text(progress, "phase") or "starting"
     idle_s = idle_time_s(progress)
     stage = phase.partition(",")[0]
     if idle_s is not None and idle_s > STALL_LIMITS_S.get(stage, STALL_LIMITS_S["training"]):
         return "stalled", f"no progress for {idle_s:.0f} s in phase {phase!r}"
     if control.stop_requests(paths):
-        return "stopping", "trainer completes its update and saves"
+        return "stopping", "worker completes its update and saves"
     return ("starting", "") if stage == "starting" else ("running", "")
 
 
@@ -170,15 +170,15 @@ def _unrecorded_end(paths: RunPaths, spec: dict[str, Any], processes: dict[str, 
         return "crashed", "terminated without an exit record, before its supervisor wrote its identity"
     if is_alive(supervisor):
         return "lost", "unknown: this folder is a copy of a running run"
-    if works_on(identity_from(processes.get("trainer")), paths):
-        return "crashed", "supervisor was killed; its orphaned trainer is ending"
+    if works_on(identity_from(processes.get("worker")), paths):
+        return "crashed", "supervisor was killed; its orphaned worker is ending"
     return "crashed", "terminated without an exit record: supervisor was killed or the machine went down"
 
 
 def foreign_process(paths: RunPaths) -> str:
     """Return one line about a process that proc.json names but that is none of the run; empty without one."""
     processes = read_json(paths.processes) or {}
-    for name in ("supervisor", "trainer"):
+    for name in ("supervisor", "worker"):
         identity = identity_from(processes.get(name))
         if identity is not None and is_alive(identity) and not works_on(identity, paths):
             return (
@@ -189,7 +189,7 @@ def foreign_process(paths: RunPaths) -> str:
 
 
 def idle_time_s(progress: dict[str, Any]) -> float | None:
-    """Return the time since the trainer wrote progress by the monotonic clock [s]; None where unknown."""
+    """Return the time since the worker wrote progress by the monotonic clock [s]; None where unknown."""
     written = _number(progress, "monotonic")
     if progress.get("boot_id") != boot_id() or not written:
         return None

@@ -1,8 +1,8 @@
 """Supervisor process of a job: ``python -m echelon.jobs.supervisor RUN COMMAND...``.
 
 It holds the run's lock, runs the command in its own process group, writes a heartbeat, forwards stop requests, records
-how the session ended, and reports stalls and low resources as alerts. It forks no other processes, so the lock is
-released when it ends.
+how the session ended, and reports stalls and low resources as alerts. No process that it starts inherits the
+descriptor of the lock, so the lock is released when the supervisor ends.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ from echelon.telemetry.log import EventLog
 HEARTBEAT_S = 2.0
 """Time between heartbeats, and between reads of the control folder."""
 ORPHAN_GRACE_S = 10.0
-"""Time an orphaned trainer may take to end before a new supervisor kills it [s]."""
+"""Time an orphaned worker may take to end before a new supervisor kills it [s]."""
+ORPHAN_POLL_S = 0.02
 ROTATE_BYTES = 16 * 2**20
 """Log size above which a session rotates it; one older log is kept."""
 RESERVE_BYTES = 1 << 14
 """Disk space reserved for exit.json, so that it can be written to a full disk."""
 READY, FAILED = "READY", "FAILED"
-GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@" </dev/null', "trainer")
-"""Command that waits for a line before it becomes the trainer, or ends where its supervisor ends first."""
+GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@" </dev/null', "worker")
+"""Command that waits for a line before it becomes the worker, or ends where its supervisor ends first."""
 
 
 class Supervisor:
@@ -71,7 +72,7 @@ class Supervisor:
         self._alert_rules = MachineAlertRules(paths.root)
 
     def start(self) -> None:
-        """Start the trainer and write the process identities; ``OSError`` where that fails."""
+        """Start the worker and write the process identities; ``OSError`` where that fails."""
         end_orphan(self.paths)
         with contextlib.suppress(FileNotFoundError):
             self._earlier_bytes = self.paths.metrics.stat().st_size
@@ -80,8 +81,8 @@ class Supervisor:
         control.clear(self.paths)
         atomic_write(self.paths.reserve, bytes(RESERVE_BYTES))
         self._catch_signals()
-        rotate(self.paths.log_trainer)
-        with os.fdopen(open_own(self.paths.log_trainer, LOG_FLAGS), "ab", buffering=0) as log:
+        rotate(self.paths.log_worker)
+        with os.fdopen(open_own(self.paths.log_worker, LOG_FLAGS), "ab", buffering=0) as log:
             self._child = subprocess.Popen(
                 [*GATE, *self.command],
                 env=self._environment,
@@ -93,15 +94,15 @@ class Supervisor:
             )
         gate = self._child.stdin
         assert gate is not None, "the pipe was requested"
-        trainer, supervisor = identify(self._child.pid), identify(os.getpid())
-        identities = {"supervisor": supervisor and supervisor.to_dict(), "trainer": trainer and trainer.to_dict()}
+        worker, supervisor = identify(self._child.pid), identify(os.getpid())
+        identities = {"supervisor": supervisor and supervisor.to_dict(), "worker": worker and worker.to_dict()}
         try:
             atomic_write(self.paths.processes, json.dumps(identities, indent=2) + "\n")
         except OSError:
             self._kill_group()
             self._child.wait()
             raise
-        # a trainer that no file names would work on the run without any supervisor that knows it
+        # a worker that no file names would work on the run without any supervisor that knows it
         with contextlib.suppress(BrokenPipeError):
             os.write(gate.fileno(), b"\n")
         gate.close()
@@ -113,7 +114,7 @@ class Supervisor:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def run(self) -> int:
-        """Supervise until the trainer ends and return its exit code, negative for a signal."""
+        """Supervise until the worker ends and return its exit code, negative for a signal."""
         child = self._child
         assert child is not None, "start() comes first"
         while child.poll() is None:
@@ -153,7 +154,7 @@ class Supervisor:
                     log.append(replace(alert, update=status.update, global_step=status.global_step))
 
     def _kill_group(self) -> None:
-        """Kill the trainer's process group; its id stays reserved until its last process has ended."""
+        """Kill the worker's process group; its id stays reserved until its last process has ended."""
         assert self._child is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, signal.SIGKILL)
@@ -161,7 +162,7 @@ class Supervisor:
 
 @contextlib.contextmanager
 def _report_errors(file: str) -> Iterator[None]:
-    """Report an ``OSError``, or a file of another kind, on stderr and continue: the trainer needs its supervisor."""
+    """Report an ``OSError``, or a file of another kind, on stderr and continue: the worker needs its supervisor."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -170,19 +171,19 @@ def _report_errors(file: str) -> Iterator[None]:
 
 
 def end_orphan(paths: RunPaths) -> None:
-    """Wait for, then kill, the orphaned trainer of a killed supervisor, so that two never write one run.
+    """Wait for, then kill, the orphaned worker of a killed supervisor, so that two never write one run.
 
     A process of proc.json that is none of the run is reported and left alone.
     """
     if notice := foreign_process(paths):
         print(notice, file=sys.stderr, flush=True)
-    trainer = identity_from((read_json(paths.processes) or {}).get("trainer"))
+    worker = identity_from((read_json(paths.processes) or {}).get("worker"))
     deadline = time.monotonic() + ORPHAN_GRACE_S
-    while works_on(trainer, paths):
+    while works_on(worker, paths):
         if time.monotonic() > deadline:
-            send_signal(trainer, signal.SIGKILL, paths, group=True)
+            send_signal(worker, signal.SIGKILL, paths, group=True)
             deadline = time.monotonic() + ORPHAN_GRACE_S
-        time.sleep(lock.PROBE_RETRY_S)
+        time.sleep(ORPHAN_POLL_S)
 
 
 def start_observer(paths: RunPaths) -> None:

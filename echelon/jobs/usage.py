@@ -1,4 +1,4 @@
-"""Resource usage of a trainer: CPU cores, memory, disk and GPU, sampled once per update.
+"""Resource usage of a worker: CPU cores, memory, disk and GPU, sampled once per update.
 
 Sampling does not block: CPU time is measured between samples, and unknown values are NaN. Samples become fields of
 ``EventUpdate``.

@@ -1,6 +1,6 @@
 """Build a policy over flat observations from a model configuration, whatever the layout underneath.
 
-Trainer, evaluation and arena use ``FlatPolicy`` only: observations are ``[B, D]`` rows as the environment writes them.
+Training, evaluation and arena use ``FlatPolicy`` only: observations are ``[B, D]`` rows as the environment writes them.
 Nothing here needs an environment. Shapes: ``T step, B row, D column, A action, H recurrent state, W noise``.
 """
 

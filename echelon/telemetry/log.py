@@ -1,6 +1,6 @@
 """Writing, reading and following a run's ``metrics.jsonl``.
 
-The file is the only channel between a trainer and its readers: readers tolerate torn and damaged lines, and a writer
+The file is the only channel between a worker and its readers: readers tolerate torn and damaged lines, and a writer
 never damages a line further.
 """
 

@@ -75,11 +75,11 @@ def _kill_trials(chosen: Sequence[RunPaths]) -> None:
 
 
 def _orphan_line(status, ended: bool) -> str:
-    """Return the line of a trainer whose supervisor was killed."""
+    """Return the line of a worker whose supervisor was killed."""
     if ended:
-        return f"{status.id} {status.state}; its orphaned trainer has ended"
+        return f"{status.id} {status.state}; its orphaned worker has ended"
     again = command("runs", "stop", "--now", status.id)
-    return f"{status.id} {status.state}; its orphaned trainer is still ending; try {again}"
+    return f"{status.id} {status.state}; its orphaned worker is still ending; try {again}"
 
 
 def _newest_checkpoint(paths: RunPaths) -> str:

@@ -51,7 +51,7 @@ def ended_run() -> Callable[..., RunPaths]:
             log.append(EventUpdate(update=4, global_step=400, elapsed_s=8.0, steps_per_s=50.0, avg_return=1.5))
             log.append(EventEval(update=4, global_step=400, opponent="baseline", episodes=80, win_rate=wins))
             log.append(EventEnd(reason="completed", update=4, global_step=400))
-        paths.log_trainer.write_text("first line\nsecond line\n")
+        paths.log_worker.write_text("first line\nsecond line\n")
         ended = {"code": 0, "signal": None, "message": "", "update": 4, "global_step": 400}
         atomic_write(paths.exit, json.dumps(ended))
         return paths

@@ -73,7 +73,7 @@ def make_run(home: Path, name: str = RUN) -> RunPaths:
     paths.exit.write_text(json.dumps({"code": 1, "message": HOSTILE, "checkpoint": HOSTILE, "update": 3}))
     paths.processes.write_text(json.dumps({"supervisor": {"pid": 2, "create_time": 1, "boot_id": "", "host": HOSTILE}}))
     paths.progress.write_text(json.dumps({"phase": HOSTILE, "update": 3}))
-    for log in (paths.log_trainer, paths.log_supervisor):
+    for log in (paths.log_worker, paths.log_supervisor):
         log.write_text(f"{HOSTILE}\n{HOSTILE}\n")
     save_file({kind: np.ones((4, 4), np.float32) for kind in KINDS}, paths.heat / "u3.safetensors")
     (paths.checkpoints / "best.json").write_text(json.dumps({"checkpoint": HOSTILE}))

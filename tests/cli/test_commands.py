@@ -87,7 +87,7 @@ def test_logs_prints_last_lines(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
     out = echelon("runs", "logs", "fox", "-n", "1")[1]
     assert "second line" in out and "first line" not in out
-    assert parsed(echelon("runs", "logs", "fox", "--json")[1]) == {"trainer.log": ["first line", "second line"]}
+    assert parsed(echelon("runs", "logs", "fox", "--json")[1]) == {"worker.log": ["first line", "second line"]}
 
 
 def test_logs_follow_summarises_ended_run(echelon, ended_run):
@@ -132,14 +132,14 @@ def test_wait_returns_exit_code_of_ended_run(echelon, ended_run):
 
 
 def abandon(paths, process: subprocess.Popen) -> ProcessIdentity:
-    """Make a run one whose supervisor is gone and whose trainer is this process; return its identity."""
+    """Make a run one whose supervisor is gone and whose worker is this process; return its identity."""
     assert process.stdout and process.stdout.readline()
-    trainer = identify(process.pid)
-    assert trainer is not None
-    gone = replace(trainer, pid=2**22)
-    paths.processes.write_text(json.dumps({"supervisor": gone.to_dict(), "trainer": trainer.to_dict()}))
+    worker = identify(process.pid)
+    assert worker is not None
+    gone = replace(worker, pid=2**22)
+    paths.processes.write_text(json.dumps({"supervisor": gone.to_dict(), "worker": worker.to_dict()}))
     paths.exit.unlink()
-    return trainer
+    return worker
 
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
@@ -149,16 +149,16 @@ def test_stop_waits_for_orphaned_trainer(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     argv = [sys.executable, "-c", STUBBORN]
     with (
-        open(paths.log_trainer, "ab") as log,
+        open(paths.log_worker, "ab") as log,
         subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, process_group=0) as left,
     ):
-        trainer = abandon(paths, left)
+        worker = abandon(paths, left)
         code, out, _ = echelon("runs", "stop", "fox", "--timeout", "0.1")
-        assert code == 1 and "its orphaned trainer is still ending" in out and is_alive(trainer)
-        assert "its trainer is still ending" in echelon("runs", "rm", "fox", "--yes")[2]
+        assert code == 1 and "its orphaned worker is still ending" in out and is_alive(worker)
+        assert "its worker is still ending" in echelon("runs", "rm", "fox", "--yes")[2]
         code, out, _ = echelon("runs", "stop", "fox", "--now", "--json")
         (row,) = parsed(out)
-        assert code == 0 and row["orphan"] and row["was"] == "crashed" and not is_alive(trainer)
+        assert code == 0 and row["orphan"] and row["was"] == "crashed" and not is_alive(worker)
     assert "was not running" in echelon("runs", "stop", "fox")[1]
 
 
@@ -180,14 +180,14 @@ def test_stop_names_a_foreign_process_and_leaves_it_alone(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     argv = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()", str(paths.root)]
     with (
-        open(paths.log_trainer) as reader,
+        open(paths.log_worker) as reader,
         subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, pass_fds=[reader.fileno()]
         ) as foreign,
     ):
         abandon(paths, foreign)
         notice = (
-            f"proc.json of run {paths.id!r} names process {foreign.pid} as its trainer, expected a process of yours "
+            f"proc.json of run {paths.id!r} names process {foreign.pid} as its worker, expected a process of yours "
             "that works on this run; it is not signalled"
         )
         code, out, _ = echelon("runs", "stop", "fox", "--now")
@@ -287,13 +287,13 @@ def test_counts_and_durations_are_short():
 
 
 def test_logs_read_the_end_of_a_log_only(echelon, ended_run, monkeypatch, tmp_path):
-    log = tmp_path / "trainer.log"
+    log = tmp_path / "worker.log"
     log.write_bytes(b"".join(b"line %d\n" % n for n in range(200_000)))
     assert logs.tail(log, 3) == ["line 199997", "line 199998", "line 199999"]
     monkeypatch.setattr(logs, "MAX_TAIL_BYTES", 30)
     assert logs.tail(log, 1_000_000) == ["line 199998", "line 199999"], "bounded by bytes"
     run = ended_run("20260101-000000-quickstart-calm-fox")
-    log.rename(run.log_trainer)
+    log.rename(run.log_worker)
     code, out, _ = echelon("runs", "logs", run.id, "-n", "5")
     assert code == 0 and "of the last 0 MiB:" in out and "line 199998" in out and "line 199997" not in out
     short = tmp_path / "short.log"

@@ -69,7 +69,7 @@ def state_files(spec: dict[str, Any]) -> dict[str, Any]:
         "spec.json": spec,
         "resume.json": spec,
         "exit.json": {"time": 1.0, "code": 1, "signal": None, "message": "m", "update": 3, "checkpoint": "step-1"},
-        "proc.json": {"supervisor": identity, "trainer": identity},
+        "proc.json": {"supervisor": identity, "worker": identity},
         "progress.json": {"time": 1.0, "monotonic": 1.0, "boot_id": "b", "phase": "training", "update": 1},
         "labels.json": {"group": "g", "tags": ["a", "b"], "notes": "n"},
         "environment.json": {

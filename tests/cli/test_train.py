@@ -1,4 +1,4 @@
-"""``echelon train`` from the key to the files: the real trainer on a tiny task, in real processes."""
+"""``echelon train`` from the key to the files: the real worker on a tiny task, in real processes."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_death_of_one_process_ends_the_run(shell):
     deadline = time.monotonic() + LIMIT_S
     while not updates(paths) and time.monotonic() < deadline:
         time.sleep(0.2)
-    workers = psutil.Process(json.loads(paths.processes.read_text())["trainer"]["pid"]).children()
+    workers = psutil.Process(json.loads(paths.processes.read_text())["worker"]["pid"]).children()
     assert len(workers) == 2
     workers[1].kill()
     status = launch.wait_until(paths, lambda status: not status.is_alive, timeout_s=30)

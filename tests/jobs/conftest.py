@@ -1,4 +1,4 @@
-"""Jobs with real processes and a fake trainer that does not import torch."""
+"""Jobs with real processes and a fake worker that does not import torch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def begin_session(paths: RunPaths, number: int) -> None:
     """Write the files of a session whose processes are gone."""
     gone = {"pid": 2**22 + 1, "create_time": number, "boot_id": "earlier", "host": socket.gethostname()}
     paths.exit.unlink(missing_ok=True)
-    paths.processes.write_text(json.dumps({"supervisor": gone, "trainer": gone}))
+    paths.processes.write_text(json.dumps({"supervisor": gone, "worker": gone}))
 
 
 FILES: dict[str, Callable[[Path, Path], object]] = {
@@ -73,7 +73,7 @@ FILES: dict[str, Callable[[Path, Path], object]] = {
 
 
 def process_identity(paths: RunPaths, name: str) -> ProcessIdentity | None:
-    """Return the identity of the supervisor or the trainer of a run."""
+    """Return the identity of the supervisor or the worker of a run."""
     return identity_from((read_json(paths.processes) or {}).get(name))
 
 
@@ -100,7 +100,7 @@ def wait_for_exit(identity: ProcessIdentity | None, limit_s: float = LIMIT_S) ->
 
 
 def kill_job(paths: RunPaths) -> None:
-    for name in ("supervisor", "trainer"):
+    for name in ("supervisor", "worker"):
         send_signal(process_identity(paths, name), signal.SIGKILL, paths)
 
 

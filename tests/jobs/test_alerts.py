@@ -65,7 +65,7 @@ def test_noise_and_first_updates_raise_no_collapse_alert():
 
 def test_win_rate_while_a_teacher_plays_raises_no_alert():
     watch = TrainingAlertRules()
-    imitation = [update(n, 0.9 - 0.02 * n, flown_share=n / 40) for n in range(40)]
+    imitation = [update(n, 0.9 - 0.02 * n, learner_share=n / 40) for n in range(40)]
     assert messages(watch, *imitation, *(update(n, 0.1) for n in range(40, 80))) == []
 
 
@@ -114,13 +114,13 @@ def test_low_resource_alert_rearms_after_recovery(tmp_path, monkeypatch):
 def test_stall_and_recovery_are_recorded_as_alerts(start):
     paths = start()
     until(paths, "running")
-    kill(process_identity(paths, "trainer"), signal.SIGSTOP)
+    kill(process_identity(paths, "worker"), signal.SIGSTOP)
 
     def raised() -> list[str]:
         return [event.message for event in read_events(paths.metrics)[0] if isinstance(event, EventAlert)]
 
-    wait_for(lambda: any("stalled: trainer is suspended" in message for message in raised()))
-    kill(process_identity(paths, "trainer"), signal.SIGCONT)
+    wait_for(lambda: any("stalled: worker is suspended" in message for message in raised()))
+    kill(process_identity(paths, "worker"), signal.SIGCONT)
     wait_for(lambda: any("running again after a stall" in message for message in raised()))
     events, skipped = read_events(paths.metrics)
     updates = [event.update for event in events if isinstance(event, EventUpdate)]

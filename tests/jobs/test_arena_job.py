@@ -68,9 +68,9 @@ def play_undisturbed(store, folder, **changes) -> Store:
 def test_killed_arena_job_resumes(store, tmp_path):
     paths = start_job()
     wait_for(lambda: len(played_matches(store)) >= 5, LIMIT_S)
-    trainer = process_identity(paths, "trainer")
+    worker = process_identity(paths, "worker")
     kill_job(paths)
-    wait_for_exit(trainer)
+    wait_for_exit(worker)
     assert until(paths, "crashed").exit_code == 5
     before = played_matches(store)
     assert unfinished_rounds(store)[0]["job"] == paths.id and len(before) < MATCHES

@@ -61,9 +61,9 @@ def without_times(value):
 def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained):
     paths = start(trained)
     wait_for_batches(paths, 3)
-    trainer = process_identity(paths, "trainer")
+    worker = process_identity(paths, "worker")
     kill_job(paths)
-    wait_for_exit(trainer)
+    wait_for_exit(worker)
     assert until(paths, "crashed").exit_code == 5
     before = wait_for_batches(paths, 3)
     assert len(before) < BATCHES and not paths.result.exists() and read_evaluations(trained.evals) == ()

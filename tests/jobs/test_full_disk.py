@@ -15,7 +15,7 @@ from echelon.telemetry.log import read_events
 from tests.jobs.conftest import fill_disk, process_identity, small_disk, until, wait_for_exit
 
 DISK_BYTES, LIMIT_BYTES = 1 << 20, 30_000
-"""Size of the disk, and limit of the trainer's files of about thirty updates [bytes]."""
+"""Size of the disk, and limit of the worker's files of about thirty updates [bytes]."""
 
 
 @pytest.fixture

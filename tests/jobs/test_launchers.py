@@ -74,9 +74,9 @@ CLUSTERS = {"slurm": ("submitit", fake_slurm.Cluster), "ray": ("ray", Ray)}
 
 def works_on_victim(cluster, run: RunPaths) -> bool:
     """Whether the process of a run works on the node to be killed."""
-    trainer = process_identity(run, "trainer")
+    worker = process_identity(run, "worker")
     with contextlib.suppress(psutil.Error, OSError):
-        return trainer is not None and psutil.Process(trainer.pid).environ().get(cluster.variable) == VICTIM
+        return worker is not None and psutil.Process(worker.pid).environ().get(cluster.variable) == VICTIM
     return False
 
 

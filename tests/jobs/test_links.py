@@ -36,11 +36,11 @@ def run(tmp_path) -> RunPaths:
 
 
 LINKED = (
-    "metrics.jsonl", "log/trainer.log", "log/supervisor.log", "evals.jsonl", "exit.json", "control/stop",
+    "metrics.jsonl", "log/worker.log", "log/supervisor.log", "evals.jsonl", "exit.json", "control/stop",
     "checkpoints", "replays", "log", "control",
 )  # fmt: skip
 PIPES = (
-    "metrics.jsonl", "supervisor.lock", "log/trainer.log", "log/supervisor.log", "control/stop", "control/checkpoint",
+    "metrics.jsonl", "supervisor.lock", "log/worker.log", "log/supervisor.log", "control/stop", "control/checkpoint",
     "proc.json", "replays/worlds/world", "heat/u000001.safetensors",
 )  # fmt: skip
 
@@ -69,7 +69,7 @@ WRITERS = {
     "metrics.jsonl": lambda run: EventLog(run.metrics),
     "supervisor.lock": lambda run: lock.acquire(run.lock),
     "control/stop": control.request_stop,
-    "log/trainer.log": lambda run: Supervisor(run, ["true"]).start(),
+    "log/worker.log": lambda run: Supervisor(run, ["true"]).start(),
     "log/supervisor.log": lambda run: launch(run, JobSpec(kind="train", config={}), KINDS["train"]),
     ".exit.json.PID.tmp": lambda run: atomic_write(run.exit, "{}"),
 }

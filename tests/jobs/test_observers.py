@@ -172,10 +172,10 @@ def test_observer_reports_alerts_once_and_the_end(server, run):
     assert [body["type"] for body in bodies] == ["warning", "success"]
     assert bodies[1]["title"] == f"{run.id} completed"
     assert bodies[1]["message"] == "evaluation 60 % (40-80) against medium; update 3, 300 steps in 1 min"
-    Observer(run, observers).finish(JobStatus(id=run.id, state="crashed", reason="trainer terminated by SIGKILL"))
+    Observer(run, observers).finish(JobStatus(id=run.id, state="crashed", reason="worker terminated by SIGKILL"))
     bodies = [body for _, _, body in server.requests[2:]]
     assert [body["type"] for body in bodies] == ["failure"], "alerts are reported once"
-    assert bodies[0]["message"] == "trainer terminated by SIGKILL"
+    assert bodies[0]["message"] == "worker terminated by SIGKILL"
 
 
 class FakeMirror:

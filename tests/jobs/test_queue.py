@@ -526,7 +526,7 @@ def test_runs_over_two_slots_that_are_killed_run_once():
     rng, hit = random.Random(3), set[str]()
     runs = [put(number) for number in range(6)]
     change(slots={"cpu": 2})
-    for kind in ("waiters", "supervisor", "machine", "trainer"):
+    for kind in ("waiters", "supervisor", "machine", "worker"):
         open_queue().revive()
         time.sleep(rng.uniform(0.0, 0.8))
         hit |= disturb(kind, rng)

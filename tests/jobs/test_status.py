@@ -98,7 +98,7 @@ def test_job_status_without_spec_raises_one_line_error(paths):
 )
 def test_ended_job_has_the_state_of_its_exit_record(paths, held, record, state, code):
     write(paths.spec, SPEC)
-    write(paths.processes, {"supervisor": myself(), "trainer": myself()})
+    write(paths.processes, {"supervisor": myself(), "worker": myself()})
     write(paths.progress, PROGRESS)
     write(paths.exit, {"message": "why", "update": 9, "global_step": 900, "checkpoint": "checkpoints/step-9", **record})
     found = job_status(paths)
@@ -111,7 +111,7 @@ def test_ended_job_has_the_state_of_its_exit_record(paths, held, record, state, 
 
 def test_running_job_has_the_progress_of_its_trainer(paths, held):
     write(paths.spec, SPEC)
-    write(paths.processes, {"supervisor": myself(), "trainer": myself()})
+    write(paths.processes, {"supervisor": myself(), "worker": myself()})
     write(paths.progress, PROGRESS)
     found = job_status(paths)
     assert found == JobStatus(
@@ -155,7 +155,7 @@ def test_stop_request_is_reported_until_the_job_stalls(paths, held):
     write(paths.spec, SPEC)
     write(paths.progress, PROGRESS)
     control.request_stop(paths)
-    assert state_of(paths) == ("stopping", "trainer completes its update and saves")
+    assert state_of(paths) == ("stopping", "worker completes its update and saves")
     write(paths.progress, {**PROGRESS, "monotonic": NOW_S - 1000.0})
     assert state_of(paths)[0] == "stalled"
 
@@ -167,17 +167,17 @@ def test_suspended_trainer_is_stalled(paths, held):
     try:
         identity = identify(process.pid)
         assert identity is not None
-        write(paths.processes, {"supervisor": myself(), "trainer": identity.to_dict()})
+        write(paths.processes, {"supervisor": myself(), "worker": identity.to_dict()})
         process.send_signal(signal.SIGSTOP)
         os.waitpid(process.pid, os.WUNTRACED)
-        expected = "trainer is suspended (SIGSTOP); try sending SIGCONT to its process group"
+        expected = "worker is suspended (SIGSTOP); try sending SIGCONT to its process group"
         assert state_of(paths) == ("stalled", expected)
     finally:
         process.kill()
         process.wait()
 
 
-ORPHANED = ("crashed", "supervisor was killed; its orphaned trainer is ending")
+ORPHANED = ("crashed", "supervisor was killed; its orphaned worker is ending")
 COPY = ("lost", "unknown: this folder is a copy of a running run")
 GONE = ("crashed", "terminated without an exit record: supervisor was killed or the machine went down")
 NEVER_STARTED = ("crashed", "terminated without an exit record, before its supervisor wrote its identity")
@@ -185,7 +185,7 @@ ELSEWHERE = ("lost", "unknown: started on another host, 'elsewhere'")
 
 
 @pytest.mark.parametrize(
-    ("supervisor", "trainer", "expected"),
+    ("supervisor", "worker", "expected"),
     [
         (myself(), None, COPY),
         (ended_process(), myself(), GONE),
@@ -194,9 +194,9 @@ ELSEWHERE = ("lost", "unknown: started on another host, 'elsewhere'")
         ({**ended_process(), "host": "elsewhere"}, myself(), ELSEWHERE),
     ],
 )
-def test_job_without_lock_and_exit_record_has_ended_unrecorded(paths, supervisor, trainer, expected):
+def test_job_without_lock_and_exit_record_has_ended_unrecorded(paths, supervisor, worker, expected):
     write(paths.spec, {**SPEC, "host": "another, unless the supervisor says so"})
-    write(paths.processes, {"supervisor": supervisor, "trainer": trainer})
+    write(paths.processes, {"supervisor": supervisor, "worker": worker})
     write(paths.progress, PROGRESS)
     found = job_status(paths)
     assert (found.state, found.reason) == expected
@@ -205,24 +205,24 @@ def test_job_without_lock_and_exit_record_has_ended_unrecorded(paths, supervisor
 
 def test_orphaned_trainer_is_one_that_writes_the_log_of_the_run(paths):
     write(paths.spec, SPEC)
-    write(paths.processes, {"supervisor": ended_process(), "trainer": myself()})
+    write(paths.processes, {"supervisor": ended_process(), "worker": myself()})
     paths.log.mkdir()
     output = os.dup(2)
     try:
-        for target, expected in ((paths.log / "other.log", GONE), (paths.log_trainer, ORPHANED)):
+        for target, expected in ((paths.log / "other.log", GONE), (paths.log_worker, ORPHANED)):
             with open(target, "ab") as log:
                 os.dup2(log.fileno(), 2)
             assert state_of(paths) == expected
-        os.link(paths.log_trainer, paths.log / "second name")
+        os.link(paths.log_worker, paths.log / "second name")
         assert state_of(paths) == GONE
     finally:
         os.dup2(output, 2)
         os.close(output)
 
 
-@pytest.mark.parametrize("name", ["supervisor", "trainer"])
+@pytest.mark.parametrize("name", ["supervisor", "worker"])
 def test_running_process_that_is_none_of_the_run_is_named(paths, name):
-    write(paths.processes, {"supervisor": ended_process(), "trainer": ended_process(), name: myself()})
+    write(paths.processes, {"supervisor": ended_process(), "worker": ended_process(), name: myself()})
     assert foreign_process(paths) == (
         f"proc.json of run 'run' names process {os.getpid()} as its {name}, expected a process of yours that works on "
         "this run; it is not signalled"
@@ -231,7 +231,7 @@ def test_running_process_that_is_none_of_the_run_is_named(paths, name):
 
 def test_no_foreign_process_where_none_runs_or_it_works_on_the_run(paths):
     assert foreign_process(paths) == ""
-    write(paths.processes, {"supervisor": ended_process(), "trainer": {"pid": 1}})
+    write(paths.processes, {"supervisor": ended_process(), "worker": {"pid": 1}})
     assert foreign_process(paths) == ""
     handle = lock.acquire(paths.lock)
     assert handle is not None
@@ -309,7 +309,7 @@ def test_damaged_text_is_empty_and_a_long_one_is_cut(paths, held, value, expecte
     assert (found.kind, found.preset, found.phase) == (expected, expected, expected)
 
 
-@pytest.mark.parametrize("damaged", [5, [], "text", {"supervisor": 5, "trainer": []}, {"supervisor": {"pid": 1}}])
+@pytest.mark.parametrize("damaged", [5, [], "text", {"supervisor": 5, "worker": []}, {"supervisor": {"pid": 1}}])
 def test_damaged_files_cost_only_what_they_hold(paths, held, damaged):
     write(paths.spec, {"config": damaged, "created": NOW_S})
     write(paths.processes, damaged)

@@ -67,7 +67,7 @@ def test_second_stop_abandons_update(start):
     launch.stop(paths)
     assert until(paths, "stopping").is_alive
     time.sleep(0.3)
-    assert job_status(paths).state == "stopping", "this trainer ignores one request"
+    assert job_status(paths).state == "stopping", "this worker ignores one request"
     launch.stop(paths)
     assert until(paths, "stopped").checkpoint == ""
 
@@ -82,7 +82,7 @@ def test_stop_on_ended_job_is_noop(ended):
 def test_killed_trainer_is_reported_crashed_with_its_last_update(start):
     paths = start()
     wait_for(lambda: job_status(paths).update)
-    kill(process_identity(paths, "trainer"), signal.SIGRTMIN + 5)
+    kill(process_identity(paths, "worker"), signal.SIGRTMIN + 5)
     status = until(paths, "crashed")
     assert "SIGRTMIN+5" in status.reason and status.exit_code == 5 and status.update >= 1
     record = read_json(paths.exit)
@@ -98,7 +98,7 @@ def test_end_by_any_signal_is_recorded_with_its_name(tmp_path, number, name):
     paths = RunPaths(tmp_path)
     record = exit_record(paths, -number, earlier_bytes=0, oom=False)
     assert (record["code"], record["signal"]) == (None, name)
-    assert record["message"] == f"trainer terminated by {name}: see its log"
+    assert record["message"] == f"worker terminated by {name}: see its log"
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -116,7 +116,7 @@ def test_exception_of_the_trainer_fails_with_one_line_and_logs_its_traceback(sta
     paths = start("bug")
     status = until(paths, "failed")
     assert (status.reason, status.exit_code) == ("RuntimeError: the same explosion", 1)
-    assert "Traceback" in paths.log_trainer.read_text()
+    assert "Traceback" in paths.log_worker.read_text()
 
 
 def test_second_supervisor_on_run_is_refused(start):
@@ -133,7 +133,7 @@ def test_second_supervisor_on_run_is_refused(start):
 def test_crashed_run_resumes_with_monotonic_updates(start):
     paths = start()
     wait_for(lambda: job_status(paths).update >= 5)
-    kill(process_identity(paths, "trainer"))
+    kill(process_identity(paths, "worker"))
     until(paths, "crashed")
     spec = paths.spec.read_bytes()
     start("short", paths, "--resume", "latest")
@@ -171,11 +171,11 @@ def test_session_that_another_start_has_overtaken_is_refused(ended):
 def test_new_supervisor_waits_for_orphaned_trainer(start):
     paths = start()
     until(paths, "running")
-    trainer = process_identity(paths, "trainer")
+    worker = process_identity(paths, "worker")
     kill(process_identity(paths, "supervisor"))
     assert "supervisor was killed" in until(paths, "crashed").reason
     start("short", paths, "--resume", "latest")
-    assert not is_alive(trainer)
+    assert not is_alive(worker)
     until(paths, "completed")
     ends = [event.reason for event in read_events(paths.metrics)[0] if isinstance(event, EventEnd)]
     assert ends == ["stopped", "completed"], "the orphan has ended by itself"
@@ -189,7 +189,7 @@ def test_resume_of_a_run_that_names_a_foreign_process_leaves_it_alone(start, end
         assert real is not None
         if has_ended:
             real = replace(real, create_time=real.create_time - 1)
-        paths.processes.write_text(json.dumps({"supervisor": real.to_dict(), "trainer": real.to_dict()}))
+        paths.processes.write_text(json.dumps({"supervisor": real.to_dict(), "worker": real.to_dict()}))
         paths.exit.unlink()
         assert not has_ended or job_status(paths).state == "crashed"
         assert not send_signal(real, signal.SIGTERM, paths) and not send_signal(real, signal.SIGTERM, paths, group=True)
@@ -209,20 +209,20 @@ def test_orphaned_trainer_is_recognised_and_can_be_stopped(start, tmp_path, chan
     paths = start()
     until(paths, "running")
     if change == "log deleted":
-        paths.log_trainer.unlink()
+        paths.log_worker.unlink()
     else:  # as of a backup
-        for number, path in enumerate((paths.lock, paths.metrics, paths.log_trainer, paths.log_supervisor)):
+        for number, path in enumerate((paths.lock, paths.metrics, paths.log_worker, paths.log_supervisor)):
             os.link(path, tmp_path / f"backup-{number}")
-    trainer, supervisor = process_identity(paths, "trainer"), process_identity(paths, "supervisor")
-    assert works_on(trainer, paths) and works_on(supervisor, paths)
-    kill(trainer, signal.SIGSTOP)
+    worker, supervisor = process_identity(paths, "worker"), process_identity(paths, "supervisor")
+    assert works_on(worker, paths) and works_on(supervisor, paths)
+    kill(worker, signal.SIGSTOP)
     kill(supervisor)
     until(paths, "crashed")
-    assert is_alive(trainer) and launch.has_orphan(paths)
-    with pytest.raises(ValueError, match="its trainer is still ending"):
+    assert is_alive(worker) and launch.has_orphan(paths)
+    with pytest.raises(ValueError, match="its worker is still ending"):
         launch.remove(paths)
     launch.stop(paths, now=True)
-    wait_for_exit(trainer)
+    wait_for_exit(worker)
     assert not launch.has_orphan(paths)
 
 
@@ -236,7 +236,7 @@ def test_stop_of_a_copy_leaves_the_original_running(start, tmp_path):
     assert status.state == "lost" and "copy" in status.reason
     launch.stop(copied, now=True)
     launch.remove(copied)
-    assert job_status(paths).state == "running" and is_alive(process_identity(paths, "trainer"))
+    assert job_status(paths).state == "running" and is_alive(process_identity(paths, "worker"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
@@ -265,7 +265,7 @@ def test_run_is_removed_once_it_is_stopped_without_saving(start):
         launch.remove(paths)
     launch.stop(paths, now=True)
     assert "without saving" in until(paths, "stopped").reason
-    wait_for_exit(process_identity(paths, "trainer"))
+    wait_for_exit(process_identity(paths, "worker"))
     launch.remove(paths)
     assert not paths.root.exists()
     assert list_runs() == []

@@ -290,7 +290,7 @@ def test_sweep_whose_processes_are_killed_has_the_undisturbed_table(sweeps, undi
     monkeypatch.setenv(UPDATE_S_VARIABLE, "0.1")
     plan, expected = undisturbed
     paths = sweep_job.start(plan).paths
-    kinds = ["machine", "terminal", "trial supervisor", "trial trainer", "sweep supervisor", "sweep trainer"]
+    kinds = ["machine", "terminal", "trial supervisor", "trial worker", "sweep supervisor", "sweep worker"]
 
     def is_complete() -> bool:
         time.sleep(0.5)

@@ -94,7 +94,7 @@ def test_seat_survives_the_server_and_the_recording_survives_the_session(tmp_pat
         base = other.split("#")[0]
         again, later = fly(base + url[url.index("#") :], key=begin["key"], frames=60)
         assert again["mech"] == begin["mech"] and again["tick"] >= tick
-        worker = (read_json(session.processes) or {})["trainer"]["pid"]
+        worker = (read_json(session.processes) or {})["worker"]["pid"]
         psutil.Process(worker).kill()
         status = wait_until(session, lambda status: not status.is_alive, timeout_s=WAIT_S)
         assert status is not None and status.state == "crashed"
@@ -114,7 +114,7 @@ def test_seat_survives_the_server_and_the_recording_survives_the_session(tmp_pat
 def test_server_replaces_a_killed_session_and_prints_its_address(tmp_path):
     with server(tmp_path, "serve", "--play") as (process, url):
         (session,) = list_runs(tmp_path)
-        worker = (read_json(session.processes) or {})["trainer"]["pid"]
+        worker = (read_json(session.processes) or {})["worker"]["pid"]
         psutil.Process(worker).kill()
         assert process.stdout is not None
         other = json.loads(process.stdout.readline())["url"]

@@ -205,8 +205,8 @@ def soak(home: Path, minutes: float, options: list[str]) -> dict[str, Any]:
     argv = [*main, "train", "--detach", "--json", *options]
     started = subprocess.run(argv, env=environment, capture_output=True, check=True, text=True)
     run = RunPaths(home / json.loads(started.stdout.splitlines()[-1])["id"])
-    wait_for(lambda: process_identity(run, "trainer"), LIMIT_S)
-    pids = {name: (read_json(run.processes) or {})[name]["pid"] for name in ("trainer", "supervisor")}
+    wait_for(lambda: process_identity(run, "worker"), LIMIT_S)
+    pids = {name: (read_json(run.processes) or {})[name]["pid"] for name in ("worker", "supervisor")}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen([*main, "serve"], env=environment, **quiet)
     dashboard = Dashboard(environment)

@@ -104,7 +104,7 @@ class Wave:
     def signal(self, number: int) -> Callable[[], object]:
         """Signal a random process of a random job; return a function that continues it."""
         paths = self.paths()
-        identity = process_identity(paths, self.rng.choice(["trainer", "supervisor"]))
+        identity = process_identity(paths, self.rng.choice(["worker", "supervisor"]))
         send_signal(identity, number, paths)
         return lambda: send_signal(identity, signal.SIGCONT, paths)
 
@@ -139,7 +139,7 @@ class Wave:
     def close(self) -> None:
         self.kill_server()
         for paths, _, _ in self.jobs.values():
-            for name in ("supervisor", "trainer"):
+            for name in ("supervisor", "worker"):
                 send_signal(process_identity(paths, name), signal.SIGKILL, paths, group=True)
 
 

@@ -238,11 +238,11 @@ def test_log_follower_keeps_newest_lines_and_numbers(tmp_path):
 def test_feed_posts_log_only_when_it_grows(home, living):
     posted = []
     feed = Feed(posted.append, home)
-    feed.subscribe(("log", living.log_trainer))
+    feed.subscribe(("log", living.log_worker))
     feed.poll()
     feed.poll()
     assert [type(m.view) for m in posted] == [LogView]
-    with open(living.log_trainer, "a") as log:
+    with open(living.log_worker, "a") as log:
         log.write("more\n")
     feed.poll()
     assert posted[-1].view.lines[-1] == "more"

@@ -93,7 +93,7 @@ async def test_copy_saves_name_screen_or_log_lines(dashboard, living):
         await user.press("Y")
         await user.holds(lambda: "gradient norm" in copied() and "win rate" in copied())
         await user.press("l")
-        await user.until("trainer.log")
+        await user.until("worker.log")
         await user.press("y")
         await user.holds(lambda: copied().startswith("2026-11-18") and "gradient norm" not in copied())
 
@@ -112,18 +112,18 @@ async def test_copied_name_is_printable_and_quoted(dashboard, home):
 
 
 async def test_log_screen_filters_by_level(dashboard, living):
-    with open(living.log_trainer, "a") as log:
+    with open(living.log_worker, "a") as log:
         log.write("2026-11-18 12:00:00 alert level=warning message=disk low\nValueError: it broke\n")
     async with dashboard(living) as user:
         await user.until("running")
         await user.press("l")
-        await user.until("trainer.log", "it broke", "start device=cpu")
+        await user.until("worker.log", "it broke", "start device=cpu")
         await user.press("e")
         await user.until("warnings and errors", "disk low", "it broke")
         assert "start device=cpu" not in user.text
         await user.press("e")
         await user.holds(lambda: "disk low" not in user.text and "it broke" in user.text)
-        with open(living.log_trainer, "a") as log:
+        with open(living.log_worker, "a") as log:
             log.write("Error: once more\n")
         await user.until("once more")
         await user.press("e")
@@ -131,7 +131,7 @@ async def test_log_screen_filters_by_level(dashboard, living):
 
 
 async def test_long_log_line_is_marked_and_scrolls_sideways(dashboard, living):
-    living.log_trainer.write_text("short\nlong " + "x" * 66 + " end\n")
+    living.log_worker.write_text("short\nlong " + "x" * 66 + " end\n")
     async with dashboard(living, size=(60, 20)) as user:
         await user.until("running")
         await user.press("l")

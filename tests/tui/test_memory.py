@@ -128,7 +128,7 @@ async def test_screen_retains_no_frames(home, screen):
                 rows = tuple(replace(row, update=number, steps=1000 * number) for row in app.runs.rows)
                 app.post_message(ViewChanged(replace(app.runs, rows=rows, now=app.runs.now + number)))
                 lines = tuple(f"line {n}" for n in range(number, number + 30))
-                app.post_message(ViewChanged(LogView(str(paths.log_trainer), "trainer.log", number, lines)))
+                app.post_message(ViewChanged(LogView(str(paths.log_worker), "worker.log", number, lines)))
                 await pilot.pause()
             gc.collect()
             return Counter(type(thing).__name__ for thing in gc.get_objects())

@@ -103,8 +103,8 @@ def test_header_matches_snapshot(name, size):
 def test_header_shows_state_and_problems_before_records():
     starting = RunView(id="a-b-c-d", state="starting", phase="starting")
     assert "starting" in drawn(Header(theme=THEME), starting, 80, SHORT)
-    view = RunView(id="x", state="crashed", reason="the trainer died of SIGKILL", preset="quickstart")
-    assert "the trainer died of SIGKILL" in drawn(Header(theme=THEME), view, 100, SHORT)
+    view = RunView(id="x", state="crashed", reason="the worker died of SIGKILL", preset="quickstart")
+    assert "the worker died of SIGKILL" in drawn(Header(theme=THEME), view, 100, SHORT)
 
 
 TABLE = f"{inspect.getsourcefile(panels)}:{inspect.getsource(panels).splitlines().index(PANELS_LINE) + 1}"

@@ -186,14 +186,14 @@ def test_screen_keys_are_unique():
 
 
 async def test_log_screen_follows_and_searches(dashboard, living):
-    living.log_trainer.write_text("".join(f"line {n}\n" for n in range(200)))
+    living.log_worker.write_text("".join(f"line {n}\n" for n in range(200)))
     async with dashboard(living, size=(80, 24)) as user:
         await user.until("running")
         await user.press("l")
         await user.until("line 199", "following")
         await user.press("pageup", "pageup")
         before = user.app.screen.pager.top
-        with open(living.log_trainer, "a") as log:
+        with open(living.log_worker, "a") as log:
             log.write("one more\n")
         await user.until("of 201")
         assert user.app.screen.pager.top == before and "one more" not in user.text

@@ -41,7 +41,7 @@ class RunFollower(Follower):
 
     def __init__(self, root: Path) -> None:
         self.paths = RunPaths(root)
-        self._log = LogFollower(self.paths.log_trainer, max_lines=TAIL_LINES)
+        self._log = LogFollower(self.paths.log_worker, max_lines=TAIL_LINES)
         self._heat_maps = HeatMapFollower(self.paths.heat)
         self._evaluations = EvaluationsFollower(self.paths.evals)
         self._status: JobStatus | None = None

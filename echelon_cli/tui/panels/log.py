@@ -1,4 +1,4 @@
-"""The log panel: recent alerts above the newest lines of the trainer's log."""
+"""The log panel: recent alerts above the newest lines of the worker's log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LINE_ROLES = (("Error", "bad"), ("error", "bad"), ("alert", "warn"), ("warning",
 
 
 class PanelLog(Panel):
-    """Recent alerts, then the newest lines of the trainer's log."""
+    """Recent alerts, then the newest lines of the worker's log."""
 
     def note(self) -> str:
         count = len(self.view.snapshot.alerts)

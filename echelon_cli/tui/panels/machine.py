@@ -24,7 +24,7 @@ class PanelMachine(Panel):
 
 
 def machine_rows(update: EventUpdate, threads: int) -> list[ValueRow]:
-    """Return the known system metrics; ``threads`` is the number of cores the trainer may use, 0 if unknown."""
+    """Return the known system metrics; ``threads`` is the number of cores the worker may use, 0 if unknown."""
     memory = update.memory_mb / (update.memory_mb + update.memory_free_mb)
     cores = f"{update.cpu_cores:.1f} of {threads}" if threads else f"{update.cpu_cores:.1f}"
     disk_role = "warn" if update.disk_free_mb < DISK_WARN_MB else "series1"

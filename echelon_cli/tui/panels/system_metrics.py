@@ -30,7 +30,7 @@ def gib(value: float) -> str:
 
 
 def threads(snapshot: RunSnapshot) -> float:
-    """Return the number of cores the trainer may use, 0 if unknown."""
+    """Return the number of cores the worker may use, 0 if unknown."""
     return float(snapshot.start.threads) if snapshot.start else 0.0
 
 

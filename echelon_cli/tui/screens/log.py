@@ -49,7 +49,7 @@ class LogTitle(CellView):
 
 
 class LogScreen(PagerScreen):
-    """The trainer's or the supervisor's log of a run."""
+    """The worker's or the supervisor's log of a run."""
 
     KEYS = (
         back_key("close the search, then the log"),
@@ -58,7 +58,7 @@ class LogScreen(PagerScreen):
         Key(keys="N", action="again(-1)", label="", help="previous match"),
         Key(keys="f", action="follow", label="follow", help="jump to the end and follow it", rank=3),
         Key(keys="e", action="level", label="level", help="all lines, warnings and errors, or errors", rank=4),
-        Key(keys="tab", action="other", label="other log", help="switch between trainer and supervisor log", rank=6),
+        Key(keys="tab", action="other", label="other log", help="switch between worker and supervisor log", rank=6),
         Key(keys="up,k", action="scroll(-1)", label="", help="line up"),
         Key(keys="down,j", action="scroll(1)", label="", help="line down"),
         Key(keys="pageup", action="page(-1)", label="", help="page up"),
@@ -74,7 +74,7 @@ class LogScreen(PagerScreen):
         super().__init__()
         paths = RunPaths(root)
         self.root = root
-        self.files = [paths.log_trainer, paths.log_supervisor]
+        self.files = [paths.log_worker, paths.log_supervisor]
         self.level = LEVELS[0]
         self._view = LogView()
 

@@ -84,7 +84,7 @@ def update_event(update: int, rng: random.Random, planned: int = 440) -> EventUp
         explained_variance=0.93 - 0.9 * math.exp(-share * 12) + 0.015 * rng.gauss(0, 1),
         lr=1e-3 * (1 - share),
         agreement=1 - 0.5 * math.exp(-share * 20), imitation_loss=2.5 + 10 * math.exp(-share * 20),
-        flown_share=min(0.5, 2 * share),
+        learner_share=min(0.5, 2 * share),
         ent_coef=0.001,
         epochs=1,
         phases_s={"env": 0.40, "forward": 0.30, "update": 0.54, "other": 0.012},
@@ -214,7 +214,7 @@ def make_run(
         step = getattr(last, "global_step", 0)
         if ended in ("completed", "stopped"):
             log.append(EventEnd(reason=ended, update=updates, global_step=step))
-    paths.log_trainer.write_text("\n".join(log_lines(updates)) + "\n")
+    paths.log_worker.write_text("\n".join(log_lines(updates)) + "\n")
     paths.log_supervisor.write_text("supervisor log\n")
     if ended:
         code = {"completed": 0, "stopped": 4, "failed": 1}[ended]
@@ -237,7 +237,7 @@ def make_evaluation(home: Path, name: str, *, batches: int) -> RunPaths:
             log.append(event)
             stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(event.time))
             lines.append(f"{stamp} {event.kind} {getattr(event, 'opponent', 'device=cpu')}")
-    paths.log_trainer.write_text("\n".join(lines) + "\n")
+    paths.log_worker.write_text("\n".join(lines) + "\n")
     write_progress(paths, 120, 120 * STEPS_PER_UPDATE)
     return paths
 
