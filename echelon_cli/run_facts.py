@@ -12,7 +12,7 @@ from echelon.telemetry.snapshot import read_snapshot
 from echelon_cli import output
 from echelon_cli.listing import opponent_name, run_row
 
-OF_UPDATE = ("elapsed_s", "map_stalls", "imitation_loss", "agreement", "flown_share")
+OF_UPDATE = ("elapsed_s", "map_stalls", "imitation_loss", "agreement", "learner_share")
 """Values of the newest update."""
 
 COMMIT_CHARS = 12
@@ -79,7 +79,7 @@ FACTS: dict[str, tuple[tuple[str, ...], Callable[..., object]]] = {
     "waits for maps": (("map_stalls",), output.count),
     "imitation loss": (("imitation_loss",), output.measured),
     "agreement with teacher": (("agreement",), output.percent),
-    "learner controls": (("flown_share",), output.percent),
+    "learner controls": (("learner_share",), output.percent),
     "newest checkpoint": (("checkpoint",), str),
     "group": (("group",), str),
     "tags": (("tags",), " ".join),

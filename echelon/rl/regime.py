@@ -3,7 +3,7 @@
 On a CPU, values may decide shapes and branches, and an operation costs little more than its work. On a GPU every read
 of a value waits for the device; work without reads is queued ahead and can be captured as a graph. A policy takes the
 regime of the device that it is on (``FlatPolicy``), and the learner plays and updates by it
-(``echelon.training.ppo.players``).
+(``echelon.training.ppo.execution``).
 """
 
 from __future__ import annotations

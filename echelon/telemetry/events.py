@@ -1,7 +1,7 @@
 """Kinds of records in ``metrics.jsonl``: one frozen dataclass each, listed in ``EVENTS``.
 
 Fields are plain numbers, strings, lists and dicts. Adding a metric is adding a field with a default, so that older
-files stay readable: the trainer's metrics fill the field of the same name (``update_fields``), every numeric field is
+files stay readable: ``PPOTrainer`` fills the field of the same name (``update_fields``), every numeric field is
 exported (``export``), and a chart of the dashboard can draw every numeric field of ``EventUpdate``.
 """
 
@@ -42,7 +42,7 @@ def record(cls: type[EventType]) -> type[EventType]:
 
 @record
 class EventStart(Event):
-    """A trainer is ready for its first step of the run, or after a resume."""
+    """A worker is ready for its first step of the run, or after a resume."""
 
     kind: ClassVar[str] = "start"
     device: str
@@ -100,7 +100,7 @@ class EventUpdate(Event):
     """Negative log-likelihood of the teacher's actions, up to a constant; 0 without labels."""
     agreement: float = math.nan
     """Mean of agreement_by_part; NaN without labels."""
-    flown_share: float = 1.0
+    learner_share: float = 1.0
     """Fraction of learner mechs that the learner controls; a teacher controls the others."""
     entropy: float = 0.0
     approx_kl: float = 0.0
@@ -131,9 +131,9 @@ class EventUpdate(Event):
     map_wait_s: float = 0.0
     peak_memory_mb: float = 0.0
     device_memory_mb: float = 0.0
-    """Peak GPU memory of the trainer so far [MiB]; 0 on a CPU."""
+    """Peak GPU memory of the worker so far [MiB]; 0 on a CPU."""
     cpu_cores: float = math.nan
-    """CPU cores used by the trainer since the previous update."""
+    """CPU cores used by the worker since the previous update."""
     memory_mb: float = math.nan
     memory_free_mb: float = math.nan
     disk_free_mb: float = math.nan

@@ -261,7 +261,7 @@ class TrainingRun:
         """Advance the counters and emit the update and its episodes; ``metrics`` are the trainer's."""
         s, c = self.session, self.session.counters
         steps = s.group.all_sum(int(s.buffer.alive.sum()))
-        by_rank = s.group.all_gather(s.collector.take_episodes())
+        by_rank = s.group.all_gather(s.collector.episodes.take())
         episodes = [record for ended in by_rank for record in ended.records]
         opponents = [name for ended in by_rank for name in ended.opponents]
         c.update += 1
@@ -284,7 +284,7 @@ class TrainingRun:
                 steps_per_s=steps / duration_s,
                 **s.episode_stats.averages(),
                 **update_fields(metrics),
-                flown_share=s.collector.flown_share,
+                learner_share=s.collector.learner_share,
                 max_grad_norm=s.config.ppo.max_grad_norm,
                 peak_memory_mb=peak_memory_mb(),
                 device_memory_mb=device_memory_mb(s.device),

@@ -37,9 +37,10 @@ from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import OpponentMix, assign_sides
 from echelon.training.opponents.runner import OpponentRunner
-from echelon.training.ppo.collect import Collector
+from echelon.training.ppo.actor import Actor
+from echelon.training.ppo.collect import CollectedEpisodes, Collector, RolloutParts
+from echelon.training.ppo.execution import make_steps
 from echelon.training.ppo.optimizer import WeightAverage
-from echelon.training.ppo.players import make_steps
 from echelon.training.ppo.teacher import teaching_at
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.records import EpisodeStats, RowLayout
@@ -161,18 +162,11 @@ class Session:
         trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
         self.profiler = UpdateProfiler(trace, config.profile_updates)
         self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group)
-        self.collector = Collector(
-            self.env,
-            self.policy,
-            self.buffer,
-            ppo,
-            make_steps,
-            truncation_bootstraps=config.env.truncation_bootstraps,
-            pool=self.pool,
-            opponents=self.opponents,
-            teacher=make_teacher(config, self.env, self.pool, self.device, run_dir, stores=self.group.is_main),
-            first_env=self.group.rank * config.num_envs,
-        )
+        teacher = make_teacher(config, self.env, self.pool, self.device, run_dir, stores=self.group.is_main)
+        actor = Actor(self.env, self.policy, ppo, self.buffer.actions.device, pool=self.pool, teacher=teacher)
+        episodes, bootstraps = CollectedEpisodes(self.env.sizes.num_envs), config.env.truncation_bootstraps
+        parts = RolloutParts(actor, self.buffer, episodes, self.opponents, bootstraps)
+        self.collector = Collector(parts, make_steps(parts), first_env=self.group.rank * config.num_envs)
 
     def __enter__(self) -> Session:
         return self

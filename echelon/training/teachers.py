@@ -20,7 +20,7 @@ from echelon.rl.weights import LoadedPolicy, check_dimensions, load_policy
 from echelon.runs import RunPaths
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.policy_agent import env_config_of
-from echelon.training.ppo.collect import forward_slices
+from echelon.training.ppo.actor import forward_slices
 from echelon.training.ppo.teacher import Teacher
 from echelon.training.runtime.threads import ThreadPool
 from echelon.training.weights import export_policy_weights

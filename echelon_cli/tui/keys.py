@@ -13,6 +13,8 @@ from textual.binding import Binding
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 
 NOTICE_S = 6.0
+ALL_ROWS = 1_000_000
+"""More rows than any list has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +55,8 @@ def move_keys(noun: str, *, pages: bool = False) -> tuple[Key, ...]:
         Key(keys="up,k", action="move(-1)", label="", help=f"previous {noun}"),
         Key(keys="down,j", action="move(1)", label="", help=f"next {noun}"),
         *(page if pages else ()),
-        Key(keys="home", action="move(-1000000)", label="", help=f"first {noun}"),
-        Key(keys="end", action="move(1000000)", label="", help=f"last {noun}"),
+        Key(keys="home", action=f"move({-ALL_ROWS})", label="", help=f"first {noun}"),
+        Key(keys="end", action=f"move({ALL_ROWS})", label="", help=f"last {noun}"),
     )
 
 

@@ -51,9 +51,6 @@ CALLABLES: dict[str, str] = {
     "echelon.training.vec_env:VectorEnv.close": "self",
     "echelon.training.ppo:PPOTrainer": "model config device",
     "echelon.training.ppo:PPOTrainer.update": "self buffer init_state",
-    "echelon.training.ppo:PPOTrainer._compute_losses": (
-        "self advantages returns_normalized old_logprobs new_logprobs new_values new_entropies"
-    ),
     "echelon.training.normalization:RunningMeanStd": "epsilon",
     "echelon.training.normalization:ReturnNormalizer": "",
     "echelon.training.normalization:ReturnNormalizer.update": "self returns",

@@ -46,7 +46,7 @@ def play(rollouts: int, *, on_device: bool, **run):
             s.set_progress()
             s.collector.collect()
             s.collector.bootstrap(0.95)
-            ended = s.collector.take_episodes()
+            ended = s.collector.episodes.take()
             tensors = {name: getattr(s.buffer, name).clone() for name in (*STORED, "advantages", "obs_rows")}
             truncations = [(t.step, t.rows.tolist(), t.obs.clone()) for t in s.buffer.truncations]
             found.append((tensors, ended, truncations))
@@ -86,7 +86,7 @@ def test_device_rollout_reads_the_device_once(teacher):
         with counting() as transfers:
             s.collector.collect()
         assert transfers.faults == [] and transfers.reads == 1
-        assert s.collector.take_episodes().count > 0
+        assert s.collector.episodes.take().count > 0
 
 
 def test_device_rollout_places_waiting_maps_without_another_read():
@@ -122,10 +122,10 @@ def test_slots_in_use_are_read_again_after_a_change(change):
 
 def test_share_of_rows_that_the_learner_controls_is_not_read_from_the_device():
     with device_rules(), session() as s:
-        s.collector.set_teaching(Teaching(has_labels=False, flown=0.5))
+        s.collector.set_teaching(Teaching(has_labels=False, learner_share=0.5))
         with counting() as transfers:
-            share = s.collector.flown_share
-        assert transfers.faults == [] and share == float(s.collector._flies.float().mean()) < 1.0
+            share = s.collector.learner_share
+        assert transfers.faults == [] and share == float(s.collector.actor._learner_acts.float().mean()) < 1.0
 
 
 def test_transfer_counter_finds_a_read_in_a_step():
@@ -155,10 +155,10 @@ def test_device_steps_are_captured_after_a_warm_up_and_again_after_a_change():
         return work
 
     with device_rules(), session(STEPS) as s:
-        steps = GraphSteps(s.collector, capture=True, capture_work=capture)
+        steps = GraphSteps(s.collector.parts, capture=True, capture_work=capture)
         s.collector.steps = steps
-        choose = s.collector.choose
-        s.collector.choose = lambda row: (indices.append(int(steps.index)), choose(row))
+        choose = s.collector.actor.choose
+        s.collector.actor.choose = lambda row: (indices.append(int(steps.index)), choose(row))
         s.begin()
         s.set_progress()
         s.collector.collect()
@@ -216,7 +216,7 @@ def test_cuda_rollout_waits_once_and_is_equal_captured_and_eager(monkeypatch):
     for capture in (False, True):
         with session(device="cuda") as s:
             s.begin()
-            s.collector.steps = GraphSteps(s.collector, capture=capture)
+            s.collector.steps = GraphSteps(s.collector.parts, capture=capture)
             s.collector.steps.revalues = False
             for _ in range(2):
                 s.set_progress()
@@ -228,7 +228,7 @@ def test_cuda_rollout_waits_once_and_is_equal_captured_and_eager(monkeypatch):
                 s.collector.collect()
                 monkeypatch.undo()
                 s.collector.bootstrap(0.95)
-            names = [r.seed for r in s.collector.take_episodes().records]
+            names = [r.seed for r in s.collector.episodes.take().records]
             found.append((names, [getattr(s.buffer, name).cpu() for name in STORED]))
     assert found[0][0] == found[1][0] and len(found[0][0]) > 0
     for eager, captured in zip(found[0][1], found[1][1], strict=True):

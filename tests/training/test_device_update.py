@@ -66,9 +66,9 @@ def updated(*, on_device: bool, record=None, recurrence: str = "mingru", **optio
     with device_rules() if on_device else nullcontext():
         model = model_of(head="hybrid", recurrence=recurrence)
         buffer, trainer = labelled(model), trainer_of(model, **{**PLAIN, **options})
-        assert isinstance(trainer.player, GraphUpdate) == on_device
+        assert isinstance(trainer.minibatch_update, GraphUpdate) == on_device
         if record is not None:
-            trainer.player = GraphUpdate(trainer.gradients, trainer.optimizer, trainer._report, record)
+            trainer.minibatch_update = GraphUpdate(trainer.gradients, trainer.optimizer, trainer._report, record)
         metrics = []
         for progress in (0.0, 0.5):
             trainer.set_progress(progress, Teaching(has_labels=True, coef=0.1))
@@ -118,7 +118,7 @@ def test_device_update_of_entities_equals_cpu_update():
                 buffer = suite_rollout_of(model, share)
                 metrics = trainer.update(buffer, model.initial_state(N))
                 if on_device:
-                    rooms.append(trainer.player.room)
+                    rooms.append(trainer.minibatch_update.room)
             results.append((metrics, weights_of(model)))
     assert results[0][0]["grad_norm"] == pytest.approx(results[1][0]["grad_norm"], rel=1e-2)
     for mine, other in zip(results[0][1], results[1][1], strict=True):
@@ -133,7 +133,7 @@ def test_room_grows_at_once_and_shrinks_when_it_was_not_needed_for_long():
     captures = []
     with device_rules():
         model = suite_of()
-        update = trainer_of(model).player
+        update = trainer_of(model).minibatch_update
     update.clear = lambda: captures.append(update.room)
     for needed, room in [(1000, 1152), (1100, 1152), (400, 1152), (1200, 1408), *[(500, 1408)] * 7, (500, 576)]:
         update.allot({"contacts": needed})

@@ -97,9 +97,9 @@ def test_compile_keeps_gradients(monkeypatch, recurrence):
         batch = rollout.gather_minibatch(
             buffer, states, buffer.returns, buffer.present, [rollout.Unit(0, 0, 2, torch.arange(N))]
         )
-        _, shards = trainer.player.evaluate(batch)
+        _, shards = trainer.minibatch_update.evaluate(batch)
         assert shards is not None and len(shards) > 1
-        trainer.player.add(shards)
+        trainer.minibatch_update.add(shards)
         results.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
     assert results[0].keys() == results[1].keys()
     for name, expected in results[0].items():
@@ -271,7 +271,7 @@ def capturing(captures: list):
 def capture_by(trainer, capture) -> None:
     """Let a trainer evaluate minibatches as on a device on which the host checks them, captured by ``capture``."""
     set_regime(trainer.model, DEVICE)
-    trainer.player.graphs = CudaGraphCache(trainer.gradients.evaluate_whole, capture)
+    trainer.minibatch_update.graphs = CudaGraphCache(trainer.gradients.evaluate_whole, capture)
 
 
 @pytest.mark.parametrize(("head", "recurrence"), RECURRENT_HEADS)
@@ -351,7 +351,7 @@ class HostReads(TorchDispatchMode):
 
 def test_collection_step_reads_at_most_three_device_values(small_run):
     with collected(small_run()) as session:
-        session.collector.opponents = None  # drawing one is arithmetic on the host, once an episode
+        session.collector.parts.opponents = None  # drawing one is arithmetic on the host
         HostReads.count = 0
         with HostReads():
             session.collector.collect()
@@ -367,11 +367,11 @@ def test_rewards_and_dones_are_gathered_without_conversion(small_run, monkeypatc
         env.results.rewards.copy_(torch.arange(env.results.rewards.numel()).view_as(env.results.rewards))
         env.results.over[::3] = True
         monkeypatch.setattr(env.episodes, "pop", list)
-        collector.opponents = None
-        collector.store(buffer.row(3))
+        collector.parts.opponents = None
+        collector.actor.store(buffer.row(3))
         collector.steps.note_ends(3)
         assert torch.equal(buffer.rewards[3], env.rows.agent.float())
-        assert torch.equal(collector.next_done, (env.rows.env % 3 == 0).float())
+        assert torch.equal(collector.actor.next_done, (env.rows.env % 3 == 0).float())
 
 
 def test_peak_memory_stays_flat_after_first_updates(small_run):
@@ -425,6 +425,6 @@ def test_captured_cuda_update_matches_plain_update():
         move(buffer, "cuda")
         options = PPOConfig(tbptt_chunk_length=8, num_minibatches=1, update_epochs=2, ent_coef=0.0, capture=capture)
         trainer = PPOTrainer(model, options, "cuda")
-        assert (trainer.player._graphs is not None) == capture
+        assert (trainer.minibatch_update._graphs is not None) == capture
         results.append(trainer.update(buffer, model.initial_state(N))["loss"])
     assert results[0] == pytest.approx(results[1], abs=1e-3)

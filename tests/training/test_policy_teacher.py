@@ -58,7 +58,7 @@ def test_labels_are_the_mean_actions_of_the_policy_with_its_own_recurrent_state(
         session.policy.eval()
         session.collector.reset()
         session.set_progress()
-        assert bool(session.collector._flies.all())
+        assert bool(session.collector.actor._learner_acts.all())
         buffer, state = session.buffer, policy.initial_state(session.env.rows.count)
         for _ in range(3):
             session.collector.collect()
@@ -68,17 +68,17 @@ def test_labels_are_the_mean_actions_of_the_policy_with_its_own_recurrent_state(
                 torch.testing.assert_close(buffer.labels[t], mode, rtol=0, atol=1e-6)
             assert (buffer.actions - buffer.labels).abs().max() > 0.1, "the learner acts by samples"
             # the teacher's states are the learner's, whose weights are equal
-            torch.testing.assert_close(session.collector.teacher.state.h, session.collector.state.h)
+            torch.testing.assert_close(session.collector.actor.teacher.state.h, session.collector.actor.state.h)
 
 
 def test_teacher_acts_where_the_learner_does_not(small_run, teacher_dir):
     config = small_run(teacher=taught_by(teacher_dir))
     with Session(config, None, FakeEnv) as session:
         session.collector.reset()
-        session.collector.set_teaching(Teaching(imitates=True, has_labels=True, flown=0.5))
+        session.collector.set_teaching(Teaching(imitates=True, has_labels=True, learner_share=0.5))
         session.collector.collect()
         rows = session.env.rows.agent
-        played, flies = session.env.actions.view(-1, ACTION_DIM)[rows], session.collector._flies[:, 0]
+        played, flies = session.env.actions.view(-1, ACTION_DIM)[rows], session.collector.actor._learner_acts[:, 0]
         assert 0 < int(flies.sum()) < len(flies)
         assert torch.equal(played[~flies], session.buffer.labels[-1][~flies])
         assert torch.equal(played[flies], session.buffer.actions[-1][flies])
@@ -89,7 +89,7 @@ def test_learner_follows_a_policy_teacher(small_run, teacher_dir):
     updates = of(run(config)[1], EventUpdate)
     first, last = updates[0], updates[-1]
     assert last.imitation_loss < 0.5 * first.imitation_loss and last.pg_loss == 0.0
-    assert first.flown_share == 0.0 and 0.4 < last.flown_share < 0.6
+    assert first.learner_share == 0.0 and 0.4 < last.learner_share < 0.6
 
 
 def test_imitation_gradient_moves_the_mean_towards_the_label(small_run, teacher_dir):
@@ -125,7 +125,7 @@ def test_imitation_gradient_moves_the_mean_towards_the_label(small_run, teacher_
 def test_run_with_policy_teacher_resumes_bit_exact_without_the_teachers_run(small_run, teacher_dir, tmp_path):
     teacher = taught_by(teacher_dir, imitation=0.5, coef=0.1, fade=0.33)
     config = small_run(num_envs=4, total_steps=10**6, max_updates=6, teacher=teacher)
-    names = ("imitation_loss", "agreement_by_part", "flown_share")
+    names = ("imitation_loss", "agreement_by_part", "learner_share")
     gone = lambda: shutil.rmtree(teacher_dir)  # noqa: E731
     whole, *_ = assert_resumes_exactly(config, tmp_path, 2, 2, 1, fields=names, between=gone)
     assert [u.imitation_loss > 0 for u in of(whole, EventUpdate)] == [True] * 5 + [False]

@@ -56,13 +56,15 @@ def batch_of(trainer, buffer, counted):
     return rollout.gather_minibatch(buffer, states, buffer.returns, counted, [rollout.Unit(0, 0, T, torch.arange(N))])
 
 
-def even_losses(trainer, **given):
+def even_terms(**given):
+    """Return the PPO loss terms of steps of equal weight, whose values are 1, as are those of ``given`` inputs."""
     ones = torch.ones(4, 2)
-    values = {
-        "advantages": ones, "returns_normalized": ones, "old_logprobs": 0 * ones, "new_logprobs": 0 * ones,
-        "new_values": ones, "new_entropies": 0 * ones,
-    }  # fmt: skip
-    return trainer._compute_losses(**{**values, **given})
+    inputs = {"advantages": ones, "returns": ones, "old_logprobs": 0 * ones, "logprobs": 0 * ones, "values": ones}
+    inputs |= {"entropies": 0 * ones, **given}
+    equal = torch.full_like(inputs["values"], 1.0 / inputs["values"].numel())
+    return ppo_losses.ppo_terms(
+        ppo_losses.LossInputs(**inputs, policy_weights=equal, value_weights=equal), 0.2, 0.01, 0.5
+    )
 
 
 def weights_of(model) -> list[torch.Tensor]:
@@ -76,30 +78,29 @@ def test_default_ppo_config_values():
 
 
 def test_loss_terms_match_worked_examples():
-    trainer, ones = trainer_of(model_of()), torch.ones(4, 2)
-    loss, metrics = even_losses(trainer, new_logprobs=2 * ones)
-    assert set(metrics) == {"pg_loss", "vf_loss", "entropy", "approx_kl", "clipfrac", "loss"}
-    assert all(isinstance(v, float) for v in metrics.values())
-    assert metrics["pg_loss"] == pytest.approx(-1.2) and metrics["clipfrac"] == 1.0
-    _, metrics = even_losses(trainer, new_logprobs=0.1 * ones)
-    assert metrics["pg_loss"] == pytest.approx(-math.exp(0.1)) and metrics["clipfrac"] == 0.0
-    assert metrics["approx_kl"] == pytest.approx(math.exp(0.1) - 1 - 0.1, rel=1e-4)
-    _, metrics = even_losses(trainer, returns_normalized=2 * ones)
-    assert metrics["vf_loss"] == pytest.approx(0.5, abs=1e-4)
+    ones = torch.ones(4, 2)
+    terms = even_terms(logprobs=2 * ones)
+    assert float(terms.pg_loss) == pytest.approx(-1.2) and float(terms.clipfrac) == 1.0
+    terms = even_terms(logprobs=0.1 * ones)
+    assert float(terms.pg_loss) == pytest.approx(-math.exp(0.1)) and float(terms.clipfrac) == 0.0
+    assert float(terms.approx_kl) == pytest.approx(math.exp(0.1) - 1 - 0.1, rel=1e-4)
+    assert float(even_terms(values=0 * ones).vf_loss) == pytest.approx(0.5)
 
 
 def test_value_loss_is_independent_of_reward_scale():
     losses = []
     for scale in (1.0, 1000.0):
-        trainer = trainer_of(model_of())
+        normalizer = trainer_of(model_of()).return_normalizer
         torch.manual_seed(0)
         returns = (torch.randn(500, 4) + 1) * scale
-        trainer.return_normalizer.update(returns)
+        normalizer.update(returns)
         values = returns + torch.randn(500, 4) * 0.5 * scale
-        normalized = trainer.return_normalizer.normalize(returns)
         zeros = torch.zeros(500, 4)
-        _, m = trainer._compute_losses(zeros, normalized, zeros, zeros, values, zeros)
-        losses.append(m["vf_loss"])
+        terms = even_terms(
+            advantages=zeros, old_logprobs=zeros, logprobs=zeros, entropies=zeros,
+            returns=normalizer.normalize(returns), values=normalizer.normalize(values),
+        )  # fmt: skip
+        losses.append(float(terms.vf_loss))
     assert losses[1] == pytest.approx(losses[0], rel=0.01)
 
 
@@ -169,7 +170,7 @@ def test_minibatch_without_idle_sequences_has_the_same_loss_and_gradient(idle):
     for skips in (False, True):
         torch.manual_seed(1)
         batch = rollout.gather_minibatch(buffer, states, buffer.returns, counted, units, skips_idle=skips)
-        terms, gradients = trainer.player.evaluate(batch)
+        terms, gradients = trainer.minibatch_update.evaluate(batch)
         assert gradients is not None
         found.append((batch.obs.shape[1], terms, gradients))
     (whole, terms, gradients), (trimmed, same_terms, same_gradients) = found
@@ -363,7 +364,7 @@ def test_prediction_loss_trains_core():
     buffer = rollout_of(model)
     buffer.advantages.zero_()
     trainer = trainer_of(model, aux_coef=0.01, ent_coef=0.0, vf_coef=0.0, tbptt_chunk_length=T)
-    terms, shards = trainer.player.evaluate(batch_of(trainer, buffer, buffer.present))
+    terms, shards = trainer.minibatch_update.evaluate(batch_of(trainer, buffer, buffer.present))
     gradients = dict(zip(dict(model.named_parameters()), (shards or [[]])[0], strict=True))
     assert terms.aux_loss > 0, "the only nonzero loss term"
     assert all(gradients[f"core.lstm.weight_{part}_l0"].any() for part in ("ih", "hh"))

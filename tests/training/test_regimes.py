@@ -30,7 +30,7 @@ ASKS_DEVICE = re.compile(
 )
 """Questions where a tensor lies or how its operations run."""
 ASKS_REGIME = re.compile(r"\bregime_of\(|isinstance\([^)]*(Host|Graph)(Steps|Update)|(Host|Graph)(Steps|Update)\(")
-"""Choices between the ways to play."""
+"""Choices between the implementations of steps and minibatches."""
 
 
 def files_with(pattern: re.Pattern[str]) -> set[str]:
@@ -41,22 +41,22 @@ def test_device_is_asked_in_one_place():
     assert files_with(ASKS_DEVICE) == {"rl/regime.py"}
 
 
-def test_players_are_chosen_in_one_factory():
+def test_implementations_are_chosen_in_one_factory():
     classes = {f"training/ppo/{side}/{part}.py" for side in ("host", "graph") for part in ("steps", "update")}
     chosen = {name for name in files_with(ASKS_REGIME) if name not in classes}
-    assert chosen == {"rl/regime.py", "rl/build.py", "training/ppo/players.py"}, "definition, policies, factory"
+    assert chosen == {"rl/regime.py", "rl/build.py", "training/ppo/execution.py"}, "definition, policies, factory"
 
 
 def test_factory_chooses_by_where_the_policy_computes(small_run):
     with Session(small_run(), None, FakeEnv) as s:
-        assert isinstance(s.collector.steps, HostSteps) and isinstance(s.trainer.player, HostUpdate)
+        assert isinstance(s.collector.steps, HostSteps) and isinstance(s.trainer.minibatch_update, HostUpdate)
     with device_rules(), session() as s:
-        assert isinstance(s.collector.steps, GraphSteps) and isinstance(s.trainer.player, GraphUpdate)
+        assert isinstance(s.collector.steps, GraphSteps) and isinstance(s.trainer.minibatch_update, GraphUpdate)
     with device_rules():
-        muon = trainer_of(model_of(), optimizer="muon").player
-        scaled = trainer_of(model_of(), amp=True, amp_dtype="float16").player
-    for player in (muon, scaled):
-        assert isinstance(player, HostUpdate) and not player.skips_idle, "flags on a device stop only Adam"
+        muon = trainer_of(model_of(), optimizer="muon").minibatch_update
+        scaled = trainer_of(model_of(), amp=True, amp_dtype="float16").minibatch_update
+    for update in (muon, scaled):
+        assert isinstance(update, HostUpdate) and not update.skips_idle, "flags on a device stop only Adam"
 
 
 def test_policy_takes_the_regime_of_its_device_and_a_twin_shares_its_weights():

@@ -15,7 +15,7 @@ from echelon.telemetry.events import EventUpdate
 from echelon.training.batch_options import Maps, Pilots
 from echelon.training.ppo import losses
 from echelon.training.ppo.losses import LossInputs
-from echelon.training.ppo.teacher import Teaching, flown_by_learner, teaching_at
+from echelon.training.ppo.teacher import Teaching, environments_of_learner, teaching_at
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from echelon_cli.main import run as echelon
@@ -102,7 +102,7 @@ def test_teaching_follows_progress():
     at = [teaching_at(cfg, progress) for progress in (0.0, 0.05, 0.1, 0.39, 0.4, 0.55, 0.75, 1.0)]
     assert [t.imitates for t in at] == [True] * 4 + [False] * 4
     assert [t.has_labels for t in at] == [True] * 6 + [False] * 2
-    assert [t.flown for t in at] == pytest.approx([0.0, 0.25, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0])
+    assert [t.learner_share for t in at] == pytest.approx([0.0, 0.25, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0])
     assert [t.coef for t in at] == pytest.approx([0.2] * 4 + [0.1, 0.05, 0.0, 0.0], abs=1e-9)
     assert [t.lr_factor for t in at] == [1.0] * 4 + [0.2] * 4
     assert [t.lr_progress for t in at] == pytest.approx(
@@ -112,7 +112,7 @@ def test_teaching_follows_progress():
 
 def test_teaching_accepts_extreme_fractions():
     whole = TeacherConfig(policy="heuristic:easy", imitation=1.0, flown_ramp=0.0)
-    assert teaching_at(whole, 0.0).flown == 0.5 and not teaching_at(whole, 1.0).imitates
+    assert teaching_at(whole, 0.0).learner_share == 0.5 and not teaching_at(whole, 1.0).imitates
     none = TeacherConfig(policy="heuristic:easy", imitation=0.0, coef=0.1, fade=0.0)
     assert not teaching_at(none, 0.0).imitates and not teaching_at(none, 0.0).has_labels
 
@@ -120,9 +120,9 @@ def test_teaching_accepts_extreme_fractions():
 def test_flown_environments_grow_with_the_share_and_continue_over_ranks():
     before = torch.zeros(64, dtype=torch.bool)
     for share in (0.0, 0.1, 0.25, 0.5, 1.0):
-        flown = flown_by_learner(64, 0, share)
+        flown = environments_of_learner(64, 0, share)
         assert abs(float(flown.float().mean()) - share) <= 1 / 64 + 0.02 and bool((flown | ~before).all())
-        parts = [flown_by_learner(16, first, share) for first in (0, 16, 32, 48)]
+        parts = [environments_of_learner(16, first, share) for first in (0, 16, 32, 48)]
         assert torch.equal(torch.cat(parts), flown)
         before = flown
 
@@ -154,7 +154,7 @@ def test_learner_imitates_teacher_of_tiny_task(small_run):
     updates = of(events, EventUpdate)
     first, last = updates[0], updates[-1]
     assert last.imitation_loss < 0.2 * first.imitation_loss
-    assert first.flown_share == 0.0 and 0.4 < last.flown_share < 0.6 and last.pg_loss == 0.0
+    assert first.learner_share == 0.0 and 0.4 < last.learner_share < 0.6 and last.pg_loss == 0.0
     assert last.vf_loss < 0.5 * first.vf_loss, "the value is learned too"
     assert first.episodes > 0 and math.isnan(first.win_rate), "the teacher's matches are not the learner's"
     assert math.isfinite(last.win_rate)
@@ -167,14 +167,14 @@ def test_statistics_have_only_episodes_that_the_learner_began(small_run):
         ended = [SimpleNamespace(env=e) for e in range(envs)]
 
         def counted() -> list[int]:
-            collector.add_episodes(ended, [""] * envs)
-            taken = collector.take_episodes()
+            collector.episodes.add(ended, [""] * envs)
+            taken = collector.episodes.take()
             assert taken.count == envs and len(taken.opponents) == len(taken.records)
             return [record.env for record in taken.records]
 
-        half = flown_by_learner(envs, 0, 0.5).nonzero().flatten().tolist()
+        half = environments_of_learner(envs, 0, 0.5).nonzero().flatten().tolist()
         assert 0 < len(half) < envs
-        collector.set_teaching(Teaching(flown=0.5))
+        collector.set_teaching(Teaching(learner_share=0.5))
         collector.reset()
         assert counted() == half
         collector.set_teaching(Teaching())
@@ -198,12 +198,12 @@ def taught() -> RunConfig:
 
 
 def test_run_with_teacher_resumes_bit_exact_in_every_phase(taught, tmp_path):
-    names = ("imitation_loss", "agreement_by_part", "flown_share", "reward_std")
+    names = ("imitation_loss", "agreement_by_part", "learner_share", "reward_std")
     whole, *_ = assert_resumes_exactly(taught, tmp_path, 2, 2, 1, fields=names, make_env=VectorEnv)
     updates = of(whole, EventUpdate)
     assert [u.imitation_loss > 0 for u in updates] == [True] * 5 + [False]
     assert [u.pg_loss != 0 for u in updates] == [False] * 3 + [True] * 3
-    assert updates[0].flown_share == 0.0 and 0.3 < updates[2].flown_share < 0.7
+    assert updates[0].learner_share == 0.0 and 0.3 < updates[2].learner_share < 0.7
     assert all(u.agreement_by_part.keys() >= {"primary", "target", "sort"} for u in updates[:5])
     assert not updates[5].agreement_by_part and math.isnan(updates[5].agreement)
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from echelon.telemetry.events import EventUpdate
-from echelon.training.ppo.collect import Collector
-from echelon.training.ppo.players import make_steps
+from echelon.training.ppo.actor import Actor
+from echelon.training.ppo.collect import CollectedEpisodes, Collector, RolloutParts
+from echelon.training.ppo.execution import make_steps
 from echelon.training.rollout import RolloutBuffer, plan_minibatches, rollout_statistics
 from echelon.training.runtime.devices import read_scalars
 from echelon.training.session import Session
@@ -54,8 +55,10 @@ def test_collector_and_policy_reject_wrong_observation_width(small_run):
     env = FakeEnv(2)
     env.sizes = replace(env.sizes, obs_dim=6)
     with Session(small_run(), None, FakeEnv) as session:
+        actor = Actor(env, session.policy, session.config.ppo, session.device)
+        parts = RolloutParts(actor, session.buffer, CollectedEpisodes(2))
         with pytest.raises(AssertionError, match="differ in rows or columns"):
-            Collector(env, session.policy, session.buffer, session.config.ppo, make_steps, truncation_bootstraps=True)
+            Collector(parts, make_steps(parts))
         with pytest.raises(ValueError, match="4 columns, expected 5"):
             session.policy.get_value(torch.zeros(2, 4), session.policy.initial_state(2), torch.zeros(2))
 

@@ -118,9 +118,8 @@ def test_time_limit_truncates_and_keeps_final_observation():
             assert not env.results.final_mask.any()
             before = env.rows.obs[0].clone()
             env.step()
-        cut = env.results.final_mask
-        assert cut.all() and env.results.over.all()
-        assert (env.results.truncated == (env.results.alive & True))[:, :5].all()
+        assert env.results.final_mask.all() and env.results.over.all()
+        assert (env.results.truncated == env.results.alive)[:, :5].all()
         time_column = [row.index for row in env.layout if row.name == "ego.time"][0]
         alive = env.rows.final_obs[:, time_column] > 0
         assert alive.any() and (env.rows.final_obs[alive, time_column] == 1.0).all()

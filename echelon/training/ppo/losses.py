@@ -200,6 +200,11 @@ class Gradients:
             twin: Any = sharing_weights(model, compiled(self.regime))
             self.score = torch.compile(twin.score_sequence, fullgraph=True)
 
+    @property
+    def captures(self) -> bool:
+        """Whether the work of minibatches is captured as CUDA graphs."""
+        return self.config.capture and self.regime.captures
+
     def precision(self) -> AbstractContextManager[Any]:
         return mixed_precision(self.device, self.config.amp, self.config.amp_dtype)
 

@@ -51,7 +51,7 @@ class Teaching:
     """Only imitation and value regression; else PPO."""
     has_labels: bool = False
     """Whether the teacher's actions are recorded and enter the loss."""
-    flown: float = 1.0
+    learner_share: float = 1.0
     """Share of the environments in which the learner acts."""
     coef: float = 0.0
     """Coefficient of the imitation loss."""
@@ -71,7 +71,7 @@ def teaching_at(cfg: TeacherConfig, progress: float) -> Teaching:
         return Teaching(
             imitates=True,
             has_labels=True,
-            flown=cfg.flown * ramp,
+            learner_share=cfg.flown * ramp,
             coef=cfg.imitation_coef,
             lr_progress=IMITATION_DECAY * done,
         )
@@ -81,7 +81,7 @@ def teaching_at(cfg: TeacherConfig, progress: float) -> Teaching:
     return Teaching(has_labels=coef > 0.0, coef=coef, lr_factor=cfg.rl_lr_factor, lr_progress=lr_progress)
 
 
-def flown_by_learner(num_envs: int, first_env: int, share: float) -> Tensor:
+def environments_of_learner(num_envs: int, first_env: int, share: float) -> Tensor:
     """Return whether the learner acts in each environment ``[E]`` bool, for a ``share`` of all of them.
 
     It depends on the environment's index among those of all ranks and on the share alone. An environment that the

@@ -20,9 +20,9 @@ from echelon.rl.actor_critic import PolicyCalls
 from echelon.rl.lstm_state import LSTMState
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo import losses as ppo_losses
+from echelon.training.ppo.execution import make_update
 from echelon.training.ppo.losses import Gradients, LossInputs, LossTerms, UpdateStats
 from echelon.training.ppo.optimizer import load_moments, make_optimizer, saved_state, set_lr
-from echelon.training.ppo.players import make_update
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.rollout import (
     ChunkStates,
@@ -61,9 +61,10 @@ class PPOTrainer:
         self.group = group or ProcessGroup()
         self.return_normalizer = ReturnNormalizer(device=self.device, group=self.group)
         self.gradients = Gradients(model, config, self.device, self._terms)
-        captures = config.capture and self.gradients.regime.captures
-        self.optimizer = make_optimizer(model, config, capturable=captures)
-        self.player = make_update(self.gradients, self.optimizer, pool or ThreadPool(1), self.group, self._report)
+        self.optimizer = make_optimizer(model, config, capturable=self.gradients.captures)
+        self.minibatch_update = make_update(
+            self.gradients, self.optimizer, pool or ThreadPool(1), self.group, self._report
+        )
         self.ent_coef = config.ent_coef
         self._ent_coef = torch.tensor(config.ent_coef, device=self.device)
         self._imitation_coef = torch.tensor(0.0, device=self.device)
@@ -94,7 +95,7 @@ class PPOTrainer:
         before, self.teaching = self.teaching, teaching
         self._imitation_coef.fill_(teaching.coef)
         if (before.imitates, before.has_labels) != (teaching.imitates, teaching.has_labels):
-            self.player.clear()
+            self.minibatch_update.clear()
 
     def update(
         self, buffer: RolloutBuffer, init_state: LSTMState, chunk_states: ChunkStates | None = None
@@ -114,7 +115,7 @@ class PPOTrainer:
         if self.teaching.has_labels:
             before |= agreement(buffer)
         returns = self._normalize(buffer, update_statistics=True)
-        self.player.begin(buffer, length)
+        self.minibatch_update.begin(buffer, length)
         for epoch in range(cfg.update_epochs):
             self._run_epoch(buffer, states, returns, length, epoch)
             epochs, is_last = epoch + 1, epoch == cfg.update_epochs - 1
@@ -125,11 +126,11 @@ class PPOTrainer:
             if cfg.recompute_advantages and not is_last:
                 self._recompute(buffer, init_state, length)
                 returns = self._normalize(buffer, update_statistics=False)
-        stats, before = self.player.finish(before)
+        stats, before = self.minibatch_update.finish(before)
         return self._averaged({**before, **self._metrics(stats), "kl": kl, "epochs": epochs})
 
     def observe(self, buffer: RolloutBuffer) -> None:
-        self.player.update_observations(self.model.obs_normalizer, buffer.obs, buffer.alive)
+        self.minibatch_update.update_observations(self.model.obs_normalizer, buffer.obs, buffer.alive)
 
     def chunk_states(self, buffer: RolloutBuffer, init_state: LSTMState) -> ChunkStates:
         """Return the state at every chunk start, replayed from ``init_state [1, N, H]`` without gradient."""
@@ -159,31 +160,12 @@ class PPOTrainer:
         The moments of the optimizer are loaded; its options stay those of this trainer's configuration.
         """
         load_moments(self.optimizer, state["optimizer"])
-        self.player.clear()
+        self.minibatch_update.clear()
         if state.get("scaler"):
             self.gradients.scaler.load_state_dict(state["scaler"])
         self.return_normalizer.load_state_dict(state["return_rms"])
         self.updates = int(state["updates"])
         self.nonfinite = int(state["nonfinite"])
-
-    def _compute_losses(
-        self,
-        advantages: Tensor,
-        returns_normalized: Tensor,
-        old_logprobs: Tensor,
-        new_logprobs: Tensor,
-        new_values: Tensor,
-        new_entropies: Tensor,
-    ) -> tuple[Tensor, dict[str, float]]:
-        """Return loss and metrics of equally weighted steps, tensors of one shape; ``new_values`` are raw."""
-        equal = torch.full_like(advantages, 1.0 / advantages.numel())
-        terms = self._terms(
-            LossInputs(
-                advantages, returns_normalized, old_logprobs, new_logprobs, new_values, new_entropies, equal, equal
-            )
-        )
-        names = ("pg_loss", "vf_loss", "entropy", "approx_kl", "clipfrac", "loss")
-        return terms.loss, {name: float(getattr(terms, name)) for name in names}
 
     def _terms(self, x: LossInputs) -> LossTerms:
         values = self.return_normalizer.normalize(x.values) if self.config.value_norm else x.values
@@ -203,7 +185,7 @@ class PPOTrainer:
         if not self.config.value_norm:
             return buffer.returns
         if update_statistics:
-            self.player.update_returns(self.return_normalizer, buffer.returns, buffer.present)
+            self.minibatch_update.update_returns(self.return_normalizer, buffer.returns, buffer.present)
         return self.return_normalizer.normalize(buffer.returns)
 
     def _run_epoch(self, buffer: RolloutBuffer, states: ChunkStates, returns: Tensor, length: int, epoch: int) -> None:
@@ -211,7 +193,7 @@ class PPOTrainer:
         plan = plan_minibatches(
             buffer.num_steps, buffer.num_agents, length, cfg.num_minibatches, draws_rows=cfg.draw_members
         )
-        self.player.make_room(plan)
+        self.minibatch_update.make_room(plan)
         plan = upload_plan(plan, self.device)
         counted = buffer.present
         if cfg.burn_in_steps:
@@ -227,13 +209,13 @@ class PPOTrainer:
                 counted,
                 units,
                 scored=scored,
-                packed=self.player.packed,
-                skips_idle=self.player.skips_idle,
+                packed=self.minibatch_update.packed,
+                skips_idle=self.minibatch_update.skips_idle,
                 has_labels=self.teaching.has_labels,
             )
             for units in plan
         )
-        self.player.train(batches, len(plan), f"update {self.updates}, epoch {epoch}")
+        self.minibatch_update.train(batches, len(plan), f"update {self.updates}, epoch {epoch}")
 
     def _report(self, what: str, terms: LossTerms | None) -> None:
         self.nonfinite += 1
@@ -281,7 +263,7 @@ class PPOTrainer:
         return logprobs, values
 
     def _revalue_truncations(self, buffer: RolloutBuffer, first: int, end: int, state: LSTMState) -> None:
-        for step, rows, final_obs in (cut for cut in buffer.truncations if first <= cut.step < end):
+        for step, rows, final_obs in (t for t in buffer.truncations if first <= t.step < end):
             obs, dones = buffer.obs[first : step + 1, rows], buffer.dones[first : step + 1, rows]
             before = self.model.replay_state(obs, dones, LSTMState(state.h[:, rows], state.c[:, rows]))
             value, _ = self.model.get_value(final_obs, before, torch.zeros_like(dones[0]))

@@ -163,7 +163,7 @@ PANELS: dict[str, PanelSpec] = {
         page="learning",
         make=chart(
             Series(metric="agreement", label="agreement"),
-            second_series("flown_share", "flown by learner"),
+            second_series("learner_share", "learner acts"),
             second_series("imitation_loss", "loss", right=True),
             bounds=(0.0, 1.0),
         ),

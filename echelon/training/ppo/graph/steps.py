@@ -17,7 +17,7 @@ from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.training.ppo.collect import Collector, CollectTimes
+from echelon.training.ppo.collect import CollectTimes, RolloutParts
 from echelon.training.ppo.graph.capture import Replayed, capture_environment_step
 from echelon.training.rollout import Truncation
 from echelon.training.runtime.devices import read, upload
@@ -43,26 +43,28 @@ class GraphSteps:
 
     def __init__(
         self,
-        collector: Collector,
+        parts: RolloutParts,
         *,
         capture: bool,
         capture_work: Callable[[Callable[[], None]], Callable[[], None]] = capture_environment_step,
     ) -> None:
-        self._collector, self.revalues = collector, collector.config.recompute_advantages
-        self.row = collector.buffer.new_row()
-        self.index = torch.zeros(1, dtype=torch.int64, device=collector.device)
+        self._parts = parts
+        self._actor, self._buffer = actor, buffer = parts.actor, parts.buffer
+        self.revalues = actor.config.recompute_advantages
+        self.row = buffer.new_row()
+        self.index = torch.zeros(1, dtype=torch.int64, device=actor.device)
         """Row of the coming step [1]."""
-        self.late = LateTruncations(collector.env.rows.count, collector.policy, collector.device)
-        self._env = collector.env
-        self._env.episodes.begin(episode_slots(collector.buffer.num_steps))
+        self.late = LateTruncations(actor.env.rows.count, actor.policy, actor.device)
+        self._env = actor.env
+        self._env.episodes.begin(episode_slots(buffer.num_steps))
         self._run = Replayed(self._step, capture_work if capture else None)
 
     def begin(self) -> None:
         self.index.zero_()
         self.late.clear()
         self._env.maps.place()
-        if self._collector.opponents is not None:
-            self._collector.opponents.begin_schedule(episode_slots(self._collector.buffer.num_steps))
+        if self._parts.opponents is not None:
+            self._parts.opponents.begin_schedule(episode_slots(self._buffer.num_steps))
 
     def play(self, t: int, times: CollectTimes) -> None:
         """Play the step of the index, which is t, and add to ``times``."""
@@ -74,53 +76,52 @@ class GraphSteps:
 
     def end(self) -> None:
         """Value the remaining truncations, and read the episodes of the rollout: the one read of the device."""
-        collector, opponents = self._collector, self._collector.opponents
+        opponents = self._parts.opponents
         self._resolve_truncations()
         records, slots, counts = self._env.episodes.drain()
         names = [""] * len(records)
         if opponents is not None:
             names = [opponents.scheduled(r.env, slot) for r, slot in zip(records, slots, strict=True)]
             opponents.end_schedule(counts.tolist())
-        collector.add_episodes(records, names, unrecorded=int(counts.sum()) - len(records))
+        self._parts.episodes.add(records, names, unrecorded=int(counts.sum()) - len(records))
 
     def clear(self) -> None:
         self._run.clear()
 
     @torch.inference_mode()
     def _step(self) -> None:
-        collector, buffer, index = self._collector, self._collector.buffer, self.index
+        actor, buffer, index = self._actor, self._buffer, self.index
         torch.index_select(buffer.obs_rows, 0, index, out=self.row.obs.unsqueeze(0))
-        collector.choose(self.row)
-        collector.env.step(index + 1)
-        if collector.policy.central_dim:
+        actor.choose(self.row)
+        self._env.step(index + 1)
+        if actor.policy.central_dim:
             after = torch.empty_like(self.row.obs)
-            collector.write_central(after)
-            columns = slice(collector.env.sizes.obs_dim, None)
+            actor.write_central(after)
+            columns = slice(self._env.sizes.obs_dim, None)
             buffer.obs_rows[..., columns].index_copy_(0, index + 1, after[:, columns].unsqueeze(0))
-        collector.store(self.row)
+        actor.store(self.row)
         buffer.put(index, self.row)
         self._note_ends(index)
         self.index += 1
 
     def _note_ends(self, index: Tensor) -> None:
-        collector, env = self._collector, self._collector.env
-        if collector.truncation_bootstraps:
+        actor, env = self._actor, self._env
+        if self._parts.truncation_bootstraps:
             truncated = env.rows.of_mechs(env.results.truncated)
             truncated = truncated & env.rows.of_envs(env.results.final_mask)
-            self.late.note(index, truncated, collector.state)
-        over = collector.note_boundaries()
-        self._env.episodes.store(index)
-        if collector.opponents is not None:
-            collector.opponents.after_step(over, False)
+            self.late.note(index, truncated, actor.state)
+        over = actor.note_boundaries()
+        env.episodes.store(index)
+        if self._parts.opponents is not None:
+            self._parts.opponents.after_step(over, False)
 
     def _resolve_truncations(self) -> None:
-        collector = self._collector
-        if not collector.truncation_bootstraps:
+        if not self._parts.truncation_bootstraps:
             return
-        final_obs = self._env.rows.final_obs
-        self.late.resolve(collector.value, final_obs, collector.buffer.truncation_bonus, collector.gamma)
+        final_obs, gamma = self._env.rows.final_obs, self._actor.config.gamma
+        self.late.resolve(self._actor.value, final_obs, self._buffer.truncation_bonus, gamma)
         if self.revalues:
-            collector.buffer.truncations += self.late.read(final_obs)
+            self._buffer.truncations += self.late.read(final_obs)
         self.late.clear()
 
 

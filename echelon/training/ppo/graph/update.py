@@ -133,7 +133,6 @@ class GraphUpdate:
         self.clear()
 
     def train(self, batches: Iterable[Minibatch], count: int, where: str) -> None:
-        """Train once on ``count`` minibatches; a gradient is applied after every ``grad_accum_steps`` of them."""
         self.optimizer.zero_grad(set_to_none=True)
         for index, batch in enumerate(batches):
             self._places.append(f"{where}, minibatch {index}")
@@ -160,11 +159,9 @@ class GraphUpdate:
         return UpdateStats(finite, figures.norms[figures.steps > 0].tolist()), metrics
 
     def update_returns(self, normalizer: ReturnNormalizer, returns: Tensor, present: Tensor) -> None:
-        """Merge the ``returns [T, N]`` where ``present [T, N]`` into the statistics, unless one is not finite."""
         normalizer.update_weighted(returns, present * returns.isfinite().all())
 
     def update_observations(self, normalizer: ObsNormalizer, obs: Tensor, alive: Tensor) -> None:
-        """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]`` into the statistics."""
         update_obs_normalizer_stepwise(normalizer, obs, alive, self._group)
 
     def _train(self, batch: Minibatch, steps: bool) -> Tensor:

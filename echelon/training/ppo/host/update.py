@@ -55,7 +55,7 @@ class HostUpdate:
         """Do nothing: packed minibatches have as many rows as entities."""
 
     def train(self, batches: Iterable[Minibatch], count: int, where: str) -> None:
-        """Train once on ``count`` minibatches; a gradient is applied after ``grad_accum_steps`` finite ones."""
+        """Train on minibatches; only finite ones count towards ``grad_accum_steps``."""
         accumulated = 0
         self.optimizer.zero_grad(set_to_none=True)
         for index, batch in enumerate(batches):
@@ -78,14 +78,12 @@ class HostUpdate:
             self.graphs.clear()
 
     def update_returns(self, normalizer: ReturnNormalizer, returns: Tensor, present: Tensor) -> None:
-        """Merge the ``returns [T, N]`` where ``present [T, N]`` into the statistics, unless one is not finite."""
         if self._group.any(not bool(returns.isfinite().all())):
             return
         has_absent = bool((present == 0).any())
         normalizer.update(returns[present > 0] if has_absent else returns)
 
     def update_observations(self, normalizer: ObsNormalizer, obs: Tensor, alive: Tensor) -> None:
-        """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]`` into the statistics."""
         update_obs_normalizer(normalizer, obs, alive, self._group)
 
     def evaluate(self, batch: Minibatch) -> tuple[LossTerms, list[Gradient] | None]:
