@@ -80,11 +80,9 @@ class PolicyRunner(Protocol):
 
     def start_matches(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
         """Assign policies to matches that start: pairing, blue and red by environment; other environments continue."""
-        ...
 
     def act(self) -> None:
         """Write the actions of the next decision; a side whose actions are not finite forfeits."""
-        ...
 
     def end_matches(self, envs: Sequence[int]) -> None: ...
 

@@ -80,7 +80,6 @@ class Brush(Protocol):
 
     def __call__(self, grid: Grid, rect: Rect, stream: Stream) -> None:
         """Draw into the columns of ``rect``; shapes may extend beyond them."""
-        ...
 
 
 def distance(start: Sequence[float], end: Sequence[float]) -> float:

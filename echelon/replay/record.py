@@ -60,11 +60,9 @@ class RecordedEngine(Protocol):
 
     def record(self, envs: Sequence[int], frame: Program = ()) -> None:
         """Record events of these environments and run ``frame`` at the end of each environment step."""
-        ...
 
     def run(self, name: str) -> None:
         """Run a program by name; ``frame`` is the program given to ``record``."""
-        ...
 
     def match_state(self, env: int) -> Mapping[str, NDArray[Any]]: ...
 

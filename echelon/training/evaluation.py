@@ -51,15 +51,12 @@ class EpisodeObserver(Protocol):
 
     def begin(self) -> None:
         """Called after the reset of all environments."""
-        ...
 
     def before_step(self, estimate: Callable[[], Estimates]) -> None:
         """Called before each step; ``estimate`` computes what the policy expects and how likely its choices are."""
-        ...
 
     def after_step(self) -> None:
         """Called after each step."""
-        ...
 
 
 def make_eval_env(

@@ -24,7 +24,6 @@ from echelon.rl.build import build_model
 from echelon.rl.checkpoint import latest_valid, open_checkpoint
 from echelon.rl.weights import check_dimensions, load_policy, load_weights, policy_from
 from echelon.training import checkpoint as checkpoints
-from echelon.training.runtime.process import FAULT_POINTS
 from echelon.training.weights import export_checkpoint, write_export
 
 CONFIG = ModelConfig(kind="classic", hidden_dim=4, lstm_hidden_dim=4)
@@ -67,6 +66,19 @@ def test_checkpoint_of_large_holes_is_damaged(tmp_path, monkeypatch):
         open_checkpoint(tmp_path / "step-1")
 
 
+FAULT_POINTS = (
+    "save.begin",
+    "save.weights",
+    "save.state",
+    "save.environment",
+    "save.before_manifest",
+    "save.half_manifest",
+    "save.before_rename",
+    "save.moved_away",
+    "save.after_rename",
+    "save.before_prune",
+)
+"""Points of a save, in order; ``save.moved_away`` only where the system cannot exchange two folders."""
 SAVE_POINTS = [point for point in FAULT_POINTS if point != "save.moved_away"]
 
 

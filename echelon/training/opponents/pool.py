@@ -68,7 +68,6 @@ class OpponentSource(Protocol):
 
     def release(self, in_use: Collection[str]) -> None:
         """Release policies that are neither in the pool nor named in ``in_use``."""
-        ...
 
     def state_dict(self) -> dict[str, Any]: ...
 

@@ -27,14 +27,12 @@ class Teacher(Protocol):
 
     def set_active(self, active: bool) -> None:
         """Set whether the coming steps are labelled; then every step needs a ``label`` before it."""
-        ...
 
     def label(self, obs: Tensor, done: Tensor, labels: Tensor) -> None:
         """Write the teacher's actions into ``labels [N, A]`` in the state that learners observe as ``obs [N, D]``.
 
         ``done [N]`` is 1 where the step starts an episode.
         """
-        ...
 
     def carry(self) -> dict[str, Tensor]:
         """Return the tensors that the next label depends on, by name, for a checkpoint."""

@@ -126,21 +126,6 @@ def _profiler() -> profile:
 
 
 VARIABLE = "ECHELON_FAULT"
-
-FAULT_POINTS = (
-    "save.begin",
-    "save.weights",
-    "save.state",
-    "save.environment",
-    "save.before_manifest",
-    "save.half_manifest",
-    "save.before_rename",
-    "save.moved_away",
-    "save.after_rename",
-    "save.before_prune",
-)
-"""Points of a save, in order; ``save.moved_away`` only where the system cannot exchange two folders."""
-
 _passed: dict[str, int] = {}
 
 

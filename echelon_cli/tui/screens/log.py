@@ -12,7 +12,7 @@ from echelon.runs import RunPaths
 from echelon_cli.output import count
 from echelon_cli.tui.feed.messages import LogView
 from echelon_cli.tui.format import short_run_id
-from echelon_cli.tui.keys import Key, back_key, bindings
+from echelon_cli.tui.keys import ALL_ROWS, Key, back_key, bindings
 from echelon_cli.tui.panels.log import line_role
 from echelon_cli.tui.screens.base import PagerScreen
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
@@ -63,7 +63,7 @@ class LogScreen(PagerScreen):
         Key(keys="down,j", action="scroll(1)", label="", help="line down"),
         Key(keys="pageup", action="page(-1)", label="", help="page up"),
         Key(keys="pagedown,space", action="page(1)", label="", help="page down"),
-        Key(keys="home", action="scroll(-1000000)", label="", help="first line"),
+        Key(keys="home", action=f"scroll({-ALL_ROWS})", label="", help="first line"),
         Key(keys="end", action="follow", label="", help="last line"),
         Key(keys="left", action="shift(-1)", label="", help="scroll long lines left"),
         Key(keys="right", action="shift(1)", label="scroll", help="scroll long lines right", rank=7),
