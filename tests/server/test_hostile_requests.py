@@ -19,7 +19,7 @@ AT_ONCE = 250
 """Requests that are open at the same time, so that those without an answer wait together."""
 QUIET_S = 2.0
 """Time without data after which a client leaves [s]."""
-IDLE_S = 0.2
+IDLE_S = 1.0
 """Time after which the server closes a connection that sends no request [s]."""
 ALL_REQUESTS, ALL_FRAMES = 50_000, 10_000
 STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
@@ -87,17 +87,13 @@ def hostile_frames(draws: random.Random) -> bytes:
 
 async def exchange(port: int, data: bytes, wait_s: float = QUIET_S) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(data)
-        answer = b""
-        with suppress(TimeoutError):
-            while data := await asyncio.wait_for(reader.read(2**16), wait_s):
-                answer += data
-        return answer
-    except ConnectionError:
-        return b""
-    finally:
-        writer.transport.abort()
+    writer.write(data)
+    answer = b""
+    with suppress(TimeoutError, ConnectionError):
+        while data := await asyncio.wait_for(reader.read(2**16), wait_s):
+            answer += data
+    writer.transport.abort()
+    return answer
 
 
 async def attack(home, requests: int, frames: int) -> set[bytes]:
