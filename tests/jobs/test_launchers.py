@@ -24,9 +24,9 @@ from echelon_cli import sweep_job
 from tests.jobs import fake_slurm
 from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity
 from tests.jobs.conftest import wait_for as wait_until
+from tests.jobs.queued import change, count, order, processes, put
 from tests.jobs.stand_ins import ASK_S, SWEEP, UPDATE_S_VARIABLE, WAITER
 from tests.jobs.test_arena_job import league_store, play_undisturbed, played_matches, start_job  # noqa: F401
-from tests.jobs.test_queue import change, count, order, processes, put
 from tests.jobs.test_sweep_worker import table, trained_once, undisturbed_sweep  # noqa: F401
 
 VICTIM = "node2"

@@ -32,7 +32,7 @@ from echelon.runs import RunPaths, create_run, runs_home
 from echelon.telemetry.events import EventShardMatch, EventTrial
 from echelon.telemetry.log import EventLog
 from tests.jobs.conftest import begin_session
-from tests.jobs.test_queue import Killed, Machine, change, order, put
+from tests.jobs.queued import Killed, Machine, change, order, put
 from tests.jobs.test_sweep_worker import make_plan
 
 TEXT = "ray:cpus=2"

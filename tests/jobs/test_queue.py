@@ -11,9 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 import psutil
 import pytest
@@ -22,32 +20,17 @@ from echelon.jobs import queue, tickets
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import StartError, launch
 from echelon.jobs.process import send_signal
-from echelon.jobs.queue import MAX_CRASHES, NO_CRASHES, Interrupted, enqueue, find_queued, open_queue
+from echelon.jobs.queue import MAX_CRASHES, Interrupted, enqueue, find_queued, open_queue
 from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import is_waiting, job_status
 from echelon.jobs.tickets import MAX_WAITERS, Ticket, demand_of, devices_of, free_slots
-from echelon.runs import RunNotFoundError, RunPaths, create_run, list_runs, runs_home
+from echelon.runs import RunNotFoundError, RunPaths, list_runs, runs_home
 from tests.jobs.conftest import FILES, begin_session, change_boot_id, process_identity, wait_for
+from tests.jobs.queued import Machine, change, count, order, processes, put
 from tests.jobs.stand_ins import WAITER
 
 BUDGET_KB = 2 << 20
 """Memory of as many waiting supervisors as there may be [KiB]."""
-
-
-def put(number: int = 0, **config) -> RunPaths:
-    paths = create_run(f"run{number:03}")
-    enqueue(paths, JobSpec(kind="train", config={"device": "cpu", "preset": "fake", **config}))
-    return paths
-
-
-def order() -> list[str]:
-    return open_queue().runs()
-
-
-def change(**settings) -> None:
-    found = open_queue()
-    with found.editing():
-        found.set(replace(found.settings(), **settings))
 
 
 def test_queued_run_is_listed_as_queued_until_it_starts():
@@ -167,93 +150,6 @@ def test_gpu_that_another_program_uses_is_not_free(monkeypatch):
 )
 def test_demand_of_spec(kind, config, expected):
     assert demand_of(kind, config) == expected
-
-
-def descriptors() -> set[int]:
-    return {int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
-
-
-class Killed(BaseException):
-    """The supervisor was killed."""
-
-
-class Machine:
-    """Stand-in of sessions: one ends at once, interrupted where ``interrupted`` names the run."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.sessions: Counter[str] = Counter()
-        self.completed: Counter[str] = Counter()
-        self.interrupted: Counter[str] = Counter()
-        self.crashes: dict[str, queue.Crashes] = {}
-        self.operations, self.kill_at = 0, -1
-        monkeypatch.setattr(queue, "begin", self.begin)
-        monkeypatch.setattr(queue, "start_observer", self.point(lambda paths: None))
-        monkeypatch.setattr(queue, "_log_to", lambda path: None)
-        monkeypatch.setattr(queue, "RETRY_S", 0.0)
-        monkeypatch.setattr(tickets.Queue, "revive", lambda self, runs=None: [])
-        monkeypatch.setattr(tickets.Queue, "is_disk_full", lambda self: False)
-        for name in ("try_start", "hold", "claim", "remove"):
-            monkeypatch.setattr(tickets.Queue, name, self.point(getattr(tickets.Queue, name)))
-        monkeypatch.setattr(queue, "outcome", self.point(queue.outcome))
-
-    def point(self, call):
-        """Return ``call`` with a fault point before and after it."""
-
-        def wrapped(*arguments, **named):
-            self.pass_point()
-            result = call(*arguments, **named)
-            self.pass_point()
-            return result
-
-        return wrapped
-
-    def pass_point(self) -> None:
-        self.operations += 1
-        if self.operations == self.kill_at:
-            raise Killed
-
-    @contextlib.contextmanager
-    def begin(self, paths, command, *, slots, environment):
-        assert slots
-        self.pass_point()
-        self.sessions[paths.id] += 1
-        begin_session(paths, self.sessions[paths.id])
-        self.pass_point()
-        yield self
-        self.end(paths)
-        self.pass_point()
-
-    def end(self, paths: RunPaths) -> None:
-        """Record how the session ends; one that is interrupted has no record."""
-        if self.interrupted[paths.id] > 0:
-            self.interrupted[paths.id] -= 1
-        else:
-            self.completed[paths.id] += 1
-            paths.exit.write_text(json.dumps({"code": 0}))
-
-    def run(self) -> None:
-        self.pass_point()
-
-    def supervise(self, run: str) -> None:
-        """Do what a waiting supervisor does at one look at the queue; a kill releases its locks."""
-        found, before = open_queue(), descriptors()
-        try:
-            ticket = found.ticket(run)
-            if ticket is None or found.claim(run) is None or (started := found.try_start(ticket)) is None:
-                return
-            crashes = self.crashes.get(run, NO_CRASHES)
-            self.crashes[run] = queue.supervise_next_session(found, ticket, *started, crashes) or NO_CRASHES
-        finally:
-            for handle in descriptors() - before:
-                os.close(handle)
-
-    def drain(self) -> None:
-        """Supervise all runs of the queue until it is empty; a new process takes the place of a killed one."""
-        for _ in range(12):
-            for run in order():
-                with contextlib.suppress(Killed):
-                    self.supervise(run)
-        assert order() == [], "the queue does not end"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="descriptors are listed in /proc")
@@ -392,24 +288,10 @@ def test_outcome_of_a_stop_without_an_exit_record_is_an_end():
     assert queue.outcome(paths, ticket) == queue.ENDED
 
 
-def count(paths: RunPaths, name: str) -> list[str]:
-    file = paths.root / name
-    return file.read_text().split() if file.exists() else []
-
-
 @pytest.fixture
 def stand_ins(monkeypatch):
     """Let supervisors be stand-ins whose jobs are cheap."""
     monkeypatch.setattr(tickets, "WAITER", WAITER)
-
-
-def processes() -> list[psutil.Process]:
-    home, found = str(runs_home()), []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if any(word.startswith(home) for word in process.cmdline()):
-                found.append(process)
-    return found
 
 
 def supervisors(run: RunPaths) -> set[int]:

@@ -25,7 +25,7 @@ from tests.replay import hostile
 from tests.replay.hostile import INDEX_LAYOUTS, assemble
 from tests.replay.synthetic import write_match
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN, get_json, serving
-from tests.server.test_connections import WAIT_S
+from tests.server.support import WAIT_S
 
 
 async def test_matches_lists_summaries(client):

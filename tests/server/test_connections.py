@@ -5,54 +5,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import socket
 import weakref
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import aiohttp
 import pytest
 
 from echelon.server import live, routes
-from echelon.server.app import listen, make_app, open_socket
-from echelon.server.connections import Connection, Limits
+from echelon.server.connections import Connection
 from echelon.server.responses import Body, ResponseCache
-from echelon.server.security import Access
 from tests.server.conftest import MATCH
+from tests.server.support import WAIT_S, connected, served, until
 
-WAIT_S = 30.0
-"""Most time to wait for a state [s]."""
 REQUEST = f"GET /api/v1/matches/{MATCH}/chunks/0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
-
-
-@asynccontextmanager
-async def served(home, socket_bytes=0, **limits):
-    """Yield port and application of a server with these limits and this size of its send buffer [bytes]."""
-    bound = open_socket("127.0.0.1", 0)
-    if socket_bytes:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, socket_bytes)
-    port = bound.getsockname()[1]
-    app = make_app(home, Access("127.0.0.1", port))
-    stop = await listen(app, bound, Limits(**limits))
-    try:
-        yield port, app
-    finally:
-        await stop()
-
-
-async def connected(port, socket_bytes):
-    """Return reader and writer of a connection with this size of its receive buffer [bytes]."""
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, socket_bytes)
-    made.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
-    return await asyncio.open_connection(sock=made)
-
-
-async def until(state):
-    """Wait until ``state`` returns true."""
-    async with asyncio.timeout(WAIT_S):
-        while not state():
-            await asyncio.sleep(0.01)
 
 
 async def read_answer(reader):

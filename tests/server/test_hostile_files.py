@@ -20,7 +20,7 @@ from echelon.server.connections import LIMITS, resource, within_descriptors
 from echelon.server.responses import CATALOGUE
 from tests.replay.hostile import hostile_replay
 from tests.server.conftest import GOLDEN, MATCH, RUN, get_json
-from tests.server.test_connections import WAIT_S, served, until
+from tests.server.support import WAIT_S, served, until
 
 FILES = 20
 

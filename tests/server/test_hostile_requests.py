@@ -12,7 +12,7 @@ import pytest
 
 from echelon.server import live
 from tests.server.conftest import MATCH
-from tests.server.test_connections import WAIT_S, served
+from tests.server.support import WAIT_S, served
 
 REQUESTS, FRAMES = 200, 50
 AT_ONCE = 250

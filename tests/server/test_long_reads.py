@@ -21,7 +21,7 @@ from echelon.server.catalogue import ReplayCatalogue, match_id
 from echelon.server.responses import RESPONSE_CACHE, Body, ResponseCache
 from tests.replay.synthetic import write_match
 from tests.server.conftest import MATCH, RUN
-from tests.server.test_connections import WAIT_S, served, until
+from tests.server.support import WAIT_S, served, until
 
 CHUNKS = 6
 MANY = 12

@@ -26,7 +26,7 @@ from echelon.server.responses import (
     long_json_response,
 )
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
-from tests.server.test_connections import WAIT_S, connected, served, until
+from tests.server.support import WAIT_S, connected, served, until
 
 FILE = f"/api/v1/matches/{MATCH}/file"
 DATA = GOLDEN.read_bytes()

@@ -17,7 +17,7 @@ from echelon.training.ppo.teacher import Teaching
 from echelon.training.rollout import RolloutBuffer, chunk_spans, plan_minibatches
 from echelon.training.runtime.devices import read_scalars
 from tests.device_rules import device_rules
-from tests.training.test_ppo import N, T, model_of, rollout_of, trainer_of, weights_of
+from tests.training.support import N, T, model_of, rollout_of, trainer_of, weights_of
 from tests.training.transfer_counter import counting
 
 PLAIN = {"ent_coef": 0.05, "ent_coef_end": 0.0, "lr_schedule": "linear"}

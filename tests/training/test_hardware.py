@@ -25,7 +25,7 @@ from echelon.training.runtime.process import rank_seed, seed_everything
 from echelon.training.session import Session
 from tests.training.fakes import FakeEnv
 from tests.training.runs import collected, of, run
-from tests.training.test_ppo import N, model_of, rollout_of, trainer_of, weights_of
+from tests.training.support import N, model_of, rollout_of, trainer_of, weights_of
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 READS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default, torch.ops.aten.item.default)

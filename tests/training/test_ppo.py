@@ -17,43 +17,7 @@ from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.trainer import PPOTrainer, ReloadCheckpoint, lr_factor
 from echelon.training.rollout import RolloutBuffer, plan_minibatches
 from echelon.training.runtime.threads import ThreadPool
-
-T, N, D, A = 24, 6, 5, 3
-
-
-def model_of(seed: int = 0, head: str = "gaussian", recurrence: str = "lstm", **options):
-    torch.manual_seed(seed)
-    config = ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8, action_head=head, recurrence=recurrence)
-    return build_model(config, D, A if head == "gaussian" else COMM_START, **options)
-
-
-def rollout_of(model, seed: int = 1) -> RolloutBuffer:
-    """Return a random rollout of the model itself, so that ratios are one."""
-    torch.manual_seed(seed)
-    buffer = RolloutBuffer.create(T, N, D, model.action_dim)
-    buffer.obs_rows.normal_()
-    buffer.rewards.normal_()
-    buffer.dones.copy_((torch.rand(T, N) < 0.1).float())
-    buffer.alive.copy_((torch.rand(T, N) < 0.9).float())
-    buffer.set_roles(torch.arange(N) % 3)
-    state = model.initial_state(N)
-    with torch.no_grad():
-        for t in range(T):
-            action, logprob, value, state = model.sample(buffer.obs[t], state, buffer.dones[t])
-            buffer.actions[t], buffer.logprobs[t], buffer.values[t] = action, logprob, value
-        next_value, _ = model.get_value(buffer.obs_rows[-1], state, torch.zeros(N))
-    buffer.compute_gae(next_value, torch.zeros(N), 0.99, 0.95)
-    return buffer
-
-
-def trainer_of(model, **options) -> PPOTrainer:
-    return PPOTrainer(model, PPOConfig(**{"tbptt_chunk_length": 8, "num_minibatches": 3, **options}))
-
-
-def batch_of(trainer, buffer, counted):
-    """The whole rollout as one minibatch."""
-    states = trainer.chunk_states(buffer, trainer.model.initial_state(N))
-    return rollout.gather_minibatch(buffer, states, buffer.returns, counted, [rollout.Unit(0, 0, T, torch.arange(N))])
+from tests.training.support import A, D, N, T, batch_of, model_of, rollout_of, trainer_of, weights_of
 
 
 def even_terms(**given):
@@ -65,10 +29,6 @@ def even_terms(**given):
     return ppo_losses.ppo_terms(
         ppo_losses.LossInputs(**inputs, policy_weights=equal, value_weights=equal), 0.2, 0.01, 0.5
     )
-
-
-def weights_of(model) -> list[torch.Tensor]:
-    return [p.detach().clone() for p in model.parameters()]
 
 
 def test_default_ppo_config_values():

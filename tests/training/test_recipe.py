@@ -15,7 +15,7 @@ from echelon.training.evaluator import Evaluator
 from echelon.training.opponents.pool import FLOOR, OpponentMix, Priorities, scripted_name
 from echelon.training.ppo.optimizer import HEADS, RAW_WEIGHTS, Combined, WeightAverage
 from tests.training.runs import assert_equal_weights, assert_resumes_exactly, run, weights
-from tests.training.test_ppo import N, model_of, rollout_of, trainer_of
+from tests.training.support import N, model_of, rollout_of, trainer_of
 
 LR = 1e-2
 

@@ -16,8 +16,8 @@ from echelon.training.ppo.host.update import HostUpdate
 from echelon.training.session import Session
 from tests.device_rules import device_rules
 from tests.training.fakes import FakeEnv
+from tests.training.support import N, model_of, rollout_of, trainer_of
 from tests.training.test_device_rollout import session
-from tests.training.test_ppo import N, model_of, rollout_of, trainer_of
 
 PACKAGE = Path(echelon.__file__).parent
 LEARNER = [
