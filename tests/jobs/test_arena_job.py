@@ -20,9 +20,9 @@ from echelon.telemetry.log import read_events
 from tests.arena.policy_files import save
 from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until, wait_for, wait_for_exit
 
-CONFIG = ArenaConfig(rounds=2, seeds=5, envs=4, threads=1)
-MATCHES = 60
-"""Two rounds of three pairs, five seeds and two sides."""
+CONFIG = ArenaConfig(rounds=2, seeds=3, envs=4, threads=1)
+MATCHES = 36
+"""Two rounds of three pairs, three seeds and two sides."""
 LIMIT_S = 120.0
 
 

