@@ -69,12 +69,9 @@ def clone(
     ppo = replace(config.ppo, gamma=env.gamma)
     config = replace(config, env=env, ppo=ppo, start_from="", model=replace(config.model, critic="own"))
     torch.manual_seed(config.seed)
-    sizes = dict(
-        zip(("comm_width", "map_width", "extra_width"), layout.tail_widths(config, demos.manifest.obs_dim), strict=True)
-    )
-    dims = {"obs_dim": demos.manifest.obs_dim, "action_dim": demos.manifest.action_dim, **sizes}
-    widths = tuple(sizes.values())
-    policy = build_model(config.model, dims["obs_dim"], dims["action_dim"], *widths)
+    obs_dim, action_dim = demos.manifest.obs_dim, demos.manifest.action_dim
+    widths = layout.tail_widths(config, obs_dim)
+    policy = build_model(config.model, obs_dim, action_dim, *widths)
     normalizable = torch.tensor([column.normalizable for column in layout.columns(env)])
     policy.set_normalizable(normalizable & config.ppo.obs_norm, layout.hidden_columns(config))
     learner = _Learner(policy, config)
@@ -83,7 +80,9 @@ def clone(
         result = Epoch(number, *learner.epoch(demos, first=number == 1))
         on_epoch(result)
     meta = {
-        **dims,
+        "obs_dim": obs_dim,
+        "action_dim": action_dim,
+        **dict(zip(("comm_width", "map_width", "extra_width"), widths, strict=True)),
         "kind": config.model.kind,
         "model_cfg": asdict(config.model),
         "env_cfg": env_signature(env),

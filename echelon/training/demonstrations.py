@@ -40,6 +40,7 @@ from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.evaluation import LEARNERS, ScriptedPolicy, play_episodes
 from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import outcome_of
+from echelon.training.records import EpisodeObserver
 from echelon.training.runtime.process import package_versions
 from echelon.training.vec_env import VectorEnv
 
@@ -149,8 +150,8 @@ def _play_wave(
         env.close()
 
 
-class _Wave:
-    """Matches that start together, and the arrays that they fill; an ``EpisodeObserver``."""
+class _Wave(EpisodeObserver):
+    """Matches that start together, and the arrays that they fill."""
 
     def __init__(self, plan: DemoPlan, env: VectorEnv, numbers: range) -> None:
         self.plan, self.env, self.numbers = plan, env, numbers
@@ -185,9 +186,6 @@ class _Wave:
             arrays["outcomes"][arrays["episodes"] == number] = OUTCOMES[outcome]
         steps = sum(int(record.length) for record in records)
         return arrays, Counts.of(list(outcomes.values()), steps=steps, agent_steps=int(arrays["alive"].sum()))
-
-    def begin(self) -> None:
-        """Do nothing: a wave is played once."""
 
     def before_step(self, estimate: Callable[[], object]) -> None:
         """Store what the rows observe."""

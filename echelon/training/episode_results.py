@@ -65,7 +65,7 @@ def episode_result(
         length=int(record.length),
         hp_margin=hp_margin(record, full_hp),
         mean_return=learner_return(record),
-        returns_by_role={} if layout is None else layout.role_returns(record),
+        returns_by_role={} if layout is None else layout.returns_by_role([record]),
         reward_terms={} if layout is None else layout.learner_terms(record),
         actions=dict(actions or {}),
         replay=replay,

@@ -30,7 +30,7 @@ from echelon.training.opponents.pool import SCRIPTED, level_of
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.policy_agent import env_config_of
 from echelon.training.recording import Recording, RecordingPlan
-from echelon.training.records import ActionCounter, RowLayout
+from echelon.training.records import ActionCounter, EpisodeObserver, RowLayout
 from echelon.validation import validated
 
 MAX_SEEDS = 10**6
@@ -225,7 +225,7 @@ class EvalMatches:
             observers=[recording, counter, finished],
             opponents=None if level else self._opponent_runner(batch, positions[0]),
         )
-        replays = {} if recording is None else _replays(recording, batch.sizes.num_envs)
+        replays = {} if recording is None else _replays(recording)
         full_hp, layout, counts = team_hit_points(self.env), RowLayout(batch), counter.counts()
         return tuple(episode_result(r, full_hp, layout, counts[r.env], replays.get(r.env, "")) for r in records)
 
@@ -247,7 +247,9 @@ class EvalMatches:
                 level="" if level is None else part.opponent,
                 checkpoint="" if level or self.other is None else str(self.other.meta.get("id", "")),
             ),
-            about={"run": Path(self.plan.run).name, "update": self.update, "global_step": self.global_step},
+            run=Path(self.plan.run).name,
+            update=self.update,
+            global_step=self.global_step,
             policy_columns=self.policy is not None,
         )
         return Recording(batch, plan)
@@ -313,8 +315,8 @@ def scripted_meta() -> dict[str, Any]:
     return {"env_cfg": asdict(EnvConfig())}
 
 
-class _FinishedMatches:
-    """Counts the matches of a batch that are over; an ``EpisodeObserver``."""
+class _FinishedMatches(EpisodeObserver):
+    """Counts the matches of a batch that are over."""
 
     def __init__(self, env: BatchedEnv) -> None:
         self._env = env
@@ -324,17 +326,14 @@ class _FinishedMatches:
         self._over = torch.zeros(self._env.sizes.num_envs, dtype=torch.bool, device=self._env.rows.obs.device)
         self.count = 0
 
-    def before_step(self, estimate: Callable[[], object]) -> None:
-        """Do nothing; ``estimate`` would return the policy's estimates."""
-
     def after_step(self) -> None:
         self._over |= self._env.results.over
         self.count = int(self._over.sum())
 
 
-def _replays(recording: Recording, num_envs: int) -> dict[int, str]:
+def _replays(recording: Recording) -> dict[int, str]:
     """Close a recording of all environments and return the file of each; ``ValueError`` with its fault."""
-    matches = recording.finish()
+    recording.finish()
     if recording.fault:
         raise ValueError(recording.fault)
-    return {env: str(match.path) for env, match in zip(range(num_envs), matches, strict=True)}
+    return dict(enumerate(map(str, recording.paths)))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -34,8 +34,8 @@ from echelon.training.episode_results import episode_result, mean_and_sampled, s
 from echelon.training.opponents.fixed import load_champion, play_against
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.runner import OpponentRunner
-from echelon.training.recording import Estimates, Recording, RecordingPlan
-from echelon.training.records import ActionCounter, RowLayout
+from echelon.training.recording import Recording, RecordingPlan
+from echelon.training.records import ActionCounter, EpisodeObserver, Estimates, RowLayout
 
 MakeEnv = Callable[..., BatchedEnv]
 LEARNERS = ("blue", "red")
@@ -44,19 +44,6 @@ YARDSTICK = (*LADDER, champion.NAME)
 """Opponents of ``echelon eval --ladder``, weakest first: the levels, and the champion with mean actions."""
 OPPONENT = "medium"
 """Scripted level that ``evaluate_vs_heuristic`` plays against."""
-
-
-class EpisodeObserver(Protocol):
-    """Follows the episodes of an evaluation, such as a recording."""
-
-    def begin(self) -> None:
-        """Called after the reset of all environments."""
-
-    def before_step(self, estimate: Callable[[], Estimates]) -> None:
-        """Called before each step; ``estimate`` computes what the policy expects and how likely its choices are."""
-
-    def after_step(self) -> None:
-        """Called after each step."""
 
 
 def make_eval_env(
@@ -189,19 +176,13 @@ def evaluate_policy(
     threads: int = 0,
     deterministic: bool = True,
     make_env: MakeEnv | None = None,
-    observer: Callable[[BatchedEnv], EpisodeObserver] | None = None,
 ) -> EvalStats:
-    """Play every seed from both sides against scripted pilots and return the statistics.
-
-    ``observer`` makes an observer of the environment.
-    """
+    """Play every seed from both sides against scripted pilots and return the statistics."""
     env = make_eval_env(
         env_cfg, seeds, skill=skill, weapon_prob=weapon_prob, device=device, threads=threads, make_env=make_env
     )
     try:
-        return play_and_summarize(
-            policy, env, env_cfg, deterministic=deterministic, observers=[observer(env)] if observer is not None else []
-        )
+        return play_and_summarize(policy, env, env_cfg, deterministic=deterministic)
     finally:
         env.close()
 
@@ -314,25 +295,24 @@ def evaluate_vs_heuristic(
     """
     if len(seeds) != episodes:
         raise ValueError(f"seeds has {len(seeds)} values, expected one per episode ({episodes})")
-    if not save_replay:
-        return evaluate_policy(model, env_cfg, seeds, skill=OPPONENT, device=device), None
-    with TemporaryDirectory(prefix="echelon-") as folder:
-        plan = RecordingPlan(
-            folder=Path(folder), seeds=seeds, count=1, prefix="eval", policy=TeamInfo(name="policy"),
-            opponent=TeamInfo(name=OPPONENT, level=OPPONENT),
-        )  # fmt: skip
-        recordings: list[Recording] = []
-
-        def make_recording(env: BatchedEnv) -> Recording:
-            recordings.append(Recording(env, plan))
-            return recordings[0]
-
-        stats = evaluate_policy(model, env_cfg, seeds, skill=OPPONENT, device=device, observer=make_recording)
-        matches = recordings[0].finish()
-        if not matches:
-            raise OSError(recordings[0].fault)
-        with Replay(matches[0].path) as replay:
-            return stats, embed_world(replay)
+    env = make_eval_env(env_cfg, seeds, skill=OPPONENT, weapon_prob=FULL_WEAPON_PROB, device=device)
+    try:
+        if not save_replay:
+            return play_and_summarize(model, env, env_cfg), None
+        with TemporaryDirectory(prefix="echelon-") as folder:
+            plan = RecordingPlan(
+                folder=Path(folder), seeds=seeds, count=1, prefix="eval", policy=TeamInfo(name="policy"),
+                opponent=TeamInfo(name=OPPONENT, level=OPPONENT),
+            )  # fmt: skip
+            recording = Recording(env, plan)
+            stats = play_and_summarize(model, env, env_cfg, observers=[recording])
+            recording.finish()
+            if recording.fault:
+                raise OSError(recording.fault)
+            with Replay(recording.paths[0]) as replay:
+                return stats, embed_world(replay)
+    finally:
+        env.close()
 
 
 def eval_event(

@@ -19,11 +19,12 @@ from echelon.replay.header import TeamInfo
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.statistics import wilson_interval
+from echelon.telemetry.events import EventMatch
 from echelon.telemetry.heat_maps import PREFIX, SUFFIX
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.evaluation import EvalStats, MakeEnv, make_eval_env, play_and_summarize, play_mean_and_sampled
 from echelon.training.opponents.rating import SnapshotRater
-from echelon.training.recording import TRAINING_PREFIX, RecordedMatch, Recording, RecordingPlan
+from echelon.training.recording import TRAINING_PREFIX, Recording, RecordingPlan
 from echelon.training.runtime.threads import ThreadPool
 from echelon.training.spatial import HeatMapObserver, SpatialAccumulator, save_heat
 
@@ -57,7 +58,7 @@ class Evaluator:
     ) -> None:
         self.config, self.run_dir, self.device = config, run_dir, device
         self.rater = SnapshotRater(config, device, pool, make_env)
-        self.matches: list[RecordedMatch] = []
+        self.matches: list[EventMatch] = []
         """Matches recorded by the newest evaluation."""
         self.fault = ""
         """Why replays or heat maps of the newest evaluation could not be written; empty if they were."""
@@ -129,7 +130,9 @@ class Evaluator:
             prefix=f"{TRAINING_PREFIX}{update:06d}",
             policy=TeamInfo(name=f"update {update}" if update else "untrained"),
             opponent=TeamInfo(name=cfg.eval_level, level=f"heuristic:{cfg.eval_level}"),
-            about={"run": paths.id, "update": update, "global_step": global_step},
+            run=paths.id,
+            update=update,
+            global_step=global_step,
             policy_columns=cfg.eval.record_policy,
         )
         return Recording(env, plan)

@@ -37,7 +37,6 @@ from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.pool import scripted_name
 from echelon.training.ppo.collect import CollectionAborted, CollectTimes
 from echelon.training.ppo.trainer import ReloadCheckpoint
-from echelon.training.recording import match_event
 from echelon.training.runtime.devices import release_cache
 from echelon.training.runtime.process import Clock, device_memory_mb, fault_point, peak_memory_mb
 from echelon.training.session import MakePolicy, Session
@@ -343,7 +342,7 @@ class TrainingRun:
         self.last_evaluation = stats
         self._emit_evaluation(stats, "choice", is_best=is_best)
         for match in s.evaluator.matches:
-            self.emit(match_event(match, **self._position))
+            self.emit(match)
         if s.evaluator.fault:
             self._alert(s.evaluator.fault)
         if is_best and s.folder is not None and s.counters.update > 0:

@@ -10,12 +10,11 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import warp as wp
-from torch import Tensor
 
 from echelon.files import reason_of
 from echelon.replay.header import TeamInfo
@@ -23,32 +22,13 @@ from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import SUFFIX, UNDECIDED, WINNERS, WORLD_SUFFIX, WORLDS_FOLDER
 from echelon.telemetry.events import EventMatch
+from echelon.training.records import EpisodeObserver, Estimates
 
 SIDES = ("blue", "red")
 TRAINING_PREFIX = "u"
 """Prefix of the replays that training writes and prunes."""
 UNUSED_S = 600.0
 """Age from which an unreferenced world file is deleted [s]; a younger one may belong to a match about to start."""
-
-
-class Estimates(NamedTuple):
-    """What a policy expects before a step, per row."""
-
-    value: Tensor
-    """Value ``[N]``."""
-    chances: Tensor
-    """Probabilities of ``echelon.actions.CHANCES`` ``[N, C]``."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordedMatch:
-    """One recorded match."""
-
-    path: Path
-    seed: int
-    teams: tuple[TeamInfo, TeamInfo]
-    winner: str
-    """blue, red or draw; empty if the match did not end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,23 +44,26 @@ class RecordingPlan:
     """Prefix of the file names."""
     policy: TeamInfo
     opponent: TeamInfo
-    about: dict[str, Any] = field(default_factory=dict)
-    """Further entries of the headers."""
+    run: str = ""
+    """Id of the policy's run."""
+    update: int = 0
+    global_step: int = 0
     policy_columns: bool = True
     """Whether values, probabilities of choices, reward terms and observed contacts are recorded besides actions."""
 
     def matches(self) -> dict[int, MatchInfo]:
+        about = {"run": self.run, "update": self.update, "global_step": self.global_step}
         matches = {}
         for side, name in enumerate(SIDES):
             teams = (self.policy, self.opponent) if side == 0 else (self.opponent, self.policy)
             for i, seed in enumerate(self.seeds[: self.count]):
                 stem = f"{self.prefix}-s{seed}-{name}"
-                matches[side * len(self.seeds) + i] = MatchInfo(name=stem, teams=teams, about=self.about)
+                matches[side * len(self.seeds) + i] = MatchInfo(name=stem, teams=teams, about=about)
         return matches
 
 
-class Recording:
-    """Records the matches of a plan; an ``EpisodeObserver``. ``fault`` says why it stopped early, else it is empty."""
+class Recording(EpisodeObserver):
+    """Records the matches of a plan; ``fault`` says why it stopped early, else it is empty."""
 
     def __init__(self, env: Any, plan: RecordingPlan) -> None:
         self.plan = plan
@@ -95,6 +78,11 @@ class Recording:
             policy="values" if plan.policy_columns else "actions",
         )
 
+    @property
+    def paths(self) -> list[Path]:
+        """Files of the recorded matches."""
+        return self._recorder.paths
+
     def begin(self) -> None:
         self._guarded(self._recorder.begin)
 
@@ -108,7 +96,7 @@ class Recording:
     def after_step(self) -> None:
         self._guarded(self._recorder.after_step)
 
-    def finish(self, keep: int | None = None) -> list[RecordedMatch]:
+    def finish(self, keep: int | None = None) -> list[EventMatch]:
         """Close the files and return the recorded matches; prune the folder to ``keep`` replays of training."""
         self._guarded(self._recorder.finish)
         if keep is not None:
@@ -117,13 +105,16 @@ class Recording:
             return []
         winners = {env: winner for env, (winner, _) in self._recorder.outcomes.items()}
         return [
-            RecordedMatch(
-                path=path,
+            EventMatch(
+                update=self.plan.update,
+                global_step=self.plan.global_step,
+                path=f"{path.parent.name}/{path.name}",
+                blue=match.teams[0].name,
+                red=match.teams[1].name,
                 seed=int(self.plan.seeds[env % len(self.plan.seeds)]),
-                teams=match.teams,
                 winner=WINNERS[winners[env]] if winners.get(env, UNDECIDED) >= 0 else "",
             )
-            for (env, match), path in zip(self._matches.items(), self._recorder.paths, strict=True)
+            for (env, match), path in zip(self._matches.items(), self.paths, strict=True)
         ]
 
     def _guarded(self, work: Callable[[], object]) -> None:
@@ -132,17 +123,9 @@ class Recording:
         try:
             work()
         except OSError as error:
-            names = ", ".join(path.name for path in self._recorder.paths)
+            names = ", ".join(path.name for path in self.paths)
             self.fault = f"matches could not be recorded: {reason_of(error)} ({names})"
             self._recorder.abandon()
-
-
-def match_event(match: RecordedMatch, *, update: int, global_step: int) -> EventMatch:
-    blue, red = (team.name for team in match.teams)
-    path = f"{match.path.parent.name}/{match.path.name}"
-    return EventMatch(
-        update=update, global_step=global_step, path=path, blue=blue, red=red, winner=match.winner, seed=match.seed
-    )
 
 
 def prune_replays(folder: Path, keep: int) -> list[Path]:

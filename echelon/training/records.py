@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,10 +38,7 @@ EPISODE_STATISTICS: dict[str, tuple[str, Callable[[Any, RowLayout], float]]] = {
 
 
 class EpisodeStats:
-    """Running statistics of the newest episodes.
-
-    To add one, add a row to ``EPISODE_STATISTICS``. Rows saved before it do not count in its average.
-    """
+    """Running statistics of the newest episodes; to add one, add a row to ``EPISODE_STATISTICS``."""
 
     def __init__(self, size: int = WINDOW) -> None:
         self.rows: deque[dict[str, Any]] = deque(maxlen=size)
@@ -62,9 +59,7 @@ class EpisodeStats:
             return {}
         outcomes = Counter(row["outcome"] for row in self.rows if row["outcome"] != MIRRORED)
         count = outcomes.total()
-        return {
-            name: _mean([row[key] for row in self.rows if key in row]) for name, (key, _) in EPISODE_STATISTICS.items()
-        } | {
+        return {name: _mean([row[key] for row in self.rows]) for name, (key, _) in EPISODE_STATISTICS.items()} | {
             "win_rate": outcomes["win"] / count if count else math.nan,
             "loss_rate": outcomes["loss"] / count if count else math.nan,
             "draw_rate": outcomes["draw"] / count if count else math.nan,
@@ -100,22 +95,14 @@ class RowLayout:
         means = terms.mean(0) if len(terms) else np.zeros(len(self.reward_names))
         return {name: float(value) for name, value in zip(self.reward_names, means, strict=True)}
 
-    def returns_by_role(self, records: Sequence[Any]) -> dict[str, float]:
+    def returns_by_role(self, records: Sequence[Any]) -> dict[str, list[float]]:
+        """Return the returns of the learner's mechs in the episodes, by class."""
         returns: dict[int, list[float]] = {}
         for record in records:
-            self._add_returns(returns, record)
-        return {role_name(role): _mean(values) for role, values in sorted(returns.items())}
-
-    def role_returns(self, record: Any) -> dict[str, list[float]]:
-        """Return the return of each of the learner's mechs of an episode, by class."""
-        returns: dict[int, list[float]] = {}
-        self._add_returns(returns, record)
+            for role, value, present in zip(self.role_of[record.env], record.returns, record.present, strict=True):
+                if role >= 0 and present:
+                    returns.setdefault(int(role), []).append(float(value))
         return {role_name(role): values for role, values in sorted(returns.items())}
-
-    def _add_returns(self, returns: dict[int, list[float]], record: Any) -> None:
-        for role, value, present in zip(self.role_of[record.env], record.returns, record.present, strict=True):
-            if role >= 0 and present:
-                returns.setdefault(int(role), []).append(float(value))
 
 
 def role_name(role: int) -> str:
@@ -136,8 +123,30 @@ def activation_rates(buffer: RolloutBuffer) -> dict[str, float]:
     return _rates(used.sum(0), buffer.alive.sum(0), buffer.roles)
 
 
-class ActionCounter:
-    """Counts control activations of a batch's learners in their first episode; an ``EpisodeObserver``."""
+class Estimates(NamedTuple):
+    """What a policy expects before a step, per row."""
+
+    value: Tensor
+    """Value ``[N]``."""
+    chances: Tensor
+    """Probabilities of ``echelon.actions.CHANCES`` ``[N, C]``."""
+
+
+class EpisodeObserver:
+    """Follows the episodes of an evaluation, such as a recording."""
+
+    def begin(self) -> None:
+        """Called after the reset of all environments."""
+
+    def before_step(self, estimate: Callable[[], Estimates]) -> None:
+        """Called before each step; ``estimate`` computes what the policy expects and how likely its choices are."""
+
+    def after_step(self) -> None:
+        """Called after each step."""
+
+
+class ActionCounter(EpisodeObserver):
+    """Counts control activations of a batch's learners in their first episode."""
 
     def __init__(self, env: BatchedEnv) -> None:
         self._env = env
@@ -149,9 +158,6 @@ class ActionCounter:
         self._running = torch.ones(env.sizes.num_envs, dtype=torch.bool, device=device)
         self._used = torch.zeros(env.rows.count, len(RATED_CONTROLS), device=device)
         self._living = torch.zeros(env.rows.count, device=device)
-
-    def before_step(self, estimate: Callable[[], object]) -> None:
-        """Do nothing; ``estimate`` would return the policy's estimates."""
 
     def after_step(self) -> None:
         env = self._env
@@ -216,7 +222,7 @@ def episodes_event(
         mean_length=_mean([r.length for r in records]),
         hp_margin=_mean([hp_margin(r, full_hp) for r, _ in contests]),
         reasons=dict(Counter(str(r.reason) for r in records)),
-        returns_by_role=layout.returns_by_role(records),
+        returns_by_role={role: _mean(returns) for role, returns in layout.returns_by_role(records).items()},
         reward_terms=mean_terms([layout.learner_terms(r) for r in records]),
         by_opponent=outcomes_by_opponent(contests),
         samples=[_sample(r, name) for r, name in zip(records[:MAX_SAMPLES], opponents, strict=False)],

@@ -8,7 +8,6 @@ returns nothing without them. Row 0 of a map is the smallest y.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from safetensors.numpy import save
 
 from echelon.files import atomic_write
 from echelon.telemetry.heat_maps import read_heat
+from echelon.training.records import EpisodeObserver
 
 GRID_SIZE = 32
 ARRAYS = {"deaths": "death_locations", "damage": "damage_locations", "movement": "movement_density"}
@@ -85,8 +85,8 @@ class SpatialAccumulator:
         np.add.at(grid, (row, column), np.asarray(amount, np.float32))
 
 
-class HeatMapObserver:
-    """Fills an accumulator with the learners of a batch, one episode per environment; an ``EpisodeObserver``.
+class HeatMapObserver(EpisodeObserver):
+    """Fills an accumulator with the learners of a batch, one episode per environment.
 
     Movement and deaths count at the mech's position, damage at the position it was dealt from.
     """
@@ -99,9 +99,6 @@ class HeatMapObserver:
 
     def begin(self) -> None:
         self._running[:] = True
-
-    def before_step(self, estimate: Callable[[], Any]) -> None:
-        """Do nothing: a step counts after it is played."""
 
     def after_step(self) -> None:
         env, batch = self._env, self._env.engine.batch

@@ -145,6 +145,19 @@ class TaskVectorEnv(EchelonVectorEnv):
         self.batch.close()
 
 
+def game_of(
+    task: str | EnvConfig | None, opponent: Opponent | None, default: Opponent
+) -> tuple[EnvConfig, Opponent, bool]:
+    """Return configuration and opponent of a task or a configuration, and whether the caller controls both teams.
+
+    ``opponent`` replaces that of a task; ``default`` is that of a configuration.
+    """
+    known = find_task(task) if isinstance(task, str) else None
+    config = require_config(known.config() if known else task)  # pyright: ignore[reportArgumentType]
+    opponent = opponent if opponent is not None else known.opponent if known else default
+    return config, opponent, isinstance(opponent, str) and opponent == SELF_PLAY
+
+
 def make_vec(
     task: str | EnvConfig,
     num_envs: int = 1,
@@ -159,10 +172,8 @@ def make_vec(
     battle. ``battles`` is another way to give it. ``opponent`` replaces that of the task; then results are not those of
     the benchmark. ``options`` are those of ``TaskVectorEnv``.
     """
-    known = find_task(task) if isinstance(task, str) else None
-    config = require_config(known.config() if known else task)  # pyright: ignore[reportArgumentType]
-    opponent = opponent if opponent is not None else known.opponent if known else "medium"
-    agents = config.team_size * (2 if isinstance(opponent, str) and opponent == SELF_PLAY else 1)
+    config, opponent, is_self_play = game_of(task, opponent, "medium")
+    agents = config.team_size * (2 if is_self_play else 1)
     num_envs = require_int(num_envs, "num_envs", 1, MAX_BATTLES * agents)
     if battles is None:
         require(num_envs == 1 or num_envs % agents == 0, "num_envs", num_envs, f"a multiple of {agents}, one battle")

@@ -12,11 +12,11 @@ from pettingzoo import ParallelEnv
 
 from echelon.config import EnvConfig
 from echelon.env.env import EchelonEnv
-from echelon.env.inputs import action_values, require_config, short_repr
+from echelon.env.inputs import action_values, short_repr
 from echelon.env.parallel import EchelonParallelEnv
-from echelon.tasks import SELF_PLAY, find_task
+from echelon.tasks import SELF_PLAY
 from echelon.training.opponents.fixed import Opponent
-from echelon.training.task_env import TaskVectorEnv
+from echelon.training.task_env import TaskVectorEnv, game_of
 
 Values = NDArray[Any]
 PARALLEL_MAPS = 16
@@ -134,10 +134,8 @@ def parallel_env(
     Without an ``opponent``, and with ``"self"``, the caller controls both teams. Else ``options`` are those of
     ``TaskVectorEnv``: ``side``, ``maps``, ``seed``, ``device``, ``threads``.
     """
-    known = find_task(task) if isinstance(task, str) else None
-    config = require_config(known.config() if known else task)  # pyright: ignore[reportArgumentType]
-    opponent = opponent if opponent is not None else known.opponent if known else SELF_PLAY
-    if isinstance(opponent, str) and opponent == SELF_PLAY:
+    config, opponent, is_self_play = game_of(task, opponent, SELF_PLAY)
+    if is_self_play:
         for name in options:
             raise ValueError(f"option {name!r} does not exist in self-play, expected none")
         return EchelonParallelEnv(config)

@@ -29,7 +29,7 @@ SOURCE = "teacher"
 """Key of ``teacher.policy`` in a stored copy of the teacher."""
 
 
-class ScriptedTeacher:
+class ScriptedTeacher(Teacher):
     """A scripted level: labels are the actions of its pilots, who sense and remember what the mech does."""
 
     def __init__(self, env: BatchedEnv, level: str) -> None:
@@ -44,14 +44,8 @@ class ScriptedTeacher:
         self.env.pilots.label()
         labels.copy_(self.env.rows.acted())
 
-    def carry(self) -> dict[str, Tensor]:
-        return {}
 
-    def load_carry(self, carry: dict[str, Tensor]) -> None:
-        """Ignore ``carry``."""
-
-
-class PolicyTeacher:
+class PolicyTeacher(Teacher):
     """A frozen policy: labels are its mean actions on the learner's observations, with its own recurrent state.
 
     A label costs one forward pass of the policy. It observes the columns that it was trained with, the first of each
@@ -65,9 +59,6 @@ class PolicyTeacher:
         """Recurrent state now, [1, N, H]."""
         self._act = trace_act(policy, stochastic=False)
         self._pool, self._slices = pool or ThreadPool(1), forward_slices(env.rows.count, policy.regime)
-
-    def set_active(self, active: bool) -> None:
-        """Do nothing: a policy acts only when it labels."""
 
     def label(self, obs: Tensor, done: Tensor, labels: Tensor) -> None:
         """Write the policy's mean actions into ``labels [N, A]``."""

@@ -19,7 +19,7 @@ from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.telemetry.events import EventAlert, EventEval, EventMatch
 from echelon.training import recording
-from echelon.training.evaluation import StatelessPolicy, evaluate_policy
+from echelon.training.evaluation import StatelessPolicy, make_eval_env, play_and_summarize
 from echelon.training.recording import UNUSED_S, Recording, RecordingPlan, prune_replays
 from tests.replay.synthetic import write_match
 from tests.training.conftest import GAMMA, make_small_run
@@ -94,34 +94,22 @@ class Idle(StatelessPolicy):
 
 def test_evaluation_records_planned_matches(tmp_path):
     seeds = [EVAL_SEED_BASE, EVAL_SEED_BASE + 1]
-    plan = RecordingPlan(
-        folder=tmp_path,
-        seeds=seeds,
-        count=2,
-        prefix="eval",
-        policy=TeamInfo(name="idle"),
-        opponent=TeamInfo(name="medium"),
-    )
-    recordings: list[Recording] = []
-
-    def watch(env):
-        recordings.append(Recording(env, plan))
-        return recordings[0]
-
-    stats = evaluate_policy(Idle(), BATTLE, seeds, threads=1, observer=watch)  # type: ignore[arg-type]
-    matches = recordings[0].finish()
-    assert [match.path.name for match in matches] == [
-        f"eval-s{seed}-{side}.ecr" for side in ("blue", "red") for seed in seeds
-    ]
+    teams = {"policy": TeamInfo(name="idle"), "opponent": TeamInfo(name="medium")}
+    plan = RecordingPlan(folder=tmp_path, seeds=seeds, count=2, prefix="eval", **teams)
+    env = make_eval_env(BATTLE, seeds, skill="medium", weapon_prob=1.0, threads=1)
+    recording = Recording(env, plan)
+    stats = play_and_summarize(Idle(), env, BATTLE, observers=[recording])  # type: ignore[arg-type]
+    matches = recording.finish()
+    env.close()
+    played = [(seed, side) for side in ("blue", "red") for seed in seeds]
+    assert [match.path for match in matches] == [f"{tmp_path.name}/eval-s{seed}-{side}.ecr" for seed, side in played]
     verdicts = {
-        (match.seed, side): "draw" if match.winner == "draw" else "win" if match.winner == side else "loss"
-        for match in matches
-        for side in ("blue", "red")
-        if match.path.stem.endswith(side)
+        (seed, side): "draw" if match.winner == "draw" else "win" if match.winner == side else "loss"
+        for (seed, side), match in zip(played, matches, strict=True)
     }
     assert verdicts == {(seed, ("blue", "red")[side]): verdict for seed, side, verdict in stats.outcomes}
-    for number, match in enumerate(matches):
-        with Replay(match.path) as replay:
+    for number, path in enumerate(recording.paths):
+        with Replay(path) as replay:
             value = replay.chunk(0).frames["value"][1] / 100
             chance = replay.chunk(0).frames["chance"][1].reshape(len(value), len(CHANCES)) / 100
         assert (chance == np.where(value > 0, 0.5, 0.0)[:, None]).all()

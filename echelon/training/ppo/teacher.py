@@ -9,7 +9,6 @@ in the same phase.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ GOLDEN_RATIO = (5.0**0.5 - 1.0) / 2.0
 """Fractional parts of its multiples are spread evenly, however many there are."""
 
 
-class Teacher(Protocol):
+class Teacher:
     """Source of the labels of a rollout; ``echelon.training.teachers`` has scripted levels and policies."""
 
     def set_active(self, active: bool) -> None:
@@ -33,12 +32,14 @@ class Teacher(Protocol):
 
         ``done [N]`` is 1 where the step starts an episode.
         """
+        raise NotImplementedError
 
     def carry(self) -> dict[str, Tensor]:
         """Return the tensors that the next label depends on, by name, for a checkpoint."""
-        ...
+        return {}
 
-    def load_carry(self, carry: dict[str, Tensor]) -> None: ...
+    def load_carry(self, carry: dict[str, Tensor]) -> None:
+        """Continue from what ``carry`` returned."""
 
 
 @dataclass(frozen=True)
