@@ -53,7 +53,7 @@ branches:
     print(*tomllib.load(open("pyproject.toml", "rb"))["tool"]["mutmut"][sys.argv[1]], sep=sys.argv[2])' "$@"
     }
     coverage run --rcfile=/dev/null --branch --include="$(list only_mutate ,)" -m pytest \
-        $(list pytest_add_cli_args_test_selection ' ') tests/training/test_ppo.py tests/training/test_update_properties.py
+        $(list pytest_add_cli_args_test_selection ' ') tests/training/test_ppo.py
     coverage report --rcfile=/dev/null --show-missing --fail-under=98
 
 # change the kernels of all modules, or of KERNEL..., in small ways and list what the oracles' tests notice

@@ -1,7 +1,7 @@
 """CUDA against the CPU: decisions, whole battles, captured graphs, training, memory. Skipped where there is no GPU.
 
 What needs no GPU of these runs on the CPU too: ``test_spread.py`` (layout, launches one by one), ``test_devices.py``
-(functions of floats), ``test_thread_orders.py``, and in other folders ``test_many_ranks.py``, ``test_memory.py``,
+(functions of floats), ``test_thread_orders.py``, and in other folders ``test_process_group.py``, ``test_memory.py``,
 ``test_stopwatch.py`` and ``test_hardware.py`` (captured updates).
 """
 
@@ -24,7 +24,7 @@ from echelon.runs import RunPaths
 from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.vec_env import VectorEnv
 from tests.parity.test_spread import BATTLES, differing, played
-from tests.training.test_many_ranks import trained
+from tests.training.test_process_group import trained
 
 pytestmark = [
     pytest.mark.gpu,

@@ -131,20 +131,6 @@ def test_log_prob_reads_any_action_as_the_simulator_does():
     assert torch.allclose(distribution.log_prob(given, action), expected, atol=1e-4)
 
 
-def test_sample_frequencies_match_probabilities():
-    torch.manual_seed(2)
-    distribution, count = ActionDistribution(A, HYBRID), 20_000
-    one = parameters(1)
-    given = ActionParameters(*(part.expand(count, *part.shape[1:]) for part in one))
-    action = distribution.sample(given, torch.randn(count, distribution.noise_dim))
-    columns = list(SWITCHES)
-    assert torch.allclose((action[:, columns] > 0).float().mean(0), torch.sigmoid(one.location[0, columns]), atol=0.015)
-    choices = distribution._decode(quantised(action), given.logits)[..., 0]
-    for index, width in enumerate(CHOICES):
-        rate = torch.bincount(choices[:, index], minlength=width) / count
-        assert torch.allclose(rate, one.logits[0, index, :width].softmax(0), atol=0.015)
-
-
 def test_choices_of_different_selectors_are_sampled_independently():
     torch.manual_seed(8)
     distribution, count = ActionDistribution(A, HYBRID), 40_000

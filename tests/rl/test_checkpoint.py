@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,7 @@ import pytest
 import torch
 
 from echelon.rl import checkpoint as checkpoints
-from echelon.rl.checkpoint import (
-    describe,
-    latest_valid,
-    open_checkpoint,
-    rank_file_name,
-    read_best,
-    step_name,
-    steps_in,
-)
+from echelon.rl.checkpoint import describe, latest_valid, open_checkpoint, read_best, steps_in
 from tests.training.test_checkpoint import save
 
 ABSENT: Any = object()
@@ -38,13 +29,6 @@ def message(folder: Path) -> str:
     with pytest.raises(ValueError) as caught:
         open_checkpoint(folder)
     return str(caught.value)
-
-
-def test_names_of_folders_and_files():
-    assert step_name(120) == "step-120"
-    assert rank_file_name("env.safetensors", 0) == "env.safetensors"
-    assert rank_file_name("env.safetensors", 12) == "env-12.safetensors"
-    assert rank_file_name("a.b.json", 1) == "a.b-1.json"
 
 
 def test_checkpoint_returns_its_parts(tmp_path):
@@ -65,14 +49,6 @@ def test_weights_are_loaded_to_the_given_device(tmp_path, monkeypatch):
     for device in ("cuda:1", torch.device("cuda")):
         assert found.weights(device) == (tmp_path / "model.safetensors", device)
     assert found.weights() == (tmp_path / "model.safetensors", "cpu")
-
-
-def test_parts_of_other_ranks_have_their_own_files(tmp_path):
-    folder = save(tmp_path, 40).path
-    for name in ("env", "carry"):
-        os.rename(folder / f"{name}.safetensors", folder / f"{name}-3.safetensors")
-    found = checkpoints.Checkpoint(path=folder, manifest={})
-    assert found.environment(3)["alive"].tolist() == [True, False] and found.carry(3)["h"].shape == (1, 2, 4)
 
 
 def test_folder_without_manifest_is_no_checkpoint(tmp_path):

@@ -132,14 +132,13 @@ def test_initial_time_constants_are_spread_and_weights_orthogonal():
         torch.testing.assert_close(weight.T @ weight, torch.eye(H), atol=1e-5, rtol=0)
 
 
-def test_checkpoint_metadata_decides_recurrence_and_old_metadata_means_lstm():
+def test_checkpoint_metadata_decides_recurrence():
     sizes = {"obs_dim": 5, "action_dim": 3, "comm_width": 0, "map_width": 0}
     for recurrence, part in (("lstm", "core.lstm.weight_hh_l0"), ("mingru", "core.mingru.layers.0.weight")):
         config = {"kind": "classic", "hidden_dim": 4, "lstm_hidden_dim": 4, "recurrence": recurrence}
         weights = build_model(ModelConfig(**config), 5, 3).state_dict()
         assert part in weights
-        meta = {"model_cfg": config if recurrence == "mingru" else {k: config[k] for k in list(config)[:3]}, **sizes}
-        loaded = policy_from(meta, weights).state_dict()
+        loaded = policy_from({"model_cfg": config, **sizes}, weights).state_dict()
         assert all(torch.equal(loaded[name], tensor) for name, tensor in weights.items())
     with pytest.raises(ValueError, match="missing core.lstm"):
         policy_from({"model_cfg": {"kind": "classic", "hidden_dim": 4, "lstm_hidden_dim": 4}, **sizes}, weights)

@@ -13,7 +13,7 @@ from echelon.rl.deepset import LayerNorm
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.model import LSTMState as LSTMStateOfModel
-from echelon.rl.recurrent import lstm_weights, make_lstm, run_lstm, run_lstm_cells, run_lstm_unrolled
+from echelon.rl.recurrent import make_lstm, run_lstm
 from echelon.rl.regime import DEVICE, HOST, compiled, set_regime, sharing_weights
 from echelon.rl.suite_model import CombatSuiteActorCritic, SuiteObservation, flat_obs_to_suite_obs
 
@@ -69,18 +69,6 @@ def test_make_lstm_weights_are_orthogonal_and_biases_zero():
             assert not weight.any()
         else:
             assert torch.allclose(weight.T @ weight, torch.eye(32), atol=1e-5)
-
-
-@pytest.mark.parametrize("pattern", ["none", "starts", "scattered", "every step"])
-def test_fused_and_unrolled_lstm_agree(pattern):
-    torch.manual_seed(0)
-    lstm, x = make_lstm(5, 8), torch.randn(T, B, 5)
-    state, d = LSTMState(torch.randn(1, B, 8), torch.randn(1, B, 8)), dones(pattern)
-    y1, s1 = run_lstm(lstm, x, d, state)
-    for unrolled in (run_lstm_unrolled, run_lstm_cells):
-        y2, s2 = unrolled(lstm_weights(lstm), x, d, state)
-        assert torch.allclose(y1, y2, atol=1e-5)
-        assert torch.allclose(s1.h, s2.h, atol=1e-5) and torch.allclose(s1.c, s2.c, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -294,13 +282,6 @@ def test_progress_leaves_a_gaussian_policy_unchanged():
     before = {name: value.clone() for name, value in core.state_dict().items()}
     core.set_progress(1.0)
     assert "log_std_max" not in before and all(torch.equal(before[n], v) for n, v in core.state_dict().items())
-
-
-def test_log_std_end_needs_the_hybrid_action_head():
-    with pytest.raises(ValueError, match=r"model\.log_std_end is -1\.0.*hybrid"):
-        ModelConfig(log_std_end=-1.0)
-    with pytest.raises(ValueError, match=r"model\.log_std_end is 1\.0, expected -20 to model\.init_log_std = 0"):
-        ModelConfig(action_head="hybrid", log_std_end=1.0)
 
 
 @pytest.mark.long

@@ -11,34 +11,27 @@ from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.deepset import NO_SLOT, PADDING_SET, Compacted
 from echelon.rl.packed_obs import PackedRows
 from echelon.rl.regime import DEVICE, set_regime
+from tests.rl.policies import ACTIONS, ENTITIES, OBS_DIM, observations, small_policy
 
-STEPS, ROWS, ACTIONS, COMMS = 6, 5, 18, 40
-MODELS = {"hybrid": {"action_head": "hybrid", "recurrence": "mingru"}, "gaussian": {}}
+STEPS, ROWS = 6, 5
+MODELS = ("hybrid mingru", "suite")
 
 
-def fresh(model: dict[str, object]) -> FlatPolicy:
+def fresh(model: str) -> FlatPolicy:
     """Return a policy whose normalizer scales and hides columns of every block."""
-    torch.manual_seed(1)
-    width = FLAT_OBS_DIM + COMMS + END_WIDTH
-    config = ModelConfig(hidden_dim=16, lstm_hidden_dim=32, **model)
-    policy = build_model(config, width, ACTIONS, COMMS)
+    policy = small_policy(model)
     policy.obs_normalizer.mean.normal_()
     policy.obs_normalizer.var.uniform_(0.5, 2.0)
-    normalizable = torch.rand(width) < 0.5
-    visible = torch.rand(width) < 0.8
-    for name in ("contact_mask", "squad_mask"):
+    visible = torch.rand(OBS_DIM) < 0.8
+    for name in ENTITIES:
         visible[slice(*flat_offsets()[name])] = True
-    policy.set_normalizable(normalizable, (~visible).nonzero().flatten().tolist())
+    policy.set_normalizable(torch.rand(OBS_DIM) < 0.5, (~visible).nonzero().flatten().tolist())
     return policy
 
 
-def rollout(policy: FlatPolicy, share: float) -> torch.Tensor:
+def rollout(share: float) -> torch.Tensor:
     """Return observations ``[T, N, D]`` with this share of the slots filled, some columns beyond the clipping."""
-    obs = 4.0 * torch.randn(STEPS, ROWS, policy.obs_dim)
-    for name in ("contact_mask", "squad_mask"):
-        first, end = flat_offsets()[name]
-        obs[..., first:end] = (torch.rand(STEPS, ROWS, end - first) >= share).float()
-    return obs
+    return observations(STEPS, ROWS, share=share, scale=4.0)
 
 
 def scores_and_gradients(policy: FlatPolicy, obs: torch.Tensor | PackedRows) -> list[torch.Tensor]:
@@ -55,8 +48,8 @@ def scores_and_gradients(policy: FlatPolicy, obs: torch.Tensor | PackedRows) -> 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("model", MODELS)
 def test_packed_rows_score_as_dense_observations(model, share):
-    policy = fresh(MODELS[model])
-    obs = rollout(policy, share)
+    policy = fresh(model)
+    obs = rollout(share)
     packed = policy.packed(obs)
     assert packed is not None
     index = packed.index[1:5, [3, 0, 4]]
@@ -70,8 +63,8 @@ def test_packed_rows_score_as_dense_observations(model, share):
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("model", MODELS)
 def test_rows_of_a_fixed_number_score_as_dense_observations(model, share):
-    policy = fresh(MODELS[model])
-    obs = rollout(policy, share)
+    policy = fresh(model)
+    obs = rollout(share)
     set_regime(policy, DEVICE)
     expected = scores_and_gradients(policy, obs)
     room = {name: int(of.sum()) + 7 for name, of in policy.count_entities(obs).items()}
@@ -95,8 +88,8 @@ def test_entities_are_compacted_in_order_and_the_last_ones_lost():
 
 
 def test_packed_rows_are_sliced_as_observations():
-    policy = fresh(MODELS["hybrid"])
-    packed = policy.packed(rollout(policy, 0.4))
+    policy = fresh("hybrid mingru")
+    packed = policy.packed(rollout(0.4))
     rows = PackedRows(packed, packed.index)
     part, whole = rows[2:4, 1:3].gather(), rows.gather()
     assert rows[2:4, 1:3].shape == (2, 2)
@@ -106,8 +99,8 @@ def test_packed_rows_are_sliced_as_observations():
 
 
 def test_packed_rollout_keeps_its_content_when_the_buffer_is_overwritten():
-    policy = fresh(MODELS["hybrid"])
-    obs = rollout(policy, 0.4)
+    policy = fresh("hybrid mingru")
+    obs = rollout(0.4)
     packed = policy.packed(obs)
     before = packed.gather(packed.index)
     obs.zero_()

@@ -23,13 +23,6 @@ def test_layout_imports_without_torch_and_warp():
     assert out.stdout.strip() == "set()"
 
 
-def test_suite_module_reexports_deepset_encoder():
-    from echelon.rl.deepset import DeepSetEncoder as home
-    from echelon.rl.suite import DeepSetEncoder
-
-    assert DeepSetEncoder is home
-
-
 def test_flat_obs_dim_is_the_sum_of_blocks():
     assert FLAT_OBS_DIM == sum(n for _, n in FLAT_BLOCKS) == 20 * 25 + 20 + 12 * 10 + 12 + 32 + 14 + 8 == 706
     assert flat_offsets()["suite_descriptor"] == (684, 698)

@@ -1,58 +1,46 @@
-"""A traced policy equals its policy bit for bit, for any observation and after weight changes."""
+"""Policies that are traced act as they are, bit for bit; those in one batched forward pass as they do one by one."""
 
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 
 import pytest
 import torch
 
-from echelon.config import ModelConfig
-from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM, flat_offsets
 from echelon.rl import traced_policy
-from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.traced_policy import TracedPolicies, architecture, trace_act, trace_sample
+from echelon.rl.build import FlatPolicy
+from echelon.rl.lstm_state import LSTMState
+from echelon.rl.traced_policy import (
+    PolicyStack,
+    TracedPolicies,
+    architecture,
+    stack_by_architecture,
+    trace_act,
+    trace_sample,
+)
+from tests.device_rules import device_rules
+from tests.rl.policies import HIDDEN, OBS_DIM, frozen, observations, small_policy
 
-ROWS, ACTIONS, COMMS = 24, 18, 40
-OBS_DIM = FLAT_OBS_DIM + COMMS + END_WIDTH
-MODELS = {
-    "suite": ModelConfig(hidden_dim=16, lstm_hidden_dim=32),
-    "hybrid": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, action_head="hybrid"),
-    "without memory": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, memory=False),
-    "classic": ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=32),
-    "mingru": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, recurrence="mingru"),
-    "classic hybrid": ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=32, action_head="hybrid"),
-}
-
-
-def fresh(model: ModelConfig) -> FlatPolicy:
-    torch.manual_seed(3)
-    return build_model(model, OBS_DIM, ACTIONS, COMMS).eval().requires_grad_(False)
+ROWS = 24
+MODELS = ("suite", "hybrid", "without memory", "classic", "mingru", "classic hybrid")
 
 
-def observations(share: float) -> torch.Tensor:
-    """Return observations ``[ROWS, D]`` in which this share of the entity slots is filled."""
-    obs = torch.randn(ROWS, OBS_DIM)
-    for name in ("contact_mask", "squad_mask"):
-        first, end = flat_offsets()[name]
-        obs[:, first:end] = (torch.rand(ROWS, end - first) >= share).float()
-    return obs
+def fresh(name: str, seed: int = 3) -> FlatPolicy:
+    return frozen(small_policy(name, seed))
 
 
 @pytest.mark.parametrize("stochastic", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_traced_policy_matches_policy_bit_for_bit(name, stochastic):
-    policy = fresh(MODELS[name])
-    act, state, traced_state = (
-        trace_act(policy, stochastic=stochastic),
-        policy.initial_state(ROWS),
-        policy.initial_state(ROWS),
-    )
+    policy = fresh(name)
+    act = trace_act(policy, stochastic=stochastic)
+    state = traced_state = policy.initial_state(ROWS)
     torch.manual_seed(4)
     with torch.inference_mode():
         for step, share in enumerate((0.3, 0.0, 1.0, 0.05, 0.6, 0.0)):
-            obs, done = observations(share), (torch.rand(ROWS) < 0.3).float()
+            obs, done = observations(ROWS, share=share), (torch.rand(ROWS) < 0.3).float()
             noise = torch.randn(ROWS, policy.noise_dim) if stochastic else None
             expected, state = policy.act(obs, state, done, noise)
             got, traced_state = act(obs, traced_state, done, noise)
@@ -64,11 +52,11 @@ def test_traced_policy_matches_policy_bit_for_bit(name, stochastic):
 @pytest.mark.parametrize("central_dim", [0, 12])
 @pytest.mark.parametrize("name", MODELS)
 def test_traced_sample_matches_policy_bit_for_bit_in_every_precision(name, central_dim, dtype):
-    policy = learner(MODELS[name], central_dim)
+    policy = small_policy(name, central_dim=central_dim)
     sample, state, traced_state = trace_sample(policy, dtype), policy.initial_state(ROWS), policy.initial_state(ROWS)
     torch.manual_seed(4)
     for step, share in enumerate((0.3, 0.0, 1.0, 0.6)):
-        obs = torch.cat([observations(share), torch.randn(ROWS, central_dim)], -1)
+        obs = torch.cat([observations(ROWS, share=share), torch.randn(ROWS, central_dim)], -1)
         done, noise = (torch.rand(ROWS) < 0.3).float(), torch.randn(ROWS, policy.noise_dim)
         with torch.inference_mode():
             with torch.autocast("cpu", torch.bfloat16, enabled=dtype is not None):
@@ -83,23 +71,14 @@ def test_traced_sample_matches_policy_bit_for_bit_in_every_precision(name, centr
 
 def test_tracing_keeps_autocast_of_other_traces():
     assert torch._C._jit_set_autocast_mode(True)
-    trace_sample(learner(MODELS["suite"], 0), torch.bfloat16)
+    trace_sample(small_policy("suite"), torch.bfloat16)
     assert torch._C._jit_set_autocast_mode(True)
 
 
-def learner(model: ModelConfig, central_dim: int) -> FlatPolicy:
-    torch.manual_seed(3)
-    return build_model(model, OBS_DIM, ACTIONS, COMMS, central_dim=central_dim).train()
-
-
 def test_traced_policy_follows_in_place_weight_changes():
-    policy, other = fresh(MODELS["suite"]), fresh(MODELS["suite"])
-    act, obs, state, done = (
-        trace_act(policy, stochastic=False),
-        observations(0.3),
-        policy.initial_state(ROWS),
-        torch.ones(ROWS),
-    )
+    policy, other = fresh("suite"), fresh("suite")
+    act, obs = trace_act(policy, stochastic=False), observations(ROWS, share=0.3)
+    state, done = policy.initial_state(ROWS), torch.ones(ROWS)
     before = act(obs, state, done, None)[0].clone()
     for parameter in other.parameters():
         parameter.add_(0.1)
@@ -111,11 +90,11 @@ def test_traced_policy_follows_in_place_weight_changes():
 
 @pytest.mark.parametrize("stochastic", [False, True])
 def test_traced_policies_cache_is_weak_and_serves_any_batch_size(stochastic):
-    policy, traced = fresh(MODELS["suite"]), TracedPolicies()
+    policy, traced = fresh("suite"), TracedPolicies()
     act = traced.act_function(policy, stochastic=stochastic)
     assert traced.act_function(policy, stochastic=stochastic) is act
     for rows in (1, 3, ROWS):
-        obs, state, done = observations(0.3)[:rows], policy.initial_state(rows), torch.ones(rows)
+        obs, state, done = observations(rows, share=0.3), policy.initial_state(rows), torch.ones(rows)
         noise = torch.randn(rows, policy.noise_dim) if stochastic else None
         assert torch.equal(act(obs, state, done, noise)[0], policy.act(obs, state, done, noise)[0])
     reference = weakref.ref(policy)
@@ -126,9 +105,9 @@ def test_traced_policies_cache_is_weak_and_serves_any_batch_size(stochastic):
 
 @pytest.mark.parametrize("traced", [False, True])
 def test_act_without_done_keeps_the_recurrent_state(traced):
-    policy = fresh(MODELS["classic"])
+    policy = fresh("classic")
     act = trace_act(policy, stochastic=False) if traced else policy.act
-    obs, state = observations(0.5), policy.initial_state(ROWS)
+    obs, state = observations(ROWS, share=0.5), policy.initial_state(ROWS)
     with torch.inference_mode():
         _, state = act(obs, state)
         next_action, next_state = act(obs, state)
@@ -142,9 +121,9 @@ def test_untraceable_policy_is_used_directly():
     class CustomPolicy(FlatPolicy):
         pass
 
-    policy = CustomPolicy(fresh(MODELS["suite"]).core, OBS_DIM)
+    policy = CustomPolicy(fresh("suite").core, OBS_DIM)
     assert trace_act(policy, stochastic=False) == policy.act
-    elsewhere = fresh(MODELS["suite"]).to("meta")
+    elsewhere = fresh("suite").to("meta")
     assert trace_act(elsewhere, stochastic=False) == elsewhere.act
 
 
@@ -153,16 +132,10 @@ def test_untraceable_policy_is_used_directly():
 def test_policies_of_one_architecture_share_a_trace_with_their_own_weights(name, stochastic, monkeypatch):
     traces: dict = {}
     monkeypatch.setattr(traced_policy, "_traces", traces)
-    policies = [fresh(MODELS[name]) for _ in range(3)]
-    for number, policy in enumerate(policies):
-        for parameter in policy.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.1 * number)
-        for buffer in policy.buffers():
-            if buffer.is_floating_point():
-                buffer.mul_(1.0 + 0.01 * number)
+    policies = [fresh(name, seed) for seed in range(3)]
     acts = [trace_act(policy, stochastic=stochastic) for policy in policies]
     assert len(traces) == 1
-    obs, done = observations(0.4), torch.zeros(ROWS)
+    obs, done = observations(ROWS, share=0.4), torch.zeros(ROWS)
     got = []
     with torch.inference_mode():
         for policy, act in zip(policies, acts, strict=True):
@@ -174,18 +147,71 @@ def test_policies_of_one_architecture_share_a_trace_with_their_own_weights(name,
 
 
 def test_architectures_differ_by_structure_and_not_by_weights():
-    keys = {name: architecture(fresh(model)) for name, model in MODELS.items()}
+    keys = {name: architecture(fresh(name)) for name in MODELS}
     assert len(set(keys.values())) == len(MODELS)
-    assert all(architecture(fresh(model)) == keys[name] for name, model in MODELS.items())
-    wider = ModelConfig(hidden_dim=32, lstm_hidden_dim=32)
-    assert architecture(fresh(wider)) != keys["suite"]
-    training = fresh(MODELS["suite"]).train()
-    assert architecture(training) != keys["suite"]
+    assert all(architecture(fresh(name, seed=4)) == keys[name] for name in MODELS)
+    for other in (frozen(small_policy("suite", hidden_dim=32)), fresh("suite").train()):
+        assert architecture(other) != keys["suite"]
 
 
 @pytest.mark.parametrize("make", [lambda: torch.zeros(2), lambda: [torch.zeros(2)], lambda: [lambda: 0]])
 def test_policy_with_an_attribute_of_unknown_value_shares_no_trace(make):
-    first, second = fresh(MODELS["suite"]), fresh(MODELS["suite"])
+    first, second = fresh("suite"), fresh("suite")
     first.core.extra = make()
     second.core.extra = make()
     assert architecture(first) != architecture(second)
+
+
+STACK_ROWS = 5
+STACKED = ("hybrid mingru", "mingru", "mingru without memory", "classic mingru")
+
+
+def inputs(policies: int, noise_dim: int):
+    """Return observations, recurrent state, episode starts and noise of all policies."""
+    torch.manual_seed(9)
+    state = LSTMState(*(torch.randn(policies, 1, STACK_ROWS, HIDDEN) for _ in "hc"))
+    starts = (torch.rand(policies, STACK_ROWS) < 0.3).float()
+    return torch.rand(policies, STACK_ROWS, OBS_DIM), state, starts, torch.randn(policies, STACK_ROWS, noise_dim)
+
+
+@pytest.mark.parametrize("amp", [False, True])
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("name", STACKED)
+def test_stack_acts_as_its_policies(name, sampled, amp):
+    with device_rules():
+        policies = [fresh(name, seed) for seed in range(3)]
+    assert stack_by_architecture(policies) == [[0, 1, 2]]
+    obs, state, done, noise = inputs(len(policies), policies[0].noise_dim)
+    draw = noise if sampled else None
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=amp):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an operation that is not mapped, but run policy by policy, says so
+            action, after = PolicyStack(policies).act(obs, state, done, draw)
+        for g, policy in enumerate(policies):
+            before = LSTMState(state.h[g], state.c[g])
+            own, own_after = policy.act(obs[g], before, done[g], None if draw is None else draw[g])
+            tolerance = 3e-2 if amp else 1e-5
+            torch.testing.assert_close(after.h[g], own_after.h, rtol=tolerance, atol=tolerance)
+            torch.testing.assert_close(after.c[g], own_after.c, rtol=tolerance, atol=tolerance)
+            if not amp:  # there a rounded logit may make another choice
+                torch.testing.assert_close(action[g], own, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(action[0], action[1])
+
+
+def test_only_policies_of_one_known_architecture_share_a_stack():
+    class CustomPolicy(FlatPolicy):
+        pass
+
+    lstms = [fresh("suite", seed) for seed in range(2)]
+    hybrids = [fresh("hybrid mingru", seed) for seed in range(3)]
+    custom = CustomPolicy(hybrids[0].core, OBS_DIM)
+    policies = [hybrids[0], lstms[0], hybrids[1], custom, lstms[1], fresh("mingru", 0), hybrids[2]]
+    assert stack_by_architecture(policies) == [[0, 2, 6], [1], [3], [4], [5]]
+
+
+def test_policy_alone_acts_as_itself():
+    policy = fresh("suite", 1)
+    obs, state, done, noise = inputs(1, policy.noise_dim)
+    action, after = PolicyStack([policy]).act(obs, state, done, noise)
+    own, own_after = policy.act(obs[0], LSTMState(state.h[0], state.c[0]), done[0], noise[0])
+    assert torch.equal(action[0], own) and torch.equal(after.h[0], own_after.h) and torch.equal(after.c[0], own_after.c)

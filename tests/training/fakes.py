@@ -7,6 +7,7 @@ mechs die in them. One numpy generator draws everything, so the state can be sav
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -188,11 +189,8 @@ class FakeEnv:
         self.closed = True
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        state = self.rng.bit_generator.state["state"]
-        words = [state["state"] >> shift & 2**64 - 1 for shift in (0, 64)]
-        words += [state["inc"] >> shift & 2**64 - 1 for shift in (0, 64)]
         return {
-            "rng": np.array(words, np.uint64),
+            "rng": np.frombuffer(json.dumps(self.rng.bit_generator.state).encode(), np.uint8),
             "target": self.target.copy(),
             "clock": self.clock.copy(),
             "length": self.length.copy(),
@@ -203,10 +201,7 @@ class FakeEnv:
         }
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
-        words = [int(w) for w in state["rng"]]
-        whole = {**self.rng.bit_generator.state}
-        whole["state"] = {"state": words[0] | words[1] << 64, "inc": words[2] | words[3] << 64}
-        self.rng.bit_generator.state = whole
+        self.rng.bit_generator.state = json.loads(state["rng"].tobytes())
         self.target, self.clock, self.length = state["target"].copy(), state["clock"].copy(), state["length"].copy()
         self.returns, self.episode_seed = state["returns"].copy(), state["seed_of"].copy()
         self.results.alive.copy_(torch.from_numpy(state["alive"]))

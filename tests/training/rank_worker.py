@@ -69,7 +69,7 @@ def train(
         "update": result.update, "steps": result.global_step,
         "reason": result.reason, "events": [e.kind for e in events], "episodes": result.episodes,
         "notice": next((e.message for e in events if e.kind == "resume"), ""),
-        "losses": [e.loss for e in events if e.kind == "update"], "pool": pool,
+        "pool": pool,
         "met": [set(e.opponents) for e in events if e.kind == "update"],
         "elo": [e.elo for e in events if e.kind == "rating"],
     }  # fmt: skip

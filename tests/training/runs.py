@@ -15,6 +15,9 @@ from echelon.config.presets import get_preset
 from echelon.rl.checkpoint import open_checkpoint
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
+from echelon.training.batch_options import Sides
+from echelon.training.opponents.runner import OpponentRunner
+from echelon.training.runtime.threads import ThreadPool
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from tests.training.fakes import FakeEnv
@@ -131,3 +134,20 @@ def collected(config: RunConfig, make_env=FakeEnv) -> Session:
 def update(session: Session) -> dict[str, Any]:
     """Train once on the rollout of a session and return the metrics."""
     return session.trainer.update(session.buffer, session.collector.start_state, session.collector.chunk_states)
+
+
+def opposed(envs: int, source: Any, *, threads: int = 1, seed: int = 0) -> tuple[FakeEnv, OpponentRunner]:
+    """Return environments whose red mechs the policies of a source control, and their runner, both reset."""
+    env = FakeEnv(envs, sides=Sides("blue", opponents="red"))
+    runner = OpponentRunner(env, source, ThreadPool(threads), seed=seed)
+    env.reset()
+    runner.reset()
+    return env, runner
+
+
+def advance(env: FakeEnv, runner: OpponentRunner, steps: int = 1) -> None:
+    """Let the opponents act in some steps, in which no episode ends."""
+    for _ in range(steps):
+        runner.act()
+        env.step()
+        runner.after_step(torch.zeros(env.num_envs, dtype=torch.bool), False)

@@ -27,6 +27,7 @@ def policy():
     return build_model(ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8, init_log_std=-0.5), 6, 4)
 
 
+@pytest.mark.long
 def test_programs_of_api_page_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     outputs = []

@@ -84,15 +84,12 @@ def test_eval_ladder_and_heat_maps_of_trained_policy(tmp_path, capsys, jobs_in_p
 
     single_level, ladder = evaluated_json("--opponent", "hard"), evaluated_json("--ladder")
     assert [row["level"] for row in ladder["levels"]] == list(YARDSTICK)
-    assert all(
-        row["episodes"] == 2 and row["win_low"] <= row["win_rate"] <= row["win_high"] for row in ladder["levels"]
-    )
+    assert all(row["episodes"] == 2 for row in ladder["levels"])
+    assert all(row["win_low"] <= row["win_rate"] <= row["win_high"] for row in ladder["levels"])
     assert single_level["outcomes"] == ladder["levels"][3]["outcomes"], "a level is played as if it were alone"
     assert all(0.0 <= row["sampled_win_rate"] <= 1.0 for row in ladder["levels"])
     show_ladder(ladder)
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0].split() == "level wins 95 % interval sampled its interval draws losses hp margin length".split()
-    assert [line.split()[0] for line in shown[1:7]] == list(YARDSTICK)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:7]] == list(YARDSTICK)
     assert echelon(["eval", str(result.checkpoint), "--ladder", "--record"]) == 2
 
 

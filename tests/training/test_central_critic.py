@@ -83,17 +83,6 @@ def test_run_with_central_critic_resumes_bit_exact_and_its_policy_loads(tmp_path
     assert loaded.policy.act(obs, loaded.policy.initial_state(3))[0].shape == (3, 3)
 
 
-@pytest.mark.parametrize("option", ["env.truncation_bootstraps", "ppo.aux_coef"])
-def test_central_critic_rejects_options_that_need_a_final_or_predicted_state(option):
-    config = central()
-    changes = {
-        "env.truncation_bootstraps": {"env": replace(config.env, truncation_bootstraps=True)},
-        "ppo.aux_coef": {"ppo": replace(config.ppo, aux_coef=0.1)},
-    }
-    with pytest.raises(ValueError, match="^model.critic is 'central', expected 'own' unless env.truncation_boot"):
-        replace(config, **changes[option])
-
-
 def test_central_state_equals_a_loop_over_the_simulators_arrays():
     """Columns against plain Python: the own mech first, its team, the other team; dead mechs are zeros."""
     with VectorEnv(

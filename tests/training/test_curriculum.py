@@ -77,23 +77,6 @@ def test_significant_changes_ignore_small_moves_except_ends():
     assert significant_changes({}, {"a": 0.5}, 0.05) == {"a": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"packs_two_at": 2000}, "curriculum.packs_two_at is 2000, expected at most curriculum.packs_all_at = 1000"),
-        ({"team_alpha_end": 1.5}, "curriculum.team_alpha_end is 1.5, expected 0 to 1, or none"),
-    ],
-)
-def test_curriculum_config_rejects_impossible_values(fields, message):
-    with pytest.raises(ValueError, match=message):
-        CurriculumConfig(**fields)
-
-
-def test_map_curriculum_larger_than_world_is_rejected():
-    with pytest.raises(ValueError, match="curriculum.map_large_max is 120, expected at most the world's edge, 100"):
-        RunConfig(curriculum=CurriculumConfig(maps=True))
-
-
 def test_upcoming_ranges_precede_their_change():
     curriculum = Curriculum(RunConfig(env=BIG, curriculum=ALL))
     assert curriculum.ranges(1, 0.0) == {"map_size_range": (40, 60), "packs_per_team_range": (1, 1)}

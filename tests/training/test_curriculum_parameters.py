@@ -12,7 +12,9 @@ import torch
 from echelon.config import EnvConfig, RunConfig, TeacherConfig, WorldConfig
 from echelon.env.env import EchelonEnv
 from echelon.telemetry.events import EventUpdate
+from echelon.training import map_pool
 from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
+from echelon.training.map_pool import MapPool
 from echelon.training.vec_env import VectorEnv
 from tests.training.runs import assert_equal_weights, assert_resumes_exactly, battle_run, collected, of, update
 from tests.training.test_vec_env import play
@@ -138,19 +140,6 @@ def test_set_curriculum_rejects_impossible_value_without_change(ranged, paramete
         ranged.set_curriculum(team_alpha=0.5, **parameters)
     assert ranged.get_curriculum() == before
     assert ranged.engine.batch.numpy("team_alpha").tolist() == [1.0]
-
-
-@pytest.mark.parametrize(
-    ("ranges", "message"),
-    [
-        ({"map_size_range": (70, 60)}, r"env.map_size_range is \(70, 60\), expected the minimum first"),
-        ({"map_size_range": (40, 80)}, "env.map_size_range is .*, expected 20 to 60, the capacity"),
-        ({"packs_per_team_range": (1, 2)}, "env.packs_per_team_range is .*, expected 1 to 1, the capacity"),
-    ],
-)
-def test_env_config_rejects_impossible_ranges(ranges, message):
-    with pytest.raises(ValueError, match=message):
-        replace(ROOMY, **ranges)
 
 
 def test_packs_vary_with_constant_shapes():
@@ -350,3 +339,29 @@ def test_prefetched_maps_avoid_a_stall(tmp_path, monkeypatch):
         assert env.maps.statistics()["map_stalls"] == 0
         env.set_curriculum(map_size_range=(46, 50))
         assert env.maps.statistics()["map_stalls"] == 1 and env.maps.statistics()["map_wait_s"] > 0
+
+
+TINY = EnvConfig(world=WorldConfig(size_x=28, size_y=28))
+
+
+@pytest.mark.parametrize(("prefetching", "per_worker", "expected"), [(1, 2, 3), (1, 64, 0), (0, 2, 0)])
+def test_first_maps_are_generated_by_processes_where_many_are_needed(
+    tmp_path, monkeypatch, prefetching, per_worker, expected
+):
+    """The same by one process and by several, which only a pool that prefetches starts."""
+    asked, generate = [], map_pool.generate_maps
+
+    def counted(specs, *, workers, progress):
+        asked.append(workers)
+        return generate(specs, workers=min(workers, 2), progress=progress)
+
+    monkeypatch.setenv("ECHELON_CACHE", str(tmp_path))
+    monkeypatch.setattr(map_pool, "generate_maps", counted)
+    monkeypatch.setattr(map_pool, "MAPS_PER_WORKER", per_worker)
+    pool = MapPool(TINY, 5, Maps(6, workers=prefetching), workers=4)
+    pool.close()
+    monkeypatch.setenv("ECHELON_CACHE", str(tmp_path / "empty"))
+    alone = MapPool(TINY, 5, Maps(6))
+    assert asked == [expected, 0]
+    np.testing.assert_array_equal(pool.bank.material, alone.bank.material)
+    assert pool.bank.recipe_hashes == alone.bank.recipe_hashes

@@ -12,15 +12,20 @@ from tests.training.fakes import FakeEnv
 from tests.training.runs import of, run
 
 
-def test_full_disk_skips_checkpoint_and_run_continues(small_run, tmp_path, monkeypatch):
-    calls = iter([True])
+def fills_disk(monkeypatch, name: str, times: int = 10**6) -> None:
+    """Let a function for checkpoints find a full disk in its first calls."""
+    calls, keep = iter(range(times)), getattr(checkpoints, name)
 
-    def sometimes(*args, keep=checkpoints.save_arrays):
-        if next(calls, False):
+    def call(*args, **options):
+        if next(calls, None) is not None:
             raise OSError(28, "No space left on device")
-        return keep(*args)
+        return keep(*args, **options)
 
-    monkeypatch.setattr(checkpoints, "save_arrays", sometimes)
+    monkeypatch.setattr(checkpoints, name, call)
+
+
+def test_full_disk_skips_checkpoint_and_run_continues(small_run, tmp_path, monkeypatch):
+    fills_disk(monkeypatch, "save_arrays", times=1)
     result, events = run(small_run(), tmp_path)
     (alert,) = of(events, EventAlert)
     assert "no space left" in alert.message and f"'step-{alert.global_step}'" in alert.message
@@ -28,24 +33,14 @@ def test_full_disk_skips_checkpoint_and_run_continues(small_run, tmp_path, monke
 
 
 def test_best_pointer_without_room_is_an_alert(small_run, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(checkpoints, "mark_best", full)
+    fills_disk(monkeypatch, "mark_best")
     result, events = run(small_run(eval=EvalConfig(seeds=2, every_updates=2, at_start=False)), tmp_path)
     assert "best.json could not be written" in of(events, EventAlert)[0].message and result.reason == "completed"
 
 
 def test_best_pointer_is_set_by_the_save_after_one_that_failed(small_run, tmp_path, monkeypatch):
     """The policy of the best evaluation is saved twice in an update; the second checkpoint is the best too."""
-    calls = iter([True])
-
-    def once(*args, keep=checkpoints.save_arrays):
-        if next(calls, False):
-            raise OSError(28, "No space left on device")
-        return keep(*args)
-
-    monkeypatch.setattr(checkpoints, "save_arrays", once)
+    fills_disk(monkeypatch, "save_arrays", times=1)
     config = small_run(save_every=2, max_updates=2, eval=EvalConfig(seeds=2, every_updates=2, at_start=False))
     _, events = run(config, tmp_path)
     assert len(of(events, EventAlert)) == 1
@@ -68,9 +63,6 @@ def test_best_pointer_does_not_wait_for_the_record(small_run, tmp_path):
 
 
 def test_last_checkpoint_without_room_ends_run_with_one_line(small_run, tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(checkpoints, "save_checkpoint", full)
+    fills_disk(monkeypatch, "save_checkpoint")
     with pytest.raises(OSError, match="^checkpoint 'step-.*no space left on device; free disk space and resume$"):
         run(small_run(save_every=100), tmp_path)

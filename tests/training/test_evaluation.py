@@ -41,7 +41,7 @@ from echelon.training.evaluation import (
     play_episodes,
 )
 from echelon.training.evaluator import best_evaluation
-from echelon.training.records import ActionCounter
+from echelon.training.records import ActionCounter, EpisodeStats
 from echelon.training.vec_env import VectorEnv
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
 
@@ -158,6 +158,13 @@ def test_perfect_policy_wins_and_interval_is_wilson():
     low, high = wilson_interval(8, 10)
     assert (low, high) == pytest.approx((0.4902, 0.9433), abs=1e-3)
     assert (stats.win_low, stats.win_high) == wilson_interval(10, 10)
+
+
+def test_reward_terms_are_averaged_over_the_episodes_that_have_them():
+    """A term that was added between two sessions of a run is in the newer episodes only."""
+    stats, row = EpisodeStats(), {"return": 2.0, "length": 40, "outcome": "win"}
+    stats.load([row | {"terms": {"zone": 1.0, "kill": 3.0}}, row | {"terms": {"zone": 3.0, "alive": 0.5}}])
+    assert stats.reward_terms() == {"zone": 2.0, "kill": 3.0, "alive": 0.5}
 
 
 def test_action_counter_counts_living_steps_of_first_episode():

@@ -10,23 +10,12 @@ import torch
 
 from echelon.arena.standings import standings
 from echelon.arena.store import Store
-from echelon.config import (
-    MIX_PROFILES,
-    EnvConfig,
-    EvalConfig,
-    LeagueConfig,
-    MixConfig,
-    ModelConfig,
-    OpponentConfig,
-    PPOConfig,
-    RunConfig,
-    WorldConfig,
-)
+from echelon.config import MIX_PROFILES, EvalConfig, LeagueConfig, MixConfig, OpponentConfig
 from echelon.rl.weights import load_policy
 from echelon.telemetry.events import EventAlert, EventCheckpoint, EventEnd, EventEpisodes, EventLeague, EventUpdate
 from echelon.training import loop
 from tests.training.fakes import FakeEnv
-from tests.training.runs import assert_resumes_exactly, of, run
+from tests.training.runs import assert_equal_weights, assert_resumes_exactly, battle_run, of, run, run_battle, weights
 
 QUIET = {"match_opponents": 0, "refresh_episodes": 20}
 """No rating matches: a policy of the fake environment cannot play them."""
@@ -62,7 +51,7 @@ def tidal_owl(small_run, tmp_path) -> None:
 
 def test_run_submits_snapshots_and_plays_against_them(small_run, tmp_path):
     config = small_run(opponents=opponent_config(submit_every_updates=2), total_steps=1600)
-    _, events = run(config, run_folder(tmp_path, "iron-fox"))
+    result, events = run(config, run_folder(tmp_path, "iron-fox"))
     submissions = of(events, EventLeague)
     last = of(events, EventUpdate)[-1].update
     expected = [f"iron-fox u{n}" for n in (*range(0, last, 2), last)]
@@ -75,19 +64,10 @@ def test_run_submits_snapshots_and_plays_against_them(small_run, tmp_path):
     )
     files = sorted((tmp_path / "league").glob("*.safetensors"))
     assert len(files) == len(expected)
-    first, second = (load_policy(path) for path in files[:2])
-    assert first.meta["id"] != second.meta["id"] and first.meta["env_cfg"] == second.meta["env_cfg"]
-
-
-def test_submission_is_the_policy_of_its_update(small_run, tmp_path):
-    config = small_run(opponents=opponent_config(submit_every_updates=0), total_steps=800)
-    result, _ = run(config, run_folder(tmp_path, "iron-fox"))
-    assert result.checkpoint is not None
-    path, saved = (tmp_path / "league" / f"iron-fox-u{result.update:06d}.safetensors"), load_policy(result.checkpoint)
-    submitted = load_policy(path)
-    assert submitted.meta["id"] == saved.meta["id"], "the id is that of the weights"
-    for name, tensor in saved.policy.state_dict().items():
-        assert torch.equal(tensor, submitted.policy.state_dict()[name]), name
+    first, *_, final = (load_policy(path) for path in files)
+    assert first.meta["id"] != final.meta["id"] and first.meta["env_cfg"] == final.meta["env_cfg"]
+    assert result.checkpoint is not None and final.meta["id"] == load_policy(result.checkpoint).meta["id"]
+    assert_equal_weights(final.policy.state_dict(), weights(result))
 
 
 def test_exploiter_stops_when_target_is_beaten_and_becomes_opponent(small_run, tmp_path, tidal_owl):
@@ -96,11 +76,8 @@ def test_exploiter_stops_when_target_is_beaten_and_becomes_opponent(small_run, t
     result, events = run(config, run_folder(tmp_path, "keen-lynx"))
     assert result.reason == "completed" and result.global_step < 60_000, "before its budget is spent"
     (submission,) = of(events, EventLeague)
-    assert (
-        submission.entry_kind == "exploiter"
-        and submission.target_win_rate > 0.7
-        and sampled(events) == {"candidate:tidal-owl u0"}
-    )
+    assert submission.entry_kind == "exploiter" and submission.target_win_rate > 0.7
+    assert sampled(events) == {"candidate:tidal-owl u0"}
     with Store(tmp_path / "league.db") as store:
         entry = store.league().entry(submission.entry)
     assert entry.kind == "exploiter" and entry.meta["target"] == submission.target and entry.meta["beaten"] is True
@@ -115,9 +92,8 @@ def test_exploiter_out_of_budget_is_submitted_as_unbeaten(small_run, tmp_path, t
     (submission,) = of(events, EventLeague)
     with Store(tmp_path / "league.db") as store:
         entry = store.league().entry(submission.entry)
-    assert (
-        entry.kind == "exploiter" and entry.meta["beaten"] is False and of(events, EventEnd)[-1].reason == "completed"
-    )
+    assert entry.kind == "exploiter" and entry.meta["beaten"] is False
+    assert of(events, EventEnd)[-1].reason == "completed"
 
 
 def test_league_is_reread_every_refresh_episodes(small_run, tmp_path):
@@ -237,23 +213,13 @@ def test_league_match_settings_reach_rating_matches(small_run, tmp_path, monkeyp
 
 
 def test_submission_is_rated_by_matches_counted_once(tmp_path):
-    env = EnvConfig(world=WorldConfig(size_x=40, size_y=40, size_z=12), max_episode_seconds=4.0)
-    config = RunConfig(
-        env=env, num_envs=2, bank_maps=2, max_updates=1, threads=1, device="cpu",
-        model=ModelConfig(hidden_dim=8, lstm_hidden_dim=8),
-        ppo=PPOConfig(rollout_steps=16, num_minibatches=2, tbptt_chunk_length=8, update_epochs=1),
-        eval=EvalConfig(seeds=1, every_updates=0, at_start=False, record_seeds=0),
-        opponents=opponent_config(MIX_PROFILES["exploiter"], match_opponents=2, match_seeds=1),
-    )  # fmt: skip
-    events: list = []
-    loop.run(config, events.append, lambda: 0, run_dir=run_folder(tmp_path, "iron-fox"))
+    opponents = opponent_config(MIX_PROFILES["exploiter"], match_opponents=2, match_seeds=1)
+    config = battle_run(max_updates=1, opponents=opponents)
+    _, events = run_battle(config, run_folder(tmp_path, "iron-fox"))
     first, last = of(events, EventLeague)
     for submissions in (first, last):
-        assert (
-            submissions.games == 4
-            and sum(row["games"] for row in submissions.results.values()) == 4
-            and submissions.rd < 350
-        )
+        assert submissions.games == 4 and submissions.rd < 350
+        assert sum(row["games"] for row in submissions.results.values()) == 4
     with Store(tmp_path / "league.db") as store:
         jobs = [f"{run_folder(tmp_path, 'iron-fox').name} {word}" for word in ("founding", "u0", "u1")]
         assert [p.job for p in store.periods()] == jobs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,15 +11,14 @@ import torch
 from echelon.arena import matchmaking
 from echelon.arena.glicko2 import Glicko2Rating
 from echelon.arena.league import League, LeagueEntry
-from echelon.config import MIX_PROFILES, LeagueConfig, MixConfig, OpponentConfig
+from echelon.config import LeagueConfig, MixConfig, OpponentConfig
 from echelon.rl.weights import LoadedPolicy
-from echelon.training.batch_options import Sides
 from echelon.training.opponents import league_source
 from echelon.training.opponents.league_source import LeagueSource, find_target
 from echelon.training.opponents.pool import OpponentMix
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.runtime.threads import ThreadPool
-from tests.training.fakes import FakeEnv
+from tests.training.runs import advance, opposed
 from tests.training.test_opponents import champion_of, policy
 
 RUN = "20260101-000000-quickstart-iron-fox"
@@ -114,12 +112,6 @@ def test_champion_is_sampled_beside_the_league_and_is_no_entry_of_it(opened):
     assert found.policy("candidate:champion") is not own.policy
 
 
-def test_league_mix_profile_gives_exploiters_a_fifth():
-    mix = MIX_PROFILES["league"]
-    shares = {name: getattr(mix, name) for name in ("scripted", "self_play", "past", "league", "exploiters")}
-    assert min(shares.values()) > 0 and sum(shares.values()) == pytest.approx(1.0) and mix.exploiters == 0.2
-
-
 def test_exploiter_samples_only_its_target_until_beaten(opened):
     held = league(entry("main", run="20260101-000000-x-tidal-owl", update=5), entry("rival"), levels=("easy",))
     src = source(held, target="main", target_episodes=10)
@@ -167,11 +159,8 @@ def test_unloadable_policy_leaves_the_pool_with_notice(opened):
 
 
 def test_policy_cache_is_bounded_but_keeps_policies_in_use(opened):
-    held = league(*(entry(f"e{n}") for n in range(12)))
-    env = FakeEnv(6, sides=Sides("blue", opponents="red"))
-    src = source(held, cache=2, candidates=12)
-    runner = OpponentRunner(env, src, ThreadPool(1))
-    env.reset()
+    src = source(league(*(entry(f"e{n}") for n in range(12))), cache=2, candidates=12)
+    _, runner = opposed(6, src)
     for _ in range(6):
         runner.reset()
         runner.act()
@@ -193,14 +182,9 @@ def test_loading_policies_keeps_training_rng(opened):
 def test_league_refresh_resamples_opponents_from_zero_states(opened):
     submitted = entry("mine", run=RUN, update=3)
     held = league(submitted, entry("rival"))
-    env = FakeEnv(4, sides=Sides("blue", opponents="red"))
     src = source(held)
-    runner = OpponentRunner(env, src, ThreadPool(1))
-    env.reset()
-    runner.reset()
-    runner.act()
-    env.step()
-    runner.after_step(torch.zeros(4, dtype=torch.bool), False)
+    env, runner = opposed(4, src)
+    advance(env, runner)
     assert runner.state_dict()["recurrent"][0].any() and not runner.done.any()
     held.entries["rival:1:2"].kind = "commander"
     held.entries["mine:1:2"].rating = Glicko2Rating(1650.0, 40.0)
@@ -223,14 +207,8 @@ def test_league_source_state_dict_restores_pool(opened):
 
 
 def test_missing_opponent_is_replaced_on_resume_from_zero_state(opened):
-    held = league(entry("a"), entry("b"))
-    env = FakeEnv(6, sides=Sides("blue", opponents="red"))
-    first = OpponentRunner(env, source(held), ThreadPool(1))
-    env.reset()
-    first.reset()
-    first.act()
-    env.step()
-    first.after_step(torch.zeros(6, dtype=torch.bool), False)
+    env, first = opposed(6, source(league(entry("a"), entry("b"))))
+    advance(env, first)
     assert set(first.names) == {"candidate:a", "candidate:b"} and not first.done.any()
     state = first.state_dict()
     for row in state["source"]["league"]["entries"].values():
@@ -251,18 +229,3 @@ def test_entries_with_equal_names_are_distinguished_by_id(opened):
     assert set(src.pool) == {"candidate:twin", "candidate:twin (twin:9:9)"} or len(src.pool) == 2
     stored = src.state_dict()["league"]["entries"].values()
     assert {row["entry_id"] for row in stored} == {"twin:1:2", "twin:9:9"}
-
-
-def test_league_defaults_match_matchmaking_defaults():
-    options = LeagueConfig()
-    assert (options.sigma, options.warmup_games, options.warmup_range) == (
-        matchmaking.SIGMA, matchmaking.WARMUP_GAMES, matchmaking.WARMUP_RANGE,
-    )  # fmt: skip
-    assert Path(options.path) == Path(".")
-
-
-def test_target_without_league_weight_is_rejected():
-    with pytest.raises(
-        ValueError, match="opponents.league.target is 'main', expected empty where opponents.mix.league is 0"
-    ):
-        OpponentConfig(league=LeagueConfig(target="main"))

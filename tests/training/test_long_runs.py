@@ -108,3 +108,13 @@ def test_training_overfits_one_map(tmp_path):  # RL-139
     ready = lambda: len(recent) == 20 and win_rate() > 0.95  # noqa: E731
     loop.run(resolve("quickstart", None, changes).config, on_event, lambda: int(ready()), run_dir=tmp_path)
     assert win_rate() > 0.9, f"{win_rate():.0%} of the newest {sum(e.count for e in recent)} battles on one map"
+
+
+@pytest.mark.slow
+def test_short_chunks_learn_as_well_as_long_ones(small_run):
+    final = {}
+    for length, batches in ((32, 8), (128, 2)):
+        ppo = {"rollout_steps": 128, "tbptt_chunk_length": length, "num_minibatches": batches, "lr": 5e-3}
+        _, events = run(small_run(num_envs=16, total_steps=60_000, ppo=ppo))
+        final[length] = of(events, EventUpdate)[-1].avg_return
+    assert final[32] >= final[128] - 0.2 * abs(final[128]), final

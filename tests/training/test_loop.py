@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 from dataclasses import replace
 from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -31,8 +34,11 @@ from echelon.telemetry.events import (
 from echelon.telemetry.lines import to_json
 from echelon.training import checkpoint as checkpoints
 from echelon.training import loop
+from echelon.training.ppo.actor import Actor
+from echelon.training.ppo.collect import CollectedEpisodes, Collector, RolloutParts
+from echelon.training.ppo.execution import make_steps
 from echelon.training.session import Session
-from tests.training.conftest import GAMMA
+from tests.training.conftest import GAMMA, make_small_run
 from tests.training.fakes import FakeEnv
 from tests.training.runs import (
     assert_equal_updates,
@@ -52,12 +58,42 @@ def test_run_learns_the_task(small_run):
     assert result.reason == "completed"
     assert updates[-1].avg_return > 0.1 * updates[1].avg_return, "returns are negative: nearer to zero is better"
     assert result.evaluation is not None and result.evaluation.win_rate > 0.8
+    assert result.checkpoint is None and not of(events, EventCheckpoint), "without a folder nothing is saved"
 
 
-def test_run_emits_serializable_events_in_order(small_run, tmp_path):
-    config = small_run(total_steps=700, eval=EvalConfig(seeds=2, every_updates=2, at_start=True))
-    result, events = run(config, tmp_path)
-    assert not RunPaths(tmp_path).trace.exists(), "profiling is off by default"
+STEPS = 1600
+
+
+class Finished(NamedTuple):
+    folder: Path
+    result: loop.RunResult
+    events: list[Any]
+    newest: list[int]
+    """Step of the newest checkpoint at each call of ``sync_records``."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Finished:
+    """A run that evaluates, reports, and saves by schedule and request."""
+    folder, newest = tmp_path_factory.mktemp("finished"), []
+
+    def sync() -> None:
+        found = latest_valid(folder / "checkpoints").checkpoint
+        newest.append(found.step if found else 0)
+
+    config = make_small_run(
+        {"lr_schedule": "linear", "ent_coef": 0.02, "ent_coef_end": 0.0},
+        total_steps=STEPS,
+        eval=EvalConfig(seeds=4, report=True, every_updates=2, at_start=True),
+    )
+    requests = iter([False] * 4 + [True] + [False] * 100)
+    result, events = run(config, folder, sync_records=sync, want_checkpoint=lambda: next(requests))
+    return Finished(folder, result, events, newest)
+
+
+def test_run_emits_serializable_events_in_order(finished):
+    assert not RunPaths(finished.folder).trace.exists(), "profiling is off by default"
+    events, result = finished.events, finished.result
     for event in events:
         json.loads(to_json(event))
     assert isinstance(events[0], EventStart) and isinstance(events[-1], EventEnd)
@@ -65,14 +101,11 @@ def test_run_emits_serializable_events_in_order(small_run, tmp_path):
     assert [u.update for u in of(events, EventUpdate)] == list(range(1, result.update + 1))
     assert of(events, EventCurriculum)[0].parameters == {"weapon_prob": 1.0}
     assert of(events, EventCheckpoint)[-1].update == result.update
-    assert events[-1].reason == "completed" and events[-1].global_step == result.global_step >= 700
+    assert events[-1].reason == "completed" and events[-1].global_step == result.global_step >= STEPS
 
 
-def test_update_event_reports_metrics(small_run):
-    config = small_run(total_steps=1000, ppo={"lr_schedule": "linear", "ent_coef": 0.02, "ent_coef_end": 0.0})
-    result, events = run(config)
-    assert result.checkpoint is None and not of(events, EventCheckpoint), "without a folder nothing is saved"
-    updates, episodes = of(events, EventUpdate), of(events, EventEpisodes)
+def test_update_event_reports_metrics(finished):
+    updates, episodes = of(finished.events, EventUpdate), of(finished.events, EventEpisodes)
     last = updates[-1]
     assert set(last.phases_s) == {"env", "forward", "update", "other"} and min(last.phases_s.values()) >= 0
     assert last.grad_norm > 0 and last.max_grad_norm == 0.5 and last.steps_per_s > 0
@@ -81,34 +114,63 @@ def test_update_event_reports_metrics(small_run):
     assert last.peak_memory_mb > 0 and last.curriculum == {"weapon_prob": 1.0}
     rates = [u.lr for u in updates]
     before = [0, *[u.global_step for u in updates[:-1]]]
-    assert rates == pytest.approx([3e-3 * (1 - min(1, s / 1000)) for s in before])
+    assert rates == pytest.approx([3e-3 * (1 - min(1, s / STEPS)) for s in before])
     assert updates[0].ent_coef == 0.02 and updates[-1].ent_coef < updates[0].ent_coef
-    assert sum(e.count for e in episodes) == result.episodes == last.episodes > 0
+    assert sum(e.count for e in episodes) == finished.result.episodes == last.episodes > 0
     assert all(e.count == e.wins + e.losses + e.draws and len(e.samples) <= 32 for e in episodes)
     assert set(episodes[0].returns_by_role) == {"light", "medium"}
 
 
-def test_update_event_spreads_are_positive_and_steady(small_run):
-    _, events = run(small_run(total_steps=3000))
-    updates = of(events, EventUpdate)
+def test_update_event_spreads_are_positive_and_steady(finished):
     for name in ("adv_std", "value_std", "return_std", "reward_std"):
-        values = [getattr(u, name) for u in updates]
+        values = [getattr(u, name) for u in of(finished.events, EventUpdate)]
         assert len(values) > 5 and all(math.isfinite(v) and v > 0 for v in values), name
         assert all(max(a, b) <= 10 * min(a, b) for a, b in zip(values, values[1:], strict=False)), name
 
 
-def test_global_step_counts_living_learner_rows_once(small_run):
-    result, events = run(small_run(total_steps=200))
-    update = of(events, EventUpdate)[0]
-    rows = 8 * 2 * 16
-    assert update.global_step == round(rows * (1 - update.dead_share))
-    assert result.global_step < result.update * rows
+def test_global_step_counts_living_learner_rows_once(finished):
+    first, rows = of(finished.events, EventUpdate)[0], 8 * 2 * 16
+    assert first.global_step == round(rows * (1 - first.dead_share))
+    assert finished.result.global_step < finished.result.update * rows
 
 
-def test_stop_saves_checkpoint_after_update(small_run, tmp_path):
-    result, events = run(small_run(), tmp_path, stop_after=2)
+def test_checkpoints_by_schedule_and_request_are_pruned(finished):
+    saved = {(c.update, c.reason) for c in of(finished.events, EventCheckpoint)}
+    assert saved >= {(3, "scheduled"), (5, "requested")}
+    checkpoints_left = list((finished.folder / "checkpoints").glob("step-*"))
+    assert 3 <= len(checkpoints_left) <= 4 and finished.result.checkpoint in checkpoints_left
+
+
+def test_best_pointer_names_best_evaluation(finished):
+    best = checkpoints.read_best(finished.folder / "checkpoints")
+    better = [e for e in of(finished.events, EventEval) if e.is_best and e.update > 0]
+    assert better and best is not None and best["eval"]["update"] == better[-1].update
+    assert (finished.folder / "checkpoints" / best["checkpoint"]).is_dir()
+
+
+def test_report_at_the_end_uses_seeds_that_chose_nothing(finished):
+    *choices, report = of(finished.events, EventEval)
+    chosen = {seed for event in choices for seed in event.seeds}
+    assert len(choices) > 1 and {e.purpose for e in choices} == {"choice"} and report.purpose == "report"
+    assert chosen == set(eval_seeds(4, "choice")) and report.seeds == eval_seeds(4, "report")
+    assert not chosen & set(report.seeds) and not report.is_best and report.episodes == 8
+    assert math.isnan(choices[-1].sampled_win_rate) and report.deterministic
+    assert report.sampled_low <= report.sampled_win_rate <= report.sampled_high
+    evaluation = finished.result.evaluation
+    assert evaluation is not None and evaluation.win_rate == report.win_rate
+    assert evaluation.sampled_win_rate == report.sampled_win_rate
+
+
+def test_records_are_synced_before_each_checkpoint(finished):
+    saved = [e.global_step for e in of(finished.events, EventCheckpoint)]
+    assert finished.newest == [0, *saved[:-1]], "each was synced while the one before was the newest"
+
+
+def test_stop_saves_checkpoint_after_update_and_plays_no_report(small_run, tmp_path):
+    config = small_run(eval=EvalConfig(seeds=1, report=True, every_updates=2, at_start=False))
+    result, events = run(config, tmp_path, stop_after=2)
     assert result.reason == "stopped" and result.update == 2 and events[-1].reason == "stopped"
-    assert of(events, EventCheckpoint)[-1].reason == "stop"
+    assert of(events, EventCheckpoint)[-1].update == 2 and {e.purpose for e in of(events, EventEval)} == {"choice"}
     found = latest_valid(tmp_path / "checkpoints").checkpoint
     assert found is not None and found.manifest["update"] == 2 and found.path == result.checkpoint
 
@@ -191,88 +253,66 @@ def test_start_from_uses_own_normalizable_columns(small_run, tmp_path):
             assert (normalizer.scale != 1.0).any().item() is False
 
 
-def test_resume_skips_damaged_checkpoint_with_alert(small_run, tmp_path):
-    config = small_run(save_every=1, total_steps=1500)
-    run(config, tmp_path, stop_after=3)
-    newest = latest_valid(tmp_path / "checkpoints").checkpoint
-    assert newest is not None
-    (newest.path / "state.json").write_bytes(b"torn")
-    _, events = run(config, tmp_path, resume="latest", stop_after=1)
+def unfitting(env, state):
+    raise EngineStateMismatch("engine state does not fit: array 'hp'")
+
+
+SAVED = {"total_steps": 1000, "save_every": 1}
+
+
+@pytest.fixture(scope="module")
+def saved_run(tmp_path_factory) -> Path:
+    """A run that was stopped after three updates, with a checkpoint of each."""
+    folder = tmp_path_factory.mktemp("saved") / "run"
+    run(make_small_run(**SAVED), folder, stop_after=3)
+    return folder
+
+
+@pytest.fixture
+def stopped(saved_run, tmp_path) -> Path:
+    """A copy of that run, to be resumed."""
+    return Path(shutil.copytree(saved_run, tmp_path / "stopped"))
+
+
+def newest_of(folder: Path) -> checkpoints.Checkpoint:
+    found = latest_valid(folder / "checkpoints").checkpoint
+    assert found is not None
+    return found
+
+
+def test_resume_skips_damaged_checkpoint_with_alert(small_run, stopped):
+    (newest_of(stopped).path / "state.json").write_bytes(b"torn")
+    _, events = run(small_run(**SAVED), stopped, resume="latest", stop_after=1)
     assert "damaged" in of(events, EventAlert)[0].message
     assert of(events, EventResume)[0].update == 2
 
 
-def test_resume_rejects_checkpoint_with_other_row_count(small_run, tmp_path):
-    result, _ = run(small_run(), tmp_path, stop_after=1)
+def test_resume_recovers_interrupted_save(small_run, stopped):
+    path = newest_of(stopped).path
+    path.rename(path.with_name(f".tmp-old-{path.name}"))
+    _, events = run(small_run(**SAVED), stopped, resume="latest", stop_after=1)
+    assert f"{path.name!r} of an interrupted save is recovered" in of(events, EventAlert)[0].message
+    assert of(events, EventResume)[0].checkpoint == path.name
+
+
+def test_resume_rejects_checkpoint_with_other_row_count(small_run, stopped):
     with pytest.raises(ValueError, match="rows 16, expected 8"):
-        run(small_run(num_envs=4), tmp_path, resume=result.checkpoint)
+        run(small_run(num_envs=4), stopped, resume=newest_of(stopped).path)
 
 
-def test_resume_begins_new_episodes_when_engine_state_does_not_fit(small_run, tmp_path, monkeypatch):
-    def mismatch(env, state):
-        raise EngineStateMismatch("engine state does not fit: array 'hp'")
-
-    config = small_run(total_steps=1500)
-    run(config, tmp_path, stop_after=2)
-    monkeypatch.setattr(FakeEnv, "load_state_dict", mismatch)
-    result, events = run(config, tmp_path, resume="latest")
-    resumed = of(events, EventResume)[0]
-    assert resumed.update == 2 and resumed.message == "new episodes begin: engine state does not fit: array 'hp'"
-    assert result.reason == "completed" and result.update > 2
-
-
-def test_checkpoints_by_schedule_and_request_are_pruned(small_run, tmp_path):
-    requests = iter([False, True] + [False] * 100)
-    result, events = run(small_run(total_steps=2500), tmp_path, want_checkpoint=lambda: next(requests))
-    saved = [(c.update, c.reason) for c in of(events, EventCheckpoint)]
-    assert saved[:2] == [(2, "requested"), (3, "scheduled")]
-    checkpoints_left = list((tmp_path / "checkpoints").glob("step-*"))
-    assert 3 <= len(checkpoints_left) <= 4 and result.checkpoint in checkpoints_left
-
-
-def test_best_pointer_names_best_evaluation(small_run, tmp_path):
-    config = small_run(total_steps=3000, eval=EvalConfig(seeds=4, every_updates=2, at_start=True))
-    _, events = run(config, tmp_path)
-    best = checkpoints.read_best(tmp_path / "checkpoints")
-    better = [e for e in of(events, EventEval) if e.is_best and e.update > 0]
-    assert better and best is not None and best["eval"]["update"] == better[-1].update
-    assert (tmp_path / "checkpoints" / best["checkpoint"]).is_dir()
-
-
-def test_report_at_the_end_uses_seeds_that_chose_nothing(small_run, tmp_path):
-    config = small_run(total_steps=1500, eval=EvalConfig(seeds=4, report=True, every_updates=2, at_start=True))
-    result, events = run(config, tmp_path)
-    *choices, report = of(events, EventEval)
-    chosen = {seed for event in choices for seed in event.seeds}
-    assert len(choices) > 1 and {e.purpose for e in choices} == {"choice"} and report.purpose == "report"
-    assert chosen == set(eval_seeds(4, "choice")) and report.seeds == eval_seeds(4, "report")
-    assert not chosen & set(report.seeds) and not report.is_best and report.episodes == 8
-    assert math.isnan(choices[-1].sampled_win_rate) and report.deterministic
-    assert report.sampled_low <= report.sampled_win_rate <= report.sampled_high
-    assert result.evaluation is not None and result.evaluation.win_rate == report.win_rate
-    assert result.evaluation.sampled_win_rate == report.sampled_win_rate
-    stopped = of(run(config, stop_after=1)[1], EventEval)
-    assert {e.purpose for e in stopped} == {"choice"}, "a stopped run ends without a report"
-
-
-def test_records_are_synced_before_each_checkpoint(small_run, tmp_path):
-    newest = []
-
-    def sync():
-        found = latest_valid(tmp_path / "checkpoints").checkpoint
-        newest.append(found.step if found else 0)
-
-    _, events = run(small_run(), tmp_path, sync_records=sync)
-    saved = [e.global_step for e in of(events, EventCheckpoint)]
-    assert newest == [0, *saved[:-1]], "each was synced while the one before was the newest"
-
-
-def test_resume_recovers_interrupted_save(small_run, tmp_path):
-    result, _ = run(small_run(), tmp_path, stop_after=4)
-    result.checkpoint.rename(result.checkpoint.with_name(f".tmp-old-{result.checkpoint.name}"))
-    _, events = run(small_run(), tmp_path, resume="latest")
-    assert f"{result.checkpoint.name!r} of an interrupted save is recovered" in of(events, EventAlert)[0].message
-    assert of(events, EventResume)[0].checkpoint == result.checkpoint.name
+@pytest.mark.parametrize(
+    ("changed", "value", "message"),
+    [
+        ("tests.training.fakes.FakeEnv.load_state_dict", unfitting, "new episodes begin: engine state does not fit"),
+        ("echelon.rl.checkpoint.SIM_VERSION", 9, "saved with simulation version 1, now 9: matches differ from"),
+    ],
+)
+def test_resume_names_what_has_changed(small_run, stopped, monkeypatch, changed, value, message):
+    monkeypatch.setattr(changed, value)
+    result, events = run(small_run(**SAVED), stopped, resume="latest")
+    (resumed,) = of(events, EventResume)
+    assert resumed.update == 3 and resumed.message.startswith(message)
+    assert result.reason == "completed" and result.update > 3
 
 
 class NanRewards(FakeEnv):
@@ -341,19 +381,20 @@ def readings(events) -> list[float]:
     return [e.elapsed_s for e in events if isinstance(e, (EventUpdate, EventEnd))]
 
 
-def test_schedules_reach_their_end_with_the_time_limit(small_run):
-    config = small_run(total_steps=10**7, max_minutes=1.0, ppo={"lr_schedule": "linear"})
-    result, events = run(config, clock=clock_of([6.0, 30.0, 45.0, 60.0, 61.0]))
+@pytest.mark.parametrize(
+    ("limits", "seconds", "rates"),
+    [
+        ({}, [6.0, 30.0, 45.0, 60.0, 61.0], [3e-3, 2.7e-3, 1.5e-3, 0.75e-3]),
+        ({"max_updates": 4}, [1.0, 48.0, 49.0, 50.0, 51.0], [3e-3, 2.25e-3, 0.6e-3, 0.55e-3]),
+    ],
+    ids=["time", "time and updates"],
+)
+def test_schedules_reach_their_end_with_the_nearest_limit(small_run, limits, seconds, rates):
+    config = small_run(total_steps=10**7, max_minutes=1.0, ppo={"lr_schedule": "linear"}, **limits)
+    result, events = run(config, clock=clock_of(seconds))
     assert result.reason == "completed" and result.update == 4 and result.global_step < 1000
-    assert [u.lr for u in of(events, EventUpdate)] == pytest.approx([3e-3, 2.7e-3, 1.5e-3, 0.75e-3], rel=1e-3)
-    assert readings(events) == [6.0, 30.0, 45.0, 60.0, 61.0]
-
-
-def test_schedules_follow_the_nearest_limit(small_run):
-    config = small_run(total_steps=10**7, max_updates=4, max_minutes=1.0, ppo={"lr_schedule": "linear"})
-    result, events = run(config, clock=clock_of([1.0, 48.0, 49.0, 50.0, 51.0]))
-    assert result.update == 4
-    assert [u.lr for u in of(events, EventUpdate)] == pytest.approx([3e-3, 2.25e-3, 0.6e-3, 0.55e-3], rel=1e-2)
+    assert [u.lr for u in of(events, EventUpdate)] == pytest.approx(rates, rel=1e-2)
+    assert readings(events) == seconds
 
 
 def test_run_without_time_limit_ignores_the_clock(small_run, tmp_path):
@@ -429,16 +470,18 @@ def test_bootstrap_uses_detached_state(small_run):
         assert seen and all(s.h.grad_fn is None and s.c.grad_fn is None for s in seen)
 
 
+def test_collector_and_policy_reject_wrong_observation_width(small_run):
+    env = FakeEnv(2)
+    env.sizes = replace(env.sizes, obs_dim=6)
+    with Session(small_run(), None, FakeEnv) as session:
+        actor = Actor(env, session.policy, session.config.ppo, session.device)
+        parts = RolloutParts(actor, session.buffer, CollectedEpisodes(2))
+        with pytest.raises(AssertionError, match="differ in rows or columns"):
+            Collector(parts, make_steps(parts))
+        with pytest.raises(ValueError, match="4 columns, expected 5"):
+            session.policy.get_value(torch.zeros(2, 4), session.policy.initial_state(2), torch.zeros(2))
+
+
 def test_environment_writes_observations_into_rollout(small_run):
     with Session(small_run(), None, FakeEnv) as session:
         assert session.env.rows.obs.data_ptr() == session.buffer.obs_rows.data_ptr()
-
-
-def test_resume_names_another_simulation_version(small_run, tmp_path, monkeypatch):
-    config = small_run(total_steps=1500)
-    run(config, tmp_path, stop_after=2)
-    monkeypatch.setattr("echelon.rl.checkpoint.SIM_VERSION", 9)
-    result, events = run(config, tmp_path, resume="latest")
-    (resumed,) = of(events, EventResume)
-    assert resumed.message == "saved with simulation version 1, now 9: matches differ from those before"
-    assert result.reason == "completed"

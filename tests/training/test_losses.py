@@ -248,16 +248,6 @@ def test_normalize_advantages_counts_the_steps_of_all_ranks(living, samples):
     assert x.flatten().tolist() == pytest.approx(expected)
 
 
-def test_normalize_advantages_per_role_counts_the_steps_of_all_ranks():
-    x, alive = torch.tensor([[3.0, 1.0], [4.0, 2.0]]), torch.ones(2, 2)
-    alive[1] = 0.0
-    normalize_advantages_per_role(x, alive, [torch.tensor([0]), torch.tensor([1])], EPS, OneOfTwo())
-    for column, values, living in ((0, (3.0, 4.0), 3.0), (1, (1.0, 2.0), 1.0)):
-        samples = [living, 5.0]
-        expected = [(a - statistics.mean(samples)) / (statistics.stdev(samples) + EPS) for a in values]
-        assert x[:, column].tolist() == pytest.approx(expected)
-
-
 def test_normalize_advantages_per_role_matches_the_oracle(rng):
     """Two living steps are enough for moments of a role, one is not."""
     x, alive, roles = advantages_of(rng, 6), torch.ones(9, 6), torch.tensor([2, 0, 2, 1, 3, 0])

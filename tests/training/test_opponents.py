@@ -9,16 +9,7 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from echelon.config import (
-    EnvConfig,
-    EvalConfig,
-    MixConfig,
-    ModelConfig,
-    OpponentConfig,
-    PPOConfig,
-    RunConfig,
-    WorldConfig,
-)
+from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, WorldConfig
 from echelon.rl.build import build_model
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.weights import LoadedPolicy
@@ -31,8 +22,9 @@ from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.runtime.threads import ThreadPool
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
+from tests.training.conftest import make_small_run
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
-from tests.training.runs import assert_resumes_exactly, of, run
+from tests.training.runs import advance, assert_resumes_exactly, battle_run, of, opposed, run, run_battle
 
 MODEL = ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8, init_log_std=-0.5)
 ENVS = 6
@@ -116,18 +108,12 @@ def test_run_against_champion_counts_it_and_resumes_bit_exactly(small_run, tmp_p
 
 @pytest.mark.long
 def test_run_plays_against_champion(tmp_path):
-    config = RunConfig(
-        env=replace(SHORT, max_episode_seconds=2.0), opponents=mix(easy=1, champion=3), num_envs=4, bank_maps=2,
-        max_updates=2, threads=1, device="cpu", model=replace(MODEL, kind="suite"),
-        ppo=PPOConfig(rollout_steps=16, num_minibatches=1, tbptt_chunk_length=8, update_epochs=1),
-        eval=EvalConfig(seeds=1, every_updates=0, at_start=False),
-    )  # fmt: skip
-    events = []
-    loop.run(config, events.append, lambda: 0, run_dir=tmp_path)
+    config = battle_run(env={"max_episode_seconds": 2.0}, opponents=mix(easy=1, champion=3), num_envs=4, max_updates=2)
+    _, events = run_battle(config, tmp_path)
     assert all("champion" in event.opponents for event in of(events, EventUpdate))
     assert any("champion" in event.by_opponent for event in of(events, EventEpisodes))
     with pytest.raises(ValueError, match="champion cannot play with"):
-        loop.run(replace(config, env=replace(config.env, comm_dim=4)), events.append, lambda: 0)
+        run_battle(replace(config, env=replace(config.env, comm_dim=4)))
 
 
 def test_snapshot_pool_stays_spread_and_keeps_both_ends():
@@ -168,11 +154,9 @@ def test_snapshot_is_independent_of_the_learner():
 
 
 def test_opponent_is_resampled_only_where_episode_ended():
-    env = FakeEnv(8, sides=Sides("blue", opponents="red"))
     pool = source(easy=1, hard=1, past=1)
     pool.add(policy(), 0)
-    runner = OpponentRunner(env, pool, ThreadPool(1))
-    runner.reset()
+    env, runner = opposed(8, pool)
     assert len(set(runner.names)) > 1
     over = torch.zeros(8, dtype=torch.bool)
     for _ in range(30):
@@ -186,16 +170,10 @@ def test_opponent_is_resampled_only_where_episode_ended():
 
 
 def test_opponent_reset_resamples_all_from_zero_states():
-    env = FakeEnv(4, sides=Sides("blue", opponents="red"))
     pool = source(past=1)
     pool.add(policy(), 0)
-    runner = OpponentRunner(env, pool, ThreadPool(1))
-    env.reset()
-    runner.reset()
-    for _ in range(3):
-        runner.act()
-        env.step()
-        runner.after_step(torch.zeros(4, dtype=torch.bool), False)
+    env, runner = opposed(4, pool)
+    advance(env, runner, 3)
     recurrent = runner.state_dict()["recurrent"]
     assert recurrent[0].any() and not runner.done.any() and runner.names == ["past:0"] * 4
     runner.reset()
@@ -213,9 +191,8 @@ def test_set_level_before_first_sampling():
 
 
 def test_set_level_keeps_opponents_sampled_at_fixed_level():
-    env, pool = FakeEnv(40, sides=Sides("blue", opponents="red")), source(scripted=1, medium=1)
-    runner = OpponentRunner(env, pool, ThreadPool(1))
-    runner.reset()
+    pool = source(scripted=1, medium=1)
+    env, runner = opposed(40, pool)
     assert set(runner.names) == {"heuristic:medium"}
     moving = [pool.kind(e, 0) == "scripted" for e in range(40)]
     for level in ("hard", "medium", "expert"):
@@ -224,20 +201,23 @@ def test_set_level_keeps_opponents_sampled_at_fixed_level():
     assert 0 < sum(moving) < 40 and env.pilots.skills == [level_of(name) for name in runner.names]
 
 
-def test_rollout_contains_more_than_one_opponent(small_run):
-    _, events = run(small_run(num_envs=4, opponents=mix(easy=1, hard=1, past=1), total_steps=800))
-    sampled = [set(e.by_opponent) for e in of(events, EventEpisodes)]
+@pytest.fixture(scope="module")
+def mixed() -> tuple[loop.RunResult, list]:
+    """A run against scripted levels, snapshots and itself."""
+    opponents = mix(easy=0.5, hard=0.5, past=1, self_play=1)
+    return run(make_small_run(num_envs=12, threads=2, opponents=opponents, total_steps=2000))
+
+
+def test_rollout_contains_more_than_one_opponent(mixed):
+    sampled = [set(e.by_opponent) for e in of(mixed[1], EventEpisodes)]
     assert sum(len(names) > 1 for names in sampled) >= len(sampled) / 2
 
 
 def test_grouped_opponents_act_as_each_alone():
     names = ["past:1", "heuristic:easy", "past:2", "past:1", "past:2", "past:2"]
     policies = {"past:1": policy(1), "past:2": policy(2)}
-    env = FakeEnv(ENVS, sides=Sides("blue", opponents="red"))
-    runner = OpponentRunner(env, FixedOpponents(names, policies), ThreadPool(2), seed=9)
+    env, runner = opposed(ENVS, FixedOpponents(names, policies), threads=2, seed=9)
     noise_of = torch.Generator().manual_seed(9 + 13371)
-    env.reset()
-    runner.reset()
     zero = policies["past:1"].initial_state(2)
     state = [LSTMState(zero.h.clone(), zero.c.clone()) for _ in names]
     over = torch.zeros(ENVS, dtype=torch.bool)
@@ -263,15 +243,8 @@ def test_grouped_opponents_act_as_each_alone():
 
 def test_opponents_of_different_state_widths_share_a_batch():
     wide = build_model(replace(MODEL, lstm_hidden_dim=12), OBS_DIM, ACTION_DIM).eval()
-    env = FakeEnv(2, sides=Sides("blue", opponents="red"))
-    source_of = {"past:1": policy(1), "past:2": wide}
-    runner = OpponentRunner(env, FixedOpponents(["past:1", "past:2"], source_of), ThreadPool(1))
-    env.reset()
-    runner.reset()
-    for _ in range(3):
-        runner.act()
-        env.step()
-        runner.after_step(env.results.over, False)
+    env, runner = opposed(2, FixedOpponents(["past:1", "past:2"], {"past:1": policy(1), "past:2": wide}))
+    advance(env, runner, 3)
     recurrent = runner.state_dict()["recurrent"]
     assert recurrent[0].shape == (1, 4, 12) and not recurrent[0][:, :2, 8:].any() and recurrent[0][:, 2:, 8:].any()
 
@@ -312,9 +285,8 @@ def test_scripted_and_policy_opponents_share_a_batch():
         assert env.actions[0, 5:].any() and env.actions[2, 5:].any() and not env.actions[1, 5:].any()
 
 
-def test_metrics_count_outcomes_by_opponent(small_run):
-    config = small_run(num_envs=12, threads=2, opponents=mix(easy=1, past=1, self_play=1), total_steps=2000)
-    result, events = run(config)
+def test_metrics_count_outcomes_by_opponent(mixed):
+    result, events = mixed
     updates, episodes = of(events, EventUpdate), of(events, EventEpisodes)
     assert all(sum(u.opponents.values()) == 12 and u.opponents[SELF] == 4 for u in updates)
     assert {name.partition(":")[0] for u in updates for name in u.opponents} == {SELF, "heuristic", "past"}

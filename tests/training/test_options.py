@@ -1,7 +1,8 @@
 """Every documented option of ``echelon train`` takes effect.
 
 A row of ``OPTIONS`` is an option of the specification, the flag or key that sets it, a value that is no default, and a
-sentence about a run with that value, as a function of what the run did.
+sentence about a run with that value, as a function of what the run did. Options whose sentences are about nothing that
+another one changes are set in one run, ``TOGETHER``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from typing import Any
 import pytest
 import torch
 
-from echelon.config import EnvConfig, ModelConfig, PPOConfig, RunConfig, TeacherConfig
+from echelon.config import (
+    CurriculumConfig,
+    EnvConfig,
+    LeagueConfig,
+    ModelConfig,
+    OpponentConfig,
+    PPOConfig,
+    RunConfig,
+    TeacherConfig,
+)
 from echelon.config.checks import ranges_of
 from echelon.env.layout import flat_offsets
 from echelon.jobs.config_layers import default_values, resolve
@@ -26,7 +36,7 @@ from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from tests.training.runs import of, run
 
-SAVED = {"ppo.ema_decay", "save_every", "profile_updates"}
+SAVED = {"ppo.ema_decay", "save_every"}
 """Options whose effect is seen in the run folder; other runs have none."""
 NOT_NUMBERED = {"seed"}
 """Numbers whose range is checked elsewhere."""
@@ -49,7 +59,8 @@ class SmallRun:
 
 
 BASE = {
-    "num_envs": 4, "total_steps": 420, "threads": 1, "device": "cpu", "save_every": 100, "max_minutes": 0.0,
+    "num_envs": 4, "max_updates": 2, "total_steps": 10**6, "max_minutes": 0.0, "threads": 1, "device": "cpu",
+    "save_every": 100,
     "ppo.gamma": 0.5, "ppo.rollout_steps": 16, "ppo.num_minibatches": 2, "ppo.tbptt_chunk_length": 8,
     "ppo.update_epochs": 2, "ppo.obs_norm": False, "ppo.amp": False, "model.kind": "classic", "model.hidden_dim": 8,
     "model.lstm_hidden_dim": 8, "env.obs_layout": "classic", "eval.seeds": 2, "eval.every_updates": 0,
@@ -86,9 +97,9 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
     "seed": ("seed", 3, lambda d, b: not torch.equal(d.first_obs, b.first_obs)),
     "num-envs": ("num_envs", 6, lambda d, b: d.first_obs.shape[0] == 12 and b.first_obs.shape[0] == 8),
     "device": ("device", "cpu", lambda d, b: d.trainer.device.type == "cpu"),
-    "steps": ("total_steps", 300, lambda d, b: 300 <= d.result.global_step < b.result.global_step),
-    "updates": ("max_updates", 2, lambda d, b: d.result.update == 2 < b.result.update),
-    "games": ("max_episodes", 5, lambda d, b: 5 <= d.result.episodes < b.result.episodes),
+    "steps": ("total_steps", 100, lambda d, b: 100 <= d.result.global_step < b.result.global_step),
+    "updates": ("max_updates", 1, lambda d, b: d.result.update == 1 < b.result.update),
+    "games": ("max_episodes", 1, lambda d, b: 1 <= d.result.episodes < b.result.episodes),
     "lr": ("ppo.lr", 1e-5, lambda d, b: d.updates[0].lr == 1e-5 != b.updates[0].lr),
     "lr-schedule": ("ppo.lr_schedule", "none", lambda d, b: d.updates[-1].lr == d.updates[0].lr > b.updates[-1].lr),
     "critic-lr-mult": (
@@ -137,12 +148,11 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
         "ppo.activation_checkpointing", True, lambda d, b: math.isclose(
             d.metrics[0]["loss"], b.metrics[0]["loss"], abs_tol=1e-4)),
     "eval-after-updates": (
-        "eval.every_updates", 2, lambda d, b: [e.update for e in of(d.events, EventEval)][:-1] == [2, 4]),
+        "eval.every_updates", 1, lambda d, b: [e.update for e in of(d.events, EventEval)][:-1] == [1, 2]),
     "eval-seeds": ("eval.seeds", 3, lambda d, b: [
-        e.episodes for e in of(d.events + b.events, EventEval)] == [6, 6, 4, 4]),
-    "save-every": ("save_every", 3, lambda d, b: [
-        e.update for e in of(d.events, EventCheckpoint) if e.reason == "scheduled"] == [3]),
-    "profile": ("profile_updates", 1, lambda d, b: any("trace in" in getattr(e, "message", "") for e in d.events)),
+        {e.episodes for e in of(run.events, EventEval)} for run in (d, b)] == [{6}, {4}]),
+    "save-every": ("save_every", 1, lambda d, b: [
+        e.update for e in of(d.events, EventCheckpoint) if e.reason == "scheduled"] == [1, 2]),
     "deterministic": ("deterministic", True, lambda d, b: torch.are_deterministic_algorithms_enabled()),
     "hidden": ("model.hidden_dim", 16, lambda d, b: d.trainer.model.core.hidden_dim == 32),
     "recurrence": ("model.recurrence", "mingru", lambda d, b: d.trainer.model.core.mingru is not None),
@@ -150,11 +160,25 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
 }  # fmt: skip
 
 
+TOGETHER = {
+    "seed", "num-envs", "device", "lr", "critic-lr-mult", "adam-eps", "ent-coef-start", "max-grad-norm",
+    "update-epochs", "aux-coef", "amp-dtype", "muon-lr-mult", "nonfinite-policy", "obs-norm", "eval-seeds",
+    "save-every", "hidden", "lstm-hidden",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory) -> SmallRun:
+    with pytest.MonkeyPatch.context() as patch:
+        changes = dict(OPTIONS[option][:2] for option in TOGETHER)
+        return play(tmp_path_factory.mktemp("together"), patch, **changes)
+
+
 @pytest.mark.parametrize("option", OPTIONS)
-def test_learner_option_takes_effect(option, base, tmp_path, monkeypatch):
+def test_learner_option_takes_effect(option, base, together, tmp_path, monkeypatch):
     key, value, check = OPTIONS[option]
     try:
-        assert check(play(tmp_path, monkeypatch, **{key: value}), base)
+        assert check(together if option in TOGETHER else play(tmp_path, monkeypatch, **{key: value}), base)
     finally:
         torch.use_deterministic_algorithms(False)
 
@@ -165,7 +189,7 @@ BATTLE = {
 }  # fmt: skip
 ENVIRONMENT: dict[str, tuple[dict[str, Any], Callable[[VectorEnv, VectorEnv], bool]]] = {
     "packs-per-team": ({"env.num_packs": 2}, lambda e, b: (e.mechs, b.mechs) == (20, 10)),
-    "size": ({"env.world.size_x": 50, "env.world.size_y": 50}, lambda e, b: (columns(e), columns(b)) == (50, 80)),
+    "size": ({"env.world.size_x": 50, "env.world.size_y": 50}, lambda e, b: edges(e, b) == [50, 80]),
     "mode": ({"env.observation_mode": "full"}, lambda e, b: contacts(e) > contacts(b)),
     "decision-repeat": ({"env.decision_repeat": 1}, lambda e, b: (ticks(e), ticks(b)) == (1, 5)),
     "game-length": ({"env.max_episode_seconds": 0.5}, lambda e, b: bool(twice(e)) and not bool(twice(b))),
@@ -177,9 +201,9 @@ ENVIRONMENT: dict[str, tuple[dict[str, Any], Callable[[VectorEnv, VectorEnv], bo
 }  # fmt: skip
 
 
-def columns(env: VectorEnv) -> int:
-    """Return the map edge along x [vox]."""
-    return int(env.engine.batch.numpy("material").shape[-1])
+def edges(*envs: VectorEnv) -> list[int]:
+    """Return the edges of the maps along x [vox]."""
+    return [env.engine.batch.numpy("material").shape[-1] for env in envs]
 
 
 def contacts(env: VectorEnv) -> int:
@@ -243,6 +267,34 @@ def test_every_numeric_field_rejects_values_outside_its_range(config):
         for wrong in (low - 1, high + 1, math.nan):
             with pytest.raises(ValueError, match=rf"{name} is .*, expected"):
                 replace(config, **{name: wrong})
+
+
+CENTRAL = {"model": ModelConfig(critic="central")}
+NO_BOOTSTRAP = EnvConfig(truncation_bootstraps=False)
+TEACHER = "expected heuristic:LEVEL, a level of trivial, .*, or policy:PATH$"
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "message"),
+    [
+        (CurriculumConfig, {"packs_two_at": 2000}, "is 2000, expected at most curriculum.packs_all_at = 1000"),
+        (CurriculumConfig, {"team_alpha_end": 1.5}, "team_alpha_end is 1.5, expected 0 to 1, or none"),
+        (RunConfig, {"curriculum": CurriculumConfig(maps=True)}, "is 120, expected at most the world's edge, 100"),
+        (EnvConfig, {"map_size_range": (70, 60)}, r"map_size_range is \(70, 60\), expected the minimum first"),
+        (EnvConfig, {"map_size_range": (40, 101)}, "map_size_range is .*, expected 20 to 100, the capacity"),
+        (EnvConfig, {"packs_per_team_range": (1, 2)}, "packs_per_team_range is .*, expected 1 to 1, the capacity"),
+        (ModelConfig, {"log_std_end": -1.0}, "log_std_end is -1.0.*hybrid"),
+        (ModelConfig, {"action_head": "hybrid", "log_std_end": 1.0}, "is 1.0, expected -20 to model.init_log_std = 0"),
+        (OpponentConfig, {"league": LeagueConfig(target="main")}, "expected empty where opponents.mix.league is 0"),
+        (RunConfig, CENTRAL, "^model.critic is 'central', expected 'own' unless env.truncation_boot"),
+        (RunConfig, {**CENTRAL, "env": NO_BOOTSTRAP, "ppo": PPOConfig(aux_coef=0.1)}, "^model.critic is 'central'"),
+        *((TeacherConfig, {"policy": name}, f"^teacher.policy is '{name}', {TEACHER}")
+          for name in ("heuristic:wizard", "expert", "policy:", "heuristic:")),
+    ],
+)  # fmt: skip
+def test_contradicting_options_are_rejected(config, changes, message):
+    with pytest.raises(ValueError, match=message):
+        config(**changes)
 
 
 def test_burn_in_as_long_as_an_episode_is_rejected():

@@ -92,36 +92,6 @@ def test_learner_follows_a_policy_teacher(small_run, teacher_dir):
     assert first.learner_share == 0.0 and 0.4 < last.learner_share < 0.6
 
 
-def test_imitation_gradient_moves_the_mean_towards_the_label(small_run, teacher_dir):
-    """One plain gradient step brings the learner's mean nearer to the teacher's actions."""
-    config = small_run(teacher=taught_by(teacher_dir))
-    with Session(config, None, FakeEnv) as session:
-        session.collector.reset()
-        session.set_progress()
-        session.collector.collect()
-        buffer, policy = session.buffer, session.policy
-
-        def distance() -> torch.Tensor:
-            actions, state = [], policy.initial_state(session.env.rows.count)
-            for t in range(buffer.num_steps):
-                action, state = policy.act(buffer.obs[t], state, buffer.dones[t])
-                actions.append(action)
-            return (torch.stack(actions) - buffer.labels).square().mean()
-
-        before = distance().detach()
-        scores = policy.score_sequence(
-            buffer.obs, buffer.actions, buffer.dones, policy.initial_state(session.env.rows.count), None, buffer.labels
-        )
-        loss = scores.imitation_losses.mean()
-        parameters = [p for p in policy.parameters() if p.requires_grad]
-        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-        with torch.no_grad():
-            for parameter, gradient in zip(parameters, gradients, strict=True):
-                if gradient is not None:
-                    parameter.sub_(gradient, alpha=0.01)
-        assert distance() < 0.99 * before
-
-
 def test_run_with_policy_teacher_resumes_bit_exact_without_the_teachers_run(small_run, teacher_dir, tmp_path):
     teacher = taught_by(teacher_dir, imitation=0.5, coef=0.1, fade=0.33)
     config = small_run(num_envs=4, total_steps=10**6, max_updates=6, teacher=teacher)

@@ -1,4 +1,4 @@
-"""Two processes train over gloo: equal weights, merged statistics, shared decisions."""
+"""Several processes train over gloo: equal weights, merged statistics, shared decisions."""
 
 from __future__ import annotations
 
@@ -210,3 +210,32 @@ def test_process_group_reads_torchrun_environment(monkeypatch):
     group = process_group_from_environment()
     assert isinstance(group, ProcessGroup) and not group.is_main
     assert (group.rank, group.size, group.local_rank, group.local_size) == (3, 4, 1, 2)
+
+
+RANKS = 4
+
+
+def trained(folder: Path, count: int, *, device: str = "cpu", capture: bool = False) -> list[dict]:
+    """Return the results of each of ``count`` ranks that train two updates on battles."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEVICE", device)
+        patch.setenv("CAPTURE", str(capture))
+        code, found = run_ranks("battles", folder, count)
+    assert code == 0 and len(found) == count
+    return found
+
+
+@pytest.mark.long
+def test_four_ranks_keep_equal_weights_on_battles(tmp_path):
+    found = trained(tmp_path, RANKS)
+    assert all(rank["digests"] == found[0]["digests"] and rank["steps"] == found[0]["steps"] for rank in found)
+    assert found[0]["update"] == 2 and len(set(found[0]["digests"])) == 2
+
+
+@pytest.mark.long
+def test_four_ranks_merge_statistics_and_gradients_as_one_process(tmp_path):
+    code, found = run_ranks("statistics", tmp_path, RANKS)
+    assert code == 0 and len(found) == RANKS
+    assert_pooled(found)
+    mean = sum(range(RANKS)) / RANKS
+    assert all(torch.equal(rank["gradient"][0], torch.full((2, 2), mean)) for rank in found)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventAlert, EventUpdate
 from echelon.training import rollout
@@ -32,6 +34,7 @@ def test_profile_traces_requested_updates_on_all_threads(small_run, tmp_path, mo
     assert len(of(events, EventUpdate)) == 5, "training goes on after it"
 
 
+@pytest.mark.long
 def test_profile_is_written_when_run_ends_early(small_run, tmp_path):
     run(small_run(profile_updates=50, max_updates=4, num_envs=2, ppo={"update_epochs": 1}), tmp_path)
     assert len(trace_of(RunPaths(tmp_path).trace)["update"]) == 2

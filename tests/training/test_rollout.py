@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from echelon.training import rollout
-from echelon.training.rollout import RolloutBuffer
+from echelon.training.rollout import RolloutBuffer, rollout_statistics
+from echelon.training.runtime.devices import read_scalars
 
 
 def filled(rewards, values=None, dones=None) -> RolloutBuffer:
@@ -39,32 +40,31 @@ def test_compute_gae_writes_in_place():
     assert torch.equal(buffer.returns, buffer.advantages + buffer.values)
 
 
-def test_compute_gae_matches_reference_numbers():
-    advantages, _ = gae(filled([1.0, 2.0, 3.0], [0.5, 1.0, 1.5]), next_value=2.0)
-    assert advantages == pytest.approx([6.90534, 5.75794, 3.48], abs=1e-4)
-    assert gae(filled([1.0]), gamma=1.0, lam=1.0) == ([1.0], [1.0])
-    assert gae(filled([10.0], [5.0])) == ([5.0], [10.0])
-    assert gae(filled([1.0, 2.0], [0.5, 0.25]), next_value=9.0, gamma=0.0)[0] == [0.5, 1.75]
+BONUS = 4.0
+EXAMPLES = {
+    "three steps": (([1.0, 2.0, 3.0], [0.5, 1.0, 1.5]), {"next_value": 2.0}, [6.90534, 5.75794, 3.48]),
+    "one step": (([10.0], [5.0]), {}, [5.0]),
+    "no discount": (([1.0, 2.0], [0.5, 0.25]), {"next_value": 9.0, "gamma": 0.0}, [0.5, 1.75]),
+    "constant rewards are geometric": (
+        ([1.0] * 6,), {"gamma": 0.9, "lam": 1.0}, [sum(0.9**k for k in range(6 - t)) for t in range(6)]),
+    "a boundary isolates earlier steps": (
+        ([1.0, 2.0, 3.0], [0.5, 1.0, 1.5], [0.0, 1.0, 0.0]), {"next_value": 2.0}, [0.5, 5.75794, 3.48]),
+    "no next value after the end": (([1.0], [0.25]), {"next_value": 100.0, "next_done": 1.0}, [0.75]),
+    "bonus of a truncation": (
+        ([1.0, 1.0], None, [0.0, 1.0]), {"bonus": BONUS, "gamma": 0.5, "lam": 1.0}, [1.0 + BONUS, 1.0]),
+}  # fmt: skip
 
 
-def test_compute_gae_of_constant_rewards_is_geometric():
-    advantages, _ = gae(filled([1.0] * 6), gamma=0.9, lam=1.0)
-    assert advantages == pytest.approx([sum(0.9**k for k in range(6 - t)) for t in range(6)], abs=1e-5)
-
-
-def test_compute_gae_boundary_isolates_earlier_steps():
-    advantages, _ = gae(filled([1.0, 2.0, 3.0], [0.5, 1.0, 1.5], [0.0, 1.0, 0.0]), next_value=2.0)
-    assert advantages == pytest.approx([0.5, 5.75794, 3.48], abs=1e-4)
-
-
-def test_compute_gae_ignores_next_value_after_episode_end():
-    assert gae(filled([1.0], [0.25]), next_value=100.0, next_done=1.0)[0] == [0.75]
-
-
-def test_compute_gae_adds_truncation_bonus_at_boundary():
-    buffer = filled([1.0, 1.0], dones=[0.0, 1.0])
-    buffer.truncation_bonus[0, 0] = 0.5 * 8.0
-    assert gae(buffer, gamma=0.5, lam=1.0)[0] == [5.0, 1.0]
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_compute_gae_matches_reference_numbers(example):
+    steps, options, expected = EXAMPLES[example]
+    buffer = filled(*steps)
+    buffer.truncation_bonus[0, 0] = options.get("bonus", 0.0)
+    advantages, returns = gae(buffer, **{name: value for name, value in options.items() if name != "bonus"})
+    assert advantages == pytest.approx(expected, abs=1e-4)
+    assert returns == pytest.approx(
+        [a + float(v) for a, v in zip(expected, buffer.values[:, 0], strict=True)], abs=1e-4
+    )
 
 
 def test_compute_gae_uses_double_precision_for_long_rollouts():
@@ -171,3 +171,29 @@ def test_ages_count_from_episode_start_across_rollouts():
     buffer.obs_rows[-1] = 3.0
     buffer.begin()
     assert buffer.start_age.tolist() == [2] and (buffer.obs_rows[0] == 3).all()
+
+
+def test_terminal_reward_changes_advantages_before_death():
+    """Death is no boundary: the terminal reward of a dead mech reaches the steps before its death."""
+    advantages = []
+    for reward in (0.0, 1.0):
+        buffer = filled([0.0] * 5 + [reward])
+        buffer.alive[3:] = 0.0
+        advantages.append(gae(buffer, next_done=1.0)[0][:3])
+    assert all(after > before for before, after in zip(*advantages, strict=True))
+
+
+def test_rollout_statistics_exclude_absent_and_dead_mechs():
+    """Rows without a mech have undefined values, and dead mechs have no advantage."""
+    torch.manual_seed(0)
+    few, many = RolloutBuffer.create(20, 4, 1, 1), RolloutBuffer.create(20, 7, 1, 1)
+    for name in ("values", "returns", "rewards", "advantages"):
+        getattr(few, name).normal_()
+        getattr(many, name).fill_(1e6)[:, :4] = getattr(few, name)
+    many.present[:, 4:] = many.alive[:, 4:] = 0.0
+    before, same = (read_scalars(rollout_statistics(buffer))[1] for buffer in (few, many))
+    assert same == pytest.approx(before, abs=1e-5)
+    few.advantages[5:, 0], few.alive[5:, 0] = 1e6, 0.0
+    after = read_scalars(rollout_statistics(few))[1]
+    assert after["adv_std"] < 2 and after["value_std"] == before["value_std"]
+    assert after["dead_share"] == pytest.approx(15 / 80)

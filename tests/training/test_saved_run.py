@@ -14,19 +14,18 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import warp as wp
 from pydantic import TypeAdapter
 
 from echelon.config import RunConfig
 from echelon.env import reward
 from echelon.rl.checkpoint import latest_valid
 from echelon.rl.weights import load_policy
-from echelon.sim.state import Mechs
 from echelon.telemetry.events import EventResume, EventUpdate
 from echelon.training import env_config_of, loop
 from echelon.training.evaluation import MakeEnv
 from echelon.training.vec_env import VectorEnv
 from tests.golden import FOLDER
+from tests.training.test_engine_state import term_added
 
 SAVED_RUN = Path(__file__).parent / "fixtures" / "saved_run"
 SAVED_GAME = SAVED_RUN.with_name("saved_run_game.json")
@@ -49,13 +48,6 @@ of_the_same_game = pytest.mark.skipif(
     game_hash() != json.loads(SAVED_GAME.read_text(encoding="utf-8"))["sha256"],
     reason="the game is not the one that the run was saved with: only opening and resuming are tested",
 )
-
-
-@wp.kernel
-def term_added(mechs: Mechs, column: wp.int32, amounts_out: wp.array3d(dtype=wp.float32)):
-    """One for every living mech."""
-    e, m = wp.tid()
-    amounts_out[e, m, column] = float(mechs.alive[e, m])
 
 
 @pytest.fixture

@@ -27,25 +27,14 @@ def test_heat_map_cell_has_y_as_row():
     assert heat.death_locations.dtype == np.float32
 
 
-def test_heat_map_clamps_positions_to_the_edge():
-    heat = SpatialAccumulator(4)
-    heat.record_position(-5.0, 1e6, (100, 100))
-    assert np.argwhere(heat.movement_density).tolist() == [[3, 0]]
-
-
-def test_heat_map_accepts_arrays_and_world_sizes():
+def test_heat_map_accepts_arrays_of_positions_and_world_sizes_and_clamps_to_the_edge():
     heat = SpatialAccumulator(2)
-    x, y = np.array([1.0, 1.0, 30.0]), np.array([1.0, 1.0, 1.0])
+    x, y = np.array([1.0, 1.0, 30.0]), np.array([1.0, -5.0, 1.0])
     heat.record_damage(x, y, np.array([1.0, 2.0, 4.0]), (np.array([40, 40, 40]), np.array([40, 40, 40])))
     assert heat.damage_locations.tolist() == [[3.0, 4.0], [0.0, 0.0]]
+    assert set(heat.maps()) == {"damage"}, "empty maps are left out"
     heat.reset()
     assert heat.maps() == {}
-
-
-def test_maps_omits_empty_heat_maps():
-    heat = SpatialAccumulator()
-    heat.record_death(1, 1, (10, 10))
-    assert set(heat.maps()) == {"deaths"}
 
 
 def test_import_loads_neither_wandb_nor_matplotlib():

@@ -42,13 +42,6 @@ def test_vec_env_rows_belong_to_learning_side_in_order():
         assert env.rows.roles.tolist()[:5] == [3, 2, 2, 1, 0]
 
 
-def test_vec_env_learners_both_and_none():
-    with vector(sides=Sides("both")) as both:
-        assert both.rows.count == ENVS * 10
-    with vector(sides=Sides("none")) as none:
-        assert none.rows.count == 0
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,4 +1,4 @@
-"""Columns that ``model.hidden_columns`` hides have no influence; all others keep theirs, also in a stored policy."""
+"""What a policy reads of a row: the blocks at its end by name, and no column that ``model.hidden_columns`` hides."""
 
 from __future__ import annotations
 
@@ -82,3 +82,27 @@ def test_unknown_columns_and_masks_are_refused(hidden, message):
     with pytest.raises(ValueError) as refused:
         layout.hidden_columns(run_of(hidden))
     assert message in str(refused.value)
+
+
+def test_aiming_columns_reach_only_contacts_that_exist():
+    policy, obs = policy_of(run_of("")), torch.rand(2, layout.obs_dim(ENV))
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    obs[:, 500:520] = obs[:, 640:652] = 1.0
+    obs[:, 500] = 0.0
+    at = {row.name: row.index for row in layout.columns(ENV)}
+    state, done = policy.initial_state(2), torch.zeros(2)
+    for column, changes in (("aiming[0].range", True), ("aiming[1].range", False), ("course.path_sin", True)):
+        changed = obs.clone()
+        changed[1, at[column]] += 0.7
+        before, after = (policy.get_value(o, state, done)[0] for o in (obs, changed))
+        assert (before[1] != after[1]).item() == changes, column
+
+
+def test_suite_policy_joins_end_blocks_by_name():
+    encoder = policy_of(run_of("")).core.encoder
+    assert encoder.contact_encoder.phi[0].in_features == layout.CONTACT_DIM + len(layout.AIMING)
+    assert encoder.ego_encoder[0].in_features == layout.EGO_DIM + len(layout.COURSE)
+    with pytest.raises(ValueError, match=r"867 columns, expected 706 \+ 40 comms .* \+ 167 at the end"):
+        build_model(SMALL, 867, 26, 40, 121)

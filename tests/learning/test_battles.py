@@ -1,4 +1,4 @@
-"""A short learning run: the win rate in a small environment rises."""
+"""Learning in battles: a short run in a small environment, and a long one of a preset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from echelon.config.presets import quickstart
 from echelon.telemetry.events import Event, EventEpisodes, EventEval
 from echelon.training.loop import run
 
-STEPS = 200_000
+STEPS, QUICKSTART_STEPS = 200_000, 2_500_000
 EDGE = 30
 """Map edge [vox]."""
 SECONDS = 20.0
@@ -47,3 +47,12 @@ def test_tiny_battle_win_rate_rises():
     before, after = (e for e in seen if isinstance(e, EventEval))
     assert first <= 0.35 and last >= 0.6, f"{first:.0%} of the first battles were won and {last:.0%} of the last"
     assert before.win_rate <= 0.3 and after.win_rate >= 0.65, f"{before.win_rate:.0%}, then {after.win_rate:.0%}"
+
+
+@pytest.mark.slow
+def test_quickstart_beats_easy_pilots():
+    seen: list[Event] = []
+    run(replace(quickstart(), total_steps=QUICKSTART_STEPS, max_minutes=0.0), seen.append, lambda: False)
+    evaluations = [e for e in seen if isinstance(e, EventEval)]
+    assert evaluations[0].win_rate <= 0.1
+    assert evaluations[-1].win_low > 0.5
