@@ -44,7 +44,7 @@ def test_resume_restores_scheduled_map_and_pack_ranges(tmp_path):
     assert packs[:3] == [(1, 1), (1, 1), (2, 2)] and packs[-1] == (2, 2)
 
 
-@pytest.mark.parametrize("opponents", MIXES)
+@pytest.mark.parametrize("opponents", [pytest.param("scripted", marks=pytest.mark.long), "mixed"])
 def test_resumed_battle_run_is_bit_exact(tmp_path, opponents):
     config = battle_run(opponents=MIXES[opponents])
     whole, cut, _ = assert_resumes_exactly(config, tmp_path, 2, make_env=VectorEnv)

@@ -101,7 +101,7 @@ def test_reward_weights_parameter_takes_effect_at_once():
 
 def test_scheduled_run_moves_every_curriculum_parameter(small_run):
     curriculum = replace(ALL, packs_two_at=4, packs_all_at=8)
-    config = small_run(num_envs=12, total_steps=6000)
+    config = small_run(num_envs=4, total_steps=2000)
     config = replace(
         config,
         curriculum=curriculum,

@@ -52,7 +52,7 @@ from tests.training.runs import (
 
 
 def test_run_learns_the_task(small_run):
-    config = small_run(num_envs=24, total_steps=24_000, ppo={"lr": 5e-3, "obs_norm": True, "lr_schedule": "linear"})
+    config = small_run(num_envs=16, total_steps=12_000, ppo={"lr": 1e-2, "obs_norm": True, "lr_schedule": "linear"})
     result, events = run(config)
     updates = of(events, EventUpdate)
     assert result.reason == "completed"

@@ -31,7 +31,7 @@ SHORT = {
 """Settings that reduce a preset to seconds on any machine: fewer and shorter episodes."""
 
 
-LARGE = ("battle", "gpu", "skirmish")
+LARGE = ("battle", "gpu", "skirmish", "league")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LARGE)) for n in PRESETS])

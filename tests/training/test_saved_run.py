@@ -83,6 +83,7 @@ def test_saved_run_resumes_with_the_losses_of_the_uninterrupted_run(resumed):
     assert "added" not in resumed[-1].reward_terms
 
 
+@pytest.mark.long
 @of_the_same_game
 def test_saved_run_resumes_exactly_with_a_reward_term_it_lacks(saved_run):
     terms = (*reward.TERMS, reward.Term("added", term_added, weight=0.0))
