@@ -147,7 +147,7 @@ class LineSplitter:
         self._keep(others[-1])
         return lines
 
-    def rest(self) -> bytes:
+    def unfinished(self) -> bytes:
         """Return the bytes after the last line end."""
         return b"".join(self._parts)
 

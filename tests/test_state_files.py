@@ -87,9 +87,9 @@ def test_parse_json_accepts_the_greatest_depth():
 
 def test_line_splitter_joins_pieces_and_cuts_long_lines():
     splitter = LineSplitter(4)
-    assert splitter.feed(b"ab") == [] and splitter.rest() == b"ab"
+    assert splitter.feed(b"ab") == [] and splitter.unfinished() == b"ab"
     assert splitter.feed(b"c\n\nlonger\nx") == [b"abc", b"", b"long"]
-    assert splitter.feed(b"yzzzz" * 1000) == [] and splitter.rest() == b"xyzz"
+    assert splitter.feed(b"yzzzz" * 1000) == [] and splitter.unfinished() == b"xyzz"
     assert splitter.feed(b"\n") == [b"xyzz"]
 
 
@@ -97,7 +97,7 @@ def test_line_splitter_holds_no_more_than_a_line():
     splitter = LineSplitter(100)
     for _ in range(1000):
         splitter.feed(b"x" * 1000)
-    assert len(splitter.rest()) == 100 and len(splitter._parts) == 1
+    assert len(splitter.unfinished()) == 100 and len(splitter._parts) == 1
 
 
 @pytest.mark.parametrize(

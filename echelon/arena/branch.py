@@ -21,7 +21,7 @@ import numpy as np
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
 from echelon.arena.contest import BLUE, DRAW, RED, Pilot
-from echelon.arena.named_pilots import flown_in, teams_of
+from echelon.arena.named_pilots import pilots_of_mechs, teams_of
 from echelon.arena.reconstruct import (
     Moment,
     ReplayedMatch,
@@ -206,7 +206,7 @@ class Brancher:
                 teams=self.teams(),
                 map_seed=int(self.recorded.header["map_seed"]),
                 about=about,
-                flown=flown_in(self.recorded.header["mechs"], self.plan.pilots, self.recorded.header),
+                flown=pilots_of_mechs(self.recorded.header["mechs"], self.plan.pilots, self.recorded.header),
             )
             for number in numbers
         ]

@@ -23,7 +23,7 @@ from echelon.replay.reader import Replay
 from echelon.rl.weights import LoadedPolicy, load_policy
 
 
-class FlownBy(NamedTuple):
+class RecordedPilot(NamedTuple):
     """Pilot of a mech of a recording."""
 
     name: str
@@ -59,33 +59,33 @@ def policy_pilot(label: str, path: Path, device: torch.device | str = "cpu") -> 
     return Pilot(id=label, label=label, path=str(path), checkpoint=str(loaded.meta.get("id", ""))), loaded
 
 
-def flown_by(header: Mapping[str, Any], mech: int) -> FlownBy:
+def recorded_pilot(header: Mapping[str, Any], mech: int) -> RecordedPilot:
     """Return the pilot that flew a mech in a recording; that of its team without the humans where it has no own."""
     pilots, mechs = header.get("pilots") or {}, header["mechs"]
     script = pilots.get("script", ())
     if mech < len(script) and 0 < script[mech] <= len(SKILLS):
-        return FlownBy(f"{LEVEL_PREFIX}{SKILLS[script[mech] - 1]}")
+        return RecordedPilot(f"{LEVEL_PREFIX}{SKILLS[script[mech] - 1]}")
     names, checkpoints = pilots.get("names", ()), pilots.get("checkpoints", ())
     if len(names) == len(checkpoints) == mechs and names[mech]:
-        return FlownBy(names[mech], checkpoints[mech])
+        return RecordedPilot(names[mech], checkpoints[mech])
     team = header["teams"][header["roster"][mech]["team"]]
-    return FlownBy(team_pilot(team), str(team.get("checkpoint", "")))
+    return RecordedPilot(team_pilot(team), str(team.get("checkpoint", "")))
 
 
-def flown_in(
+def pilots_of_mechs(
     mechs: int, pilots: Mapping[int, Pilot], recorded: Mapping[str, Any] | None = None
 ) -> tuple[tuple[str, str], ...]:
     """Return name and checkpoint of each mech's pilot for a header; those without one are as in the header given."""
     found = []
     for mech in range(mechs):
         pilot = pilots.get(mech)
-        known = _flown(pilot) if pilot else flown_by(recorded, mech) if recorded else FlownBy("")
+        known = _as_recorded(pilot) if pilot else recorded_pilot(recorded, mech) if recorded else RecordedPilot("")
         found.append((known.name, known.checkpoint))
     return tuple(found)
 
 
-def _flown(pilot: Pilot) -> FlownBy:
-    return FlownBy(f"{LEVEL_PREFIX}{pilot.level}" if pilot.level else pilot.label, pilot.checkpoint)
+def _as_recorded(pilot: Pilot) -> RecordedPilot:
+    return RecordedPilot(f"{LEVEL_PREFIX}{pilot.level}" if pilot.level else pilot.label, pilot.checkpoint)
 
 
 def teams_of(
@@ -102,9 +102,9 @@ def teams_of(
     for side in (BLUE, RED):
         own = [mech for mech, row in enumerate(roster) if row["team"] == side and row["present"]]
         others = [mech for mech in own if mech not in seats]
-        teams = {_flown(pilots[mech]).team for mech in others if mech in pilots}
+        teams = {_as_recorded(pilots[mech]).team for mech in others if mech in pilots}
         if recorded:
-            teams |= {flown_by(recorded, mech).team for mech in others if mech not in pilots}
+            teams |= {recorded_pilot(recorded, mech).team for mech in others if mech not in pilots}
         names = {team.name for team in teams} | {HUMAN for mech in own if mech in seats}
         only = next(iter(teams)) if len(teams) == 1 else TeamInfo(name="")
         name = JOINT.join(sorted(names)) or STILL
@@ -122,8 +122,8 @@ def _recorded_team(
     if HUMAN in str(team["name"]).split(JOINT):
         return None
     for mech in own:
-        before = flown_by(recorded, mech)
-        now = _flown(pilots[mech]) if mech in pilots else before
+        before = recorded_pilot(recorded, mech)
+        now = _as_recorded(pilots[mech]) if mech in pilots else before
         if mech in seats or now.name != before.name or before.checkpoint not in ("", now.checkpoint):
             return None
     return TeamInfo(**{key: str(team.get(key, "")) for key in ("name", "policy", "checkpoint", "level")})
@@ -141,7 +141,7 @@ class Finder(Protocol):
         """Return the pilot of a chosen name, and its policy; ``ValueError`` for a name that is none."""
         ...
 
-    def paths(self, header: Mapping[str, Any], flown: FlownBy) -> Iterable[Path]:
+    def paths(self, header: Mapping[str, Any], flown: RecordedPilot) -> Iterable[Path]:
         """Return where the policy that flew a mech of a recording may be."""
         ...
 
@@ -162,7 +162,7 @@ class Cast:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Pilots that were chosen, by mech or team."""
 
-    def flown(self) -> dict[int, LoadedPolicy]:
+    def policy_by_mech(self) -> dict[int, LoadedPolicy]:
         return {mech: self.policies[p.path] for mech, p in self.pilots.items() if p.path and mech not in self.seats}
 
     def script(self, recorded: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -191,7 +191,7 @@ def choose_pilots(recorded: Replay, chosen: Mapping[str, str], finder: Finder, s
     for mech in mechs_by_name(header).values():
         if mech in seats or (mech not in named and script[mech]):
             continue
-        key = named.get(mech) or (flown_by(header, mech), header["roster"][mech]["team"], mech in humans)
+        key = named.get(mech) or (recorded_pilot(header, mech), header["roster"][mech]["team"], mech in humans)
         if key not in known:
             is_human = mech in humans
             known[key] = finder.named(named[mech]) if mech in named else _recorded(header, mech, is_human, finder)
@@ -205,7 +205,7 @@ def choose_pilots(recorded: Replay, chosen: Mapping[str, str], finder: Finder, s
 def _recorded(
     header: Mapping[str, Any], mech: int, is_human: bool, finder: Finder
 ) -> tuple[Pilot, LoadedPolicy | None]:
-    flown = flown_by(header, mech)
+    flown = recorded_pilot(header, mech)
     if flown.name == STILL and not flown.checkpoint:
         return still_pilot(), None
     # a seat may have had no input yet

@@ -78,7 +78,7 @@ def launch(
             write_spec(paths, spec)
             words = kind.command(paths.root, arguments, processes)
             if launcher:
-                return launchers.place(paths, launcher, words, spec)
+                return launchers.submit_run(paths, launcher, words, spec)
             answer = _spawn(paths, words)
     except OSError as error:
         raise StartError(f"run folder {str(paths.root)!r} cannot be written: {reason_of(error)}") from error
@@ -159,10 +159,10 @@ def ended_status(paths: RunPaths) -> JobStatus | None:
 
     A submission that its launcher has dropped has ended too, in the state ``crashed``.
     """
-    status, fate = job_status(paths), launchers.fate(paths)
-    if fate == launchers.DROPPED:
+    status, state = job_status(paths), launchers.launch_state(paths)
+    if state == launchers.DROPPED:
         return replace(status, state="crashed", reason="dropped by its launcher before it started")
-    if status.is_alive or fate in (launchers.PENDING, launchers.ACTIVE):
+    if status.is_alive or state in (launchers.PENDING, launchers.ACTIVE):
         return None
     return status
 

@@ -288,7 +288,7 @@ def read_placement(paths: RunPaths) -> Placement | None:
     return None
 
 
-def place(paths: RunPaths, text: str, command: Sequence[str], spec: JobSpec) -> None:
+def submit_run(paths: RunPaths, text: str, command: Sequence[str], spec: JobSpec) -> None:
     """Submit the start of a run's next session; ``StartError`` where the engine refuses it."""
     device, processes = demand_of(spec.kind, spec.config)
     launcher, session = parse_launcher(text), session_id(paths)
@@ -318,7 +318,7 @@ def is_pending(paths: RunPaths) -> bool:
     return placement is not None and session_id(paths) == placement.session and not lock.is_held(paths.lock)
 
 
-def fate(paths: RunPaths) -> str:
+def launch_state(paths: RunPaths) -> str:
     """Return what has become of the newest submission of a run; empty without one and where its folder tells.
 
     The engine is asked where the folder has neither a session that runs nor a record of its end, so that a host whose

@@ -155,7 +155,7 @@ def outcome(paths: RunPaths, ticket: Ticket, crashes: Crashes = NO_CRASHES) -> Q
         status = job_status(paths)
     except ValueError:
         return ENDED  # the run was deleted
-    placed = launchers.fate(paths)
+    placed = launchers.launch_state(paths)
     if placed in (launchers.PENDING, launchers.ACTIVE):
         return RUNNING
     if placed == launchers.DROPPED:
@@ -224,7 +224,7 @@ def _run(paths: RunPaths, ticket: Ticket, devices: tuple[str, ...], slots: list[
     spec = read_spec(paths)
     words = kind.command(paths.root, ticket.arguments if is_first else RESUME, launch.processes_of(spec, kind))
     if text := Queue(paths.root.parent).settings().launcher:
-        return launchers.place(paths, text, words, spec)
+        return launchers.submit_run(paths, text, words, spec)
     with begin(paths, words, slots=slots, environment=visible_gpus(devices)) as supervisor:
         start_observer(paths)
         supervisor.run()

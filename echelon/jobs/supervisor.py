@@ -253,7 +253,7 @@ def _further_slots(paths: RunPaths) -> list[int]:
     devices = devices_in_use(str(spec.get("kind", "")), config if isinstance(config, dict) else {})
     queue = Queue(paths.root.parent)
     with contextlib.suppress(OSError, ValueError), queue.editing():
-        return queue.hold(paths.id, devices)
+        return queue.take_slots(paths.id, devices)
     return []
 
 

@@ -169,7 +169,7 @@ class Queue:
                     found.setdefault(read_text(self._slots / name), []).append(name.rpartition(".")[0])
         return found
 
-    def hold(self, run: str, devices: Iterable[str]) -> list[int]:
+    def take_slots(self, run: str, devices: Iterable[str]) -> list[int]:
         """Lock a further slot of each device and return the descriptors; the caller holds ``editing``."""
         handles = []
         for device in devices:
@@ -218,7 +218,7 @@ class Queue:
             return None
         with self.editing():
             devices = self._startable(ticket)
-            return (devices, self.hold(ticket.run, devices)) if devices else None
+            return (devices, self.take_slots(ticket.run, devices)) if devices else None
 
     def claim(self, run: str) -> int | None:
         """Lock the ticket of a run for its supervisor; None where another one has it, or there is none."""

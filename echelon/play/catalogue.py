@@ -16,7 +16,7 @@ import torch
 from echelon import champion
 from echelon.agents.heuristic import SKILLS
 from echelon.arena.contest import Pilot
-from echelon.arena.named_pilots import FlownBy, level_pilot, policy_pilot, still_pilot
+from echelon.arena.named_pilots import RecordedPilot, level_pilot, policy_pilot, still_pilot
 from echelon.arena.standings import entry_names
 from echelon.arena.store import Store, StoreError, league_path
 from echelon.files import reason_of
@@ -103,7 +103,7 @@ class Catalogue:
                         return path
         raise ValueError(f"match {source.file!r:.80} of run {source.run!r:.80} does not exist")
 
-    def paths(self, header: Mapping[str, Any], flown: FlownBy) -> list[Path]:
+    def paths(self, header: Mapping[str, Any], flown: RecordedPilot) -> list[Path]:
         """Return where the policy that flew a mech may be: checkpoint of the match's run, league entry, name."""
         run = next((run for run in list_runs(self.home) if run.id == header.get("run")), None)
         step = [] if run is None else [run.checkpoints / f"step-{header.get('global_step')}"]

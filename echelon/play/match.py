@@ -18,7 +18,7 @@ import numpy as np
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
 from echelon.arena.contest import BLUE, RED, Pilot
-from echelon.arena.named_pilots import Cast, flown_in, teams_of
+from echelon.arena.named_pilots import Cast, pilots_of_mechs, teams_of
 from echelon.arena.reconstruct import ReplayedMatch, open_match, parent_of, recorded_pilots
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
@@ -178,7 +178,7 @@ def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedM
         engine.reset()
         roster = _roster(batch)
         cast = _cast(plan, roster)
-        pilots = BranchPilots(cast.flown(), observed=cast.seats)
+        pilots = BranchPilots(cast.policy_by_mech(), observed=cast.seats)
         pilots.attach(engine)
         batch.set("script", cast.script(np.zeros(engine.num_mechs, np.int32))[None])
         engine.clear()
@@ -190,7 +190,7 @@ def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedM
             teams=teams_of(roster, cast.pilots, cast.seats),
             map_seed=plan.seed,
             about=about,
-            flown=flown_in(engine.num_mechs, cast.pilots),
+            flown=pilots_of_mechs(engine.num_mechs, cast.pilots),
         )
         return PlayedMatch(engine, pilots, cast.seats, path, match)
     except BaseException:
@@ -232,14 +232,14 @@ class TakeOver:
 
 def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, Any]) -> PlayedMatch:
     """Return a recorded match at a moment, with other pilots; ``ValueError`` where it cannot be played on."""
-    pilots = BranchPilots(plan.cast.flown(), observed=plan.cast.seats)
+    pilots = BranchPilots(plan.cast.policy_by_mech(), observed=plan.cast.seats)
     match: ReplayedMatch | None = None
     engine: Engine | None = None
     try:
         match = ReplayedMatch(recorded, prepare=pilots.attach)
         pilots.warm_up()
         pilots.start({}, [0])
-        seen = round(SEEN_S * float(recorded.header["tick_hz"])) if plan.cast.flown() else 0
+        seen = round(SEEN_S * float(recorded.header["tick_hz"])) if plan.cast.policy_by_mech() else 0
 
         def watch(engine: Engine) -> None:
             if int(engine.batch.numpy("tick")[0]) >= plan.tick - seen:
@@ -254,7 +254,7 @@ def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, 
             state = save_match_state(engine, 0)
             pilots.close()
             match.close()
-            pilots = BranchPilots(plan.cast.flown(), observed=plan.cast.seats)
+            pilots = BranchPilots(plan.cast.policy_by_mech(), observed=plan.cast.seats)
             engine = open_match(recorded, changes=plan.changes, prepare=pilots.attach)
             load_match_state(engine, state)
             pilots.warm_up()
@@ -274,7 +274,7 @@ def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, 
             teams=teams_of(recorded.header["roster"], plan.cast.pilots, plan.cast.seats, recorded.header),
             map_seed=int(recorded.header["map_seed"]),
             about={**about, "parent": parent},
-            flown=flown_in(recorded.header["mechs"], plan.cast.pilots, recorded.header),
+            flown=pilots_of_mechs(recorded.header["mechs"], plan.cast.pilots, recorded.header),
         )
         return PlayedMatch(engine, pilots, plan.cast.seats, path, info)
     except BaseException:

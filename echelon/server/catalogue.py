@@ -174,9 +174,9 @@ class ReplayCatalogue:
     def matches(self) -> list[Match]:
         """Return all matches: live ones first, then by creation time, newest first."""
         self._scan()
-        return self.known()
+        return self.listed_matches()
 
-    def known(self) -> list[Match]:
+    def listed_matches(self) -> list[Match]:
         """Return the matches found so far, in the order of ``matches``; never scans."""
         return sorted(self._matches.values(), key=lambda m: (not m.live, -m.summary["created"], m.id))
 

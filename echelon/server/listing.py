@@ -80,10 +80,10 @@ class Listing:
         if self._scan is None or self._scan.done():
             self._scan = asyncio.create_task(asyncio.to_thread(self.catalogue.matches))
         elif self.catalogue.listed:
-            return self.catalogue.known(), True
+            return self.catalogue.listed_matches(), True
         scan = self._scan
         done, _ = await asyncio.wait({scan}, timeout=LIST_WAIT_S)
-        return (scan.result(), True) if done else (self.catalogue.known(), self.catalogue.listed)
+        return (scan.result(), True) if done else (self.catalogue.listed_matches(), self.catalogue.listed)
 
 
 LISTING: web.AppKey[Listing] = web.AppKey("listing", Listing)

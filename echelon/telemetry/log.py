@@ -82,7 +82,7 @@ class EventFollower:
     @property
     def position(self) -> int:
         """Offset of the first byte that was not returned as part of a record."""
-        return self._offset - len(self._lines.rest())
+        return self._offset - len(self._lines.unfinished())
 
     def poll(self, limit_bytes: int | None = None) -> list[Event]:
         """Return the complete records appended since the last call, superseded ones included.

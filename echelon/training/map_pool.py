@@ -73,7 +73,7 @@ class FixedMaps:
     def refresh(self, count: int) -> None:
         """Replace the oldest maps by the next ``count`` of the run's sequence; running episodes keep their maps."""
 
-    def place(self, *, all_reset: bool = False) -> None:
+    def place_maps(self, *, all_reset: bool = False) -> None:
         """Put new maps that wait into slots that no episode uses; ``all_reset`` says that every episode starts."""
 
     def statistics(self) -> dict[str, Any]:
@@ -164,8 +164,8 @@ class MapPool(FixedMaps):
         self.prefetch()
         self._place_pending()
 
-    def place(self, *, all_reset: bool = False) -> None:
-        """Place as ``FixedMaps.place`` says; after a read of the device the slots in use are known until this call."""
+    def place_maps(self, *, all_reset: bool = False) -> None:
+        """Place as ``FixedMaps.place_maps`` says; the slots in use, known from a read of the device, become unknown."""
         self._place_pending(all_reset=all_reset)
         self.known_in_use = None
 

@@ -122,7 +122,7 @@ class TaskVectorEnv(EchelonVectorEnv):
         return OpponentRunner(self.batch, self._opponents.source(self._seed), ThreadPool(1), seed=self._seed)
 
     def _begin(self, seed: int | None) -> None:
-        self.batch.maps.place(all_reset=True)
+        self.batch.maps.place_maps(all_reset=True)
         if seed is not None:
             self._seed = seed
             self._runner = self._make_runner()
@@ -132,7 +132,7 @@ class TaskVectorEnv(EchelonVectorEnv):
     def _play(self) -> None:
         if self._runner is not None and self.batch.opponents.count:
             self._runner.act()
-        self.batch.maps.place()
+        self.batch.maps.place_maps()
         super()._play()
 
     def _after_step(self, fresh: NDArray[np.bool_]) -> None:

@@ -158,19 +158,19 @@ class VectorEnv:
 
     def reset(self, row: int = 0) -> None:
         """Start an episode in every environment; observations go to ``rows.obs[row]``."""
-        self.maps.place(all_reset=True)
+        self.maps.place_maps(all_reset=True)
         self.engine.clear()
         self.engine.reset(row)
 
     def step(self, row: int | torch.Tensor = 0) -> None:
         """Play one step with ``actions``; observations go to ``rows.obs[row]``.
 
-        A ``row [1]`` on the device is not read: then new maps wait for ``maps.place``.
+        A ``row [1]`` on the device is not read: then new maps wait for ``maps.place_maps``.
         """
         if isinstance(row, torch.Tensor):
             self._row.copy_(row)
         else:
-            self.maps.place()
+            self.maps.place_maps()
             self.engine.set_row(row)
         self.engine.run("after_pilots" if self.pilots.have_acted else "decision")
         self.pilots.have_acted = False

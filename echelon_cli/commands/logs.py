@@ -66,7 +66,7 @@ def tail(path: Path, lines: int) -> list[str]:
             file.readline(MAX_TAIL_BYTES)  # the start of this line is not read
         while block := file.read(BLOCK_BYTES):
             found.extend(splitter.feed(block))
-    if last := splitter.rest():
+    if last := splitter.unfinished():
         found.append(last)
     return [line.decode("utf-8", "replace") for line in found]
 

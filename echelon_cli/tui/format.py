@@ -87,7 +87,7 @@ def short_run_id(run_id: str) -> str:
     return "-".join(words[-2:]) if len(words) >= 4 and words[0].isdigit() else run_id
 
 
-def whole(value: float) -> str:
+def integer_text(value: float) -> str:
     """Return a whole number without decimals, another value as ``measured`` does."""
     return (
         f"{value:.0f}"

@@ -6,7 +6,14 @@ import pytest
 
 from echelon.agents.heuristic import script_of
 from echelon.arena.contest import Pilot
-from echelon.arena.named_pilots import FlownBy, flown_by, flown_in, level_pilot, still_pilot, teams_of
+from echelon.arena.named_pilots import (
+    RecordedPilot,
+    level_pilot,
+    pilots_of_mechs,
+    recorded_pilot,
+    still_pilot,
+    teams_of,
+)
 from echelon.replay.codec import ReplayError
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
@@ -36,18 +43,18 @@ def header(blue: dict[str, str], *, script: tuple[int, ...] = (0, 0, 0, 0), **pi
     ],
 )
 def test_pilot_of_a_human_mech_is_that_of_its_team_in_older_files(team, name):
-    assert flown_by(header(team), 0) == FlownBy(name)
+    assert recorded_pilot(header(team), 0) == RecordedPilot(name)
 
 
 def test_pilots_of_mixed_teams_are_stored_by_mech_and_read_first():
-    names, checkpoints = zip(*flown_in(4, {0: CHAMPION, 1: EXPERT, 2: still_pilot()}), strict=True)
+    names, checkpoints = zip(*pilots_of_mechs(4, {0: CHAMPION, 1: EXPERT, 2: still_pilot()}), strict=True)
     assert (names, checkpoints) == (("champion", "heuristic:expert", "still", ""), ("c0ffee", "", "", ""))
     blue = {"name": "champion and expert"}
     found = header(blue, script=(0, script_of("expert"), 0, 0), names=list(names), checkpoints=list(checkpoints))
     expected = [("champion", "c0ffee"), ("heuristic:expert", ""), ("still", ""), ("heuristic:medium", "")]
-    assert [tuple(flown_by(found, mech)) for mech in range(4)] == expected
-    assert flown_in(4, {}, found) == tuple(expected)
-    assert flown_by(header(blue, names=["otter"], checkpoints=["1"]), 0) == FlownBy("champion and expert")
+    assert [tuple(recorded_pilot(found, mech)) for mech in range(4)] == expected
+    assert pilots_of_mechs(4, {}, found) == tuple(expected)
+    assert recorded_pilot(header(blue, names=["otter"], checkpoints=["1"]), 0) == RecordedPilot("champion and expert")
 
 
 def test_teams_are_named_after_pilots_and_humans():

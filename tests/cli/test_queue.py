@@ -119,7 +119,7 @@ def test_run_without_queue_names_the_runs_that_share_its_device(echelon, waiting
     assert contention("train", {"device": "cpu"}) == ""
     queue = open_queue()
     with queue.editing():
-        held = [handle for paths in (*running, sweep) for handle in queue.hold(paths.id, ["cpu"])]
+        held = [handle for paths in (*running, sweep) for handle in queue.take_slots(paths.id, ["cpu"])]
     found = contention("train", {"device": "cpu"})
     assert found == "2 runs on cpu, 2 more wait: this one shares the device; with --queue it would wait"
     assert contention("train", {"device": "cuda:3"}) == ""

@@ -57,7 +57,7 @@ class Machine:
         monkeypatch.setattr(queue, "RETRY_S", 0.0)
         monkeypatch.setattr(tickets.Queue, "revive", lambda self, runs=None: [])
         monkeypatch.setattr(tickets.Queue, "is_disk_full", lambda self: False)
-        for name in ("try_start", "hold", "claim", "remove"):
+        for name in ("try_start", "take_slots", "claim", "remove"):
             monkeypatch.setattr(tickets.Queue, name, self.point(getattr(tickets.Queue, name)))
         monkeypatch.setattr(queue, "outcome", self.point(queue.outcome))
 

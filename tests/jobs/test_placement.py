@@ -125,14 +125,14 @@ def test_request_has_cores_gpus_and_no_choice_of_gpus(cluster, monkeypatch):
 
 def test_submitted_run_is_starting_until_its_host_has_ended_it(cluster):
     paths = submitted()
-    assert (job_status(paths).state, launchers.fate(paths)) == ("starting", launchers.PENDING)
+    assert (job_status(paths).state, launchers.launch_state(paths)) == ("starting", launchers.PENDING)
     cluster.running.add("job-0")
     cluster.start("job-0")
-    assert launchers.fate(paths) == launchers.ACTIVE, "its lock is not seen here, but its engine has it"
+    assert launchers.launch_state(paths) == launchers.ACTIVE, "its lock is not seen here, but its engine has it"
     cluster.running.clear()
-    assert (job_status(paths).state, launchers.fate(paths)) == ("crashed", launchers.OVER)
+    assert (job_status(paths).state, launchers.launch_state(paths)) == ("crashed", launchers.OVER)
     paths.exit.write_text(json.dumps({"code": 0}))
-    assert (job_status(paths).state, launchers.fate(paths)) == ("completed", "")
+    assert (job_status(paths).state, launchers.launch_state(paths)) == ("completed", "")
 
 
 def test_run_of_a_host_that_went_down_has_crashed_and_is_not_lost(cluster):
@@ -152,7 +152,7 @@ def test_engine_that_does_not_answer_is_waited_for(cluster, monkeypatch):
         raise StartError("ray cannot be reached")
 
     monkeypatch.setattr(launchers, "open_engine", unreachable)
-    assert launchers.fate(paths) == launchers.PENDING
+    assert launchers.launch_state(paths) == launchers.PENDING
 
 
 def test_stop_withdraws_a_run_that_waits_for_a_host_even_from_a_late_one(cluster, monkeypatch):
@@ -168,7 +168,7 @@ def test_copy_of_a_submitted_run_asks_no_engine(cluster, tmp_path):
     paths = submitted()
     copied = RunPaths(tmp_path / paths.id)
     shutil.copytree(paths.root, copied.root)
-    assert launchers.fate(copied) == "" and not launchers.is_pending(copied)
+    assert launchers.launch_state(copied) == "" and not launchers.is_pending(copied)
 
 
 class Followers:

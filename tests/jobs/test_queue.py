@@ -220,7 +220,7 @@ def other_runs() -> Callable[[], object]:
     """Let runs that do not wait take the slots of the CPU."""
     found = open_queue()
     with found.editing():
-        handles = found.hold("outside", ["cpu"]) + found.hold("another", ["cpu"])
+        handles = found.take_slots("outside", ["cpu"]) + found.take_slots("another", ["cpu"])
     os.close(handles.pop())
     assert found.taken() == {"outside": ["cpu"]}
     return lambda: os.close(handles.pop())

@@ -250,7 +250,7 @@ def test_job_with_a_ticket_waits_in_the_queue_until_its_session_has_a_slot(paths
     write(paths.processes, {"supervisor": ended_process()})
     assert state_of(paths) == ("queued", "waits in the queue"), "an interrupted run waits again"
     with queue.editing():
-        (handle,) = queue.hold(paths.id, ["cpu"])
+        (handle,) = queue.take_slots(paths.id, ["cpu"])
     assert state_of(paths) == GONE
     os.close(handle)
 

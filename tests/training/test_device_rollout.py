@@ -108,7 +108,8 @@ def test_device_rollout_places_waiting_maps_without_another_read():
 
 
 @pytest.mark.parametrize(
-    "change", [lambda env: env.maps.place(), lambda env: env.reset(), lambda env: env.load_state_dict(env.state_dict())]
+    "change",
+    [lambda env: env.maps.place_maps(), lambda env: env.reset(), lambda env: env.load_state_dict(env.state_dict())],
 )
 def test_slots_in_use_are_read_again_after_a_change(change):
     with device_rules(), session() as s:

@@ -20,7 +20,7 @@ from echelon_cli.tui.charts.curves import (
     metric_unit,
     smooth,
 )
-from echelon_cli.tui.format import whole
+from echelon_cli.tui.format import integer_text
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid
 
@@ -53,7 +53,7 @@ class Series:
     raw: bool = True
     """Whether the range of the unsmoothed values is drawn behind the curve."""
     format_value: Callable[[float], str] | None = None
-    """Format of its values; None takes ``whole`` for a count and that of the chart for other metrics."""
+    """Format of its values; None takes ``integer_text`` for a count and that of the chart for other metrics."""
     unit: str | None = None
     """Unit after its value in the legend; None takes that of the metric's suffix (``curves.UNITS``)."""
     signed: bool = False
@@ -76,7 +76,7 @@ class Series:
 
     def value_text(self, value: float, format_other: Callable[[float], str]) -> str:
         """Return a value in the format of the series, of counts, or else in that of the chart."""
-        return (self.format_value or (whole if self.is_count else format_other))(value)
+        return (self.format_value or (integer_text if self.is_count else format_other))(value)
 
 
 @dataclass(frozen=True)

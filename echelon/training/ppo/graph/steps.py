@@ -62,7 +62,7 @@ class GraphSteps:
     def begin(self) -> None:
         self.index.zero_()
         self.late.clear()
-        self._env.maps.place()
+        self._env.maps.place_maps()
         if self._parts.opponents is not None:
             self._parts.opponents.begin_schedule(episode_slots(self._buffer.num_steps))
 
