@@ -10,7 +10,7 @@ from echelon_cli import output
 from echelon_cli.listing import shown_id
 
 if TYPE_CHECKING:
-    from echelon.jobs.sweeps.results import Repeated, SweepResults, TrialRow
+    from echelon.jobs.sweeps.results import SweepResults, TrialRow
     from echelon.statistics import Estimate
 
 
@@ -19,14 +19,7 @@ def results_json(results: SweepResults) -> dict[str, Any]:
     plan = results.plan
     row = {key: value for key, value in asdict(results).items() if key not in ("plan", "repeated")}
     facts = {name: getattr(plan, name) for name in ("metric", "sampler", "vary", "rung_steps")}
-    repeated = [_repeated_json(each) for each in results.repeated]
-    return {**row, **facts, "repeated": repeated, "progress": results.progress}
-
-
-def _repeated_json(each: Repeated) -> dict[str, Any]:
-    estimates = {"score": each.score, "improvement": each.improvement}
-    named = {name: None if found is None else found._asdict() for name, found in estimates.items()}
-    return {**asdict(each), **named}
+    return {**row, **facts, "repeated": [asdict(each) for each in results.repeated], "progress": results.progress}
 
 
 def show_results(results: SweepResults, *, limit: int | None = None) -> None:
